@@ -1,0 +1,47 @@
+# A room is a folder of headers and sources and one static library, rossby_<name>, alias rossby::<name>.
+#
+# Headers live beside their sources and are included as "rossby/<room>/x.hpp", in the source tree and after
+# installation alike: the build tree holds one symbolic link per room below build/include/rossby.
+
+set(ROSSBY_INCLUDE_DIR ${PROJECT_BINARY_DIR}/include)
+file(MAKE_DIRECTORY ${ROSSBY_INCLUDE_DIR}/rossby)
+
+add_library(rossby_options INTERFACE)
+target_compile_features(rossby_options INTERFACE cxx_std_20)
+set(ROSSBY_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
+                    -Woverloaded-virtual)
+if(ROSSBY_WERROR)
+  list(APPEND ROSSBY_WARNINGS -Werror)
+endif()
+target_compile_options(rossby_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${ROSSBY_WARNINGS}>)
+if(ROSSBY_SANITIZE)
+  target_compile_options(rossby_options INTERFACE -fsanitize=${ROSSBY_SANITIZE} -fno-omit-frame-pointer
+                                                  -fno-sanitize-recover=all)
+  target_link_options(rossby_options INTERFACE -fsanitize=${ROSSBY_SANITIZE})
+endif()
+
+# rossby_room(<name> SOURCES a.cpp ... HEADERS a.hpp ... [DEPENDS public targets] [PRIVATE private targets])
+function(rossby_room NAME)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE" ${ARGN})
+  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${ROSSBY_INCLUDE_DIR}/rossby/${NAME} SYMBOLIC)
+  if(ROOM_SOURCES)
+    add_library(rossby_${NAME} STATIC ${ROOM_SOURCES})
+    target_include_directories(rossby_${NAME} PUBLIC $<BUILD_INTERFACE:${ROSSBY_INCLUDE_DIR}>
+                                                     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    target_compile_features(rossby_${NAME} PUBLIC cxx_std_20)
+    target_link_libraries(rossby_${NAME} PUBLIC ${ROOM_DEPENDS}
+                          PRIVATE $<BUILD_INTERFACE:rossby_options> ${ROOM_PRIVATE})
+  else()
+    add_library(rossby_${NAME} INTERFACE)
+    target_include_directories(rossby_${NAME} INTERFACE $<BUILD_INTERFACE:${ROSSBY_INCLUDE_DIR}>
+                                                        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    target_link_libraries(rossby_${NAME} INTERFACE ${ROOM_DEPENDS})
+  endif()
+  set_target_properties(rossby_${NAME} PROPERTIES EXPORT_NAME ${NAME})
+  add_library(rossby::${NAME} ALIAS rossby_${NAME})
+  set_property(GLOBAL APPEND PROPERTY ROSSBY_ROOMS rossby_${NAME})
+  foreach(HEADER IN LISTS ROOM_HEADERS)
+    get_filename_component(SUB ${HEADER} DIRECTORY)
+    install(FILES ${HEADER} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rossby/${NAME}/${SUB})
+  endforeach()
+endfunction()

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rossby/base/error.hpp"
+#include "rossby/base/index.hpp"
+#include "rossby/tensor/buffer.hpp"
+
+namespace rossby {
+
+/// Who holds a parameter.
+enum class Placement {
+  replicated,  // every rank, the same bits; gradients are summed over ranks in the step's one allreduce
+  rows,        // (outer, owned rows, inner): the rank's row block of a (outer, n, inner) array
+  entries      // one value an entry of the rank's row block of a sparse relation, in GlobalEdges order
+};
+
+/// Where a parameter's gradient goes. The op that computes it does not know which sink it feeds.
+template <class T>
+class GradientSink {
+ public:
+  virtual ~GradientSink() = default;
+  /// The buffer to add into, laid out as the parameter's value.
+  [[nodiscard]] virtual T* accumulate() = 0;
+};
+
+/// A trained (or fixed) array and what the optimiser needs to know of it.
+template <class T>
+struct Parameter {
+  std::string name;       // as in checkpoints and golden files: factors, decoder_weight, dynamics0_weight, …
+  Placement placement = Placement::replicated;
+  std::vector<Index> shape;  // local shape; rows: {outer, owned, inner}; entries: {entries}
+  int relation_term = -1;    // entries: which term of the relation bank the entries belong to
+  Buffer<T> value;
+  Buffer<T> gradient;      // empty while a fixed parameter
+  double decay = 0;        // weight decay
+  double lr_scale = 1;     // this parameter's learning rate over the common one
+  bool trained = true;
+  GradientSink<T>* sink = nullptr;  // instead of `gradient`
+
+  /// True once a loss has depended on it: until then optimisers leave it alone.
+  bool live = false;
+  /// True while the losses of the current step depend on it.
+  bool in_step = false;
+
+  Parameter() = default;
+  Parameter(std::string n, Placement p, std::vector<Index> s) : name(std::move(n)), placement(p), shape(std::move(s)) {
+    Index size = 1;
+    for (const Index extent : shape) size *= extent;
+    value = Buffer<T>(size);
+    gradient = Buffer<T>(size);
+  }
+
+  [[nodiscard]] Index size() const { return value.size(); }
+
+  /// For backward code: where to add this parameter's gradient; null where it is not trained.
+  [[nodiscard]] T* gradient_target() {
+    if (!trained) return nullptr;
+    live = in_step = true;
+    return sink ? sink->accumulate() : gradient.data();
+  }
+};
+
+}  // namespace rossby

@@ -1,0 +1,99 @@
+#include "rossby/base/random.hpp"
+
+#include <bit>
+#include <cmath>
+#include <numbers>
+
+#include "rossby/base/error.hpp"
+
+namespace rossby {
+namespace {
+
+struct Block {
+  std::uint32_t word[4];
+};
+
+Block philox(std::uint64_t counter, std::uint64_t key) {
+  Block x{{static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32), 0u, 0u}};
+  auto k0 = static_cast<std::uint32_t>(key);
+  auto k1 = static_cast<std::uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t a = std::uint64_t{0xD2511F53u} * x.word[0];
+    const std::uint64_t b = std::uint64_t{0xCD9E8D57u} * x.word[2];
+    x = Block{{static_cast<std::uint32_t>(b >> 32) ^ x.word[1] ^ k0, static_cast<std::uint32_t>(b),
+               static_cast<std::uint32_t>(a >> 32) ^ x.word[3] ^ k1, static_cast<std::uint32_t>(a)}};
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return x;
+}
+
+/// splitmix64's finaliser: spreads a key over all 64 bits.
+std::uint64_t mix(std::uint64_t x) {
+  x += 0x9E3779B97F4A7C15ull;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+  return x ^ (x >> 31);
+}
+
+std::uint64_t hash(std::string_view text) {
+  std::uint64_t h = 0xCBF29CE484222325ull;  // FNV-1a
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
+  return h;
+}
+
+}  // namespace
+
+Random::Random(std::uint64_t seed, std::string_view stream) : key_(mix(mix(seed) ^ hash(stream))) {}
+
+Random Random::at(std::uint64_t key) const {
+  Random child = *this;
+  child.key_ = mix(key_ ^ mix(key + 0x632BE59BD9B4E019ull));
+  return child;
+}
+
+std::uint64_t Random::bits(std::uint64_t counter) const {
+  const Block x = philox(counter, key_);
+  return (std::uint64_t{x.word[0]} << 32) | x.word[1];
+}
+
+double Random::uniform(std::uint64_t counter) const {
+  return static_cast<double>(bits(counter) >> 11) * 0x1.0p-53;
+}
+
+double Random::normal(std::uint64_t counter) const {
+  const Block x = philox(counter, key_);
+  const std::uint64_t a = (std::uint64_t{x.word[0]} << 32) | x.word[1];
+  const std::uint64_t b = (std::uint64_t{x.word[2]} << 32) | x.word[3];
+  const double u = (static_cast<double>(a >> 11) + 1.0) * 0x1.0p-53;  // (0, 1]: log is finite
+  const double v = static_cast<double>(b >> 11) * 0x1.0p-53;
+  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
+}
+
+Permutation::Permutation(const Random& random, Index size)
+    : size_(size),
+      half_bits_(1),
+      rounds_{random.at(0), random.at(1), random.at(2), random.at(3), random.at(4), random.at(5)} {
+  require(size >= 0, "a permutation needs a size of zero or more");
+  const int bits = size > 1 ? static_cast<int>(std::bit_width(static_cast<std::uint64_t>(size - 1))) : 1;
+  half_bits_ = (bits + 1) / 2;
+}
+
+Index Permutation::operator()(Index i) const {
+  require(i >= 0 && i < size_, "element outside the permutation");
+  const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
+  auto x = static_cast<std::uint64_t>(i);
+  do {
+    std::uint64_t left = x >> half_bits_;
+    std::uint64_t right = x & mask;
+    for (const Random& round : rounds_) {
+      const std::uint64_t next = left ^ (round.bits(right) & mask);
+      left = right;
+      right = next;
+    }
+    x = (left << half_bits_) | right;
+  } while (x >= static_cast<std::uint64_t>(size_));
+  return static_cast<Index>(x);
+}
+
+}  // namespace rossby

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "rossby/base/index.hpp"
+
+namespace rossby {
+
+/// Counter-based random numbers: every draw is a pure function of (seed, stream, counter), so a value that is keyed
+/// by global indices does not depend on the number of ranks or threads, and nothing has to be stored to resume.
+/// Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+class Random {
+ public:
+  /// A stream is named by what it is for ("init.z", "dropout", "batch order"): streams are independent.
+  Random(std::uint64_t seed, std::string_view stream);
+
+  /// The same stream, further keyed (by epoch, step, layer …).
+  [[nodiscard]] Random at(std::uint64_t key) const;
+
+  /// 64 random bits for a counter.
+  [[nodiscard]] std::uint64_t bits(std::uint64_t counter) const;
+
+  /// Uniform in [0, 1), 53 random bits.
+  [[nodiscard]] double uniform(std::uint64_t counter) const;
+
+  /// Uniform in [low, high).
+  [[nodiscard]] double uniform(std::uint64_t counter, double low, double high) const {
+    return low + (high - low) * uniform(counter);
+  }
+
+  /// Standard normal (Box–Muller, one value a counter).
+  [[nodiscard]] double normal(std::uint64_t counter) const;
+
+ private:
+  std::uint64_t key_;
+};
+
+/// A pseudo-random permutation of 0…size−1 that is evaluated element by element: no rank stores it and any rank can
+/// look up any batch. A balanced Feistel network over the next even power of two with cycle walking
+/// (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
+class Permutation {
+ public:
+  Permutation(const Random& random, Index size);
+
+  /// Element `i` of the permutation, 0 <= i < size.
+  [[nodiscard]] Index operator()(Index i) const;
+
+  [[nodiscard]] Index size() const { return size_; }
+
+ private:
+  Index size_;
+  int half_bits_;
+  std::array<Random, 6> rounds_;
+};
+
+}  // namespace rossby

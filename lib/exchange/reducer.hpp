@@ -1,0 +1,27 @@
+#pragma once
+
+#include <span>
+
+#include "rossby/exchange/exchange.hpp"
+
+namespace rossby {
+
+/// Port: sums over all ranks. Collective; every rank gets the same bits.
+class Reducer {
+ public:
+  virtual ~Reducer() = default;
+
+  /// values[i] = Σ over ranks, in place, in one message round however many values there are.
+  virtual void sum(std::span<double> values) = 0;
+  virtual void sum(std::span<float> values) = 0;
+  /// values[i] = largest over ranks.
+  virtual void max(std::span<double> values) = 0;
+
+  /// The sum in rank order 0, 1, …, P−1, whatever algorithm the library would choose: bit-equal from run to run and from
+  /// machine to machine at one rank count. Slower: every rank receives every contribution.
+  virtual void ordered_sum(std::span<double> values) = 0;
+
+  [[nodiscard]] virtual Traffic sent() const = 0;
+};
+
+}  // namespace rossby

@@ -1,0 +1,143 @@
+#include "rossby/io/config.hpp"
+
+namespace rossby {
+namespace {
+
+using enum KeyType;
+
+constexpr KeySpec keys[] = {
+    // data
+    {"data.file", text, "\"\"", "", "NetCDF-4/CF file with the series"},
+    {"data.variables", text_list, "[]", "", "variables to read, one a feature; empty: the only one that fits"},
+    {"data.nodes", text, "\"observed\"", "", "observed: drop nodes that are never observed; all: keep them", "observed|all"},
+    {"data.first_step", integer, "0", "steps", "first time step that is used", "", 0},
+    {"data.last_step", integer, "-1", "steps", "one past the last time step that is used; -1: to the end", "", -1},
+    {"data.center", text, "\"none\"", "", "subtract the mean of the training part: per node, over all nodes, or not",
+     "none|node|global"},
+    {"data.spread", text, "\"none\"", "",
+     "divide by the standard deviation of the training part: per node, over all nodes, or not", "none|node|global"},
+    {"data.factor", real, "1", "", "factor on the scaled series, as the model sees it", "", 1e-30, 1e30},
+
+    // split
+    {"split.train", text, "\"0.7\"", "", "training part: a count of steps, a share (0 to 1) or the date it ends before"},
+    {"split.validation", text, "\"0\"", "", "validation part behind it: a count, a share or the date it ends before"},
+    {"split.test", text, "\"rest\"", "", "test part behind that: a count, a share, a date or the rest"},
+    {"split.folds", integer, "0", "", "blocked cross-validation: folds inside the training part; 0: none", "", 0, 1000},
+    {"split.fold", integer, "0", "", "the fold that is held out as validation part", "", 0, 999},
+
+    // relations
+    {"relation.graph", text, "\"none\"", "",
+     "sparse relations: grid (8 neighbours, one relation), grid8 (one a direction), nearest, edges (of the file), none",
+     "none|grid|grid8|nearest|edges"},
+    {"relation.mode", text, "\"given\"", "", "their weights: given, or refine (learned on their pattern)", "given|refine"},
+    {"relation.hops", integer_list, "[1]", "", "powers of each relation that are used, ascending", "", 1, 64},
+    {"relation.normalise", flag, "true", "", "divide every row by its sum before taking powers"},
+    {"relation.self_loops", flag, "false", "", "add every node to its own neighbours"},
+    {"relation.periodic_lon", text, "\"auto\"", "", "join the east and west edge of a grid; auto: where longitudes go round",
+     "auto|yes|no"},
+    {"relation.neighbours", integer, "8", "", "neighbours a node for graph = nearest", "", 1, 100000},
+    {"relation.storage", text, "\"csr\"", "", "csr: non-zeros only; dense: all n columns", "csr|dense"},
+    {"relation.refine_start", real, "0.5", "", "start of refined weights"},
+    {"relation.self", flag, "false", "", "a self relation with one learned weight a node, clamp(s, 0, 1)"},
+    {"relation.self_start", real, "0.5", "", "start of its weights"},
+    {"relation.discover", text, "\"none\"", "", "a learned all-to-all relation: dense clamp(M, 0, 1), or low rank U(Vᵀz)/n",
+     "none|dense|low_rank"},
+    {"relation.discover_start", text, "\"1/n\"", "", "start of M: 1/n, or a number"},
+    {"relation.rank", integer, "20", "", "columns of U and V", "", 1, 4096},
+    {"relation.low_rank_start", text, "\"random\"", "",
+     "random: U, V normal/√rank; eof: U = 0, V = √n · leading EOFs of the training part", "random|eof"},
+
+    // model
+    {"model.name", text, "\"stnn\"", "", "the model", "stnn"},
+    {"model.precision", text, "\"float\"", "", "scalar type of parameters and arithmetic", "float|double"},
+    {"model.latent", integer, "1", "", "latent width d", "", 1, 4096},
+    {"model.activation", text, "\"identity\"", "", "phi around the dynamics", "identity|tanh"},
+    {"model.layers", integer, "1", "", "layers of the dynamics; ReLU between them", "", 1, 64},
+    {"model.hidden", integer, "32", "", "width of its hidden layers", "", 1, 65536},
+    {"model.dropout_z", real, "0", "", "dropout on latents", "", 0, 0.999},
+    {"model.dropout_dynamics", real, "0", "", "dropout between layers of the dynamics", "", 0, 0.999},
+    {"model.lambda", real, "0.1", "", "weight of the dynamics loss", "", 0},
+    {"model.l2_z", real, "0", "", "weight of the mean squared step of the latents", "", 0},
+    {"model.l1_rel", real, "0", "", "weight of the mean absolute relation weight, identity included", "", 0},
+    {"model.decoder", text, "\"learned\"", "", "identity: x = z, needs latent = features", "learned|identity"},
+    {"model.start", text, "\"uniform\"", "", "start of Z: uniform in ±model.z_range, or the data (latent = features)",
+     "uniform|data"},
+    {"model.z_range", real, "0.1", "", "half width of the uniform start of Z", "", 0},
+    {"model.dynamics_start", text, "\"uniform\"", "",
+     "start of the dynamics: uniform in ±1/√inputs, or persistence (identity block 1, the rest 0; one layer)",
+     "uniform|persistence"},
+
+    // optimiser
+    {"optimiser.name", text, "\"adam\"", "", "adam: decay inside the gradient, as the reference; adamw: decoupled; sgd: Nesterov",
+     "adam|adamw|sgd"},
+    {"optimiser.lr", real, "0.003", "", "learning rate", "", 0, 1e6, true},
+    {"optimiser.lr_z", real, "-1", "", "learning rate of Z; -1: optimiser.lr", "", -1, 1e6, true},
+    {"optimiser.lr_relation", real, "-1", "", "learning rate of relation weights; -1: optimiser.lr", "", -1, 1e6, true},
+    {"optimiser.beta1", real, "0", "", "decay of the first moment (Adam)", "", 0, 0.999999},
+    {"optimiser.beta2", real, "0.999", "", "decay of the second moment (Adam)", "", 0, 0.9999999},
+    {"optimiser.epsilon", real, "1e-9", "", "added to the root of the second moment (Adam)", "", 0},
+    {"optimiser.momentum", real, "0.9", "", "momentum (sgd)", "", 0, 0.999999},
+    {"optimiser.decay", real, "1e-6", "", "weight decay of decoder and dynamics", "", 0},
+    {"optimiser.decay_z", real, "1e-7", "", "weight decay of Z", "", 0},
+    {"optimiser.decay_relation", real, "0", "", "weight decay of relation weights (refine, dense discover, self)", "", 0},
+    {"optimiser.decay_low_rank", real, "1e-6", "", "weight decay of U and V", "", 0},
+    {"optimiser.clip", real, "0", "", "largest global gradient norm; 0: no clipping", "", 0},
+
+    // schedule
+    {"schedule.name", text, "\"constant\"", "", "learning rate over epochs", "constant|plateau|cosine|linear"},
+    {"schedule.metric", text, "\"validation\"", "", "what plateau and early stopping watch", "validation|train"},
+    {"schedule.patience", integer, "10", "epochs", "plateau: epochs without better before the rate falls", "", 0},
+    {"schedule.ratio", real, "0.1", "", "plateau: factor on the rate", "", 1e-6, 0.999999},
+    {"schedule.threshold", real, "1e-4", "", "plateau: relative gain that counts as better", "", 0, 1},
+    {"schedule.min_lr", real, "1e-5", "", "plateau: training ends when the rate falls to this", "", 0},
+    {"schedule.hold", real, "0.6", "", "linear: share of the epochs at the full rate", "", 0, 1},
+    {"schedule.final", real, "0.1", "", "cosine, linear: share of the rate at the end", "", 0, 1},
+    {"schedule.warmup", integer, "0", "epochs", "linear rise to the full rate first", "", 0},
+
+    // training
+    {"train.sampling", text, "\"slabs\"", "", "pairs: random (time, node) pairs, as the reference; slabs: all nodes of some steps",
+     "pairs|slabs"},
+    {"train.pairs", integer, "1000", "", "pairs a batch", "", 1},
+    {"train.slab_steps", integer, "8", "steps", "time steps a slab; 0: all of them", "", 0},
+    {"train.joint", flag, "false", "", "decoder and dynamics loss in one step (slabs), instead of one pass after the other"},
+    {"train.epochs", integer, "100", "", "passes over the training part", "", 0, 1e9, true},
+    {"train.seed", integer, "1", "", "seed of starts, batch order and dropout", "", 0},
+    {"train.early_stop", integer, "0", "epochs", "end after so many epochs without better; 0: never", "", 0, 1e9, true},
+    {"train.max_seconds", real, "0", "s", "end after so much wall-clock time; 0: never", "", 0, 1e9, true},
+    {"train.keep", text, "\"auto\"", "", "state that is kept: best (by schedule.metric), last; auto: best where there is validation",
+     "auto|best|last"},
+    {"train.absent", text, "\"zero\"", "",
+     "parameters the present loss does not depend on: updated with gradient zero (as the reference) or skipped", "zero|skip"},
+
+    // validation and evaluation
+    {"validation.every", integer, "1", "epochs", "epochs between validations", "", 1, 1e9, true},
+    {"validation.kind", text, "\"origins\"", "",
+     "origins: forecasts from every validation step, filtered; rollout: one forecast over the whole part", "origins|rollout"},
+    {"evaluate.horizons", integer, "5", "steps", "forecast steps that are scored", "", 1, 100000, true},
+    {"evaluate.kind", text, "\"origins\"", "", "test errors: from every test origin, or one rollout from the last training step",
+     "origins|rollout", -1e300, 1e300, true},
+    {"evaluate.first_origin", integer, "-1", "steps",
+     "first test origin; -1: the last step before the test part", "", -1, 1e9, true},
+    {"evaluate.last_origin", integer, "-1", "steps",
+     "last test origin; -1: the last with all horizons inside the data", "", -1, 1e9, true},
+    {"evaluate.filter_lambda", real, "0", "", "weight of the prediction in min |Dz − x|² + λ|z − p|² when latents are filtered",
+     "", 0, 1e12, true},
+    {"evaluate.baselines", flag, "true", "", "persistence, climatology, AR(1), linear inverse model, ridge VAR beside the model", "",
+     -1e300, 1e300, true},
+    {"evaluate.lim_modes", integer, "20", "", "EOFs of the linear inverse model", "", 1, 10000, true},
+    {"evaluate.ridge", real, "3", "", "ridge VAR: regularisation over the mean eigenvalue of the Gram matrix", "", 0, 1e12, true},
+
+    // parallel
+    {"parallel.partition", text, "\"auto\"", "", "row blocks: contiguous, grid tiles, by graph (PT-Scotch); auto: the fitting one",
+     "auto|blocks|tiles|graph", -1e300, 1e300, true},
+    {"parallel.threads", integer, "0", "", "OpenMP threads a rank; 0: OMP_NUM_THREADS or the cores a rank has", "", 0, 4096, true},
+
+    // log
+    {"log.seconds", real, "1", "s", "least time between progress lines", "", 0, 86400, true},
+};
+
+}  // namespace
+
+std::span<const KeySpec> config_keys() { return keys; }
+
+}  // namespace rossby

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "rossby/base/index.hpp"
+
+namespace rossby {
+
+/// Which rank owns which node. Positions number the nodes rank by rank (inside a rank by ascending global row), so rank p
+/// owns the positions [begin(p), end(p)) and its local row l is position begin(p) + l. Every rank holds the same object.
+/// Memory: nothing per node for contiguous blocks, 12 bytes a node otherwise.
+class RowPartition {
+ public:
+  /// Contiguous blocks of global rows whose summed weights are as equal as a prefix split makes them; equal counts (the
+  /// first n mod P blocks hold one row more) where `weights` is empty. Parts may be empty (n < P).
+  static RowPartition blocks(Index rows, int parts, std::span<const double> weights = {});
+
+  /// From the owner of each global row (partitioners, tiles). Throws UserError where an owner is outside 0…parts−1.
+  static RowPartition from_owners(std::span<const int> owners, int parts);
+
+  [[nodiscard]] Index rows() const { return rows_; }
+  [[nodiscard]] int parts() const { return static_cast<int>(begin_.size()) - 1; }
+  [[nodiscard]] Index begin(int part) const { return begin_[static_cast<std::size_t>(part)]; }
+  [[nodiscard]] Index end(int part) const { return begin_[static_cast<std::size_t>(part) + 1]; }
+  [[nodiscard]] Index size(int part) const { return end(part) - begin(part); }
+
+  [[nodiscard]] Position position(GlobalRow row) const;
+  [[nodiscard]] GlobalRow global(Position position) const;
+  [[nodiscard]] int owner(GlobalRow row) const { return owner(position(row)); }
+  [[nodiscard]] int owner(Position position) const;
+
+  /// The global rows of one part, ascending.
+  [[nodiscard]] std::vector<GlobalRow> rows_of(int part) const;
+
+  /// True where positions equal global rows (contiguous blocks).
+  [[nodiscard]] bool identity() const { return position_.empty(); }
+
+ private:
+  Index rows_ = 0;
+  std::vector<Index> begin_;
+  std::vector<std::int32_t> position_;  // of each global row; empty for contiguous blocks
+  std::vector<Index> global_;           // of each position; empty for contiguous blocks
+};
+
+/// Owners that cut a (lat, lon) grid into `parts` near-square tiles of near-equal weight by recursive bisection along the
+/// longer side. `node_of_cell[lat·n_lon + lon]` is the global row of a cell or −1 where the cell is not a node (land);
+/// `weights` (per node, may be empty for 1) is what is balanced. Returns the owner of each global row. Deterministic.
+std::vector<int> grid_tiles(Index n_lat, Index n_lon, std::span<const Index> node_of_cell, int parts,
+                            std::span<const double> weights = {});
+
+}  // namespace rossby

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "rossby/base/error.hpp"
+#include "rossby/base/index.hpp"
+
+namespace rossby {
+
+/// Where a buffer's memory lies.
+enum class Memory { host };
+
+namespace detail {
+/// Memory aligned to a cache line (64 bytes). Throws UserError naming the size where there is not enough.
+void* allocate(Memory memory, std::size_t bytes);
+void release(Memory memory, void* pointer) noexcept;
+/// Buffers allocated by this process so far: what the "no allocation after the first step" test counts.
+Index allocation_count();
+}  // namespace detail
+
+/// Owned, contiguous, zero-initialised, move-only storage of trivially copyable scalars.
+template <class T>
+class Buffer {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  Buffer() = default;
+  explicit Buffer(Index size, Memory memory = Memory::host) : size_(size), memory_(memory) {
+    require(size >= 0, "a buffer needs a size of zero or more");
+    if (size > 0) {
+      data_ = static_cast<T*>(detail::allocate(memory, static_cast<std::size_t>(size) * sizeof(T)));
+      std::fill_n(data_, size, T{});
+    }
+  }
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    Buffer moved(std::move(other));
+    swap(moved);
+    return *this;
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() {
+    if (data_) detail::release(memory_, data_);
+  }
+
+  [[nodiscard]] T* data() { return data_; }
+  [[nodiscard]] const T* data() const { return data_; }
+  [[nodiscard]] Index size() const { return size_; }
+  [[nodiscard]] Memory memory() const { return memory_; }
+  [[nodiscard]] std::span<T> span() { return {data_, static_cast<std::size_t>(size_)}; }
+  [[nodiscard]] std::span<const T> span() const { return {data_, static_cast<std::size_t>(size_)}; }
+  T& operator[](Index i) { return data_[i]; }
+  const T& operator[](Index i) const { return data_[i]; }
+  T* begin() { return data_; }
+  T* end() { return data_ + size_; }
+  const T* begin() const { return data_; }
+  const T* end() const { return data_ + size_; }
+
+ private:
+  void swap(Buffer& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(memory_, other.memory_);
+  }
+
+  T* data_ = nullptr;
+  Index size_ = 0;
+  Memory memory_ = Memory::host;
+};
+
+}  // namespace rossby
