@@ -1,0 +1,83 @@
+#pragma once
+
+#include "rossby/kernels/exec.hpp"
+
+namespace rossby {
+
+/// What an op costs forward and backward when every side is tracked. Tape records, planner and benchmarks
+/// read these.
+struct OpCost {
+  Cost forward;
+  Cost backward;
+};
+
+/// Costs of the ops in ops.hpp. `size` counts scalars of an operand, `word` is bytes a scalar; each operand
+/// counts once, accumulated ones twice (read and write). A transcendental function counts as
+/// `transcendental_flops`.
+namespace costs {
+
+inline constexpr double transcendental_flops = 10;
+
+namespace detail {
+[[nodiscard]] constexpr Cost cost(double flops, double scalars, double word) {
+  return {flops, scalars * word, 0, 0};
+}
+}  // namespace detail
+
+/// tanh, sigmoid: y from x; dx += dy·f'(y).
+[[nodiscard]] constexpr OpCost transcendental(double size, double word) {
+  return {detail::cost(transcendental_flops * size, 2 * size, word), detail::cost(4 * size, 4 * size, word)};
+}
+[[nodiscard]] constexpr OpCost relu(double size, double word) {
+  return {detail::cost(size, 2 * size, word), detail::cost(size, 4 * size, word)};
+}
+[[nodiscard]] constexpr OpCost add(double size, double word) {
+  return {detail::cost(size, 3 * size, word), detail::cost(2 * size, 5 * size, word)};
+}
+[[nodiscard]] constexpr OpCost multiply(double size, double word) {
+  return {detail::cost(size, 3 * size, word), detail::cost(4 * size, 7 * size, word)};
+}
+
+/// y (m, out) = x (m, in)·Wᵀ + bias. Backward: dx += dy·W, dW += dyᵀx, db += Σ dy.
+[[nodiscard]] constexpr OpCost linear(double m, double in, double out, double word) {
+  return {detail::cost(2 * m * in * out, m * in + m * out + in * out, word),
+          detail::cost(4 * m * in * out + m * out, 3 * m * in + 2 * m * out + 3 * in * out, word)};
+}
+/// The same, added to y.
+[[nodiscard]] constexpr OpCost linear_accumulate(double m, double in, double out, double word) {
+  OpCost cost = linear(m, in, out, word);
+  cost.forward.bytes += m * out * word;
+  cost.backward.flops -= m * out;
+  return cost;
+}
+[[nodiscard]] constexpr OpCost bias_accumulate(double m, double out, double word) {
+  return {detail::cost(m * out, 2 * m * out, word), detail::cost(m * out, m * out, word)};
+}
+
+/// Rows copied out of a table; backward adds them back.
+[[nodiscard]] constexpr OpCost embed(double size, double word) {
+  return {detail::cost(0, 2 * size, word), detail::cost(size, 3 * size, word)};
+}
+/// Philox (about 60 integer operations) a value forward; one stored byte a value backward.
+[[nodiscard]] constexpr OpCost dropout(double size, double word) {
+  return {{60 * size, 2 * size * word + size, 0, 0}, {2 * size, 3 * size * word + size, 0, 0}};
+}
+[[nodiscard]] constexpr OpCost layer_norm(double size, double word) {
+  return {detail::cost(7 * size, 2 * size, word), detail::cost(13 * size, 4 * size, word)};
+}
+[[nodiscard]] constexpr OpCost gru_update(double size, double word) {
+  return {detail::cost(3 * size, 4 * size, word), detail::cost(8 * size, 10 * size, word)};
+}
+/// Prediction against a float target.
+[[nodiscard]] constexpr OpCost masked_error(double size, double word) {
+  return {{3 * size, size * (word + 4), 0, 0}, {3 * size, size * (3 * word + 4), 0, 0}};
+}
+[[nodiscard]] constexpr OpCost squared_difference(double size, double word) {
+  return {detail::cost(3 * size, 2 * size, word), detail::cost(4 * size, 6 * size, word)};
+}
+[[nodiscard]] constexpr OpCost clamp_l1(double size, double word) {
+  return {detail::cost(2 * size, size, word), detail::cost(size, 3 * size, word)};
+}
+
+}  // namespace costs
+}  // namespace rossby

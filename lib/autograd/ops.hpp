@@ -1,0 +1,118 @@
+#pragma once
+
+#include <span>
+
+#include "rossby/autograd/parameter.hpp"
+#include "rossby/autograd/tape.hpp"
+#include "rossby/base/random.hpp"
+
+namespace rossby {
+
+// Every op runs forward at once and, where the tape records, leaves a backward closure. Outputs are packed
+// and live in the tape's arena; inputs may be strided. An output is tracked where an input is tracked or a
+// parameter of the op is trained; sides that are neither are skipped in backward. Gradients are added, never
+// assigned. A parameter's gradient target is looked up at record time, and only while recording. Spans are
+// copied into the arena; parameters and views of data that lies outside the tape (targets, constants) must
+// stay unchanged until backward has run. Wrong shapes throw BugError. T is float or double.
+
+/// Channels [first, first + count) of x as a view of its value and gradient: no copy, nothing recorded.
+template <class T>
+[[nodiscard]] Var<T> slice_channels(const Var<T>& x, Index first, Index count) {
+  require(first >= 0 && count >= 0 && first + count <= x.channels(),
+          "a slice lies inside the channels it is cut from");
+  Var<T> part = x;
+  part.value.data += first;
+  part.value.channels = count;
+  part.gradient.channels = count;
+  if (x.tracked()) part.gradient.data += first;
+  return part;
+}
+
+/// tanh(x), elementwise.
+template <class T>
+[[nodiscard]] Var<T> tanh(Tape<T>& tape, const Var<T>& x);
+/// 1 / (1 + exp(−x)), elementwise.
+template <class T>
+[[nodiscard]] Var<T> sigmoid(Tape<T>& tape, const Var<T>& x);
+/// max(x, 0), elementwise; its gradient at exactly 0 is 0. NaN stays NaN.
+template <class T>
+[[nodiscard]] Var<T> relu(Tape<T>& tape, const Var<T>& x);
+
+/// a + b, same shapes.
+template <class T>
+[[nodiscard]] Var<T> add(Tape<T>& tape, const Var<T>& a, const Var<T>& b);
+/// a ∘ b, same shapes.
+template <class T>
+[[nodiscard]] Var<T> multiply(Tape<T>& tape, const Var<T>& a, const Var<T>& b);
+
+/// y (rows, cols, out) = x (rows, cols, in) · Wᵀ + bias. `weight` is (out, in), `bias` (out) or null.
+template <class T>
+[[nodiscard]] Var<T> linear(Tape<T>& tape, const Var<T>& x, Parameter<T>& weight, Parameter<T>* bias);
+
+/// y (rows, cols, out) += x (rows, cols, in) · W[:, first_column : first_column + in]ᵀ: one term of a dense
+/// layer on a concatenation that is never built. `weight` is (out, all columns). y is changed in place, so
+/// nothing may have read it yet; it must be tracked if x is tracked or the weight trained (and the tape
+/// recording).
+template <class T>
+void linear_accumulate(Tape<T>& tape, const Var<T>& y, const Var<T>& x, Parameter<T>& weight,
+                       Index first_column);
+
+/// y += bias (channels), in place: the start of a sum of linear_accumulate terms. Same conditions on y.
+template <class T>
+void bias_accumulate(Tape<T>& tape, const Var<T>& y, Parameter<T>& bias);
+
+/// A packed (rows, cols, channels) value of zeros to accumulate into.
+template <class T>
+[[nodiscard]] Var<T> zeros(Tape<T>& tape, Index rows, Index cols, Index channels, bool tracked);
+
+/// out (n, B, d): column b is table[times[b]]. `table` is (T, n, d); times may repeat.
+template <class T>
+[[nodiscard]] Var<T> embed_columns(Tape<T>& tape, Parameter<T>& table, std::span<const Index> times);
+
+/// out (p, 1, d): row q is table[times[q], rows[q]]. `table` is (T, n, d); pairs may repeat.
+template <class T>
+[[nodiscard]] Var<T> embed_pairs(Tape<T>& tape, Parameter<T>& table, std::span<const Index> times,
+                                 std::span<const Index> rows);
+
+/// Inverted dropout: x · mask / (1 − rate), mask 1 with probability 1 − rate. The mask at (row i, column b,
+/// channel c) is random.at(row_keys[i]).uniform(col_keys[b] · channels + c) >= rate: keys are global indices,
+/// so it is the same at every rank count. rate in [0, 1); rate 0 returns x itself: pass that in evaluation.
+template <class T>
+[[nodiscard]] Var<T> dropout(Tape<T>& tape, const Var<T>& x, double rate, const Random& random,
+                             std::span<const Index> row_keys, std::span<const Index> col_keys);
+
+/// (x − mean) / √(variance + epsilon) · gain + bias over the channels of every (row, col); variance over
+/// channels, biased. Ba, Kiros, Hinton, "Layer normalization", 2016. `gain` and `bias` are (channels).
+template <class T>
+[[nodiscard]] Var<T> layer_norm(Tape<T>& tape, const Var<T>& x, Parameter<T>& gain, Parameter<T>& bias,
+                                double epsilon);
+
+/// u ∘ h + (1 − u) ∘ c, same shapes: the new state of a gated recurrent unit. Cho et al., EMNLP 2014, with u
+/// the share of the old state, as in DCRNN (Li et al., ICLR 2018).
+template <class T>
+[[nodiscard]] Var<T> gru_update(Tape<T>& tape, const Var<T>& u, const Var<T>& h, const Var<T>& c);
+
+// Losses. Each adds its unscaled sum to *sum at once and, in backward, scale times that sum's gradient: the
+// loss is scale · Σ, where the caller's scale holds weight and 1 / (global count). Sums are taken in double.
+
+/// Σ (prediction − target)² over entries whose target is not NaN; shapes equal.
+template <class T>
+void masked_squared_error(Tape<T>& tape, const Var<T>& prediction, NodeView<const float> target, double scale,
+                          double* sum);
+
+/// Σ |prediction − target| over entries whose target is not NaN; the gradient at a difference of exactly 0 is
+/// 0.
+template <class T>
+void masked_absolute_error(Tape<T>& tape, const Var<T>& prediction, NodeView<const float> target,
+                           double scale, double* sum);
+
+/// Σ (a − b)²; gradients go to both sides.
+template <class T>
+void squared_difference(Tape<T>& tape, const Var<T>& a, const Var<T>& b, double scale, double* sum);
+
+/// Σ clamp(M, 0, 1) over all entries of a parameter: the l1 norm of learned relation weights. Its gradient is
+/// `scale` strictly between 0 and 1 and 0 elsewhere, also at exactly 0 and 1.
+template <class T>
+void clamp_l1(Tape<T>& tape, Parameter<T>& weights, double scale, double* sum);
+
+}  // namespace rossby

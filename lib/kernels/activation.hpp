@@ -1,0 +1,20 @@
+#pragma once
+
+#include "rossby/kernels/exec.hpp"
+#include "rossby/tensor/view.hpp"
+
+namespace rossby {
+
+enum class Activation { tanh, sigmoid, relu };
+
+/// y = f(x), elementwise; shapes equal, any strides. y may be x. relu(NaN) is NaN.
+template <class T>
+void activation_forward(const Exec& exec, Activation f, NodeView<T> y, NodeView<const T> x);
+
+/// dx += dy ∘ f'(x), written in terms of y = f(x): tanh 1 − y², sigmoid y(1 − y), relu 1[y > 0]. Shapes
+/// equal.
+template <class T>
+void activation_backward(const Exec& exec, Activation f, NodeView<T> dx, NodeView<const T> y,
+                         NodeView<const T> dy);
+
+}  // namespace rossby

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <span>
+
+#include "rossby/kernels/exec.hpp"
+#include "rossby/tensor/view.hpp"
+
+namespace rossby {
+
+// Dense layers on matrices. W is (out, in) with a row stride, so that it may be a block of columns of a wider
+// matrix. Results do not depend on the number of threads: rows are cut into blocks by shape alone.
+
+/// y (m, out) = x (m, in)·Wᵀ + bias, or y += that with `accumulate`. `bias` (out) or null. y overlaps no
+/// input.
+template <class T>
+void linear_forward(const Exec& exec, MatrixView<T> y, MatrixView<const T> x, MatrixView<const T> weight,
+                    const T* bias, bool accumulate);
+
+/// dx (m, in) += dy (m, out)·W.
+template <class T>
+void linear_backward_input(const Exec& exec, MatrixView<T> dx, MatrixView<const T> dy,
+                           MatrixView<const T> weight);
+
+/// dW (out, in) += dyᵀ (out, m)·x (m, in), summed over fixed blocks of rows. `scratch` holds
+/// linear_scratch_size(m, out, in) values or more.
+template <class T>
+void linear_backward_weight(const Exec& exec, MatrixView<T> dweight, MatrixView<const T> dy,
+                            MatrixView<const T> x, std::span<T> scratch);
+
+/// db (out) += Σ over rows of dy (m, out). `scratch` holds linear_scratch_size(m, out, 1) values or more.
+template <class T>
+void column_sum(const Exec& exec, T* dbias, MatrixView<const T> dy, std::span<T> scratch);
+
+/// Values of scratch that the two reductions over m rows need.
+[[nodiscard]] Index linear_scratch_size(Index m, Index out, Index in);
+
+/// y (m, out) += bias (out) in every row.
+template <class T>
+void bias_add(const Exec& exec, MatrixView<T> y, const T* bias);
+
+}  // namespace rossby

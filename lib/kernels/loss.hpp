@@ -1,0 +1,36 @@
+#pragma once
+
+#include "rossby/kernels/exec.hpp"
+#include "rossby/tensor/view.hpp"
+
+namespace rossby {
+
+// Sums are taken in double over blocks of rows that depend on the shape alone, in a fixed order: the same
+// bits at every number of threads. Shapes of all operands are equal. A NaN target is a missing one: it adds
+// nothing, whatever the prediction is.
+
+enum class MaskedError { squared, absolute };
+
+/// Σ (prediction − target)² or Σ |prediction − target| over observed entries.
+template <class T>
+[[nodiscard]] double masked_error_sum(const Exec& exec, MaskedError kind, NodeView<const T> prediction,
+                                      NodeView<const float> target);
+
+/// dprediction += scale · gradient of masked_error_sum; for `absolute` the sign, 0 where both are equal.
+template <class T>
+void masked_error_backward(const Exec& exec, MaskedError kind, NodeView<T> dprediction,
+                           NodeView<const T> prediction, NodeView<const float> target, double scale);
+
+/// Entries that are not NaN.
+[[nodiscard]] Index count_observed(const Exec& exec, NodeView<const float> target);
+
+/// Σ (a − b)².
+template <class T>
+[[nodiscard]] double squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b);
+
+/// da += 2·scale·(a − b), db −= 2·scale·(a − b); a gradient whose data is null is skipped.
+template <class T>
+void squared_difference_backward(const Exec& exec, NodeView<T> da, NodeView<T> db, NodeView<const T> a,
+                                 NodeView<const T> b, double scale);
+
+}  // namespace rossby

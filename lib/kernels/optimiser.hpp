@@ -1,0 +1,48 @@
+#pragma once
+
+#include <span>
+
+#include "rossby/kernels/exec.hpp"
+
+namespace rossby {
+
+/// One update of Adam (Kingma, Ba, ICLR 2015) or AdamW (Loshchilov, Hutter, ICLR 2019).
+struct AdamStep {
+  double lr = 3e-3;
+  double beta1 = 0;
+  double beta2 = 0.999;
+  double epsilon = 1e-9;
+  double decay = 0;  // Adam: added to the gradient as decay·theta; AdamW: theta shrinks by lr·decay
+  double gradient_scale = 1;  // multiplies the gradient first: clipping
+  Index count = 1;            // this update's number for this parameter, from 1
+};
+
+/// g = gradient_scale·gradient + decay·theta;  m = beta1·m + (1 − beta1)·g;  v = beta2·v + (1 − beta2)·g²;
+/// theta −= lr/(1 − beta1^count) · m / (√v / √(1 − beta2^count) + epsilon).
+/// All spans have one size. An empty `gradient` stands for zeros; an empty `m` is allowed where beta1 = 0 (m
+/// is g then). Bias corrections are computed in double.
+template <class T>
+void adam_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
+                 std::span<const T> gradient, const AdamStep& step);
+
+/// The same with decoupled decay: theta −= lr·decay·theta first, and no decay in g.
+template <class T>
+void adamw_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
+                  std::span<const T> gradient, const AdamStep& step);
+
+/// One update of stochastic gradient descent with Nesterov momentum (Sutskever et al., ICML 2013, in the form
+/// without look-ahead parameters).
+struct SgdStep {
+  double lr = 1e-2;
+  double momentum = 0.9;
+  double decay = 0;           // added to the gradient as decay·theta
+  double gradient_scale = 1;  // multiplies the gradient first
+};
+
+/// g = gradient_scale·gradient + decay·theta;  b = momentum·b + g;  theta −= lr·(g + momentum·b).
+/// Spans as above; `velocity` may be empty where momentum = 0.
+template <class T>
+void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std::span<const T> gradient,
+                const SgdStep& step);
+
+}  // namespace rossby

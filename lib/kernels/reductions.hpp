@@ -1,0 +1,33 @@
+#pragma once
+
+#include <span>
+
+#include "rossby/kernels/exec.hpp"
+
+namespace rossby {
+
+// Sums are taken in double over blocks that depend on the size alone: the same bits at every number of
+// threads.
+
+/// Σ x².
+template <class T>
+[[nodiscard]] double sum_of_squares(const Exec& exec, std::span<const T> x);
+
+/// Position of the first NaN or infinity, −1 where all values are finite.
+template <class T>
+[[nodiscard]] Index first_non_finite(const Exec& exec, std::span<const T> x);
+
+/// y = clamp(m, 0, 1): effective relation weights. y may be m. NaN stays NaN.
+template <class T>
+void clamp_unit(const Exec& exec, std::span<T> y, std::span<const T> m);
+
+/// Σ clamp(m, 0, 1): their l1 norm.
+template <class T>
+[[nodiscard]] double clamp_l1_sum(const Exec& exec, std::span<const T> m);
+
+/// dm += scale where 0 < m < 1: the gradient of scale · clamp_l1_sum. Zero elsewhere, also at exactly 0 and
+/// exactly 1.
+template <class T>
+void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, double scale);
+
+}  // namespace rossby
