@@ -9,7 +9,8 @@
 
 namespace rossby {
 
-/// The rank's tile of a series X (T, n, m): all time steps of its owned rows, float32, NaN where missing. The only copy.
+/// The rank's tile of a series X (T, n, m): all time steps of its owned rows, float32, NaN where missing. The
+/// only copy.
 struct Series {
   Index steps = 0;
   Index rows = 0;  // owned

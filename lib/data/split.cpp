@@ -1,0 +1,148 @@
+#include "rossby/data/split.hpp"
+
+#include <charconv>
+#include <cmath>
+
+#include "rossby/base/error.hpp"
+
+namespace rossby {
+namespace {
+
+template <class T>
+bool parses(std::string_view text, T& value) {
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  return result.ec == std::errc() && result.ptr == end;
+}
+
+/// Steps of the part that begins at `begin`, from its text.
+Index part_size(std::string_view key, const std::string& text, Index begin, Index steps,
+                const DateToStep& date) {
+  if (text == "rest") return steps - begin;
+  Index count = 0;
+  if (parses(text, count)) {
+    if (count < 0) user_error("{} = \"{}\": a part has zero steps or more", key, text);
+    return count;
+  }
+  double share = 0;
+  if (parses(text, share)) {
+    if (!(share > 0 && share < 1))
+      user_error("{} = \"{}\": a share lies between 0 and 1; a count of steps has no decimal point", key,
+                 text);
+    return static_cast<Index>(std::llround(share * static_cast<double>(steps)));
+  }
+  if (text.empty() || text.find_first_of("0123456789") == std::string::npos)
+    user_error("{} = \"{}\" is neither a count of steps, a share such as \"0.7\", a date nor \"rest\"", key,
+               text);
+  if (!date) user_error("{} = \"{}\": the series has no dates; give a count of steps or a share", key, text);
+  const Index end = date(text);
+  if (end < begin)
+    user_error("{} = \"{}\" is step {} of the series, before the part begins (step {})", key, text, end,
+               begin);
+  return end - begin;
+}
+
+void assign(Split& split, StepRange range, Role role) {
+  for (Index t = range.first; t < range.last; ++t) split.role[static_cast<std::size_t>(t)] = role;
+}
+
+void hold_out_fold(Split& split, const SplitSpec& spec) {
+  if (!split.validation.empty())
+    user_error(
+        "split.folds = {} takes the validation part out of the training part: split.validation = \"{}\" must "
+        "be \"0\"",
+        spec.folds, spec.validation);
+  if (spec.folds < 2) user_error("split.folds = {}: cross-validation needs 2 folds or more", spec.folds);
+  if (spec.fold < 0 || spec.fold >= spec.folds)
+    user_error("split.fold = {}: with split.folds = {} the folds are 0 to {}", spec.fold, spec.folds,
+               spec.folds - 1);
+  const Index n = split.train.size();
+  if (n < spec.folds) user_error("split.folds = {}: the training part has only {} steps", spec.folds, n);
+  split.validation = {split.train.first + spec.fold * n / spec.folds,
+                      split.train.first + (spec.fold + 1) * n / spec.folds};
+  assign(split, split.validation, Role::validation);
+}
+
+}  // namespace
+
+std::vector<Index> Split::training_steps() const {
+  return training_pairs(0);
+}
+
+std::vector<Index> Split::training_pairs(Index lags) const {
+  std::vector<Index> pairs;
+  Index run = 0;  // training steps in a row up to t
+  for (Index t = train.first; t < train.last; ++t) {
+    run = is_training(t) ? run + 1 : 0;
+    if (run > lags) pairs.push_back(t);
+  }
+  return pairs;
+}
+
+std::vector<Index> Split::origins(Role part, Index horizons) const {
+  require(part == Role::validation || part == Role::test, "origins lie in the validation or the test part");
+  require(horizons >= 1, "a forecast has one horizon or more");
+  const StepRange range = part == Role::validation ? validation : test;
+  std::vector<Index> result;
+  if (range.empty()) return result;
+  for (Index o = range.first > 0 ? range.first - 1 : 0; o + horizons < range.last; ++o) result.push_back(o);
+  return result;
+}
+
+std::vector<Index> Split::test_origins(Index horizons, Index first, Index last) const {
+  std::vector<Index> result = origins(Role::test, horizons);
+  if (first < 0 && last < 0) {
+    if (result.empty())
+      user_error("the test part has {} steps: no origin with {} horizons fits (evaluate.horizons)",
+                 test.size(), horizons);
+    return result;
+  }
+  if (first < 0 && test.empty()) user_error("the test part is empty: give evaluate.first_origin");
+  if (first < 0) first = test.first > 0 ? test.first - 1 : 0;
+  if (last < 0) last = steps - 1 - horizons;
+  if (last < first || last + horizons >= steps)
+    user_error(
+        "evaluate.first_origin = {}, evaluate.last_origin = {}: with {} horizons and {} steps an origin lies "
+        "between 0 and {}",
+        first, last, horizons, steps, steps - 1 - horizons);
+  result.clear();
+  for (Index o = first; o <= last; ++o) result.push_back(o);
+  return result;
+}
+
+Split make_split(Index steps, const SplitSpec& spec, const DateToStep& date_to_step) {
+  const Index train = part_size("split.train", spec.train, 0, steps, date_to_step);
+  if (train < 2)
+    user_error("split.train = \"{}\" is {} of {} steps: training needs 2 or more", spec.train, train, steps);
+  const auto check = [&](Index validation, Index test) {
+    if (train + validation + test > steps)
+      user_error(
+          "split.train = \"{}\", split.validation = \"{}\", split.test = \"{}\" ask for {} + {} + {} steps; "
+          "the series has {}",
+          spec.train, spec.validation, spec.test, train, validation, test, steps);
+  };
+  check(0, 0);
+  const Index validation = part_size("split.validation", spec.validation, train, steps, date_to_step);
+  check(validation, 0);
+  const Index test = part_size("split.test", spec.test, train + validation, steps, date_to_step);
+  check(validation, test);
+
+  Split split;
+  split.steps = steps;
+  split.role.assign(static_cast<std::size_t>(steps), Role::unused);
+  split.train = {0, train};
+  split.validation = {train, train + validation};
+  split.test = {train + validation, train + validation + test};
+  assign(split, split.train, Role::train);
+  assign(split, split.validation, Role::validation);
+  assign(split, split.test, Role::test);
+  if (spec.folds > 0) hold_out_fold(split, spec);
+  if (split.training_pairs().empty())
+    user_error("split.folds = {}, split.fold = {} leaves no two training steps in a row of {}", spec.folds,
+               spec.fold, train);
+  while (!split.is_training(split.train.first)) ++split.train.first;
+  while (!split.is_training(split.train.last - 1)) --split.train.last;
+  return split;
+}
+
+}  // namespace rossby
