@@ -62,6 +62,7 @@ class Config {
   [[nodiscard]] std::vector<std::string> differences(const Config& other) const;
 
  private:
+  friend struct ConfigBuilder;
   struct Value {
     std::string text;
     Index integer = 0;

@@ -1,0 +1,113 @@
+#include "rossby/io/config_value.hpp"
+
+#include <toml++/toml.h>
+
+#include "rossby/base/error.hpp"
+
+namespace rossby::detail {
+namespace {
+
+std::string date_text(const toml::date& d) {
+  return fmt::format("{:04}-{:02}-{:02}", d.year, d.month, d.day);
+}
+
+std::string time_text(const toml::time& t) {
+  if (t.second == 0) return fmt::format("{:02}:{:02}", t.hour, t.minute);
+  return fmt::format("{:02}:{:02}:{:02}", t.hour, t.minute, t.second);
+}
+
+RawValue convert(const toml::node& node) {
+  using Kind = RawValue::Kind;
+  RawValue value;
+  if (const auto* text = node.as_string()) {
+    value.kind = Kind::text;
+    value.text = text->get();
+    value.kind_name = "a text";
+  } else if (const auto* integer = node.as_integer()) {
+    value.kind = Kind::integer;
+    value.integer = integer->get();
+    value.real = static_cast<double>(integer->get());
+    value.text = fmt::format("{}", integer->get());
+    value.kind_name = "an integer";
+  } else if (const auto* real = node.as_floating_point()) {
+    value.kind = Kind::real;
+    value.real = real->get();
+    value.text = fmt::format("{}", real->get());
+    value.kind_name = "a real number";
+  } else if (const auto* flag = node.as_boolean()) {
+    value.kind = Kind::flag;
+    value.flag = flag->get();
+    value.text = flag->get() ? "true" : "false";
+    value.kind_name = "a flag";
+  } else if (const auto* date = node.as_date()) {
+    value.kind = Kind::text;
+    value.date = true;
+    value.text = date_text(date->get());
+    value.kind_name = "a date";
+  } else if (const auto* moment = node.as_date_time(); moment && !moment->get().offset) {
+    value.kind = Kind::text;
+    value.date = true;
+    value.text = date_text(moment->get().date) + "T" + time_text(moment->get().time);
+    value.kind_name = "a date";
+  } else if (const auto* array = node.as_array()) {
+    value.kind = Kind::array;
+    value.kind_name = "a list";
+    for (const toml::node& item : *array) value.items.push_back(convert(item));
+  } else {
+    value.kind_name = node.is_table() ? "a table" : "a time with an offset";
+  }
+  return value;
+}
+
+void flatten(const toml::table& table, const std::string& prefix, std::vector<Setting>& settings) {
+  for (const auto& [name, node] : table) {
+    const std::string key = prefix.empty() ? std::string(name.str()) : prefix + "." + std::string(name.str());
+    if (const auto* inner = node.as_table(); inner && !inner->empty())
+      flatten(*inner, key, settings);
+    else if (!inner)
+      settings.push_back({key, convert(node), static_cast<int>(node.source().begin.line)});
+  }
+}
+
+}  // namespace
+
+std::vector<Setting> read_toml(std::string_view toml, const std::string& origin) {
+  std::vector<Setting> settings;
+  try {
+    flatten(toml::parse(toml), "", settings);
+  } catch (const toml::parse_error& error) {
+    std::string what(error.description());
+    for (char& c : what)
+      if (c == '\n') c = ' ';
+    user_error("{}:{}: not valid TOML: {}", origin, error.source().begin.line, what);
+  }
+  return settings;
+}
+
+bool read_literal(std::string_view literal, RawValue& value) {
+  if (literal.find_first_of("\r\n") != std::string_view::npos) return false;  // would be a second setting
+  try {
+    const toml::table table = toml::parse("value = " + std::string(literal));
+    const toml::node* node = table.get("value");
+    if (table.size() != 1 || node == nullptr) return false;
+    value = convert(*node);
+    return true;
+  } catch (const toml::parse_error&) {
+    return false;
+  }
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      (out += '\\') += c;
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      out += fmt::format("\\u{:04X}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    else
+      out += c;
+  }
+  return out + "\"";
+}
+
+}  // namespace rossby::detail

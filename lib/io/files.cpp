@@ -1,0 +1,95 @@
+#include "rossby/io/files.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rossby/base/error.hpp"
+
+namespace rossby {
+namespace {
+
+/// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] bool close() {
+    const int fd = fd_;
+    fd_ = -1;
+    return ::close(fd) == 0;
+  }
+
+ private:
+  int fd_;
+};
+
+bool write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string read_text(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) user_error("{}: cannot read this file: {}", path, std::strerror(errno));
+  std::string text;
+  char part[1 << 16];
+  while (true) {
+    const ssize_t count = ::read(file.get(), part, sizeof part);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) user_error("{}: cannot read this file: {}", path, std::strerror(errno));
+    if (count == 0) return text;
+    text.append(part, static_cast<std::size_t>(count));
+  }
+}
+
+std::string temporary_name(const std::string& path) {
+  return fmt::format("{}.{}.part", path, ::getpid());
+}
+
+void commit_file(const std::string& temporary, const std::string& path) {
+  const Descriptor file(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0 || ::fsync(file.get()) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0)
+    user_error("{}: cannot write this file: {}", path, std::strerror(errno));
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  const Descriptor directory(
+      ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() >= 0)
+    (void)::fsync(directory.get());  // some file systems cannot; the rename holds anyway
+}
+
+void atomic_write(const std::string& path, std::string_view text) {
+  const std::string temporary = temporary_name(path);
+  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (file.get() < 0) user_error("{}: cannot write this file: {}", path, std::strerror(errno));
+  if (!write_all(file.get(), text) || !file.close()) {
+    const int cause = errno;
+    ::unlink(temporary.c_str());
+    user_error("{}: cannot write this file: {}", path, std::strerror(cause));
+  }
+  try {
+    commit_file(temporary, path);
+  } catch (const UserError&) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+}
+
+}  // namespace rossby

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace rossby {
+
+/// The whole of a file. Throws UserError naming path and cause.
+[[nodiscard]] std::string read_text(const std::string& path);
+
+/// Puts `text` in place of `path` at once: written to a temporary name beside it, fsynced, renamed, directory
+/// fsynced. On failure the old file stays, nothing else is left behind, and a UserError names path and cause
+/// (disk full, …).
+void atomic_write(const std::string& path, std::string_view text);
+
+/// Makes a finished temporary file durable and gives it its name. Throws UserError naming `path`; the
+/// temporary stays.
+void commit_file(const std::string& temporary, const std::string& path);
+
+/// The temporary name that goes with `path`: same directory, this process.
+[[nodiscard]] std::string temporary_name(const std::string& path);
+
+}  // namespace rossby

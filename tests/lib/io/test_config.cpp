@@ -1,0 +1,180 @@
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "rossby/io/config.hpp"
+#include "tests/lib/io/messages.hpp"
+
+namespace rossby {
+namespace {
+
+using testing_support::user_message;
+
+Config parse(std::string_view toml, std::vector<std::string> sets = {}) {
+  return Config::parse(toml, "run.toml", sets);
+}
+
+std::string refusal(std::string_view toml, std::vector<std::string> sets = {}) {
+  return user_message([&] { parse(toml, sets); });
+}
+
+TEST(Config, TableIsSound) {
+  std::set<std::string_view> names;
+  for (const KeySpec& key : config_keys()) {
+    EXPECT_TRUE(names.insert(key.name).second) << key.name << " is there twice";
+    EXPECT_FALSE(key.meaning.empty()) << key.name;
+    EXPECT_EQ(key.meaning.find('\n'), std::string_view::npos) << key.name;
+  }
+}
+
+TEST(Config, DefaultsHaveTheirTypes) {
+  const Config config;
+  EXPECT_EQ(config.text("split.train"), "0.7");
+  EXPECT_EQ(config.integer("train.epochs"), 100);
+  EXPECT_DOUBLE_EQ(config.real("optimiser.epsilon"), 1e-9);
+  EXPECT_TRUE(config.flag("relation.normalise"));
+  EXPECT_TRUE(config.texts("data.variables").empty());
+  EXPECT_EQ(config.integers("relation.hops"), std::vector<Index>{1});
+  EXPECT_FALSE(config.given("train.epochs"));
+  EXPECT_THROW((void)config.integer("train.epoch"), BugError);
+  EXPECT_THROW((void)config.real("train.epochs"), BugError);
+}
+
+TEST(Config, FileThenSettingsInOrder) {
+  const Config config =
+      parse("[train]\nepochs = 7\nseed = 3\n[model]\nname = 'stnn'\n[optimiser]\nlr = 1\n",
+            {"train.epochs=8", "train.epochs = 9", "model.activation=tanh", "model.lambda=2"});
+  EXPECT_EQ(config.integer("train.epochs"), 9);
+  EXPECT_EQ(config.integer("train.seed"), 3);
+  EXPECT_DOUBLE_EQ(config.real("optimiser.lr"), 1.0);
+  EXPECT_DOUBLE_EQ(config.real("model.lambda"), 2.0);
+  EXPECT_EQ(config.text("model.activation"), "tanh");
+  EXPECT_TRUE(config.given("train.seed"));
+  EXPECT_FALSE(config.given("model.latent"));
+}
+
+TEST(Config, DottedKeysAndNestedTablesAreTheSame) {
+  EXPECT_EQ(parse("train.epochs = 4").integer("train.epochs"), 4);
+  EXPECT_EQ(parse("train = {epochs = 4}").integer("train.epochs"), 4);
+}
+
+TEST(Config, TextKeysTakeNumbersAndDates) {
+  const Config file = parse("[split]\ntrain = 200\nvalidation = 0.25\ntest = 1986-08-15\n");
+  EXPECT_EQ(file.text("split.train"), "200");
+  EXPECT_EQ(file.text("split.validation"), "0.25");
+  EXPECT_EQ(file.text("split.test"), "1986-08-15");
+  EXPECT_EQ(parse("[split]\ntrain = 2012-03-01T06:30:00").text("split.train"), "2012-03-01T06:30");
+  const Config set = parse("", {"split.train=200", "split.validation=1986-08", "split.test=1986-08-15"});
+  EXPECT_EQ(set.text("split.train"), "200");
+  EXPECT_EQ(set.text("split.validation"), "1986-08");
+  EXPECT_EQ(set.text("split.test"), "1986-08-15");
+  EXPECT_EQ(parse("", {"relation.discover_start=1/n"}).text("relation.discover_start"), "1/n");
+  EXPECT_EQ(parse("", {"data.file=\"a b.nc\""}).text("data.file"), "a b.nc");
+  EXPECT_EQ(parse("", {"data.file=/tmp/a=b.nc"}).text("data.file"), "/tmp/a=b.nc");
+  EXPECT_EQ(parse("", {"data.file=true"}).text("data.file"), "true");
+}
+
+TEST(Config, ListsTakeOneElementOrBareWords) {
+  EXPECT_EQ(parse("data.variables = 'sst'").texts("data.variables"), std::vector<std::string>{"sst"});
+  const std::vector<std::string> two{"tmax", "tmin"};
+  EXPECT_EQ(parse("data.variables = ['tmax', 'tmin']").texts("data.variables"), two);
+  EXPECT_EQ(parse("", {"data.variables=tmax,tmin"}).texts("data.variables"), two);
+  EXPECT_EQ(parse("", {"data.variables=[\"tmax\", \"tmin\"]"}).texts("data.variables"), two);
+  EXPECT_EQ(parse("", {"data.variables=sst"}).texts("data.variables"), std::vector<std::string>{"sst"});
+  const std::vector<Index> hops{1, 2, 4};
+  EXPECT_EQ(parse("", {"relation.hops=[1, 2, 4]"}).integers("relation.hops"), hops);
+  EXPECT_EQ(parse("", {"relation.hops=1,2,4"}).integers("relation.hops"), hops);
+  EXPECT_EQ(parse("", {"relation.hops=3"}).integers("relation.hops"), std::vector<Index>{3});
+}
+
+TEST(Config, UnknownKeyNamesFileLineAndTheNearest) {
+  const std::string typo = refusal("[train]\nseed = 1\nepoch = 3\n");
+  EXPECT_HAS(typo, "run.toml:3");
+  EXPECT_HAS(typo, "train.epoch");
+  EXPECT_HAS(typo, "nearest key is train.epochs");
+  EXPECT_HAS(refusal("[training]\nepochs = 3\n"), "did you mean train.epochs?");
+  EXPECT_HAS(refusal("epochs = 3\n"), "did you mean train.epochs?");
+  EXPECT_HAS(refusal("", {"optimizer.lr=1"}), "did you mean optimiser.lr?");
+  EXPECT_HAS(refusal("split = 3"), "split.train, split.validation");
+  EXPECT_HAS(refusal("[zzz]\nqqqqqqqqqqqqqqq = 3\n"), "rossby config");
+}
+
+TEST(Config, WrongTypesAndValues) {
+  EXPECT_HAS(refusal("[train]\nepochs = \"ten\"\n"),
+             "run.toml:2: train.epochs needs an integer, not a text (ten)");
+  EXPECT_HAS(refusal("train.epochs = 1.5"), "needs an integer, not a real number (1.5)");
+  EXPECT_HAS(refusal("train.epochs = -1"), "out of range: allowed is 0 to 1000000000");
+  EXPECT_HAS(refusal("train.joint = 1"), "needs true or false");
+  EXPECT_HAS(refusal("model.lambda = nan"), "not a finite number");
+  EXPECT_HAS(refusal("model.lambda = inf"), "not a finite number");
+  EXPECT_HAS(refusal("split.train = nan"), "not a finite number");
+  EXPECT_HAS(refusal("model.lambda = -0.5"), "at least 0");
+  EXPECT_HAS(refusal("model.activation = 'tahn'"), "none of identity, tanh; the nearest is tanh");
+  EXPECT_HAS(refusal("model.activation = true"), "needs a text, not a flag");
+  EXPECT_HAS(refusal("model.activation = ['tanh']"), "needs a text, not a list");
+  EXPECT_HAS(refusal("relation.hops = [1, 0]"), "out of range: allowed is 1 to 64");
+  EXPECT_HAS(refusal("relation.hops = [1, 'x']"), "list of integers");
+  EXPECT_HAS(refusal("[train.epochs]\nx = 1"), "train.epochs.x");
+  EXPECT_HAS(refusal("train.epochs = 99999999999999999999"), "run.toml:1");
+}
+
+TEST(Config, BadTomlAndBadSettings) {
+  EXPECT_HAS(refusal("[train]\nepochs = = 3\n"), "run.toml:2: not valid TOML");
+  EXPECT_HAS(refusal("train.epochs = 1\ntrain.epochs = 2\n"), "run.toml:2");
+  EXPECT_HAS(refusal("", {"train.epochs"}), "--set key=value");
+  EXPECT_HAS(refusal("", {"train.epochs="}), "train.epochs needs an integer");
+  EXPECT_HAS(refusal("", {"train.epochs=abc"}), "--set train.epochs=abc: train.epochs needs an integer");
+  EXPECT_HAS(refusal("", {"model.activation=\"tanh"}), "model.activation");
+  EXPECT_HAS(refusal("", {"train.epochs=3\nseed = 4"}).substr(0, 5), "--set");
+}
+
+TEST(Config, LoadSaysWhyAFileCannotBeRead) {
+  EXPECT_HAS(user_message([] { Config::load("/nowhere/run.toml", {}); }), "/nowhere/run.toml");
+  EXPECT_HAS(user_message([] { Config::load("/tmp", {}); }), "/tmp");
+  const std::string path = testing::TempDir() + "rossby_config_test.toml";
+  std::ofstream(path) << "train.seed = 5\n";
+  EXPECT_EQ(Config::load(path, {}).integer("train.seed"), 5);
+  std::ofstream(path, std::ios::trunc) << "";
+  EXPECT_EQ(Config::load(path, {}).integer("train.seed"), 1);
+  std::remove(path.c_str());
+  EXPECT_EQ(Config::load("", {}).hash(), Config().hash());
+}
+
+TEST(Config, WrittenFormParsesBackToItself) {
+  const Config config = parse(
+      "data.file = \"a \\\"quoted\\\" \\\\ path\\u0007é.nc\"\nmodel.lambda = 1e-300\noptimiser.lr = 0.1\n",
+      {"relation.hops=1,3", "data.variables=a,b", "train.joint=true"});
+  const Config again = parse(config.to_toml());
+  EXPECT_EQ(again.text("data.file"), config.text("data.file"));
+  EXPECT_EQ(again.real("optimiser.lr"), 0.1);
+  EXPECT_TRUE(again.differences(config).empty());
+  EXPECT_EQ(again.to_toml(), config.to_toml());
+  EXPECT_EQ(again.hash(), config.hash());
+}
+
+TEST(Config, HashSeesMeaningOnly) {
+  const Config base;
+  EXPECT_EQ(base.hash().size(), 16u);
+  EXPECT_EQ(parse("", {"train.epochs=7"}).hash(), base.hash()) << "train.epochs may differ in a continuation";
+  EXPECT_EQ(parse("model.lambda = 0.10").hash(), base.hash());
+  EXPECT_EQ(parse("model.lambda = 0.1\ntrain.seed = 1").hash(), base.hash());
+  const Config other = parse("", {"train.seed=2"});
+  EXPECT_NE(other.hash(), base.hash());
+  const std::vector<std::string> difference{"train.seed: 2 (here) instead of 1"};
+  EXPECT_EQ(other.differences(base), difference);
+  EXPECT_TRUE(parse("", {"train.epochs=7"}).differences(base).empty());
+}
+
+TEST(Config, DescriptionHasEveryKey) {
+  const std::string text = describe_config_keys();
+  for (const KeySpec& key : config_keys()) EXPECT_HAS(text, std::string(key.name) + " ");
+  EXPECT_HAS(text, "allowed: identity, tanh");
+}
+
+}  // namespace
+}  // namespace rossby
