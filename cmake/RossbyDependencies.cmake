@@ -4,28 +4,25 @@ find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
-find_package(tomlplusplus QUIET)
-if(NOT TARGET tomlplusplus::tomlplusplus)
-  pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus)
-  add_library(rossby_toml INTERFACE IMPORTED GLOBAL)
-  target_link_libraries(rossby_toml INTERFACE PkgConfig::tomlplusplus)
-  add_library(tomlplusplus::tomlplusplus ALIAS rossby_toml)
-endif()
+find_package(tomlplusplus REQUIRED)
+
+# The helper targets rossby_netcdf, rossby_blas and rossby_openmp are imported ones, so that the installed package can
+# define the same names anew on the consumer's machine (rossbyConfig.cmake.in) instead of keeping paths of this one.
 
 # netcdf.pc adds the include path of the serial HDF5, which must never precede the parallel one: netcdf.h itself
 # lies in the default include path, so only the library is taken.
 find_library(ROSSBY_NETCDF_LIBRARY netcdf REQUIRED)
 find_path(ROSSBY_NETCDF_INCLUDE_DIR netcdf.h REQUIRED)
-add_library(rossby_netcdf INTERFACE)
+add_library(rossby_netcdf INTERFACE IMPORTED GLOBAL)
 target_link_libraries(rossby_netcdf INTERFACE ${ROSSBY_NETCDF_LIBRARY})
 
 find_package(BLAS REQUIRED)
 find_path(ROSSBY_CBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas x86_64-linux-gnu REQUIRED)
-add_library(rossby_blas INTERFACE)
+add_library(rossby_blas INTERFACE IMPORTED GLOBAL)
 target_link_libraries(rossby_blas INTERFACE ${BLAS_LIBRARIES})
-target_include_directories(rossby_blas INTERFACE $<BUILD_INTERFACE:${ROSSBY_CBLAS_INCLUDE_DIR}>)
+target_include_directories(rossby_blas INTERFACE ${ROSSBY_CBLAS_INCLUDE_DIR})
 
-add_library(rossby_openmp INTERFACE)
+add_library(rossby_openmp INTERFACE IMPORTED GLOBAL)
 if(ROSSBY_WITH_OPENMP)
   find_package(OpenMP REQUIRED COMPONENTS CXX)
   target_link_libraries(rossby_openmp INTERFACE OpenMP::OpenMP_CXX)

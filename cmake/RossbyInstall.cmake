@@ -1,0 +1,38 @@
+# Installs headers (rossby_room does), static libraries, the program, its configurations and schemas, and a CMake
+# package with two components: lib (every room of lib/) and mpi.
+include(CMakePackageConfigHelpers)
+
+set(ROSSBY_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/rossby)
+
+get_property(ROSSBY_LIB_TARGETS GLOBAL PROPERTY ROSSBY_ROOMS)
+set(ROSSBY_MPI_TARGETS ${ROSSBY_LIB_TARGETS})
+list(FILTER ROSSBY_MPI_TARGETS INCLUDE REGEX "^rossby_mpi$")
+list(FILTER ROSSBY_LIB_TARGETS EXCLUDE REGEX "^rossby_mpi$")
+
+# rossby_install_component(<component> targets...): writes rossby_<component>_targets.cmake
+function(rossby_install_component COMPONENT)
+  install(TARGETS ${ARGN} EXPORT rossby_${COMPONENT} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT rossby_${COMPONENT} NAMESPACE rossby:: DESTINATION ${ROSSBY_PACKAGE_DIR}
+          FILE rossby_${COMPONENT}_targets.cmake)
+endfunction()
+
+rossby_install_component(lib ${ROSSBY_LIB_TARGETS})
+if(ROSSBY_MPI_TARGETS)
+  rossby_install_component(mpi ${ROSSBY_MPI_TARGETS})
+endif()
+
+if(TARGET rossby)
+  install(TARGETS rossby RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+foreach(FOLDER configs schemas)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/apps/${FOLDER})
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/apps/${FOLDER} DESTINATION ${CMAKE_INSTALL_DATADIR}/rossby)
+  endif()
+endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/rossbyConfig.cmake.in
+                              ${PROJECT_BINARY_DIR}/rossbyConfig.cmake INSTALL_DESTINATION ${ROSSBY_PACKAGE_DIR})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/rossbyConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/rossbyConfig.cmake ${PROJECT_BINARY_DIR}/rossbyConfigVersion.cmake
+        DESTINATION ${ROSSBY_PACKAGE_DIR})

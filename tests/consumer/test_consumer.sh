@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# test_consumer.sh BUILD_DIR CONSUMER_DIR CMAKE CXX WITH_MPI SANITIZE_FLAG
+# Installs BUILD_DIR to a temporary prefix, builds CONSUMER_DIR against it and runs what came out.
+set -euo pipefail
+
+build=$1 consumer=$2 cmake=$3 cxx=$4 with_mpi=$5 sanitize=$6
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+if [[ $sanitize == "-fsanitize=" ]]; then sanitize=; fi
+
+"$cmake" --install "$build" --prefix "$work/prefix" >"$work/install.log" || {
+  cat "$work/install.log"
+  exit 1
+}
+# The installed package must stand alone: no path of the source or build tree in it.
+if grep -rn --include='*.cmake' -e "$build" "$work/prefix"; then
+  echo "the package names the build tree"
+  exit 1
+fi
+"$cmake" -S "$consumer" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$cxx" \
+  -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS="$sanitize" -DCONSUMER_WITH_MPI="$with_mpi"
+"$cmake" --build "$work/build"
+"$work/build/consumer"
+if [[ $with_mpi == 1 ]]; then
+  "$work/build/consumer_mpi"
+fi
+if [[ -x $work/prefix/bin/rossby ]]; then "$work/prefix/bin/rossby" --version; fi

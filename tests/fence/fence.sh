@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# The fence: which folder may include what. Reads sources, builds nothing.
+#
+#   fence.sh [ROOT]     checks the tree below ROOT (default: the tree this script lies in)
+#
+# Prints one line "file:line: what is wrong" per violation. Exit code 0: clean, 1: violations, 2: cannot check.
+set -euo pipefail
+
+# The rooms of lib/, left to right: a room includes only itself and rooms to its left.
+readonly rooms=(base tensor io relation exchange kernels autograd data model train plan)
+# Folders that must be there and hold sources, or nothing would be checked in them.
+readonly filled=(lib/base lib/tensor lib/io lib/relation lib/exchange lib/kernels lib/autograd lib/data tests/lib)
+readonly long_file=450
+
+root=${1:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
+violations=0
+checked=0
+
+violation() {
+  printf '%s\n' "$*"
+  violations=$((violations + 1))
+}
+
+sources() {
+  find "$1" -type f \( -name '*.hpp' -o -name '*.h' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cc' -o -name '*.cxx' \
+    -o -name '*.c' -o -name '*.cu' -o -name '*.inl' \) | LC_ALL=C sort
+}
+
+# Position of a room in the order.
+declare -A rank_of
+for i in "${!rooms[@]}"; do rank_of[${rooms[$i]}]=$i; done
+
+# check_foreign FILE WHERE HEADER: rule 1, libraries that only some folders may know.
+check_foreign() {
+  local file=$1 where=$2 header=$3
+  case $header in
+    mpi.h | mpi_proto.h | mpi-ext.h | petsc*.h | petsc/* | *scotch.h | hdf5.h | hdf5_hl.h | H5*.h | netcdf_par.h | nccl*.h)
+      case $file in
+        mpi/* | tests/mpi/*) ;;
+        *) violation "$where: <$header> belongs in mpi/ and tests/mpi/ only" ;;
+      esac
+      ;;
+    cuda.h | cuda/* | cuda_*.h | cuda_*.hpp | cublas*.h | cusparse*.h | curand*.h | cusolver*.h | cufft*.h | cub/* | \
+      thrust/* | cooperative_groups* | nvrtc.h | nvml.h | mma.h)
+      case $file in
+        lib/kernels/cuda/* | lib/tensor/*cuda* | mpi/*nccl*) ;;
+        *) violation "$where: <$header> belongs in lib/kernels/cuda, lib/tensor/*cuda* and mpi/*nccl* only" ;;
+      esac
+      ;;
+  esac
+}
+
+# check_room FILE WHERE ROOM: the order of the rooms; ROOM is the X of "rossby/X/…".
+check_room() {
+  local file=$1 where=$2 wanted=$3 own own_rank wanted_rank
+  wanted_rank=${rank_of[$wanted]:-}
+  if [[ -z $wanted_rank && $wanted != mpi ]]; then
+    violation "$where: there is no room $wanted"
+    return
+  fi
+  case $file in
+    lib/*)
+      own=${file#lib/}
+      own=${own%%/*}
+      own_rank=${rank_of[$own]:-}
+      if [[ -z $own_rank ]]; then
+        return # reported once for the folder
+      elif [[ $wanted == mpi ]]; then
+        violation "$where: lib/ includes nothing of mpi/"
+      elif ((wanted_rank > own_rank)); then
+        violation "$where: room $own may not include room $wanted, which is to its right"
+      fi
+      ;;
+    tests/lib/*)
+      if [[ $wanted == mpi ]]; then violation "$where: tests/lib/ includes nothing of mpi/"; fi
+      ;;
+  esac
+}
+
+# check_path FILE WHERE HEADER: includes that go around the rooms.
+check_path() {
+  local file=$1 where=$2 header=$3
+  case $header in
+    ../*) violation "$where: \"$header\": include by room (rossby/<room>/x.hpp), not by relative path" ;;
+    lib/* | mpi/*) violation "$where: \"$header\": include by room (rossby/<room>/x.hpp), not by folder" ;;
+    apps/*)
+      case $file in
+        apps/* | tests/apps/*) ;;
+        *) violation "$where: \"$header\": only apps/ and tests/apps/ know apps/" ;;
+      esac
+      ;;
+    tests/*)
+      case $file in
+        tests/*) ;;
+        *) violation "$where: \"$header\": only tests/ know tests/" ;;
+      esac
+      ;;
+  esac
+}
+
+check_file() {
+  local file=$1 line text header where lines
+  checked=$((checked + 1))
+  while IFS=: read -r line text; do
+    if [[ $text =~ ^[[:space:]]*#[[:space:]]*include(_next)?[[:space:]]*[\<\"]([^\>\"]+)[\>\"] ]]; then
+      header=${BASH_REMATCH[2]}
+      where=$file:$line
+      check_foreign "$file" "$where" "$header"
+      check_path "$file" "$where" "$header"
+      if [[ $header == rossby/*/* ]]; then
+        header=${header#rossby/}
+        check_room "$file" "$where" "${header%%/*}"
+      fi
+    else
+      violation "$file:$line: an include whose name the fence cannot read"
+    fi
+  done < <(grep -nE '^[[:space:]]*#[[:space:]]*include' "$file" || true)
+  lines=$(wc -l <"$file")
+  if ((lines > long_file)); then printf '%s: note: %d lines, the aim is 400\n' "$file" "$lines"; fi
+}
+
+cd "$root" || exit 2
+for folder in "${filled[@]}"; do
+  if [[ ! -d $folder ]]; then
+    violation "$folder: the folder is missing, nothing in it was checked"
+  elif [[ -z $(sources "$folder") ]]; then
+    violation "$folder: no source in it, nothing was checked"
+  fi
+done
+for folder in lib/*/ mpi/ apps/ benchmarks/ tests/mpi/ tests/apps/; do
+  folder=${folder%/}
+  if [[ ! -d $folder || -z $(sources "$folder") ]]; then continue; fi
+  if [[ $folder == lib/* && -z ${rank_of[${folder#lib/}]:-} ]]; then
+    violation "$folder: not a room of lib/: give it a place in the order of the rooms (fence.sh, rooms)"
+  elif [[ " ${filled[*]} " != *" $folder "* ]]; then
+    violation "$folder: holds sources now: add it to the folders that must (fence.sh, filled)"
+  fi
+done
+for top in lib mpi apps benchmarks tests; do
+  if [[ ! -d $top ]]; then continue; fi
+  while IFS= read -r file; do check_file "$file"; done < <(sources "$top")
+done
+
+if ((violations > 0)); then
+  printf 'fence: %d violations in %d files\n' "$violations" "$checked"
+  exit 1
+fi
+printf 'fence: %d files keep to their rooms\n' "$checked"
