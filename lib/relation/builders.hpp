@@ -9,7 +9,8 @@
 
 namespace rossby {
 
-/// One directed edge as files list it: source acts on destination, so it becomes entry W[destination, source].
+/// One directed edge as files list it: source acts on destination, so it becomes entry W[destination,
+/// source].
 struct Edge {
   Index source = 0;
   Index destination = 0;
@@ -30,30 +31,42 @@ enum class GridRelations {
   directional  // r = 8: one relation a direction, in the order N, NE, E, SE, S, SW, W, NW (N = lat index + 1)
 };
 
-/// Neighbours on a grid, weight 1; cells off the grid or on land have no edges. Entry W[i, j]: j is i's neighbour in that
-/// direction. No communication: every rank builds its own rows.
+/// Neighbours on a grid, weight 1; cells off the grid or on land have no edges. Entry W[i, j]: j is i's
+/// neighbour in that direction. The east and west edge are joined where periodic_lon is set and the grid has
+/// three columns or more. No communication: every rank builds its own rows.
 GlobalEdges grid_neighbours(const Grid& grid, GridRelations kind, const RowPartition& partition, int part);
 
-/// r = 1: for each owned node its k nearest other nodes by great-circle distance (degrees in; ties by global row), weight 1.
-/// Coordinates of all n nodes are given on every rank (16 bytes a node). O(owned · log n).
+/// r = 1: for each owned node its k nearest other nodes by great-circle distance (degrees in; ties by global
+/// row), weight 1. Coordinates of all n nodes are given on every rank (16 bytes a node; the search tree takes
+/// another 33 while it lives). Distances that differ by less than 2⁻³² of the sphere's radius (1.5 mm on
+/// Earth) count as ties, so that a regular grid's equal distances are; all n−1 others where k ≥ n. Throws
+/// UserError naming the first node whose latitude is not within ±90 or whose coordinates are not finite. O(n
+/// log n) to build the tree, O(owned · (k + log n)) to search.
 GlobalEdges nearest_neighbours(std::span<const double> latitude, std::span<const double> longitude, int k,
                                const RowPartition& partition, int part);
 
-/// From a list of edges: each rank passes any share of the list (its slice of the file) and gets the rows it owns.
-/// Duplicates add up. Throws UserError naming the first edge with a node outside 0…n−1, a relation outside 0…relations−1 or
-/// a weight that is not finite; the caller lets all ranks agree on it. Collective.
-GlobalEdges from_edge_list(std::span<const Edge> share, int relations, const RowPartition& partition, Mailbox& mailbox);
+/// From a list of edges: each rank passes its slice of the list (slices in rank order) and gets the rows it
+/// owns. Duplicates add up in the order of the list; entries that sum to zero are no entries. Throws
+/// UserError naming the first edge, by its number in the whole list, with a node outside 0…n−1, a relation
+/// outside 0…relations−1 or a weight that is not finite: the same error on all ranks. Collective.
+GlobalEdges from_edge_list(std::span<const Edge> share, int relations, const RowPartition& partition,
+                           Mailbox& mailbox);
 
-/// Adds W[i, i] = weight to every row of every relation (replacing an entry that is there).
+/// Sets W[i, i] = weight in every row of every relation, whether or not an entry is there; weight 0 takes it
+/// away.
 GlobalEdges with_self_loops(const GlobalEdges& edges, double weight, const RowPartition& partition, int part);
 
 /// Divides each row of each relation by its sum; rows that sum to zero stay as they are.
 void normalise_rows(GlobalEdges& edges);
 
-/// W, W², …, W^K of each relation: r·K relations ordered by power first, [W_1…W_r, W_1²…W_r², …], as the reference STNN
-/// code has them. `hops` names the powers that are kept, ascending, e.g. {1, 2, 4}. Collective: rows of neighbours are
-/// fetched from their owners; no rank holds more than its rows and those its products touch.
-GlobalEdges powers(const GlobalEdges& edges, std::span<const int> hops, const RowPartition& partition, Mailbox& mailbox);
+/// W, W², …, W^K of each relation: r·K relations ordered by power first, [W_1…W_r, W_1²…W_r², …], as the
+/// reference STNN code has them. `hops` names the powers that are kept, ascending, e.g. {1, 2, 4}.
+/// Collective: rows of neighbours are fetched from their owners, each once; no rank holds more than its rows
+/// and those its products touch. Exact zeros of a product (cancellation, underflow) are no entries. The sums
+/// run by ascending global column: the same bits at every number of ranks. Throws UserError where `hops` is
+/// empty, does not ascend or holds a number below 1.
+GlobalEdges powers(const GlobalEdges& edges, std::span<const int> hops, const RowPartition& partition,
+                   Mailbox& mailbox);
 
 /// Relations of several groups as one, in order.
 GlobalEdges stack(std::span<const GlobalEdges* const> groups);

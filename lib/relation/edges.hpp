@@ -6,9 +6,10 @@
 
 namespace rossby {
 
-/// The row block of r sparse relations in global numbering, as builders produce it. Rows are the owned rows in position
-/// order. Entries are ordered by row, then relation, then ascending global column, without duplicates: entries of row i
-/// and relation k lie at [ptr[i·r + k], ptr[i·r + k + 1]). W_k[i, j] > 0 says that node j acts on node i.
+/// The row block of r sparse relations in global numbering, as builders produce it. Rows are the owned rows
+/// in position order. Entries are ordered by row, then relation, then ascending global column, without
+/// duplicates: entries of row i and relation k lie at [ptr[i·r + k], ptr[i·r + k + 1]). W_k[i, j] > 0 says
+/// that node j acts on node i.
 struct GlobalEdges {
   Index rows = 0;
   int relations = 0;

@@ -9,7 +9,8 @@
 namespace rossby {
 namespace {
 
-/// Adds the transposed index: a counting sort of the entries by (column, relation); rows ascend inside a list.
+/// Adds the transposed index: a counting sort of the entries by (column, relation); rows ascend inside a
+/// list.
 void transpose(CsrBlock& block) {
   const auto r = static_cast<Index>(block.relations);
   block.t_ptr.assign(static_cast<std::size_t>(block.columns() * r) + 1, 0);
@@ -21,7 +22,8 @@ void transpose(CsrBlock& block) {
   const auto each = [&](auto&& visit) {
     for (Index i = 0; i < block.rows; ++i)
       for (Index k = 0; k < r; ++k)
-        for (Index e = block.ptr[static_cast<std::size_t>(i * r + k)]; e < block.ptr[static_cast<std::size_t>(i * r + k) + 1]; ++e)
+        for (Index e = block.ptr[static_cast<std::size_t>(i * r + k)];
+             e < block.ptr[static_cast<std::size_t>(i * r + k) + 1]; ++e)
           visit(i, k, e);
   };
   each([&](Index, Index k, Index e) { ++block.t_ptr[slot(e, k) + 1]; });
@@ -36,24 +38,28 @@ void transpose(CsrBlock& block) {
 
 }  // namespace
 
-GhostList collect_ghosts(const RowPartition& partition, int part, std::span<const GlobalEdges* const> groups) {
+GhostList collect_ghosts(const RowPartition& partition, int part,
+                         std::span<const GlobalEdges* const> groups) {
   GhostList ghosts;
   for (const GlobalEdges* group : groups)
     for (const GlobalRow column : group->column) {
       const Position position = partition.position(column);
-      if (position.value < partition.begin(part) || position.value >= partition.end(part)) ghosts.push_back(position);
+      if (position.value < partition.begin(part) || position.value >= partition.end(part))
+        ghosts.push_back(position);
     }
   std::sort(ghosts.begin(), ghosts.end());
   ghosts.erase(std::unique(ghosts.begin(), ghosts.end()), ghosts.end());
   return ghosts;
 }
 
-CsrBlock localise(const GlobalEdges& edges, const RowPartition& partition, int part, const GhostList& ghosts) {
+CsrBlock localise(const GlobalEdges& edges, const RowPartition& partition, int part,
+                  const GhostList& ghosts) {
   require(edges.rows == partition.size(part), "relation rows must be the owned rows");
   CsrBlock block;
   block.rows = edges.rows;
   block.ghosts = static_cast<Index>(ghosts.size());
-  require(block.columns() < std::numeric_limits<LocalColumn>::max(), "owned rows and ghosts must fit into 31 bits");
+  require(block.columns() < std::numeric_limits<LocalColumn>::max(),
+          "owned rows and ghosts must fit into 31 bits");
   block.relations = edges.relations;
   block.ptr = edges.ptr;
   block.value = edges.value;

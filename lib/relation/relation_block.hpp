@@ -12,9 +12,9 @@ namespace rossby {
 /// The ghosts of one rank: positions owned elsewhere that its entries name, ascending (so grouped by owner).
 using GhostList = std::vector<Position>;
 
-/// The row block of r sparse relations in local numbering: column c < owned is the rank's own local row c, column
-/// owned + g is ghost g. Entry order is that of GlobalEdges; a transposed index gives the same entries by column, so that
-/// W·z, Wᵀ·δ and the sampled δzᵀ all stream one array of weights.
+/// The row block of r sparse relations in local numbering: column c < owned is the rank's own local row c,
+/// column owned + g is ghost g. Entry order is that of GlobalEdges; a transposed index gives the same entries
+/// by column, so that W·z, Wᵀ·δ and the sampled δzᵀ all stream one array of weights.
 struct CsrBlock {
   Index rows = 0;    // owned rows
   Index ghosts = 0;  // columns are owned rows + ghosts
@@ -23,9 +23,9 @@ struct CsrBlock {
   std::vector<LocalColumn> column;  // of each entry
   std::vector<double> value;        // of each entry, as built
 
-  std::vector<Index> t_ptr;           // (rows + ghosts)·relations + 1, by (column, relation)
-  std::vector<LocalColumn> t_row;     // row of each transposed entry
-  std::vector<Index> t_entry;         // its place in `column` and `value`
+  std::vector<Index> t_ptr;        // (rows + ghosts)·relations + 1, by (column, relation)
+  std::vector<LocalColumn> t_row;  // row of each transposed entry
+  std::vector<Index> t_entry;      // its place in `column` and `value`
 
   std::vector<LocalColumn> interior;  // rows without ghost entries, ascending
   std::vector<LocalColumn> boundary;  // the others, ascending

@@ -1,6 +1,7 @@
 #include "rossby/relation/row_partition.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "rossby/base/error.hpp"
@@ -13,18 +14,23 @@ RowPartition RowPartition::blocks(Index rows, int parts, std::span<const double>
   RowPartition partition;
   partition.rows_ = rows;
   partition.begin_.assign(static_cast<std::size_t>(parts) + 1, 0);
-  if (weights.empty()) {
+  for (const double weight : weights)
+    require(std::isfinite(weight) && weight >= 0, "weights are finite and not negative");
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  if (total == 0) {
     for (int p = 0; p < parts; ++p)
       partition.begin_[static_cast<std::size_t>(p) + 1] =
           partition.begin_[static_cast<std::size_t>(p)] + rows / parts + (p < rows % parts ? 1 : 0);
     return partition;
   }
-  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   double before = 0;
   Index row = 0;
   for (int p = 1; p < parts; ++p) {
+    // No part stays empty while another has two rows.
+    const Index low = rows >= parts ? row + 1 : std::max(row, rows - (parts - p));
+    const Index high = rows >= parts ? rows - (parts - p) : row + 1;
     const double target = total * p / parts;
-    while (row < rows && before + weights[static_cast<std::size_t>(row)] / 2 < target)
+    while (row < low || (row < high && before + weights[static_cast<std::size_t>(row)] / 2 < target))
       before += weights[static_cast<std::size_t>(row++)];
     partition.begin_[static_cast<std::size_t>(p)] = row;
   }

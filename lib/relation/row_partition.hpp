@@ -7,16 +7,18 @@
 
 namespace rossby {
 
-/// Which rank owns which node. Positions number the nodes rank by rank (inside a rank by ascending global row), so rank p
-/// owns the positions [begin(p), end(p)) and its local row l is position begin(p) + l. Every rank holds the same object.
-/// Memory: nothing per node for contiguous blocks, 12 bytes a node otherwise.
+/// Which rank owns which node. Positions number the nodes rank by rank (inside a rank by ascending global
+/// row), so rank p owns the positions [begin(p), end(p)) and its local row l is position begin(p) + l. Every
+/// rank holds the same object. Memory: nothing per node for contiguous blocks, 12 bytes a node otherwise.
 class RowPartition {
  public:
-  /// Contiguous blocks of global rows whose summed weights are as equal as a prefix split makes them; equal counts (the
-  /// first n mod P blocks hold one row more) where `weights` is empty. Parts may be empty (n < P).
+  /// Contiguous blocks of global rows whose summed weights are as equal as a prefix split makes them; equal
+  /// counts (the first n mod P blocks hold one row more) where `weights` is empty or all zero. Weights are
+  /// finite and not negative. A part is empty only where n < P.
   static RowPartition blocks(Index rows, int parts, std::span<const double> weights = {});
 
-  /// From the owner of each global row (partitioners, tiles). Throws UserError where an owner is outside 0…parts−1.
+  /// From the owner of each global row (partitioners, tiles). Throws UserError where an owner is outside
+  /// 0…parts−1.
   static RowPartition from_owners(std::span<const int> owners, int parts);
 
   [[nodiscard]] Index rows() const { return rows_; }
@@ -43,9 +45,13 @@ class RowPartition {
   std::vector<Index> global_;           // of each position; empty for contiguous blocks
 };
 
-/// Owners that cut a (lat, lon) grid into `parts` near-square tiles of near-equal weight by recursive bisection along the
-/// longer side. `node_of_cell[lat·n_lon + lon]` is the global row of a cell or −1 where the cell is not a node (land);
-/// `weights` (per node, may be empty for 1) is what is balanced. Returns the owner of each global row. Deterministic.
+/// Owners that cut a (lat, lon) grid into `parts` near-square tiles of near-equal weight by recursive
+/// bisection along the longer side of their bounding box, in cells; any number of parts, cut as floor(p/2)
+/// and the rest. A tile is empty only where n < parts. A cut follows a grid line except for the last cells
+/// that equal weights need, so tiles of equal weights differ by at most one node a cut.
+/// `node_of_cell[lat·n_lon + lon]` is the global row of a cell or −1 where the cell is not a node (land);
+/// `weights` (per node, may be empty for 1) is what is balanced. Returns the owner of each global row.
+/// Deterministic.
 std::vector<int> grid_tiles(Index n_lat, Index n_lon, std::span<const Index> node_of_cell, int parts,
                             std::span<const double> weights = {});
 

@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <array>
+
+#include "rossby/base/error.hpp"
+#include "rossby/relation/builders.hpp"
+
+namespace rossby {
+namespace {
+
+struct Step {
+  Index lat;
+  Index lon;
+};
+
+/// N, NE, E, SE, S, SW, W, NW.
+constexpr std::array<Step, 8> directions{
+    {{1, 0}, {1, 1}, {0, 1}, {-1, 1}, {-1, 0}, {-1, -1}, {0, -1}, {1, -1}}};
+
+/// The node one step from a cell, −1 where there is none.
+Index neighbour(const Grid& grid, Index cell, Step step) {
+  const Index lat = cell / grid.n_lon + step.lat;
+  Index lon = cell % grid.n_lon + step.lon;
+  if (lat < 0 || lat >= grid.n_lat) return -1;
+  // Two columns touch already and one would neighbour itself.
+  if (grid.periodic_lon && grid.n_lon >= 3) lon = (lon + grid.n_lon) % grid.n_lon;
+  if (lon < 0 || lon >= grid.n_lon) return -1;
+  return grid.node_of_cell[static_cast<std::size_t>(lat * grid.n_lon + lon)];
+}
+
+/// The cell of each owned row.
+std::vector<Index> owned_cells(const Grid& grid, const RowPartition& partition, int part) {
+  std::vector<Index> cells(static_cast<std::size_t>(partition.size(part)), -1);
+  for (Index c = 0; c < static_cast<Index>(grid.node_of_cell.size()); ++c) {
+    const Index node = grid.node_of_cell[static_cast<std::size_t>(c)];
+    if (node < 0) continue;
+    require(node < partition.rows(), "a grid cell names a node that the partition does not have");
+    const Index local = partition.position(GlobalRow{node}).value - partition.begin(part);
+    if (local >= 0 && local < partition.size(part)) cells[static_cast<std::size_t>(local)] = c;
+  }
+  for (const Index cell : cells) require(cell >= 0, "every owned node lies in a grid cell");
+  return cells;
+}
+
+}  // namespace
+
+GlobalEdges grid_neighbours(const Grid& grid, GridRelations kind, const RowPartition& partition, int part) {
+  require(static_cast<Index>(grid.node_of_cell.size()) == grid.n_lat * grid.n_lon, "one node number a cell");
+  GlobalEdges edges;
+  edges.rows = partition.size(part);
+  edges.relations = kind == GridRelations::directional ? static_cast<int>(directions.size()) : 1;
+  edges.ptr.reserve(static_cast<std::size_t>(edges.rows * edges.relations) + 1);
+  edges.ptr.push_back(0);
+  for (const Index cell : owned_cells(grid, partition, part)) {
+    const std::size_t row_begin = edges.column.size();
+    for (const Step step : directions) {
+      if (const Index node = neighbour(grid, cell, step); node >= 0) edges.column.push_back(GlobalRow{node});
+      if (kind == GridRelations::directional) edges.ptr.push_back(edges.entries());
+    }
+    if (kind == GridRelations::one) {
+      std::sort(edges.column.begin() + static_cast<std::ptrdiff_t>(row_begin), edges.column.end());
+      edges.ptr.push_back(edges.entries());
+    }
+  }
+  edges.value.assign(edges.column.size(), 1.0);
+  return edges;
+}
+
+}  // namespace rossby
