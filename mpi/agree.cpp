@@ -1,0 +1,46 @@
+#include "rossby/mpi/agree.hpp"
+
+#include <exception>
+#include <new>
+#include <system_error>
+
+namespace rossby {
+
+Outcome Outcome::of_current_exception() {
+  try {
+    throw;
+  } catch (const UserError& error) {
+    return {Kind::user, error.what()};
+  } catch (const std::bad_alloc&) {
+    return {Kind::user, "out of memory; use more ranks or a smaller problem"};
+  } catch (const std::system_error& error) {
+    return {Kind::user, error.what()};
+  } catch (const std::exception& error) {
+    return {Kind::bug, error.what()};
+  } catch (...) {
+    return {Kind::bug, "an exception of unknown type"};
+  }
+}
+
+void agree_on(const Communicator& comm, const Outcome& outcome) {
+  const bool failed = outcome.kind != Outcome::Kind::fine;
+  const int mine = failed ? comm.rank() : comm.size();
+  int lowest = mine;
+  MPI_Allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, comm.handle());
+  if (lowest == comm.size()) return;
+
+  int head[2] = {static_cast<int>(outcome.kind), static_cast<int>(outcome.message.size())};
+  MPI_Bcast(head, 2, MPI_INT, lowest, comm.handle());
+  std::string message = outcome.message;
+  message.resize(static_cast<std::size_t>(head[1]));
+  MPI_Bcast(message.data(), head[1], MPI_CHAR, lowest, comm.handle());
+
+  const int same = failed && message == outcome.message ? 1 : 0;
+  int all_same = same;
+  MPI_Allreduce(&same, &all_same, 1, MPI_INT, MPI_LAND, comm.handle());
+  if (!all_same) message = fmt::format("rank {}: {}", lowest, message);
+  if (head[0] == static_cast<int>(Outcome::Kind::user)) throw UserError(message);
+  throw BugError(message);
+}
+
+}  // namespace rossby

@@ -1,0 +1,86 @@
+#include "rossby/mpi/environment.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+
+#include <petscsys.h>
+
+#include "rossby/base/error.hpp"
+
+namespace rossby {
+
+Communicator::Communicator(MPI_Comm handle, bool owned) : handle_(handle) {
+  MPI_Comm_rank(handle, &rank_);
+  MPI_Comm_size(handle, &size_);
+  if (!owned) return;
+  owner_ = std::shared_ptr<const void>(static_cast<const void*>(nullptr), [handle](const void*) {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    MPI_Comm mine = handle;
+    if (!finalized) MPI_Comm_free(&mine);
+  });
+}
+
+Communicator Communicator::world() {
+  return {MPI_COMM_WORLD, false};
+}
+
+Communicator Communicator::self() {
+  return {MPI_COMM_SELF, false};
+}
+
+Communicator Communicator::split(int color, int key) const {
+  require(color >= 0, "a colour is 0 or more");
+  MPI_Comm part = MPI_COMM_NULL;
+  MPI_Comm_split(handle_, color, key, &part);
+  return {part, true};
+}
+
+Communicator Communicator::duplicate() const {
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Comm_dup(handle_, &copy);
+  return {copy, true};
+}
+
+void Communicator::barrier() const {
+  MPI_Barrier(handle_);
+}
+
+Environment::Environment() : exceptions_(std::uncaught_exceptions()) {
+  setenv("SCOTCH_PTHREAD_NUMBER", "1", 1);
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  if (provided < MPI_THREAD_FUNNELED)
+    abort_all("this MPI library does not allow threads beside the one that calls it");
+
+  std::string name = "rossby";
+  std::string no_signals = "-no_signal_handler";
+  std::string no_file = "-skip_petscrc";
+  char* words[] = {name.data(), no_signals.data(), no_file.data(), nullptr};
+  char** arguments = words;
+  int count = 3;
+  if (PetscInitialize(&count, &arguments, nullptr, nullptr) != 0) abort_all("PETSc does not start");
+  // Error codes come back to the caller, who turns them into one line, instead of a trace on every rank's
+  // console.
+  if (PetscPushErrorHandler(PetscReturnErrorHandler, nullptr) != 0) abort_all("PETSc does not start");
+}
+
+Environment::~Environment() {
+  if (std::uncaught_exceptions() > exceptions_) abort_all("an error leaves this rank alone");
+  (void)PetscPopErrorHandler();
+  (void)PetscFinalize();
+  MPI_Finalize();
+}
+
+void abort_all(std::string_view message) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  std::fprintf(stderr, "rossby: rank %d: %.*s\n", rank, static_cast<int>(message.size()), message.data());
+  std::fflush(stderr);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  std::abort();  // MPI_Abort does not return; the compiler does not know it
+}
+
+}  // namespace rossby

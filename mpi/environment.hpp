@@ -1,0 +1,63 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include <mpi.h>
+
+namespace rossby {
+
+/// A group of ranks that communicate. Copies share the handle; one that `split` made is freed with its last
+/// copy.
+class Communicator {
+ public:
+  /// All ranks of the job. Environment must be alive.
+  static Communicator world();
+  /// Only this rank.
+  static Communicator self();
+
+  /// Collective. Ranks with the same colour form a new communicator, ordered by key, then by rank here. Every
+  /// rank gets one (colours are 0 or more).
+  [[nodiscard]] Communicator split(int color, int key = 0) const;
+
+  /// Collective. The same ranks with a message space of their own.
+  [[nodiscard]] Communicator duplicate() const;
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] MPI_Comm handle() const { return handle_; }
+  /// Collective: returns when all ranks have called.
+  void barrier() const;
+
+ private:
+  Communicator(MPI_Comm handle, bool owned);
+
+  MPI_Comm handle_;
+  int rank_ = 0;
+  int size_ = 1;
+  std::shared_ptr<const void> owner_;
+};
+
+/// Starts MPI (FUNNELED: only the main thread communicates) and PETSc, and ends both when it goes out of
+/// scope. One a process, made first in main. PETSc sees neither the command line nor option files and
+/// installs no signal handlers. PT-Scotch is held to one thread, without which its partitions differ from run
+/// to run (SCOTCH_PTHREAD_NUMBER). An exception that unwinds through it aborts the job, since the other ranks
+/// might wait for this one for ever: main catches inside.
+class Environment {
+ public:
+  Environment();
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+  ~Environment();
+
+  [[nodiscard]] Communicator world() const { return Communicator::world(); }
+
+ private:
+  int exceptions_;
+};
+
+/// Prints "rossby: rank R: message" and ends all ranks at once with exit code 1. For errors that ranks cannot
+/// agree on.
+[[noreturn]] void abort_all(std::string_view message);
+
+}  // namespace rossby

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <petscsys.h>
+
+#include "rossby/base/error.hpp"
+
+namespace rossby {
+
+/// Turns an error code of PETSc into a BugError that names the call.
+inline void check_petsc(PetscErrorCode code, std::string_view call) {
+  if (code == 0) [[likely]]
+    return;
+  const char* text = nullptr;
+  (void)PetscErrorMessage(code, &text, nullptr);
+  throw BugError(fmt::format("internal error: {} failed with code {} ({})", call, static_cast<int>(code),
+                             text ? text : "no text"));
+}
+
+}  // namespace rossby

@@ -1,0 +1,43 @@
+#include <cstdio>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include "rossby/mpi/environment.hpp"
+
+namespace {
+
+/// Prints this rank's failures, each with its rank: what ranks other than 0 have to say.
+class FailuresOfRank : public testing::EmptyTestEventListener {
+ public:
+  explicit FailuresOfRank(int rank) : rank_(rank) {}
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+    std::fprintf(stderr, "rank %d, %s.%s: %s:%d\n%s\n", rank_, test ? test->test_suite_name() : "-",
+                 test ? test->name() : "-", result.file_name() ? result.file_name() : "-",
+                 result.line_number(), result.message());
+    std::fflush(stderr);
+  }
+
+ private:
+  int rank_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const rossby::Environment environment;
+  const rossby::Communicator world = environment.world();
+  testing::InitGoogleTest(&argc, argv);
+  if (world.rank() != 0) {
+    testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new FailuresOfRank(world.rank()));
+  }
+  const int mine = RUN_ALL_TESTS();
+  int worst = mine;
+  MPI_Allreduce(&mine, &worst, 1, MPI_INT, MPI_MAX, world.handle());
+  return worst;
+}

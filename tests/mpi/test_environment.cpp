@@ -1,0 +1,158 @@
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <new>
+#include <string>
+#include <system_error>
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/environment.hpp"
+#include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/reducer.hpp"
+
+namespace rossby {
+namespace {
+
+std::string message_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const UserError& error) {
+    return std::string("user: ") + error.what();
+  } catch (const BugError& error) {
+    return std::string("bug: ") + error.what();
+  }
+  return "nothing";
+}
+
+TEST(Agree, PassesTheValueOn) {
+  const Communicator world = Communicator::world();
+  EXPECT_EQ(agree(world, [&] { return world.rank() * 10; }), world.rank() * 10);
+  const auto pointer = agree(world, [] { return std::make_unique<int>(4); });  // moves only
+  EXPECT_EQ(*pointer, 4);
+  bool ran = false;
+  agree(world, [&] { ran = true; });
+  EXPECT_TRUE(ran);
+}
+
+TEST(Agree, OneFailureIsEveryonesAndNamesItsRank) {
+  const Communicator world = Communicator::world();
+  const int last = world.size() - 1;
+  const auto work = [&] {
+    if (world.rank() == last) user_error("no file x");
+  };
+  const std::string expected =
+      world.size() == 1 ? "user: no file x" : "user: rank " + std::to_string(last) + ": no file x";
+  EXPECT_EQ(message_of([&] { agree(world, work); }), expected);
+}
+
+TEST(Agree, TheLowestFailingRankSpeaks) {
+  const Communicator world = Communicator::world();
+  const auto work = [&] { user_error("row {} is bad", world.rank()); };
+  EXPECT_EQ(message_of([&] { agree(world, work); }),
+            world.size() == 1 ? "user: row 0 is bad" : "user: rank 0: row 0 is bad");
+}
+
+TEST(Agree, TheSameFailureOnAllRanksNamesNone) {
+  const Communicator world = Communicator::world();
+  EXPECT_EQ(message_of([&] { agree(world, [] { user_error("no file y"); }); }), "user: no file y");
+  // Agreed twice, the rank that failed is still named once.
+  const auto inner = [&] {
+    agree(world, [&] {
+      if (world.rank() == 0) user_error("no file z");
+    });
+  };
+  EXPECT_EQ(message_of([&] { agree(world, inner); }),
+            world.size() == 1 ? "user: no file z" : "user: rank 0: no file z");
+}
+
+TEST(Agree, KindsOfErrorsStayWhatTheyAre) {
+  const Communicator world = Communicator::world();
+  EXPECT_EQ(message_of([&] { agree(world, [] { throw BugError("broken"); }); }), "bug: broken");
+  EXPECT_EQ(message_of([&] { agree(world, []() -> int { throw 3; }); }), "bug: an exception of unknown type");
+  const auto refused = [] {
+    throw std::system_error(std::make_error_code(std::errc::permission_denied), "dir");
+  };
+  EXPECT_EQ(message_of([&] { agree(world, refused); }).substr(0, 5), "user:");
+  EXPECT_EQ(message_of([&] { agree(world, [] { throw std::bad_alloc(); }); }).substr(0, 5), "user:");
+}
+
+TEST(Reducer, SumsAndCounts) {
+  const Communicator world = Communicator::world();
+  const int p = world.size();
+  MpiReducer reducer(world);
+  std::array<double, 3> doubles{1.0, world.rank() + 0.5, -2.0};
+  reducer.sum(std::span<double>(doubles));
+  EXPECT_EQ(doubles, (std::array<double, 3>{1.0 * p, p * (p - 1) / 2 + 0.5 * p, -2.0 * p}));
+  std::array<float, 1> floats{2.0F};
+  reducer.sum(std::span<float>(floats));
+  EXPECT_EQ(floats[0], 2.0F * static_cast<float>(p));
+  std::array<double, 2> ordered{1.0, static_cast<double>(world.rank())};
+  reducer.ordered_sum(ordered);
+  EXPECT_EQ(ordered, (std::array<double, 2>{1.0 * p, p * (p - 1) / 2.0}));
+  reducer.sum(std::span<double>());
+  const Traffic expected = p == 1 ? Traffic{} : Traffic{2 + (p - 1), 24 + 4 + 16 * (p - 1)};
+  EXPECT_EQ(reducer.sent(), expected);
+}
+
+TEST(Reducer, OrderedSumIsInRankOrder) {
+  const Communicator world = Communicator::world();
+  MpiReducer reducer(world);
+  // Large, then small, then the large one back: any other order gives another result.
+  const auto term = [](int rank) { return rank == 0 ? 1e16 : rank == 2 ? -1e16 : 1.0 + rank; };
+  double expected = 0;
+  for (int r = 0; r < world.size(); ++r) expected += term(r);
+  double value = term(world.rank());
+  reducer.ordered_sum(std::span<double>(&value, 1));
+  EXPECT_EQ(value, expected);
+}
+
+TEST(Reducer, NotANumberWinsEveryMaximum) {
+  const Communicator world = Communicator::world();
+  MpiReducer reducer(world);
+  std::array<double, 3> values{static_cast<double>(world.rank()), -std::numeric_limits<double>::infinity(),
+                               world.rank() == world.size() / 2 ? std::nan("") : 100.0};
+  reducer.max(values);
+  EXPECT_EQ(values[0], world.size() - 1);
+  EXPECT_EQ(values[1], -std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::isnan(values[2]));
+}
+
+TEST(Mailbox, DeliversLettersOfAnySize) {
+  const Communicator world = Communicator::world();
+  const auto letter = [](int from, int to) {
+    std::vector<std::byte> bytes(
+        static_cast<std::size_t>((from * 7 + to * 3) % 23));  // none at all among them
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<std::byte>(
+          (static_cast<std::size_t>(from) * 31 + static_cast<std::size_t>(to) * 17 + i) % 251);
+    return bytes;
+  };
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{4}, std::size_t{1} << 20}) {
+    MpiMailbox mailbox(world, piece);
+    EXPECT_EQ(mailbox.parts(), world.size());
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      std::vector<std::vector<std::byte>> letters;
+      for (int to = 0; to < world.size(); ++to) letters.push_back(letter(world.rank(), to));
+      const auto received = mailbox.swap(std::move(letters));
+      ASSERT_EQ(received.size(), static_cast<std::size_t>(world.size()));
+      for (int from = 0; from < world.size(); ++from)
+        EXPECT_EQ(received[static_cast<std::size_t>(from)], letter(from, world.rank())) << "piece " << piece;
+    }
+  }
+}
+
+TEST(Communicator, SplitsIntoGroups) {
+  const Communicator world = Communicator::world();
+  const Communicator half = world.split(world.rank() % 2, -world.rank());
+  EXPECT_EQ(half.size(), (world.size() + 1 - world.rank() % 2) / 2);
+  EXPECT_EQ(half.rank(), half.size() - 1 - world.rank() / 2);
+  EXPECT_EQ(agree(half, [] { return 1; }), 1);
+}
+
+}  // namespace
+}  // namespace rossby
