@@ -12,7 +12,8 @@
 set(ROSSBY_TEST_ENVIRONMENT
     "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1"
     "OMPI_MCA_hwloc_base_binding_policy=none;OMPI_MCA_mpi_yield_when_idle=1;OMPI_MCA_pml=ob1"
-    "OMPI_MCA_btl=self,vader,tcp;OPENBLAS_NUM_THREADS=1;SCOTCH_PTHREAD_NUMBER=1")
+    "OMPI_MCA_btl=self,vader,tcp;OMPI_MCA_btl_vader_single_copy_mechanism=none"
+    "OPENBLAS_NUM_THREADS=1;SCOTCH_PTHREAD_NUMBER=1")
 set(ROSSBY_MPI_TEST_ENVIRONMENT ${ROSSBY_TEST_ENVIRONMENT} "OMP_NUM_THREADS=1")
 if(ROSSBY_SANITIZE MATCHES "address")
   # Open MPI keeps what it allocated in MPI_Init to the end: leaks are looked for in the tests without MPI only.

@@ -1,0 +1,105 @@
+# shellcheck shell=bash
+# What the local job scripts share: packages, build, MPI settings. Sourced, never run.
+#
+# ROSSBY_NO_INSTALL=1     install nothing: say what is missing and stop
+# ROSSBY_SKIP_PACKAGES=1  do not look at packages at all (dependencies come from elsewhere, e.g. modules)
+# ROSSBY_JOBS=N           parallel compilations and tests (default: the cores of this machine)
+
+set -euo pipefail
+
+rossby_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+rossby_jobs=${ROSSBY_JOBS:-$(nproc)}
+
+# Names of Debian 12; Ubuntu has the same. GoogleTest is among them so that one configured tree serves both scripts.
+# shellcheck disable=SC2034  # used by the scripts that source this
+rossby_build_packages=(
+  cmake g++ libcli11-dev libfmt-dev libgtest-dev libhdf5-openmpi-dev libnetcdf-dev libopenblas-dev libopenmpi-dev
+  libspdlog-dev libtomlplusplus-dev ninja-build nlohmann-json3-dev openmpi-bin openssh-client petsc-dev pkg-config
+)
+# Tests read written files with ncdump and xarray, too.
+# shellcheck disable=SC2034  # used by the scripts that source this
+rossby_test_packages=(netcdf-bin python3-netcdf4 python3-xarray)
+
+say() { printf '== %s\n' "$*"; }
+
+die() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+# quietly LOG COMMAND...: output goes to LOG and is shown only where the command fails.
+quietly() {
+  local log=$1 status=0
+  shift
+  mkdir -p "$(dirname "$log")"
+  "$@" >"$log" 2>&1 || status=$?
+  if ((status != 0)); then
+    tail -n 60 "$log" >&2
+    printf 'error: %s failed with exit code %d; all of its output is in %s\n' "$1" "$status" "$log" >&2
+    exit "$status"
+  fi
+}
+
+# ensure_packages PACKAGE...: installs those that are missing, or says which and stops.
+ensure_packages() {
+  local package missing=() become=()
+  if [[ ${ROSSBY_SKIP_PACKAGES:-0} == 1 ]]; then return; fi
+  if ! command -v dpkg-query >/dev/null; then
+    say "not a Debian system: nothing is installed, CMake will name what it misses (wanted, under Debian's names: $*)"
+    return
+  fi
+  for package in "$@"; do
+    if [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true) != installed ]]; then
+      missing+=("$package")
+    fi
+  done
+  if ((${#missing[@]} == 0)); then return; fi
+
+  local command="apt-get install -y --no-install-recommends ${missing[*]}"
+  if [[ ${ROSSBY_NO_INSTALL:-0} == 1 ]]; then
+    die "missing packages, and ROSSBY_NO_INSTALL=1 forbids to install them; would run: $command"
+  fi
+  if ((EUID != 0)); then
+    if command -v sudo >/dev/null && { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
+      become=(sudo)
+    else
+      die "missing packages, and neither root nor sudo is at hand; have an administrator run: $command"
+    fi
+  fi
+  say "installing ${#missing[@]} packages: ${missing[*]}"
+  quietly "$rossby_root/build/logs/apt_update.log" "${become[@]}" apt-get update
+  quietly "$rossby_root/build/logs/apt_install.log" "${become[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y --no-install-recommends "${missing[@]}"
+}
+
+# build_preset PRESET [TARGET]: configures and builds in build/PRESET.
+build_preset() {
+  local preset=$1 target=${2:-all} folder=$rossby_root/build/$1 options=()
+  if [[ -z ${CMAKE_GENERATOR:-} ]] && command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
+  if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+  cd "$rossby_root"
+  # A tree that was configured with another generator keeps it.
+  if [[ -f $folder/CMakeCache.txt ]]; then unset CMAKE_GENERATOR; fi
+  say "building $target ($preset) in $folder"
+  quietly "$folder/logs/configure.log" cmake --preset "$preset" "${options[@]}"
+  quietly "$folder/logs/build.log" cmake --build --preset "$preset" --target "$target" --parallel "$rossby_jobs"
+}
+
+# mpi_settings RANKS: makes Open MPI behave on one machine, as root in a container and with fewer cores than ranks.
+mpi_settings() {
+  local ranks=$1 cores
+  cores=$(nproc)
+  if ((EUID == 0)); then
+    # Open MPI wants to be told twice that root is meant.
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  fi
+  export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rmaps_base_oversubscribe=1
+  # Containers often forbid a process to read another's memory; copying through shared memory always works.
+  export OMPI_MCA_btl_vader_single_copy_mechanism=none
+  if ((ranks >= cores)); then
+    # A rank that waits must give its core away.
+    export OMPI_MCA_mpi_yield_when_idle=1
+  fi
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores > ranks ? cores / ranks : 1))}
+  export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
+}
