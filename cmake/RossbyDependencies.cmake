@@ -1,5 +1,4 @@
 # Every library comes from the distribution; nothing is downloaded.
-find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
@@ -31,6 +30,7 @@ else()
 endif()
 
 if(ROSSBY_WITH_MPI)
+  find_package(PkgConfig REQUIRED)
   set(MPI_CXX_SKIP_MPICXX ON)
   find_package(MPI REQUIRED COMPONENTS C CXX)
   find_package(CLI11 REQUIRED)
