@@ -16,9 +16,10 @@ add_library(rossby_netcdf INTERFACE IMPORTED GLOBAL)
 target_link_libraries(rossby_netcdf INTERFACE ${ROSSBY_NETCDF_LIBRARY})
 
 find_package(BLAS REQUIRED)
+find_package(LAPACK REQUIRED)
 find_path(ROSSBY_CBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas x86_64-linux-gnu REQUIRED)
 add_library(rossby_blas INTERFACE IMPORTED GLOBAL)
-target_link_libraries(rossby_blas INTERFACE ${BLAS_LIBRARIES})
+target_link_libraries(rossby_blas INTERFACE ${LAPACK_LIBRARIES} ${BLAS_LIBRARIES})
 target_include_directories(rossby_blas INTERFACE ${ROSSBY_CBLAS_INCLUDE_DIR})
 
 add_library(rossby_openmp INTERFACE IMPORTED GLOBAL)

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "rossby/data/series.hpp"
+#include "rossby/data/split.hpp"
+#include "rossby/exchange/reducer.hpp"
+#include "rossby/io/config.hpp"
+#include "rossby/tensor/view.hpp"
+
+namespace rossby {
+
+/// Takes the forecasts of one horizon (1, 2, …) from all origins, (rows, origins, features), strided, valid
+/// during the call.
+using HorizonSink = std::function<void(Index horizon, NodeView<const float> forecast)>;
+
+/// A classical forecaster that a model has to beat. Works on the rank's rows of the series; where it needs
+/// sums over all nodes they go through the Reducer, so fit and forecast are collective. Features are forecast
+/// one by one: their units differ. Everything is fitted on training steps alone. Units: those of the series
+/// it was given.
+class Baseline {
+ public:
+  virtual ~Baseline() = default;
+
+  /// Its key in evaluation.json.
+  [[nodiscard]] virtual std::string_view name() const = 0;
+
+  /// From the training steps of the split; missing values are left out of means and of AR coefficients, and
+  /// stand at their node's mean elsewhere.
+  virtual void fit(const Series& series, const Split& split, Reducer& reducer) = 0;
+
+  /// Forecasts for steps origin + 1, …, origin + horizons of all origins (ascending, inside the series), one
+  /// call of the sink a horizon. `series` is the one it was fitted on; only values up to an origin enter its
+  /// forecasts, which are never NaN.
+  virtual void forecast(const Series& series, std::span<const Index> origins, Index horizons,
+                        Reducer& reducer, const HorizonSink& sink) const = 0;
+};
+
+struct BaselineSettings {
+  Index lim_modes = 20;  // evaluate.lim_modes
+  double ridge = 3;      // evaluate.ridge
+  Index gram_steps =
+      4096;  // linear inverse model and ridge VAR use the last so many training steps: T×T memory, T³ time
+};
+
+[[nodiscard]] inline BaselineSettings baseline_settings(const Config& config) {
+  return {.lim_modes = config.integer("evaluate.lim_modes"), .ridge = config.real("evaluate.ridge")};
+}
+
+/// Persistence: the last observed value; before any, the node's training mean.
+[[nodiscard]] std::unique_ptr<Baseline> make_persistence();
+
+/// Climatology: the mean of the node's training steps, the same at every horizon.
+[[nodiscard]] std::unique_ptr<Baseline> make_climatology();
+
+/// AR(1) about the node's training mean, a = Σ x'(t+1)·x'(t) / Σ x'(t)², from the last observed value.
+[[nodiscard]] std::unique_ptr<Baseline> make_ar1();
+
+/// Linear inverse model (Penland and Sardeshmukh, J. Climate 8, 1995): one-step least-squares propagator
+/// between the amplitudes of the leading EOFs of the training anomalies, and an AR(1) a node on what the EOFs
+/// leave. Memory O(T² + rows·(modes + origins)).
+[[nodiscard]] std::unique_ptr<Baseline> make_linear_inverse_model(const BaselineSettings& settings);
+
+/// Vector autoregression with two lags by ridge regression: y = x'(t+1) − a∘x'(t) (a: AR(1)) on φ = [x'(t),
+/// x'(t−1)] with ridge λ = settings.ridge × mean eigenvalue of the Gram matrix Φ·Φᵀ (T×T), solved in its dual
+/// form y(φ) = φΦᵀ·(ΦΦᵀ + λI)⁻¹·Y; further horizons by iteration. Memory O(T² + rows·origins). Throws
+/// UserError where evaluate.ridge = 0 leaves a singular system.
+[[nodiscard]] std::unique_ptr<Baseline> make_ridge_var(const BaselineSettings& settings);
+
+/// The five, in the order of tables and files: persistence, climatology, ar1, lim, ridge_var.
+[[nodiscard]] std::vector<std::unique_ptr<Baseline>> classical_baselines(const BaselineSettings& settings);
+
+}  // namespace rossby
