@@ -1,0 +1,274 @@
+#include "rossby/io/cf_time.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include "rossby/base/error.hpp"
+#include "rossby/io/calendar.hpp"
+
+namespace rossby {
+namespace {
+
+using namespace detail;
+
+struct Units {
+  Milliseconds unit = 1;
+  ParsedDate reference;
+};
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return out;
+}
+
+Milliseconds unit_length(std::string_view name) {
+  constexpr std::pair<std::string_view, Milliseconds> names[] = {
+      {"milliseconds", 1}, {"millisecond", 1},   {"msec", 1},          {"ms", 1},
+      {"seconds", 1000},   {"second", 1000},     {"sec", 1000},        {"secs", 1000},
+      {"s", 1000},         {"minutes", 60'000},  {"minute", 60'000},   {"min", 60'000},
+      {"mins", 60'000},    {"hours", 3'600'000}, {"hour", 3'600'000},  {"hr", 3'600'000},
+      {"hrs", 3'600'000},  {"h", 3'600'000},     {"days", 86'400'000}, {"day", 86'400'000},
+      {"d", 86'400'000}};
+  for (const auto& [known, length] : names)
+    if (known == name) return length;
+  return 0;
+}
+
+bool is_counter(const std::string& units) {
+  for (const std::string_view plain :
+       {"", "1", "step", "steps", "time_step", "time step", "index", "count", "level"})
+    if (units == plain) return true;
+  return false;
+}
+
+Units parse_units(const std::string& units, const std::string& origin) {
+  const std::string text = lower(units);
+  const auto since = text.find(" since ");
+  if (since == std::string::npos)
+    user_error(
+        "{}: units \"{}\" are no time axis; \"days since 1970-01-01\" (or hours, minutes, seconds) or \"1\" "
+        "is right",
+        origin, units);
+  Units parsed;
+  parsed.unit = unit_length(std::string_view(text).substr(0, since));
+  if (parsed.unit == 0)
+    user_error("{}: time unit \"{}\" is not supported; days, hours, minutes and seconds are", origin,
+               units.substr(0, since));
+  std::string date = units.substr(since + 7);
+  const auto reference = parse_date(date);
+  if (!reference)
+    user_error("{}: \"{}\" in units \"{}\" is no date; e.g. 1970-01-01 00:00 is", origin, date, units);
+  parsed.reference = *reference;
+  return parsed;
+}
+
+Milliseconds reference_stamp(const ParsedDate& date, bool mixed_calendar) {
+  // The standard calendar is Julian before 1582-10-15; "days since 1-1-1" files rely on it.
+  const bool julian =
+      mixed_calendar &&
+      (date.year < 1582 || (date.year == 1582 && (date.month < 10 || (date.month == 10 && date.day < 15))));
+  const std::int64_t days = julian ? days_from_julian(date.year, date.month, date.day)
+                                   : days_from_civil(date.year, date.month, date.day);
+  return days * day_milliseconds + date.hour * 3'600'000LL + date.minute * 60'000LL + date.milliseconds;
+}
+
+std::optional<double> plain_number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::optional<Period> Period::parse(std::string_view text) {
+  const auto date = parse_date(text);
+  if (!date) return std::nullopt;
+  Period period;
+  period.begin = reference_stamp(*date, false);
+  const CivilTime start = civil(period.begin);
+  switch (date->fields) {
+    case 1:
+      period.end = month_start(month_index(start) + 12);
+      break;
+    case 2:
+      period.end = month_start(month_index(start) + 1);
+      break;
+    case 3:
+      period.end = period.begin + day_milliseconds;
+      break;
+    case 4:
+      period.end = period.begin + 3'600'000;
+      break;
+    case 5:
+      period.end = period.begin + 60'000;
+      break;
+    default:
+      period.end = period.begin + 1000;
+  }
+  return period;
+}
+
+TimeAxis TimeAxis::parse(std::vector<double> values, const std::string& units, const std::string& calendar,
+                         const std::string& origin) {
+  TimeAxis axis;
+  axis.origin_ = origin;
+  axis.dated_ = !is_counter(lower(units));
+  if (axis.dated_) {
+    const Units parsed = parse_units(units, origin);
+    const std::string kind = calendar.empty() ? "standard" : lower(calendar);
+    if (kind != "standard" && kind != "gregorian" && kind != "proleptic_gregorian")
+      user_error("{}: calendar \"{}\" is not supported; standard and proleptic_gregorian are", origin,
+                 calendar);
+    axis.units_ = units;
+    axis.calendar_ = kind;
+    axis.unit_ = parsed.unit;
+    axis.reference_ = reference_stamp(parsed.reference, kind != "proleptic_gregorian");
+  }
+  const double limit = axis.dated_ ? 4e17 / static_cast<double>(axis.unit_) : 9e15;
+  for (std::size_t t = 0; t < values.size(); ++t) {
+    if (!(std::abs(values[t]) < limit))
+      user_error("{}: step {} has no usable time ({})", origin, t, values[t]);
+    const Milliseconds stamp =
+        axis.dated_ ? axis.reference_ + std::llround(values[t] * static_cast<double>(axis.unit_)) : 0;
+    const bool ascends = t == 0 || (axis.dated_ ? stamp > axis.stamps_.back() : values[t] > values[t - 1]);
+    if (!ascends)
+      user_error("{}: time does not ascend: step {} has {}, the step before it {}", origin, t, values[t],
+                 values[t - 1]);
+    if (axis.dated_) axis.stamps_.push_back(stamp);
+  }
+  axis.values_ = std::move(values);
+  axis.detect_spacing();
+  return axis;
+}
+
+TimeAxis TimeAxis::counter(Index steps) {
+  return regular(steps, "1", 0, 1);
+}
+
+TimeAxis TimeAxis::regular(Index steps, const std::string& units, double first, double step) {
+  std::vector<double> values;
+  for (Index t = 0; t < steps; ++t) values.push_back(first + static_cast<double>(t) * step);
+  return parse(std::move(values), units, "", "time axis");
+}
+
+TimeAxis TimeAxis::monthly(Index steps, std::string_view first_month) {
+  const auto period = Period::parse(first_month);
+  if (!period) user_error("{} is no month; e.g. 1970-01 is", first_month);
+  const CivilTime start = civil(period->begin);
+  const Milliseconds reference = month_start(start.year * 12);
+  std::vector<double> values;
+  for (Index t = 0; t < steps; ++t)
+    values.push_back(
+        static_cast<double>((month_start(month_index(start) + t) - reference) / day_milliseconds));
+  return parse(std::move(values), fmt::format("days since {:04}-01-01", start.year), "standard", "time axis");
+}
+
+std::string TimeAxis::unit() const {
+  return dated_ ? units_.substr(0, lower(units_).find(" since ")) : "1";
+}
+
+double TimeAxis::to_value(Milliseconds stamp) const {
+  return static_cast<double>(stamp - reference_) / static_cast<double>(unit_);
+}
+
+std::string TimeAxis::text(Index step) const {
+  require(step >= 0 && step < size(), "the step is on the time axis");
+  if (!dated_) return fmt::format("{}", values_[static_cast<std::size_t>(step)]);
+  bool midnight = true, first_day = spacing_ == Spacing::months, whole_minutes = true;
+  for (const Milliseconds stamp : stamps_) {
+    const CivilTime time = civil(stamp);
+    midnight = midnight && time.in_day == 0;
+    first_day = first_day && time.day == 1;
+    whole_minutes = whole_minutes && time.in_day % 60'000 == 0;
+  }
+  const CivilTime time = civil(stamps_[static_cast<std::size_t>(step)]);
+  std::string out = fmt::format("{:04}-{:02}", time.year, time.month);
+  if (midnight && first_day) return out;
+  out += fmt::format("-{:02}", time.day);
+  if (midnight) return out;
+  const std::int64_t seconds = time.in_day / 1000;
+  out += fmt::format("T{:02}:{:02}", seconds / 3600, seconds / 60 % 60);
+  if (whole_minutes) return out;
+  return out + fmt::format(":{:02}", seconds % 60);
+}
+
+std::optional<Index> TimeAxis::find(std::string_view date) const {
+  if (!dated_) {
+    const auto number = plain_number(date);
+    if (!number) return std::nullopt;
+    const auto found = std::lower_bound(values_.begin(), values_.end(), *number);
+    if (found == values_.end() || *found != *number) return std::nullopt;
+    return found - values_.begin();
+  }
+  const auto period = Period::parse(date);
+  if (!period) return std::nullopt;
+  const Index first = std::lower_bound(stamps_.begin(), stamps_.end(), period->begin) - stamps_.begin();
+  if (first < size() && stamps_[static_cast<std::size_t>(first)] < period->end) return first;
+  if (spacing_ == Spacing::months && step_ == 1) {
+    // A mid-month stamp stands for its month, before and behind the stamp.
+    const auto month = month_index(civil(period->begin));
+    for (const Index t : {first - 1, first})
+      if (t >= 0 && t < size() && month_index(civil(stamps_[static_cast<std::size_t>(t)])) == month) return t;
+    return std::nullopt;
+  }
+  if (first == 0 || spacing_ == Spacing::none) return std::nullopt;
+  const Milliseconds last = stamps_[static_cast<std::size_t>(first - 1)];
+  return period->begin < next_stamp(last) ? std::optional(first - 1) : std::nullopt;
+}
+
+Index TimeAxis::step_of(std::string_view date) const {
+  if (const auto step = find(date)) return *step;
+  if (size() == 0) user_error("{}: {} is not on an empty time axis", origin_, date);
+  const bool readable = dated_ ? Period::parse(date).has_value() : plain_number(date).has_value();
+  user_error("{}: {} {}; the time axis runs from {} to {}", origin_, date,
+             readable ? "is not on the time axis" : (dated_ ? "is no date" : "is no step number"), text(0),
+             text(size() - 1));
+}
+
+Index TimeAxis::steps_before(std::string_view date) const {
+  if (!dated_) {
+    const auto number = plain_number(date);
+    if (!number) user_error("{}: {} is no step number, and this time axis has no dates", origin_, date);
+    return std::lower_bound(values_.begin(), values_.end(), *number) - values_.begin();
+  }
+  const auto period = Period::parse(date);
+  if (!period) user_error("{}: {} is no date; 1986-08, 1986-08-15 and 2012-03-01T06:30 are", origin_, date);
+  return std::lower_bound(stamps_.begin(), stamps_.end(), period->begin) - stamps_.begin();
+}
+
+TimeAxis TimeAxis::slice(Index first, Index count) const {
+  require(first >= 0 && count >= 0 && first + count <= size(), "the slice lies on the time axis");
+  TimeAxis part = *this;
+  part.values_.assign(values_.begin() + first, values_.begin() + first + count);
+  if (dated_) part.stamps_.assign(stamps_.begin() + first, stamps_.begin() + first + count);
+  if (count >= 2) {
+    part.detect_spacing();
+  } else {  // the step of the whole axis still holds
+    part.gaps_.clear();
+    part.regular_ = true;
+  }
+  return part;
+}
+
+TimeAxis TimeAxis::after(Index origin, Index count) const {
+  require(origin >= 0 && origin < size() && count >= 0, "the origin is on the time axis");
+  const Index present = std::min(count, size() - 1 - origin);
+  if (present < count && spacing_ == Spacing::none)
+    user_error("{}: the time axis has one step only, so it cannot be continued", origin_);
+  TimeAxis longer = *this;
+  for (Index k = present; k < count; ++k) {
+    if (dated_) {
+      longer.stamps_.push_back(next_stamp(longer.stamps_.back()));
+      longer.values_.push_back(to_value(longer.stamps_.back()));
+    } else {
+      longer.values_.push_back(longer.values_.back() + count_step_);
+    }
+  }
+  return longer.slice(origin + 1, count);
+}
+
+}  // namespace rossby

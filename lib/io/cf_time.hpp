@@ -1,0 +1,129 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rossby/base/index.hpp"
+
+namespace rossby {
+
+/// Milliseconds since 1970-01-01T00:00 in the proleptic Gregorian calendar, without leap seconds.
+using Milliseconds = std::int64_t;
+
+/// A named stretch of time: "1986", "1986-08", "1986-08-15", "2012-03-01T06", "2012-03-01T06:30",
+/// "2012-03-01T06:30:15" (a blank serves as T, a final Z is allowed).
+struct Period {
+  Milliseconds begin = 0;
+  Milliseconds end = 0;  // first moment behind it
+  static std::optional<Period> parse(std::string_view text);
+};
+
+/// The time axis of a series after CF-1.8, chapter 4.4: strictly ascending stamps "days|hours|minutes|seconds
+/// since DATE" in the standard (or proleptic Gregorian) calendar, or a plain step counter. A value; const
+/// once built.
+class TimeAxis {
+ public:
+  enum class Spacing {
+    none,      // fewer than two stamps, nothing known
+    duration,  // step_milliseconds()
+    months,    // step_months(): stamps at the same place of each month
+    counter    // step_count(): plain numbers
+  };
+
+  /// A gap: after step `after`, `missing` steps are not there.
+  struct Gap {
+    Index after = 0;
+    Index missing = 0;
+  };
+
+  TimeAxis() = default;
+
+  /// `origin` (file and variable) begins every message. Throws UserError where units or calendar are not
+  /// understood, or stamps are not finite or not strictly ascending (naming the first offending step).
+  static TimeAxis parse(std::vector<double> values, const std::string& units, const std::string& calendar,
+                        const std::string& origin);
+
+  /// A plain counter 0, 1, ….
+  static TimeAxis counter(Index steps);
+
+  /// Regular stamps from an ISO date: `step` in `units`' unit, e.g. regular(12, "days since 1970-01-01", 1).
+  static TimeAxis regular(Index steps, const std::string& units, double first, double step);
+
+  /// Monthly stamps, first of the month at midnight, from "1970-01", in days since that year's January.
+  static TimeAxis monthly(Index steps, std::string_view first_month);
+
+  [[nodiscard]] Index size() const { return static_cast<Index>(values_.size()); }
+  [[nodiscard]] bool dated() const { return dated_; }
+  /// Stamps in the axis's own units, as written to files.
+  [[nodiscard]] const std::vector<double>& values() const { return values_; }
+  [[nodiscard]] const std::string& units() const { return units_; }        // "days since 1970-01-01", or "1"
+  [[nodiscard]] const std::string& calendar() const { return calendar_; }  // empty for a counter
+  /// "days", "hours", … or "1": the unit of a lead time.
+  [[nodiscard]] std::string unit() const;
+
+  [[nodiscard]] Spacing spacing() const { return spacing_; }
+  [[nodiscard]] Milliseconds step_milliseconds() const { return step_; }
+  [[nodiscard]] Index step_months() const { return step_; }
+  [[nodiscard]] double step_count() const { return count_step_; }
+  /// "1 month", "7 days", "5 minutes", "1 step", or "none".
+  [[nodiscard]] std::string step_text() const;
+  /// Where stamps are missing on the regular axis.
+  [[nodiscard]] const std::vector<Gap>& gaps() const { return gaps_; }
+  /// False where some distance is not a whole number of steps.
+  [[nodiscard]] bool regular() const { return regular_; }
+
+  /// A stamp as ISO date text, no longer than the axis needs ("1986-08", "1986-08-15", "2012-03-01T06:30"),
+  /// or the number.
+  [[nodiscard]] std::string text(Index step) const;
+
+  /// The step a date names: the first whose stamp lies in the named period, or else the one whose own step of
+  /// time holds the period's start. On a counter, the number itself. None where there is no such step.
+  [[nodiscard]] std::optional<Index> find(std::string_view date) const;
+
+  /// The same, but a UserError that gives the range of the axis and an example of the form.
+  [[nodiscard]] Index step_of(std::string_view date) const;
+
+  /// How many stamps lie before a date (before the first moment of the named period): the part that "ends
+  /// before" it.
+  [[nodiscard]] Index steps_before(std::string_view date) const;
+
+  /// Stamps [first, first + count).
+  [[nodiscard]] TimeAxis slice(Index first, Index count) const;
+
+  /// The `count` stamps behind step `origin`: those of the axis while it has them, then continued at its step
+  /// (monthly stamps stay in their place of the month). Throws UserError where the step is not known.
+  [[nodiscard]] TimeAxis after(Index origin, Index count) const;
+
+  /// Distance from stamp `from` to a value of this axis's units, in `unit()`.
+  [[nodiscard]] double lead(Index from, double value) const {
+    return value - values_[static_cast<std::size_t>(from)];
+  }
+
+ private:
+  void detect_spacing();
+  void detect_counter();
+  bool detect_months();
+  void detect_duration();
+  [[nodiscard]] Milliseconds next_stamp(Milliseconds last) const;
+  [[nodiscard]] double to_value(Milliseconds stamp) const;
+
+  std::vector<double> values_;
+  std::vector<Milliseconds> stamps_;  // empty for a counter
+  std::string units_ = "1";
+  std::string calendar_;
+  std::string origin_ = "time axis";
+  bool dated_ = false;
+  Milliseconds reference_ = 0;
+  Milliseconds unit_ = 1;
+  Spacing spacing_ = Spacing::none;
+  Milliseconds step_ = 0;
+  double count_step_ = 0;
+  bool regular_ = true;
+  bool month_end_ = false;
+  std::vector<Gap> gaps_;
+};
+
+}  // namespace rossby

@@ -1,0 +1,151 @@
+// The step of a time axis: which distance is the usual one, where stamps are missing, and what comes next.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "rossby/base/error.hpp"
+#include "rossby/io/calendar.hpp"
+#include "rossby/io/cf_time.hpp"
+
+namespace rossby {
+namespace {
+
+using namespace detail;
+
+/// The most frequent distance; the smallest of several.
+template <class T>
+T usual(const std::vector<T>& distances) {
+  std::map<T, Index> counts;
+  for (const T d : distances) ++counts[d];
+  T best = distances.front();
+  Index most = 0;
+  for (const auto& [distance, count] : counts)
+    if (count > most) {
+      best = distance;
+      most = count;
+    }
+  return best;
+}
+
+/// How far into its month a moment lies, 0 to 1.
+double month_share(Milliseconds stamp) {
+  const auto month = month_index(civil(stamp));
+  const Milliseconds start = month_start(month);
+  return static_cast<double>(stamp - start) / static_cast<double>(month_start(month + 1) - start);
+}
+
+Milliseconds at_day(std::int64_t month, int day, std::int64_t in_day) {
+  const auto days = (month_start(month + 1) - month_start(month)) / day_milliseconds;
+  return month_start(month) + (std::min<std::int64_t>(day, days) - 1) * day_milliseconds + in_day;
+}
+
+}  // namespace
+
+void TimeAxis::detect_spacing() {
+  gaps_.clear();
+  regular_ = true;
+  if (size() < 2) {
+    spacing_ = Spacing::none;
+    return;
+  }
+  if (!dated_)
+    detect_counter();
+  else if (!detect_months())
+    detect_duration();
+}
+
+void TimeAxis::detect_counter() {
+  std::vector<double> distances;
+  for (std::size_t t = 1; t < values_.size(); ++t) distances.push_back(values_[t] - values_[t - 1]);
+  spacing_ = Spacing::counter;
+  count_step_ = usual(distances);
+  for (std::size_t t = 0; t < distances.size(); ++t) {
+    const double steps = std::round(distances[t] / count_step_);
+    if (steps < 1 || std::abs(distances[t] - steps * count_step_) > 1e-6 * count_step_)
+      regular_ = false;
+    else if (steps > 1)
+      gaps_.push_back({static_cast<Index>(t), static_cast<Index>(steps) - 1});
+  }
+}
+
+bool TimeAxis::detect_months() {
+  // The same day and time of every month, the last day of every month, or the same share of it within 5 %
+  // (mid-month).
+  bool same_day = true, last_day = true, same_share = true;
+  const CivilTime first = civil(stamps_[0]);
+  const double first_share = month_share(stamps_[0]);
+  std::vector<std::int64_t> distances;
+  for (std::size_t t = 0; t < stamps_.size(); ++t) {
+    const CivilTime time = civil(stamps_[t]);
+    same_day = same_day && time.day == first.day && time.in_day == first.in_day;
+    last_day = last_day && time.day == days_in_month(time.year, time.month);
+    same_share = same_share && std::abs(month_share(stamps_[t]) - first_share) < 0.05;
+    if (t > 0) distances.push_back(month_index(time) - month_index(civil(stamps_[t - 1])));
+    if (t > 0 && distances.back() < 1) return false;
+  }
+  if (!same_day && !last_day && !same_share) return false;
+  spacing_ = Spacing::months;
+  month_end_ = last_day && !same_day;
+  step_ = usual(distances);
+  for (std::size_t t = 0; t < distances.size(); ++t) {
+    if (distances[t] % step_ != 0)
+      regular_ = false;
+    else if (distances[t] > step_)
+      gaps_.push_back({static_cast<Index>(t), distances[t] / step_ - 1});
+  }
+  return true;
+}
+
+void TimeAxis::detect_duration() {
+  std::vector<Milliseconds> distances;
+  for (std::size_t t = 1; t < stamps_.size(); ++t) distances.push_back(stamps_[t] - stamps_[t - 1]);
+  spacing_ = Spacing::duration;
+  step_ = usual(distances);
+  // Stamps kept as float32 or in decimal days are off by rounding; a thousandth of a step is no gap.
+  const Milliseconds slack = step_ / 1000;
+  for (std::size_t t = 0; t < distances.size(); ++t) {
+    const Milliseconds steps = (distances[t] + step_ / 2) / step_;
+    if (steps < 1 || std::abs(distances[t] - steps * step_) > slack)
+      regular_ = false;
+    else if (steps > 1)
+      gaps_.push_back({static_cast<Index>(t), steps - 1});
+  }
+}
+
+Milliseconds TimeAxis::next_stamp(Milliseconds last) const {
+  if (spacing_ != Spacing::months) return last + step_;
+  const CivilTime time = civil(last);
+  const std::int64_t month = month_index(time) + step_;
+  if (month_end_) return at_day(month, 31, time.in_day);
+  // Mid-month stamps differ by month: the latest stamp of the same calendar month has the place.
+  for (auto stamp = stamps_.rbegin(); stamp != stamps_.rend(); ++stamp) {
+    const CivilTime earlier = civil(*stamp);
+    if (month_index(earlier) % 12 == month % 12 && month_index(earlier) < month)
+      return at_day(month, earlier.day, earlier.in_day);
+  }
+  return at_day(month, time.day, time.in_day);
+}
+
+std::string TimeAxis::step_text() const {
+  const auto plural = [](double count, std::string_view name) {
+    return fmt::format("{} {}{}", count, name, count == 1 ? "" : "s");
+  };
+  switch (spacing_) {
+    case Spacing::none:
+      return "none";
+    case Spacing::counter:
+      return plural(count_step_, "step");
+    case Spacing::months:
+      return step_ % 12 == 0 ? plural(static_cast<double>(step_ / 12), "year")
+                             : plural(static_cast<double>(step_), "month");
+    case Spacing::duration:
+      break;
+  }
+  const auto step = static_cast<double>(step_);
+  if (step_ % day_milliseconds == 0) return plural(step / 86'400'000, "day");
+  if (step_ % 3'600'000 == 0) return plural(step / 3'600'000, "hour");
+  if (step_ % 60'000 == 0) return plural(step / 60'000, "minute");
+  return plural(step / 1000, "second");
+}
+
+}  // namespace rossby

@@ -1,0 +1,332 @@
+#include "rossby/io/netcdf.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+#include <netcdf.h>
+#include <unistd.h>
+
+#include "rossby/base/error.hpp"
+#include "rossby/io/netcdf_classic.hpp"
+
+namespace rossby {
+namespace {
+
+NetcdfType type_of(nc_type type) {
+  switch (type) {
+    case NC_FLOAT:
+      return NetcdfType::float32;
+    case NC_DOUBLE:
+      return NetcdfType::float64;
+    case NC_BYTE:
+      return NetcdfType::int8;
+    case NC_INT:
+      return NetcdfType::int32;
+    case NC_SHORT:
+    case NC_UBYTE:
+    case NC_USHORT:
+    case NC_UINT:
+    case NC_INT64:
+    case NC_UINT64:
+      return NetcdfType::other_integer;
+    default:
+      return NetcdfType::text;
+  }
+}
+
+nc_type type_to(NetcdfType type) {
+  switch (type) {
+    case NetcdfType::int8:
+      return NC_BYTE;
+    case NetcdfType::int32:
+      return NC_INT;
+    case NetcdfType::float32:
+      return NC_FLOAT;
+    case NetcdfType::float64:
+      return NC_DOUBLE;
+    default:
+      bug("only numeric variables are written");
+  }
+}
+
+std::vector<std::size_t> sizes(std::span<const Index> values) {
+  return {values.begin(), values.end()};
+}
+
+int get(int file, int id, const std::size_t* start, const std::size_t* count, double* out) {
+  return nc_get_vara_double(file, id, start, count, out);
+}
+int get(int file, int id, const std::size_t* start, const std::size_t* count, float* out) {
+  return nc_get_vara_float(file, id, start, count, out);
+}
+int get(int file, int id, const std::size_t* start, const std::size_t* count, Index* out) {
+  static_assert(sizeof(Index) == sizeof(long long));
+  return nc_get_vara_longlong(file, id, start, count, reinterpret_cast<long long*>(out));
+}
+
+std::optional<std::string> text_attribute(int file, int variable, const char* name) {
+  nc_type type = NC_NAT;
+  std::size_t length = 0;
+  if (nc_inq_att(file, variable, name, &type, &length) != NC_NOERR) return std::nullopt;
+  if (type == NC_CHAR && length < (std::size_t{1} << 20)) {
+    std::string text(length, '\0');
+    if (nc_get_att_text(file, variable, name, text.data()) != NC_NOERR) return std::nullopt;
+    while (!text.empty() && text.back() == '\0') text.pop_back();
+    return text;
+  }
+  if (type == NC_STRING && length == 1) {
+    char* value = nullptr;
+    if (nc_get_att_string(file, variable, name, &value) != NC_NOERR) return std::nullopt;
+    std::string text = value == nullptr ? "" : value;
+    nc_free_string(1, &value);
+    return text;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Index NetcdfVariable::size() const {
+  Index total = 1;
+  for (const auto& dimension : dimensions) {
+    if (dimension.length != 0 && total > std::numeric_limits<Index>::max() / dimension.length)
+      user_error("variable {} claims more values than can be counted", name);
+    total *= dimension.length;
+  }
+  return total;
+}
+
+void check_memory(Index count, Index width, const std::string& what) {
+  const double machine =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const double bytes = static_cast<double>(count) * static_cast<double>(width);
+  if (count < 0 || bytes > machine / 2)
+    user_error("{}: needs {:.1f} GiB of memory, more than half of the {:.1f} GiB of this machine", what,
+               bytes / 0x1p30, machine / 0x1p30);
+}
+
+NetcdfFile NetcdfFile::open(const std::string& path) {
+  std::error_code code;
+  // The library would take some names for network addresses; only what exists as a file gets to it.
+  const auto status = std::filesystem::status(path, code);
+  if (!std::filesystem::exists(status)) user_error("{}: no such file", path);
+  if (!std::filesystem::is_regular_file(status)) user_error("{}: not a file", path);
+  if (::access(path.c_str(), R_OK) != 0)
+    user_error("{}: cannot read this file: {}", path, std::strerror(errno));
+  check_classic_size(path);
+  int id = -1;
+  if (const int result = nc_open(path.c_str(), NC_NOWRITE, &id); result != NC_NOERR)
+    user_error("{}: not a readable NetCDF file ({}); is it truncated or damaged?", path, nc_strerror(result));
+  NetcdfFile file(path, id);
+  file.read_header();
+  return file;
+}
+
+NetcdfFile NetcdfFile::create(const std::string& path) {
+  int id = -1;
+  errno = 0;
+  if (const int result = nc_create(path.c_str(), NC_NETCDF4 | NC_CLOBBER, &id); result != NC_NOERR)
+    user_error("{}: cannot create this file: {}", path,
+               errno != 0 ? std::strerror(errno) : nc_strerror(result));
+  NetcdfFile file(path, id);
+  file.writing_ = true;
+  return file;
+}
+
+NetcdfFile::NetcdfFile(NetcdfFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      id_(std::exchange(other.id_, -1)),
+      writing_(other.writing_),
+      variables_(std::move(other.variables_)) {}
+
+NetcdfFile& NetcdfFile::operator=(NetcdfFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(id_, other.id_);
+  std::swap(writing_, other.writing_);
+  std::swap(variables_, other.variables_);
+  return *this;
+}
+
+NetcdfFile::~NetcdfFile() {
+  if (id_ >= 0) nc_close(id_);
+}
+
+void NetcdfFile::check(int status, std::string_view variable) const {
+  if (status == NC_NOERR) return;
+  const int cause = errno;
+  if (writing_) cannot_write(status, cause);
+  user_error("{}: cannot read {}: {}; is the file damaged?", path_, variable, nc_strerror(status));
+}
+
+void NetcdfFile::cannot_write(int status, int cause) const {
+  // The HDF5 layer reports every failed write alike; errno or a full disk tells more.
+  std::error_code code;
+  std::filesystem::path parent = std::filesystem::path(path_).parent_path();
+  if (parent.empty()) parent = ".";
+  const auto space = std::filesystem::space(parent, code);
+  std::string reason = nc_strerror(status);
+  if (cause == ENOSPC || cause == EFBIG || cause == EDQUOT || cause == EIO)
+    reason = std::strerror(cause);
+  else if (!code && space.available < (std::uintmax_t{1} << 20))
+    reason = std::strerror(ENOSPC);
+  user_error("{}: cannot write this file: {}", path_, reason);
+}
+
+void NetcdfFile::read_header() {
+  int count = 0;
+  check(nc_inq_nvars(id_, &count), "its variables");
+  for (int id = 0; id < count; ++id) {
+    char name[NC_MAX_NAME + 1] = {};
+    nc_type type = NC_NAT;
+    int rank = 0;
+    int ids[NC_MAX_VAR_DIMS];
+    check(nc_inq_varndims(id_, id, &rank), "a variable");
+    require(rank <= NC_MAX_VAR_DIMS, "the library keeps its limit on dimensions");
+    check(nc_inq_var(id_, id, name, &type, &rank, ids, nullptr), "a variable");
+    NetcdfVariable variable{id, name, type_of(type), {}};
+    for (int d = 0; d < rank; ++d) {
+      std::size_t length = 0;
+      check(nc_inq_dim(id_, ids[d], name, &length), variable.name);
+      if (length > static_cast<std::size_t>(std::numeric_limits<Index>::max()))
+        user_error("{}: dimension {} is too long", path_, name);
+      variable.dimensions.push_back({name, static_cast<Index>(length)});
+    }
+    variables_.push_back(std::move(variable));
+  }
+}
+
+const NetcdfVariable* NetcdfFile::find(std::string_view name) const {
+  for (const auto& variable : variables_)
+    if (variable.name == name) return &variable;
+  return nullptr;
+}
+
+std::optional<std::string> NetcdfFile::text(const NetcdfVariable& variable, const char* attribute) const {
+  return text_attribute(id_, variable.id, attribute);
+}
+
+std::optional<std::string> NetcdfFile::title(const char* attribute) const {
+  return text_attribute(id_, NC_GLOBAL, attribute);
+}
+
+std::optional<double> NetcdfFile::number(const NetcdfVariable& variable, const char* attribute) const {
+  nc_type type = NC_NAT;
+  std::size_t length = 0;
+  if (nc_inq_att(id_, variable.id, attribute, &type, &length) != NC_NOERR) return std::nullopt;
+  if (type == NC_CHAR || type == NC_STRING || length == 0 || length > 1024) return std::nullopt;
+  std::vector<double> values(length);
+  if (nc_get_att_double(id_, variable.id, attribute, values.data()) != NC_NOERR) return std::nullopt;
+  return values[0];
+}
+
+template <class T>
+void NetcdfFile::read(const NetcdfVariable& variable, std::span<const Index> start,
+                      std::span<const Index> count, T* out) const {
+  require(start.size() == variable.dimensions.size() && count.size() == start.size(),
+          "a hyperslab has all dimensions");
+  if (variable.type == NetcdfType::text)
+    user_error("{}: variable {} is text, not numbers", path_, variable.name);
+  for (const Index c : count)
+    if (c == 0) return;
+  const auto first = sizes(start), length = sizes(count);
+  const int status = get(id_, variable.id, first.data(), length.data(), out);
+  if (status == NC_ERANGE && !std::is_integral_v<T>) return;  // became ±inf, which readers take as missing
+  check(status, "variable " + variable.name);
+}
+template void NetcdfFile::read(const NetcdfVariable&, std::span<const Index>, std::span<const Index>,
+                               float*) const;
+template void NetcdfFile::read(const NetcdfVariable&, std::span<const Index>, std::span<const Index>,
+                               double*) const;
+template void NetcdfFile::read(const NetcdfVariable&, std::span<const Index>, std::span<const Index>,
+                               Index*) const;
+
+std::vector<double> NetcdfFile::read_all(const NetcdfVariable& variable) const {
+  require(variable.dimensions.size() == 1, "a coordinate has one dimension");
+  const Index start = 0, count = variable.dimensions[0].length;
+  check_memory(count, sizeof(double), fmt::format("{}: variable {}", path_, variable.name));
+  std::vector<double> values(static_cast<std::size_t>(count));
+  read(variable, std::span(&start, 1), std::span(&count, 1), values.data());
+  return values;
+}
+
+std::vector<Index> NetcdfFile::chunks(const NetcdfVariable& variable) const {
+  int storage = NC_CONTIGUOUS;
+  std::vector<std::size_t> lengths(variable.dimensions.size());
+  if (lengths.empty() || nc_inq_var_chunking(id_, variable.id, &storage, lengths.data()) != NC_NOERR)
+    return {};
+  if (storage != NC_CHUNKED) return {};
+  return {lengths.begin(), lengths.end()};
+}
+
+void NetcdfFile::cache_chunks(const NetcdfVariable& variable, Index bytes) const {
+  // A hint: where the library refuses it, reading is slower, not wrong.
+  (void)nc_set_var_chunk_cache(id_, variable.id, static_cast<std::size_t>(bytes), 4099, 0.75F);
+}
+
+int NetcdfFile::define_dimension(const std::string& name, Index length) {
+  int id = -1;
+  check(nc_def_dim(id_, name.c_str(), static_cast<std::size_t>(length), &id), name);
+  return id;
+}
+
+int NetcdfFile::define_variable(const std::string& name, NetcdfType type, std::span<const int> dimensions) {
+  int id = -1;
+  check(nc_def_var(id_, name.c_str(), type_to(type), static_cast<int>(dimensions.size()), dimensions.data(),
+                   &id),
+        name);
+  return id;
+}
+
+void NetcdfFile::compress(int variable, std::span<const Index> chunk_lengths, Index cache_bytes) {
+  const auto lengths = sizes(chunk_lengths);
+  check(nc_def_var_chunking(id_, variable, NC_CHUNKED, lengths.data()), "chunks");
+  check(nc_def_var_deflate(id_, variable, 1, 1, 1), "compression");
+  check(nc_set_var_chunk_cache(id_, variable, static_cast<std::size_t>(cache_bytes), 4099, 0.75F),
+        "chunk cache");
+}
+
+void NetcdfFile::fill_with_nan(int variable) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  check(nc_def_var_fill(id_, variable, NC_FILL, &nan), "_FillValue");
+}
+
+void NetcdfFile::put_text(int variable, const char* attribute, std::string_view value) {
+  check(nc_put_att_text(id_, variable < 0 ? NC_GLOBAL : variable, attribute, value.size(), value.data()),
+        attribute);
+}
+
+void NetcdfFile::put_flags(int variable, const char* attribute, std::span<const signed char> values) {
+  check(nc_put_att_schar(id_, variable, attribute, NC_BYTE, values.size(), values.data()), attribute);
+}
+
+void NetcdfFile::end_define() {
+  check(nc_enddef(id_), "header");
+}
+
+void NetcdfFile::write(int variable, std::span<const Index> start, std::span<const Index> count,
+                       const float* values) {
+  errno = 0;
+  check(nc_put_vara_float(id_, variable, sizes(start).data(), sizes(count).data(), values), "data");
+}
+void NetcdfFile::write(int variable, std::span<const Index> start, std::span<const Index> count,
+                       const double* values) {
+  errno = 0;
+  check(nc_put_vara_double(id_, variable, sizes(start).data(), sizes(count).data(), values), "data");
+}
+void NetcdfFile::write(int variable, std::span<const Index> start, std::span<const Index> count,
+                       const Index* values) {
+  errno = 0;
+  check(nc_put_vara_longlong(id_, variable, sizes(start).data(), sizes(count).data(),
+                             reinterpret_cast<const long long*>(values)),
+        "data");
+}
+
+void NetcdfFile::close() {
+  errno = 0;
+  check(nc_close(std::exchange(id_, -1)), "the end");
+}
+
+}  // namespace rossby

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rossby/base/index.hpp"
+
+namespace rossby {
+
+/// A dimension of a NetCDF file.
+struct NetcdfDimension {
+  std::string name;
+  Index length = 0;
+};
+
+/// text stands for all that is no number.
+enum class NetcdfType { int8, int32, float32, float64, other_integer, text };
+
+/// A variable of a NetCDF file: its dimensions slowest first.
+struct NetcdfVariable {
+  int id = -1;
+  std::string name;
+  NetcdfType type = NetcdfType::text;
+  std::vector<NetcdfDimension> dimensions;
+
+  [[nodiscard]] Index size() const;  // product of the lengths; throws UserError where it passes 2^63
+};
+
+/// Refuses what the machine cannot hold: throws UserError "what: …" where count·width bytes pass half of its
+/// memory or overflow. For sizes that a file claims, before memory is taken for them.
+void check_memory(Index count, Index width, const std::string& what);
+
+/// One open NetCDF file (serial library), closed by its destructor. Every failure is a UserError that names
+/// the file, the variable and the library's reason. Not for use by several threads at once.
+class NetcdfFile {
+ public:
+  /// Opens an existing NetCDF-4 or classic file for reading. Throws UserError where it is missing, not
+  /// NetCDF, damaged or shorter than its header says.
+  static NetcdfFile open(const std::string& path);
+
+  /// Creates a NetCDF-4 file, replacing one of that name; it is in define mode until `end_define`.
+  static NetcdfFile create(const std::string& path);
+
+  NetcdfFile(NetcdfFile&& other) noexcept;
+  NetcdfFile& operator=(NetcdfFile&& other) noexcept;
+  NetcdfFile(const NetcdfFile&) = delete;
+  NetcdfFile& operator=(const NetcdfFile&) = delete;
+  ~NetcdfFile();
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+  // Reading.
+  [[nodiscard]] const std::vector<NetcdfVariable>& variables() const { return variables_; }
+  [[nodiscard]] const NetcdfVariable* find(std::string_view name) const;
+  /// A text attribute; none where absent or of another type.
+  [[nodiscard]] std::optional<std::string> text(const NetcdfVariable& variable, const char* attribute) const;
+  /// The first value of a numeric attribute.
+  [[nodiscard]] std::optional<double> number(const NetcdfVariable& variable, const char* attribute) const;
+  /// A global text attribute.
+  [[nodiscard]] std::optional<std::string> title(const char* attribute) const;
+  /// A hyperslab, converted to T (double, float, Index); out has the product of `count` elements.
+  template <class T>
+  void read(const NetcdfVariable& variable, std::span<const Index> start, std::span<const Index> count,
+            T* out) const;
+  /// The whole of a one-dimensional variable.
+  [[nodiscard]] std::vector<double> read_all(const NetcdfVariable& variable) const;
+  /// Lengths of the chunks; empty where the variable is contiguous.
+  [[nodiscard]] std::vector<Index> chunks(const NetcdfVariable& variable) const;
+  /// Bytes of decompressed chunks that are kept for this variable.
+  void cache_chunks(const NetcdfVariable& variable, Index bytes) const;
+
+  // Writing.
+  int define_dimension(const std::string& name, Index length);
+  int define_variable(const std::string& name, NetcdfType type, std::span<const int> dimensions);
+  void compress(int variable, std::span<const Index> chunk_lengths, Index cache_bytes);
+  void fill_with_nan(int variable);                                            // _FillValue, float32
+  void put_text(int variable, const char* attribute, std::string_view value);  // variable −1: global
+  void put_flags(int variable, const char* attribute, std::span<const signed char> values);
+  void end_define();
+  void write(int variable, std::span<const Index> start, std::span<const Index> count, const float* values);
+  void write(int variable, std::span<const Index> start, std::span<const Index> count, const double* values);
+  void write(int variable, std::span<const Index> start, std::span<const Index> count, const Index* values);
+  /// Ends writing or reading; throws UserError where the last bytes could not be written.
+  void close();
+
+ private:
+  NetcdfFile(std::string path, int id) : path_(std::move(path)), id_(id) {}
+  void read_header();
+  void check(int status, std::string_view variable) const;
+  [[noreturn]] void cannot_write(int status, int cause) const;
+
+  std::string path_;
+  int id_ = -1;  // of the library; −1: closed
+  bool writing_ = false;
+  std::vector<NetcdfVariable> variables_;
+};
+
+}  // namespace rossby

@@ -1,0 +1,303 @@
+#include "rossby/io/series_file.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <sstream>
+
+#include "rossby/base/error.hpp"
+#include "rossby/io/hyperslabs.hpp"
+#include "rossby/io/netcdf.hpp"
+#include "rossby/io/series_layout.hpp"
+
+namespace rossby {
+namespace {
+
+using detail::Rectangle;
+using detail::VariableLayout;
+
+/// Values that are read in one piece: 64 MiB of float32.
+constexpr Index piece_values = Index{1} << 24;
+constexpr Index largest_chunk_cache = Index{512} << 20;
+
+constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
+
+/// How raw values become float32 with NaN where missing.
+struct Decoder {
+  double scale = 1, offset = 0;
+  bool packed = false;
+  std::vector<double> missing;
+
+  Decoder(const NetcdfFile& file, const NetcdfVariable& variable) {
+    const auto factor = file.number(variable, "scale_factor"), shift = file.number(variable, "add_offset");
+    packed = factor || shift;
+    scale = factor.value_or(1);
+    offset = shift.value_or(0);
+    for (const char* name : {"_FillValue", "missing_value"})
+      if (const auto value = file.number(variable, name); value && !std::isnan(*value))
+        missing.push_back(*value);
+    const bool real = variable.type == NetcdfType::float32 || variable.type == NetcdfType::float64;
+    if (real && !file.number(variable, "_FillValue"))
+      missing.push_back(9.9692099683868690e+36);  // the library's own
+  }
+
+  template <class Raw>
+  [[nodiscard]] float value(Raw raw) const {
+    for (const double m : missing)
+      if (raw == static_cast<Raw>(m)) return nan_value;
+    const float value =
+        packed ? static_cast<float>(static_cast<double>(raw) * scale + offset) : static_cast<float>(raw);
+    return std::isfinite(value) ? value : nan_value;
+  }
+};
+
+/// Latitude and longitude of sensors: what the variable's `coordinates` names, or node_lat and node_lon.
+std::vector<double> node_coordinate(const NetcdfFile& file, const VariableLayout& layout,
+                                    std::string_view kind, const std::string& usual_name) {
+  const auto& dimension = layout.variable->dimensions[static_cast<std::size_t>(layout.column)];
+  std::istringstream names(file.text(*layout.variable, "coordinates").value_or("") + " " + usual_name);
+  for (std::string name; names >> name;) {
+    const NetcdfVariable* v = file.find(name);
+    if (v == nullptr || v->type == NetcdfType::text || v->dimensions.size() != 1 ||
+        v->dimensions[0].name != dimension.name)
+      continue;
+    if (file.text(*v, "standard_name") == kind || name == usual_name) return file.read_all(*v);
+  }
+  return {};
+}
+
+void read_grid(const NetcdfFile& file, const VariableLayout& layout, SeriesInfo& info) {
+  info.n_lat = layout.length(layout.row);
+  info.n_lon = layout.length(layout.column);
+  const auto axis = [&](int dimension) {
+    const NetcdfVariable* v =
+        detail::coordinate(file, layout.variable->dimensions[static_cast<std::size_t>(dimension)]);
+    return v == nullptr ? std::vector<double>{} : file.read_all(*v);
+  };
+  info.lat = axis(layout.row);
+  info.lon = axis(layout.column);
+  if (info.lat.empty() || info.lon.empty()) return;
+  check_memory(info.n_lat * info.n_lon, 16, info.path + ": its node coordinates");
+  for (const double lat : info.lat)
+    for (const double lon : info.lon) {
+      info.node_lat.push_back(lat);
+      info.node_lon.push_back(lon);
+    }
+}
+
+void read_edge_facts(const NetcdfFile& file, SeriesInfo& info) {
+  const NetcdfVariable* source = file.find("edge_src");
+  const NetcdfVariable* destination = file.find("edge_dst");
+  if (source == nullptr && destination == nullptr) return;
+  if (source == nullptr || destination == nullptr)
+    user_error("{}: edges need both edge_src and edge_dst; {} is missing", info.path,
+               source == nullptr ? "edge_src" : "edge_dst");
+  info.edges = source->dimensions.empty() ? 0 : source->dimensions[0].length;
+  for (const char* name : {"edge_src", "edge_dst", "edge_weight"}) {
+    const NetcdfVariable* v = file.find(name);
+    if (v == nullptr) continue;
+    if (v->dimensions.size() != 1 || v->type == NetcdfType::text)
+      user_error("{}: variable {} has to be a list of numbers, {}(edge)", info.path, name, name);
+    if (v->dimensions[0].length != info.edges)
+      user_error("{}: edge arrays of unequal length: edge_src has {}, {} has {}", info.path, info.edges, name,
+                 v->dimensions[0].length);
+  }
+  info.has_edges = true;
+}
+
+}  // namespace
+
+struct SeriesFile::State {
+  NetcdfFile file;
+  SeriesInfo info;
+  std::vector<VariableLayout> layouts;
+  std::vector<Decoder> decoders;
+
+  explicit State(NetcdfFile&& f) : file(std::move(f)) {}
+  void describe(Index first_step, Index last_step);
+  void read_variable(std::size_t v, Index feature_offset, std::span<const Index> nodes, Index first,
+                     Index count, float* out) const;
+  template <class Raw>
+  void read_rectangle(std::size_t v, Index feature_offset, const Rectangle& rectangle, Index nodes,
+                      Index first, Index count, float* out) const;
+};
+
+void SeriesFile::State::describe(Index first_step, Index last_step) {
+  info.path = file.path();
+  info.title = file.title("title").value_or("");
+  const VariableLayout& layout = layouts.front();
+  for (const VariableLayout& l : layouts) {
+    const NetcdfVariable& v = *l.variable;
+    if (v.size() > std::numeric_limits<Index>::max() / 8)
+      user_error("{}: variable {} is too large", info.path, v.name);
+    info.variables.push_back({v.name, file.text(v, "units").value_or(""),
+                              file.text(v, "long_name").value_or(""),
+                              file.text(v, "standard_name").value_or(""), l.features});
+    info.features += l.features;
+    decoders.emplace_back(file, v);
+  }
+  const TimeAxis time = detail::read_time(file, layout);
+  info.all_steps = time.size();
+  const Index last = last_step == -1 ? time.size() : last_step;
+  if (first_step < 0 || last > time.size() || first_step >= last)
+    user_error("{}: steps {} to {} are not in it: it has {} (data.first_step, data.last_step)", info.path,
+               first_step, last_step, time.size());
+  info.first_step = first_step;
+  info.steps = last - first_step;
+  info.time = time.slice(first_step, info.steps);
+  info.gridded = layout.gridded;
+  info.file_nodes = layout.length(layout.row) * layout.length(layout.column);
+  if (info.file_nodes == 0) user_error("{}: variable {} has no nodes", info.path, layout.variable->name);
+  if (info.features == 0) user_error("{}: variable {} has no features", info.path, layout.variable->name);
+  if (layout.gridded) {
+    read_grid(file, layout, info);
+  } else {
+    info.node_lat = node_coordinate(file, layout, "latitude", "node_lat");
+    info.node_lon = node_coordinate(file, layout, "longitude", "node_lon");
+    if (info.node_lat.empty() || info.node_lon.empty()) info.node_lat = info.node_lon = {};
+  }
+  read_edge_facts(file, info);
+}
+
+SeriesFile::SeriesFile(std::unique_ptr<State> state) : state_(std::move(state)) {}
+SeriesFile::SeriesFile(SeriesFile&&) noexcept = default;
+SeriesFile& SeriesFile::operator=(SeriesFile&&) noexcept = default;
+SeriesFile::~SeriesFile() = default;
+
+SeriesFile SeriesFile::open(const std::string& path, std::span<const std::string> variables, Index first_step,
+                            Index last_step) {
+  if (path.empty()) user_error("no data file is given (data.file)");
+  auto state = std::make_unique<State>(NetcdfFile::open(path));
+  state->layouts = detail::choose(state->file, {variables.begin(), variables.end()});
+  state->describe(first_step, last_step);
+  return SeriesFile(std::move(state));
+}
+
+std::vector<std::string> SeriesFile::candidates(const std::string& path) {
+  const NetcdfFile file = NetcdfFile::open(path);
+  std::vector<std::string> names;
+  for (const VariableLayout& layout : detail::fitting(file)) names.push_back(layout.variable->name);
+  return names;
+}
+
+const SeriesInfo& SeriesFile::info() const {
+  return state_->info;
+}
+
+template <class Raw>
+void SeriesFile::State::read_rectangle(std::size_t v, Index feature_offset, const Rectangle& rectangle,
+                                       Index nodes, Index first, Index count, float* out) const {
+  const VariableLayout& layout = layouts[v];
+  const NetcdfVariable& variable = *layout.variable;
+  const Index m = layout.features, plane = rectangle.area() * m;
+  const std::vector<Index> chunk = file.chunks(variable);
+  Index block = std::clamp<Index>(piece_values / std::max<Index>(plane, 1), 1, count);
+  if (!chunk.empty() && block > chunk[0]) block -= block % chunk[0];
+  check_memory(block * plane, sizeof(Raw),
+               fmt::format("{}: a piece of variable {}", info.path, variable.name));
+  std::vector<Raw> piece(static_cast<std::size_t>(block * plane));
+  std::vector<Index> start(variable.dimensions.size(), 0), length(variable.dimensions.size(), 1);
+  if (layout.row >= 0) {
+    start[static_cast<std::size_t>(layout.row)] = rectangle.row;
+    length[static_cast<std::size_t>(layout.row)] = rectangle.rows;
+  }
+  start[static_cast<std::size_t>(layout.column)] = rectangle.column;
+  length[static_cast<std::size_t>(layout.column)] = rectangle.columns;
+  if (layout.feature >= 0) length[static_cast<std::size_t>(layout.feature)] = m;
+  if (!chunk.empty()) {  // all chunks of one span of time stay decompressed while its steps are read
+    Index bytes = 8;
+    for (std::size_t d = 0; d < chunk.size(); ++d) {
+      const Index c = std::max<Index>(chunk[d], 1);
+      const Index touched = d == 0 ? 1 : (start[d] + length[d] - 1) / c - start[d] / c + 1;
+      bytes = std::min(largest_chunk_cache, bytes * std::min(c, largest_chunk_cache) * touched);
+    }
+    file.cache_chunks(variable, std::max(bytes, Index{16} << 20));
+  }
+  const Decoder& decoder = decoders[v];
+  for (Index t = 0; t < count; t += block) {
+    const Index steps = std::min(block, count - t);
+    start[0] = info.first_step + first + t;
+    length[0] = steps;
+    file.read(variable, start, length, piece.data());
+    for (Index s = 0; s < steps; ++s)
+      for (const auto& [position, cell] : rectangle.nodes)
+        for (Index f = 0; f < m; ++f)
+          out[((t + s) * nodes + position) * info.features + feature_offset + f] =
+              decoder.value(piece[static_cast<std::size_t>(s * plane + cell * m + f)]);
+  }
+}
+
+void SeriesFile::State::read_variable(std::size_t v, Index feature_offset, std::span<const Index> nodes,
+                                      Index first, Index count, float* out) const {
+  const VariableLayout& layout = layouts[v];
+  const std::vector<Index> chunk = file.chunks(*layout.variable);
+  // Cells of a chunk are decompressed together, wanted or not.
+  Index free_cells = 64;
+  if (!chunk.empty())
+    free_cells = std::max(free_cells, chunk[static_cast<std::size_t>(layout.column)] *
+                                          (layout.row < 0 ? 1 : chunk[static_cast<std::size_t>(layout.row)]));
+  for (const Rectangle& rectangle : detail::cover(nodes, layout.length(layout.column), free_cells)) {
+    const auto n = static_cast<Index>(nodes.size());
+    if (layout.variable->type == NetcdfType::float32)
+      read_rectangle<float>(v, feature_offset, rectangle, n, first, count, out);
+    else
+      read_rectangle<double>(v, feature_offset, rectangle, n, first, count, out);
+  }
+}
+
+void SeriesFile::read(std::span<const Index> file_nodes, float* out) const {
+  read_steps(file_nodes, 0, state_->info.steps, out);
+}
+
+void SeriesFile::read_steps(std::span<const Index> file_nodes, Index first, Index count, float* out) const {
+  const SeriesInfo& series = state_->info;
+  require(first >= 0 && count >= 0 && first + count <= series.steps, "the steps are in use");
+  if (file_nodes.empty() || count == 0) return;
+  require(file_nodes.front() >= 0 && file_nodes.back() < series.file_nodes, "the nodes are in the file");
+  Index feature_offset = 0;
+  for (std::size_t v = 0; v < state_->layouts.size(); ++v) {
+    state_->read_variable(v, feature_offset, file_nodes, first, count, out);
+    feature_offset += state_->layouts[v].features;
+  }
+}
+
+std::vector<std::uint8_t> SeriesFile::observed(Index first, Index count) const {
+  const SeriesInfo& series = state_->info;
+  require(first >= 0 && count >= 0 && first + count <= series.file_nodes, "the nodes are in the file");
+  std::vector<std::uint8_t> seen(static_cast<std::size_t>(count), 0);
+  const Index part = std::min<Index>(count, Index{1} << 22);
+  for (Index begin = 0; begin < count; begin += part) {
+    std::vector<Index> nodes(static_cast<std::size_t>(std::min(part, count - begin)));
+    std::iota(nodes.begin(), nodes.end(), first + begin);
+    const auto n = static_cast<Index>(nodes.size());
+    const Index block = std::clamp<Index>(piece_values / (n * series.features), 1, series.steps);
+    std::vector<float> values(static_cast<std::size_t>(block * n * series.features));
+    for (Index t = 0; t < series.steps; t += block) {
+      const Index steps = std::min(block, series.steps - t);
+      read_steps(nodes, t, steps, values.data());
+      for (Index k = 0; k < steps * n * series.features; ++k)
+        if (!std::isnan(values[static_cast<std::size_t>(k)]))
+          seen[static_cast<std::size_t>(begin + k / series.features % n)] = 1;
+    }
+  }
+  return seen;
+}
+
+std::vector<FileEdge> SeriesFile::edges(Index first, Index count) const {
+  const State& s = *state_;
+  require(first >= 0 && count >= 0 && first + count <= s.info.edges, "the edges are in the file");
+  if (count == 0) return {};
+  check_memory(count, sizeof(FileEdge) + 24, s.info.path + ": its edges");
+  std::vector<Index> source(static_cast<std::size_t>(count)), destination(source.size());
+  std::vector<double> weight(source.size(), 1.0);
+  const std::span<const Index> begin(&first, 1), length(&count, 1);
+  s.file.read(*s.file.find("edge_src"), begin, length, source.data());
+  s.file.read(*s.file.find("edge_dst"), begin, length, destination.data());
+  if (const NetcdfVariable* v = s.file.find("edge_weight")) s.file.read(*v, begin, length, weight.data());
+  std::vector<FileEdge> edges(source.size());
+  for (std::size_t e = 0; e < edges.size(); ++e) edges[e] = {source[e], destination[e], weight[e]};
+  return edges;
+}
+
+}  // namespace rossby

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rossby/base/index.hpp"
+#include "rossby/io/cf_time.hpp"
+
+namespace rossby {
+
+/// One variable of a series file; it gives one feature, or as many as its feature dimension is long.
+struct SeriesVariable {
+  std::string name;
+  std::string units;          // "" where the file has none
+  std::string long_name;      // ""
+  std::string standard_name;  // ""
+  Index features = 1;
+};
+
+/// A directed edge as the file lists it: source acts on destination.
+struct FileEdge {
+  Index source = 0;
+  Index destination = 0;
+  double weight = 1;
+};
+
+/// What a series file holds, without its values. Every process that opens the file has the same.
+struct SeriesInfo {
+  std::string path;
+  std::vector<SeriesVariable> variables;
+  Index steps = 0;       // T, of the steps in use
+  Index file_nodes = 0;  // grid cells or sensors, land included
+  Index features = 0;    // m
+  Index first_step = 0;  // of the file's steps
+  Index all_steps = 0;   // steps of the file
+  bool gridded = false;
+  Index n_lat = 0, n_lon = 0;              // gridded: cell (i, j) is node i·n_lon + j
+  std::vector<double> lat, lon;            // axes, gridded files
+  std::vector<double> node_lat, node_lon;  // degrees, one a file node; empty where the file has none
+  TimeAxis time;                           // of the steps in use
+  bool has_edges = false;
+  Index edges = 0;
+  std::string title;
+
+  /// Bytes of the values of `nodes` nodes as float32.
+  [[nodiscard]] double bytes(Index nodes) const {
+    return 4.0 * static_cast<double>(steps) * static_cast<double>(nodes) * static_cast<double>(features);
+  }
+};
+
+/// A NetCDF/CF series, var(time, lat, lon) or var(time, node[, feature]), opened for reading. Each process
+/// reads the nodes it owns. Every failure is a UserError of one line that names the file.
+class SeriesFile {
+ public:
+  /// Steps [first_step, last_step) are used; last_step −1: to the end. `variables` may be empty: the only one
+  /// that fits is taken, and where several fit the error lists them. Several named ones become features, in
+  /// that order.
+  static SeriesFile open(const std::string& path, std::span<const std::string> variables,
+                         Index first_step = 0, Index last_step = -1);
+
+  /// Names of the variables that `open` would take, in file order.
+  static std::vector<std::string> candidates(const std::string& path);
+
+  SeriesFile(SeriesFile&&) noexcept;
+  SeriesFile& operator=(SeriesFile&&) noexcept;
+  ~SeriesFile();
+
+  [[nodiscard]] const SeriesInfo& info() const;
+
+  /// Values of some file nodes (ascending, without duplicates) at all steps in use: out is (T, nodes, m),
+  /// float32, NaN where missing (_FillValue, missing_value, infinite); scale_factor and add_offset are
+  /// applied. Only parts of the file that hold these nodes are read, in pieces of bounded size.
+  void read(std::span<const Index> file_nodes, float* out) const;
+
+  /// The same for steps [first, first + count) of those in use: out is (count, nodes, m).
+  void read_steps(std::span<const Index> file_nodes, Index first, Index count, float* out) const;
+
+  /// For file nodes [first, first + count): 1 where any value at a step in use is finite. Memory is bounded.
+  [[nodiscard]] std::vector<std::uint8_t> observed(Index first, Index count) const;
+
+  /// Edges [first, first + count) of the file's list; weight 1 where it has no edge_weight.
+  [[nodiscard]] std::vector<FileEdge> edges(Index first, Index count) const;
+
+ private:
+  struct State;
+  explicit SeriesFile(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace rossby

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rossby/io/cf_time.hpp"
+#include "rossby/io/netcdf.hpp"
+
+namespace rossby::detail {
+
+/// How a variable of a file fits var(time, lat, lon) or var(time, node[, feature]).
+struct VariableLayout {
+  const NetcdfVariable* variable = nullptr;
+  bool gridded = false;
+  // Positions among the variable's dimensions; −1: none. Further dimensions have length 1.
+  int row = -1;      // lat, or −1
+  int column = -1;   // lon or node
+  int feature = -1;  // feature
+  Index features = 1;
+
+  [[nodiscard]] Index length(int dimension) const {
+    return dimension < 0 ? 1 : variable->dimensions[static_cast<std::size_t>(dimension)].length;
+  }
+};
+
+/// The layout of a variable, or nothing and in `reason` why it does not fit ("has no time axis", …).
+std::optional<VariableLayout> fit(const NetcdfFile& file, const NetcdfVariable& variable,
+                                  std::string& reason);
+
+/// Variables that `open` finds by itself: those that fit and are real numbers or packed ones.
+std::vector<VariableLayout> fitting(const NetcdfFile& file);
+
+/// The layouts of the named variables (or of the only one that fits). Throws UserError.
+std::vector<VariableLayout> choose(const NetcdfFile& file, const std::vector<std::string>& names);
+
+/// The time axis of the file's dimension `time`. Throws UserError where there is none.
+TimeAxis read_time(const NetcdfFile& file, const VariableLayout& layout);
+
+/// The coordinate variable of a dimension, or null.
+const NetcdfVariable* coordinate(const NetcdfFile& file, const NetcdfDimension& dimension);
+
+}  // namespace rossby::detail

@@ -1,0 +1,199 @@
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "rossby/io/calendar.hpp"
+#include "rossby/io/cf_time.hpp"
+#include "tests/lib/io/messages.hpp"
+
+namespace rossby {
+namespace {
+
+using testing_support::user_message;
+
+TimeAxis axis(std::vector<double> values, const std::string& units,
+              const std::string& calendar = "standard") {
+  return TimeAxis::parse(std::move(values), units, calendar, "f.nc: variable time");
+}
+
+TEST(Calendar, KnownDays) {
+  EXPECT_EQ(detail::days_from_civil(1970, 1, 1), 0);
+  EXPECT_EQ(detail::days_from_civil(2000, 3, 1), 11017);
+  EXPECT_EQ(detail::days_from_civil(1900, 3, 1) - detail::days_from_civil(1900, 2, 28), 1)
+      << "1900 has no leap day";
+  EXPECT_EQ(detail::days_from_civil(1, 1, 1), -719162);
+  // The day after Julian 1582-10-04 is Gregorian 1582-10-15.
+  EXPECT_EQ(detail::days_from_julian(1582, 10, 4) + 1, detail::days_from_civil(1582, 10, 15));
+  EXPECT_EQ(detail::days_from_julian(1, 1, 1), -719164);
+}
+
+TEST(Calendar, DaysAndDatesAreInverse) {
+  for (std::int64_t day = -800000; day < 800000; day += 37) {
+    const auto time = detail::civil(day * detail::day_milliseconds + 5);
+    EXPECT_EQ(detail::days_from_civil(time.year, time.month, time.day), day);
+    EXPECT_EQ(time.in_day, 5);
+  }
+}
+
+TEST(TimeAxis, MonthlyIsRegularInMonths) {
+  const TimeAxis time = axis({0, 31, 59, 90, 120}, "days since 1970-01-01");
+  EXPECT_EQ(time.spacing(), TimeAxis::Spacing::months);
+  EXPECT_EQ(time.step_months(), 1);
+  EXPECT_EQ(time.step_text(), "1 month");
+  EXPECT_TRUE(time.regular());
+  EXPECT_TRUE(time.gaps().empty());
+  EXPECT_EQ(time.text(0), "1970-01");
+  EXPECT_EQ(time.text(4), "1970-05");
+}
+
+TEST(TimeAxis, MonthlyContinuesMonthlyOverLeapYears) {
+  const TimeAxis time = TimeAxis::monthly(12 * 3 + 1, "2001-01");  // to 2004-01
+  const TimeAxis next = time.after(time.size() - 1, 3);
+  EXPECT_EQ(next.text(0), "2004-02");
+  EXPECT_EQ(next.text(1), "2004-03");
+  EXPECT_EQ(next.text(2), "2004-04");
+  EXPECT_EQ(next.values()[1] - next.values()[0], 29);
+  EXPECT_EQ(time.lead(36, next.values()[0]), 31);
+  const TimeAxis half = time.after(34, 4);  // two there, two beyond
+  EXPECT_EQ(half.text(0), "2003-12");
+  EXPECT_EQ(half.text(3), "2004-03");
+}
+
+TEST(TimeAxis, MonthEndsStayMonthEnds) {
+  const TimeAxis time = axis({30, 58, 89, 119}, "days since 1970-01-01");  // Jan 31, Feb 28, Mar 31, Apr 30
+  EXPECT_EQ(time.spacing(), TimeAxis::Spacing::months);
+  EXPECT_EQ(time.after(3, 2).text(0), "1970-05-31");
+  EXPECT_EQ(time.after(3, 2).text(1), "1970-06-30");
+}
+
+TEST(TimeAxis, DayTwentyEightIsNoMonthEnd) {
+  const TimeAxis time = axis({58 - 31, 58, 58 + 28}, "days since 1970-01-01");  // Jan 28, Feb 28, Mar 28
+  EXPECT_EQ(time.spacing(), TimeAxis::Spacing::months);
+  EXPECT_EQ(time.after(2, 1).text(0), "1970-04-28");
+}
+
+TEST(TimeAxis, MidMonthStampsAreMonthly) {
+  std::vector<double> values;
+  double start = 0;
+  for (const int days : {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 31}) {
+    values.push_back(start + days / 2.0);
+    start += days;
+  }
+  const TimeAxis time = axis(values, "days since 1970-01-01");
+  EXPECT_EQ(time.spacing(), TimeAxis::Spacing::months);
+  EXPECT_TRUE(time.regular());
+  EXPECT_EQ(time.after(12, 1).text(0), "1971-02-15");
+  EXPECT_EQ(time.find("1970-03-02"), 2);
+  EXPECT_EQ(time.find("1970-03-30"), 2);
+  EXPECT_EQ(time.find("1971-02"), std::nullopt);
+}
+
+TEST(TimeAxis, MonthlyGapIsCounted) {
+  const TimeAxis time = axis({0, 31, 120, 151}, "days since 1970-01-01");
+  EXPECT_EQ(time.spacing(), TimeAxis::Spacing::months);
+  ASSERT_EQ(time.gaps().size(), 1u);
+  EXPECT_EQ(time.gaps()[0].after, 1);
+  EXPECT_EQ(time.gaps()[0].missing, 2);
+}
+
+TEST(TimeAxis, YearlyDailyHourlyMinutes) {
+  EXPECT_EQ(axis({0, 365, 730, 1096}, "days since 1970-01-01").step_text(), "1 year");
+  EXPECT_EQ(axis({0, 1, 2}, "days since 1970-01-01").step_text(), "1 day");
+  EXPECT_EQ(axis({0, 7, 14, 21, 28, 35}, "days since 1970-01-01").step_text(), "7 days");
+  EXPECT_EQ(axis({0, 6, 12}, "hours since 1970-01-01 00:00:00").step_text(), "6 hours");
+  EXPECT_EQ(axis({0, 5, 10}, "minutes since 2012-03-01 00:00:00").step_text(), "5 minutes");
+  EXPECT_EQ(axis({0, 30}, "seconds since 2012-03-01T00:00:00Z").step_text(), "30 seconds");
+  EXPECT_EQ(axis({0, 0.25, 0.5}, "days since 1970-01-01 0:0:0.0").step_text(), "6 hours");
+  EXPECT_EQ(axis({0, 5, 10}, "minutes since 2012-03-01 00:00:00").text(2), "2012-03-01T00:10");
+}
+
+TEST(TimeAxis, GapsOfADailyAxis) {
+  const TimeAxis time = axis({0, 1, 2, 5, 6, 8}, "days since 1970-01-01");
+  ASSERT_EQ(time.gaps().size(), 2u);
+  EXPECT_EQ(time.gaps()[0].after, 2);
+  EXPECT_EQ(time.gaps()[0].missing, 2);
+  EXPECT_EQ(time.gaps()[1].missing, 1);
+  EXPECT_TRUE(time.regular());
+  EXPECT_EQ(time.find("1970-01-04"), std::nullopt) << "inside a gap";
+  EXPECT_FALSE(axis({0, 2, 4, 5, 7}, "days since 1970-01-01").regular());
+}
+
+TEST(TimeAxis, PlainCounter) {
+  for (const char* units : {"1", "", "step"}) {
+    const TimeAxis time = axis({0, 1, 2, 4}, units, "");
+    EXPECT_FALSE(time.dated());
+    EXPECT_EQ(time.step_text(), "1 step");
+    EXPECT_EQ(time.gaps().size(), 1u);
+    EXPECT_EQ(time.find("2"), 2);
+    EXPECT_EQ(time.find("3"), std::nullopt);
+    EXPECT_EQ(time.after(3, 2).values(), (std::vector<double>{5, 6}));
+    EXPECT_EQ(time.text(3), "4");
+    EXPECT_EQ(time.steps_before("3"), 3);
+  }
+}
+
+TEST(TimeAxis, FindsDates) {
+  const TimeAxis monthly = TimeAxis::monthly(24, "1986-01");
+  EXPECT_EQ(monthly.find("1986-08"), 7);
+  EXPECT_EQ(monthly.find("1986-08-15"), 7);
+  EXPECT_EQ(monthly.find("1987"), 12);
+  EXPECT_EQ(monthly.find("1985-12"), std::nullopt);
+  EXPECT_EQ(monthly.find("1988-01"), std::nullopt);
+  EXPECT_EQ(monthly.find("august"), std::nullopt);
+  EXPECT_EQ(monthly.find("1986-02-30"), std::nullopt) << "no such day";
+  const TimeAxis weekly = TimeAxis::regular(5, "days since 2005-01-03", 0, 7);
+  EXPECT_EQ(weekly.find("2005-01-12"), 1);
+  EXPECT_EQ(weekly.find("2005-02-06"), 4) << "the last week has seven days too";
+  EXPECT_EQ(weekly.find("2005-02-07"), std::nullopt);
+  const TimeAxis minutes = TimeAxis::regular(2016, "minutes since 2012-03-01 00:00:00", 0, 5);
+  EXPECT_EQ(minutes.find("2012-03-01T06:30"), 78);
+  EXPECT_EQ(minutes.find("2012-03-01 06:32"), 78);
+  EXPECT_EQ(minutes.find("2012-03-02"), 288);
+  EXPECT_EQ(minutes.find("2012-02-29"), std::nullopt);
+}
+
+TEST(TimeAxis, StepsBefore) {
+  const TimeAxis monthly = TimeAxis::monthly(24, "1986-01");
+  EXPECT_EQ(monthly.steps_before("1986-01"), 0);
+  EXPECT_EQ(monthly.steps_before("1986-08"), 7);
+  EXPECT_EQ(monthly.steps_before("1986-08-02"), 8);
+  EXPECT_EQ(monthly.steps_before("2100-01"), 24);
+  EXPECT_HAS(user_message([&] { (void)monthly.steps_before("soon"); }), "soon is no date");
+  EXPECT_HAS(user_message([&] { (void)monthly.step_of("1999-01"); }), "runs from 1986-01 to 1987-12");
+}
+
+TEST(TimeAxis, StandardCalendarReferencesBefore1582AreJulian) {
+  // 1800-01-01 is 657071 days after 0001-01-01 in the Gregorian, 657073 in the mixed calendar.
+  EXPECT_EQ(axis({657073}, "days since 1-1-1 00:00:00").text(0), "1800-01-01");
+  EXPECT_EQ(axis({657071}, "days since 0001-01-01", "proleptic_gregorian").text(0), "1800-01-01");
+}
+
+TEST(TimeAxis, Refusals) {
+  const auto refusal = [](std::vector<double> values, const char* units, const char* calendar = "standard") {
+    return user_message([&] { axis(values, units, calendar); });
+  };
+  EXPECT_HAS(refusal({0, 1, 1}, "days since 1970-01-01"),
+             "f.nc: variable time: time does not ascend: step 2");
+  EXPECT_HAS(refusal({0, 2, 1}, "1"), "does not ascend");
+  EXPECT_HAS(refusal({0, std::numeric_limits<double>::quiet_NaN()}, "1"), "step 1 has no usable time");
+  EXPECT_HAS(refusal({0, 9.97e36}, "days since 1970-01-01"), "step 1 has no usable time");
+  EXPECT_HAS(refusal({0}, "months since 1970-01-01"), "time unit \"months\" is not supported");
+  EXPECT_HAS(refusal({0}, "degree"), "no time axis");
+  EXPECT_HAS(refusal({0}, "days since yesterday"), "yesterday");
+  EXPECT_HAS(refusal({0}, "days since 1970-13-01"), "1970-13-01");
+  EXPECT_HAS(refusal({0}, "days since 1970-01-01", "noleap"), "calendar \"noleap\" is not supported");
+}
+
+TEST(TimeAxis, OneOrNoStep) {
+  const TimeAxis one = axis({5}, "days since 1970-01-01");
+  EXPECT_EQ(one.step_text(), "none");
+  EXPECT_HAS(user_message([&] { (void)one.after(0, 1); }), "one step only");
+  EXPECT_EQ(axis({}, "1").size(), 0);
+  // A slice of one step remembers the step of its axis.
+  EXPECT_EQ(TimeAxis::monthly(24, "1986-01").slice(3, 1).after(0, 1).text(0), "1986-05");
+}
+
+}  // namespace
+}  // namespace rossby
