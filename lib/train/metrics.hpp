@@ -1,0 +1,74 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "rossby/data/scaler.hpp"
+#include "rossby/data/series.hpp"
+#include "rossby/exchange/reducer.hpp"
+#include "rossby/tensor/view.hpp"
+
+namespace rossby {
+
+/// Errors of several forecasters at every horizon, pooled over origins, nodes and features, in original
+/// units. What is not observed is left out, for all forecasters alike. A forecast that is not finite where
+/// there is an observation makes its figures NaN: a diverged model does not hide behind a mask.
+struct HorizonScores {
+  std::vector<std::string> names;  // forecasters, the model under the name "model"
+  Index horizons = 0;
+  std::vector<double> rmse;   // (names, horizons): √(mean squared error)
+  std::vector<double> mae;    // (names, horizons): mean absolute error
+  std::vector<double> count;  // (names, horizons): observed targets; where 0, rmse and mae are NaN
+
+  /// Place of a name in `names`, −1 where it is not there.
+  [[nodiscard]] Index find(std::string_view name) const;
+  /// Mean over horizons; of the RMSE this is the score.
+  [[nodiscard]] double mean_rmse(Index forecaster) const;
+  [[nodiscard]] double mean_mae(Index forecaster) const;
+  /// The forecaster other than "model" with the smallest mean RMSE, −1 where there is none.
+  [[nodiscard]] Index best_baseline() const;
+  /// 1 − score of the model / score of the best baseline: above 0 the model is better. NaN where one of them
+  /// is missing.
+  [[nodiscard]] double skill() const;
+};
+
+/// Adds up errors on one rank; `reduce` makes scores of the sums of all ranks.
+class HorizonErrors {
+ public:
+  HorizonErrors(std::vector<std::string> names, Index horizons);
+
+  /// Errors of one forecaster at one horizon (1, 2, …): forecast (rows, origins, features) against steps
+  /// origin + horizon of `truth`. May be called several times, for shares of the origins. Both in original
+  /// units, or both scaled where `scaler` is given: errors are then brought back to original units. T is
+  /// float or double.
+  template <class T>
+  void add(Index forecaster, Index horizon, NodeView<const T> forecast, const Series& truth,
+           std::span<const Index> origins, const Scaler* scaler = nullptr);
+
+  /// One sum over all ranks. Collective.
+  [[nodiscard]] HorizonScores reduce(Reducer& reducer) const;
+
+ private:
+  std::vector<std::string> names_;
+  Index horizons_;
+  std::vector<double> sums_;  // (names, horizons, {squares, absolutes, count})
+};
+
+extern template void HorizonErrors::add<float>(Index, Index, NodeView<const float>, const Series&,
+                                               std::span<const Index>, const Scaler*);
+extern template void HorizonErrors::add<double>(Index, Index, NodeView<const double>, const Series&,
+                                                std::span<const Index>, const Scaler*);
+
+/// Content of evaluation.json: {"horizons": [{"step", "rmse": {name: value}, "mae": {…}}, …], "mean":
+/// {"rmse": {…}, "mae": {…}}, "units": units} and, where a model and a baseline were scored, "skill":
+/// {"baseline": name, "rmse": value}. Figures that are not finite are null.
+[[nodiscard]] nlohmann::ordered_json evaluation_json(const HorizonScores& scores, std::string_view units);
+
+/// The same for people: one table of RMSE, one of MAE, with the skill at every horizon; ends with a newline.
+[[nodiscard]] std::string evaluation_table(const HorizonScores& scores, std::string_view units);
+
+}  // namespace rossby
