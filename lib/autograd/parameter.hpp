@@ -28,14 +28,14 @@ class GradientSink {
 /// A trained (or fixed) array and what the optimiser needs to know of it.
 template <class T>
 struct Parameter {
-  std::string name;       // as in checkpoints and golden files: factors, decoder_weight, dynamics0_weight, …
+  std::string name;  // as in checkpoints and golden files: factors, decoder_weight, dynamics0_weight, …
   Placement placement = Placement::replicated;
   std::vector<Index> shape;  // local shape; rows: {outer, owned, inner}; entries: {entries}
   int relation_term = -1;    // entries: which term of the relation bank the entries belong to
   Buffer<T> value;
-  Buffer<T> gradient;      // empty while a fixed parameter
-  double decay = 0;        // weight decay
-  double lr_scale = 1;     // this parameter's learning rate over the common one
+  Buffer<T> gradient;   // empty while a fixed parameter
+  double decay = 0;     // weight decay
+  double lr_scale = 1;  // this parameter's learning rate over the common one
   bool trained = true;
   GradientSink<T>* sink = nullptr;  // instead of `gradient`
 
@@ -45,7 +45,8 @@ struct Parameter {
   bool in_step = false;
 
   Parameter() = default;
-  Parameter(std::string n, Placement p, std::vector<Index> s) : name(std::move(n)), placement(p), shape(std::move(s)) {
+  Parameter(std::string n, Placement p, std::vector<Index> s)
+      : name(std::move(n)), placement(p), shape(std::move(s)) {
     Index size = 1;
     for (const Index extent : shape) size *= extent;
     value = Buffer<T>(size);

@@ -11,8 +11,8 @@
 
 namespace rossby {
 
-/// A value on the tape and its gradient, both (rows, cols, channels). `gradient.data` is null where nothing upstream is
-/// trained; ops then skip that side of their backward.
+/// A value on the tape and its gradient, both (rows, cols, channels). `gradient.data` is null where nothing
+/// upstream is trained; ops then skip that side of their backward.
 template <class T>
 struct Var {
   NodeView<T> value;
@@ -24,8 +24,8 @@ struct Var {
   [[nodiscard]] bool tracked() const { return gradient.data != nullptr; }
 };
 
-/// Records the backward closures of a step's ops and runs them in reverse. Everything it hands out lives in its arena and
-/// dies at `reset`; a step of a shape seen before allocates nothing.
+/// Records the backward closures of a step's ops and runs them in reverse. Everything it hands out lives in
+/// its arena and dies at `reset`; a step of a shape seen before allocates nothing.
 template <class T>
 class Tape {
  public:
@@ -58,8 +58,8 @@ class Tape {
   /// Scratch that dies with the step.
   [[nodiscard]] Arena& arena() { return arena_; }
 
-  /// Counts what an op did, and keeps its backward closure where recording. The closure is copied into the arena, so it
-  /// captures by value and only trivially destructible things (views, spans, pointers, numbers).
+  /// Counts what an op did, and keeps its backward closure where recording. The closure is copied into the
+  /// arena, so it captures by value and only trivially destructible things (views, spans, pointers, numbers).
   template <class Backward>
   void record(std::string_view op, const Cost& forward, const Cost& backward_cost, const Backward& backward) {
     static_assert(std::is_trivially_destructible_v<Backward>, "capture views and pointers, not owners");

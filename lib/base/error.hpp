@@ -10,7 +10,8 @@
 
 namespace rossby {
 
-/// What a user can mend: a wrong key, file or size. The message is one line: what is wrong, where, what would be right.
+/// What a user can mend: a wrong key, file or size. The message is one line: what is wrong, where, what would
+/// be right.
 class UserError : public std::runtime_error {
  public:
   explicit UserError(const std::string& message) : std::runtime_error(message) {}

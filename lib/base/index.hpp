@@ -8,7 +8,8 @@ namespace rossby {
 /// Counts, sizes and offsets. 64 bits: n·T·d passes 2^31 at sizes users have.
 using Index = std::int64_t;
 
-/// A column of a relation block in local numbering: owned rows first, then ghosts. 32 bits halve the index traffic.
+/// A column of a relation block in local numbering: owned rows first, then ghosts. 32 bits halve the index
+/// traffic.
 using LocalColumn = std::int32_t;
 
 namespace detail {
@@ -22,8 +23,8 @@ struct StrongIndex {
 };
 }  // namespace detail
 
-/// A node in file order, 0…n−1: the same node at every rank count. Random numbers, initial values, batch order and
-/// file layout are functions of it.
+/// A node in file order, 0…n−1: the same node at every rank count. Random numbers, initial values, batch
+/// order and file layout are functions of it.
 using GlobalRow = detail::StrongIndex<struct GlobalRowTag>;
 
 /// A node in the order of a RowPartition: rank by rank, inside a rank by ascending GlobalRow.

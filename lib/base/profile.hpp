@@ -8,8 +8,8 @@
 
 namespace rossby {
 
-/// Wall-clock time by named region. One object a rank, handed down by reference; regions nest, and a region's time
-/// includes that of the regions inside it.
+/// Wall-clock time by named region. One object a rank, handed down by reference; regions nest, and a region's
+/// time includes that of the regions inside it.
 class Profiler {
  public:
   struct Entry {

@@ -71,9 +71,8 @@ double Random::normal(std::uint64_t counter) const {
 }
 
 Permutation::Permutation(const Random& random, Index size)
-    : size_(size),
-      half_bits_(1),
-      rounds_{random.at(0), random.at(1), random.at(2), random.at(3), random.at(4), random.at(5)} {
+    : size_(size), half_bits_(1), rounds_{random.bits(0), random.bits(1), random.bits(2),
+                                          random.bits(3), random.bits(4), random.bits(5)} {
   require(size >= 0, "a permutation needs a size of zero or more");
   const int bits = size > 1 ? static_cast<int>(std::bit_width(static_cast<std::uint64_t>(size - 1))) : 1;
   half_bits_ = (bits + 1) / 2;
@@ -86,8 +85,8 @@ Index Permutation::operator()(Index i) const {
   do {
     std::uint64_t left = x >> half_bits_;
     std::uint64_t right = x & mask;
-    for (const Random& round : rounds_) {
-      const std::uint64_t next = left ^ (round.bits(right) & mask);
+    for (const std::uint64_t round : rounds_) {
+      const std::uint64_t next = left ^ (mix(round ^ right) & mask);
       left = right;
       right = next;
     }

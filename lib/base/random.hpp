@@ -8,9 +8,9 @@
 
 namespace rossby {
 
-/// Counter-based random numbers: every draw is a pure function of (seed, stream, counter), so a value that is keyed
-/// by global indices does not depend on the number of ranks or threads, and nothing has to be stored to resume.
-/// Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+/// Counter-based random numbers: every draw is a pure function of (seed, stream, counter), so a value that is
+/// keyed by global indices does not depend on the number of ranks or threads, and nothing has to be stored to
+/// resume. Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 class Random {
  public:
   /// A stream is named by what it is for ("init.z", "dropout", "batch order"): streams are independent.
@@ -37,8 +37,8 @@ class Random {
   std::uint64_t key_;
 };
 
-/// A pseudo-random permutation of 0…size−1 that is evaluated element by element: no rank stores it and any rank can
-/// look up any batch. A balanced Feistel network over the next even power of two with cycle walking
+/// A pseudo-random permutation of 0…size−1 that is evaluated element by element: no rank stores it and any
+/// rank can look up any batch. A balanced Feistel network over the next even power of two with cycle walking
 /// (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
 class Permutation {
  public:
@@ -52,7 +52,7 @@ class Permutation {
  private:
   Index size_;
   int half_bits_;
-  std::array<Random, 6> rounds_;
+  std::array<std::uint64_t, 6> rounds_;
 };
 
 }  // namespace rossby

@@ -17,11 +17,11 @@ struct Traffic {
   }
 };
 
-/// Port: brings the rows of node data that a rank needs from their owners (gather), and sends their gradients back, added
-/// up (scatter_add): one object, its own adjoint, ⟨G x, y⟩ = ⟨x, Gᵀ y⟩. Collective over the ranks of the row blocks, all of
-/// which call in the same order with the same cols and channels. At most one operation is under way per object; between
-/// begin and end the caller may compute but touches neither argument. Sums run in a fixed order: two runs at one rank
-/// count are bit-equal.
+/// Port: brings the rows of node data that a rank needs from their owners (gather), and sends their gradients
+/// back, added up (scatter_add): one object, its own adjoint, ⟨G x, y⟩ = ⟨x, Gᵀ y⟩. Collective over the ranks
+/// of the row blocks, all of which call in the same order with the same cols and channels. At most one
+/// operation is under way per object; between begin and end the caller may compute but touches neither
+/// argument (but see scatter_add_begin). Sums run in a fixed order: two runs at one rank count are bit-equal.
 ///
 /// Shapes: owned (owned(), B, c), may be strided; ghost (ghosts(), B, c), packed.
 class Exchange {
@@ -35,7 +35,8 @@ class Exchange {
   virtual void gather_begin(NodeView<const double> owned, NodeView<double> ghost) = 0;
   virtual void gather_end() = 0;
 
-  /// owned += Gᵀ ghost.
+  /// owned += Gᵀ ghost. `owned` is added to in scatter_add_end alone: until then the caller may add to it
+  /// too.
   virtual void scatter_add_begin(NodeView<const float> ghost, NodeView<float> owned) = 0;
   virtual void scatter_add_begin(NodeView<const double> ghost, NodeView<double> owned) = 0;
   virtual void scatter_add_end() = 0;

@@ -17,8 +17,8 @@ class Reducer {
   /// values[i] = largest over ranks.
   virtual void max(std::span<double> values) = 0;
 
-  /// The sum in rank order 0, 1, …, P−1, whatever algorithm the library would choose: bit-equal from run to run and from
-  /// machine to machine at one rank count. Slower: every rank receives every contribution.
+  /// The sum in rank order 0, 1, …, P−1, whatever algorithm the library would choose: bit-equal from run to
+  /// run and from machine to machine at one rank count. Slower: every rank receives every contribution.
   virtual void ordered_sum(std::span<double> values) = 0;
 
   [[nodiscard]] virtual Traffic sent() const = 0;

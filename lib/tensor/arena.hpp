@@ -10,15 +10,17 @@
 
 namespace rossby {
 
-/// Bump allocator for what lives one step: activations, their gradients, scratch, tape records. `reset` keeps the memory
-/// and merges the blocks of the last step into one, so from the third step of a repeating shape on nothing is allocated.
+/// Bump allocator for what lives one step: activations, their gradients, scratch, tape records. `reset` keeps
+/// the memory and merges the blocks of the last step into one, so from the third step of a repeating shape on
+/// nothing is allocated.
 class Arena {
  public:
   /// Uninitialised memory for `count` values, aligned to 64 bytes, valid until `reset`.
   template <class T>
   [[nodiscard]] std::span<T> take(Index count) {
     static_assert(std::is_trivially_destructible_v<T>);
-    return {static_cast<T*>(take_bytes(static_cast<std::size_t>(count) * sizeof(T))), static_cast<std::size_t>(count)};
+    return {static_cast<T*>(take_bytes(static_cast<std::size_t>(count) * sizeof(T))),
+            static_cast<std::size_t>(count)};
   }
 
   /// The same, zeroed.

@@ -14,14 +14,20 @@ void* allocate(Memory, std::size_t bytes) {
   const std::size_t rounded = (bytes + line - 1) / line * line;
   void* pointer = rounded < bytes ? nullptr : std::aligned_alloc(line, rounded);
   if (!pointer)
-    user_error("out of memory: a buffer of {:.3f} GiB does not fit; use more ranks, fewer steps a slab or a smaller model",
-               static_cast<double>(bytes) / (1 << 30));
+    user_error(
+        "out of memory: a buffer of {:.3f} GiB does not fit; use more ranks, fewer steps a slab or a smaller "
+        "model",
+        static_cast<double>(bytes) / (1 << 30));
   allocations.fetch_add(1, std::memory_order_relaxed);
   return pointer;
 }
 
-void release(Memory, void* pointer) noexcept { std::free(pointer); }
+void release(Memory, void* pointer) noexcept {
+  std::free(pointer);
+}
 
-Index allocation_count() { return allocations.load(std::memory_order_relaxed); }
+Index allocation_count() {
+  return allocations.load(std::memory_order_relaxed);
+}
 
 }  // namespace rossby::detail

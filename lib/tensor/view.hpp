@@ -7,10 +7,11 @@
 
 namespace rossby {
 
-/// Node data (rows, cols, channels) without ownership: `rows` nodes, `cols` time steps or windows, channels contiguous.
-/// Packed data has one node's columns side by side (row_stride = cols·channels, col_stride = channels): a row is one
-/// message unit, a sparse product sees (rows × cols·channels), a dense layer (rows·cols × channels), with nothing moved.
-/// Strided views read other layouts in place, such as Z (T, n, d) with row_stride = d and col_stride = n·d.
+/// Node data (rows, cols, channels) without ownership: `rows` nodes, `cols` time steps or windows, channels
+/// contiguous. Packed data has one node's columns side by side (row_stride = cols·channels, col_stride =
+/// channels): a row is one message unit, a sparse product sees (rows × cols·channels), a dense layer
+/// (rows·cols × channels), with nothing moved. Strided views read other layouts in place, such as Z (T, n, d)
+/// with row_stride = d and col_stride = n·d.
 template <class T>
 struct NodeView {
   T* data = nullptr;
@@ -26,8 +27,7 @@ struct NodeView {
   NodeView(T* d, Index r, Index b, Index c, Index rs, Index cs)
       : data(d), rows(r), cols(b), channels(c), row_stride(rs), col_stride(cs) {}
   template <class U>
-    requires(std::same_as<const U, T> && !std::is_const_v<U>)
-  NodeView(const NodeView<U>& other)
+  requires(std::same_as<const U, T> && !std::is_const_v<U>) NodeView(const NodeView<U>& other)
       : NodeView(other.data, other.rows, other.cols, other.channels, other.row_stride, other.col_stride) {}
 
   [[nodiscard]] T* row(Index i) const { return data + i * row_stride; }
@@ -51,8 +51,8 @@ struct MatrixView {
   MatrixView(T* d, Index r, Index c) : data(d), rows(r), cols(c), stride(c) {}
   MatrixView(T* d, Index r, Index c, Index s) : data(d), rows(r), cols(c), stride(s) {}
   template <class U>
-    requires(std::same_as<const U, T> && !std::is_const_v<U>)
-  MatrixView(const MatrixView<U>& other) : MatrixView(other.data, other.rows, other.cols, other.stride) {}
+  requires(std::same_as<const U, T> && !std::is_const_v<U>) MatrixView(const MatrixView<U>& other)
+      : MatrixView(other.data, other.rows, other.cols, other.stride) {}
 
   [[nodiscard]] T* row(Index i) const { return data + i * stride; }
   [[nodiscard]] Index size() const { return rows * cols; }

@@ -1,0 +1,205 @@
+#include "rossby/autograd/relate.hpp"
+
+#include <algorithm>
+
+#include "rossby/autograd/ops.hpp"
+#include "rossby/autograd/relate_terms.hpp"
+
+namespace rossby {
+namespace {
+
+using detail::LowRank;
+using detail::SelfTerm;
+using detail::WeightBlock;
+
+template <class T>
+using Kind = typename RelationTerm<T>::Kind;
+
+/// What one term does in a layer: its weight block and, per kind, what backward needs.
+template <class T>
+struct LayerTerm {
+  const RelationTerm<T>* term;
+  WeightBlock<T> a;
+  T* dm = nullptr;
+  LowRank<T> low_rank;
+  SelfTerm<T> self;
+};
+
+template <class T>
+struct Layer {
+  const RelationBank<T>* bank;
+  std::span<LayerTerm<T>> terms;
+  Var<T> z;
+  NodeView<T> ghost;    // (ghosts, B, d)
+  NodeView<T> d_ghost;  // data null: z has no gradient
+  std::span<T> workspace;
+
+  /// Dense terms see all positions: the gathered rows, or on one rank the owned ones.
+  [[nodiscard]] NodeView<const T> all(NodeView<const T> owned) const {
+    return ghost.rows > 0 ? ghost : owned;
+  }
+
+  void backward(const Exec& exec, NodeView<const T> delta) const;
+};
+
+template <class T>
+std::span<LayerTerm<T>> make_terms(Tape<T>& tape, const RelationBank<T>& bank, Parameter<T>& weight,
+                                   Index d) {
+  require(weight.shape.size() == 2 && weight.shape[1] == (1 + bank.relations()) * d,
+          "relate_linear: weight must be (w, (1 + relations)·d)");
+  auto terms = tape.arena().template take<LayerTerm<T>>(static_cast<Index>(bank.terms.size()));
+  T* target = tape.recording() ? weight.gradient_target() : nullptr;
+  int first = 1;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    const RelationTerm<T>& term = bank.terms[i];
+    new (&terms[i])
+        LayerTerm<T>{&term,
+                     WeightBlock<T>(weight, target, d, first, term.relations),
+                     nullptr,
+                     {{}, {}, nullptr, nullptr, {weight, target, d, first, 1}, nullptr, T(0), {}, {}, {}},
+                     {nullptr, nullptr, {weight, target, d, first, 1}, {}, {}, {}}};
+    const bool entries = term.kind == Kind<T>::sparse || term.kind == Kind<T>::dense;
+    if (entries && term.weight && tape.recording()) terms[i].dm = term.weight->gradient_target();
+    first += term.relations;
+  }
+  return terms;
+}
+
+template <class T>
+Cost layer_cost(const RelationBank<T>& bank, Index cols, Index d, Index w) {
+  Cost cost;
+  for (const auto& term : bank.terms) {
+    Index entries = 0;
+    if (term.kind == Kind<T>::sparse) entries = term.sparse->entries();
+    if (term.kind == Kind<T>::dense) entries = term.relations * bank.rows * bank.nodes;
+    if (term.kind == Kind<T>::low_rank) entries = 2 * bank.rows * term.u->shape.back();
+    if (term.kind == Kind<T>::self) entries = bank.rows;
+    cost.flops += 2.0 * static_cast<double>(entries * cols * d) +
+                  2.0 * static_cast<double>(bank.rows * cols * d * w * term.relations);
+    cost.bytes += static_cast<double>(entries) * (term.kind == Kind<T>::sparse ? 4 + sizeof(T) : sizeof(T));
+  }
+  cost.bytes += static_cast<double>(bank.rows * cols * (d + w)) * sizeof(T);
+  const Traffic traffic = bank.exchange->gather_cost(cols * d * static_cast<Index>(sizeof(T)));
+  cost.messages = static_cast<double>(traffic.messages);
+  cost.message_bytes = static_cast<double>(traffic.bytes);
+  return cost;
+}
+
+template <class T>
+Cost twice_computed(Cost cost) {
+  cost.flops *= 2;
+  cost.bytes *= 2;
+  return cost;
+}
+
+/// Backward over columns [first, first + z.rows) of every sparse term and, where `all`, the dense terms.
+template <class T>
+void columns_backward(const Exec& exec, const Layer<T>& layer, Index first, NodeView<const T> delta,
+                      NodeView<const T> z, NodeView<T> dz, bool dense) {
+  for (const LayerTerm<T>& item : layer.terms) {
+    if (item.term->kind == Kind<T>::sparse)
+      relate_sparse_backward<T>(exec, dz, item.a.gradient, item.dm,
+                                detail::sparse_relate(*item.term, item.a.value), first, delta, z,
+                                layer.workspace);
+    if (item.term->kind == Kind<T>::dense && dense)
+      relate_dense_backward<T>(exec, dz, item.a.gradient, item.dm,
+                               detail::dense_relate(*layer.bank, *item.term, item.a.value), delta, z,
+                               layer.workspace);
+  }
+}
+
+template <class T>
+void Layer<T>::backward(const Exec& exec, NodeView<const T> delta) const {
+  // Ghost columns first: their gradients travel while those of the owned columns are computed.
+  if (d_ghost.data) std::fill_n(d_ghost.data, d_ghost.size(), T(0));
+  columns_backward<T>(exec, *this, bank->rows, delta, ghost, d_ghost, ghost.rows > 0);
+  if (z.tracked()) bank->exchange->scatter_add_begin(NodeView<const T>(d_ghost), z.gradient);
+  columns_backward<T>(exec, *this, 0, delta, z.value, z.gradient, ghost.rows == 0);
+  for (const LayerTerm<T>& item : terms) {
+    if (item.term->kind == Kind<T>::low_rank) item.low_rank.backward(exec, delta, z.value, z.gradient);
+    if (item.term->kind == Kind<T>::self) item.self.backward(exec, delta, z.value, z.gradient);
+  }
+  if (z.tracked()) bank->exchange->scatter_add_end();
+}
+
+template <class T>
+std::span<T> make_workspace(Tape<T>& tape, const RelationBank<T>& bank, std::span<const LayerTerm<T>> terms,
+                            Index cols, Index channels) {
+  Index size = 0;
+  for (const LayerTerm<T>& item : terms) {
+    if (item.term->kind == Kind<T>::sparse)
+      size = std::max(
+          size, relate_sparse_workspace(detail::sparse_relate(*item.term, item.a.value), cols, channels));
+    if (item.term->kind == Kind<T>::dense)
+      size = std::max(
+          size, relate_dense_workspace(detail::dense_relate(bank, *item.term, item.a.value), cols, channels));
+  }
+  return tape.arena().template take<T>(size);
+}
+
+}  // namespace
+
+template <class T>
+Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z, Parameter<T>& weight,
+                     Parameter<T>* bias) {
+  require(z.rows() == bank.rows, "relate_linear: z must hold the owned rows");
+  require(z.value.packed(), "relate_linear: z must be packed");
+  const Exec& exec = tape.exec();
+  const Index w = weight.shape[0];
+  const Index d = z.channels();
+  Arena& arena = tape.arena();
+  const Index ghosts = bank.exchange->ghosts();
+  Layer<T> layer{&bank, make_terms(tape, bank, weight, d), z, {}, {}, {}};
+  layer.ghost = {arena.template take<T>(ghosts * z.value.width()).data(), ghosts, z.cols(), d};
+  bank.exchange->gather_begin(NodeView<const T>(z.value), layer.ghost);
+  if (z.tracked()) layer.d_ghost = {arena.template take<T>(layer.ghost.size()).data(), ghosts, z.cols(), d};
+  layer.workspace = make_workspace<T>(tape, bank, layer.terms, z.cols(), w);
+
+  Var<T> h = zeros(tape, bank.rows, z.cols(), w, true);
+  if (bias) bias_accumulate(tape, h, *bias);
+  linear_accumulate(tape, h, z, weight, 0);
+  for (LayerTerm<T>& item : layer.terms) {
+    if (item.term->kind == Kind<T>::low_rank)
+      item.low_rank = LowRank<T>::forward(tape, bank, *item.term, item.a, h.value, z.value);
+    if (item.term->kind == Kind<T>::self)
+      item.self = SelfTerm<T>::forward(tape, *item.term, item.a, h.value, z.value);
+  }
+  const auto sparse = [&](std::span<const LocalColumn> rows) {
+    for (const LayerTerm<T>& item : layer.terms)
+      if (item.term->kind == Kind<T>::sparse)
+        relate_sparse_forward<T>(exec, h.value, detail::sparse_relate(*item.term, item.a.value), rows,
+                                 z.value, layer.ghost, layer.workspace);
+  };
+  sparse(bank.interior);
+  bank.exchange->gather_end();
+  sparse(bank.boundary);
+  for (const LayerTerm<T>& item : layer.terms)
+    if (item.term->kind == Kind<T>::dense)
+      relate_dense_forward<T>(exec, h.value, detail::dense_relate(bank, *item.term, item.a.value),
+                              layer.all(z.value), layer.workspace);
+
+  const Cost cost = layer_cost(bank, z.cols(), d, w);
+  tape.record("relate", cost, twice_computed<T>(cost),
+              [layer, h, exec] { layer.backward(exec, h.gradient); });
+  return h;
+}
+
+template <class T>
+Var<T> whole_table(Tape<T>& tape, Parameter<T>& table) {
+  require(table.shape.size() == 3, "whole_table: the table must be (T, n, d)");
+  const Index steps = table.shape[0], n = table.shape[1], d = table.shape[2];
+  Var<T> var;
+  var.value = {table.value.data(), n, steps, d, d, n * d};
+  if (T* target = tape.recording() ? table.gradient_target() : nullptr)
+    var.gradient = {target, n, steps, d, d, n * d};
+  return var;
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                   \
+  template Var<T> relate_linear(Tape<T>&, const RelationBank<T>&, const Var<T>&, Parameter<T>&, \
+                                Parameter<T>*);                                                 \
+  template Var<T> whole_table(Tape<T>&, Parameter<T>&);
+ROSSBY_INSTANTIATE(float)
+ROSSBY_INSTANTIATE(double)
+
+}  // namespace rossby

@@ -1,0 +1,85 @@
+#pragma once
+
+#include "rossby/autograd/relation_bank.hpp"
+#include "rossby/autograd/tape.hpp"
+#include "rossby/kernels/linear.hpp"
+#include "rossby/kernels/relate.hpp"
+
+// Inside of relate_linear: each kind of relation term as a forward and a backward function on views.
+
+namespace rossby::detail {
+
+/// The weight block of a term within the layer's weight (w, (1 + R)·d), and its gradient's.
+template <class T>
+struct WeightBlock {
+  MatrixView<const T> value;
+  MatrixView<T> gradient;  // data null: not trained
+
+  WeightBlock(Parameter<T>& weight, T* target, Index d, int first, int relations) {
+    const Index w = weight.shape[0];
+    const Index width = weight.shape[1];
+    value = {weight.value.data() + first * d, w, relations * d, width};
+    if (target) gradient = {target + first * d, w, relations * d, width};
+  }
+};
+
+template <class T>
+SparseRelate<T> sparse_relate(const RelationTerm<T>& term, MatrixView<const T> a) {
+  return {term.sparse, term.weights(), term.clamped(), a};
+}
+
+template <class T>
+DenseRelate<T> dense_relate(const RelationBank<T>& bank, const RelationTerm<T>& term, MatrixView<const T> a) {
+  return {bank.rows,
+          bank.nodes,
+          term.relations,
+          term.weights(),
+          term.pattern.empty() ? nullptr : term.pattern.data(),
+          term.clamped(),
+          a};
+}
+
+/// Node data as a matrix (rows, B·c) or (rows·B, c).
+template <class T>
+MatrixView<T> by_row(NodeView<T> v) {
+  return {v.data, v.rows, v.width()};
+}
+template <class T>
+MatrixView<T> by_column(NodeView<T> v) {
+  return {v.data, v.rows * v.cols, v.channels};
+}
+
+/// h += U (Vᵀ z) A_kᵀ / n. Keeps what backward needs in the arena.
+template <class T>
+struct LowRank {
+  MatrixView<const T> u, v;  // (rows, k)
+  T* du;                     // null: not trained
+  T* dv;
+  WeightBlock<T> a;
+  Reducer* reducer;
+  T inverse_n;
+  MatrixView<T> s;  // (k, B·d) = Vᵀ z / n
+  MatrixView<T> q;  // (k, B·w) = s A_kᵀ
+  std::span<T> scratch;
+
+  static LowRank forward(Tape<T>& tape, const RelationBank<T>& bank, const RelationTerm<T>& term,
+                         const WeightBlock<T>& a, NodeView<T> h, NodeView<const T> z);
+  void backward(const Exec& exec, NodeView<const T> delta, NodeView<const T> z, NodeView<T> dz) const;
+};
+
+/// h += (clamp(s) ∘ z) A_kᵀ.
+template <class T>
+struct SelfTerm {
+  const T* s;
+  T* ds;
+  WeightBlock<T> a;
+  NodeView<T> context;    // (rows, B, d) = clamp(s) ∘ z
+  NodeView<T> d_context;  // backward's scratch
+  std::span<T> scratch;
+
+  static SelfTerm forward(Tape<T>& tape, const RelationTerm<T>& term, const WeightBlock<T>& a, NodeView<T> h,
+                          NodeView<const T> z);
+  void backward(const Exec& exec, NodeView<const T> delta, NodeView<const T> z, NodeView<T> dz) const;
+};
+
+}  // namespace rossby::detail

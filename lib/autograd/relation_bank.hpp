@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rossby/autograd/parameter.hpp"
+#include "rossby/exchange/exchange.hpp"
+#include "rossby/exchange/reducer.hpp"
+#include "rossby/relation/relation_block.hpp"
+
+namespace rossby {
+
+/// One group of relations of a model. Weights are given (`fixed`) or learned (`weight`, effective clamp(M, 0,
+/// 1)).
+template <class T>
+struct RelationTerm {
+  enum class Kind {
+    sparse,    // CsrBlock; weights (entries)
+    dense,     // weights (relations, owned rows, n), columns in position order
+    low_rank,  // U (Vᵀ z) / n with U, V (owned rows, k); Vᵀ z is summed over ranks
+    self       // diag(clamp(s, 0, 1)), s (owned rows)
+  };
+
+  Kind kind = Kind::sparse;
+  int relations = 1;
+  const CsrBlock* sparse = nullptr;
+  Buffer<T> fixed;                    // given weights
+  std::vector<std::uint8_t> pattern;  // dense refine: where a relation exists; empty: everywhere
+  Parameter<T>* weight = nullptr;     // learned M (sparse, dense) or s (self)
+  Parameter<T>* u = nullptr;
+  Parameter<T>* v = nullptr;
+
+  [[nodiscard]] const T* weights() const { return weight ? weight->value.data() : fixed.data(); }
+  [[nodiscard]] bool clamped() const { return weight != nullptr; }
+};
+
+/// All relations of a model on one rank, and the ports that serve them. Relation 0 is the identity; those of
+/// the terms follow in order. Sparse columns are owned rows, then ghosts of the exchange. Dense terms need an
+/// exchange whose ghosts are all n positions, or one rank (no ghosts: the owned rows are all).
+template <class T>
+struct RelationBank {
+  Index nodes = 0;  // n
+  Index rows = 0;   // owned
+  Exchange* exchange = nullptr;
+  Reducer* reducer = nullptr;
+  std::vector<RelationTerm<T>> terms;
+  std::vector<LocalColumn> interior;  // rows that no sparse term joins to a ghost
+  std::vector<LocalColumn> boundary;  // the others
+
+  /// Relations of all terms, without the identity.
+  [[nodiscard]] int relations() const {
+    int count = 0;
+    for (const auto& term : terms) count += term.relations;
+    return count;
+  }
+
+  /// Fills interior and boundary from the sparse terms. Call once, when all terms are there.
+  void classify_rows() {
+    std::vector<std::uint8_t> outside(static_cast<std::size_t>(rows), 0);
+    for (const auto& term : terms)
+      if (term.kind == RelationTerm<T>::Kind::sparse)
+        for (const LocalColumn row : term.sparse->boundary) outside[static_cast<std::size_t>(row)] = 1;
+    interior.clear();
+    boundary.clear();
+    for (Index i = 0; i < rows; ++i)
+      (outside[static_cast<std::size_t>(i)] ? boundary : interior).push_back(static_cast<LocalColumn>(i));
+  }
+};
+
+}  // namespace rossby

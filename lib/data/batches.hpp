@@ -1,0 +1,85 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "rossby/base/index.hpp"
+#include "rossby/base/random.hpp"
+#include "rossby/data/series.hpp"
+#include "rossby/exchange/reducer.hpp"
+#include "rossby/relation/row_partition.hpp"
+
+namespace rossby {
+
+/// Which losses a batch is for.
+enum class Pass {
+  decoder,   // reconstruction of x at the batch's steps or pairs
+  dynamics,  // prediction of z at t from t − 1
+  joint      // both, of the same steps
+};
+
+/// One optimiser step's work: a slab (all nodes of some steps) or pairs (time, node), of which a rank holds
+/// those whose node it owns. The counts are global: means run over the whole batch.
+struct Batch {
+  Pass pass = Pass::decoder;
+  bool pairs = false;
+  std::vector<Index> times;            // slab: its steps t; pairs: t of each pair held here, in batch order
+  std::vector<Index> rows;             // pairs: local row of each
+  std::vector<Index> predicted_times;  // joint: those steps whose predecessor is a training step too
+  double observed = 0;  // decoder: entries (node, step, feature) of the batch that are not missing
+  double targets = 0;   // dynamics: (node, step) pairs of the batch
+};
+
+struct BatchOptions {
+  bool pairs = false;
+  Index pairs_per_batch = 1000;
+  Index slab_steps = 8;  // 0: all steps in one slab
+  bool joint = false;    // slabs only: decoder and dynamics loss in one step
+  std::uint64_t seed = 1;
+};
+
+/// The batches of every epoch, as functions of seed, epoch and global indices: the same at every rank count.
+/// An epoch is one pass of decoder batches over all training steps (pairs: all (step, node)), then one pass
+/// of dynamics batches over all steps t whose predecessor is a training step too; or, joint, one pass over
+/// all training steps. Orders: a fresh random permutation each pass (Ziat et al. 2017, reference
+/// implementation).
+class BatchPlan {
+ public:
+  /// `training_steps` and `training_pairs` as data::Split gives them. Collective: observed entries are
+  /// counted once.
+  BatchPlan(const BatchOptions& options, const Series& series, std::vector<Index> training_steps,
+            std::vector<Index> training_pairs, const RowPartition& partition, int part, Reducer& reducer);
+
+  [[nodiscard]] Index batches() const { return decoder_batches_ + dynamics_batches_; }
+
+  /// Makes the orders of an epoch. Collective for pairs with missing values (their counts are summed over
+  /// ranks).
+  void start_epoch(Index epoch);
+
+  /// Batch `index` of the epoch that was started, valid until the next call.
+  [[nodiscard]] const Batch& batch(Index index);
+
+ private:
+  [[nodiscard]] Index elements(Pass pass) const;
+  void fill_slab(Pass pass, Index first, Index last);
+  void fill_pairs(Pass pass, Index first, Index last);
+
+  BatchOptions options_;
+  const Series* series_;
+  const RowPartition* partition_;
+  int part_;
+  Reducer* reducer_;
+  std::vector<Index> training_steps_;
+  std::vector<Index> training_pairs_;
+  std::vector<bool> is_pair_;     // of each step: its predecessor is a training step
+  std::vector<double> observed_;  // of each step, global
+  bool complete_ = false;         // nothing is missing
+  Index per_batch_ = 1;
+  Index decoder_batches_ = 0;
+  Index dynamics_batches_ = 0;
+  std::vector<Permutation> orders_;     // decoder, dynamics
+  std::vector<double> batch_observed_;  // pairs: of each decoder batch of the epoch
+  Batch batch_;
+};
+
+}  // namespace rossby

@@ -1,0 +1,107 @@
+#include "rossby/kernels/relate.hpp"
+
+#include <algorithm>
+
+#include "rossby/base/error.hpp"
+#include "rossby/kernels/relate_backends.hpp"
+
+namespace rossby {
+namespace {
+
+template <class T>
+void check_layer(NodeView<const T> h, MatrixView<const T> a, int relations, NodeView<const T> z) {
+  require(h.packed() && z.packed(), "relate: node data must be packed");
+  require(h.cols == z.cols || z.rows == 0, "relate: input and output must have the same columns");
+  require(relations > 0 && a.cols % relations == 0, "relate: weight columns must be relations x channels");
+  require(a.rows == h.channels, "relate: weight rows must be the output channels");
+  require(z.rows == 0 || a.cols / relations == z.channels,
+          "relate: weight block width must be the input channels");
+}
+
+}  // namespace
+
+template <class T>
+Index relate_sparse_workspace(const SparseRelate<T>& relate, Index cols, Index channels) {
+  return cpu::relate_sparse_workspace(relate, cols, channels);
+}
+
+template <class T>
+Index relate_dense_workspace(const DenseRelate<T>& relate, Index cols, Index channels) {
+  return cpu::relate_dense_workspace(relate, cols, channels);
+}
+
+template <class T>
+void relate_sparse_forward(const Exec& exec, NodeView<T> h, const SparseRelate<T>& relate,
+                           std::span<const LocalColumn> rows, NodeView<const T> owned,
+                           NodeView<const T> ghost, std::span<T> workspace) {
+  check_layer<T>(h, relate.a, relate.block->relations, owned);
+  require(h.rows == relate.block->rows && owned.rows == relate.block->rows,
+          "relate: rows must be the owned rows");
+  require(ghost.rows == 0 || ghost.packed(), "relate: ghosts must be packed");
+  if (rows.empty()) return;
+  if (exec.backend == Backend::reference)
+    return reference::relate_sparse_forward(exec, h, relate, rows, owned, ghost, workspace);
+  require(static_cast<Index>(workspace.size()) >= relate_sparse_workspace(relate, h.cols, h.channels),
+          "relate: workspace too small");
+  cpu::relate_sparse_forward(exec, h, relate, rows, owned, ghost, workspace);
+}
+
+template <class T>
+void relate_sparse_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, T* dm,
+                            const SparseRelate<T>& relate, Index first, NodeView<const T> delta,
+                            NodeView<const T> z, std::span<T> workspace) {
+  check_layer<T>(delta, relate.a, relate.block->relations, z);
+  require(first >= 0 && first + z.rows <= relate.block->columns(), "relate: columns outside the block");
+  require(!dz.data || (dz.packed() && dz.rows == z.rows && dz.width() == z.width()),
+          "relate: dz must match z");
+  require(!da.data || (da.rows == relate.a.rows && da.cols == relate.a.cols), "relate: da must match A");
+  if (z.rows == 0) return;
+  if (exec.backend == Backend::reference)
+    return reference::relate_sparse_backward(exec, dz, da, dm, relate, first, delta, z, workspace);
+  require(static_cast<Index>(workspace.size()) >= relate_sparse_workspace(relate, delta.cols, delta.channels),
+          "relate: workspace too small");
+  cpu::relate_sparse_backward(exec, dz, da, dm, relate, first, delta, z, workspace);
+}
+
+template <class T>
+void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>& relate, NodeView<const T> z,
+                          std::span<T> workspace) {
+  check_layer<T>(h, relate.a, relate.relations, z);
+  require(h.rows == relate.rows && z.rows == relate.columns, "relate: dense block and node data must match");
+  if (h.rows == 0) return;
+  if (exec.backend == Backend::reference)
+    return reference::relate_dense_forward(exec, h, relate, z, workspace);
+  cpu::relate_dense_forward(exec, h, relate, z, workspace);
+}
+
+template <class T>
+void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, T* dm,
+                           const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
+                           std::span<T> workspace) {
+  check_layer<T>(delta, relate.a, relate.relations, z);
+  require(delta.rows == relate.rows && z.rows == relate.columns,
+          "relate: dense block and node data must match");
+  require(!dz.data || (dz.packed() && dz.rows == z.rows && dz.width() == z.width()),
+          "relate: dz must match z");
+  if (delta.rows == 0) return;
+  if (exec.backend == Backend::reference)
+    return reference::relate_dense_backward(exec, dz, da, dm, relate, delta, z, workspace);
+  cpu::relate_dense_backward(exec, dz, da, dm, relate, delta, z, workspace);
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                               \
+  template Index relate_sparse_workspace(const SparseRelate<T>&, Index, Index);                             \
+  template void relate_sparse_forward(const Exec&, NodeView<T>, const SparseRelate<T>&,                     \
+                                      std::span<const LocalColumn>, NodeView<const T>, NodeView<const T>,   \
+                                      std::span<T>);                                                        \
+  template void relate_sparse_backward(const Exec&, NodeView<T>, MatrixView<T>, T*, const SparseRelate<T>&, \
+                                       Index, NodeView<const T>, NodeView<const T>, std::span<T>);          \
+  template Index relate_dense_workspace(const DenseRelate<T>&, Index, Index);                               \
+  template void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>,    \
+                                     std::span<T>);                                                         \
+  template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, T*, const DenseRelate<T>&,   \
+                                      NodeView<const T>, NodeView<const T>, std::span<T>);
+ROSSBY_INSTANTIATE(float)
+ROSSBY_INSTANTIATE(double)
+
+}  // namespace rossby

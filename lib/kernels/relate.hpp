@@ -1,0 +1,107 @@
+#pragma once
+
+#include <span>
+
+#include "rossby/kernels/exec.hpp"
+#include "rossby/relation/relation_block.hpp"
+#include "rossby/tensor/view.hpp"
+
+// Contract of the relation kernels: h += Σ_k (W_k z) A_kᵀ and its adjoint, for sparse, dense, low-rank and
+// self relations.
+//
+//   z        (columns, B, d)  node data; columns are owned rows, then ghosts (sparse) or all positions
+//   (dense) h, δ     (rows, B, w)     the layer's output and its gradient; packed A        (w, r·d) block k
+//   of d columns belongs to relation k; row stride may be larger weights  one per entry (sparse), (r, rows,
+//   columns) (dense); effective weight = clamp(M, 0, 1) where `clamped`
+//
+// The context W_k z is never stored: it lives in a tile of rows. The backward sweep of sparse relations runs
+// over columns: u_k = W_kᵀ δ gives dz += u_k A_k, dA_k += u_kᵀ z, and dM_e = ⟨δ_row, A_k z_column⟩, so one
+// transposed pass serves all three. Ziat et al., "Spatio-temporal neural networks for space-time series
+// forecasting and relations discovery", ICDM 2017.
+
+namespace rossby {
+
+/// Sparse relations of one term, their weights and the layer's weight block.
+template <class T>
+struct SparseRelate {
+  const CsrBlock* block = nullptr;
+  const T* weight = nullptr;  // (entries)
+  bool clamped = false;
+  MatrixView<const T> a;  // (w, r·d)
+};
+
+/// Scratch values that relate_sparse_forward and relate_sparse_backward need for B columns.
+template <class T>
+Index relate_sparse_workspace(const SparseRelate<T>& relate, Index cols, Index channels);
+
+/// h[i] += Σ_k (W_k z)[i] A_kᵀ for the listed rows. `ghost` may be empty where the rows are interior.
+template <class T>
+void relate_sparse_forward(const Exec& exec, NodeView<T> h, const SparseRelate<T>& relate,
+                           std::span<const LocalColumn> rows, NodeView<const T> owned,
+                           NodeView<const T> ghost, std::span<T> workspace);
+
+/// Backward over the columns [first, first + z.rows): dz (z.rows, B, d) += , da (w, r·d) += , dm (entries)
+/// +=; each may be null (no data). `z` holds those columns' values. Entries whose weight is not strictly
+/// inside (0, 1) get no gradient where clamped. Sums run in an order that does not depend on the number of
+/// threads.
+template <class T>
+void relate_sparse_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, T* dm,
+                            const SparseRelate<T>& relate, Index first, NodeView<const T> delta,
+                            NodeView<const T> z, std::span<T> workspace);
+
+/// Dense relations of one term.
+template <class T>
+struct DenseRelate {
+  Index rows = 0;
+  Index columns = 0;
+  int relations = 1;
+  const T* weight = nullptr;              // (r, rows, columns)
+  const std::uint8_t* pattern = nullptr;  // (r, rows, columns): 0 = no relation; null: all
+  bool clamped = false;
+  MatrixView<const T> a;  // (w, r·d)
+};
+
+template <class T>
+Index relate_dense_workspace(const DenseRelate<T>& relate, Index cols, Index channels);
+
+/// h += Σ_k (W_k z) A_kᵀ; z (columns, B, d) packed.
+template <class T>
+void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>& relate, NodeView<const T> z,
+                          std::span<T> workspace);
+
+/// dz (columns, B, d) +=, da +=, dm (r, rows, columns) +=; each may be null.
+template <class T>
+void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, T* dm,
+                           const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
+                           std::span<T> workspace);
+
+/// One sampled (time, node) pair: local row and column (time step) of z.
+struct Sample {
+  Index row = 0;
+  Index col = 0;
+};
+
+/// Sampled products, for batches of pairs: context[s, k·d + f] = Σ_e w_e z[column_e, sample col, f] over the
+/// entries of row `samples[s].row`; context (samples, r·d) packed, overwritten. Views of z may be strided (Z
+/// itself, in place).
+template <class T>
+void sampled_sparse_forward(const Exec& exec, MatrixView<T> context, const SparseRelate<T>& relate,
+                            std::span<const Sample> samples, NodeView<const T> owned,
+                            NodeView<const T> ghost);
+
+/// Adjoint: d_owned, d_ghost and dm += ; each may be null.
+template <class T>
+void sampled_sparse_backward(const Exec& exec, NodeView<T> d_owned, NodeView<T> d_ghost, T* dm,
+                             const SparseRelate<T>& relate, std::span<const Sample> samples,
+                             MatrixView<const T> d_context, NodeView<const T> owned, NodeView<const T> ghost);
+
+/// The same for dense relations; z (columns, B, d), may be strided.
+template <class T>
+void sampled_dense_forward(const Exec& exec, MatrixView<T> context, const DenseRelate<T>& relate,
+                           std::span<const Sample> samples, NodeView<const T> z);
+template <class T>
+void sampled_dense_backward(const Exec& exec, NodeView<T> dz, T* dm, const DenseRelate<T>& relate,
+                            std::span<const Sample> samples, MatrixView<const T> d_context,
+                            NodeView<const T> z);
+
+}  // namespace rossby

@@ -1,0 +1,162 @@
+#include "rossby/model/forecaster.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rossby {
+namespace {
+
+constexpr Index group_columns = 64;  // origins rolled together: bounds memory, still one pass over W for many
+
+/// Dᵀ (D Dᵀ + λ I)⁻¹ for the listed rows of D (m, d): (d, listed). Cholesky; a relative ridge of 1e-9 stands
+/// in for λ = 0 where D Dᵀ is singular.
+std::vector<double> gain(const std::vector<double>& decoder, Index d, const std::vector<Index>& listed,
+                         double lambda) {
+  const auto m = static_cast<Index>(listed.size());
+  const auto row = [&](Index a) { return decoder.data() + listed[static_cast<std::size_t>(a)] * d; };
+  std::vector<double> l(static_cast<std::size_t>(m * m), 0.0);
+  double trace = 0;
+  for (Index a = 0; a < m; ++a)
+    for (Index b = 0; b < m; ++b) {
+      double sum = 0;
+      for (Index f = 0; f < d; ++f) sum += row(a)[f] * row(b)[f];
+      l[static_cast<std::size_t>(a * m + b)] = sum;
+      if (a == b) trace += sum;
+    }
+  const double ridge = lambda > 0 ? lambda : 1e-9 * trace / static_cast<double>(m);
+  for (Index a = 0; a < m; ++a) l[static_cast<std::size_t>(a * m + a)] += ridge;
+  for (Index j = 0; j < m; ++j)  // in place, lower triangle
+    for (Index i = j; i < m; ++i) {
+      double sum = l[static_cast<std::size_t>(i * m + j)];
+      for (Index k = 0; k < j; ++k)
+        sum -= l[static_cast<std::size_t>(i * m + k)] * l[static_cast<std::size_t>(j * m + k)];
+      l[static_cast<std::size_t>(i * m + j)] =
+          i == j ? std::sqrt(std::max(sum, 1e-300)) : sum / l[static_cast<std::size_t>(j * m + j)];
+    }
+  std::vector<double> result(static_cast<std::size_t>(d * m));
+  for (Index f = 0; f < d; ++f) {
+    double* x = result.data() + f * m;
+    for (Index a = 0; a < m; ++a) {
+      x[a] = row(a)[f];
+      for (Index k = 0; k < a; ++k) x[a] -= l[static_cast<std::size_t>(a * m + k)] * x[k];
+      x[a] /= l[static_cast<std::size_t>(a * m + a)];
+    }
+    for (Index a = m - 1; a >= 0; --a) {
+      for (Index k = a + 1; k < m; ++k) x[a] -= l[static_cast<std::size_t>(k * m + a)] * x[k];
+      x[a] /= l[static_cast<std::size_t>(a * m + a)];
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+template <class T>
+Forecaster<T>::Forecaster(const Exec& exec, Stnn<T>& model, const Series& series, std::vector<bool> learned,
+                          double filter_lambda)
+    : tape_(exec), model_(&model), series_(&series), learned_(std::move(learned)), lambda_(filter_lambda) {
+  tape_.set_recording(false);
+  const Index m = model.options().features;
+  const Index d = model.options().latent;
+  decoder_.assign(static_cast<std::size_t>(m * d), 0.0);
+  for (Index q = 0; q < m * d; ++q)
+    decoder_[static_cast<std::size_t>(q)] =
+        model.decoder() ? static_cast<double>(model.decoder()->value[q]) : (q / d == q % d ? 1.0 : 0.0);
+  std::vector<Index> every(static_cast<std::size_t>(m));
+  for (Index f = 0; f < m; ++f) every[static_cast<std::size_t>(f)] = f;
+  gain_ = gain(decoder_, d, every, lambda_);
+  z_ = Buffer<T>(series.rows * d);
+}
+
+template <class T>
+void Forecaster<T>::correct(Index row, Index step, T* z) const {
+  const Index m = model_->options().features;
+  const Index d = model_->options().latent;
+  std::vector<Index> seen;
+  std::vector<double> residual;
+  for (Index f = 0; f < m; ++f) {
+    const float x = series_->at(step, row, f);
+    if (std::isnan(x)) continue;
+    double predicted = 0;
+    for (Index q = 0; q < d; ++q)
+      predicted += decoder_[static_cast<std::size_t>(f * d + q)] * static_cast<double>(z[q]);
+    seen.push_back(f);
+    residual.push_back(static_cast<double>(x) - predicted);
+  }
+  if (seen.empty()) return;
+  const auto count = static_cast<Index>(seen.size());
+  const std::vector<double> partial = count == m ? std::vector<double>() : gain(decoder_, d, seen, lambda_);
+  const std::vector<double>& k = count == m ? gain_ : partial;
+  for (Index q = 0; q < d; ++q) {
+    double change = 0;
+    for (Index a = 0; a < count; ++a)
+      change += k[static_cast<std::size_t>(q * count + a)] * residual[static_cast<std::size_t>(a)];
+    z[q] += static_cast<T>(change);
+  }
+}
+
+template <class T>
+void Forecaster<T>::filter_step(Index step) {
+  const Index d = model_->options().latent;
+  if (at_ < 0) {
+    std::fill(z_.begin(), z_.end(), T(0));
+  } else {
+    tape_.reset();
+    const Var<T> z = Tape<T>::constant({z_.data(), series_->rows, 1, d});
+    const Var<T> next = model_->advance(tape_, z);
+    std::copy_n(next.value.data, z_.size(), z_.data());
+  }
+  for (Index i = 0; i < series_->rows; ++i) correct(i, step, z_.data() + i * d);
+  at_ = step;
+}
+
+template <class T>
+void Forecaster<T>::latents_at(Index step) {
+  const auto is_learned = [&](Index t) {
+    return t >= 0 && t < model_->options().steps && learned_[static_cast<std::size_t>(t)];
+  };
+  Index start = step;
+  while (start >= 0 && !is_learned(start) && start != at_) --start;
+  if (start >= 0 && start != at_) {
+    const Index size = z_.size();
+    std::copy_n(model_->factors().value.data() + start * size, size, z_.data());
+    at_ = start;
+  }
+  if (start < 0) at_ = -1;
+  while (at_ < step) filter_step(at_ + 1);
+}
+
+template <class T>
+void Forecaster<T>::roll(Index first, Index count, Index horizons, const Visit& visit) {
+  const Index d = model_->options().latent;
+  for (Index h = 1; h <= horizons; ++h) {
+    tape_.reset();
+    const Var<T> z = Tape<T>::constant({columns_.data(), series_->rows, count, d});
+    const Var<T> next = model_->advance(tape_, z);
+    visit(first, h, model_->decode(tape_, next).value);
+    std::copy_n(next.value.data, next.value.size(), columns_.data());
+  }
+}
+
+template <class T>
+void Forecaster<T>::run(std::span<const Index> origins, Index horizons, const Visit& visit) {
+  const Index d = model_->options().latent;
+  const auto total = static_cast<Index>(origins.size());
+  require(std::is_sorted(origins.begin(), origins.end()), "forecast origins must ascend");
+  at_ = -2;
+  for (Index first = 0; first < total; first += group_columns) {
+    const Index count = std::min(group_columns, total - first);
+    columns_ = Buffer<T>(series_->rows * count * d);
+    for (Index b = 0; b < count; ++b) {
+      latents_at(origins[static_cast<std::size_t>(first + b)]);
+      for (Index i = 0; i < series_->rows; ++i)
+        std::copy_n(z_.data() + i * d, d, columns_.data() + (i * count + b) * d);
+    }
+    roll(first, count, horizons, visit);
+  }
+}
+
+template class Forecaster<float>;
+template class Forecaster<double>;
+
+}  // namespace rossby

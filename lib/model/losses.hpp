@@ -1,0 +1,47 @@
+#pragma once
+
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "rossby/base/error.hpp"
+
+namespace rossby {
+
+/// One term of a loss: scale · sum. The sum is this rank's until the step's allreduce has made it global.
+struct LossTerm {
+  std::string_view name;
+  double scale = 1;
+  double sum = 0;
+  [[nodiscard]] double value() const { return scale * sum; }
+};
+
+/// The terms of one step's loss. All ranks add the same terms in the same order.
+class Losses {
+ public:
+  /// The sum to accumulate into; stays in place until clear().
+  double* add(std::string_view name, double scale) {
+    require(count_ < terms_.size(), "too many loss terms");
+    terms_[count_] = {name, scale, 0};
+    return &terms_[count_++].sum;
+  }
+  void clear() { count_ = 0; }
+  [[nodiscard]] std::span<LossTerm> terms() { return {terms_.data(), count_}; }
+  [[nodiscard]] std::span<const LossTerm> terms() const { return {terms_.data(), count_}; }
+  [[nodiscard]] double total() const {
+    double sum = 0;
+    for (const LossTerm& term : terms()) sum += term.value();
+    return sum;
+  }
+  [[nodiscard]] double value(std::string_view name) const {
+    for (const LossTerm& term : terms())
+      if (term.name == name) return term.value();
+    return 0;
+  }
+
+ private:
+  std::array<LossTerm, 8> terms_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace rossby

@@ -1,0 +1,169 @@
+#include "rossby/model/relations.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace rossby {
+namespace {
+
+template <class T>
+using Kind = typename RelationTerm<T>::Kind;
+
+}  // namespace
+
+template <class T>
+Parameter<T>* Relations<T>::make(const std::string& name, Placement placement, std::vector<Index> shape,
+                                 double start) {
+  require(find(name) == nullptr, "two relation terms of one name");
+  parameters_.push_back(std::make_unique<Parameter<T>>(name, placement, std::move(shape)));
+  std::fill(parameters_.back()->value.begin(), parameters_.back()->value.end(), static_cast<T>(start));
+  return parameters_.back().get();
+}
+
+template <class T>
+void Relations<T>::add_given(GlobalEdges edges) {
+  RelationTerm<T> term;
+  term.relations = edges.relations;
+  term.fixed = Buffer<T>(edges.entries());
+  std::transform(edges.value.begin(), edges.value.end(), term.fixed.begin(),
+                 [](double v) { return static_cast<T>(v); });
+  bank_.terms.push_back(std::move(term));
+  edges_.push_back(std::make_unique<GlobalEdges>(std::move(edges)));
+}
+
+template <class T>
+void Relations<T>::add_refine(GlobalEdges edges, double start, const std::string& name) {
+  RelationTerm<T> term;
+  term.relations = edges.relations;
+  term.weight = make(name, Placement::entries, {edges.entries()}, start);
+  term.weight->relation_term = static_cast<int>(bank_.terms.size());
+  bank_.terms.push_back(std::move(term));
+  edges_.push_back(std::make_unique<GlobalEdges>(std::move(edges)));
+}
+
+template <class T>
+void Relations<T>::add_discover(double start, const std::string& name) {
+  if (!partition_->identity())
+    user_error("a dense relation needs contiguous row blocks: set parallel.partition = \"blocks\"");
+  RelationTerm<T> term;
+  term.kind = Kind<T>::dense;
+  term.weight = make(name, Placement::rows, {1, partition_->size(part_), partition_->rows()}, start);
+  bank_.terms.push_back(std::move(term));
+  edges_.push_back(nullptr);
+}
+
+template <class T>
+void Relations<T>::add_dense(const GlobalEdges& edges, bool refine, double start, const std::string& name) {
+  if (!partition_->identity())
+    user_error("a dense relation needs contiguous row blocks: set parallel.partition = \"blocks\"");
+  const Index rows = edges.rows;
+  const Index n = partition_->rows();
+  RelationTerm<T> term;
+  term.kind = Kind<T>::dense;
+  term.relations = edges.relations;
+  const Index size = edges.relations * rows * n;
+  if (refine) {
+    term.weight = make(name, Placement::rows, {edges.relations, rows, n}, start);
+    term.pattern.assign(static_cast<std::size_t>(size), 0);
+  } else {
+    term.fixed = Buffer<T>(size);
+  }
+  for (Index i = 0; i < rows; ++i)
+    for (int k = 0; k < edges.relations; ++k)
+      for (Index e = edges.begin(i, k); e < edges.end(i, k); ++e) {
+        const Index at = (k * rows + i) * n + edges.column[static_cast<std::size_t>(e)].value;
+        if (refine)
+          term.pattern[static_cast<std::size_t>(at)] = 1;
+        else
+          term.fixed[at] = static_cast<T>(edges.value[static_cast<std::size_t>(e)]);
+      }
+  if (refine)
+    for (Index e = 0; e < size; ++e)
+      if (!term.pattern[static_cast<std::size_t>(e)]) term.weight->value[e] = 0;
+  bank_.terms.push_back(std::move(term));
+  edges_.push_back(nullptr);
+}
+
+template <class T>
+void Relations<T>::add_low_rank(Index rank) {
+  RelationTerm<T> term;
+  term.kind = Kind<T>::low_rank;
+  const Index rows = partition_->size(part_);
+  term.u = make("low_rank_u", Placement::rows, {1, rows, rank}, 0);
+  term.v = make("low_rank_v", Placement::rows, {1, rows, rank}, 0);
+  bank_.terms.push_back(std::move(term));
+  edges_.push_back(nullptr);
+}
+
+template <class T>
+void Relations<T>::add_self(double start) {
+  RelationTerm<T> term;
+  term.kind = Kind<T>::self;
+  term.weight = make("self_weight", Placement::rows, {1, partition_->size(part_), 1}, start);
+  bank_.terms.push_back(std::move(term));
+  edges_.push_back(nullptr);
+}
+
+template <class T>
+bool Relations<T>::needs_all() const {
+  return std::any_of(bank_.terms.begin(), bank_.terms.end(),
+                     [](const auto& t) { return t.kind == Kind<T>::dense; });
+}
+
+template <class T>
+GhostList Relations<T>::ghosts() const {
+  if (needs_all() && partition_->parts() > 1) {
+    GhostList all(static_cast<std::size_t>(partition_->rows()));
+    for (Index p = 0; p < partition_->rows(); ++p) all[static_cast<std::size_t>(p)] = Position{p};
+    return all;
+  }
+  std::vector<const GlobalEdges*> groups;
+  for (const auto& edges : edges_)
+    if (edges) groups.push_back(edges.get());
+  return collect_ghosts(*partition_, part_, groups);
+}
+
+template <class T>
+void Relations<T>::finish(Exchange& exchange, Reducer& reducer) {
+  const GhostList list = ghosts();
+  require(exchange.owned() == partition_->size(part_), "the exchange must own the rank's rows");
+  require(exchange.ghosts() == static_cast<Index>(list.size()),
+          "the exchange must gather the relations' ghosts");
+  bank_.nodes = partition_->rows();
+  bank_.rows = partition_->size(part_);
+  bank_.exchange = &exchange;
+  bank_.reducer = &reducer;
+  for (std::size_t i = 0; i < bank_.terms.size(); ++i) {
+    if (!edges_[i]) continue;
+    blocks_.push_back(std::make_unique<CsrBlock>(localise(*edges_[i], *partition_, part_, list)));
+    blocks_.back()->value = {};  // the term holds the weights in its own precision
+    bank_.terms[i].sparse = blocks_.back().get();
+  }
+  bank_.classify_rows();
+}
+
+template <class T>
+Parameter<T>* Relations<T>::find(const std::string& name) const {
+  for (const auto& parameter : parameters_)
+    if (parameter->name == name) return parameter.get();
+  return nullptr;
+}
+
+template <class T>
+const GlobalEdges& Relations<T>::edges(const Parameter<T>& parameter) const {
+  require(parameter.relation_term >= 0, "not a parameter of entries");
+  return *edges_[static_cast<std::size_t>(parameter.relation_term)];
+}
+
+template <class T>
+Index Relations<T>::entries() const {
+  Index count = 0;
+  for (const auto& edges : edges_)
+    if (edges) count += edges->entries();
+  return count;
+}
+
+template class Relations<float>;
+template class Relations<double>;
+
+}  // namespace rossby

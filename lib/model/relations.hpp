@@ -1,0 +1,64 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rossby/autograd/relation_bank.hpp"
+#include "rossby/relation/builders.hpp"
+#include "rossby/relation/row_partition.hpp"
+
+namespace rossby {
+
+/// The relations of a model on one rank with everything they own: blocks, weights, parameters. Terms are
+/// added, then `finish` fixes the numbering of ghosts for all of them together.
+template <class T>
+class Relations {
+ public:
+  Relations(const RowPartition& partition, int part) : partition_(&partition), part_(part) {}
+
+  /// Sparse relations with given weights.
+  void add_given(GlobalEdges edges);
+  /// Sparse relations whose weights on the pattern of `edges` are learned: clamp(M, 0, 1), all M = start.
+  void add_refine(GlobalEdges edges, double start, const std::string& name = "relation_weight");
+  /// One dense learned relation, clamp(M, 0, 1), all M = start.
+  void add_discover(double start, const std::string& name = "discover_weight");
+  /// Dense storage of given or refined sparse relations: all n columns are stored.
+  void add_dense(const GlobalEdges& edges, bool refine, double start,
+                 const std::string& name = "relation_weight");
+  /// One low-rank relation U (Vᵀ z)/n with `rank` columns; values are set by the model's start.
+  void add_low_rank(Index rank);
+  /// A self relation with one learned weight a node.
+  void add_self(double start);
+
+  /// True where a term needs all nodes (dense): the exchange must then gather all positions.
+  [[nodiscard]] bool needs_all() const;
+
+  /// Ghosts of the sparse terms, ascending positions; with `needs_all` the sparse columns refer to all
+  /// positions instead.
+  [[nodiscard]] GhostList ghosts() const;
+
+  /// Builds the local blocks for an exchange over those ghosts. `exchange` and `reducer` must outlive the
+  /// bank.
+  void finish(Exchange& exchange, Reducer& reducer);
+
+  [[nodiscard]] const RelationBank<T>& bank() const { return bank_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<Parameter<T>>>& parameters() const { return parameters_; }
+  [[nodiscard]] Parameter<T>* find(const std::string& name) const;
+  /// The entries behind a parameter of placement `entries`: its place in checkpoints.
+  [[nodiscard]] const GlobalEdges& edges(const Parameter<T>& parameter) const;
+  /// Non-zeros of all sparse terms on this rank.
+  [[nodiscard]] Index entries() const;
+
+ private:
+  Parameter<T>* make(const std::string& name, Placement placement, std::vector<Index> shape, double start);
+
+  const RowPartition* partition_;
+  int part_;
+  RelationBank<T> bank_;
+  std::vector<std::unique_ptr<GlobalEdges>> edges_;  // of each term; null where it is not sparse
+  std::vector<std::unique_ptr<CsrBlock>> blocks_;
+  std::vector<std::unique_ptr<Parameter<T>>> parameters_;
+};
+
+}  // namespace rossby

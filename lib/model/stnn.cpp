@@ -1,0 +1,221 @@
+#include "rossby/model/stnn.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "rossby/autograd/ops.hpp"
+#include "rossby/autograd/relate.hpp"
+
+namespace rossby {
+namespace {
+
+/// The targets x at a batch's steps or pairs, packed (rows, B, m).
+template <class T>
+NodeView<const float> gather_targets(Tape<T>& tape, const Batch& batch, const Series& series) {
+  const Index m = series.features;
+  const auto count = static_cast<Index>(batch.times.size());
+  if (batch.pairs) {
+    auto values = tape.arena().template take<float>(count * m);
+    for (std::size_t q = 0; q < batch.times.size(); ++q)
+      std::copy_n(series.values.data() + (batch.times[q] * series.rows + batch.rows[q]) * m, m,
+                  &values[q * m]);
+    return {values.data(), count, 1, m};
+  }
+  auto values = tape.arena().template take<float>(series.rows * count * m);
+  for (Index b = 0; b < count; ++b) {
+    const float* step = series.values.data() + batch.times[static_cast<std::size_t>(b)] * series.rows * m;
+    for (Index i = 0; i < series.rows; ++i) std::copy_n(step + i * m, m, values.data() + (i * count + b) * m);
+  }
+  return {values.data(), series.rows, count, m};
+}
+
+/// 1 / count; 0 for an empty batch.
+double inverse(double count) {
+  return count > 0 ? 1.0 / count : 0.0;
+}
+
+}  // namespace
+
+template <class T>
+Stnn<T>::Stnn(const StnnOptions& options, std::unique_ptr<Relations<T>> relations,
+              std::vector<GlobalRow> rows)
+    : options_(options), relations_(std::move(relations)), rows_(std::move(rows)) {
+  const auto n = static_cast<Index>(rows_.size());
+  require(n == relations_->bank().rows, "the relations must have the model's rows");
+  if (!options.learned_decoder && options.latent != options.features)
+    user_error(
+        "model.decoder = \"identity\" needs model.latent = features, but latent is {} and the series has {} "
+        "features",
+        options.latent, options.features);
+  const auto own = [&](auto& slot, std::string name, Placement placement, std::vector<Index> shape) {
+    slot = std::make_unique<Parameter<T>>(std::move(name), placement, std::move(shape));
+    all_.push_back(slot.get());
+  };
+  own(factors_, "factors", Placement::rows, {options.steps, n, options.latent});
+  if (options.learned_decoder)
+    own(decoder_, "decoder_weight", Placement::replicated, {options.features, options.latent});
+  Index in = (1 + relations_->bank().relations()) * options.latent;
+  for (int layer = 0; layer < options.layers; ++layer) {
+    const Index out = layer + 1 == options.layers ? options.latent : options.hidden;
+    own(weights_.emplace_back(), fmt::format("dynamics{}_weight", layer), Placement::replicated, {out, in});
+    own(biases_.emplace_back(), fmt::format("dynamics{}_bias", layer), Placement::replicated, {out});
+    in = out;
+  }
+  for (const auto& parameter : relations_->parameters()) all_.push_back(parameter.get());
+}
+
+template <class T>
+Parameter<T>& Stnn<T>::parameter(std::string_view name) const {
+  for (Parameter<T>* parameter : all_)
+    if (parameter->name == name) return *parameter;
+  bug(fmt::format("the model has no parameter '{}'", name));
+}
+
+template <class T>
+Var<T> Stnn<T>::embed(Tape<T>& tape, const Batch& batch, std::span<const Index> times) {
+  return batch.pairs ? embed_pairs(tape, *factors_, times, std::span<const Index>(batch.rows))
+                     : embed_columns(tape, *factors_, times);
+}
+
+template <class T>
+Var<T> Stnn<T>::drop_z(Tape<T>& tape, const Var<T>& z, const Batch& batch, std::span<const Index> times,
+                       Index step, std::uint64_t use) {
+  if (options_.dropout_z == 0) return z;
+  const Random random = Random(seed_, "dropout").at(static_cast<std::uint64_t>(step)).at(use);
+  row_keys_.clear();
+  col_keys_.clear();
+  if (batch.pairs) {
+    const Index n = relations_->bank().nodes;
+    for (std::size_t q = 0; q < times.size(); ++q)
+      row_keys_.push_back(times[q] * n + rows_[static_cast<std::size_t>(batch.rows[q])].value);
+    col_keys_.push_back(0);
+  } else {
+    for (const GlobalRow row : rows_) row_keys_.push_back(row.value);
+    col_keys_.assign(times.begin(), times.end());
+  }
+  return dropout(tape, z, options_.dropout_z, random, std::span<const Index>(row_keys_),
+                 std::span<const Index>(col_keys_));
+}
+
+template <class T>
+Var<T> Stnn<T>::decode(Tape<T>& tape, const Var<T>& z) {
+  return decoder_ ? linear<T>(tape, z, *decoder_, nullptr) : z;
+}
+
+template <class T>
+Var<T> Stnn<T>::finish_dynamics(Tape<T>& tape, Var<T> h, const Random* dropout_random,
+                                std::span<const Index> row_keys, std::span<const Index> col_keys) {
+  for (std::size_t layer = 1; layer < weights_.size(); ++layer) {
+    h = relu(tape, h);
+    if (dropout_random && options_.dropout_dynamics > 0)
+      h = dropout(tape, h, options_.dropout_dynamics, dropout_random->at(layer), row_keys, col_keys);
+    h = linear(tape, h, *weights_[layer], biases_[layer].get());
+  }
+  return options_.activation == Activation::tanh ? rossby::tanh(tape, h) : h;
+}
+
+template <class T>
+Var<T> Stnn<T>::advance(Tape<T>& tape, const Var<T>& z) {
+  return finish_dynamics(tape, relate_linear(tape, relations_->bank(), z, *weights_[0], biases_[0].get()),
+                         nullptr, {}, {});
+}
+
+template <class T>
+Var<T> Stnn<T>::predicted(Tape<T>& tape, const Batch& batch, std::span<const Index> sources, const Var<T>& z,
+                          Index step) {
+  const Random random = Random(seed_, "dropout").at(static_cast<std::uint64_t>(step)).at(2);
+  if (!batch.pairs) {
+    Var<T> h = relate_linear(tape, relations_->bank(), z, *weights_[0], biases_[0].get());
+    row_keys_.clear();
+    for (const GlobalRow row : rows_) row_keys_.push_back(row.value);
+    return finish_dynamics(tape, h, &random, row_keys_, sources);
+  }
+  samples_.clear();
+  for (std::size_t q = 0; q < sources.size(); ++q) samples_.push_back({batch.rows[q], sources[q]});
+  Var<T> table = whole_table(tape, *factors_);
+  if (options_.dropout_z > 0) {
+    Batch whole;
+    std::vector<Index> steps(static_cast<std::size_t>(options_.steps));
+    std::iota(steps.begin(), steps.end(), Index{0});
+    table =
+        drop_z(tape, embed_columns(tape, *factors_, std::span<const Index>(steps)), whole, steps, step, 1);
+  }
+  Var<T> h = relate_linear_sampled(tape, relations_->bank(), table, samples_, *weights_[0], biases_[0].get());
+  row_keys_.clear();
+  for (std::size_t q = 0; q < sources.size(); ++q)
+    row_keys_.push_back(sources[q] * relations_->bank().nodes +
+                        rows_[static_cast<std::size_t>(batch.rows[q])].value);
+  col_keys_.assign(1, 0);
+  return finish_dynamics(tape, h, &random, row_keys_, col_keys_);
+}
+
+template <class T>
+void Stnn<T>::decoder_loss(Tape<T>& tape, const Batch& batch, const Var<T>& z, const Series& series,
+                           Losses& losses) {
+  const double scale = inverse(batch.observed);
+  masked_squared_error(tape, decode(tape, z), gather_targets(tape, batch, series), scale,
+                       losses.add("decoder", scale));
+}
+
+template <class T>
+void Stnn<T>::relation_loss(Tape<T>& tape, Losses& losses) {
+  const RelationBank<T>& bank = relations_->bank();
+  bool learned = false;
+  for (const auto& term : bank.terms) learned = learned || term.weight != nullptr;
+  if (!learned || options_.l1_rel == 0) return;
+  const double n = static_cast<double>(bank.nodes);
+  const double scale = options_.l1_rel / (n * n * static_cast<double>(bank.relations() + 1));
+  double* sum = losses.add("l1_rel", scale);
+  *sum += static_cast<double>(bank.rows);  // the identity's ones
+  for (const auto& term : bank.terms)
+    if (term.weight) {
+      clamp_l1(tape, *term.weight, scale, sum);
+    } else {
+      for (const T weight : term.fixed) *sum += std::abs(static_cast<double>(weight));
+    }
+}
+
+template <class T>
+void Stnn<T>::dynamics_loss(Tape<T>& tape, const Batch& batch, std::span<const Index> times,
+                            const Var<T>& target, Index step, Losses& losses) {
+  sources_.assign(times.begin(), times.end());
+  for (Index& t : sources_) --t;
+  const double mean = inverse(batch.targets * static_cast<double>(options_.latent));
+  // Pairs read the table in place: their own source latents are needed for the l2 term only.
+  const bool needs_source = !batch.pairs || options_.l2_z > 0;
+  Var<T> source;
+  if (needs_source) source = embed(tape, batch, sources_);
+  const Var<T> dropped = batch.pairs ? Var<T>{} : drop_z(tape, source, batch, sources_, step, 1);
+  const Var<T> prediction = predicted(tape, batch, sources_, dropped, step);
+  squared_difference(tape, target, prediction, options_.lambda * mean,
+                     losses.add("mse", options_.lambda * mean));
+  if (options_.l2_z > 0)
+    squared_difference(tape, target, source, options_.l2_z * mean, losses.add("l2_z", options_.l2_z * mean));
+  relation_loss(tape, losses);
+}
+
+template <class T>
+void Stnn<T>::losses(Tape<T>& tape, const Batch& batch, const Series& series, Index step, Losses& losses) {
+  require(series.rows == static_cast<Index>(rows_.size()), "the series must have the model's rows");
+  const std::span<const Index> times(batch.times);
+  const Var<T> z = embed(tape, batch, times);
+  if (batch.pass != Pass::dynamics)
+    decoder_loss(tape, batch, drop_z(tape, z, batch, times, step, 0), series, losses);
+  if (batch.pass == Pass::decoder) return;
+  if (batch.pass == Pass::dynamics) return dynamics_loss(tape, batch, times, z, step, losses);
+  // A joint slab may hold steps without a predecessor in training: they have no dynamics loss.
+  if (batch.predicted_times.size() == times.size()) return dynamics_loss(tape, batch, times, z, step, losses);
+  targets_ = batch.predicted_times;
+  if (!targets_.empty())
+    dynamics_loss(tape, batch, targets_, embed_columns(tape, *factors_, std::span<const Index>(targets_)),
+                  step, losses);
+}
+
+template class Stnn<float>;
+template class Stnn<double>;
+
+}  // namespace rossby

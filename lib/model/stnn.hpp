@@ -1,0 +1,110 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "rossby/autograd/tape.hpp"
+#include "rossby/base/random.hpp"
+#include "rossby/data/batches.hpp"
+#include "rossby/data/series.hpp"
+#include "rossby/kernels/relate.hpp"
+#include "rossby/model/losses.hpp"
+#include "rossby/model/relations.hpp"
+
+namespace rossby {
+
+enum class Activation { identity, tanh };
+
+/// Shape and loss weights of an STNN; keys model.* of the configuration.
+struct StnnOptions {
+  Index steps = 0;     // T: latents exist for steps 0…T−1 of the series
+  Index features = 1;  // m
+  Index latent = 1;    // d
+  int layers = 1;      // of the dynamics
+  Index hidden = 32;   // width between layers
+  Activation activation = Activation::identity;
+  bool learned_decoder = true;  // false: x = z, needs d = m
+  double lambda = 0.1;
+  double l2_z = 0;
+  double l1_rel = 0;
+  double dropout_z = 0;
+  double dropout_dynamics = 0;
+};
+
+/// How an STNN begins.
+struct StnnStart {
+  std::uint64_t seed = 1;
+  double z_range = 0.1;
+  const Series* data = nullptr;  // Z starts at the data (0 where missing); null: uniform in ±z_range
+  bool persistence = false;  // one-layer dynamics start as z_t = z_{t−1}; false: uniform in ±1/√inputs
+  bool random_low_rank = true;  // U, V normal/√rank; false: they keep their values
+};
+
+/// Spatio-temporal neural network: Ziat, Delasalles, Denoyer, Gallinari, "Spatio-temporal neural networks for
+/// space-time series forecasting and relations discovery", ICDM 2017.
+///
+///     context_t = [Z_t, W_1 Z_t, …, W_R Z_t]     (n, (R+1)·d)
+///     L_dec = mean (D z_{t,i} − x_{t,i})²         over the observed entries of the batch
+///     L_dyn = λ · mean (z_{t,i} − φ(g(context_{t−1,i})))² + l2_z · mean (z_{t,i} − z_{t−1,i})² + l1_rel ·
+///     mean |W̃|
+///
+/// Parameters: factors (T, n, d), decoder_weight (m, d), dynamics<l>_weight (out, in), dynamics<l>_bias
+/// (out), and those of the relations. The model is forward code over ops: it does not know how many ranks
+/// there are.
+template <class T>
+class Stnn {
+ public:
+  /// `rows` are the global rows that this rank owns, in local order; they key the random numbers.
+  Stnn(const StnnOptions& options, std::unique_ptr<Relations<T>> relations, std::vector<GlobalRow> rows);
+
+  /// Sets every parameter's start as a function of seed and global indices.
+  void start(const StnnStart& start);
+
+  /// Records the losses of a batch. `step` counts optimiser steps and keys dropout. Collective.
+  void losses(Tape<T>& tape, const Batch& batch, const Series& series, Index step, Losses& losses);
+
+  /// φ(g(context(z))) for z (rows, B, d). Collective.
+  [[nodiscard]] Var<T> advance(Tape<T>& tape, const Var<T>& z);
+
+  /// D z: (rows, B, d) → (rows, B, m).
+  [[nodiscard]] Var<T> decode(Tape<T>& tape, const Var<T>& z);
+
+  [[nodiscard]] std::span<Parameter<T>* const> parameters() const { return all_; }
+  [[nodiscard]] Parameter<T>& parameter(std::string_view name) const;
+  [[nodiscard]] Parameter<T>& factors() { return *factors_; }
+  [[nodiscard]] const Parameter<T>& factors() const { return *factors_; }
+  /// D (m, d); empty where the decoder is the identity.
+  [[nodiscard]] const Parameter<T>* decoder() const { return decoder_.get(); }
+  [[nodiscard]] const StnnOptions& options() const { return options_; }
+  [[nodiscard]] const Relations<T>& relations() const { return *relations_; }
+  [[nodiscard]] std::span<const GlobalRow> rows() const { return rows_; }
+
+ private:
+  void decoder_loss(Tape<T>& tape, const Batch& batch, const Var<T>& z, const Series& series, Losses& losses);
+  void dynamics_loss(Tape<T>& tape, const Batch& batch, std::span<const Index> times, const Var<T>& target,
+                     Index step, Losses& losses);
+  void relation_loss(Tape<T>& tape, Losses& losses);
+  [[nodiscard]] Var<T> embed(Tape<T>& tape, const Batch& batch, std::span<const Index> times);
+  [[nodiscard]] Var<T> drop_z(Tape<T>& tape, const Var<T>& z, const Batch& batch,
+                              std::span<const Index> times, Index step, std::uint64_t use);
+  [[nodiscard]] Var<T> predicted(Tape<T>& tape, const Batch& batch, std::span<const Index> sources,
+                                 const Var<T>& z, Index step);
+  [[nodiscard]] Var<T> finish_dynamics(Tape<T>& tape, Var<T> h, const Random* dropout,
+                                       std::span<const Index> row_keys, std::span<const Index> col_keys);
+
+  StnnOptions options_;
+  std::unique_ptr<Relations<T>> relations_;
+  std::vector<GlobalRow> rows_;
+  std::unique_ptr<Parameter<T>> factors_;
+  std::unique_ptr<Parameter<T>> decoder_;
+  std::vector<std::unique_ptr<Parameter<T>>> weights_;  // of the dynamics, layer by layer
+  std::vector<std::unique_ptr<Parameter<T>>> biases_;
+  std::vector<Parameter<T>*> all_;
+  std::uint64_t seed_ = 1;
+  // Lists of a step, kept so that a step allocates nothing.
+  std::vector<Index> sources_, targets_, row_keys_, col_keys_;
+  std::vector<Sample> samples_;
+};
+
+}  // namespace rossby

@@ -1,0 +1,40 @@
+#include "rossby/train/schedule.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace rossby {
+
+double Schedule::rate(Index epoch) const {
+  double lr = lr_;
+  const double share =
+      options_.epochs > 1 ? static_cast<double>(epoch) / static_cast<double>(options_.epochs - 1) : 0;
+  if (options_.kind == ScheduleKind::cosine)
+    lr = options_.lr * (options_.final_share + (1 - options_.final_share) * 0.5 *
+                                                   (1 + std::cos(std::numbers::pi * std::min(share, 1.0))));
+  if (options_.kind == ScheduleKind::linear && share > options_.hold)
+    lr = options_.lr *
+         (1 - (1 - options_.final_share) * std::min((share - options_.hold) / (1 - options_.hold), 1.0));
+  if (epoch < options_.warmup)
+    lr *= static_cast<double>(epoch + 1) / static_cast<double>(options_.warmup + 1);
+  return lr;
+}
+
+bool Schedule::observe(double metric) {
+  const bool better =
+      std::isfinite(metric) && (!std::isfinite(best_) || metric < best_ * (1 - options_.threshold));
+  if (better) {
+    best_ = metric;
+    since_best_ = bad_ = 0;
+    return true;
+  }
+  ++since_best_;
+  if (++bad_ > options_.patience && options_.kind == ScheduleKind::plateau) {
+    lr_ *= options_.ratio;
+    bad_ = 0;
+  }
+  return false;
+}
+
+}  // namespace rossby

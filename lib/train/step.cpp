@@ -1,0 +1,77 @@
+#include "rossby/train/step.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "rossby/kernels/reductions.hpp"
+
+namespace rossby {
+
+template <class T>
+Step<T>::Step(std::span<Parameter<T>* const> parameters, Optimiser<T>& optimiser, Reducer& reducer,
+              double clip)
+    : optimiser_(&optimiser), reducer_(&reducer), clip_(clip) {
+  for (Parameter<T>* parameter : parameters)
+    if (parameter->trained)
+      (parameter->placement == Placement::replicated ? replicated_ : owned_).push_back(parameter);
+}
+
+template <class T>
+typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, bool vote_stop, Losses& losses,
+                                      const std::function<void()>& forward) {
+  Result result;
+  tape.reset();
+  losses.clear();
+  forward();
+  tape.backward();
+
+  owned_squares_ = 0;
+  if (clip_ > 0)
+    for (const Parameter<T>* parameter : owned_)
+      owned_squares_ += sum_of_squares<T>(tape.exec(), parameter->gradient.span());
+  allreduce(losses, vote_stop, result);
+
+  result.loss = losses.total();
+  if (!std::isfinite(result.loss))
+    user_error("training: the loss is {} (not finite); lower optimiser.lr or set optimiser.clip",
+               result.loss);
+  double scale = 1;
+  if (clip_ > 0) {
+    result.gradient_norm = std::sqrt(owned_squares_ + replicated_squares(tape.exec()));
+    scale = std::min(1.0, clip_ / (result.gradient_norm + 1e-6));
+  }
+  optimiser_->update(tape.exec(), lr, scale);
+  return result;
+}
+
+template <class T>
+void Step<T>::allreduce(Losses& losses, bool vote_stop, Result& result) {
+  fused_.clear();
+  for (const Parameter<T>* parameter : replicated_)
+    if (parameter->in_step)
+      fused_.insert(fused_.end(), parameter->gradient.begin(), parameter->gradient.end());
+  for (const LossTerm& term : losses.terms()) fused_.push_back(term.sum);
+  fused_.push_back(owned_squares_);
+  fused_.push_back(vote_stop ? 1 : 0);
+  reducer_->sum(fused_);
+  auto next = fused_.begin();
+  for (Parameter<T>* parameter : replicated_)
+    if (parameter->in_step)
+      for (T& gradient : parameter->gradient) gradient = static_cast<T>(*next++);
+  for (LossTerm& term : losses.terms()) term.sum = *next++;
+  owned_squares_ = *next++;
+  result.stop = *next > 0;
+}
+
+template <class T>
+double Step<T>::replicated_squares(const Exec& exec) const {
+  double sum = 0;
+  for (const Parameter<T>* parameter : replicated_)
+    sum += sum_of_squares<T>(exec, parameter->gradient.span());
+  return sum;
+}
+
+template class Step<float>;
+template class Step<double>;
+
+}  // namespace rossby
