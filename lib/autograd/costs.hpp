@@ -38,16 +38,22 @@ namespace detail {
   return {detail::cost(size, 3 * size, word), detail::cost(4 * size, 7 * size, word)};
 }
 
-/// y (m, out) = x (m, in)·Wᵀ + bias. Backward: dx += dy·W, dW += dyᵀx, db += Σ dy.
-[[nodiscard]] constexpr OpCost linear(double m, double in, double out, double word) {
-  return {detail::cost(2 * m * in * out, m * in + m * out + in * out, word),
-          detail::cost(4 * m * in * out + m * out, 3 * m * in + 2 * m * out + 3 * in * out, word)};
+/// y (m, out) = x (m, in)·Wᵀ + bias. Backward: dx += dy·W where `input` is tracked; dW += dyᵀx and db += Σ dy
+/// where the weight is `trained`.
+[[nodiscard]] constexpr OpCost linear(double m, double in, double out, double word, bool input = true,
+                                      bool trained = true) {
+  OpCost cost{detail::cost(2 * m * in * out, m * in + m * out + in * out, word), {}};
+  if (input) cost.backward += detail::cost(2 * m * in * out, 2 * m * in + m * out + in * out, word);
+  if (trained)
+    cost.backward += detail::cost(2 * m * in * out + m * out, m * in + m * out + 2 * in * out, word);
+  return cost;
 }
-/// The same, added to y.
-[[nodiscard]] constexpr OpCost linear_accumulate(double m, double in, double out, double word) {
-  OpCost cost = linear(m, in, out, word);
+/// The same, added to y, without a bias.
+[[nodiscard]] constexpr OpCost linear_accumulate(double m, double in, double out, double word,
+                                                 bool input = true, bool trained = true) {
+  OpCost cost = linear(m, in, out, word, input, trained);
   cost.forward.bytes += m * out * word;
-  cost.backward.flops -= m * out;
+  if (trained) cost.backward.flops -= m * out;
   return cost;
 }
 [[nodiscard]] constexpr OpCost bias_accumulate(double m, double out, double word) {

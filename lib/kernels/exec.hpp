@@ -21,7 +21,7 @@ struct Cost {
   double bytes = 0;     // memory traffic that cannot be avoided: each operand once
   double messages = 0;  // sent by this rank
   double message_bytes = 0;
-  Cost& operator+=(const Cost& other) {
+  constexpr Cost& operator+=(const Cost& other) {
     flops += other.flops;
     bytes += other.bytes;
     messages += other.messages;

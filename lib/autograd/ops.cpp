@@ -1,0 +1,258 @@
+#include "rossby/autograd/ops.hpp"
+
+#include <algorithm>
+
+#include "rossby/autograd/costs.hpp"
+#include "rossby/kernels/activation.hpp"
+#include "rossby/kernels/dropout.hpp"
+#include "rossby/kernels/elementwise.hpp"
+#include "rossby/kernels/embed.hpp"
+#include "rossby/kernels/gru.hpp"
+#include "rossby/kernels/layer_norm.hpp"
+#include "rossby/kernels/loss.hpp"
+#include "rossby/kernels/reductions.hpp"
+
+namespace rossby {
+namespace {
+
+template <class T>
+constexpr double word = sizeof(T);
+
+template <class T>
+NodeView<const T> read(const NodeView<T>& view) {
+  return view;
+}
+
+template <class T>
+double count(const Var<T>& x) {
+  return static_cast<double>(x.value.size());
+}
+
+/// Where a parameter's gradient goes while recording; null where it is fixed or nothing records.
+template <class T>
+T* target(Tape<T>& tape, Parameter<T>& parameter) {
+  return tape.recording() ? parameter.gradient_target() : nullptr;
+}
+
+/// A copy that lives as long as the step.
+template <class V>
+std::span<const V> keep(Arena& arena, std::span<const V> values) {
+  const auto copy = arena.take<V>(std::ssize(values));
+  std::copy(values.begin(), values.end(), copy.begin());
+  return copy;
+}
+
+/// Counts an op; keeps its backward only where its output has a gradient to pass on.
+template <class T, class Backward>
+void finish(Tape<T>& tape, std::string_view name, const OpCost& cost, bool tracked,
+            const Backward& backward) {
+  if (tracked)
+    tape.record(name, cost.forward, cost.backward, backward);
+  else
+    tape.record(name, cost.forward, Cost{}, [] {});
+}
+
+template <class T>
+Var<T> activation(Tape<T>& tape, Activation f, std::string_view name, const OpCost& cost, const Var<T>& x) {
+  const Var<T> y = tape.make(x.rows(), x.cols(), x.channels(), x.tracked());
+  activation_forward(tape.exec(), f, y.value, read(x.value));
+  finish(tape, name, cost, y.tracked(), [exec = tape.exec(), f, x, y] {
+    activation_backward(exec, f, x.gradient, read(y.value), read(y.gradient));
+  });
+  return y;
+}
+
+template <class T>
+void masked_error(Tape<T>& tape, MaskedError kind, std::string_view name, const Var<T>& prediction,
+                  NodeView<const float> truth, double scale, double* sum) {
+  *sum += masked_error_sum(tape.exec(), kind, read(prediction.value), truth);
+  finish(tape, name, costs::masked_error(count(prediction), word<T>), prediction.tracked(),
+         [exec = tape.exec(), kind, prediction, truth, scale] {
+           masked_error_backward(exec, kind, prediction.gradient, read(prediction.value), truth, scale);
+         });
+}
+
+}  // namespace
+
+template <class T>
+Var<T> tanh(Tape<T>& tape, const Var<T>& x) {
+  return activation(tape, Activation::tanh, "tanh", costs::transcendental(count(x), word<T>), x);
+}
+
+template <class T>
+Var<T> sigmoid(Tape<T>& tape, const Var<T>& x) {
+  return activation(tape, Activation::sigmoid, "sigmoid", costs::transcendental(count(x), word<T>), x);
+}
+
+template <class T>
+Var<T> relu(Tape<T>& tape, const Var<T>& x) {
+  return activation(tape, Activation::relu, "relu", costs::relu(count(x), word<T>), x);
+}
+
+template <class T>
+Var<T> add(Tape<T>& tape, const Var<T>& a, const Var<T>& b) {
+  const Var<T> y = tape.make(a.rows(), a.cols(), a.channels(), a.tracked() || b.tracked());
+  add(tape.exec(), y.value, read(a.value), read(b.value));
+  finish(tape, "add", costs::add(count(y), word<T>), y.tracked(), [exec = tape.exec(), a, b, y] {
+    if (a.tracked()) accumulate(exec, a.gradient, T{1}, read(y.gradient));
+    if (b.tracked()) accumulate(exec, b.gradient, T{1}, read(y.gradient));
+  });
+  return y;
+}
+
+template <class T>
+Var<T> multiply(Tape<T>& tape, const Var<T>& a, const Var<T>& b) {
+  const Var<T> y = tape.make(a.rows(), a.cols(), a.channels(), a.tracked() || b.tracked());
+  multiply(tape.exec(), y.value, read(a.value), read(b.value));
+  finish(tape, "multiply", costs::multiply(count(y), word<T>), y.tracked(), [exec = tape.exec(), a, b, y] {
+    if (a.tracked()) multiply_accumulate(exec, a.gradient, read(y.gradient), read(b.value));
+    if (b.tracked()) multiply_accumulate(exec, b.gradient, read(y.gradient), read(a.value));
+  });
+  return y;
+}
+
+template <class T>
+Var<T> zeros(Tape<T>& tape, Index rows, Index cols, Index channels, bool tracked) {
+  const Var<T> y = tape.make(rows, cols, channels, tracked);
+  std::fill_n(y.value.data, y.value.size(), T{0});
+  return y;
+}
+
+template <class T>
+Var<T> embed_columns(Tape<T>& tape, Parameter<T>& table, std::span<const Index> times) {
+  require(table.shape.size() == 3, "an embedding table is (steps, n, d)");
+  T* gradient = target(tape, table);
+  const Index steps = table.shape[0];
+  const Var<T> y = tape.make(table.shape[1], std::ssize(times), table.shape[2], gradient != nullptr);
+  embed_columns_forward(tape.exec(), y.value, table.value.data(), steps, times);
+  finish(tape, "embed", costs::embed(count(y), word<T>), y.tracked(),
+         [exec = tape.exec(), gradient, steps, y, kept = keep(tape.arena(), times)] {
+           embed_columns_backward(exec, gradient, steps, read(y.gradient), kept);
+         });
+  return y;
+}
+
+template <class T>
+Var<T> embed_pairs(Tape<T>& tape, Parameter<T>& table, std::span<const Index> times,
+                   std::span<const Index> rows) {
+  require(table.shape.size() == 3, "an embedding table is (steps, n, d)");
+  T* gradient = target(tape, table);
+  const Index steps = table.shape[0];
+  const Index n = table.shape[1];
+  const Var<T> y = tape.make(std::ssize(times), 1, table.shape[2], gradient != nullptr);
+  embed_pairs_forward(tape.exec(), y.value, table.value.data(), steps, n, times, rows);
+  finish(tape, "embed", costs::embed(count(y), word<T>), y.tracked(),
+         [exec = tape.exec(), gradient, steps, n, y, t = keep(tape.arena(), times),
+          i = keep(tape.arena(), rows)] {
+           embed_pairs_backward(exec, gradient, steps, n, read(y.gradient), t, i);
+         });
+  return y;
+}
+
+template <class T>
+Var<T> dropout(Tape<T>& tape, const Var<T>& x, double rate, const Random& random,
+               std::span<const Index> row_keys, std::span<const Index> col_keys) {
+  if (rate == 0) return x;
+  const Var<T> y = tape.make(x.rows(), x.cols(), x.channels(), x.tracked());
+  const auto mask = tape.arena().template take<std::uint8_t>(x.value.size());
+  dropout_forward(tape.exec(), y.value, mask, read(x.value), rate, random, row_keys, col_keys);
+  finish(tape, "dropout", costs::dropout(count(x), word<T>), y.tracked(),
+         [exec = tape.exec(), x, y, mask, rate] {
+           dropout_backward(exec, x.gradient, read(y.gradient), std::span<const std::uint8_t>(mask), rate);
+         });
+  return y;
+}
+
+template <class T>
+Var<T> layer_norm(Tape<T>& tape, const Var<T>& x, Parameter<T>& gain, Parameter<T>& bias, double epsilon) {
+  require(gain.size() == x.channels() && bias.size() == x.channels(),
+          "layer norm has a gain and a bias a channel");
+  T* dgain = target(tape, gain);
+  T* dbias = target(tape, bias);
+  const Var<T> y = tape.make(x.rows(), x.cols(), x.channels(), x.tracked() || dgain || dbias);
+  Arena& arena = tape.arena();
+  const auto mean = arena.take<T>(x.rows() * x.cols());
+  const auto inverse = arena.take<T>(x.rows() * x.cols());
+  layer_norm_forward(tape.exec(), y.value, mean, inverse, read(x.value), gain.value.data(), bias.value.data(),
+                     epsilon);
+  const auto scratch = arena.take<T>(dgain || dbias ? layer_norm_scratch_size(x.rows(), x.channels()) : 0);
+  finish(tape, "layer_norm", costs::layer_norm(count(x), word<T>), y.tracked(),
+         [exec = tape.exec(), x, y, mean, inverse, scratch, dgain, dbias, weights = gain.value.data()] {
+           const std::span<const T> middle = mean;
+           const std::span<const T> deviation = inverse;
+           if (x.tracked())
+             layer_norm_backward_input(exec, x.gradient, read(y.gradient), read(x.value), middle, deviation,
+                                       static_cast<const T*>(weights));
+           if (dgain || dbias)
+             layer_norm_backward_parameters(exec, dgain, dbias, read(y.gradient), read(x.value), middle,
+                                            deviation, scratch);
+         });
+  return y;
+}
+
+template <class T>
+Var<T> gru_update(Tape<T>& tape, const Var<T>& u, const Var<T>& h, const Var<T>& c) {
+  const Var<T> y = tape.make(u.rows(), u.cols(), u.channels(), u.tracked() || h.tracked() || c.tracked());
+  gru_update_forward(tape.exec(), y.value, read(u.value), read(h.value), read(c.value));
+  finish(tape, "gru_update", costs::gru_update(count(y), word<T>), y.tracked(),
+         [exec = tape.exec(), u, h, c, y] {
+           gru_update_backward(exec, u.gradient, h.gradient, c.gradient, read(y.gradient), read(u.value),
+                               read(h.value), read(c.value));
+         });
+  return y;
+}
+
+template <class T>
+void masked_squared_error(Tape<T>& tape, const Var<T>& prediction, NodeView<const float> truth, double scale,
+                          double* sum) {
+  masked_error(tape, MaskedError::squared, "masked_squared_error", prediction, truth, scale, sum);
+}
+
+template <class T>
+void masked_absolute_error(Tape<T>& tape, const Var<T>& prediction, NodeView<const float> truth, double scale,
+                           double* sum) {
+  masked_error(tape, MaskedError::absolute, "masked_absolute_error", prediction, truth, scale, sum);
+}
+
+template <class T>
+void squared_difference(Tape<T>& tape, const Var<T>& a, const Var<T>& b, double scale, double* sum) {
+  *sum += squared_difference_sum(tape.exec(), read(a.value), read(b.value));
+  finish(tape, "squared_difference", costs::squared_difference(count(a), word<T>), a.tracked() || b.tracked(),
+         [exec = tape.exec(), a, b, scale] {
+           squared_difference_backward(exec, a.gradient, b.gradient, read(a.value), read(b.value), scale);
+         });
+}
+
+template <class T>
+void clamp_l1(Tape<T>& tape, Parameter<T>& weights, double scale, double* sum) {
+  const std::span<const T> m(weights.value.data(), static_cast<std::size_t>(weights.size()));
+  *sum += clamp_l1_sum(tape.exec(), m);
+  T* gradient = target(tape, weights);
+  finish(tape, "clamp_l1", costs::clamp_l1(static_cast<double>(m.size()), word<T>), gradient != nullptr,
+         [exec = tape.exec(), gradient, m, scale] {
+           clamp_l1_backward(exec, std::span<T>(gradient, m.size()), m, scale);
+         });
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                           \
+  template Var<T> tanh(Tape<T>&, const Var<T>&);                                                        \
+  template Var<T> sigmoid(Tape<T>&, const Var<T>&);                                                     \
+  template Var<T> relu(Tape<T>&, const Var<T>&);                                                        \
+  template Var<T> add(Tape<T>&, const Var<T>&, const Var<T>&);                                          \
+  template Var<T> multiply(Tape<T>&, const Var<T>&, const Var<T>&);                                     \
+  template Var<T> zeros(Tape<T>&, Index, Index, Index, bool);                                           \
+  template Var<T> embed_columns(Tape<T>&, Parameter<T>&, std::span<const Index>);                       \
+  template Var<T> embed_pairs(Tape<T>&, Parameter<T>&, std::span<const Index>, std::span<const Index>); \
+  template Var<T> dropout(Tape<T>&, const Var<T>&, double, const Random&, std::span<const Index>,       \
+                          std::span<const Index>);                                                      \
+  template Var<T> layer_norm(Tape<T>&, const Var<T>&, Parameter<T>&, Parameter<T>&, double);            \
+  template Var<T> gru_update(Tape<T>&, const Var<T>&, const Var<T>&, const Var<T>&);                    \
+  template void masked_squared_error(Tape<T>&, const Var<T>&, NodeView<const float>, double, double*);  \
+  template void masked_absolute_error(Tape<T>&, const Var<T>&, NodeView<const float>, double, double*); \
+  template void squared_difference(Tape<T>&, const Var<T>&, const Var<T>&, double, double*);            \
+  template void clamp_l1(Tape<T>&, Parameter<T>&, double, double*);
+ROSSBY_INSTANTIATE(float)
+ROSSBY_INSTANTIATE(double)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby

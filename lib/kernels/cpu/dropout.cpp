@@ -1,0 +1,54 @@
+#include "rossby/kernels/dropout.hpp"
+
+#include <cmath>
+
+#include "rossby/kernels/backends.hpp"
+#include "rossby/kernels/cpu/loops.hpp"
+
+namespace rossby::cpu {
+
+template <class T>
+void dropout_forward(const Exec& exec, NodeView<T> y, std::span<std::uint8_t> keep, NodeView<const T> x,
+                     double rate, const Random& random, std::span<const Index> row_keys,
+                     std::span<const Index> col_keys) {
+  const T factor = static_cast<T>(1 / (1 - rate));
+  const Index piece = std::max<Index>(1, flat_piece / std::max<Index>(1, y.width()));
+  for_each_piece(exec, y.rows, piece, y.size() * 16, [&](Index first, Index last) {
+    for (Index i = first; i < last; ++i) {
+      const Random row = random.at(static_cast<std::uint64_t>(row_keys[i]));
+      for (Index b = 0; b < y.cols; ++b) {
+        const auto counter = static_cast<std::uint64_t>(col_keys[b] * y.channels);
+        std::uint8_t* mask = keep.data() + (i * y.cols + b) * y.channels;
+        T* to = y.at(i, b);
+        const T* from = x.at(i, b);
+        for (Index c = 0; c < y.channels; ++c) {
+          mask[c] = row.uniform(counter + static_cast<std::uint64_t>(c)) >= rate;
+          to[c] = mask[c] ? factor * from[c] : T{0};
+        }
+      }
+    }
+  });
+}
+
+template <class T>
+void dropout_backward(const Exec& exec, NodeView<T> dx, NodeView<const T> dy,
+                      std::span<const std::uint8_t> keep, double rate) {
+  const T factor = static_cast<T>(1 / (1 - rate));
+  const NodeView<const std::uint8_t> mask(keep.data(), dy.rows, dy.cols, dy.channels);
+  for_each_run(
+      exec,
+      [factor](Index size, T* to, const T* from, const std::uint8_t* kept) {
+        for (Index k = 0; k < size; ++k) to[k] += kept[k] ? factor * from[k] : T{0};
+      },
+      dx, dy, mask);
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                                \
+  template void dropout_forward(const Exec&, NodeView<T>, std::span<std::uint8_t>, NodeView<const T>,        \
+                                double, const Random&, std::span<const Index>, std::span<const Index>);      \
+  template void dropout_backward(const Exec&, NodeView<T>, NodeView<const T>, std::span<const std::uint8_t>, \
+                                 double);
+ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby::cpu

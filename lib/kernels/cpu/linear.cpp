@@ -1,0 +1,163 @@
+#include "rossby/kernels/linear.hpp"
+
+#include "rossby/kernels/backends.hpp"
+#include "rossby/kernels/cpu/blas.hpp"
+#include "rossby/kernels/cpu/linear_tiny.hpp"
+#include "rossby/kernels/cpu/loops.hpp"
+
+namespace rossby::cpu {
+namespace {
+
+constexpr Index row_piece = 512;     // rows a GEMM call takes
+constexpr Index weight_piece = 64;   // rows of dW a GEMM call takes where rows are not split
+constexpr Index most_partials = 32;  // of a reduction over rows
+constexpr Index most_scratch = Index{1} << 20;
+
+/// Rows a partial sum covers: a function of the shape alone.
+Index partial_rows(Index m, Index size) {
+  const Index wanted = std::min((m + row_piece - 1) / row_piece, most_partials);
+  const Index partials = std::max<Index>(1, std::min(wanted, most_scratch / std::max<Index>(1, size)));
+  return std::max<Index>(1, (m + partials - 1) / partials);
+}
+
+template <class T>
+MatrixView<T> row_block(MatrixView<T> matrix, Index first, Index last) {
+  return {matrix.row(first), last - first, matrix.cols, matrix.stride};
+}
+
+template <class T>
+void fill_rows(MatrixView<T> y, const T* values) {
+  for (Index i = 0; i < y.rows; ++i) std::copy_n(values, y.cols, y.row(i));
+}
+
+/// dW += dyᵀ·x on one block.
+template <class T>
+void add_outer(MatrixView<T> dweight, MatrixView<const T> dy, MatrixView<const T> x) {
+  if (!tiny::outer(dweight, dy, x)) gemm(Side::transposed, Side::plain, dy, x, T{1}, dweight);
+}
+
+/// Runs partial(block, first, last) over row blocks and adds the blocks, `size` values each, to where
+/// total(k) points.
+template <class T, class Partial, class Total>
+void reduce_rows(const Exec& exec, Index m, Index size, Index work, std::span<T> scratch,
+                 const Partial& partial, const Total& total) {
+  const Index rows = partial_rows(m, size);
+  for_each_piece(exec, m, rows, work, [&](Index first, Index last) {
+    T* block = scratch.data() + first / rows * size;
+    std::fill_n(block, size, T{0});
+    partial(block, first, last);
+  });
+  for_each_piece(exec, size, flat_piece, size * (m / rows), [&](Index first, Index last) {
+    for (Index p = 0; p * rows < m; ++p)
+      for (Index k = first; k < last; ++k) total(k) += scratch[p * size + k];
+  });
+}
+
+}  // namespace
+}  // namespace rossby::cpu
+
+namespace rossby {
+
+Index linear_scratch_size(Index m, Index out, Index in) {
+  const Index rows = cpu::partial_rows(m, out * in);
+  const Index partials = (m + rows - 1) / rows;
+  return partials <= 1 ? 0 : partials * out * in;
+}
+
+}  // namespace rossby
+
+namespace rossby::cpu {
+
+template <class T>
+void bias_add(const Exec& exec, MatrixView<T> y, const T* bias) {
+  for_each_piece(exec, y.rows, row_piece, y.size(), [&](Index first, Index last) {
+    if (y.cols == 1 && y.stride == 1) {
+      for (Index i = first; i < last; ++i) y.data[i] += bias[0];
+      return;
+    }
+    for (Index i = first; i < last; ++i)
+      for (Index o = 0; o < y.cols; ++o) y.row(i)[o] += bias[o];
+  });
+}
+
+template <class T>
+void linear_forward(const Exec& exec, MatrixView<T> y, MatrixView<const T> x, MatrixView<const T> weight,
+                    const T* bias, bool accumulate) {
+  if (y.size() == 0) return;
+  for_each_piece(exec, y.rows, row_piece, y.rows * (weight.size() + y.cols), [&](Index first, Index last) {
+    const auto part = row_block(y, first, last);
+    if (!accumulate && bias) fill_rows(part, bias);
+    if (!accumulate && !bias && x.cols == 0)
+      for (Index i = 0; i < part.rows; ++i) std::fill_n(part.row(i), part.cols, T{0});
+    if (x.cols > 0) {
+      const bool add = accumulate || bias;
+      if (!tiny::forward(part, row_block(x, first, last), weight, add))
+        gemm(Side::plain, Side::transposed, row_block(x, first, last), weight, add ? T{1} : T{0}, part);
+    }
+    if (accumulate && bias)
+      for (Index i = 0; i < part.rows; ++i)
+        for (Index o = 0; o < part.cols; ++o) part.row(i)[o] += bias[o];
+  });
+}
+
+template <class T>
+void linear_backward_input(const Exec& exec, MatrixView<T> dx, MatrixView<const T> dy,
+                           MatrixView<const T> weight) {
+  if (dx.size() == 0 || dy.cols == 0) return;
+  for_each_piece(exec, dx.rows, row_piece, dx.rows * (weight.size() + dx.cols), [&](Index first, Index last) {
+    const auto part = row_block(dx, first, last);
+    if (!tiny::backward_input(part, row_block(dy, first, last), weight))
+      gemm(Side::plain, Side::plain, row_block(dy, first, last), weight, T{1}, part);
+  });
+}
+
+template <class T>
+void linear_backward_weight(const Exec& exec, MatrixView<T> dweight, MatrixView<const T> dy,
+                            MatrixView<const T> x, std::span<T> scratch) {
+  const Index out = dweight.rows;
+  const Index in = dweight.cols;
+  if (dweight.size() == 0 || x.rows == 0) return;
+  const Index work = x.rows * dweight.size();
+  if (linear_scratch_size(x.rows, out, in) == 0) {
+    for_each_piece(exec, out, weight_piece, work, [&](Index first, Index last) {
+      add_outer(row_block(dweight, first, last),
+                MatrixView<const T>{dy.data + first, dy.rows, last - first, dy.stride}, x);
+    });
+    return;
+  }
+  reduce_rows(
+      exec, x.rows, out * in, work, scratch,
+      [&](T* block, Index first, Index last) {
+        add_outer(MatrixView<T>{block, out, in}, row_block(dy, first, last), row_block(x, first, last));
+      },
+      [&](Index k) -> T& { return dweight.row(k / in)[k % in]; });
+}
+
+template <class T>
+void column_sum(const Exec& exec, T* dbias, MatrixView<const T> dy, std::span<T> scratch) {
+  if (dy.size() == 0) return;
+  const auto add_rows = [&](T* to, Index first, Index last) {
+    if (dy.cols == 1) {
+      to[0] += static_cast<T>(
+          sum_lanes(last - first, [&](Index i) { return double{dy.data[(first + i) * dy.stride]}; }));
+      return;
+    }
+    for (Index i = first; i < last; ++i)
+      for (Index o = 0; o < dy.cols; ++o) to[o] += dy.row(i)[o];
+  };
+  if (linear_scratch_size(dy.rows, dy.cols, 1) == 0) return add_rows(dbias, 0, dy.rows);
+  reduce_rows(exec, dy.rows, dy.cols, dy.size(), scratch, add_rows, [&](Index k) -> T& { return dbias[k]; });
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                                \
+  template void bias_add(const Exec&, MatrixView<T>, const T*);                                              \
+  template void linear_forward(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>,         \
+                               const T*, bool);                                                              \
+  template void linear_backward_input(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>); \
+  template void linear_backward_weight(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>, \
+                                       std::span<T>);                                                        \
+  template void column_sum(const Exec&, T*, MatrixView<const T>, std::span<T>);
+ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby::cpu

@@ -1,0 +1,72 @@
+#include "rossby/kernels/loss.hpp"
+
+#include <cmath>
+
+#include "rossby/kernels/backends.hpp"
+#include "rossby/kernels/reference/loops.hpp"
+
+namespace rossby::reference {
+
+template <class T>
+double masked_error_sum(const Exec&, MaskedError kind, NodeView<const T> prediction,
+                        NodeView<const float> target) {
+  double sum = 0;
+  for_each_entry(prediction, [&](Index i, Index b, Index c) {
+    const double x = entry(target, i, b, c);
+    if (std::isnan(x)) return;
+    const double error = double{entry(prediction, i, b, c)} - x;
+    sum += kind == MaskedError::squared ? error * error : std::abs(error);
+  });
+  return sum;
+}
+
+template <class T>
+void masked_error_backward(const Exec&, MaskedError kind, NodeView<T> dprediction,
+                           NodeView<const T> prediction, NodeView<const float> target, double scale) {
+  for_each_entry(prediction, [&](Index i, Index b, Index c) {
+    const double x = entry(target, i, b, c);
+    if (std::isnan(x)) return;
+    const double error = double{entry(prediction, i, b, c)} - x;
+    const double sign = error > 0 ? 1 : error < 0 ? -1 : error;  // NaN stays NaN
+    T& to = entry(dprediction, i, b, c);
+    to = static_cast<T>(to + scale * (kind == MaskedError::squared ? 2 * error : sign));
+  });
+}
+
+Index count_observed(const Exec&, NodeView<const float> target) {
+  Index count = 0;
+  for_each_entry(target, [&](Index i, Index b, Index c) { count += !std::isnan(entry(target, i, b, c)); });
+  return count;
+}
+
+template <class T>
+double squared_difference_sum(const Exec&, NodeView<const T> a, NodeView<const T> b) {
+  double sum = 0;
+  for_each_entry(a, [&](Index i, Index t, Index c) {
+    const double difference = double{entry(a, i, t, c)} - double{entry(b, i, t, c)};
+    sum += difference * difference;
+  });
+  return sum;
+}
+
+template <class T>
+void squared_difference_backward(const Exec&, NodeView<T> da, NodeView<T> db, NodeView<const T> a,
+                                 NodeView<const T> b, double scale) {
+  for_each_entry(a, [&](Index i, Index t, Index c) {
+    const double gradient = 2 * scale * (double{entry(a, i, t, c)} - double{entry(b, i, t, c)});
+    if (da.data) entry(da, i, t, c) = static_cast<T>(entry(da, i, t, c) + gradient);
+    if (db.data) entry(db, i, t, c) = static_cast<T>(entry(db, i, t, c) - gradient);
+  });
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                           \
+  template double masked_error_sum(const Exec&, MaskedError, NodeView<const T>, NodeView<const float>); \
+  template void masked_error_backward(const Exec&, MaskedError, NodeView<T>, NodeView<const T>,         \
+                                      NodeView<const float>, double);                                   \
+  template double squared_difference_sum(const Exec&, NodeView<const T>, NodeView<const T>);            \
+  template void squared_difference_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>,   \
+                                            NodeView<const T>, double);
+ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby::reference

@@ -1,0 +1,63 @@
+#include "rossby/kernels/optimiser.hpp"
+
+#include <cmath>
+
+#include "rossby/kernels/backends.hpp"
+
+namespace rossby::reference {
+
+namespace {
+
+template <class T>
+void adam(std::span<T> theta, std::span<T> m, std::span<T> v, std::span<const T> gradient,
+          const AdamStep& step, double decay_inside, double decay_outside) {
+  const double correction1 = 1 - std::pow(step.beta1, static_cast<double>(step.count));
+  const double correction2 = 1 - std::pow(step.beta2, static_cast<double>(step.count));
+  for (std::size_t k = 0; k < theta.size(); ++k) {
+    const double start = theta[k];
+    const double g = (gradient.empty() ? 0 : step.gradient_scale * gradient[k]) + decay_inside * start;
+    const double first = step.beta1 * (m.empty() ? 0 : m[k]) + (1 - step.beta1) * g;
+    const double second = step.beta2 * v[k] + (1 - step.beta2) * g * g;
+    if (!m.empty()) m[k] = static_cast<T>(first);
+    v[k] = static_cast<T>(second);
+    theta[k] =
+        static_cast<T>(start - step.lr * decay_outside * start -
+                       step.lr / correction1 * first / (std::sqrt(second / correction2) + step.epsilon));
+  }
+}
+
+}  // namespace
+
+template <class T>
+void adam_update(const Exec&, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<const T> gradient,
+                 const AdamStep& step) {
+  adam(theta, m, v, gradient, step, step.decay, 0);
+}
+
+template <class T>
+void adamw_update(const Exec&, std::span<T> theta, std::span<T> m, std::span<T> v,
+                  std::span<const T> gradient, const AdamStep& step) {
+  adam(theta, m, v, gradient, step, 0, step.decay);
+}
+
+template <class T>
+void sgd_update(const Exec&, std::span<T> theta, std::span<T> velocity, std::span<const T> gradient,
+                const SgdStep& step) {
+  for (std::size_t k = 0; k < theta.size(); ++k) {
+    const double g = (gradient.empty() ? 0 : step.gradient_scale * gradient[k]) + step.decay * theta[k];
+    const double b = step.momentum * (velocity.empty() ? 0 : velocity[k]) + g;
+    if (!velocity.empty()) velocity[k] = static_cast<T>(b);
+    theta[k] = static_cast<T>(theta[k] - step.lr * (g + step.momentum * b));
+  }
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                           \
+  template void adam_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
+                            const AdamStep&);                                                           \
+  template void adamw_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>, \
+                             const AdamStep&);                                                          \
+  template void sgd_update(const Exec&, std::span<T>, std::span<T>, std::span<const T>, const SgdStep&);
+ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby::reference

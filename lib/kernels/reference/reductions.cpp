@@ -1,0 +1,50 @@
+#include "rossby/kernels/reductions.hpp"
+
+#include <cmath>
+
+#include "rossby/kernels/backends.hpp"
+
+namespace rossby::reference {
+
+template <class T>
+double sum_of_squares(const Exec&, std::span<const T> x) {
+  double sum = 0;
+  for (const T value : x) sum += double{value} * double{value};
+  return sum;
+}
+
+template <class T>
+Index first_non_finite(const Exec&, std::span<const T> x) {
+  for (std::size_t k = 0; k < x.size(); ++k)
+    if (!std::isfinite(x[k])) return static_cast<Index>(k);
+  return -1;
+}
+
+template <class T>
+void clamp_unit(const Exec&, std::span<T> y, std::span<const T> m) {
+  for (std::size_t k = 0; k < m.size(); ++k) y[k] = m[k] < 0 ? T{0} : m[k] > 1 ? T{1} : m[k];
+}
+
+template <class T>
+double clamp_l1_sum(const Exec&, std::span<const T> m) {
+  double sum = 0;
+  for (const T value : m) sum += value < 0 ? 0 : value > 1 ? 1 : value;
+  return sum;
+}
+
+template <class T>
+void clamp_l1_backward(const Exec&, std::span<T> dm, std::span<const T> m, double scale) {
+  for (std::size_t k = 0; k < m.size(); ++k)
+    if (m[k] > 0 && m[k] < 1) dm[k] = static_cast<T>(dm[k] + scale);
+}
+
+#define ROSSBY_INSTANTIATE(T)                                              \
+  template double sum_of_squares(const Exec&, std::span<const T>);         \
+  template Index first_non_finite(const Exec&, std::span<const T>);        \
+  template void clamp_unit(const Exec&, std::span<T>, std::span<const T>); \
+  template double clamp_l1_sum(const Exec&, std::span<const T>);           \
+  template void clamp_l1_backward(const Exec&, std::span<T>, std::span<const T>, double);
+ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby::reference
