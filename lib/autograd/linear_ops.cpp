@@ -99,7 +99,8 @@ OpCost cost_of(const Var<T>& y, const Var<T>& x, bool accumulate, bool trained) 
 }  // namespace
 
 template <class T>
-Var<T> linear(Tape<T>& tape, const Var<T>& x, Parameter<T>& weight, Parameter<T>* bias) {
+Var<T> linear(Tape<T>& tape, const Var<T>& x, Parameter<T>& weight,
+              std::type_identity_t<Parameter<T>>* bias) {
   require(weight.shape.size() == 2 && weight.shape[1] == x.channels(), "a dense layer's weight is (out, in)");
   const Index out = weight.shape[0];
   require(!bias || bias->size() == out, "a dense layer's bias is (out)");

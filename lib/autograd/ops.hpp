@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <type_traits>
 
 #include "rossby/autograd/parameter.hpp"
 #include "rossby/autograd/tape.hpp"
@@ -47,7 +48,8 @@ template <class T>
 
 /// y (rows, cols, out) = x (rows, cols, in) · Wᵀ + bias. `weight` is (out, in), `bias` (out) or null.
 template <class T>
-[[nodiscard]] Var<T> linear(Tape<T>& tape, const Var<T>& x, Parameter<T>& weight, Parameter<T>* bias);
+[[nodiscard]] Var<T> linear(Tape<T>& tape, const Var<T>& x, Parameter<T>& weight,
+                            std::type_identity_t<Parameter<T>>* bias);
 
 /// y (rows, cols, out) += x (rows, cols, in) · W[:, first_column : first_column + in]ᵀ: one term of a dense
 /// layer on a concatenation that is never built. `weight` is (out, all columns). y is changed in place, so

@@ -1,0 +1,204 @@
+#include <limits>
+
+#include "tests/lib/autograd/harness.hpp"
+
+namespace rossby::testing {
+namespace {
+
+/// A case on one leaf x: the op's output goes into distinct_loss.
+template <class T, class Op>
+Case<T> unary(const std::string& name, const Op& op) {
+  return {name, [op](Bank<T>& bank, Shape s) -> Graph<T> {
+            auto& x = bank.make("x", {s.rows, s.cols, s.channels});
+            return
+                [&x, s, op](Tape<T>& tape) { return distinct_loss(tape, op(tape, packed_leaf(tape, x, s))); };
+          }};
+}
+
+template <class T, class Op>
+Case<T> binary(const std::string& name, const Op& op) {
+  return {name, [op](Bank<T>& bank, Shape s) -> Graph<T> {
+            auto& a = bank.make("a", {s.rows, s.cols, s.channels});
+            auto& b = bank.make("b", {s.rows, s.cols, s.channels});
+            return [&a, &b, s, op](Tape<T>& tape) {
+              return distinct_loss(tape, op(tape, packed_leaf(tape, a, s), time_major_leaf(tape, b, s)));
+            };
+          }};
+}
+
+template <class T>
+std::vector<Case<T>> elementwise_cases() {
+  using Tp = Tape<T>;
+  using V = Var<T>;
+  std::vector<Case<T>> cases;
+  cases.push_back(unary<T>("tanh", [](Tp& tape, const V& x) { return tanh(tape, x); }));
+  cases.push_back(unary<T>("sigmoid", [](Tp& tape, const V& x) { return sigmoid(tape, x); }));
+  cases.push_back(unary<T>("relu", [](Tp& tape, const V& x) { return relu(tape, x); }));
+  cases.push_back(binary<T>("add", [](Tp& tape, const V& a, const V& b) { return add(tape, a, b); }));
+  cases.push_back(unary<T>("add to itself", [](Tp& tape, const V& x) { return add(tape, x, x); }));
+  cases.push_back(
+      binary<T>("multiply", [](Tp& tape, const V& a, const V& b) { return multiply(tape, a, b); }));
+  cases.push_back(unary<T>("square", [](Tp& tape, const V& x) { return multiply(tape, x, x); }));
+  cases.push_back(unary<T>("dropout", [](Tp& tape, const V& x) {
+    std::vector<Index> rows(static_cast<std::size_t>(x.rows()));
+    std::vector<Index> cols(static_cast<std::size_t>(x.cols()));
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<Index>(3 * i + 1);
+    for (std::size_t b = 0; b < cols.size(); ++b) cols[b] = static_cast<Index>(b + 7);
+    return dropout(tape, x, 0.4, Random(3, "dropout"), rows, cols);
+  }));
+  cases.push_back({"gru_update", [](Bank<T>& bank, Shape s) -> Graph<T> {
+                     auto& gates = bank.make("gates", {s.rows, s.cols, 2 * s.channels});
+                     auto& h = bank.make("h", {s.rows, s.cols, s.channels});
+                     return [&gates, &h, s](Tp& tape) {
+                       const V g = sigmoid(tape, packed_leaf(tape, gates, {s.rows, s.cols, 2 * s.channels}));
+                       const V state = time_major_leaf(tape, h, s);
+                       const V r = slice_channels(g, 0, s.channels);
+                       const V u = slice_channels(g, s.channels, s.channels);
+                       const V c = tanh(tape, multiply(tape, r, state));
+                       return distinct_loss(tape, gru_update(tape, u, state, c));
+                     };
+                   }});
+  cases.push_back({"layer_norm", [](Bank<T>& bank, Shape s) -> Graph<T> {
+                     auto& x = bank.make("x", {s.rows, s.cols, s.channels});
+                     auto& gain = bank.make("gain", {s.channels}, 0.5, 1.5);
+                     auto& bias = bank.make("bias", {s.channels});
+                     return [&x, &gain, &bias, s](Tp& tape) {
+                       return distinct_loss(tape,
+                                            layer_norm(tape, packed_leaf(tape, x, s), gain, bias, 1e-2));
+                     };
+                   }});
+  return cases;
+}
+
+template <class T>
+std::vector<Case<T>> linear_cases() {
+  using Tp = Tape<T>;
+  std::vector<Case<T>> cases;
+  for (const bool time_major : {false, true})
+    for (const Index out : {1, 3, 6, 37})
+      cases.push_back({fmt::format("linear to {}{}", out, time_major ? ", time major" : ""),
+                       [out, time_major](Bank<T>& bank, Shape s) -> Graph<T> {
+                         auto& x = bank.make("x", {s.rows, s.cols, s.channels});
+                         auto& w = bank.make("weight", {out, s.channels});
+                         auto& b = bank.make("bias", {out});
+                         return [&x, &w, &b, s, time_major](Tp& tape) {
+                           const Var<T> in =
+                               time_major ? time_major_leaf(tape, x, s) : packed_leaf(tape, x, s);
+                           return distinct_loss(tape, linear(tape, in, w, &b));
+                         };
+                       }});
+  for (const Index out : {1, 5}) {
+    // Two terms of one wide weight, the second of a slice of channels, then the bias.
+    cases.push_back({fmt::format("linear_accumulate to {}", out), [out](Bank<T>& bank, Shape s) -> Graph<T> {
+                       auto& x = bank.make("x", {s.rows, s.cols, s.channels});
+                       auto& w = bank.make("weight", {out, 2 * s.channels});
+                       auto& b = bank.make("bias", {out});
+                       return [&x, &w, &b, s, out](Tp& tape) {
+                         const Var<T> in = packed_leaf(tape, x, s);
+                         const Index half = s.channels / 2;
+                         const Var<T> y = zeros(tape, s.rows, s.cols, out, true);
+                         linear_accumulate(tape, y, in, w, 0);
+                         linear_accumulate(tape, y, slice_channels(in, half, s.channels - half), w,
+                                           s.channels + half);
+                         bias_accumulate(tape, y, b);
+                         return distinct_loss(tape, tanh(tape, y));
+                       };
+                     }});
+    cases.push_back(
+        {fmt::format("linear without bias to {}", out), [out](Bank<T>& bank, Shape s) -> Graph<T> {
+           auto& x = bank.make("x", {s.rows, s.cols, s.channels});
+           auto& w = bank.make("weight", {out, s.channels});
+           return [&x, &w, s](Tp& tape) {
+             return distinct_loss(tape, linear(tape, packed_leaf(tape, x, s), w, nullptr));
+           };
+         }});
+  }
+  return cases;
+}
+
+template <class T>
+std::vector<Case<T>> embedding_cases() {
+  using Tp = Tape<T>;
+  return {{"embed_columns",
+           [](Bank<T>& bank, Shape s) -> Graph<T> {
+             auto& table = bank.make("table", {s.cols + 2, s.rows, s.channels});
+             std::vector<Index> times;  // step 0 and step cols + 1 unused, one step twice
+             for (Index b = 0; b < s.cols; ++b) times.push_back(b == 0 ? s.cols : b);
+             return [&table, times](Tp& tape) {
+               auto copy = times;  // gone when backward runs
+               return distinct_loss(tape, embed_columns(tape, table, copy));
+             };
+           }},
+          {"embed_pairs", [](Bank<T>& bank, Shape s) -> Graph<T> {
+             const Index n = 5;
+             auto& table = bank.make("table", {s.cols + 1, n, s.channels});
+             std::vector<Index> times, rows;  // repeated pairs wherever rows > 5·(cols + 1)
+             for (Index q = 0; q < s.rows; ++q)
+               times.push_back(q % (s.cols + 1)), rows.push_back((3 * q + 1) % n);
+             return [&table, times, rows](Tp& tape) {
+               auto t = times;
+               auto i = rows;
+               return distinct_loss(tape, embed_pairs(tape, table, t, i));
+             };
+           }}};
+}
+
+template <class T>
+std::vector<Case<T>> loss_cases() {
+  using Tp = Tape<T>;
+  std::vector<Case<T>> cases;
+  for (const bool squared : {true, false})
+    cases.push_back({squared ? "masked_squared_error" : "masked_absolute_error",
+                     [squared](Bank<T>& bank, Shape s) -> Graph<T> {
+                       auto& x = bank.make("x", {s.rows, s.cols, s.channels});
+                       std::vector<float> truth(static_cast<std::size_t>(x.size()));
+                       for (std::size_t k = 0; k < truth.size(); ++k)
+                         truth[k] = k % 4 == 1 ? std::numeric_limits<float>::quiet_NaN()
+                                               : static_cast<float>(Random(2, "truth").uniform(k, -1, 1));
+                       return [&x, truth, s, squared](Tp& tape) {
+                         const NodeView<const float> target(truth.data(), s.rows, s.cols, s.channels,
+                                                            s.channels, s.rows * s.channels);
+                         double sum = 0;
+                         const Var<T> p = tanh(tape, packed_leaf(tape, x, s));
+                         if (squared)
+                           masked_squared_error(tape, p, target, 0.7, &sum);
+                         else
+                           masked_absolute_error(tape, p, target, 0.7, &sum);
+                         return 0.7 * sum;
+                       };
+                     }});
+  cases.push_back({"squared_difference", [](Bank<T>& bank, Shape s) -> Graph<T> {
+                     auto& a = bank.make("a", {s.rows, s.cols, s.channels});
+                     auto& b = bank.make("b", {s.rows, s.cols, s.channels});
+                     return [&a, &b, s](Tp& tape) {
+                       double sum = 0;
+                       squared_difference(tape, packed_leaf(tape, a, s), time_major_leaf(tape, b, s), 1.7,
+                                          &sum);
+                       return 1.7 * sum;
+                     };
+                   }});
+  cases.push_back({"clamp_l1", [](Bank<T>& bank, Shape s) -> Graph<T> {
+                     auto& m = bank.make("relation_weight", {s.rows * s.cols * s.channels}, -1, 2);
+                     return [&m](Tp& tape) {
+                       double sum = 0;
+                       clamp_l1(tape, m, 0.9, &sum);
+                       return 0.9 * sum;
+                     };
+                   }});
+  return cases;
+}
+
+}  // namespace
+
+template <class T>
+std::vector<Case<T>> all_cases() {
+  std::vector<Case<T>> cases;
+  for (const auto& group : {elementwise_cases<T>(), linear_cases<T>(), embedding_cases<T>(), loss_cases<T>()})
+    cases.insert(cases.end(), group.begin(), group.end());
+  return cases;
+}
+
+template std::vector<Case<float>> all_cases();
+template std::vector<Case<double>> all_cases();
+
+}  // namespace rossby::testing
