@@ -23,6 +23,7 @@ class FailuresOfRank : public testing::EmptyTestEventListener {
 
  private:
   int rank_;
+  std::string test_ = "-";
 };
 
 }  // namespace
