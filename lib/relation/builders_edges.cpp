@@ -73,12 +73,13 @@ std::vector<Entry> deliver(std::span<const Edge> share, const RowPartition& part
     const Entry entry{position.value - partition.begin(owner), edge.source, edge.weight, edge.relation, 0};
     write(letters[static_cast<std::size_t>(owner)], entry);
   }
-  const Letters received = mailbox.swap(std::move(letters));
+  Letters received = mailbox.swap(std::move(letters));
   std::vector<Entry> entries;
-  for (const auto& letter : received) {
+  for (auto& letter : received) {
     const std::size_t first = entries.size();
     entries.resize(first + letter.size() / sizeof(Entry));
     LetterReader(letter).read(std::span(entries).subspan(first));
+    letter = {};  // a slice can be large
   }
   return entries;
 }

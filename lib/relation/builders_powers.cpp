@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 #include "rossby/base/error.hpp"
@@ -8,6 +9,12 @@
 
 namespace rossby {
 namespace {
+
+std::vector<GlobalRow> sorted_once(std::vector<GlobalRow> rows) {
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  return rows;
+}
 
 /// Rows of W known to this part, by global row: its own, and those fetched from their owners as products
 /// first touch them. Each row is fetched once, however many powers need it.
@@ -61,8 +68,7 @@ std::vector<GlobalRow> RowStore::unknown_columns(const GlobalEdges& power) const
   std::vector<GlobalRow> rows;
   for (const GlobalRow column : power.column)
     if (own_row(column) < 0) rows.push_back(column);
-  std::sort(rows.begin(), rows.end());
-  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  rows = sorted_once(std::move(rows));
   std::erase_if(rows, [&](GlobalRow row) {
     const auto it = std::lower_bound(index_.begin(), index_.end(), std::pair{row, Index{0}});
     return it != index_.end() && it->first == row;
@@ -117,29 +123,72 @@ void RowStore::fetch_columns_of(const GlobalEdges& power) {
   std::sort(index_.begin(), index_.end());
 }
 
-/// One row of a product: a dense accumulator over the columns that the part's products can reach, numbered
-/// compactly, so that its size is that of the rows touched and not n.
+/// The rows of W that a product's left side names, with columns numbered compactly: what the products touch,
+/// not n, sets the size of everything here.
+struct RightSide {
+  std::vector<GlobalRow> rows;     // ascending
+  std::vector<GlobalRow> columns;  // ascending
+  int relations = 0;
+  std::vector<Index> ptr;           // rows·relations + 1
+  std::vector<LocalColumn> column;  // place in `columns`
+  std::vector<double> value;
+};
+
+std::size_t place_in(const std::vector<GlobalRow>& ascending, GlobalRow row) {
+  return static_cast<std::size_t>(std::lower_bound(ascending.begin(), ascending.end(), row) -
+                                  ascending.begin());
+}
+
+RightSide right_side(const GlobalEdges& power, const RowStore& store) {
+  RightSide right;
+  right.rows = sorted_once(power.column);
+  right.relations = power.relations;
+  std::vector<GlobalRow> column;
+  right.ptr.push_back(0);
+  for (const GlobalRow row : right.rows)
+    for (int k = 0; k < power.relations; ++k) {
+      const auto entries = store.row(row, k);
+      column.insert(column.end(), entries.column.begin(), entries.column.end());
+      right.value.insert(right.value.end(), entries.value.begin(), entries.value.end());
+      right.ptr.push_back(static_cast<Index>(column.size()));
+    }
+  right.columns = sorted_once(column);
+  require(right.columns.size() < std::numeric_limits<LocalColumn>::max(),
+          "columns of a product fit into 31 bits");
+  right.column.reserve(column.size());
+  for (const GlobalRow c : column)
+    right.column.push_back(static_cast<LocalColumn>(place_in(right.columns, c)));
+  return right;
+}
+
+/// One row of a product.
 class Accumulator {
  public:
-  explicit Accumulator(std::vector<GlobalRow> columns)
-      : columns_(std::move(columns)), sum_(columns_.size(), 0.0), in_row_(columns_.size(), 0) {}
+  explicit Accumulator(const RightSide& right)
+      : right_(right), sum_(right.columns.size(), 0.0), in_row_(right.columns.size(), 0) {}
 
-  void add(GlobalRow column, double value) {
-    const auto at = static_cast<std::size_t>(std::lower_bound(columns_.begin(), columns_.end(), column) -
-                                             columns_.begin());
-    if (!in_row_[at]) {
-      in_row_[at] = 1;
-      touched_.push_back(at);
+  /// Adds weight · (row `row` of relation k of the right side).
+  void add(double weight, std::size_t row, int relation) {
+    const std::size_t list =
+        row * static_cast<std::size_t>(right_.relations) + static_cast<std::size_t>(relation);
+    for (Index f = right_.ptr[list]; f < right_.ptr[list + 1]; ++f) {
+      const LocalColumn column = right_.column[static_cast<std::size_t>(f)];
+      const auto at = static_cast<std::size_t>(column);
+      if (!in_row_[at]) {
+        in_row_[at] = 1;
+        touched_.push_back(column);
+      }
+      sum_[at] += weight * right_.value[static_cast<std::size_t>(f)];
     }
-    sum_[at] += value;
   }
 
   /// Appends the row by ascending column, without exact zeros, and clears it.
   void flush(GlobalEdges& out) {
     std::sort(touched_.begin(), touched_.end());
-    for (const std::size_t at : touched_) {
+    for (const LocalColumn column : touched_) {
+      const auto at = static_cast<std::size_t>(column);
       if (sum_[at] != 0) {
-        out.column.push_back(columns_[at]);
+        out.column.push_back(right_.columns[at]);
         out.value.push_back(sum_[at]);
       }
       sum_[at] = 0;
@@ -150,27 +199,11 @@ class Accumulator {
   }
 
  private:
-  std::vector<GlobalRow> columns_;  // ascending
+  const RightSide& right_;
   std::vector<double> sum_;
   std::vector<unsigned char> in_row_;
-  std::vector<std::size_t> touched_;
+  std::vector<LocalColumn> touched_;
 };
-
-/// The columns of power·W, all relations together, ascending.
-std::vector<GlobalRow> reachable_columns(const GlobalEdges& power, const RowStore& store) {
-  std::vector<GlobalRow> rows(power.column);
-  std::sort(rows.begin(), rows.end());
-  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-  std::vector<GlobalRow> columns;
-  for (const GlobalRow row : rows)
-    for (int k = 0; k < power.relations; ++k) {
-      const auto entries = store.row(row, k);
-      columns.insert(columns.end(), entries.column.begin(), entries.column.end());
-    }
-  std::sort(columns.begin(), columns.end());
-  columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
-  return columns;
-}
 
 /// W_k^h · W_k for every relation k. Row i sums over the columns j of the power in ascending global order:
 /// the same sums in the same order at every number of parts.
@@ -180,15 +213,13 @@ GlobalEdges times(const GlobalEdges& power, const RowStore& store) {
   out.relations = power.relations;
   out.ptr.reserve(power.ptr.size());
   out.ptr.push_back(0);
-  Accumulator row(reachable_columns(power, store));
+  const RightSide right = right_side(power, store);
+  Accumulator row(right);
   for (Index i = 0; i < power.rows; ++i)
     for (int k = 0; k < power.relations; ++k) {
-      for (Index e = power.begin(i, k); e < power.end(i, k); ++e) {
-        const double weight = power.value[static_cast<std::size_t>(e)];
-        const auto right = store.row(power.column[static_cast<std::size_t>(e)], k);
-        for (std::size_t f = 0; f < right.column.size(); ++f)
-          row.add(right.column[f], weight * right.value[f]);
-      }
+      for (Index e = power.begin(i, k); e < power.end(i, k); ++e)
+        row.add(power.value[static_cast<std::size_t>(e)],
+                place_in(right.rows, power.column[static_cast<std::size_t>(e)]), k);
       row.flush(out);
     }
   return out;

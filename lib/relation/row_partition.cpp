@@ -28,7 +28,7 @@ RowPartition RowPartition::blocks(Index rows, int parts, std::span<const double>
   for (int p = 1; p < parts; ++p) {
     // No part stays empty while another has two rows.
     const Index low = rows >= parts ? row + 1 : std::max(row, rows - (parts - p));
-    const Index high = rows >= parts ? rows - (parts - p) : row + 1;
+    const Index high = rows >= parts ? rows - (parts - p) : std::min(row + 1, rows);
     const double target = total * p / parts;
     while (row < low || (row < high && before + weights[static_cast<std::size_t>(row)] / 2 < target))
       before += weights[static_cast<std::size_t>(row++)];

@@ -7,8 +7,7 @@
 
 #include "rossby/base/error.hpp"
 #include "rossby/relation/builders.hpp"
-#include "rossby/relation/relation_block.hpp"
-#include "tests/lib/relation/parts.hpp"
+#include "tests/lib/relation/halo.hpp"
 
 namespace rossby {
 namespace {
@@ -25,41 +24,30 @@ std::vector<Index> sizes(const std::vector<int>& owners, int parts) {
   return count;
 }
 
-struct Halo {
-  Index total = 0;
-  Index largest = 0;
-};
-
-Halo halo(const Grid& grid, const RowPartition& partition) {
-  Halo halo;
-  for (int p = 0; p < partition.parts(); ++p) {
-    const GlobalEdges edges = grid_neighbours(grid, GridRelations::one, partition, p);
-    const GlobalEdges* group = &edges;
-    const auto ghosts = static_cast<Index>(collect_ghosts(partition, p, {&group, 1}).size());
-    halo.total += ghosts;
-    halo.largest = std::max(halo.largest, ghosts);
-  }
-  return halo;
-}
-
-Halo tile_halo(const Grid& grid, int parts) {
-  return halo(grid,
-              RowPartition::from_owners(grid_tiles(grid.n_lat, grid.n_lon, grid.node_of_cell, parts), parts));
-}
-
 // 60 × 168 cells, 8 neighbours: what bisection gives is what the best rectangular tiling gives, 1×4 and 2×8.
 TEST(GridTiles, HalosAreThoseOfTheBestRectangles) {
-  const Halo four = tile_halo(full_grid(60, 168), 4);
-  EXPECT_LE(four.total, 360);
-  EXPECT_LE(four.largest, 120);
-  EXPECT_LE(tile_halo(full_grid(60, 168), 16).total, 1204);
-  EXPECT_LE(tile_halo(full_grid(60, 168, true), 4).total, 480);
+  struct Case {
+    bool periodic;
+    int parts;
+    Index total;
+    Index largest;
+    Index four_hops;
+  };
+  const std::vector<int> hops{1, 2, 4};
+  for (const auto& [periodic, parts, total, largest, four_hops] :
+       {Case{false, 4, 360, 120, 1440}, {false, 16, 1204, 83, 5152}, {true, 4, 480, 120, 1920}}) {
+    const Grid grid = full_grid(60, 168, periodic);
+    const test::Halo halo = test::halo(grid, test::tiles(grid, parts));
+    EXPECT_LE(halo.total, total) << parts << " parts";
+    EXPECT_LE(halo.largest, largest) << parts << " parts";
+    EXPECT_LE(test::halo(grid, test::tiles(grid, parts), hops).total, four_hops) << parts << " parts";
+  }
 }
 
 TEST(GridTiles, BeatsContiguousRowsByFar) {
   const Grid grid = full_grid(60, 168);
-  EXPECT_EQ(halo(grid, RowPartition::blocks(60 * 168, 4)).total, 1008);
-  EXPECT_EQ(halo(grid, RowPartition::blocks(60 * 168, 16)).total, 5040 + 24);
+  EXPECT_EQ(test::halo(grid, RowPartition::blocks(60 * 168, 4)).total, 1008);
+  EXPECT_EQ(test::halo(grid, RowPartition::blocks(60 * 168, 16)).total, 5040 + 24);
 }
 
 TEST(GridTiles, BalancesAnyNumberOfParts) {
