@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -41,8 +42,9 @@ class NetcdfFile {
   /// NetCDF, damaged or shorter than its header says.
   static NetcdfFile open(const std::string& path);
 
-  /// Creates a NetCDF-4 file, replacing one of that name; it is in define mode until `end_define`.
-  static NetcdfFile create(const std::string& path);
+  /// Creates a NetCDF-4 file, replacing one of that name; it is in define mode until `end_define`. Messages
+  /// name the file `shown`, or `path` where that is empty.
+  static NetcdfFile create(const std::string& path, const std::string& shown = "");
 
   NetcdfFile(NetcdfFile&& other) noexcept;
   NetcdfFile& operator=(NetcdfFile&& other) noexcept;
@@ -83,17 +85,20 @@ class NetcdfFile {
   void write(int variable, std::span<const Index> start, std::span<const Index> count, const float* values);
   void write(int variable, std::span<const Index> start, std::span<const Index> count, const double* values);
   void write(int variable, std::span<const Index> start, std::span<const Index> count, const Index* values);
-  /// Ends writing or reading; throws UserError where the last bytes could not be written.
+  /// Ends writing or reading; throws UserError where the last bytes could not be written. A file that is
+  /// written and destroyed without `close` has no defined content.
   void close();
 
  private:
   NetcdfFile(std::string path, int id) : path_(std::move(path)), id_(id) {}
   void read_header();
+  void abandon() noexcept;
   void check(int status, std::string_view variable) const;
   [[noreturn]] void cannot_write(int status, int cause) const;
 
-  std::string path_;
-  int id_ = -1;  // of the library; −1: closed
+  std::string path_;                      // as messages show it
+  std::uint64_t device_ = 0, inode_ = 0;  // of a file that is written
+  int id_ = -1;                           // of the library; −1: closed
   bool writing_ = false;
   std::vector<NetcdfVariable> variables_;
 };

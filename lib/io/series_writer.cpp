@@ -1,0 +1,280 @@
+#include "rossby/io/series_writer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <unistd.h>
+
+#include "rossby/base/error.hpp"
+#include "rossby/io/files.hpp"
+
+namespace rossby {
+namespace {
+
+constexpr Index chunk_values = Index{1} << 18;  // 1 MiB of float32
+constexpr Index piece_values = Index{1} << 22;  // copied at once when features are taken apart
+
+void check_layout(const SeriesLayout& layout, const std::string& path) {
+  require(!layout.variables.empty(), "a series file has a variable");
+  if (layout.gridded) {
+    require(layout.nodes == static_cast<Index>(layout.lat.size() * layout.lon.size()),
+            "a grid has |lat|·|lon| nodes");
+    require(layout.land_mask.empty() || static_cast<Index>(layout.land_mask.size()) == layout.nodes,
+            "the land mask has all nodes");
+    for (const auto& variable : layout.variables)
+      require(variable.features == 1, "a grid variable has one feature");
+  } else {
+    for (const auto* list : {&layout.node_lat, &layout.node_lon})
+      require(list->empty() || static_cast<Index>(list->size()) == layout.nodes,
+              "coordinates have all nodes");
+  }
+  if (layout.time.size() == 0 || layout.nodes == 0)
+    user_error("{}: a series of {} steps and {} nodes cannot be written; both have to be 1 or more", path,
+               layout.time.size(), layout.nodes);
+}
+
+}  // namespace
+
+Index SeriesLayout::features() const {
+  Index sum = 0;
+  for (const auto& variable : variables) sum += variable.features;
+  return sum;
+}
+
+SeriesLayout layout_of(const SeriesInfo& info) {
+  SeriesLayout layout;
+  layout.gridded = info.gridded;
+  layout.nodes = info.file_nodes;
+  layout.variables = info.variables;
+  layout.time = info.time;
+  layout.title = info.title;
+  if (info.gridded) {
+    layout.lat = info.lat;
+    layout.lon = info.lon;
+    // A grid without coordinate variables is numbered.
+    for (Index i = static_cast<Index>(layout.lat.size()); i < info.n_lat; ++i)
+      layout.lat.push_back(static_cast<double>(i));
+    for (Index i = static_cast<Index>(layout.lon.size()); i < info.n_lon; ++i)
+      layout.lon.push_back(static_cast<double>(i));
+  } else {
+    layout.node_lat = info.node_lat;
+    layout.node_lon = info.node_lon;
+  }
+  return layout;
+}
+
+SeriesWriter::SeriesWriter(std::string path, std::string temporary, NetcdfFile file)
+    : path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
+
+SeriesWriter::SeriesWriter(SeriesWriter&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::move(other.temporary_)),
+      file_(std::move(other.file_)),
+      pending_(std::exchange(other.pending_, false)),
+      gridded_(other.gridded_),
+      steps_(other.steps_),
+      written_(other.written_),
+      nodes_(other.nodes_),
+      features_(other.features_),
+      n_lat_(other.n_lat_),
+      n_lon_(other.n_lon_),
+      columns_(std::move(other.columns_)),
+      coordinates_(std::move(other.coordinates_)),
+      lists_(std::move(other.lists_)) {}
+
+SeriesWriter::~SeriesWriter() {
+  if (pending_) ::unlink(temporary_.c_str());
+}
+
+SeriesWriter SeriesWriter::create(const std::string& path, const SeriesLayout& layout) {
+  check_layout(layout, path);
+  const std::string temporary = temporary_name(path);
+  SeriesWriter writer(path, temporary, NetcdfFile::create(temporary, path));
+  writer.steps_ = layout.time.size();
+  writer.nodes_ = layout.nodes;
+  writer.features_ = layout.features();
+  writer.gridded_ = layout.gridded;
+  writer.n_lat_ = static_cast<Index>(layout.lat.size());
+  writer.n_lon_ = static_cast<Index>(layout.lon.size());
+  writer.define(layout);
+  writer.write_coordinates(layout);
+  return writer;
+}
+
+void SeriesWriter::define(const SeriesLayout& layout) {
+  NetcdfFile& file = file_;
+  const auto describe = [&file](int id, std::string_view standard, std::string_view name,
+                                std::string_view units) {
+    if (!standard.empty()) file.put_text(id, "standard_name", standard);
+    if (!name.empty()) file.put_text(id, "long_name", name);
+    if (!units.empty()) file.put_text(id, "units", units);
+  };
+  const auto coordinate = [&](const char* name, std::span<const int> dimensions,
+                              const std::vector<double>& values) {
+    const int id = file.define_variable(name, NetcdfType::float64, dimensions);
+    coordinates_.emplace_back(id, values);
+    return id;
+  };
+  const int time = file.define_dimension("time", steps_);
+  std::vector<int> shape{time};
+  if (gridded_) {
+    shape.push_back(file.define_dimension("lat", n_lat_));
+    shape.push_back(file.define_dimension("lon", n_lon_));
+  } else {
+    shape.push_back(file.define_dimension("node", nodes_));
+  }
+  const std::span<const int> space = std::span(shape).subspan(1);
+  const TimeAxis& axis = layout.time;
+  const int t = coordinate("time", std::span(&time, 1), axis.values());
+  describe(t, axis.dated() ? "time" : "", axis.dated() ? "time" : "step", axis.units());
+  file.put_text(t, "axis", "T");
+  if (axis.dated()) file.put_text(t, "calendar", axis.calendar());
+  std::string auxiliary;
+  if (gridded_) {
+    const int lat = coordinate("lat", space.first(1), layout.lat),
+              lon = coordinate("lon", space.last(1), layout.lon);
+    describe(lat, "latitude", "latitude of cell centre", "degrees_north");
+    describe(lon, "longitude", "longitude of cell centre", "degrees_east");
+    file.put_text(lat, "axis", "Y");
+    file.put_text(lon, "axis", "X");
+  } else if (!layout.node_lat.empty() && !layout.node_lon.empty()) {
+    describe(coordinate("node_lat", space, layout.node_lat), "latitude", "node latitude", "degrees_north");
+    describe(coordinate("node_lon", space, layout.node_lon), "longitude", "node longitude", "degrees_east");
+    auxiliary = "node_lat node_lon";
+  }
+  if (layout.reference) {
+    const int origin = coordinate("forecast_reference_time", {}, {*layout.reference});
+    describe(origin, axis.dated() ? "forecast_reference_time" : "", "last step the forecast knows",
+             axis.units());
+    if (axis.dated()) file.put_text(origin, "calendar", axis.calendar());
+    std::vector<double> leads;
+    for (const double value : axis.values()) leads.push_back(value - *layout.reference);
+    describe(coordinate("lead_time", std::span(&time, 1), leads), axis.dated() ? "forecast_period" : "",
+             "time since the forecast reference time", axis.unit());
+    auxiliary += std::string(auxiliary.empty() ? "" : " ") + "forecast_reference_time lead_time";
+  }
+  if (!layout.land_mask.empty()) {
+    const int mask = file.define_variable("land_mask", NetcdfType::int8, space);
+    describe(mask, "", "land mask (1 = land or never observed, 0 = sea)", "");
+    const signed char flags[] = {0, 1};
+    file.put_flags(mask, "flag_values", flags);
+    file.put_text(mask, "flag_meanings", "sea land");
+    lists_.emplace_back(mask, std::vector<Index>(layout.land_mask.begin(), layout.land_mask.end()));
+  }
+  if (layout.has_edges) {
+    const int edge = file.define_dimension("edge", static_cast<Index>(layout.edges.size()));
+    const int source = file.define_variable("edge_src", NetcdfType::int32, std::span(&edge, 1));
+    const int destination = file.define_variable("edge_dst", NetcdfType::int32, std::span(&edge, 1));
+    describe(source, "", "index (0-based) along node of the edge start", "");
+    describe(destination, "", "index (0-based) along node of the edge end", "");
+    std::vector<Index> from, to;
+    std::vector<double> weight;
+    for (const FileEdge& e : layout.edges) {
+      from.push_back(e.source);
+      to.push_back(e.destination);
+      weight.push_back(e.weight);
+    }
+    lists_.emplace_back(source, std::move(from));
+    lists_.emplace_back(destination, std::move(to));
+    describe(coordinate("edge_weight", std::span(&edge, 1), weight), "", "edge weight, larger means closer",
+             "1");
+  }
+  Index offset = 0;
+  for (const SeriesVariable& variable : layout.variables) {
+    std::vector<int> dimensions = shape;
+    if (variable.features > 1)
+      dimensions.push_back(file.define_dimension("feature_of_" + variable.name, variable.features));
+    const int id = file.define_variable(variable.name, NetcdfType::float32, dimensions);
+    file.fill_with_nan(id);
+    describe(id, variable.standard_name, variable.long_name, variable.units);
+    if (!auxiliary.empty()) file.put_text(id, "coordinates", auxiliary);
+    if (!layout.land_mask.empty()) file.put_text(id, "ancillary_variables", "land_mask");
+    // Chunks of about 1 MiB that span time: readers of a few nodes and readers of a few steps both stay
+    // quick.
+    const Index plane = nodes_ * variable.features;
+    const Index chunk_steps = std::clamp<Index>(chunk_values / plane, 1, steps_);
+    std::vector<Index> chunk{chunk_steps};
+    if (gridded_) {
+      chunk.push_back(std::clamp<Index>(chunk_values / n_lon_, 1, n_lat_));
+      chunk.push_back(std::min(n_lon_, chunk_values));
+    } else {
+      chunk.push_back(std::clamp<Index>(chunk_values / variable.features, 1, nodes_));
+      if (variable.features > 1) chunk.push_back(variable.features);
+    }
+    file.compress(id, chunk, std::max<Index>(8 * chunk_steps * plane, Index{4} << 20));
+    columns_.push_back({id, offset, variable.features});
+    offset += variable.features;
+  }
+  file.put_text(-1, "Conventions", "CF-1.8");
+  if (!layout.title.empty()) file.put_text(-1, "title", layout.title);
+  for (const auto& [name, value] : layout.attributes) file.put_text(-1, name.c_str(), value);
+  file.end_define();
+}
+
+void SeriesWriter::write_coordinates(const SeriesLayout& layout) {
+  const auto put = [this](int id, const auto& values) {
+    const Index start = 0, count = static_cast<Index>(values.size());
+    if (count > 0) file_.write(id, std::span(&start, 1), std::span(&count, 1), values.data());
+  };
+  for (const auto& [id, values] : coordinates_) put(id, values);
+  for (const auto& [id, values] : lists_) {
+    if (!gridded_) {
+      put(id, values);
+      continue;
+    }
+    const Index start[] = {0, 0}, count[] = {n_lat_, n_lon_};  // the land mask
+    file_.write(id, start, count, values.data());
+  }
+  (void)layout;
+  coordinates_.clear();
+  lists_.clear();
+}
+
+void SeriesWriter::append(std::span<const float> values) {
+  const Index step_values = nodes_ * features_;
+  require(static_cast<Index>(values.size()) % step_values == 0, "whole steps are appended");
+  const Index steps = static_cast<Index>(values.size()) / step_values;
+  require(written_ + steps <= steps_, "no more steps are appended than the time axis has");
+  const Index block = std::clamp<Index>(piece_values / step_values, 1, std::max<Index>(steps, 1));
+  std::vector<float> piece;
+  for (Index first = 0; first < steps; first += block) {
+    const Index count = std::min(block, steps - first);
+    for (const Column& column : columns_) {
+      piece.resize(static_cast<std::size_t>(count * nodes_ * column.features));
+      const float* in = values.data() + first * step_values + column.offset;
+      for (Index k = 0; k < count * nodes_; ++k)
+        for (Index f = 0; f < column.features; ++f) {
+          const float value = in[k * features_ + f];
+          piece[static_cast<std::size_t>(k * column.features + f)] =
+              std::isfinite(value) ? value : std::numeric_limits<float>::quiet_NaN();
+        }
+      std::vector<Index> start{written_ + first, 0}, length{count, nodes_};
+      if (gridded_) {
+        start.push_back(0);
+        length = {count, n_lat_, n_lon_};
+      } else if (column.features > 1) {
+        start.push_back(0);
+        length.push_back(column.features);
+      }
+      file_.write(column.id, start, length, piece.data());
+    }
+  }
+  written_ += steps;
+}
+
+void SeriesWriter::finish() {
+  require(pending_, "a series file is finished once");
+  require(written_ == steps_, "all steps were appended");
+  file_.close();
+  commit_file(temporary_, path_);
+  pending_ = false;
+}
+
+void write_series(const std::string& path, const SeriesLayout& layout, std::span<const float> values) {
+  SeriesWriter writer = SeriesWriter::create(path, layout);
+  writer.append(values);
+  writer.finish();
+}
+
+}  // namespace rossby

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rossby/base/index.hpp"
+#include "rossby/io/cf_time.hpp"
+#include "rossby/io/netcdf.hpp"
+#include "rossby/io/series_file.hpp"
+
+namespace rossby {
+
+/// What a series file will hold, values apart.
+struct SeriesLayout {
+  bool gridded = false;
+  std::vector<double> lat, lon;            // gridded: axes in degrees; cell (i, j) is node i·|lon| + j
+  Index nodes = 0;                         // sensors: how many (gridded: |lat|·|lon|)
+  std::vector<double> node_lat, node_lon;  // sensors: degrees, one a node; empty: not written
+  std::vector<std::uint8_t> land_mask;  // gridded: 1 = land or never observed, one a node; empty: not written
+  std::vector<SeriesVariable> variables;  // in the order of the features; grids: one feature each
+  TimeAxis time;                          // (T) stamps
+  std::vector<FileEdge> edges;            // sensors: written where `has_edges`
+  bool has_edges = false;
+  std::string title;
+  std::vector<std::pair<std::string, std::string>> attributes;  // further global ones
+  /// Forecasts: the stamp (in `time`'s units) that they start from. Adds forecast_reference_time (scalar) and
+  /// lead_time(time) = time − reference, named after CF-1.8 (forecast_reference_time, forecast_period).
+  std::optional<double> reference;
+
+  [[nodiscard]] Index features() const;
+};
+
+/// The layout of a file that was read: same nodes, variables, times and title, without edges or land mask.
+[[nodiscard]] SeriesLayout layout_of(const SeriesInfo& info);
+
+/// Writes a CF-1.8 NetCDF-4 file, var(time, lat, lon) or var(time, node[, feature]), float32 with _FillValue
+/// NaN, deflated. The file has a temporary name beside `path` until `finish`; if the writer dies before,
+/// nothing stays. Every failure is a UserError with path and cause (directory not writable, disk full, …).
+class SeriesWriter {
+ public:
+  static SeriesWriter create(const std::string& path, const SeriesLayout& layout);
+
+  SeriesWriter(SeriesWriter&& other) noexcept;
+  SeriesWriter& operator=(SeriesWriter&&) = delete;
+  SeriesWriter(const SeriesWriter&) = delete;
+  SeriesWriter& operator=(const SeriesWriter&) = delete;
+  ~SeriesWriter();
+
+  /// The next steps: (any number of steps, nodes, m), m the sum of the variables' features. NaN is missing;
+  /// infinite values are written as missing.
+  void append(std::span<const float> values);
+
+  /// After the last step: makes the file durable and gives it its name.
+  void finish();
+
+ private:
+  SeriesWriter(std::string path, std::string temporary, NetcdfFile file);
+  void define(const SeriesLayout& layout);
+  void write_coordinates(const SeriesLayout& layout);
+
+  struct Column {
+    int id;
+    Index offset, features;
+  };
+  std::string path_, temporary_;
+  NetcdfFile file_;
+  bool pending_ = true;
+  bool gridded_ = false;
+  Index steps_ = 0, written_ = 0, nodes_ = 0, features_ = 0, n_lat_ = 0, n_lon_ = 0;
+  std::vector<Column> columns_;
+  std::vector<std::pair<int, std::vector<double>>> coordinates_;
+  std::vector<std::pair<int, std::vector<Index>>> lists_;
+};
+
+/// All of it at once.
+void write_series(const std::string& path, const SeriesLayout& layout, std::span<const float> values);
+
+}  // namespace rossby
