@@ -1,0 +1,146 @@
+#include "rossby/io/inspect.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "rossby/base/error.hpp"
+#include "rossby/io/series_file.hpp"
+
+namespace rossby {
+namespace {
+
+constexpr Index piece_values = Index{1} << 22;
+
+struct Summary {
+  Index finite = 0, values = 0, nodes_observed = 0;
+  double sum = 0, low = std::numeric_limits<double>::infinity(), high = -low;
+};
+
+/// One pass over all values, in pieces of whole steps (or of nodes where a step alone is larger).
+Summary summarise(const SeriesFile& file) {
+  const SeriesInfo& info = file.info();
+  Summary summary;
+  const Index part = std::clamp<Index>(piece_values / info.features, 1, info.file_nodes);
+  for (Index begin = 0; begin < info.file_nodes; begin += part) {
+    std::vector<Index> nodes(static_cast<std::size_t>(std::min(part, info.file_nodes - begin)));
+    std::iota(nodes.begin(), nodes.end(), begin);
+    const Index width = static_cast<Index>(nodes.size()) * info.features;
+    const Index block = std::clamp<Index>(piece_values / width, 1, info.steps);
+    std::vector<float> values(static_cast<std::size_t>(block * width));
+    std::vector<char> seen(nodes.size(), 0);
+    for (Index first = 0; first < info.steps; first += block) {
+      const Index steps = std::min(block, info.steps - first);
+      file.read_steps(nodes, first, steps, values.data());
+      for (Index k = 0; k < steps * width; ++k) {
+        const double value = values[static_cast<std::size_t>(k)];
+        if (std::isnan(value)) continue;
+        ++summary.finite;
+        summary.sum += value;
+        summary.low = std::min(summary.low, value);
+        summary.high = std::max(summary.high, value);
+        seen[static_cast<std::size_t>(k % width / info.features)] = 1;
+      }
+      summary.values += steps * width;
+    }
+    summary.nodes_observed += std::count(seen.begin(), seen.end(), 1);
+  }
+  return summary;
+}
+
+std::string bytes_text(double bytes) {
+  for (const char* unit : {"B", "KiB", "MiB", "GiB"}) {
+    if (bytes < 1024) return fmt::format("{:.4g} {}", bytes, unit);
+    bytes /= 1024;
+  }
+  return fmt::format("{:.4g} TiB", bytes);
+}
+
+std::string shape_text(const SeriesInfo& info) {
+  if (info.gridded)
+    return fmt::format("time {} x lat {} x lon {} = {} cells", info.all_steps, info.n_lat, info.n_lon,
+                       info.file_nodes);
+  std::string text = fmt::format("time {} x node {}", info.all_steps, info.file_nodes);
+  if (info.features > 1) text += fmt::format(" x feature {}", info.features);
+  return text;
+}
+
+std::string range_text(const std::vector<double>& values) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return fmt::format("{:.6g} to {:.6g}", *low, *high);
+}
+
+std::string time_text(const SeriesInfo& info) {
+  const TimeAxis& time = info.time;
+  std::string out = fmt::format("time        {} to {}, {} step{}, step {}{}\n", time.text(0),
+                                time.text(time.size() - 1), time.size(), time.size() == 1 ? "" : "s",
+                                time.step_text(), time.regular() ? "" : ", not regular");
+  Index missing = 0;
+  for (const auto& gap : time.gaps()) missing += gap.missing;
+  out += time.gaps().empty()
+             ? "gaps        none\n"
+             : fmt::format("gaps        {}, {} steps missing in all\n", time.gaps().size(), missing);
+  constexpr std::size_t shown = 3;
+  for (std::size_t g = 0; g < std::min(shown, time.gaps().size()); ++g)
+    out += fmt::format("              {} to {}: {} steps missing\n", time.text(time.gaps()[g].after),
+                       time.text(time.gaps()[g].after + 1), time.gaps()[g].missing);
+  if (time.gaps().size() > shown)
+    out += fmt::format("              and {} more\n", time.gaps().size() - shown);
+  return out;
+}
+
+std::string file_text(const SeriesInfo& info) {
+  std::string out = fmt::format("file        {}\n", info.path);
+  if (!info.title.empty()) out += fmt::format("title       {}\n", info.title);
+  out += fmt::format("shape       {}\n", shape_text(info));
+  if (!info.node_lat.empty())
+    out +=
+        fmt::format("latitude    {}\nlongitude   {}\n", range_text(info.node_lat), range_text(info.node_lon));
+  out += time_text(info);
+  if (info.has_edges)
+    out += fmt::format("edges       {} ({:.3g} a node)\n", info.edges,
+                       static_cast<double>(info.edges) / static_cast<double>(info.file_nodes));
+  else
+    out += "edges       none\n";
+  return out;
+}
+
+std::string variable_text(const SeriesFile& file) {
+  const SeriesInfo& info = file.info();
+  const Summary s = summarise(file);
+  const SeriesVariable& variable = info.variables.front();
+  std::string out = fmt::format("\nvariable    {}{}\n", variable.name,
+                                variable.long_name.empty() ? "" : ": " + variable.long_name);
+  out += fmt::format("units       {}\n", variable.units.empty() ? "not stated" : variable.units);
+  if (s.finite > 0)
+    out += fmt::format("values      {:.6g} to {:.6g}, mean {:.6g}\n", s.low, s.high,
+                       s.sum / static_cast<double>(s.finite));
+  out += fmt::format("missing     {:.2f} % of all values\n",
+                     100.0 * static_cast<double>(s.values - s.finite) / static_cast<double>(s.values));
+  const Index never = info.file_nodes - s.nodes_observed;
+  out += fmt::format("nodes       {} observed, {} never\n", s.nodes_observed, never);
+  out += "memory      a rank, float32 series of the observed nodes:";
+  for (const Index ranks : {1, 2, 4, 8, 16})
+    out += fmt::format("{} {} at P = {}", ranks == 1 ? "" : ",",
+                       bytes_text(info.bytes((s.nodes_observed + ranks - 1) / ranks)), ranks);
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string inspect_series(const std::string& path, std::span<const std::string> variables) {
+  std::vector<std::string> names(variables.begin(), variables.end());
+  if (names.empty()) names = SeriesFile::candidates(path);
+  if (names.empty()) (void)SeriesFile::open(path, {});  // says why nothing fits
+  std::string out;
+  for (const std::string& name : names) {
+    const SeriesFile file = SeriesFile::open(path, std::span(&name, 1));
+    if (out.empty()) out = file_text(file.info());
+    out += variable_text(file);
+  }
+  return out;
+}
+
+}  // namespace rossby
