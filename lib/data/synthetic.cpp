@@ -12,6 +12,9 @@ namespace {
 
 constexpr double pi = std::numbers::pi;
 
+// Below this a step takes less time than threads take to meet, and far less where cores are shared.
+[[maybe_unused]] constexpr Index parallel_cells = 50000;
+
 void check_range(std::string_view what, double value, double low, double high) {
   if (!(value >= low && value <= high))
     user_error("synthetic field: {} = {} is outside {} to {}", what, value, low, high);
@@ -83,7 +86,7 @@ void HeatField::next(std::span<float> field) {
   for (std::size_t i = 0; i < field.size(); ++i) field[i] = static_cast<float>(state_[i]);
   const Random noise = noise_.at(static_cast<std::uint64_t>(step_));
   const double k = spec_.conductivity;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (cells() >= parallel_cells)
   for (Index i = 0; i < cells(); ++i) {
     const double own = state_[static_cast<std::size_t>(i)];
     double sum = 0;
@@ -176,14 +179,14 @@ void PacificField::draw_patterns() {
 
 void PacificField::force() {
   const Random random = forcing_random_.at(internal_step_);
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (cells() >= parallel_cells)
   for (Index i = 0; i < cells(); ++i) forcing_[static_cast<std::size_t>(i)] = random.normal(counter(i));
   // Binomial smoothing (1, 2, 1)/4 along each axis, twice; edges repeat. next_ is free here and serves as
   // scratch.
   for (int pass = 0; pass < 4; ++pass) {
     const bool along_lon = pass % 2 == 0;
     const Index stride = along_lon ? 1 : n_lon_;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (cells() >= parallel_cells)
     for (Index i = 0; i < cells(); ++i) {
       const Index place = along_lon ? i % n_lon_ : i / n_lon_;
       const Index last = (along_lon ? n_lon_ : n_lat_) - 1;
@@ -202,7 +205,7 @@ void PacificField::advance() {
   constexpr double forcing_gain = 0.97;
   force();
   const double strength = spec_.anomaly * forcing_gain;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (cells() >= parallel_cells)
   for (Index i = 0; i < cells(); ++i) {
     const auto c = static_cast<std::size_t>(i);
     if (land_[c]) continue;
@@ -245,7 +248,7 @@ void PacificField::next(std::span<float> field) {
   require(static_cast<Index>(field.size()) == cells(), "a synthetic field has one value a cell");
   const Random noise = noise_random_.at(static_cast<std::uint64_t>(step_));
   const double month = 2 * pi * static_cast<double>(step_ % 12) / 12;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (cells() >= parallel_cells)
   for (Index i = 0; i < cells(); ++i) {
     const auto c = static_cast<std::size_t>(i);
     if (land_[c]) {
