@@ -22,7 +22,7 @@ make_tree() {
     mkdir -p "$work/tree/$folder"
     printf '#pragma once\n#include <vector>\n' >"$work/tree/$folder/good.hpp"
   done
-  mkdir -p "$work/tree/mpi" "$work/tree/tests/mpi" "$work/tree/lib/kernels/cuda"
+  mkdir -p "$work/tree/lib/kernels/cuda"
 }
 
 # expect CODE PATTERN NAME: runs the fence on the tree.
@@ -87,6 +87,11 @@ allow lib/autograd/x.cpp '#include "rossby/exchange/exchange.hpp"'
 allow lib/kernels/cuda/x.cu '#include <cuda_runtime.h>'
 allow lib/tensor/buffer_cuda.cpp '#include <cuda_runtime.h>'
 allow lib/base/x.cpp '// #include <mpi.h>'
+allow mpi/x.cpp '#include <petscsf.h>'
+allow mpi/exchange_nccl.cpp '#include <cuda_runtime.h>'
+allow tests/mpi/x.cpp '#include <mpi.h>'
+forbid mpi/x.cpp '#include <cuda_runtime.h>'
+forbid mpi/x.cpp '#include "apps/command.hpp"'
 allow tests/lib/x.cpp '#include "tests/support/exit_code.hpp"'
 
 make_tree
