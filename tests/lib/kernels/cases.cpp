@@ -1,0 +1,251 @@
+#include "rossby/base/random.hpp"
+#include "rossby/kernels/activation.hpp"
+#include "rossby/kernels/dropout.hpp"
+#include "rossby/kernels/elementwise.hpp"
+#include "rossby/kernels/embed.hpp"
+#include "rossby/kernels/gru.hpp"
+#include "rossby/kernels/layer_norm.hpp"
+#include "rossby/kernels/linear.hpp"
+#include "rossby/kernels/loss.hpp"
+#include "rossby/kernels/optimiser.hpp"
+#include "rossby/kernels/reductions.hpp"
+#include "tests/lib/kernels/harness.hpp"
+
+namespace rossby::testing {
+namespace {
+
+template <class T>
+std::vector<Case<T>> elementwise_cases() {
+  using R = Rig<T>;
+  std::vector<Case<T>> cases;
+  for (const Activation f : {Activation::tanh, Activation::sigmoid, Activation::relu}) {
+    const std::string name = f == Activation::tanh ? "tanh" : f == Activation::sigmoid ? "sigmoid" : "relu";
+    cases.push_back({name, [f](const Exec& exec, R& rig, Shape s) {
+                       activation_forward(exec, f, rig.output(s), read(rig.input(s, -4, 4)));
+                     }});
+    cases.push_back({name + " backward", [f](const Exec& exec, R& rig, Shape s) {
+                       activation_backward(exec, f, rig.input(s), read(rig.input(s)), read(rig.input(s)));
+                     }});
+  }
+  cases.push_back({"pack", [](const Exec& exec, R& rig, Shape s) {
+                     const NodeView<T> view = rig.output(s);
+                     pack(exec, view, read(rig.input(s)));
+                   }});
+  cases.push_back({"add", [](const Exec& exec, R& rig, Shape s) {
+                     add(exec, rig.output(s), read(rig.input(s)), read(rig.input(s)));
+                   }});
+  cases.push_back({"scale", [](const Exec& exec, R& rig, Shape s) {
+                     scale(exec, rig.output(s), static_cast<T>(-1.7), read(rig.input(s)));
+                   }});
+  cases.push_back({"accumulate", [](const Exec& exec, R& rig, Shape s) {
+                     accumulate(exec, rig.input(s), static_cast<T>(0.3), read(rig.input(s)));
+                   }});
+  cases.push_back({"multiply", [](const Exec& exec, R& rig, Shape s) {
+                     multiply(exec, rig.output(s), read(rig.input(s)), read(rig.input(s)));
+                   }});
+  cases.push_back({"multiply_accumulate", [](const Exec& exec, R& rig, Shape s) {
+                     multiply_accumulate(exec, rig.input(s), read(rig.input(s)), read(rig.input(s)));
+                   }});
+  cases.push_back({"gru_update", [](const Exec& exec, R& rig, Shape s) {
+                     gru_update_forward(exec, rig.output(s), read(rig.input(s)), read(rig.input(s)),
+                                        read(rig.input(s)));
+                   }});
+  for (const int skipped : {-1, 0, 1, 2})
+    cases.push_back({fmt::format("gru_update backward without {}", skipped),
+                     [skipped](const Exec& exec, R& rig, Shape s) {
+                       NodeView<T> to[3];
+                       for (int k = 0; k < 3; ++k)
+                         if (k != skipped) to[k] = rig.input(s);
+                       gru_update_backward(exec, to[0], to[1], to[2], read(rig.input(s)), read(rig.input(s)),
+                                           read(rig.input(s)), read(rig.input(s)));
+                     }});
+  return cases;
+}
+
+/// Rows of a dense layer: enough for several blocks, few enough for wide layers to be quick.
+Index layer_rows(Shape s) {
+  return std::min<Index>(s.rows * s.cols, 4001);
+}
+
+template <class T>
+std::vector<Case<T>> linear_cases(Index out) {
+  using R = Rig<T>;
+  std::vector<Case<T>> cases;
+  for (const bool accumulate : {false, true})
+    for (const bool bias : {false, true})
+      cases.push_back(
+          {fmt::format("linear_forward to {}{}{}", out, accumulate ? " +=" : "", bias ? " biased" : ""),
+           [=](const Exec& exec, R& rig, Shape s) {
+             const Index m = layer_rows(s);
+             const T* values = bias ? rig.vector(out).data() : nullptr;
+             linear_forward(exec, rig.matrix(m, out, !accumulate), read(rig.matrix(m, s.channels)),
+                            read(rig.matrix(out, s.channels)), values, accumulate);
+           }});
+  cases.push_back({fmt::format("linear_backward_input from {}", out), [=](const Exec& exec, R& rig, Shape s) {
+                     const Index m = layer_rows(s);
+                     linear_backward_input(exec, rig.matrix(m, s.channels), read(rig.matrix(m, out)),
+                                           read(rig.matrix(out, s.channels)));
+                   }});
+  cases.push_back({fmt::format("linear_backward_weight of {}", out), [=](const Exec& exec, R& rig, Shape s) {
+                     const Index m = layer_rows(s);
+                     linear_backward_weight(exec, rig.matrix(out, s.channels), read(rig.matrix(m, out)),
+                                            read(rig.matrix(m, s.channels)),
+                                            rig.scratch(linear_scratch_size(m, out, s.channels)));
+                   }});
+  cases.push_back({fmt::format("column_sum of {}", out), [=](const Exec& exec, R& rig, Shape s) {
+                     const Index m = layer_rows(s);
+                     column_sum(exec, rig.vector(out).data(), read(rig.matrix(m, out)),
+                                rig.scratch(linear_scratch_size(m, out, 1)));
+                   }});
+  cases.push_back({fmt::format("bias_add of {}", out), [=](const Exec& exec, R& rig, Shape s) {
+                     bias_add(exec, rig.matrix(layer_rows(s), out),
+                              static_cast<const T*>(rig.vector(out).data()));
+                   }});
+  return cases;
+}
+
+/// `count` numbers in [0, bound), with repetitions.
+std::vector<Index> draw(Index count, Index bound, std::uint64_t key) {
+  std::vector<Index> values(static_cast<std::size_t>(count));
+  for (std::size_t k = 0; k < values.size(); ++k)
+    values[k] = static_cast<Index>(Random(4, "draw").at(key).uniform(k) * static_cast<double>(bound));
+  return values;
+}
+
+template <class T>
+std::vector<Case<T>> row_cases() {
+  using R = Rig<T>;
+  std::vector<Case<T>> cases;
+  constexpr Index steps = 5;
+  cases.push_back({"embed_columns_forward", [](const Exec& exec, R& rig, Shape s) {
+                     const T* table = rig.vector(steps * s.rows * s.channels).data();
+                     embed_columns_forward(exec, rig.output(s), table, steps, draw(s.cols, steps, 0));
+                   }});
+  cases.push_back({"embed_columns_backward", [](const Exec& exec, R& rig, Shape s) {
+                     T* table = rig.vector(steps * s.rows * s.channels).data();
+                     embed_columns_backward(exec, table, steps, read(rig.input(s)), draw(s.cols, steps, 0));
+                   }});
+  // Pairs: as many as the shape has rows and columns, among 41 nodes.
+  cases.push_back({"embed_pairs_forward", [](const Exec& exec, R& rig, Shape s) {
+                     const Index pairs = s.rows * s.cols;
+                     const T* table = rig.vector(steps * 41 * s.channels).data();
+                     embed_pairs_forward(exec, rig.output({pairs, 1, s.channels}), table, steps, 41,
+                                         draw(pairs, steps, 1), draw(pairs, 41, 2));
+                   }});
+  cases.push_back({"embed_pairs_backward", [](const Exec& exec, R& rig, Shape s) {
+                     const Index pairs = s.rows * s.cols;
+                     T* table = rig.vector(steps * 41 * s.channels).data();
+                     embed_pairs_backward(exec, table, steps, 41, read(rig.input({pairs, 1, s.channels})),
+                                          draw(pairs, steps, 1), draw(pairs, 41, 2));
+                   }});
+  cases.push_back({"dropout", [](const Exec& exec, R& rig, Shape s) {
+                     std::vector<std::uint8_t> keep(static_cast<std::size_t>(s.rows * s.cols * s.channels));
+                     const auto rows = draw(s.rows, 1000, 3);
+                     const auto cols = draw(s.cols, 1000, 4);
+                     const NodeView<T> y = rig.output(s);
+                     dropout_forward(exec, y, std::span(keep), read(rig.input(s)), 0.3, Random(1, "d"), rows,
+                                     cols);
+                     dropout_backward(exec, rig.input(s), read(y), std::span<const std::uint8_t>(keep), 0.3);
+                   }});
+  cases.push_back(
+      {"layer_norm", [](const Exec& exec, R& rig, Shape s) {
+         if (s.channels == 0) return;
+         const NodeView<T> x = rig.input(s);
+         const auto gain = rig.vector(s.channels);
+         const auto mean = rig.vector(s.rows * s.cols);
+         const auto inverse = rig.vector(s.rows * s.cols);
+         layer_norm_forward(exec, rig.output(s), mean, inverse, read(x), static_cast<const T*>(gain.data()),
+                            static_cast<const T*>(rig.vector(s.channels).data()), 1e-2);
+         const NodeView<T> dy = rig.input(s);
+         layer_norm_backward_input(exec, rig.input(s), read(dy), read(x), read(mean), read(inverse),
+                                   static_cast<const T*>(gain.data()));
+         layer_norm_backward_parameters(exec, rig.vector(s.channels).data(), rig.vector(s.channels).data(),
+                                        read(dy), read(x), read(mean), read(inverse),
+                                        rig.scratch(layer_norm_scratch_size(s.rows, s.channels)));
+       }});
+  return cases;
+}
+
+template <class T>
+std::vector<Case<T>> loss_cases() {
+  using R = Rig<T>;
+  std::vector<Case<T>> cases;
+  for (const MaskedError kind : {MaskedError::squared, MaskedError::absolute})
+    cases.push_back({kind == MaskedError::squared ? "masked squared error" : "masked absolute error",
+                     [kind](const Exec& exec, R& rig, Shape s) {
+                       const NodeView<T> prediction = rig.input(s);
+                       const NodeView<T> gradient = rig.input(s);
+                       const NodeView<const float> target = rig.target(s);
+                       rig.result(masked_error_sum(exec, kind, read(prediction), target));
+                       masked_error_backward(exec, kind, gradient, read(prediction), target, -0.7);
+                       rig.result(static_cast<double>(count_observed(exec, target)));
+                     }});
+  for (const int skipped : {-1, 0, 1})
+    cases.push_back(
+        {fmt::format("squared difference without {}", skipped), [skipped](const Exec& exec, R& rig, Shape s) {
+           const NodeView<T> a = rig.input(s);
+           const NodeView<T> b = rig.input(s);
+           rig.result(squared_difference_sum(exec, read(a), read(b)));
+           const NodeView<T> da = skipped == 0 ? NodeView<T>{} : rig.input(s);
+           const NodeView<T> db = skipped == 1 ? NodeView<T>{} : rig.input(s);
+           squared_difference_backward(exec, da, db, read(a), read(b), 0.3);
+         }});
+  return cases;
+}
+
+template <class T>
+std::vector<Case<T>> vector_cases() {
+  using R = Rig<T>;
+  const auto size = [](Shape s) { return s.rows * s.cols * s.channels; };
+  std::vector<Case<T>> cases;
+  cases.push_back({"sum_of_squares", [=](const Exec& exec, R& rig, Shape s) {
+                     rig.result(sum_of_squares(exec, read(rig.vector(size(s)))));
+                   }});
+  cases.push_back({"first_non_finite", [=](const Exec& exec, R& rig, Shape s) {
+                     rig.result(static_cast<double>(first_non_finite(exec, read(rig.vector(size(s))))));
+                   }});
+  cases.push_back({"clamp", [=](const Exec& exec, R& rig, Shape s) {
+                     const auto m = rig.vector(size(s), -1, 2);
+                     rig.result(clamp_l1_sum(exec, read(m)));
+                     clamp_l1_backward(exec, rig.vector(size(s)), read(m), 0.9);
+                     clamp_unit(exec, rig.vector(size(s)), read(m));
+                   }});
+  for (const bool decoupled : {false, true})
+    for (const bool first_moment : {false, true})
+      for (const bool gradient : {false, true})
+        cases.push_back({fmt::format("adam{}{}{}", decoupled ? "w" : "", first_moment ? " with m" : "",
+                                     gradient ? " with gradient" : ""),
+                         [=](const Exec& exec, R& rig, Shape s) {
+                           const auto theta = rig.vector(size(s));
+                           const auto v = rig.vector(size(s), 0, 1);
+                           const auto m = first_moment ? rig.vector(size(s)) : std::span<T>{};
+                           const std::span<const T> g = gradient ? rig.vector(size(s)) : std::span<T>{};
+                           const AdamStep step{1e-2, first_moment ? 0.9 : 0.0, 0.99, 1e-3, 0.1, 0.5, 3};
+                           (decoupled ? adamw_update<T> : adam_update<T>)(exec, theta, m, v, g, step);
+                         }});
+  for (const bool momentum : {false, true})
+    cases.push_back({momentum ? "sgd with momentum" : "sgd", [=](const Exec& exec, R& rig, Shape s) {
+                       const auto theta = rig.vector(size(s));
+                       const auto velocity = momentum ? rig.vector(size(s)) : std::span<T>{};
+                       sgd_update(exec, theta, velocity, read(rig.vector(size(s))),
+                                  SgdStep{1e-2, momentum ? 0.9 : 0.0, 0.1, 0.5});
+                     }});
+  return cases;
+}
+
+}  // namespace
+
+template <class T>
+std::vector<Case<T>> all_cases() {
+  std::vector<Case<T>> cases;
+  for (const auto& group :
+       {elementwise_cases<T>(), linear_cases<T>(0), linear_cases<T>(1), linear_cases<T>(2),
+        linear_cases<T>(5), linear_cases<T>(67), row_cases<T>(), loss_cases<T>(), vector_cases<T>()})
+    cases.insert(cases.end(), group.begin(), group.end());
+  return cases;
+}
+
+template std::vector<Case<float>> all_cases();
+template std::vector<Case<double>> all_cases();
+
+}  // namespace rossby::testing

@@ -1,0 +1,187 @@
+#include <gtest/gtest.h>
+
+#include "rossby/base/error.hpp"
+#include "rossby/kernels/activation.hpp"
+#include "rossby/kernels/dropout.hpp"
+#include "rossby/kernels/embed.hpp"
+#include "rossby/kernels/linear.hpp"
+#include "rossby/kernels/loss.hpp"
+#include "rossby/kernels/optimiser.hpp"
+#include "rossby/kernels/reductions.hpp"
+#include "tests/lib/kernels/harness.hpp"
+
+namespace rossby::testing {
+namespace {
+
+const std::vector<Shape> small_shapes{{0, 3, 2}, {3, 0, 2}, {3, 2, 0},  {1, 1, 1},
+                                      {7, 1, 1}, {5, 3, 2}, {13, 2, 7}, {3, 5, 101}};
+/// Enough for several threads and for sums over several blocks of rows.
+const std::vector<Shape> large_shapes{{523, 5, 13}, {2053, 17, 1}};
+const std::vector<Layout> layouts{Layout::packed, Layout::gapped, Layout::time_major};
+
+/// Equal in every bit, NaN included.
+void expect_same(const std::vector<double>& got, const std::vector<double>& expected, const char* what) {
+  ASSERT_EQ(got.size(), expected.size());
+  Index different = 0;
+  for (std::size_t k = 0; k < got.size(); ++k)
+    different += got[k] != expected[k] && !(std::isnan(got[k]) && std::isnan(expected[k]));
+  EXPECT_EQ(different, 0) << what;
+}
+
+/// Relative to 1 + |expected|, and to the size that a sum of `terms` numbers of either sign passes through.
+void expect_near(const std::vector<double>& got, const std::vector<double>& expected, double terms,
+                 double tolerance) {
+  ASSERT_EQ(got.size(), expected.size());
+  double worst = 0;
+  for (std::size_t k = 0; k < got.size(); ++k) {
+    if (std::isnan(expected[k]) && std::isnan(got[k])) continue;
+    const double error = std::abs(got[k] - expected[k]) / (1 + std::abs(expected[k]) + std::sqrt(terms));
+    worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : std::max(worst, error);
+  }
+  EXPECT_LE(worst, tolerance);
+}
+
+template <class T>
+void test_one(const Case<T>& test, const Shape& shape, Layout layout, double tolerance) {
+  SCOPED_TRACE(fmt::format("{} ({}, {}, {}) layout {}", test.name, shape.rows, shape.cols, shape.channels,
+                           static_cast<int>(layout)));
+  Rig<T> reference(layout), cpu(layout), three(layout);
+  test.run({Backend::reference, 1}, reference, shape);
+  test.run({Backend::cpu, 1}, cpu, shape);
+  test.run({Backend::cpu, 3}, three, shape);
+  EXPECT_EQ(reference.damaged(), 0);
+  EXPECT_EQ(cpu.damaged(), 0);
+  EXPECT_EQ(reference.unwritten(), 0);
+  EXPECT_EQ(cpu.unwritten(), 0);
+  const auto got = cpu.everything();
+  expect_near(got, reference.everything(), static_cast<double>(shape.rows * shape.cols), tolerance);
+  expect_same(three.everything(), got, "three threads and one");
+}
+
+template <class T>
+void test_all(double tolerance) {
+  for (const auto& test : all_cases<T>()) {
+    for (const Shape& shape : small_shapes)
+      for (const Layout layout : layouts) test_one(test, shape, layout, tolerance);
+    for (const Shape& shape : large_shapes)
+      for (const Layout layout : {Layout::packed, Layout::gapped}) test_one(test, shape, layout, tolerance);
+  }
+}
+
+TEST(Kernels, CpuEqualsReferenceInsideItsOutputsFloat) {
+  test_all<float>(1e-5);
+}
+TEST(Kernels, CpuEqualsReferenceInsideItsOutputsDouble) {
+  test_all<double>(2e-14);
+}
+
+TEST(Kernels, WrongShapesAreRefused) {
+  Rig<float> rig(Layout::packed);
+  const Exec exec;
+  EXPECT_THROW(activation_forward(exec, Activation::tanh, rig.output({2, 3, 4}), read(rig.input({2, 4, 3}))),
+               BugError);
+  EXPECT_THROW(
+      linear_forward<float>(exec, rig.matrix(3, 2), rig.matrix(3, 4), rig.matrix(4, 2), nullptr, false),
+      BugError);
+  const std::vector<Index> beyond{0, 5};
+  EXPECT_THROW(embed_columns_forward<float>(exec, rig.output({3, 2, 1}), rig.vector(15).data(), 5, beyond),
+               BugError);
+  const std::vector<Index> negative{-1};
+  const std::vector<Index> zero{0};
+  EXPECT_THROW(
+      embed_pairs_forward<float>(exec, rig.output({1, 1, 1}), rig.vector(15).data(), 5, 3, zero, negative),
+      BugError);
+  AdamStep step;
+  step.beta1 = 0.9;
+  EXPECT_THROW(adam_update<float>(exec, rig.vector(3), {}, rig.vector(3), {}, step), BugError);
+}
+
+TEST(Kernels, MissingTargetsHideEvenNaNPredictions) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> target{1, nan, 3};
+  const std::vector<double> prediction{2, static_cast<double>(nan), 5};
+  for (const Backend backend : {Backend::reference, Backend::cpu}) {
+    const Exec exec{backend, 1};
+    const NodeView<const double> p(prediction.data(), 1, 1, 3);
+    const NodeView<const float> x(target.data(), 1, 1, 3);
+    EXPECT_EQ(masked_error_sum(exec, MaskedError::squared, p, x), 5);
+    EXPECT_EQ(masked_error_sum(exec, MaskedError::absolute, p, x), 3);
+    EXPECT_EQ(count_observed(exec, x), 2);
+    std::vector<double> gradient(3, 0);
+    masked_error_backward(exec, MaskedError::squared, NodeView<double>(gradient.data(), 1, 1, 3), p, x, 0.5);
+    EXPECT_EQ(gradient, (std::vector<double>{1, 0, 2}));
+  }
+}
+
+TEST(Kernels, NonFiniteValuesAreFoundAndNotHidden) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const Backend backend : {Backend::reference, Backend::cpu})
+    for (const double bad :
+         {nan, std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}) {
+      const Exec exec{backend, 1};
+      std::vector<double> x(10007, 1e300);
+      EXPECT_EQ(first_non_finite<double>(exec, x), -1);
+      x[9001] = bad;
+      EXPECT_EQ(first_non_finite<double>(exec, x), 9001);
+      x[3] = bad;
+      EXPECT_EQ(first_non_finite<double>(exec, x), 3);
+    }
+  for (const Backend backend : {Backend::reference, Backend::cpu}) {
+    const Exec exec{backend, 1};
+    std::vector<double> x{nan}, y{0};
+    activation_forward<double>(exec, Activation::relu, {y.data(), 1, 1, 1}, {x.data(), 1, 1, 1});
+    EXPECT_TRUE(std::isnan(y[0]));
+    clamp_unit<double>(exec, y, x);
+    EXPECT_TRUE(std::isnan(y[0]));
+    EXPECT_TRUE(std::isnan(clamp_l1_sum<double>(exec, x)));
+  }
+}
+
+TEST(Kernels, ClampPassesNoGradientAtItsEdges) {
+  for (const Backend backend : {Backend::reference, Backend::cpu}) {
+    const std::vector<double> m{-0.5, 0, 1e-300, 0.5, 1, 1.5};
+    std::vector<double> dm(6, 0), clamped(6);
+    clamp_l1_backward<double>({backend, 1}, dm, m, 0.25);
+    EXPECT_EQ(dm, (std::vector<double>{0, 0, 0.25, 0.25, 0, 0}));
+    clamp_unit<double>({backend, 1}, clamped, m);
+    EXPECT_EQ(clamped, (std::vector<double>{0, 0, 1e-300, 0.5, 1, 1}));
+  }
+}
+
+TEST(Kernels, SumsOfFloatsAreTakenInDouble) {
+  const std::vector<float> x(1 << 21, 0.1f);
+  const double expected = 2097152.0 * (double{0.1f} * double{0.1f});
+  EXPECT_NEAR(sum_of_squares<float>({}, x), expected, 1e-12 * expected);
+}
+
+TEST(Dropout, MaskDependsOnGlobalKeysAloneAndKeepsTheMean) {
+  const Index rows = 211, cols = 5, channels = 7;
+  std::vector<float> x(static_cast<std::size_t>(rows * cols * channels), 1), y(x.size());
+  std::vector<std::uint8_t> keep(x.size());
+  std::vector<Index> row_keys, col_keys;
+  for (Index i = 0; i < rows; ++i) row_keys.push_back(1000 + i);
+  for (Index b = 0; b < cols; ++b) col_keys.push_back(40 + b);
+  const Random random(9, "dropout");
+  dropout_forward<float>({}, {y.data(), rows, cols, channels}, keep, {x.data(), rows, cols, channels}, 0.25,
+                         random, row_keys, col_keys);
+  double mean = 0;
+  for (const float v : y) mean += v / static_cast<double>(y.size());
+  EXPECT_NEAR(mean, 1, 4 * std::sqrt(0.25 / 0.75 / static_cast<double>(y.size())));
+
+  // The last rows and columns alone, as another rank would hold them, get the same mask.
+  const Index first = 100, column = 2;
+  const Index few_rows = rows - first, few_cols = cols - column;
+  std::vector<float> part(static_cast<std::size_t>(few_rows * few_cols * channels));
+  std::vector<std::uint8_t> part_keep(part.size());
+  dropout_forward<float>({}, {part.data(), few_rows, few_cols, channels}, part_keep,
+                         {x.data(), few_rows, few_cols, channels}, 0.25, random,
+                         std::span(row_keys).subspan(first), std::span(col_keys).subspan(column));
+  for (Index i = 0; i < few_rows; ++i)
+    for (Index b = 0; b < few_cols; ++b)
+      for (Index c = 0; c < channels; ++c)
+        ASSERT_EQ(part[static_cast<std::size_t>((i * few_cols + b) * channels + c)],
+                  y[static_cast<std::size_t>(((i + first) * cols + b + column) * channels + c)]);
+}
+
+}  // namespace
+}  // namespace rossby::testing
