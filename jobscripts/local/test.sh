@@ -8,7 +8,7 @@ usage: jobscripts/local/test.sh [--preset NAME] [CTEST OPTION...]
 
 Installs what is missing (Debian packages), configures, builds and runs the tests.
 
-  --preset NAME   release (default), debug, asan, tsan, ci or lib (without MPI and PETSc)
+  --preset NAME   release (default), debug, asan, tsan, ci or lib-only (without MPI and PETSc)
   CTEST OPTION    handed to ctest, e.g. -R relation, -L lib, -L np2
 
 environment:
@@ -40,7 +40,7 @@ done
 # shellcheck source=common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-if [[ $preset == lib ]]; then
+if [[ $preset == lib-only ]]; then
   packages=()
   for package in "${rossby_build_packages[@]}"; do
     case $package in

@@ -10,6 +10,7 @@ if [[ $sanitize == "-fsanitize=" ]]; then sanitize=; fi
 
 "$cmake" --install "$build" --prefix "$work/prefix" >"$work/install.log" || {
   cat "$work/install.log"
+  echo "cannot install: is $build built?"
   exit 1
 }
 # The installed package must stand alone: no path of the source or build tree in it.
