@@ -98,98 +98,120 @@ SeriesWriter SeriesWriter::create(const std::string& path, const SeriesLayout& l
   writer.n_lat_ = static_cast<Index>(layout.lat.size());
   writer.n_lon_ = static_cast<Index>(layout.lon.size());
   writer.define(layout);
-  writer.write_coordinates(layout);
+  writer.write_coordinates();
   return writer;
 }
 
+void SeriesWriter::describe(int id, std::string_view standard_name, std::string_view long_name,
+                            std::string_view units) {
+  if (!standard_name.empty()) file_.put_text(id, "standard_name", standard_name);
+  if (!long_name.empty()) file_.put_text(id, "long_name", long_name);
+  if (!units.empty()) file_.put_text(id, "units", units);
+}
+
+int SeriesWriter::coordinate(const char* name, std::span<const int> dimensions,
+                             const std::vector<double>& values) {
+  const int id = file_.define_variable(name, NetcdfType::float64, dimensions);
+  coordinates_.emplace_back(id, values);
+  return id;
+}
+
 void SeriesWriter::define(const SeriesLayout& layout) {
-  NetcdfFile& file = file_;
-  const auto describe = [&file](int id, std::string_view standard, std::string_view name,
-                                std::string_view units) {
-    if (!standard.empty()) file.put_text(id, "standard_name", standard);
-    if (!name.empty()) file.put_text(id, "long_name", name);
-    if (!units.empty()) file.put_text(id, "units", units);
-  };
-  const auto coordinate = [&](const char* name, std::span<const int> dimensions,
-                              const std::vector<double>& values) {
-    const int id = file.define_variable(name, NetcdfType::float64, dimensions);
-    coordinates_.emplace_back(id, values);
-    return id;
-  };
-  const int time = file.define_dimension("time", steps_);
+  const int time = file_.define_dimension("time", steps_);
   std::vector<int> shape{time};
   if (gridded_) {
-    shape.push_back(file.define_dimension("lat", n_lat_));
-    shape.push_back(file.define_dimension("lon", n_lon_));
+    shape.push_back(file_.define_dimension("lat", n_lat_));
+    shape.push_back(file_.define_dimension("lon", n_lon_));
   } else {
-    shape.push_back(file.define_dimension("node", nodes_));
+    shape.push_back(file_.define_dimension("node", nodes_));
   }
-  const std::span<const int> space = std::span(shape).subspan(1);
+  std::string auxiliary = define_space(layout, std::span(shape).subspan(1));
+  const std::string times = define_time(layout, time);
+  if (!auxiliary.empty() && !times.empty()) auxiliary += ' ';
+  auxiliary += times;
+  if (layout.has_edges) define_edges(layout);
+  define_variables(layout, shape, auxiliary);
+  file_.put_text(-1, "Conventions", "CF-1.8");
+  if (!layout.title.empty()) file_.put_text(-1, "title", layout.title);
+  for (const auto& [name, value] : layout.attributes) file_.put_text(-1, name.c_str(), value);
+  file_.end_define();
+}
+
+std::string SeriesWriter::define_time(const SeriesLayout& layout, int time) {
   const TimeAxis& axis = layout.time;
-  const int t = coordinate("time", std::span(&time, 1), axis.values());
-  describe(t, axis.dated() ? "time" : "", axis.dated() ? "time" : "step", axis.units());
-  file.put_text(t, "axis", "T");
-  if (axis.dated()) file.put_text(t, "calendar", axis.calendar());
+  const bool dated = axis.dated();
+  const std::span<const int> along(&time, 1);
+  const int t = coordinate("time", along, axis.values());
+  describe(t, dated ? "time" : "", dated ? "time" : "step", axis.units());
+  file_.put_text(t, "axis", "T");
+  if (dated) file_.put_text(t, "calendar", axis.calendar());
+  if (!layout.reference) return "";
+  const int origin = coordinate("forecast_reference_time", {}, {*layout.reference});
+  describe(origin, dated ? "forecast_reference_time" : "", "last step the forecast knows", axis.units());
+  if (dated) file_.put_text(origin, "calendar", axis.calendar());
+  std::vector<double> leads;
+  for (const double value : axis.values()) leads.push_back(value - *layout.reference);
+  describe(coordinate("lead_time", along, leads), dated ? "forecast_period" : "",
+           "time since the forecast reference time", axis.unit());
+  return "forecast_reference_time lead_time";
+}
+
+std::string SeriesWriter::define_space(const SeriesLayout& layout, std::span<const int> space) {
   std::string auxiliary;
   if (gridded_) {
     const int lat = coordinate("lat", space.first(1), layout.lat),
               lon = coordinate("lon", space.last(1), layout.lon);
     describe(lat, "latitude", "latitude of cell centre", "degrees_north");
     describe(lon, "longitude", "longitude of cell centre", "degrees_east");
-    file.put_text(lat, "axis", "Y");
-    file.put_text(lon, "axis", "X");
+    file_.put_text(lat, "axis", "Y");
+    file_.put_text(lon, "axis", "X");
   } else if (!layout.node_lat.empty() && !layout.node_lon.empty()) {
     describe(coordinate("node_lat", space, layout.node_lat), "latitude", "node latitude", "degrees_north");
     describe(coordinate("node_lon", space, layout.node_lon), "longitude", "node longitude", "degrees_east");
     auxiliary = "node_lat node_lon";
   }
-  if (layout.reference) {
-    const int origin = coordinate("forecast_reference_time", {}, {*layout.reference});
-    describe(origin, axis.dated() ? "forecast_reference_time" : "", "last step the forecast knows",
-             axis.units());
-    if (axis.dated()) file.put_text(origin, "calendar", axis.calendar());
-    std::vector<double> leads;
-    for (const double value : axis.values()) leads.push_back(value - *layout.reference);
-    describe(coordinate("lead_time", std::span(&time, 1), leads), axis.dated() ? "forecast_period" : "",
-             "time since the forecast reference time", axis.unit());
-    auxiliary += std::string(auxiliary.empty() ? "" : " ") + "forecast_reference_time lead_time";
-  }
   if (!layout.land_mask.empty()) {
-    const int mask = file.define_variable("land_mask", NetcdfType::int8, space);
+    const int mask = file_.define_variable("land_mask", NetcdfType::int8, space);
     describe(mask, "", "land mask (1 = land or never observed, 0 = sea)", "");
     const signed char flags[] = {0, 1};
-    file.put_flags(mask, "flag_values", flags);
-    file.put_text(mask, "flag_meanings", "sea land");
+    file_.put_flags(mask, "flag_values", flags);
+    file_.put_text(mask, "flag_meanings", "sea land");
     lists_.emplace_back(mask, std::vector<Index>(layout.land_mask.begin(), layout.land_mask.end()));
   }
-  if (layout.has_edges) {
-    const int edge = file.define_dimension("edge", static_cast<Index>(layout.edges.size()));
-    const int source = file.define_variable("edge_src", NetcdfType::int32, std::span(&edge, 1));
-    const int destination = file.define_variable("edge_dst", NetcdfType::int32, std::span(&edge, 1));
-    describe(source, "", "index (0-based) along node of the edge start", "");
-    describe(destination, "", "index (0-based) along node of the edge end", "");
-    std::vector<Index> from, to;
-    std::vector<double> weight;
-    for (const FileEdge& e : layout.edges) {
-      from.push_back(e.source);
-      to.push_back(e.destination);
-      weight.push_back(e.weight);
-    }
-    lists_.emplace_back(source, std::move(from));
-    lists_.emplace_back(destination, std::move(to));
-    describe(coordinate("edge_weight", std::span(&edge, 1), weight), "", "edge weight, larger means closer",
-             "1");
+  return auxiliary;
+}
+
+void SeriesWriter::define_edges(const SeriesLayout& layout) {
+  const int edge = file_.define_dimension("edge", static_cast<Index>(layout.edges.size()));
+  const std::span<const int> along(&edge, 1);
+  const int source = file_.define_variable("edge_src", NetcdfType::int32, along);
+  const int destination = file_.define_variable("edge_dst", NetcdfType::int32, along);
+  describe(source, "", "index (0-based) along node of the edge start", "");
+  describe(destination, "", "index (0-based) along node of the edge end", "");
+  std::vector<Index> from, to;
+  std::vector<double> weight;
+  for (const FileEdge& e : layout.edges) {
+    from.push_back(e.source);
+    to.push_back(e.destination);
+    weight.push_back(e.weight);
   }
+  lists_.emplace_back(source, std::move(from));
+  lists_.emplace_back(destination, std::move(to));
+  describe(coordinate("edge_weight", along, weight), "", "edge weight, larger means closer", "1");
+}
+
+void SeriesWriter::define_variables(const SeriesLayout& layout, const std::vector<int>& shape,
+                                    const std::string& auxiliary) {
   Index offset = 0;
   for (const SeriesVariable& variable : layout.variables) {
     std::vector<int> dimensions = shape;
     if (variable.features > 1)
-      dimensions.push_back(file.define_dimension("feature_of_" + variable.name, variable.features));
-    const int id = file.define_variable(variable.name, NetcdfType::float32, dimensions);
-    file.fill_with_nan(id);
+      dimensions.push_back(file_.define_dimension("feature_of_" + variable.name, variable.features));
+    const int id = file_.define_variable(variable.name, NetcdfType::float32, dimensions);
+    file_.fill_with_nan(id);
     describe(id, variable.standard_name, variable.long_name, variable.units);
-    if (!auxiliary.empty()) file.put_text(id, "coordinates", auxiliary);
-    if (!layout.land_mask.empty()) file.put_text(id, "ancillary_variables", "land_mask");
+    if (!auxiliary.empty()) file_.put_text(id, "coordinates", auxiliary);
+    if (!layout.land_mask.empty()) file_.put_text(id, "ancillary_variables", "land_mask");
     // Chunks of about 1 MiB that span time: readers of a few nodes and readers of a few steps both stay
     // quick.
     const Index plane = nodes_ * variable.features;
@@ -202,17 +224,13 @@ void SeriesWriter::define(const SeriesLayout& layout) {
       chunk.push_back(std::clamp<Index>(chunk_values / variable.features, 1, nodes_));
       if (variable.features > 1) chunk.push_back(variable.features);
     }
-    file.compress(id, chunk, std::max<Index>(8 * chunk_steps * plane, Index{4} << 20));
+    file_.compress(id, chunk, std::max<Index>(8 * chunk_steps * plane, Index{4} << 20));
     columns_.push_back({id, offset, variable.features});
     offset += variable.features;
   }
-  file.put_text(-1, "Conventions", "CF-1.8");
-  if (!layout.title.empty()) file.put_text(-1, "title", layout.title);
-  for (const auto& [name, value] : layout.attributes) file.put_text(-1, name.c_str(), value);
-  file.end_define();
 }
 
-void SeriesWriter::write_coordinates(const SeriesLayout& layout) {
+void SeriesWriter::write_coordinates() {
   const auto put = [this](int id, const auto& values) {
     const Index start = 0, count = static_cast<Index>(values.size());
     if (count > 0) file_.write(id, std::span(&start, 1), std::span(&count, 1), values.data());
@@ -226,7 +244,6 @@ void SeriesWriter::write_coordinates(const SeriesLayout& layout) {
     const Index start[] = {0, 0}, count[] = {n_lat_, n_lon_};  // the land mask
     file_.write(id, start, count, values.data());
   }
-  (void)layout;
   coordinates_.clear();
   lists_.clear();
 }

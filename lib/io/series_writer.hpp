@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -60,7 +61,14 @@ class SeriesWriter {
  private:
   SeriesWriter(std::string path, std::string temporary, NetcdfFile file);
   void define(const SeriesLayout& layout);
-  void write_coordinates(const SeriesLayout& layout);
+  std::string define_time(const SeriesLayout& layout, int time);  // names for the `coordinates` attribute
+  std::string define_space(const SeriesLayout& layout, std::span<const int> space);  // the same
+  void define_edges(const SeriesLayout& layout);
+  void define_variables(const SeriesLayout& layout, const std::vector<int>& shape,
+                        const std::string& auxiliary);
+  void describe(int id, std::string_view standard_name, std::string_view long_name, std::string_view units);
+  int coordinate(const char* name, std::span<const int> dimensions, const std::vector<double>& values);
+  void write_coordinates();
 
   struct Column {
     int id;

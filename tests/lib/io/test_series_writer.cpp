@@ -163,30 +163,31 @@ TEST(SeriesWriter, AbandonedFilesDisappearAndOldOnesStay) {
              "no/where.nc: cannot write this file: No such file or directory");
 }
 
-/// A file that outgrows the limit fails like one that outgrows the disk. In a child, as limits are for ever.
-TEST(SeriesWriter, FullDiskGivesOneLineAndLeavesNothing) {
-  const TemporaryDirectory folder;
+/// Writes a noisy series of some nodes in a child whose files may not outgrow `limit`, as a disk that is
+/// full; returns the child's message. The child ends through the libraries' own clean-up, which must not hang
+/// or crash.
+std::string write_limited(const TemporaryDirectory& folder, Index nodes, rlim_t limit) {
   int channel[2];
-  ASSERT_EQ(pipe(channel), 0);
+  if (pipe(channel) != 0) return "no pipe";
   const pid_t child = fork();
   if (child == 0) {
     std::signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{200000, 200000};
-    setrlimit(RLIMIT_FSIZE, &limit);
+    const rlimit bound{limit, limit};
+    setrlimit(RLIMIT_FSIZE, &bound);
     std::string message = "written after all";
     try {
       SeriesLayout layout;
-      layout.nodes = 1009;
+      layout.nodes = nodes;
       layout.variables = {{"x", "", "", "", 1}};
       layout.time = TimeAxis::counter(2000);
-      auto values = ramp(2000, 1009, 1);
+      auto values = ramp(2000, nodes, 1);
       for (std::size_t k = 0; k < values.size(); ++k) values[k] = std::sin(static_cast<float>(k * k % 7919));
       write_series(folder / "a.nc", layout, values);
     } catch (const UserError& error) {
       message = error.what();
     }
     const auto size = write(channel[1], message.data(), message.size());
-    std::exit(size > 0 ? 0 : 1);  // through the libraries' own clean-up, which must not hang or crash
+    std::exit(size > 0 ? 0 : 1);
   }
   close(channel[1]);
   std::string message(4096, '\0');
@@ -196,9 +197,18 @@ TEST(SeriesWriter, FullDiskGivesOneLineAndLeavesNothing) {
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  EXPECT_HAS(message, "a.nc: cannot write this file: File too large");
-  EXPECT_EQ(message.find('\n'), std::string::npos);
-  EXPECT_EQ(folder.entries(), 0);
+  return message;
+}
+
+TEST(SeriesWriter, FullDiskGivesOneLineAndLeavesNothing) {
+  const TemporaryDirectory folder;
+  // Full while steps are appended, when the last chunks are flushed, and before the first byte.
+  for (const auto& [nodes, limit] : {std::pair<Index, rlim_t>{1009, 200000}, {20, 30000}, {20, 0}}) {
+    const std::string message = write_limited(folder, nodes, limit);
+    EXPECT_HAS(message, "a.nc: cannot write this file: File too large") << limit;
+    EXPECT_EQ(message.find('\n'), std::string::npos);
+    EXPECT_EQ(folder.entries(), 0) << limit;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,161 @@
+// Files as other programs write them, made with the C library itself: packed, with extra dimensions, classic,
+// hostile.
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <netcdf.h>
+
+#include "rossby/io/series_file.hpp"
+#include "tests/lib/io/files.hpp"
+#include "tests/lib/io/messages.hpp"
+
+namespace rossby {
+namespace {
+
+using testing_support::TemporaryDirectory;
+using testing_support::user_message;
+
+void ok(int status) {
+  ASSERT_EQ(status, NC_NOERR) << nc_strerror(status);
+}
+
+std::vector<float> read_all(const SeriesFile& file) {
+  const SeriesInfo& info = file.info();
+  std::vector<Index> nodes(static_cast<std::size_t>(info.file_nodes));
+  for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i] = static_cast<Index>(i);
+  std::vector<float> values(static_cast<std::size_t>(info.steps * info.file_nodes * info.features));
+  file.read(nodes, values.data());
+  return values;
+}
+
+/// sst(time, lev = 1, lat, lon) as packed shorts, two steps of a 2 x 2 grid, latitude descending.
+void write_packed(const std::string& path, int mode) {
+  int file, time, lev, lat, lon, t, y, x, sst;
+  ok(nc_create(path.c_str(), mode | NC_CLOBBER, &file));
+  ok(nc_def_dim(file, "time", NC_UNLIMITED, &time));
+  ok(nc_def_dim(file, "lev", 1, &lev));
+  ok(nc_def_dim(file, "Latitude", 2, &lat));
+  ok(nc_def_dim(file, "Longitude", 2, &lon));
+  ok(nc_def_var(file, "time", NC_DOUBLE, 1, &time, &t));
+  ok(nc_put_att_text(file, t, "units", 30, "days since 1854-01-15 00:00:00"));
+  ok(nc_def_var(file, "Latitude", NC_FLOAT, 1, &lat, &y));
+  ok(nc_def_var(file, "Longitude", NC_FLOAT, 1, &lon, &x));
+  const int shape[] = {time, lev, lat, lon};
+  ok(nc_def_var(file, "sst", NC_SHORT, 4, shape, &sst));
+  const double scale = 0.01, offset = 5;
+  const short fill = -32768, missing = -1000;
+  ok(nc_put_att_double(file, sst, "scale_factor", NC_DOUBLE, 1, &scale));
+  ok(nc_put_att_double(file, sst, "add_offset", NC_DOUBLE, 1, &offset));
+  ok(nc_put_att_short(file, sst, "_FillValue", NC_SHORT, 1, &fill));
+  ok(nc_put_att_short(file, sst, "missing_value", NC_SHORT, 1, &missing));
+  ok(nc_enddef(file));
+  const std::size_t zero[] = {0, 0, 0, 0}, two[] = {2}, all[] = {2, 1, 2, 2};
+  const double times[] = {0, 31}, lats[] = {1, -1}, lons[] = {10, 12};
+  const short values[] = {100, 200, -32768, 300, -1000, 400, 500, 600};
+  ok(nc_put_vara_double(file, t, zero, two, times));
+  ok(nc_put_vara_double(file, y, zero, two, lats));
+  ok(nc_put_vara_double(file, x, zero, two, lons));
+  ok(nc_put_vara_short(file, sst, zero, all, values));
+  ok(nc_close(file));
+}
+
+TEST(ForeignFiles, PackedShortsWithALevelInEveryFormat) {
+  const TemporaryDirectory folder;
+  for (const int mode : {NC_NETCDF4, NC_NETCDF4 | NC_CLASSIC_MODEL, 0, NC_64BIT_OFFSET, NC_64BIT_DATA}) {
+    const std::string path = folder / "a.nc";
+    write_packed(path, mode);
+    const SeriesFile file = SeriesFile::open(path, {});
+    EXPECT_EQ(file.info().variables[0].name, "sst");
+    EXPECT_TRUE(file.info().gridded);
+    EXPECT_EQ(file.info().time.text(1), "1854-02-15");
+    EXPECT_EQ(file.info().node_lat, (std::vector<double>{1, 1, -1, -1}));
+    const auto values = read_all(file);
+    const float expected[] = {6, 7, NAN, 8, NAN, 9, 10, 11};
+    for (std::size_t k = 0; k < 8; ++k)
+      EXPECT_TRUE(std::isnan(expected[k]) ? std::isnan(values[k]) : values[k] == expected[k])
+          << k << " " << values[k];
+    EXPECT_EQ(file.observed(0, 4), (std::vector<std::uint8_t>{1, 1, 1, 1}));
+  }
+}
+
+TEST(ForeignFiles, ATruncatedClassicFileIsNotReadAsZeros) {
+  const TemporaryDirectory folder;
+  for (const int mode : {0, NC_64BIT_OFFSET, NC_64BIT_DATA}) {
+    write_packed(folder / "a.nc", mode);
+    const auto size = std::filesystem::file_size(folder / "a.nc");
+    for (const auto cut : {size - 1, size - 20, size / 2, size / 8, std::uintmax_t{5}}) {
+      std::filesystem::copy_file(folder / "a.nc", folder / "cut.nc",
+                                 std::filesystem::copy_options::overwrite_existing);
+      std::filesystem::resize_file(folder / "cut.nc", cut);
+      EXPECT_HAS(user_message([&] { SeriesFile::open(folder / "cut.nc", {}); }), "truncated or damaged")
+          << cut;
+    }
+  }
+}
+
+TEST(ForeignFiles, ValuesThatWereNeverWrittenAreMissing) {
+  const TemporaryDirectory folder;
+  int file, dims[2], t, x;
+  ok(nc_create((folder / "a.nc").c_str(), NC_NETCDF4, &file));
+  ok(nc_def_dim(file, "time", 2, &dims[0]));
+  ok(nc_def_dim(file, "node", 3, &dims[1]));
+  ok(nc_def_var(file, "time", NC_INT, 1, dims, &t));
+  ok(nc_def_var(file, "x", NC_FLOAT, 2, dims, &x));
+  const int times[] = {0, 1};
+  ok(nc_put_var_int(file, t, times));
+  const std::size_t start[] = {1, 1}, count[] = {1, 1};
+  const float one = 1;
+  ok(nc_put_vara_float(file, x, start, count, &one));
+  ok(nc_close(file));
+  EXPECT_EQ(SeriesFile::open(folder / "a.nc", {}).observed(0, 3), (std::vector<std::uint8_t>{0, 1, 0}));
+}
+
+TEST(ForeignFiles, SizesBeyondTheMachineAreRefusedBeforeMemoryIsTaken) {
+  const TemporaryDirectory folder;
+  for (const std::size_t length : {std::size_t{1} << 45, std::size_t{1} << 55}) {
+    int file, dims[2], t, x;
+    ok(nc_create((folder / "a.nc").c_str(), NC_NETCDF4 | NC_CLOBBER, &file));
+    ok(nc_def_dim(file, "time", 16, &dims[0]));
+    ok(nc_def_dim(file, "node", length, &dims[1]));
+    ok(nc_def_var(file, "time", NC_INT, 1, dims, &t));
+    ok(nc_def_var(file, "node_lat", NC_DOUBLE, 1, dims + 1, &x));
+    const std::size_t chunk[] = {1, 1024};
+    ok(nc_def_var_chunking(file, x, NC_CHUNKED, chunk + 1));
+    ok(nc_def_var(file, "x", NC_FLOAT, 2, dims, &x));
+    ok(nc_def_var_chunking(file, x, NC_CHUNKED, chunk));
+    int times[16];
+    for (int k = 0; k < 16; ++k) times[k] = k;
+    ok(nc_put_var_int(file, t, times));
+    const int status = nc_close(file);
+    if (status != NC_NOERR) continue;  // a library that refuses to make such a file is as good
+    EXPECT_HAS(user_message([&] { SeriesFile::open(folder / "a.nc", {}); }), "a.nc") << length;
+  }
+}
+
+TEST(ForeignFiles, DamagedBytesGiveOneLineOrAnAnswer) {
+  const TemporaryDirectory folder;
+  write_packed(folder / "a.nc", NC_NETCDF4);
+  std::ifstream in(folder / "a.nc", std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(in), {}};
+  int refused = 0;
+  for (std::size_t at = 0; at < whole.size(); at += 499) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(~damaged[at]);
+    std::ofstream(folder / "b.nc", std::ios::binary | std::ios::trunc) << damaged;
+    try {
+      const SeriesFile file = SeriesFile::open(folder / "b.nc", {});
+      (void)file.observed(0, file.info().file_nodes);
+    } catch (const UserError& error) {
+      ++refused;
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    }
+  }
+  EXPECT_GT(refused, 0);
+}
+
+}  // namespace
+}  // namespace rossby
