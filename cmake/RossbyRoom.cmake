@@ -10,6 +10,10 @@ add_library(rossby_options INTERFACE)
 target_compile_features(rossby_options INTERFACE cxx_std_20)
 set(ROSSBY_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
                     -Woverloaded-virtual)
+# GCC 12 warns of overlap in std::string + literal, wrongly (GCC bug 105651).
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND ROSSBY_WARNINGS -Wno-restrict)
+endif()
 if(ROSSBY_WERROR)
   list(APPEND ROSSBY_WARNINGS -Werror)
 endif()

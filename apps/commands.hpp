@@ -1,0 +1,58 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rossby/base/index.hpp"
+#include "rossby/mpi/environment.hpp"
+
+// One function a subcommand of the program. Each is called on every rank, throws the same UserError on every
+// rank where something is wrong, and returns the exit code.
+
+namespace rossby::commands {
+
+struct Train {
+  std::string config;             // TOML file
+  std::string run;                // --run DIR
+  std::vector<std::string> sets;  // --set key=value
+};
+int train(const Communicator& comm, const Train& arguments);
+
+struct Evaluate {
+  std::string run;
+  std::vector<std::string> sets;  // harmless keys only
+};
+int evaluate(const Communicator& comm, const Evaluate& arguments);
+
+struct Forecast {
+  std::string run;
+  Index steps = 0;
+  std::string origin;  // date or step; empty: the last step of the data
+  std::string output;  // empty: DIR/forecast.nc
+};
+int forecast(const Communicator& comm, const Forecast& arguments);
+
+struct Inspect {
+  std::string file;
+  std::vector<std::string> variables;
+};
+int inspect(const Communicator& comm, const Inspect& arguments);
+
+struct Synth {
+  std::string kind = "pacific";  // pacific | heat
+  Index lat = 30;
+  Index lon = 84;
+  Index steps = 240;
+  Index seed = 1;
+  double noise = -1;  // −1: the kind's own
+  std::string output;
+};
+int synth(const Communicator& comm, const Synth& arguments);
+
+struct PrintConfig {
+  std::string config;  // empty: the table of keys; a file: its resolved configuration
+  std::vector<std::string> sets;
+};
+int print_config(const Communicator& comm, const PrintConfig& arguments);
+
+}  // namespace rossby::commands

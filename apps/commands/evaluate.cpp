@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/commands.hpp"
+#include "apps/run_files.hpp"
+#include "apps/stnn_run.hpp"
+#include "rossby/io/files.hpp"
+#include "rossby/model/baselines.hpp"
+#include "rossby/mpi/agree.hpp"
+
+namespace rossby::commands {
+namespace {
+
+/// What is scored: origins and horizons of the test part.
+struct Test {
+  std::vector<Index> origins;
+  Index horizons = 0;
+};
+
+Test test_of(const Config& config, const Split& split) {
+  if (config.text("evaluate.kind") == "rollout") {
+    if (split.test.size() < 1) user_error("evaluate: there is no test part; set split.test");
+    Rollout rollout = rollout_over(split.test);
+    return {std::move(rollout.origins), rollout.horizons};
+  }
+  const Index horizons = config.integer("evaluate.horizons");
+  return {split.test_origins(horizons, config.integer("evaluate.first_origin"),
+                             config.integer("evaluate.last_origin")),
+          horizons};
+}
+
+/// Adds the classical forecasters, which work in original units.
+template <class T>
+void add_baselines(const Communicator& comm, const Config& config, StnnRun<T>& run, const Test& test,
+                   std::vector<std::unique_ptr<Baseline>>& baselines, HorizonErrors& errors) {
+  if (baselines.empty()) return;
+  const Series series = read_series(comm, config, run.domain());
+  int number = 1;
+  for (const auto& baseline : baselines) {
+    baseline->fit(series, run.domain().split, run.reducer());
+    baseline->forecast(series, test.origins, test.horizons, run.reducer(),
+                       [&](Index horizon, NodeView<const float> x) {
+                         errors.add<float>(number, horizon, x, series, test.origins);
+                       });
+    ++number;
+  }
+}
+
+std::string units_of(const Domain& domain) {
+  const std::string& units = domain.info.variables.front().units;
+  for (const SeriesVariable& variable : domain.info.variables)
+    if (variable.units != units) return "mixed";
+  return units.empty() ? "1" : units;
+}
+
+template <class T>
+int evaluate_with(const Communicator& comm, const OpenRun& open) {
+  const Config& config = open.config;
+  StnnRun<T> run(comm, config, make_domain(comm, config));
+  run.load(open.state);
+  const Domain& domain = run.domain();
+  const Test test = agree(comm, [&] { return test_of(config, domain.split); });
+
+  std::vector<std::unique_ptr<Baseline>> baselines;
+  if (config.flag("evaluate.baselines")) baselines = classical_baselines(baseline_settings(config));
+  std::vector<std::string> names{"model"};
+  for (const auto& baseline : baselines) names.emplace_back(baseline->name());
+  HorizonErrors errors(names, test.horizons);
+  Forecaster<T> forecaster(run.exec(), run.model(), run.series(), learned_steps(domain.split),
+                           config.real("evaluate.filter_lambda"));
+  const std::span<const Index> origins(test.origins);
+  forecaster.run(origins, test.horizons, [&](Index first, Index horizon, NodeView<const T> x) {
+    errors.add<T>(0, horizon, x, run.series(),
+                  origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(x.cols)),
+                  &run.scaler());
+  });
+  add_baselines(comm, config, run, test, baselines, errors);
+  const HorizonScores scores = errors.reduce(run.reducer());
+
+  const std::string units = units_of(domain);
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    atomic_write(open.directory->evaluation_file(), evaluation_json(scores, units).dump(2) + "\n");
+    fmt::print("{} origins from {} to {}\n{}\nwritten to {}\n", origins.size(),
+               domain.info.time.text(origins.front()), domain.info.time.text(origins.back()),
+               evaluation_table(scores, units), open.directory->evaluation_file());
+  });
+  return 0;
+}
+
+}  // namespace
+
+int evaluate(const Communicator& comm, const Evaluate& arguments) {
+  const OpenRun open = open_run(comm, arguments.run, arguments.sets);
+  return open.config.text("model.precision") == "double" ? evaluate_with<double>(comm, open)
+                                                         : evaluate_with<float>(comm, open);
+}
+
+}  // namespace rossby::commands

@@ -1,0 +1,96 @@
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "apps/commands.hpp"
+#include "apps/run_files.hpp"
+#include "apps/stnn_run.hpp"
+#include "apps/version.hpp"
+#include "rossby/io/series_writer.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/gather_nodes.hpp"
+
+namespace rossby::commands {
+namespace {
+
+Index origin_of(const Forecast& arguments, const TimeAxis& time) {
+  return arguments.origin.empty() ? time.size() - 1 : time.step_of(arguments.origin);
+}
+
+/// The values of all file nodes, one step after the other: NaN where a file node is no node of the run.
+std::vector<float> on_file_nodes(const Domain& domain, const std::vector<float>& nodes, Index steps) {
+  const Index m = domain.info.features;
+  std::vector<float> values(static_cast<std::size_t>(steps * domain.info.file_nodes * m),
+                            std::numeric_limits<float>::quiet_NaN());
+  for (Index i = 0; i < domain.nodes(); ++i)
+    for (Index h = 0; h < steps; ++h)
+      for (Index f = 0; f < m; ++f)
+        values[static_cast<std::size_t>(
+            (h * domain.info.file_nodes + domain.file_node[static_cast<std::size_t>(i)]) * m + f)] =
+            nodes[static_cast<std::size_t>((i * steps + h) * m + f)];
+  return values;
+}
+
+SeriesLayout forecast_layout(const Domain& domain, const OpenRun& open, Index origin, Index steps) {
+  SeriesLayout layout = layout_of(domain.info);
+  layout.time = domain.info.time.after(origin, steps);
+  layout.reference = domain.info.time.values()[static_cast<std::size_t>(origin)];
+  layout.title = fmt::format("Forecast of {} steps from {}", steps, domain.info.time.text(origin));
+  layout.attributes.emplace_back(
+      "source", fmt::format("rossby {}, stnn, run {}", version_short(), open.directory->path()));
+  if (layout.gridded) {
+    layout.land_mask.assign(static_cast<std::size_t>(domain.info.file_nodes), 1);
+    for (const Index node : domain.file_node) layout.land_mask[static_cast<std::size_t>(node)] = 0;
+  }
+  return layout;
+}
+
+template <class T>
+int forecast_with(const Communicator& comm, const OpenRun& open, const Forecast& arguments) {
+  const Config& config = open.config;
+  StnnRun<T> run(comm, config, make_domain(comm, config));
+  run.load(open.state);
+  const Domain& domain = run.domain();
+  const Index steps = arguments.steps;
+  const Index origin = agree(comm, [&] {
+    (void)domain.info.time.after(origin_of(arguments, domain.info.time), steps);  // has to be known
+    return origin_of(arguments, domain.info.time);
+  });
+
+  const Index m = domain.info.features;
+  const auto owned = static_cast<Index>(domain.rows.size());
+  std::vector<float> local(static_cast<std::size_t>(owned * steps * m));
+  const std::vector<Index> origins{origin};
+  Forecaster<T> forecaster(run.exec(), run.model(), run.series(), learned_steps(domain.split),
+                           config.real("evaluate.filter_lambda"));
+  forecaster.run(origins, steps, [&](Index, Index horizon, NodeView<const T> x) {
+    for (Index i = 0; i < owned; ++i)
+      for (Index f = 0; f < m; ++f)
+        local[static_cast<std::size_t>((i * steps + horizon - 1) * m + f)] =
+            static_cast<float>(run.scaler().to_value(static_cast<double>(x.at(i, 0)[f]), i, f));
+  });
+  const auto nodes = gather_nodes(comm, domain.partition, local, steps * m);
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    for (const float value : nodes)
+      if (!std::isfinite(value))
+        user_error(
+            "forecast: the model diverges within {} steps from {}; forecast fewer steps or train longer",
+            steps, domain.info.time.text(origin));
+    const std::string path = arguments.output.empty() ? open.directory->forecast_file() : arguments.output;
+    write_series(path, forecast_layout(domain, open, origin, steps), on_file_nodes(domain, nodes, steps));
+    fmt::print("{} steps from {}, written to {}\n", steps, domain.info.time.text(origin), path);
+  });
+  return 0;
+}
+
+}  // namespace
+
+int forecast(const Communicator& comm, const Forecast& arguments) {
+  const OpenRun open = open_run(comm, arguments.run, {});
+  return open.config.text("model.precision") == "double" ? forecast_with<double>(comm, open, arguments)
+                                                         : forecast_with<float>(comm, open, arguments);
+}
+
+}  // namespace rossby::commands

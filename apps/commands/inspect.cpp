@@ -1,0 +1,17 @@
+#include "rossby/io/inspect.hpp"
+
+#include <fmt/format.h>
+
+#include "apps/commands.hpp"
+#include "rossby/mpi/agree.hpp"
+
+namespace rossby::commands {
+
+int inspect(const Communicator& comm, const Inspect& arguments) {
+  agree(comm, [&] {
+    if (comm.rank() == 0) fmt::print("{}", inspect_series(arguments.file, arguments.variables));
+  });
+  return 0;
+}
+
+}  // namespace rossby::commands

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "rossby/base/index.hpp"
+#include "rossby/train/trainer.hpp"
+
+namespace rossby {
+
+/// What rank 0 says while a model trains: one line an epoch, at most one every `seconds`; on a terminal the
+/// line is rewritten in place, in a file each is a line of its own. Other ranks are silent.
+class ProgressLine {
+ public:
+  ProgressLine(bool speaks, double seconds, Index epochs);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void show(const EpochReport& report, bool last);
+
+ private:
+  bool speaks_;
+  bool terminal_;
+  double seconds_;
+  Index epochs_;
+  bool open_ = false;  // a line without its end is on the terminal
+  bool any_ = false;
+  std::chrono::steady_clock::time_point shown_;
+};
+
+/// "12.3 GiB", "4.0 MiB".
+[[nodiscard]] std::string bytes_text(double bytes);
+/// "1h02m", "3m20s", "12.4s".
+[[nodiscard]] std::string seconds_text(double seconds);
+/// "1.2M", "340k", "12".
+[[nodiscard]] std::string count_text(double count);
+
+}  // namespace rossby

@@ -1,0 +1,272 @@
+#include "apps/stnn_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <thread>
+
+#include "rossby/data/anomalies.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/allgather_exchange.hpp"
+#include "rossby/mpi/host.hpp"
+#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/state_file.hpp"
+
+namespace rossby {
+namespace {
+
+StnnOptions model_options(const Config& config, const Domain& domain) {
+  StnnOptions options;
+  // Latents exist up to the last training step; with held-out folds some of them are never trained.
+  options.steps = domain.split.train.last;
+  options.features = domain.info.features;
+  options.latent = config.integer("model.latent");
+  options.layers = static_cast<int>(config.integer("model.layers"));
+  options.hidden = config.integer("model.hidden");
+  options.activation = config.text("model.activation") == "tanh" ? Activation::tanh : Activation::identity;
+  options.learned_decoder = config.text("model.decoder") == "learned";
+  options.lambda = config.real("model.lambda");
+  options.l2_z = config.real("model.l2_z");
+  options.l1_rel = config.real("model.l1_rel");
+  options.dropout_z = config.real("model.dropout_z");
+  options.dropout_dynamics = config.real("model.dropout_dynamics");
+  return options;
+}
+
+double discover_start(const Config& config, Index nodes) {
+  const std::string& text = config.text("relation.discover_start");
+  if (text == "1/n") return 1.0 / static_cast<double>(nodes);
+  std::size_t used = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used != text.size() || !std::isfinite(value))
+    user_error("relation.discover_start = \"{}\" must be \"1/n\" or a number", text);
+  return value;
+}
+
+template <class T>
+std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Config& config,
+                                             const Domain& domain) {
+  auto relations = std::make_unique<Relations<T>>(domain.partition, comm.rank());
+  if (config.text("relation.graph") != "none") {
+    GlobalEdges edges = build_edges(comm, config, domain, domain.partition);
+    const bool refine = config.text("relation.mode") == "refine";
+    const double start = config.real("relation.refine_start");
+    if (config.text("relation.storage") == "dense")
+      relations->add_dense(edges, refine, start);
+    else if (refine)
+      relations->add_refine(std::move(edges), start);
+    else
+      relations->add_given(std::move(edges));
+  }
+  if (config.flag("relation.self")) relations->add_self(config.real("relation.self_start"));
+  const std::string& discover = config.text("relation.discover");
+  if (discover == "dense") relations->add_discover(discover_start(config, domain.nodes()));
+  if (discover == "low_rank") relations->add_low_rank(config.integer("relation.rank"));
+  return relations;
+}
+
+double rate_scale(const Config& config, std::string_view key) {
+  const double lr = config.real("optimiser.lr");
+  return config.real(key) >= 0 && lr > 0 ? config.real(key) / lr : 1.0;
+}
+
+/// What the optimiser has to know of each parameter.
+template <class T>
+void set_rates(const Config& config, Stnn<T>& model) {
+  for (Parameter<T>* parameter : model.parameters()) {
+    parameter->decay = config.real("optimiser.decay");
+    if (parameter->name == "factors") {
+      parameter->decay = config.real("optimiser.decay_z");
+      parameter->lr_scale = rate_scale(config, "optimiser.lr_z");
+    } else if (parameter->name.starts_with("low_rank")) {
+      parameter->decay = config.real("optimiser.decay_low_rank");
+      parameter->lr_scale = rate_scale(config, "optimiser.lr_relation");
+    } else if (parameter->placement != Placement::replicated) {
+      parameter->decay = config.real("optimiser.decay_relation");
+      parameter->lr_scale = rate_scale(config, "optimiser.lr_relation");
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+StnnRun<T>::StnnRun(const Communicator& comm, const Config& config, Domain domain)
+    : comm_(comm), config_(&config), domain_(std::move(domain)), reducer_(comm) {
+  exec_.threads = threads_per_rank(comm, config);
+  series_ = read_series(comm, config, domain_);
+  scaler_ = Scaler::fit(series_, domain_.split, scaler_spec(config), reducer_);
+  scaler_.apply(series_);
+  auto relations = make_relations<T>(comm, config, domain_);
+  if (comm.size() > 1 && relations->needs_all())
+    exchange_ = std::make_unique<AllgatherExchange>(comm, domain_.partition, comm.rank());
+  else
+    exchange_ = std::make_unique<PetscExchange>(comm, domain_.partition, comm.rank(), relations->ghosts());
+  relations->finish(*exchange_, reducer_);
+  model_ = agree(comm, [&] {
+    return std::make_unique<Stnn<T>>(model_options(config, domain_), std::move(relations), domain_.rows);
+  });
+  start();
+  set_rates(config, *model_);
+}
+
+template <class T>
+void StnnRun<T>::start() {
+  StnnStart start;
+  start.seed = static_cast<std::uint64_t>(config_->integer("train.seed"));
+  start.z_range = config_->real("model.z_range");
+  if (config_->text("model.start") == "data") {
+    if (domain_.info.features != config_->integer("model.latent"))
+      user_error(
+          "model.start = \"data\" needs model.latent = features, but latent is {} and the series has {}",
+          config_->integer("model.latent"), domain_.info.features);
+    start.data = &series_;
+  }
+  start.persistence = config_->text("model.dynamics_start") == "persistence";
+  start.random_low_rank = config_->text("relation.low_rank_start") == "random";
+  model_->start(start);
+  if (!start.random_low_rank && config_->text("relation.discover") == "low_rank") start_low_rank_at_eofs();
+}
+
+/// U = 0 and V = √n times the leading EOFs of the scaled training part: Vᵀz/n then holds the amplitudes over
+/// √n.
+template <class T>
+void StnnRun<T>::start_low_rank_at_eofs() {
+  const auto steps = domain_.split.training_steps();
+  const auto mean = training_means(series_, steps, reducer_);
+  Parameter<T>& v = model_->parameter("low_rank_v");
+  const Index rank = v.shape[2];
+  const Eofs eofs = leading_eofs(series_, mean, steps, 0, rank, reducer_);
+  if (eofs.modes < rank)
+    user_error(
+        "relation.rank = {} is more than the {} EOFs of the training part: lower it or set "
+        "relation.low_rank_start = "
+        "\"random\"",
+        rank, eofs.modes);
+  const double scale = std::sqrt(static_cast<double>(domain_.nodes()));
+  for (Index q = 0; q < v.size(); ++q)
+    v.value[q] = static_cast<T>(scale * eofs.pattern[static_cast<std::size_t>(q)]);
+}
+
+template <class T>
+std::unique_ptr<StnnTask<T>> StnnRun<T>::make_task() {
+  BatchOptions batches;
+  batches.pairs = config_->text("train.sampling") == "pairs";
+  batches.pairs_per_batch = config_->integer("train.pairs");
+  batches.slab_steps = config_->integer("train.slab_steps");
+  batches.joint = config_->flag("train.joint");
+  batches.seed = static_cast<std::uint64_t>(config_->integer("train.seed"));
+  if (batches.pairs && batches.joint)
+    user_error("train.joint goes with train.sampling = \"slabs\", not with pairs");
+  return std::make_unique<StnnTask<T>>(task_options(*config_), batches, *model_, series_, scaler_,
+                                       domain_.split, domain_.partition, comm_.rank(), reducer_, exec_);
+}
+
+namespace {
+
+template <class T>
+std::vector<StateArray<T>> state_arrays(Stnn<T>& model) {
+  std::vector<StateArray<T>> arrays;
+  for (Parameter<T>* parameter : model.parameters()) {
+    StateArray<T> array;
+    array.name = parameter->name;
+    array.placement = parameter->placement;
+    array.outer = parameter->placement == Placement::rows ? parameter->shape[0] : 1;
+    array.inner = parameter->placement == Placement::rows         ? parameter->shape[2]
+                  : parameter->placement == Placement::replicated ? parameter->size()
+                                                                  : 1;
+    array.data = parameter->value.data();
+    if (parameter->placement == Placement::entries) array.edges = &model.relations().edges(*parameter);
+    arrays.push_back(array);
+  }
+  return arrays;
+}
+
+}  // namespace
+
+template <class T>
+void StnnRun<T>::save(const std::string& path, const nlohmann::ordered_json& metadata) {
+  write_state<T>(comm_, path, domain_.partition, state_arrays(*model_), metadata.dump());
+}
+
+template <class T>
+void StnnRun<T>::load(const std::string& path) {
+  read_state<T>(comm_, path, domain_.partition, state_arrays(*model_));
+}
+
+template class StnnRun<float>;
+template class StnnRun<double>;
+
+OptimiserOptions optimiser_options(const Config& config) {
+  OptimiserOptions options;
+  const std::string& name = config.text("optimiser.name");
+  options.kind = name == "adam"    ? OptimiserKind::adam
+                 : name == "adamw" ? OptimiserKind::adamw
+                                   : OptimiserKind::sgd;
+  options.beta1 = config.real("optimiser.beta1");
+  options.beta2 = config.real("optimiser.beta2");
+  options.epsilon = config.real("optimiser.epsilon");
+  options.momentum = config.real("optimiser.momentum");
+  options.absent = config.text("train.absent") == "skip" ? Absent::skip : Absent::zero;
+  return options;
+}
+
+ScheduleOptions schedule_options(const Config& config) {
+  ScheduleOptions options;
+  const std::string& name = config.text("schedule.name");
+  options.kind = name == "plateau"  ? ScheduleKind::plateau
+                 : name == "cosine" ? ScheduleKind::cosine
+                 : name == "linear" ? ScheduleKind::linear
+                                    : ScheduleKind::constant;
+  options.lr = config.real("optimiser.lr");
+  options.epochs = config.integer("train.epochs");
+  options.warmup = config.integer("schedule.warmup");
+  options.patience = config.integer("schedule.patience");
+  options.ratio = config.real("schedule.ratio");
+  options.threshold = config.real("schedule.threshold");
+  options.min_lr = config.real("schedule.min_lr");
+  options.hold = config.real("schedule.hold");
+  options.final_share = config.real("schedule.final");
+  return options;
+}
+
+TrainerOptions trainer_options(const Config& config, bool has_validation) {
+  TrainerOptions options;
+  options.epochs = config.integer("train.epochs");
+  options.early_stop = config.integer("train.early_stop");
+  options.max_seconds = config.real("train.max_seconds");
+  options.validate_every = config.integer("validation.every");
+  options.watch_validation = config.text("schedule.metric") == "validation";
+  options.clip = config.real("optimiser.clip");
+  const std::string& keep = config.text("train.keep");
+  options.keep_best = keep == "best" || (keep == "auto" && has_validation && options.watch_validation);
+  const bool watches = options.early_stop > 0 || config.text("schedule.name") == "plateau" || keep == "best";
+  if (watches && options.watch_validation && !has_validation)
+    user_error(
+        "schedule.metric = \"validation\" has nothing to watch: set split.validation or split.folds, or "
+        "schedule.metric = \"train\"");
+  return options;
+}
+
+StnnTaskOptions task_options(const Config& config) {
+  StnnTaskOptions options;
+  options.horizons = config.integer("evaluate.horizons");
+  options.rollout = config.text("validation.kind") == "rollout";
+  options.filter_lambda = config.real("evaluate.filter_lambda");
+  return options;
+}
+
+int threads_per_rank(const Communicator& comm, const Config& config) {
+  const int ranks = ranks_on_host(comm);
+  if (const Index asked = config.integer("parallel.threads"); asked > 0) return static_cast<int>(asked);
+  if (const char* set = std::getenv("OMP_NUM_THREADS"))
+    if (const int threads = std::atoi(set); threads > 0) return threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
+}
+
+}  // namespace rossby

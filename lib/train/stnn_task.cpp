@@ -1,0 +1,72 @@
+#include "rossby/train/stnn_task.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace rossby {
+
+Rollout rollout_over(const StepRange& part) {
+  Rollout rollout;
+  if (part.empty()) return rollout;
+  rollout.origins = {std::max<Index>(part.first - 1, 0)};
+  rollout.horizons = part.last - 1 - rollout.origins.front();
+  return rollout;
+}
+
+std::vector<bool> learned_steps(const Split& split) {
+  std::vector<bool> learned(static_cast<std::size_t>(split.steps));
+  for (Index t = 0; t < split.steps; ++t) learned[static_cast<std::size_t>(t)] = split.is_training(t);
+  return learned;
+}
+
+template <class T>
+StnnTask<T>::StnnTask(const StnnTaskOptions& options, const BatchOptions& batches, Stnn<T>& model,
+                      const Series& series, const Scaler& scaler, const Split& split,
+                      const RowPartition& partition, int part, Reducer& reducer, const Exec& exec)
+    : options_(options),
+      model_(&model),
+      series_(&series),
+      scaler_(&scaler),
+      split_(&split),
+      reducer_(&reducer),
+      exec_(exec),
+      plan_(batches, series, split.training_steps(), split.training_pairs(), partition, part, reducer),
+      nodes_(partition.rows()) {}
+
+template <class T>
+void StnnTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losses) {
+  const Batch& batch = plan_.batch(index);
+  weight_ = batch.pass == Pass::decoder ? batch.observed : batch.targets;
+  node_steps_ =
+      batch.pairs ? batch.targets : static_cast<double>(static_cast<Index>(batch.times.size()) * nodes_);
+  model_->losses(tape, batch, *series_, step, losses);
+}
+
+template <class T>
+HorizonScores StnnTask<T>::score(std::span<const Index> origins, Index horizons) {
+  HorizonErrors errors({"model"}, horizons);
+  Forecaster<T> forecaster(exec_, *model_, *series_, learned_steps(*split_), options_.filter_lambda);
+  forecaster.run(origins, horizons, [&](Index first, Index horizon, NodeView<const T> predictions) {
+    errors.add(0, horizon, predictions, *series_,
+               origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(predictions.cols)),
+               scaler_);
+  });
+  return errors.reduce(*reducer_);
+}
+
+template <class T>
+double StnnTask<T>::validate() {
+  if (options_.rollout) {
+    const Rollout rollout = rollout_over(split_->validation);
+    if (rollout.horizons < 1) return std::numeric_limits<double>::quiet_NaN();
+    return score(rollout.origins, rollout.horizons).mean_rmse(0);
+  }
+  const auto origins = split_->origins(Role::validation, options_.horizons);
+  if (origins.empty()) return std::numeric_limits<double>::quiet_NaN();
+  return score(origins, options_.horizons).mean_rmse(0);
+}
+
+template class StnnTask<float>;
+template class StnnTask<double>;
+
+}  // namespace rossby

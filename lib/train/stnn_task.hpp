@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+
+#include "rossby/data/batches.hpp"
+#include "rossby/data/scaler.hpp"
+#include "rossby/data/split.hpp"
+#include "rossby/model/forecaster.hpp"
+#include "rossby/model/stnn.hpp"
+#include "rossby/train/metrics.hpp"
+#include "rossby/train/trainer.hpp"
+
+namespace rossby {
+
+struct StnnTaskOptions {
+  Index horizons = 5;    // of validation forecasts from origins
+  bool rollout = false;  // validate by one forecast over the whole validation part instead
+  double filter_lambda = 0;
+};
+
+/// An STNN for the training loop.
+template <class T>
+class StnnTask final : public Task<T> {
+ public:
+  /// `series` is scaled; `scaler` brings validation errors back to original units.
+  StnnTask(const StnnTaskOptions& options, const BatchOptions& batches, Stnn<T>& model, const Series& series,
+           const Scaler& scaler, const Split& split, const RowPartition& partition, int part,
+           Reducer& reducer, const Exec& exec);
+
+  [[nodiscard]] std::span<Parameter<T>* const> parameters() override { return model_->parameters(); }
+  [[nodiscard]] Index batches() const override { return plan_.batches(); }
+  void start_epoch(Index epoch) override { plan_.start_epoch(epoch); }
+  void record(Tape<T>& tape, Index index, Index step, Losses& losses) override;
+  [[nodiscard]] double weight() const override { return weight_; }
+  [[nodiscard]] double node_steps() const override { return node_steps_; }
+  /// Mean over horizons of the RMSE in original units; NaN where the validation part is shorter than the
+  /// horizons.
+  [[nodiscard]] double validate() override;
+
+  /// Scores of the model from the given origins: HorizonScores with the one forecaster "model". Collective.
+  [[nodiscard]] HorizonScores score(std::span<const Index> origins, Index horizons);
+
+ private:
+  StnnTaskOptions options_;
+  Stnn<T>* model_;
+  const Series* series_;
+  const Scaler* scaler_;
+  const Split* split_;
+  Reducer* reducer_;
+  Exec exec_;
+  BatchPlan plan_;
+  Index nodes_;
+  double weight_ = 0;
+  double node_steps_ = 0;
+};
+
+/// One forecast over a whole part: from its last known step, as many horizons as the part has steps.
+struct Rollout {
+  std::vector<Index> origins;
+  Index horizons = 0;
+};
+[[nodiscard]] Rollout rollout_over(const StepRange& part);
+
+/// Which steps' latents training learns.
+[[nodiscard]] std::vector<bool> learned_steps(const Split& split);
+
+}  // namespace rossby

@@ -1,0 +1,201 @@
+#include "rossby/mpi/domain.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/graph_partition.hpp"
+#include "rossby/mpi/mailbox.hpp"
+
+namespace rossby {
+namespace {
+
+SeriesFile open_series(const Config& config) {
+  if (config.text("data.file").empty())
+    user_error("data.file is not set: name a NetCDF file, for example --set data.file=series.nc");
+  return SeriesFile::open(config.text("data.file"), config.texts("data.variables"),
+                          config.integer("data.first_step"), config.integer("data.last_step"));
+}
+
+/// File nodes that become nodes of the run, ascending: all of them, or those observed at least once. Each
+/// rank looks at a share of the file.
+std::vector<Index> pick_nodes(const Communicator& comm, const Config& config, const SeriesFile& file) {
+  const Index n = file.info().file_nodes;
+  std::vector<Index> nodes;
+  if (config.text("data.nodes") == "all") {
+    nodes.resize(static_cast<std::size_t>(n));
+    for (Index i = 0; i < n; ++i) nodes[static_cast<std::size_t>(i)] = i;
+    return nodes;
+  }
+  const RowPartition shares = RowPartition::blocks(n, comm.size());
+  const Index first = shares.begin(comm.rank());
+  const auto flags = agree(comm, [&] { return file.observed(first, shares.size(comm.rank())); });
+  std::vector<Index> mine;
+  for (std::size_t i = 0; i < flags.size(); ++i)
+    if (flags[i]) mine.push_back(first + static_cast<Index>(i));
+  std::vector<std::byte> letter(mine.size() * sizeof(Index));
+  if (!mine.empty()) std::memcpy(letter.data(), mine.data(), letter.size());
+  MpiMailbox mailbox(comm);
+  for (const auto& received : mailbox.swap(std::vector(static_cast<std::size_t>(comm.size()), letter))) {
+    const std::size_t before = nodes.size();
+    nodes.resize(before + received.size() / sizeof(Index));
+    if (!received.empty()) std::memcpy(nodes.data() + before, received.data(), received.size());
+  }
+  if (nodes.empty())
+    user_error("{}: no node has a single observed value in the steps used", file.info().path);
+  return nodes;
+}
+
+bool goes_round(const std::vector<double>& lon) {
+  if (lon.size() < 3) return false;
+  const double step = std::abs(lon[1] - lon[0]);
+  return std::abs(step * static_cast<double>(lon.size()) - 360) < 0.01 * step;
+}
+
+Grid make_grid(const Config& config, const SeriesInfo& info, const std::vector<Index>& file_node) {
+  Grid grid;
+  if (!info.gridded) return grid;
+  grid.n_lat = info.n_lat;
+  grid.n_lon = info.n_lon;
+  grid.node_of_cell.assign(static_cast<std::size_t>(info.file_nodes), -1);
+  for (std::size_t i = 0; i < file_node.size(); ++i)
+    grid.node_of_cell[static_cast<std::size_t>(file_node[i])] = static_cast<Index>(i);
+  const std::string& periodic = config.text("relation.periodic_lon");
+  grid.periodic_lon = periodic == "yes" || (periodic == "auto" && goes_round(info.lon));
+  return grid;
+}
+
+void add_coordinates(Domain& domain) {
+  if (domain.info.node_lat.empty()) return;
+  for (const Index node : domain.file_node) {
+    domain.latitude.push_back(domain.info.node_lat[static_cast<std::size_t>(node)]);
+    domain.longitude.push_back(domain.info.node_lon[static_cast<std::size_t>(node)]);
+  }
+}
+
+RowPartition choose_partition(const Communicator& comm, const Config& config, const Domain& domain) {
+  const std::string& graph = config.text("relation.graph");
+  const bool dense = config.text("relation.discover") == "dense" ||
+                     (graph != "none" && config.text("relation.storage") == "dense");
+  std::string kind = config.text("parallel.partition");
+  if (kind == "auto") {
+    kind = dense || graph == "none" || comm.size() == 1 ? "blocks"
+           : domain.info.gridded && graph != "nearest"  ? "tiles"
+                                                        : "graph";
+  } else if (dense && kind != "blocks") {
+    user_error(
+        "parallel.partition = \"{}\" does not go with a dense relation, which gathers all rows anyway: use "
+        "\"blocks\"",
+        kind);
+  }
+  const RowPartition blocks = RowPartition::blocks(domain.nodes(), comm.size());
+  if (kind == "blocks") return blocks;
+  if (kind == "tiles") {
+    if (!domain.info.gridded)
+      user_error("parallel.partition = \"tiles\" needs a gridded file; use \"graph\" or \"blocks\"");
+    return RowPartition::from_owners(
+        grid_tiles(domain.grid.n_lat, domain.grid.n_lon, domain.grid.node_of_cell, comm.size()), comm.size());
+  }
+  if (graph == "none") user_error("parallel.partition = \"graph\" needs relations: set relation.graph");
+  return graph_partition(comm, build_edges(comm, config, domain, blocks), blocks);
+}
+
+/// Edges of the file whose two nodes are both in the run, in global numbering: this rank's share of the list.
+std::vector<Edge> file_edges(const Communicator& comm, const Config& config, const Domain& domain) {
+  const SeriesFile file = open_series(config);
+  if (!file.info().has_edges)
+    user_error("{} has no edges (edge_src, edge_dst): choose another relation.graph", file.info().path);
+  const RowPartition shares = RowPartition::blocks(file.info().edges, comm.size());
+  const Index first = shares.begin(comm.rank());
+  std::vector<Edge> edges;
+  Index number = first;
+  for (const FileEdge& edge : file.edges(first, shares.size(comm.rank()))) {
+    for (const Index node : {edge.source, edge.destination})
+      if (node < 0 || node >= domain.info.file_nodes)
+        user_error("{}: edge {} ({} -> {}) names node {}, but nodes are 0…{}", file.info().path, number,
+                   edge.source, edge.destination, node, domain.info.file_nodes - 1);
+    if (!std::isfinite(edge.weight))
+      user_error("{}: edge {} ({} -> {}) has weight {}; weights must be finite", file.info().path, number,
+                 edge.source, edge.destination, edge.weight);
+    ++number;
+    const auto row = [&](Index node) {
+      const auto it = std::lower_bound(domain.file_node.begin(), domain.file_node.end(), node);
+      return it != domain.file_node.end() && *it == node ? static_cast<Index>(it - domain.file_node.begin())
+                                                         : Index{-1};
+    };
+    const Edge mapped{row(edge.source), row(edge.destination), 0, edge.weight};
+    if (mapped.source >= 0 && mapped.destination >= 0) edges.push_back(mapped);
+  }
+  return edges;
+}
+
+GlobalEdges base_edges(const Communicator& comm, const Config& config, const Domain& domain,
+                       const RowPartition& partition, Mailbox& mailbox) {
+  const std::string& graph = config.text("relation.graph");
+  const int part = comm.rank();
+  if (graph == "grid" || graph == "grid8") {
+    if (!domain.info.gridded)
+      user_error("relation.graph = \"{}\" needs a gridded file; use \"edges\" or \"nearest\"", graph);
+    return grid_neighbours(domain.grid, graph == "grid" ? GridRelations::one : GridRelations::directional,
+                           partition, part);
+  }
+  if (graph == "nearest") {
+    if (domain.latitude.empty())
+      user_error("relation.graph = \"nearest\" needs coordinates, but {} has none", domain.info.path);
+    return agree(comm, [&] {
+      return nearest_neighbours(domain.latitude, domain.longitude,
+                                static_cast<int>(config.integer("relation.neighbours")), partition, part);
+    });
+  }
+  const auto share = agree(comm, [&] { return file_edges(comm, config, domain); });
+  return from_edge_list(share, 1, partition, mailbox);
+}
+
+}  // namespace
+
+GlobalEdges build_edges(const Communicator& comm, const Config& config, const Domain& domain,
+                        const RowPartition& partition) {
+  const int part = comm.rank();
+  MpiMailbox mailbox(comm);
+  GlobalEdges edges = base_edges(comm, config, domain, partition, mailbox);
+  if (config.flag("relation.self_loops")) edges = with_self_loops(edges, 1, partition, part);
+  if (config.flag("relation.normalise")) normalise_rows(edges);
+  std::vector<int> hops;
+  for (const Index hop : config.integers("relation.hops")) hops.push_back(static_cast<int>(hop));
+  if (hops.empty() || !std::is_sorted(hops.begin(), hops.end()))
+    user_error("relation.hops must be a list of ascending powers, for example [1, 2, 4]");
+  if (hops != std::vector<int>{1}) edges = powers(edges, hops, partition, mailbox);
+  return edges;
+}
+
+Domain make_domain(const Communicator& comm, const Config& config) {
+  const SeriesFile file = agree(comm, [&] { return open_series(config); });
+  Domain domain;
+  domain.info = file.info();
+  domain.file_node = pick_nodes(comm, config, file);
+  domain.grid = make_grid(config, domain.info, domain.file_node);
+  add_coordinates(domain);
+  const TimeAxis& time = domain.info.time;
+  domain.split = agree(comm, [&] {
+    return make_split(domain.info.steps, split_spec(config),
+                      [&](std::string_view date) { return time.steps_before(date); });
+  });
+  domain.partition = choose_partition(comm, config, domain);
+  domain.rows = domain.partition.rows_of(comm.rank());
+  return domain;
+}
+
+Series read_series(const Communicator& comm, const Config& config, const Domain& domain) {
+  return agree(comm, [&] {
+    const SeriesFile file = open_series(config);
+    Series series(domain.info.steps, static_cast<Index>(domain.rows.size()), domain.info.features);
+    std::vector<Index> nodes;
+    for (const GlobalRow row : domain.rows)
+      nodes.push_back(domain.file_node[static_cast<std::size_t>(row.value)]);
+    file.read(nodes, series.values.data());
+    return series;
+  });
+}
+
+}  // namespace rossby

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <vector>
+
+#include "rossby/data/series.hpp"
+#include "rossby/data/split.hpp"
+#include "rossby/io/config.hpp"
+#include "rossby/io/series_file.hpp"
+#include "rossby/mpi/environment.hpp"
+#include "rossby/relation/builders.hpp"
+#include "rossby/relation/row_partition.hpp"
+
+namespace rossby {
+
+/// The nodes of a run and who owns them: everything about the data but its values. The same on every rank
+/// except `rows`.
+struct Domain {
+  SeriesInfo info;
+  std::vector<Index> file_node;  // of each global row, ascending
+  Grid grid;                     // of gridded files
+  std::vector<double> latitude;  // degrees, of each global row; empty where the file has none
+  std::vector<double> longitude;
+  Split split;
+  RowPartition partition;
+  std::vector<GlobalRow> rows;  // owned by this rank, in local order
+
+  [[nodiscard]] Index nodes() const { return static_cast<Index>(file_node.size()); }
+};
+
+/// Opens data.file, picks the nodes (data.nodes), splits the time axis and cuts the nodes into row blocks
+/// (parallel.partition). Every rank reads a share of the file to find the observed nodes. Errors are agreed
+/// on by all ranks. Collective.
+[[nodiscard]] Domain make_domain(const Communicator& comm, const Config& config);
+
+/// The values of the rank's rows at all steps in use, original units, float32, NaN where missing. Each rank
+/// reads its own hyperslabs. Collective (errors are agreed on).
+[[nodiscard]] Series read_series(const Communicator& comm, const Config& config, const Domain& domain);
+
+/// The sparse relations that relation.* asks for, this rank's rows under `partition`; no relations where
+/// relation.graph is none. Collective.
+[[nodiscard]] GlobalEdges build_edges(const Communicator& comm, const Config& config, const Domain& domain,
+                                      const RowPartition& partition);
+
+}  // namespace rossby

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "rossby/mpi/environment.hpp"
+
+namespace rossby {
+
+/// Ranks of the communicator that share this rank's host. Collective.
+[[nodiscard]] int ranks_on_host(const Communicator& comm);
+
+/// Largest resident memory of this process so far, in bytes.
+[[nodiscard]] double peak_resident_bytes();
+
+}  // namespace rossby
