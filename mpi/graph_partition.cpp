@@ -1,0 +1,164 @@
+#include "rossby/mpi/graph_partition.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include <petscmat.h>
+
+#include "rossby/base/error.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/petsc_error.hpp"
+
+extern "C" void SCOTCH_randomReset(void);
+
+namespace rossby {
+namespace {
+
+/// Both directions of an edge, by the owned end: (local row, global neighbour), sorted, once each, without
+/// loops.
+using Neighbours = std::vector<std::pair<PetscInt, PetscInt>>;
+
+Neighbours symmetrise(const Communicator& comm, const GlobalEdges& edges, const RowPartition& blocks) {
+  const Index first = blocks.begin(comm.rank());
+  Neighbours pairs;
+  std::vector<std::vector<std::byte>> letters(static_cast<std::size_t>(comm.size()));
+  for (Index i = 0; i < edges.rows; ++i)
+    for (Index e = edges.begin(i, 0); e < edges.end(i, edges.relations - 1); ++e) {
+      const GlobalRow neighbour = edges.column[static_cast<std::size_t>(e)];
+      const Index row = first + i;
+      if (neighbour.value == row) continue;
+      pairs.emplace_back(static_cast<PetscInt>(i), static_cast<PetscInt>(neighbour.value));
+      const int owner = blocks.owner(neighbour);
+      const PetscInt reverse[2] = {static_cast<PetscInt>(neighbour.value - blocks.begin(owner)),
+                                   static_cast<PetscInt>(row)};
+      auto& letter = letters[static_cast<std::size_t>(owner)];
+      letter.resize(letter.size() + sizeof reverse);
+      std::memcpy(letter.data() + letter.size() - sizeof reverse, reverse, sizeof reverse);
+    }
+  for (const auto& letter : MpiMailbox(comm).swap(std::move(letters)))
+    for (std::size_t at = 0; at < letter.size(); at += 2 * sizeof(PetscInt)) {
+      PetscInt pair[2];
+      std::memcpy(pair, letter.data() + at, sizeof pair);
+      pairs.emplace_back(pair[0], pair[1]);
+    }
+  std::sort(pairs.begin(), pairs.end());
+  pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
+  return pairs;
+}
+
+void check_weights(std::span<const double> weights, Index rows) {
+  require(weights.empty() || static_cast<Index>(weights.size()) == rows, "one weight a row");
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    if (!std::isfinite(weights[i]) || weights[i] < 0)
+      user_error("partition: node {} has the cost weight {}; weights are finite and not negative", i,
+                 weights[i]);
+}
+
+template <class T>
+T* petsc_array(std::size_t count) {
+  T* memory = nullptr;
+  check_petsc(PetscMalloc1(std::max<std::size_t>(count, 1), &memory), "PetscMalloc1");
+  return memory;
+}
+
+/// The pattern as PETSc's adjacency matrix, which takes the arrays over.
+Mat adjacency(const Communicator& comm, const Neighbours& pairs, Index owned, Index rows) {
+  auto* ptr = petsc_array<PetscInt>(static_cast<std::size_t>(owned) + 1);
+  auto* column = petsc_array<PetscInt>(pairs.size());
+  std::fill_n(ptr, owned + 1, 0);
+  for (std::size_t e = 0; e < pairs.size(); ++e) {
+    ++ptr[pairs[e].first + 1];
+    column[e] = pairs[e].second;
+  }
+  std::partial_sum(ptr, ptr + owned + 1, ptr);
+  Mat matrix = nullptr;
+  check_petsc(MatCreateMPIAdj(comm.handle(), static_cast<PetscInt>(owned), static_cast<PetscInt>(rows), ptr,
+                              column, nullptr, &matrix),
+              "MatCreateMPIAdj");
+  return matrix;
+}
+
+/// Costs as the whole numbers PT-Scotch takes: at least 1, and about 2^30 all together at most.
+PetscInt* whole_weights(std::span<const double> weights, Index begin, Index end) {
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  const double budget = std::min(0x1.0p30, 1e4 * static_cast<double>(weights.size()));
+  auto* whole = petsc_array<PetscInt>(static_cast<std::size_t>(end - begin));
+  for (Index i = begin; i < end; ++i)
+    whole[i - begin] = std::max<PetscInt>(
+        1, static_cast<PetscInt>(std::lround(weights[static_cast<std::size_t>(i)] / total * budget)));
+  return whole;
+}
+
+/// Owners of this rank's rows.
+std::vector<int> partition_by_scotch(const Communicator& comm, Mat matrix, Index owned, PetscInt* weights) {
+  MatPartitioning partitioning = nullptr;
+  check_petsc(MatPartitioningCreate(comm.handle(), &partitioning), "MatPartitioningCreate");
+  check_petsc(MatPartitioningSetAdjacency(partitioning, matrix), "MatPartitioningSetAdjacency");
+  check_petsc(MatPartitioningSetType(partitioning, MATPARTITIONINGPTSCOTCH), "MatPartitioningSetType");
+  check_petsc(MatPartitioningSetNParts(partitioning, comm.size()), "MatPartitioningSetNParts");
+  if (weights)
+    check_petsc(MatPartitioningSetVertexWeights(partitioning, weights), "MatPartitioningSetVertexWeights");
+  SCOTCH_randomReset();  // a second partition in one process would otherwise continue the random numbers of the first
+  IS owners = nullptr;
+  check_petsc(MatPartitioningApply(partitioning, &owners), "MatPartitioningApply");
+  const PetscInt* values = nullptr;
+  check_petsc(ISGetIndices(owners, &values), "ISGetIndices");
+  std::vector<int> result(values, values + owned);
+  check_petsc(ISRestoreIndices(owners, &values), "ISRestoreIndices");
+  check_petsc(ISDestroy(&owners), "ISDestroy");
+  check_petsc(MatPartitioningDestroy(&partitioning), "MatPartitioningDestroy");
+  return result;
+}
+
+std::vector<int> gather_owners(const Communicator& comm, const std::vector<int>& mine,
+                               const RowPartition& blocks) {
+  std::vector<int> counts;
+  std::vector<int> begins;
+  for (int p = 0; p < comm.size(); ++p) {
+    counts.push_back(static_cast<int>(blocks.size(p)));
+    begins.push_back(static_cast<int>(blocks.begin(p)));
+  }
+  std::vector<int> all(static_cast<std::size_t>(blocks.rows()));
+  MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_INT, all.data(), counts.data(),
+                 begins.data(), MPI_INT, comm.handle());
+  return all;
+}
+
+}  // namespace
+
+RowPartition graph_partition(const Communicator& comm, const GlobalEdges& block_edges,
+                             const RowPartition& blocks, std::span<const double> weights) {
+  const Index begin = blocks.begin(comm.rank());
+  const Index end = blocks.end(comm.rank());
+  agree(comm, [&] {
+    require(blocks.identity() && blocks.parts() == comm.size(),
+            "graph partition starts from contiguous blocks");
+    require(block_edges.rows == end - begin, "edges of the rows of this rank's block");
+    check_weights(weights, blocks.rows());
+    if (blocks.rows() > std::numeric_limits<PetscInt>::max())
+      user_error(
+          "partition: {} nodes are more than PETSc's 32-bit indices hold; use contiguous blocks or tiles",
+          blocks.rows());
+  });
+  if (comm.size() == 1 || blocks.rows() < comm.size()) return blocks;
+  const Neighbours pairs = symmetrise(comm, block_edges, blocks);
+  const auto mine = static_cast<Index>(pairs.size());
+  Index all = 0;
+  MPI_Allreduce(&mine, &all, 1, MPI_INT64_T, MPI_SUM, comm.handle());
+  if (all == 0) return blocks;
+
+  const bool weighted = std::any_of(weights.begin(), weights.end(), [](double w) { return w > 0; });
+  PetscInt* whole = weighted ? whole_weights(weights, begin, end) : nullptr;
+  Mat matrix = adjacency(comm, pairs, end - begin, blocks.rows());
+  const std::vector<int> owners = partition_by_scotch(comm, matrix, end - begin, whole);
+  check_petsc(MatDestroy(&matrix), "MatDestroy");
+  return RowPartition::from_owners(gather_owners(comm, owners, blocks), comm.size());
+}
+
+}  // namespace rossby
