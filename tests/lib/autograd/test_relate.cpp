@@ -1,0 +1,323 @@
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "rossby/autograd/gradient_check.hpp"
+#include "rossby/autograd/ops.hpp"
+#include "rossby/autograd/relate.hpp"
+#include "rossby/base/random.hpp"
+#include "rossby/exchange/one_rank.hpp"
+#include "rossby/relation/builders.hpp"
+
+// The relation layer on one rank: kernels against the reference, gradients of every kind of term, sampled
+// against whole. The same layer over ranks is held against one rank in tests/mpi.
+
+namespace rossby {
+namespace {
+
+constexpr double sentinel = 1234.5;
+
+/// Random sparse relations with empty rows and columns, some entries on the diagonal.
+GlobalEdges random_edges(Index n, int relations, std::uint64_t seed) {
+  const Random random(seed, "edges");
+  GlobalEdges edges;
+  edges.rows = n;
+  edges.relations = relations;
+  edges.ptr = {0};
+  for (Index i = 0; i < n; ++i)
+    for (int k = 0; k < relations; ++k) {
+      for (Index j = 0; j < n; ++j) {
+        const auto key = static_cast<std::uint64_t>((i * relations + k) * n + j);
+        if (i % 5 == 3 || j % 7 == 4 || random.uniform(key) > 0.3) continue;
+        edges.column.emplace_back(j);
+        edges.value.push_back(random.at(1).uniform(key));
+      }
+      edges.ptr.push_back(edges.entries());
+    }
+  return edges;
+}
+
+template <class T>
+void fill(std::span<T> values, std::uint64_t seed, double low = -1, double high = 1) {
+  const Random random(seed, "fill");
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<T>(random.uniform(i, low, high));
+}
+
+/// A bank with every kind of term, weights away from the clamp's kinks (some outside, some inside).
+template <class T>
+struct Everything {
+  Index n;
+  Index d;
+  Index w;
+  OneRankExchange exchange;
+  OneRankReducer reducer;
+  CsrBlock given, refine;
+  Parameter<T> m, s, u, v, dense, z, weight, bias;
+  RelationBank<T> bank;
+
+  Everything(Index rows, Index channels, Index width, Index steps)
+      : n(rows),
+        d(channels),
+        w(width),
+        exchange(rows),
+        given(localise(random_edges(rows, 2, 1), RowPartition::blocks(rows, 1), 0, {})),
+        refine(localise(random_edges(rows, 3, 2), RowPartition::blocks(rows, 1), 0, {})),
+        m("m", Placement::entries, {refine.entries()}),
+        s("s", Placement::rows, {1, rows, 1}),
+        u("u", Placement::rows, {1, rows, 2}),
+        v("v", Placement::rows, {1, rows, 2}),
+        dense("dense", Placement::rows, {1, rows, rows}),
+        z("z", Placement::rows, {steps, rows, channels}),
+        weight("weight", Placement::replicated, {width, (1 + 2 + 3 + 1 + 1 + 1) * channels}),
+        bias("bias", Placement::replicated, {width}) {
+    bank.nodes = bank.rows = n;
+    bank.exchange = &exchange;
+    bank.reducer = &reducer;
+    using Kind = typename RelationTerm<T>::Kind;
+    RelationTerm<T> term;
+    term.relations = 2;
+    term.sparse = &given;
+    term.fixed = Buffer<T>(given.entries());
+    for (Index e = 0; e < given.entries(); ++e)
+      term.fixed[e] = static_cast<T>(given.value[static_cast<std::size_t>(e)]);
+    bank.terms.push_back(std::move(term));
+    term = {};
+    term.relations = 3;
+    term.sparse = &refine;
+    term.weight = &m;
+    bank.terms.push_back(std::move(term));
+    for (const auto& [kind, parameter] : {std::pair{Kind::self, &s}, std::pair{Kind::dense, &dense}}) {
+      term = {};
+      term.kind = kind;
+      term.weight = parameter;
+      bank.terms.push_back(std::move(term));
+    }
+    term = {};
+    term.kind = Kind::low_rank;
+    term.u = &u;
+    term.v = &v;
+    bank.terms.push_back(std::move(term));
+    bank.classify_rows();
+    std::uint64_t seed = 10;
+    for (Parameter<T>* parameter : parameters()) fill<T>(parameter->value.span(), seed++);
+    for (Parameter<T>* clamped : {&m, &s, &dense})
+      for (T& value : clamped->value)  // none within 0.05 of a kink
+        value = std::abs(value) < T(0.05) ? T(0.3) : value > T(0.9) ? T(1.2) : value;
+  }
+
+  std::vector<Parameter<T>*> parameters() { return {&m, &s, &u, &v, &dense, &z, &weight, &bias}; }
+};
+
+/// Loss Σ (layer − target)² of all steps of z as one slab, or as all samples.
+template <class T>
+double layer_loss(Everything<T>& all, Tape<T>& tape, bool sampled, const std::vector<float>& target) {
+  tape.reset();
+  const Index steps = all.z.shape[0];
+  double sum = 0;
+  if (sampled) {
+    std::vector<Sample> samples;
+    for (Index i = 0; i < all.n; ++i)
+      for (Index t = 0; t < steps; ++t) samples.push_back({i, t});
+    const Var<T> h = relate_linear_sampled(tape, all.bank, whole_table(tape, all.z),
+                                           std::span<const Sample>(samples), all.weight, &all.bias);
+    masked_squared_error(tape, h, NodeView<const float>(target.data(), all.n * steps, 1, all.w), 0.5, &sum);
+  } else {
+    std::vector<Index> times(static_cast<std::size_t>(steps));
+    for (Index t = 0; t < steps; ++t) times[static_cast<std::size_t>(t)] = t;
+    const Var<T> z = embed_columns(tape, all.z, std::span<const Index>(times));
+    const Var<T> h = relate_linear(tape, all.bank, z, all.weight, &all.bias);
+    masked_squared_error(tape, h, NodeView<const float>(target.data(), all.n, steps, all.w), 0.5, &sum);
+  }
+  return 0.5 * sum;
+}
+
+class Relate : public testing::TestWithParam<bool> {};
+
+TEST_P(Relate, GradientsOfEveryTermMatchFiniteDifferences) {
+  Everything<double> all(11, 3, 2, 4);
+  Tape<double> tape{Exec{}};
+  std::vector<float> target(static_cast<std::size_t>(11 * 4 * 2));
+  fill<float>(target, 99);
+  layer_loss(all, tape, GetParam(), target);
+  tape.backward();
+  const auto parameters = all.parameters();
+  const auto error = check_gradients(parameters, [&] { return layer_loss(all, tape, GetParam(), target); });
+  EXPECT_LT(error.relative, 1e-8) << error.parameter << "[" << error.index << "]: " << error.analytic
+                                  << " for " << error.numeric;
+  double magnitude = 0;
+  for (const auto* parameter : parameters)
+    for (const double g : parameter->gradient) magnitude += std::abs(g);
+  EXPECT_GT(magnitude, 1.0);
+}
+INSTANTIATE_TEST_SUITE_P(SlabAndSampled, Relate, testing::Values(false, true));
+
+TEST(RelateLayer, SampledEqualsSlab) {
+  Everything<double> all(13, 2, 3, 5);
+  Tape<double> tape{Exec{}};
+  std::vector<float> target(static_cast<std::size_t>(13 * 5 * 3));
+  fill<float>(target, 5);
+  const double slab = layer_loss(all, tape, false, target);
+  tape.backward();
+  std::vector<std::vector<double>> gradients;
+  for (auto* parameter : all.parameters()) {
+    gradients.emplace_back(parameter->gradient.begin(), parameter->gradient.end());
+    std::fill(parameter->gradient.begin(), parameter->gradient.end(), 0.0);
+  }
+  EXPECT_NEAR(layer_loss(all, tape, true, target), slab, 1e-12 * slab);
+  tape.backward();
+  std::size_t number = 0;
+  for (auto* parameter : all.parameters()) {
+    const auto& expected = gradients[number++];
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_NEAR(parameter->gradient[static_cast<Index>(i)], expected[i], 1e-11)
+          << parameter->name << "[" << i << "]";
+  }
+}
+
+TEST(RelateLayer, NoRowsIsFine) {
+  Everything<float> all(0, 2, 3, 4);
+  Tape<float> tape{Exec{}};
+  for (const bool sampled : {false, true}) {
+    EXPECT_EQ(layer_loss(all, tape, sampled, {}), 0.0);
+    tape.backward();
+  }
+}
+
+/// Shapes at which the kernels are held against the reference.
+struct Shape {
+  Index n, cols, d, w;
+};
+class RelateKernels : public testing::TestWithParam<Shape> {};
+
+template <class T>
+struct Problem {
+  Shape shape;
+  CsrBlock block;
+  std::vector<T> m, z, delta, a;
+  std::vector<T> workspace;
+
+  explicit Problem(const Shape& s)
+      : shape(s), block(localise(random_edges(s.n, 3, 7), RowPartition::blocks(s.n, 1), 0, {})) {
+    m.resize(block.column.size());
+    z.resize(static_cast<std::size_t>(s.n * s.cols * s.d));
+    delta.resize(static_cast<std::size_t>(s.n * s.cols * s.w));
+    a.resize(static_cast<std::size_t>(s.w * 3 * s.d));
+    fill<T>(m, 1, -0.3, 1.3);
+    fill<T>(z, 2);
+    fill<T>(delta, 3);
+    fill<T>(a, 4);
+    if (m.size() > 1) {  // exactly on the kinks
+      m[0] = T(0);
+      m[1] = T(1);
+    }
+  }
+  [[nodiscard]] SparseRelate<T> sparse() const {
+    return {&block, m.data(), true, {a.data(), shape.w, 3 * shape.d}};
+  }
+  [[nodiscard]] NodeView<const T> z_view() const { return {z.data(), shape.n, shape.cols, shape.d}; }
+  [[nodiscard]] NodeView<const T> delta_view() const { return {delta.data(), shape.n, shape.cols, shape.w}; }
+};
+
+/// Output buffers with a sentinel at both ends.
+template <class T>
+struct Guarded {
+  std::vector<T> memory;
+  explicit Guarded(std::size_t size) : memory(size + 2, T(0.25)) {
+    memory.front() = memory.back() = T(sentinel);
+  }
+  T* data() { return memory.data() + 1; }
+  void expect_near(const Guarded& other, double tolerance, const char* what) const {
+    EXPECT_EQ(memory.front(), T(sentinel)) << what;
+    EXPECT_EQ(memory.back(), T(sentinel)) << what;
+    for (std::size_t i = 1; i + 1 < memory.size(); ++i)
+      EXPECT_NEAR(memory[i], other.memory[i],
+                  tolerance * (1 + std::abs(static_cast<double>(other.memory[i]))))
+          << what << " " << i;
+  }
+  void expect_equal(const Guarded& other, const char* what) const { EXPECT_EQ(memory, other.memory) << what; }
+};
+
+template <class T>
+struct SparseOutputs {
+  Guarded<T> h, dz, da, dm;
+  SparseOutputs(const Problem<T>& p, const Exec& exec)
+      : h(p.delta.size()), dz(p.z.size()), da(p.a.size()), dm(p.m.size()) {
+    const Shape& s = p.shape;
+    std::vector<T> workspace(static_cast<std::size_t>(relate_sparse_workspace(p.sparse(), s.cols, s.w)));
+    std::vector<LocalColumn> rows;
+    for (Index i = 0; i < s.n; ++i) rows.push_back(static_cast<LocalColumn>(i));
+    relate_sparse_forward<T>(exec, {h.data(), s.n, s.cols, s.w}, p.sparse(), rows, p.z_view(), {}, workspace);
+    relate_sparse_backward<T>(exec, {dz.data(), s.n, s.cols, s.d}, {da.data(), s.w, 3 * s.d}, dm.data(),
+                              p.sparse(), 0, p.delta_view(), p.z_view(), workspace);
+  }
+};
+
+TEST_P(RelateKernels, SparseEqualsReferenceAtAnyThreadCount) {
+  const Problem<double> p(GetParam());
+  const SparseOutputs<double> truth(p, {Backend::reference, 1}), one(p, {Backend::cpu, 1}),
+      three(p, {Backend::cpu, 3});
+  one.h.expect_near(truth.h, 1e-13, "h");
+  one.dz.expect_near(truth.dz, 1e-13, "dz");
+  one.da.expect_near(truth.da, 1e-12, "da");
+  one.dm.expect_near(truth.dm, 1e-13, "dm");
+  three.h.expect_equal(one.h, "h");
+  three.dz.expect_equal(one.dz, "dz");
+  three.da.expect_equal(one.da, "da");
+  three.dm.expect_equal(one.dm, "dm");
+  const Problem<float> pf(GetParam());
+  const SparseOutputs<float> single(pf, {Backend::cpu, 1}), single_truth(pf, {Backend::reference, 1});
+  single.h.expect_near(single_truth.h, 1e-4, "h float");
+  single.dm.expect_near(single_truth.dm, 1e-4, "dm float");
+}
+
+template <class T>
+struct DenseOutputs {
+  Guarded<T> h, dz, da, dm;
+  DenseOutputs(const Shape& s, const Exec& exec, bool patterned)
+      : h(static_cast<std::size_t>(s.n * s.cols * s.w)),
+        dz(static_cast<std::size_t>((s.n + 3) * s.cols * s.d)),
+        da(static_cast<std::size_t>(s.w * 2 * s.d)),
+        dm(static_cast<std::size_t>(2 * s.n * (s.n + 3))) {
+    std::vector<T> m(dm.memory.size() - 2), a(da.memory.size() - 2), z(dz.memory.size() - 2),
+        delta(h.memory.size() - 2);
+    fill<T>(m, 1, -0.3, 1.3);
+    fill<T>(a, 2);
+    fill<T>(z, 3);
+    fill<T>(delta, 4);
+    std::vector<std::uint8_t> pattern(m.size());
+    for (std::size_t e = 0; e < m.size(); ++e) pattern[e] = e % 3 != 0;
+    const DenseRelate<T> relate{
+        s.n, s.n + 3, 2, m.data(), patterned ? pattern.data() : nullptr, true, {a.data(), s.w, 2 * s.d}};
+    const NodeView<const T> z_view(z.data(), s.n + 3, s.cols, s.d),
+        delta_view(delta.data(), s.n, s.cols, s.w);
+    std::vector<T> workspace(static_cast<std::size_t>(relate_dense_workspace(relate, s.cols, s.w)));
+    relate_dense_forward<T>(exec, {h.data(), s.n, s.cols, s.w}, relate, z_view, workspace);
+    relate_dense_backward<T>(exec, {dz.data(), s.n + 3, s.cols, s.d}, {da.data(), s.w, 2 * s.d}, dm.data(),
+                             relate, delta_view, z_view, workspace);
+  }
+};
+
+TEST_P(RelateKernels, DenseEqualsReference) {
+  for (const bool patterned : {false, true}) {
+    const DenseOutputs<double> truth(GetParam(), {Backend::reference, 1}, patterned),
+        cpu(GetParam(), {Backend::cpu, 1}, patterned);
+    cpu.h.expect_near(truth.h, 1e-13, "h");
+    cpu.dz.expect_near(truth.dz, 1e-13, "dz");
+    cpu.da.expect_near(truth.da, 1e-12, "da");
+    cpu.dm.expect_near(truth.dm, 1e-13, "dm");
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, RelateKernels,
+                         testing::Values(Shape{1, 1, 1, 1}, Shape{2, 3, 1, 1}, Shape{17, 1, 1, 1},
+                                         Shape{67, 5, 1, 1}, Shape{131, 2, 3, 5}, Shape{40, 7, 8, 8},
+                                         Shape{23, 3, 9, 11}, Shape{0, 2, 2, 2}),
+                         [](const auto& shape) {
+                           const Shape& s = shape.param;
+                           return "n" + std::to_string(s.n) + "B" + std::to_string(s.cols) + "d" +
+                                  std::to_string(s.d) + "w" + std::to_string(s.w);
+                         });
+
+}  // namespace
+}  // namespace rossby
