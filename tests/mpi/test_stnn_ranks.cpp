@@ -1,0 +1,197 @@
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "rossby/mpi/allgather_exchange.hpp"
+#include "rossby/mpi/environment.hpp"
+#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/reducer.hpp"
+#include "rossby/train/stnn_task.hpp"
+
+// The answer does not depend on the number of ranks: losses of 20 steps, the trained parameters and the
+// validation error at P ranks against one rank, and two runs at one P bit for bit. Missing values, dropout,
+// clipping, joint slabs, pairs, every kind of relation, row counts that P does not divide, and fewer rows
+// than ranks.
+
+namespace rossby {
+namespace {
+
+struct Case {
+  const char* name;
+  Index n = 37;
+  bool pairs = false;
+  bool joint = false;
+  bool refine = true;
+  bool self = true;
+  bool low_rank = true;
+  bool dense = false;
+  bool shuffled = true;
+  int layers = 2;
+};
+
+GlobalEdges random_edges(const RowPartition& partition, int part) {
+  const Random random(4, "edges");
+  const Index n = partition.rows();
+  GlobalEdges edges;
+  edges.rows = partition.size(part);
+  edges.relations = 2;
+  edges.ptr = {0};
+  for (const GlobalRow row : partition.rows_of(part))
+    for (int k = 0; k < 2; ++k) {
+      for (Index j = 0; j < n; ++j) {
+        const auto key = static_cast<std::uint64_t>((row.value * 2 + k) * n + j);
+        if (row.value % 6 == 2 || random.uniform(key) > 0.15) continue;
+        edges.column.emplace_back(j);
+        edges.value.push_back(random.at(1).uniform(key));
+      }
+      edges.ptr.push_back(edges.entries());
+    }
+  return edges;
+}
+
+/// One training on one communicator.
+struct Training {
+  RowPartition partition;
+  MpiReducer reducer;
+  Series series;
+  Scaler scaler;
+  Split split;
+  std::unique_ptr<Exchange> exchange;
+  std::unique_ptr<Stnn<double>> model;
+  std::vector<double> losses;
+  double validation = 0;
+
+  Training(const Case& c, const Communicator& comm) : partition(make_partition(c, comm.size())), reducer(comm) {
+    const int part = comm.rank();
+    const auto rows = partition.rows_of(part);
+    split = make_split(16, {.train = "12", .validation = "4", .test = "0"});
+    series = Series(16, partition.size(part), 2);
+    const Random data(8, "data");
+    for (Index t = 0; t < 16; ++t)
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        for (Index f = 0; f < 2; ++f) {
+          const auto key = static_cast<std::uint64_t>((t * c.n + rows[i].value) * 2 + f);
+          const bool missing = data.at(1).uniform(key) < 0.1;
+          series.at(t, static_cast<Index>(i), f) = missing ? NAN : static_cast<float>(data.normal(key));
+        }
+    scaler =
+        Scaler::fit(series, split, {.center = ScaleBy::node, .spread = ScaleBy::node, .factor = 1}, reducer);
+    scaler.apply(series);
+    make_model(c, comm, rows);
+    train(c, comm);
+  }
+
+  static RowPartition make_partition(const Case& c, int parts) {
+    if (!c.shuffled || parts == 1) return RowPartition::blocks(c.n, parts);
+    std::vector<int> owners;
+    for (Index i = 0; i < c.n; ++i)
+      owners.push_back(static_cast<int>(Random(2, "owners").bits(static_cast<std::uint64_t>(i)) %
+                                        static_cast<unsigned>(parts)));
+    return RowPartition::from_owners(owners, parts);
+  }
+
+  void make_model(const Case& c, const Communicator& comm, const std::vector<GlobalRow>& rows) {
+    const int part = comm.rank();
+    auto relations = std::make_unique<Relations<double>>(partition, part);
+    if (c.refine)
+      relations->add_refine(random_edges(partition, part), 0.5);
+    else
+      relations->add_given(random_edges(partition, part));
+    if (c.self) relations->add_self(0.5);
+    if (c.dense) relations->add_discover(0.02);
+    if (c.low_rank) relations->add_low_rank(3);
+    if (comm.size() > 1 && relations->needs_all())
+      exchange = std::make_unique<AllgatherExchange>(comm, partition, part);
+    else
+      exchange = std::make_unique<PetscExchange>(comm, partition, part, relations->ghosts());
+    relations->finish(*exchange, reducer);
+    StnnOptions options;
+    options.steps = 12;
+    options.features = 2;
+    options.latent = 3;
+    options.layers = c.layers;
+    options.hidden = 5;
+    options.activation = Activation::tanh;
+    options.l2_z = 0.01;
+    options.l1_rel = 0.01;
+    options.dropout_z = 0.1;
+    options.dropout_dynamics = 0.1;
+    model = std::make_unique<Stnn<double>>(options, std::move(relations), rows);
+    model->start({.seed = 3});
+  }
+
+  void train(const Case& c, const Communicator& comm) {
+    BatchOptions batches{
+        .pairs = c.pairs, .pairs_per_batch = 100, .slab_steps = 3, .joint = c.joint, .seed = 5};
+    StnnTask<double> task({.horizons = 2, .filter_lambda = 0.1}, batches, *model, series, scaler, split,
+                          partition, comm.rank(), reducer, Exec{});
+    Optimiser<double> optimiser({.beta1 = 0.9}, model->parameters());
+    Step<double> step(model->parameters(), optimiser, reducer, 0.5);
+    Tape<double> tape{Exec{}};
+    Losses terms;
+    Index count = 0;
+    for (Index epoch = 0; count < 20; ++epoch) {
+      task.start_epoch(epoch);
+      for (Index b = 0; b < task.batches() && count < 20; ++b, ++count) {
+        const auto result = step.run(tape, 3e-3, false, terms, [&] { task.record(tape, b, count, terms); });
+        losses.push_back(result.loss);
+        losses.push_back(result.gradient_norm);
+      }
+    }
+    validation = task.validate();
+  }
+
+  /// Values of a parameter by global row: (outer, n, inner), summed up from all ranks.
+  std::vector<double> whole(const std::string& name) {
+    const Parameter<double>& p = model->parameter(name);
+    std::vector<double> all(static_cast<std::size_t>(p.shape[0] * partition.rows() * p.shape[2]));
+    const auto& rows = model->rows();
+    for (Index t = 0; t < p.shape[0]; ++t)
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        for (Index f = 0; f < p.shape[2]; ++f)
+          all[static_cast<std::size_t>((t * partition.rows() + rows[i].value) * p.shape[2] + f)] =
+              p.value[(t * p.shape[1] + static_cast<Index>(i)) * p.shape[2] + f];
+    reducer.sum(std::span<double>(all));
+    return all;
+  }
+};
+
+class StnnRanks : public testing::TestWithParam<Case> {};
+
+TEST_P(StnnRanks, GiveTheSameLossesAsOneRank) {
+  Training many(GetParam(), Communicator::world());
+  Training one(GetParam(), Communicator::self());
+  ASSERT_EQ(many.losses.size(), one.losses.size());
+  for (std::size_t s = 0; s < one.losses.size(); ++s)
+    EXPECT_NEAR(many.losses[s], one.losses[s], 1e-11 * std::abs(one.losses[s])) << "step " << s / 2;
+  EXPECT_NEAR(many.validation, one.validation, 1e-10 * one.validation);
+  const auto a = many.whole("factors"), b = one.whole("factors");
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-11) << "factors[" << i << "]";
+}
+
+TEST_P(StnnRanks, RepeatBitForBit) {
+  Training first(GetParam(), Communicator::world());
+  Training second(GetParam(), Communicator::world());
+  EXPECT_EQ(first.losses, second.losses);
+  EXPECT_EQ(first.validation, second.validation);
+  for (std::size_t p = 0; p < first.model->parameters().size(); ++p) {
+    const auto& x = first.model->parameters()[p]->value;
+    const auto& y = second.model->parameters()[p]->value;
+    EXPECT_TRUE(std::equal(x.begin(), x.end(), y.begin(), y.end())) << first.model->parameters()[p]->name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, StnnRanks,
+    testing::Values(Case{.name = "Slabs"}, Case{.name = "Joint", .joint = true, .refine = false},
+                    Case{.name = "Pairs", .pairs = true, .layers = 1},
+                    Case{.name = "Dense", .dense = true, .shuffled = false},
+                    Case{.name = "DensePairs", .pairs = true, .dense = true, .shuffled = false},
+                    Case{.name = "FewRows", .n = 3}, Case{.name = "FewRowsPairs", .n = 2, .pairs = true},
+                    Case{.name = "OneRow", .n = 1, .low_rank = false}),
+    [](const auto& chosen) { return std::string(chosen.param.name); });
+
+}  // namespace
+}  // namespace rossby
