@@ -1,0 +1,60 @@
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "rossby/train/schedule.hpp"
+
+namespace rossby {
+namespace {
+
+TEST(Schedule, PlateauFallsAfterMoreThanPatienceBadEpochsAndCountsAnew) {
+  Schedule schedule({.kind = ScheduleKind::plateau, .lr = 1, .patience = 2, .ratio = 0.1, .min_lr = 0.05});
+  EXPECT_TRUE(schedule.observe(1.0));
+  EXPECT_FALSE(schedule.observe(1.0));      // 1 bad
+  EXPECT_FALSE(schedule.observe(0.99995));  // 2: within the threshold is not better
+  EXPECT_DOUBLE_EQ(schedule.rate(3), 1.0);
+  EXPECT_FALSE(schedule.observe(2.0));  // 3 > patience
+  EXPECT_DOUBLE_EQ(schedule.rate(4), 0.1);
+  EXPECT_FALSE(schedule.finished());
+  schedule.observe(1.0);
+  schedule.observe(1.0);
+  EXPECT_DOUBLE_EQ(schedule.rate(6), 0.1);
+  EXPECT_TRUE(schedule.observe(0.5));  // a best one resets the count
+  schedule.observe(1.0);
+  schedule.observe(1.0);
+  EXPECT_DOUBLE_EQ(schedule.rate(9), 0.1);
+  schedule.observe(1.0);
+  EXPECT_NEAR(schedule.rate(10), 0.01, 1e-15);
+  EXPECT_TRUE(schedule.finished());
+  EXPECT_EQ(schedule.best(), 0.5);
+  EXPECT_EQ(schedule.since_best(), 3);
+}
+
+TEST(Schedule, NanIsNeverBetter) {
+  Schedule schedule({.kind = ScheduleKind::constant, .lr = 1});
+  EXPECT_FALSE(schedule.observe(NAN));
+  EXPECT_FALSE(schedule.observe(INFINITY));
+  EXPECT_TRUE(schedule.observe(3));
+  EXPECT_FALSE(schedule.observe(NAN));
+  EXPECT_EQ(schedule.best(), 3);
+}
+
+TEST(Schedule, LinearHoldsThenFalls) {
+  const Schedule schedule(
+      {.kind = ScheduleKind::linear, .lr = 2, .epochs = 101, .hold = 0.6, .final_share = 0.1});
+  EXPECT_DOUBLE_EQ(schedule.rate(0), 2);
+  EXPECT_DOUBLE_EQ(schedule.rate(60), 2);
+  EXPECT_NEAR(schedule.rate(80), 2 * 0.55, 1e-12);
+  EXPECT_NEAR(schedule.rate(100), 0.2, 1e-12);
+}
+
+TEST(Schedule, CosineWithWarmup) {
+  const Schedule schedule(
+      {.kind = ScheduleKind::cosine, .lr = 1, .epochs = 11, .warmup = 3, .final_share = 0});
+  EXPECT_NEAR(schedule.rate(0), 0.25, 1e-12);
+  EXPECT_NEAR(schedule.rate(5), 0.5, 1e-12);
+  EXPECT_NEAR(schedule.rate(10), 0, 1e-12);
+}
+
+}  // namespace
+}  // namespace rossby

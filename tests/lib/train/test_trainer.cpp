@@ -1,0 +1,132 @@
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "rossby/autograd/ops.hpp"
+#include "rossby/exchange/one_rank.hpp"
+#include "rossby/tensor/buffer.hpp"
+#include "rossby/train/trainer.hpp"
+
+namespace rossby {
+namespace {
+
+/// Fits one number to 3 by least squares; the validation error is scripted.
+class Quadratic final : public Task<double> {
+ public:
+  explicit Quadratic(std::vector<double> validation) : validation_(std::move(validation)) {
+    x_.value[0] = 0;
+    all_ = {&x_};
+  }
+  std::span<Parameter<double>* const> parameters() override { return all_; }
+  Index batches() const override { return 2; }
+  void start_epoch(Index) override {}
+  void record(Tape<double>& tape, Index, Index, Losses& losses) override {
+    const std::vector<Index> times{0};
+    const Var<double> x = embed_columns(tape, x_, std::span<const Index>(times));
+    masked_squared_error(tape, x, NodeView<const float>(&target, 1, 1, 1), 1.0, losses.add("squares", 1.0));
+  }
+  double weight() const override { return 1; }
+  double node_steps() const override { return 1; }
+  double validate() override { return next_ < validation_.size() ? validation_[next_++] : NAN; }
+
+  float target = 3;
+  Parameter<double> x_{"x", Placement::rows, {1, 1, 1}};
+
+ private:
+  std::vector<double> validation_;
+  std::size_t next_ = 0;
+  std::vector<Parameter<double>*> all_;
+};
+
+struct Outcome {
+  TrainingResult result;
+  double value;
+  std::vector<double> after_epoch;
+};
+
+Outcome train(Quadratic& task, const TrainerOptions& options, const ScheduleOptions& schedule = {.lr = 0.1}) {
+  OneRankReducer reducer;
+  Optimiser<double> optimiser({.kind = OptimiserKind::sgd, .momentum = 0}, task.parameters());
+  Trainer<double> trainer(options, schedule, task, optimiser, reducer, Exec{});
+  Outcome outcome;
+  outcome.result = trainer.run([&](const EpochReport&) { outcome.after_epoch.push_back(task.x_.value[0]); });
+  outcome.value = task.x_.value[0];
+  return outcome;
+}
+
+TEST(Trainer, Converges) {
+  Quadratic task({});
+  const Outcome outcome = train(task, {.epochs = 100, .keep_best = false});
+  EXPECT_NEAR(outcome.value, 3, 1e-9);
+  EXPECT_EQ(outcome.result.steps, 200);
+  EXPECT_EQ(outcome.result.reason, StopReason::epochs);
+}
+
+TEST(Trainer, KeepsTheBestState) {
+  Quadratic task({5, 2, 3, 4});
+  const Outcome outcome = train(task, {.epochs = 4, .keep_best = true});
+  EXPECT_EQ(outcome.result.best_epoch, 1);
+  EXPECT_EQ(outcome.value, outcome.after_epoch[1]);
+  EXPECT_NE(outcome.value, outcome.after_epoch[3]);
+}
+
+TEST(Trainer, StopsEarly) {
+  Quadratic task({5, 2, 3, 4, 1, 1});
+  const Outcome outcome = train(task, {.epochs = 6, .early_stop = 2, .keep_best = false});
+  EXPECT_EQ(outcome.result.epochs, 4);
+  EXPECT_EQ(outcome.result.reason, StopReason::early_stop);
+}
+
+TEST(Trainer, StopsWhenAsked) {
+  Quadratic task({});
+  OneRankReducer reducer;
+  Optimiser<double> optimiser({.kind = OptimiserKind::sgd, .momentum = 0}, task.parameters());
+  Trainer<double> trainer({.epochs = 100, .keep_best = false}, {.lr = 0.1}, task, optimiser, reducer, Exec{});
+  int asked = 0;
+  const auto result = trainer.run([](const EpochReport&) {}, [&] { return ++asked == 5; });
+  EXPECT_EQ(result.reason, StopReason::asked);
+  EXPECT_EQ(result.steps, 5);
+}
+
+TEST(Trainer, ALossThatIsNotFiniteIsAnErrorAndChangesNothing) {
+  Quadratic task({});
+  task.x_.value[0] = INFINITY;
+  try {
+    train(task, {.epochs = 1, .keep_best = false});
+    FAIL() << "an infinite loss must be an error";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("not finite"), std::string::npos);
+  }
+  EXPECT_EQ(task.x_.value[0], INFINITY);
+}
+
+TEST(Trainer, AllocatesNoBufferAfterTheSecondStep) {
+  Quadratic task({});
+  OneRankReducer reducer;
+  Optimiser<double> optimiser({.kind = OptimiserKind::adam}, task.parameters());
+  Step<double> step(task.parameters(), optimiser, reducer, 1.0);
+  Tape<double> tape{Exec{}};
+  Losses losses;
+  Index before = 0;
+  for (int s = 0; s < 10; ++s) {
+    if (s == 3) before = detail::allocation_count();
+    step.run(tape, 0.01, false, losses, [&] { task.record(tape, 0, s, losses); });
+  }
+  EXPECT_EQ(detail::allocation_count(), before);
+}
+
+TEST(Step, ClipsByTheGlobalNorm) {
+  Quadratic task({});
+  OneRankReducer reducer;
+  Optimiser<double> optimiser({.kind = OptimiserKind::sgd, .momentum = 0}, task.parameters());
+  Step<double> step(task.parameters(), optimiser, reducer, 1.5);
+  Tape<double> tape{Exec{}};
+  Losses losses;
+  const auto result = step.run(tape, 1.0, false, losses, [&] { task.record(tape, 0, 0, losses); });
+  EXPECT_NEAR(result.gradient_norm, 6.0, 1e-12);  // 2 (0 − 3)
+  EXPECT_NEAR(task.x_.value[0], 1.5, 1e-5);
+}
+
+}  // namespace
+}  // namespace rossby
