@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "rossby/mpi/host.hpp"
@@ -31,8 +32,19 @@ std::string count_text(double count) {
   return fmt::format("{:.0f}", count);
 }
 
+namespace {
+
+/// A terminal somebody looks at. mpirun gives its ranks a pseudo-terminal even in a job file; that one has no
+/// width.
+bool on_terminal() {
+  winsize size{};
+  return isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+}
+
+}  // namespace
+
 ProgressLine::ProgressLine(bool speaks, double seconds, Index epochs)
-    : speaks_(speaks), terminal_(isatty(STDOUT_FILENO) != 0), seconds_(seconds), epochs_(epochs) {}
+    : speaks_(speaks), terminal_(on_terminal()), seconds_(seconds), epochs_(epochs) {}
 
 ProgressLine::~ProgressLine() {
   if (open_) std::fputc('\n', stdout);

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "rossby/autograd/parameter.hpp"
+#include "rossby/mpi/environment.hpp"
+#include "rossby/relation/edges.hpp"
+#include "rossby/relation/row_partition.hpp"
+
+namespace rossby {
+
+/// One array of a state file and where this rank's share of it lies in memory.
+template <class T>
+struct StateArray {
+  std::string name;  // not empty, no '/'
+  Placement placement = Placement::replicated;
+  /// rows: local (outer, owned, inner) ↔ file (outer, n, inner). replicated: (outer, inner), in the file
+  /// (outer, 1, inner). entries: both 1.
+  Index outer = 1;
+  Index inner = 1;
+  T* data = nullptr;
+  const GlobalEdges* edges = nullptr;  // entries: the pattern of the owned rows, one value an entry
+  /// rows: inner runs over nodes in position order (dense relations, (r, owned, n)), inner = n. The file has
+  /// them in global order, too.
+  bool inner_is_nodes = false;
+};
+
+/// Writes arrays and a text (JSON, the same on all ranks) as one HDF5 file, all ranks at once, in *global row
+/// order*: the file does not depend on the number of ranks or on the partition. Collective; every rank passes
+/// the same names, placements and extents.
+///
+///     /metadata                    (1, bytes, 1) of the text
+///     /arrays/<name>/value         rows: (outer, n, inner); replicated: (outer, 1, inner); entries: (1,
+///     entries, 1),
+///                                  ordered by (global row, relation, neighbour)
+///     /arrays/<name>/entry_node, entry_relation, entry_neighbour     entries only; arrays of one pattern
+///     share them
+///
+/// Each value and index dataset carries `checksum`, a 64-bit sum over hashes of (index, bits), equal at any
+/// P; each array its `placement`. The file appears whole or not at all: it is written as path.tmp, flushed by
+/// all ranks, fsynced and renamed. Where that fails (no such directory, disk full), all ranks throw the same
+/// UserError and path.tmp is removed. Memory beside the arrays: one staging slab of about 64 MiB, at least
+/// one (rows, inner) plane where the partition is not contiguous.
+template <class T>
+void write_state(const Communicator& comm, const std::string& path, const RowPartition& partition,
+                 std::span<const StateArray<T>> arrays, const std::string& metadata_json);
+
+/// Fills the arrays from a file written at any P under any partition; values stored in the other precision
+/// are converted. Arrays of the file that are not asked for are left alone. Collective. Throws UserError on
+/// all ranks, naming the array and the difference, where the file cannot be read, has no such array, another
+/// placement, shape or entries pattern, or a checksum that does not match; the arrays' contents are then
+/// undefined.
+template <class T>
+void read_state(const Communicator& comm, const std::string& path, const RowPartition& partition,
+                std::span<const StateArray<T>> arrays);
+
+/// The text of a state file. Not collective: any one process may call it. Throws UserError as read_state
+/// does.
+std::string read_state_metadata(const std::string& path);
+
+}  // namespace rossby

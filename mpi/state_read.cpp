@@ -1,0 +1,254 @@
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <unistd.h>
+
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/state_file.hpp"
+#include "rossby/mpi/state_layout.hpp"
+
+namespace rossby {
+namespace {
+
+using namespace state;
+
+/// The open file and what its arrays share.
+struct Reader {
+  const Communicator& comm;
+  const RowRedistribution& layout;
+  hid_t arrays;
+  std::set<std::pair<const GlobalEdges*, haddr_t>> checked_patterns;
+};
+
+void check_damage(std::uint64_t found, hid_t dataset, const std::string& what) {
+  if (found != read_number(dataset, "checksum"))
+    user_error("{} is damaged: its checksum does not match; use another checkpoint", what);
+}
+
+void compare_checksum(const Reader& reader, hid_t dataset, std::uint64_t share, const std::string& what) {
+  const std::uint64_t sum = sum_over_ranks(reader.comm, share);
+  agree(reader.comm, [&] { check_damage(sum, dataset, what); });
+}
+
+/// Names of the arrays in the file, for messages.
+std::string names_in(hid_t arrays) {
+  std::string names;
+  H5G_info_t info{};
+  if (H5Gget_info(arrays, &info) < 0) return names;
+  for (hsize_t i = 0; i < info.nlinks; ++i) {
+    char name[256] = "";
+    if (H5Lget_name_by_idx(arrays, ".", H5_INDEX_NAME, H5_ITER_INC, i, name, sizeof name, H5P_DEFAULT) < 0)
+      break;
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  return names;
+}
+
+/// Whether values are stored in double precision.
+bool stored_double(hid_t dataset, const std::string& what) {
+  const Hdf5Type type(H5Dget_type(dataset));
+  const std::size_t size = H5Tget_size(type);
+  if (H5Tget_class(type) != H5T_FLOAT || (size != 4 && size != 8))
+    user_error("{} is not of floating-point values", what);
+  return size == 8;
+}
+
+template <class T, class S>
+void read_rows(const Reader& reader, hid_t dataset, const StateArray<T>& array, const std::string& what) {
+  const RowRedistribution& layout = reader.layout;
+  const RowPartition& partition = layout.partition();
+  const Index planes = planes_at_once(layout, array.inner, std::max(sizeof(T), sizeof(S)));
+  const Index rows = rows_at_once(layout, array.inner, sizeof(S));
+  std::vector<S> stored;
+  std::vector<T> block;
+  std::uint64_t sum = 0;
+  for (Index o = 0; o < array.outer; o += planes) {
+    const Index count = std::min(planes, array.outer - o);
+    stored.resize(static_cast<std::size_t>(count * layout.block_rows() * array.inner));
+    for (Index r = 0; r < layout.largest(); r += rows)
+      agree(reader.comm, [&] {
+        read_slab(dataset, native_type<S>(), row_slab(layout, o, count, array.inner, r, rows), stored.data());
+      });
+    sum += row_checksum(layout, stored.data(), o, count, array.inner);
+    block.resize(stored.size());
+    std::transform(stored.begin(), stored.end(), block.begin(),
+                   [](S value) { return static_cast<T>(value); });
+    if (array.inner_is_nodes && !partition.identity()) {
+      std::vector<T> line(static_cast<std::size_t>(array.inner));
+      for (Index row = 0; row < count * layout.block_rows(); ++row) {
+        T* values = block.data() + row * array.inner;
+        for (Index j = 0; j < array.inner; ++j)
+          line[static_cast<std::size_t>(partition.position(GlobalRow{j}).value)] = values[j];
+        std::copy(line.begin(), line.end(), values);
+      }
+    }
+    layout.from_blocks(reinterpret_cast<const std::byte*>(block.data()), count,
+                       array.inner * static_cast<Index>(sizeof(T)),
+                       reinterpret_cast<std::byte*>(array.data + o * layout.owned() * array.inner));
+  }
+  compare_checksum(reader, dataset, sum, what);
+}
+
+template <class T, class S>
+void read_replicated(const Reader& reader, hid_t dataset, const StateArray<T>& array,
+                     const std::string& what) {
+  const Extents extents{static_cast<hsize_t>(array.outer), 1, static_cast<hsize_t>(array.inner)};
+  std::vector<S> stored(static_cast<std::size_t>(array.outer * array.inner));
+  agree(reader.comm, [&] { read_slab(dataset, native_type<S>(), {{}, extents, extents, 0}, stored.data()); });
+  agree(reader.comm,
+        [&] { check_damage(checksum(stored.data(), array.outer * array.inner, 0), dataset, what); });
+  std::transform(stored.begin(), stored.end(), array.data, [](S value) { return static_cast<T>(value); });
+}
+
+/// This rank's block of a dataset over entries.
+template <class V>
+std::vector<V> read_entries(const Reader& reader, hid_t dataset, const EntryRedistribution& entries,
+                            const std::string& what) {
+  std::vector<V> block(static_cast<std::size_t>(entries.count()));
+  linear_steps(entries.first(), entries.count(), entries.largest(), sizeof(V),
+               [&](Index at, const Slab& slab) {
+                 agree(reader.comm, [&] { read_slab(dataset, native_type<V>(), slab, block.data() + at); });
+               });
+  compare_checksum(reader, dataset, checksum(block.data(), entries.count(), entries.first()), what);
+  return block;
+}
+
+/// Holds the stored pattern against this one, entry by entry.
+void check_pattern(Reader& reader, hid_t group, const GlobalEdges& edges, const EntryRedistribution& entries,
+                   const std::string& what) {
+  const Extents extents{1, static_cast<hsize_t>(entries.total()), 1};
+  const auto open = [&](const char* name) {
+    return agree(reader.comm, [&] { return open_dataset(group, name, extents, what); });
+  };
+  const Hdf5Dataset node = open("entry_node");
+  const Hdf5Dataset relation = open("entry_relation");
+  const Hdf5Dataset neighbour = open("entry_neighbour");
+  H5O_info_t info{};
+  if (H5Oget_info2(node, &info, H5O_INFO_BASIC) >= 0 &&
+      !reader.checked_patterns.insert({&edges, info.addr}).second)
+    return;
+
+  const EntryIndex local = entry_index(edges, reader.layout.partition(), reader.comm.rank());
+  const EntryIndex here{entries_to_blocks(entries, local.node.data()),
+                        entries_to_blocks(entries, local.relation.data()),
+                        entries_to_blocks(entries, local.neighbour.data())};
+  const EntryIndex file{
+      read_entries<std::int64_t>(reader, node, entries, what + ", dataset 'entry_node'"),
+      read_entries<std::int32_t>(reader, relation, entries, what + ", dataset 'entry_relation'"),
+      read_entries<std::int64_t>(reader, neighbour, entries, what + ", dataset 'entry_neighbour'")};
+  agree(reader.comm, [&] {
+    for (std::size_t e = 0; e < here.node.size(); ++e)
+      if (here.node[e] != file.node[e] || here.relation[e] != file.relation[e] ||
+          here.neighbour[e] != file.neighbour[e])
+        user_error("{} has other entries: entry {} is W_{}[{}, {}] in the file, W_{}[{}, {}] here", what,
+                   entries.first() + static_cast<Index>(e), file.relation[e], file.node[e], file.neighbour[e],
+                   here.relation[e], here.node[e], here.neighbour[e]);
+  });
+}
+
+template <class T, class S>
+void read_values(Reader& reader, hid_t group, hid_t dataset, const StateArray<T>& array,
+                 const std::string& what) {
+  if (array.placement == Placement::rows) return read_rows<T, S>(reader, dataset, array, what);
+  if (array.placement == Placement::replicated) return read_replicated<T, S>(reader, dataset, array, what);
+  const EntryRedistribution entries(reader.layout, *array.edges);
+  check_pattern(reader, group, *array.edges, entries, what);
+  const std::vector<S> stored = read_entries<S>(reader, dataset, entries, what);
+  std::vector<T> block(stored.begin(), stored.end());
+  entries.from_blocks(reinterpret_cast<const std::byte*>(block.data()), sizeof(T),
+                      reinterpret_cast<std::byte*>(array.data));
+}
+
+template <class T>
+void read_array(Reader& reader, const StateArray<T>& array) {
+  const std::string what = "array '" + array.name + "'";
+  Extents extents{static_cast<hsize_t>(array.outer), 1, static_cast<hsize_t>(array.inner)};
+  if (array.placement == Placement::rows) extents[1] = static_cast<hsize_t>(reader.layout.rows());
+  if (array.placement == Placement::entries) {
+    Index total = array.edges->entries();
+    MPI_Allreduce(MPI_IN_PLACE, &total, 1, MPI_INT64_T, MPI_SUM, reader.comm.handle());
+    extents[1] = static_cast<hsize_t>(total);
+  }
+  const Hdf5Group group = agree(reader.comm, [&] {
+    Hdf5Group opened(H5Gopen2(reader.arrays, array.name.c_str(), H5P_DEFAULT));
+    if (!opened.valid()) user_error("it has no {}; it has {}", what, names_in(reader.arrays));
+    const std::uint64_t placement = read_number(opened, "placement");
+    if (placement != static_cast<std::uint64_t>(array.placement))
+      user_error("{} is of placement {} in the file, {} here", what,
+                 placement <= 2 ? placement_name(static_cast<Placement>(placement)) : "unknown",
+                 placement_name(array.placement));
+    return opened;
+  });
+  const Hdf5Dataset dataset = agree(reader.comm, [&] { return open_dataset(group, "value", extents, what); });
+  const bool is_double = agree(reader.comm, [&] { return stored_double(dataset, what); });
+  is_double ? read_values<T, double>(reader, group, dataset, array, what)
+            : read_values<T, float>(reader, group, dataset, array, what);
+}
+
+/// Throws what the operating system says of a file that cannot be read.
+void check_readable(const std::string& path) {
+  if (access(path.c_str(), R_OK) != 0) user_error("{}", std::strerror(errno));
+}
+
+void check_version(hid_t file) {
+  const std::uint64_t version = read_number(file, "format_version");
+  if (version != format_version)
+    user_error("its format is version {}; this program reads version {}", version, format_version);
+}
+
+}  // namespace
+
+template <class T>
+void read_state(const Communicator& comm, const std::string& path, const RowPartition& partition,
+                std::span<const StateArray<T>> arrays) {
+  agree(comm, [&] { check_arrays(arrays, partition, comm.rank()); });
+  const RowRedistribution layout(comm, partition);
+  const QuietHdf5 quiet;
+  try {
+    agree(comm, [&] { check_readable(path); });
+    const Hdf5File file = agree(comm, [&] { return open_file(path, comm.handle()); });
+    agree(comm, [&] {
+      check_version(file);
+      const std::uint64_t rows = read_number(file, "rows");
+      if (rows != static_cast<std::uint64_t>(partition.rows()))
+        user_error("it is of {} nodes; there are {} here", rows, partition.rows());
+    });
+    const Hdf5Group group = agree(comm, [&] {
+      Hdf5Group opened(H5Gopen2(file, "arrays", H5P_DEFAULT));
+      if (!opened.valid()) user_error("it has no arrays");
+      return opened;
+    });
+    Reader reader{comm, layout, group, {}};
+    for (const StateArray<T>& array : arrays) read_array(reader, array);
+  } catch (const UserError& error) {
+    user_error("state file '{}' cannot be used: {}", path, error.what());
+  }
+}
+
+std::string read_state_metadata(const std::string& path) {
+  const QuietHdf5 quiet;
+  try {
+    check_readable(path);
+    const Hdf5File file = open_file(path, MPI_COMM_NULL);
+    check_version(file);
+    const Hdf5Dataset dataset(H5Dopen2(file, "metadata", H5P_DEFAULT));
+    if (!dataset.valid()) user_error("it has no metadata");
+    const Hdf5Space space(H5Dget_space(dataset));
+    const auto size = static_cast<Index>(std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space)));
+    std::string text(static_cast<std::size_t>(size), '\0');
+    const Extents extents{1, static_cast<hsize_t>(size), 1};
+    read_slab(dataset, native_type<char>(), {{}, extents, extents, 0}, text.data(), false);
+    check_damage(checksum(text.data(), size, 0), dataset, "its metadata");
+    return text;
+  } catch (const UserError& error) {
+    user_error("state file '{}' cannot be used: {}", path, error.what());
+  }
+}
+
+template void read_state<float>(const Communicator&, const std::string&, const RowPartition&,
+                                std::span<const StateArray<float>>);
+template void read_state<double>(const Communicator&, const std::string&, const RowPartition&,
+                                 std::span<const StateArray<double>>);
+
+}  // namespace rossby

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "rossby/base/error.hpp"
+#include "rossby/base/index.hpp"
+#include "rossby/mpi/hdf5_handle.hpp"
+
+// HDF5 calls of the state file as small functions that throw UserError on this rank; the callers let all
+// ranks agree.
+namespace rossby::state {
+
+/// The most bytes one rank stages or passes to HDF5 at once.
+constexpr Index slab_bytes = Index{64} << 20;
+
+/// Mixes 64 bits (the finaliser of splitmix64: Steele, Lea, Flood, OOPSLA 2014).
+constexpr std::uint64_t mix(std::uint64_t x) {
+  x ^= x >> 30;
+  x *= 0xbf58476d1ce4e5b9ULL;
+  x ^= x >> 27;
+  x *= 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+/// This share's part of a dataset's checksum: Σ mix(mix(index + 1) + bits) mod 2^64 over `count` values that
+/// start at `first` in the dataset. Parts add up in any order.
+template <class V>
+std::uint64_t checksum(const V* values, Index count, Index first) {
+  using Bits = std::conditional_t<sizeof(V) == 8, std::uint64_t,
+                                  std::conditional_t<sizeof(V) == 4, std::uint32_t, std::uint8_t>>;
+  std::uint64_t sum = 0;
+  for (Index i = 0; i < count; ++i)
+    sum += mix(mix(static_cast<std::uint64_t>(first + i) + 1) + std::bit_cast<Bits>(values[i]));
+  return sum;
+}
+
+/// HDF5's name of a scalar in memory.
+template <class V>
+hid_t native_type() {
+  if constexpr (std::is_same_v<V, float>) return H5T_NATIVE_FLOAT;
+  if constexpr (std::is_same_v<V, double>) return H5T_NATIVE_DOUBLE;
+  if constexpr (std::is_same_v<V, std::int64_t>) return H5T_NATIVE_INT64;
+  if constexpr (std::is_same_v<V, std::int32_t>) return H5T_NATIVE_INT32;
+  if constexpr (std::is_same_v<V, std::uint64_t>) return H5T_NATIVE_UINT64;
+  if constexpr (std::is_same_v<V, char>) return H5T_NATIVE_UINT8;
+}
+
+static_assert(std::endian::native == std::endian::little, "state files hold values as they lie in memory");
+
+/// (outer, rows, inner): every dataset of a state file has these three extents, some of them 1.
+using Extents = std::array<hsize_t, 3>;
+
+/// A part of a dataset (start, count) and of the caller's memory (count rows of `memory` from row
+/// memory_start on).
+struct Slab {
+  Extents start{};
+  Extents count{};
+  Extents memory{};
+  hsize_t memory_row = 0;
+};
+
+/// A dataset of a file to be made: where it is, what it holds.
+struct PlannedDataset {
+  std::string path;  // "/arrays/<name>/value"; its group is made with it
+  hid_t (*type)();   // a function: HDF5's type identifiers exist only once it is running
+  Extents extents{};
+  std::string same_as;  // not empty: a second name of that dataset, nothing else
+};
+
+/// A number kept as an attribute of a group or dataset.
+struct PlannedNumber {
+  std::string path;
+  std::string name;
+  std::uint64_t value = 0;
+};
+
+/// Makes the file where it does not exist and its first `size` bytes real, so that no later write finds the
+/// disk full. File systems that cannot promise that are taken at their word.
+void reserve(const std::string& path, std::uint64_t size);
+
+/// Makes an HDF5 file with these datasets and numbers by this process alone, gives every dataset its place
+/// and reserves it on the disk. Returns the byte offset of each dataset's values in the file.
+std::vector<std::uint64_t> create_skeleton(const std::string& path,
+                                           const std::vector<PlannedDataset>& datasets,
+                                           const std::vector<PlannedNumber>& numbers);
+
+/// Overwrites numbers of an existing file, in place.
+void overwrite_numbers(const std::string& path, const std::vector<PlannedNumber>& numbers);
+
+/// A file that is written piece by piece at byte offsets, by several processes at once.
+class RawFile {
+ public:
+  explicit RawFile(const std::string& path);
+  RawFile(const RawFile&) = delete;
+  RawFile& operator=(const RawFile&) = delete;
+  ~RawFile();
+  void write(const void* data, std::size_t bytes, std::uint64_t offset);
+  /// Brings what was written to the disk.
+  void sync();
+
+ private:
+  int descriptor_;
+};
+
+/// Throws UserError: "cannot <what>: <errno in words>".
+[[noreturn]] void refuse(const char* what);
+
+/// Opens for reading, by all ranks of `comm`, or by this process alone where comm is MPI_COMM_NULL.
+Hdf5File open_file(const std::string& path, MPI_Comm comm);
+
+Hdf5Dataset create_dataset(hid_t parent, const std::string& name, hid_t type, const Extents& extents);
+/// Opens a dataset and checks its extents. `what` names it in messages.
+Hdf5Dataset open_dataset(hid_t parent, const std::string& name, const Extents& extents,
+                         const std::string& what);
+
+/// Collective over the file's ranks, also for those whose slab is empty, unless the file was opened by one
+/// process alone.
+void read_slab(hid_t dataset, hid_t memory_type, const Slab& slab, void* data, bool collective = true);
+
+/// Throws UserError where there is none.
+std::uint64_t read_number(hid_t object, const std::string& name);
+
+}  // namespace rossby::state

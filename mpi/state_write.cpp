@@ -1,0 +1,276 @@
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/state_file.hpp"
+#include "rossby/mpi/state_layout.hpp"
+
+// HDF5 makes the file's structure, on rank 0 alone; the values are written by all ranks at the places HDF5
+// gave them. A write that fails is then an ordinary error of one rank, which all ranks can agree on: inside a
+// collective HDF5 write it would leave the others waiting.
+namespace rossby {
+namespace {
+
+using namespace state;
+
+/// The file under way.
+struct Writer {
+  const Communicator& comm;
+  const RowRedistribution& layout;
+  std::map<const GlobalEdges*, EntryRedistribution> entries;
+  std::vector<PlannedDataset> datasets;
+  std::vector<PlannedNumber> numbers;
+
+  std::vector<std::uint64_t> offsets;    // of each dataset
+  std::vector<std::uint64_t> checksums;  // this rank's share, of each dataset
+  std::unique_ptr<RawFile> file;
+  std::size_t next = 0;  // dataset to be written
+
+  Outcome outcome;  // this rank's first failure; it goes on taking part in what is collective
+  template <class Work>
+  void attempt(Work&& work) {
+    if (outcome.kind != Outcome::Kind::fine) return;
+    try {
+      std::forward<Work>(work)();
+    } catch (...) {
+      outcome = Outcome::of_current_exception();
+    }
+  }
+};
+
+template <class T>
+void plan_dataset(Writer& writer, std::string path, const Extents& extents) {
+  writer.numbers.push_back({path, "checksum", 0});
+  writer.datasets.push_back({std::move(path), native_type<T>, extents, ""});
+}
+
+Extents extents_of(Index a, Index b, Index c) {
+  return {static_cast<hsize_t>(a), static_cast<hsize_t>(b), static_cast<hsize_t>(c)};
+}
+
+/// Collective where an entries array comes first with its pattern.
+template <class T>
+void plan_array(Writer& writer, const StateArray<T>& array,
+                std::map<const GlobalEdges*, std::string>& holders) {
+  const std::string group = "/arrays/" + array.name;
+  if (array.placement != Placement::entries) {
+    const Index rows = array.placement == Placement::rows ? writer.layout.rows() : 1;
+    plan_dataset<T>(writer, group + "/value", extents_of(array.outer, rows, array.inner));
+  } else {
+    const auto place = writer.entries.find(array.edges);
+    const EntryRedistribution& entries =
+        place != writer.entries.end()
+            ? place->second
+            : writer.entries.emplace(array.edges, EntryRedistribution(writer.layout, *array.edges))
+                  .first->second;
+    const Extents extents = extents_of(1, entries.total(), 1);
+    plan_dataset<T>(writer, group + "/value", extents);
+    const auto [holder, first] = holders.try_emplace(array.edges, group);
+    if (first) {
+      plan_dataset<std::int64_t>(writer, group + "/entry_node", extents);
+      plan_dataset<std::int32_t>(writer, group + "/entry_relation", extents);
+      plan_dataset<std::int64_t>(writer, group + "/entry_neighbour", extents);
+    } else {
+      for (const char* name : {"/entry_node", "/entry_relation", "/entry_neighbour"})
+        writer.datasets.push_back({group + name, nullptr, {}, holder->second + name});
+    }
+  }
+  writer.numbers.push_back({group, "placement", static_cast<std::uint64_t>(array.placement)});
+}
+
+/// Writes values [first, first + count) of the next dataset and goes on to the one after it.
+template <class V>
+void write_linear(Writer& writer, const V* values, Index first, Index count) {
+  writer.attempt([&] {
+    writer.file->write(values, static_cast<std::size_t>(count) * sizeof(V),
+                       writer.offsets[writer.next] + static_cast<std::uint64_t>(first) * sizeof(V));
+  });
+  writer.checksums[writer.next++] = checksum(values, count, first);
+}
+
+/// Puts columns in position order into global order.
+template <class T>
+void order_columns(T* values, Index rows, const RowPartition& partition) {
+  std::vector<T> line(static_cast<std::size_t>(partition.rows()));
+  for (Index row = 0; row < rows; ++row, values += partition.rows()) {
+    for (Index j = 0; j < partition.rows(); ++j)
+      line[static_cast<std::size_t>(j)] = values[partition.position(GlobalRow{j}).value];
+    std::copy(line.begin(), line.end(), values);
+  }
+}
+
+template <class T>
+void write_rows(Writer& writer, const StateArray<T>& array) {
+  const RowRedistribution& layout = writer.layout;
+  const RowPartition& partition = layout.partition();
+  const Index planes = planes_at_once(layout, array.inner, sizeof(T));
+  const Index values = layout.block_rows() * array.inner;  // of this rank, a plane
+  std::vector<T> staged;
+  for (Index o = 0; o < array.outer; o += planes) {
+    const Index count = std::min(planes, array.outer - o);
+    const T* block = array.data + o * layout.owned() * array.inner;
+    if (!partition.identity()) {
+      staged.resize(static_cast<std::size_t>(count * values));
+      layout.to_blocks(reinterpret_cast<const std::byte*>(block), count,
+                       array.inner * static_cast<Index>(sizeof(T)),
+                       reinterpret_cast<std::byte*>(staged.data()));
+      if (array.inner_is_nodes) order_columns(staged.data(), count * layout.block_rows(), partition);
+      block = staged.data();
+    }
+    for (Index k = 0; k < count; ++k) {
+      const Index first = ((o + k) * layout.rows() + layout.begin()) * array.inner;
+      writer.attempt([&] {
+        writer.file->write(block + k * values, static_cast<std::size_t>(values) * sizeof(T),
+                           writer.offsets[writer.next] + static_cast<std::uint64_t>(first) * sizeof(T));
+      });
+      writer.checksums[writer.next] += checksum(block + k * values, values, first);
+    }
+  }
+  ++writer.next;
+}
+
+void write_pattern(Writer& writer, const GlobalEdges& edges, const EntryRedistribution& entries) {
+  if (!writer.datasets[writer.next].same_as.empty()) {
+    writer.next += 3;
+    return;
+  }
+  const EntryIndex index = entry_index(edges, writer.layout.partition(), writer.comm.rank());
+  const auto write = [&](const auto& local) {
+    const auto block = entries_to_blocks(entries, local.data());
+    write_linear(writer, block.data(), entries.first(), entries.count());
+  };
+  write(index.node);
+  write(index.relation);
+  write(index.neighbour);
+}
+
+template <class T>
+void write_array(Writer& writer, const StateArray<T>& array) {
+  if (array.placement == Placement::rows) {
+    write_rows(writer, array);
+  } else if (array.placement == Placement::replicated) {
+    write_linear(writer, array.data, 0, writer.comm.rank() == 0 ? array.outer * array.inner : 0);
+  } else {
+    const EntryRedistribution& entries = writer.entries.at(array.edges);
+    const std::vector<T> block = entries_to_blocks(entries, array.data);
+    write_linear(writer, block.data(), entries.first(), entries.count());
+    write_pattern(writer, *array.edges, entries);
+  }
+  agree_on(writer.comm, writer.outcome);
+}
+
+/// The whole file under a name of its own, durable on every rank.
+template <class T>
+void write_contents(const Communicator& comm, const std::string& path, const RowRedistribution& layout,
+                    std::span<const StateArray<T>> arrays, const std::string& metadata) {
+  const QuietHdf5 quiet;
+  const bool first = comm.rank() == 0;
+  Writer writer{comm, layout, {}, {}, {}, {}, {}, nullptr, 0, {}};
+  plan_dataset<char>(writer, "/metadata", extents_of(1, static_cast<Index>(metadata.size()), 1));
+  std::map<const GlobalEdges*, std::string> holders;
+  for (const StateArray<T>& array : arrays) plan_array(writer, array, holders);
+  writer.numbers.push_back({"/", "format_version", format_version});
+  writer.numbers.push_back({"/", "rows", static_cast<std::uint64_t>(layout.rows())});
+
+  writer.offsets.resize(writer.datasets.size());
+  agree(comm, [&] {
+    if (first) writer.offsets = create_skeleton(path, writer.datasets, writer.numbers);
+  });
+  MPI_Bcast(writer.offsets.data(), static_cast<int>(writer.offsets.size()), MPI_UINT64_T, 0, comm.handle());
+  writer.checksums.assign(writer.datasets.size(), 0);
+  agree(comm, [&] { writer.file = std::make_unique<RawFile>(path); });
+  write_linear(writer, metadata.data(), 0, first ? static_cast<Index>(metadata.size()) : 0);
+  for (const StateArray<T>& array : arrays) write_array(writer, array);
+  agree(comm, [&] { writer.file->sync(); });
+
+  MPI_Allreduce(MPI_IN_PLACE, writer.checksums.data(), static_cast<int>(writer.checksums.size()),
+                MPI_UINT64_T, MPI_SUM, comm.handle());
+  agree(comm, [&] {
+    if (!first) return;
+    std::vector<PlannedNumber> sums;
+    for (std::size_t i = 0; i < writer.datasets.size(); ++i)
+      if (writer.datasets[i].same_as.empty())
+        sums.push_back({writer.datasets[i].path, "checksum", writer.checksums[i]});
+    overwrite_numbers(path, sums);
+  });
+}
+
+std::string parent_of(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+/// On rank 0: can the file be made, and is there room for it? Asked before HDF5 starts, which does not
+/// survive a disk that fills up under it (1.10 crashes when it is shut down after a file that could not be
+/// closed).
+template <class T>
+void check_room(const Communicator& comm, const std::string& path, const RowRedistribution& layout,
+                std::span<const StateArray<T>> arrays, Index text_bytes) {
+  Index bytes = 0;
+  for (const StateArray<T>& array : arrays) {
+    const auto value = static_cast<Index>(sizeof(T));
+    if (array.placement == Placement::entries) bytes += array.edges->entries() * (value + 20);
+    if (array.placement == Placement::rows) bytes += array.outer * layout.owned() * array.inner * value;
+    if (array.placement == Placement::replicated && comm.rank() == 0)
+      bytes += array.outer * array.inner * value;
+  }
+  MPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_INT64_T, MPI_SUM, comm.handle());
+  const Index structure = (Index{1} << 20) + (Index{16} << 10) * static_cast<Index>(arrays.size());
+  agree(comm, [&] {
+    if (comm.rank() == 0) reserve(path, static_cast<std::uint64_t>(bytes + text_bytes + structure));
+  });
+}
+
+/// On rank 0: makes the finished file durable and gives it its name.
+void publish(const Communicator& comm, const std::string& temporary, const std::string& path) {
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    const int descriptor = open(temporary.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) refuse("open it again");
+    const bool synced = fsync(descriptor) == 0;
+    close(descriptor);
+    if (!synced) refuse("bring it to the disk");
+    if (std::rename(temporary.c_str(), path.c_str()) != 0) refuse("rename it");
+    const int directory = open(parent_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0) return;
+    (void)fsync(directory);  // file systems without synced directories still have the file
+    close(directory);
+  });
+}
+
+}  // namespace
+
+template <class T>
+void write_state(const Communicator& comm, const std::string& path, const RowPartition& partition,
+                 std::span<const StateArray<T>> arrays, const std::string& metadata_json) {
+  agree(comm, [&] { check_arrays(arrays, partition, comm.rank()); });
+  const RowRedistribution layout(comm, partition);
+  const std::string temporary = path + ".tmp";
+  const auto withdraw = [&] {
+    if (comm.rank() == 0) std::remove(temporary.c_str());
+  };
+  try {
+    check_room(comm, temporary, layout, arrays, static_cast<Index>(metadata_json.size()));
+    write_contents(comm, temporary, layout, arrays, metadata_json);
+    publish(comm, temporary, path);
+  } catch (const UserError& error) {
+    withdraw();
+    user_error("state file '{}' is not written: {}", path, error.what());
+  } catch (...) {
+    withdraw();
+    throw;
+  }
+}
+
+template void write_state<float>(const Communicator&, const std::string&, const RowPartition&,
+                                 std::span<const StateArray<float>>, const std::string&);
+template void write_state<double>(const Communicator&, const std::string&, const RowPartition&,
+                                  std::span<const StateArray<double>>, const std::string&);
+
+}  // namespace rossby
