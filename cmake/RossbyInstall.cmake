@@ -1,5 +1,5 @@
-# Installs headers (rossby_room does), static libraries, the program, its configurations and schemas, and a CMake
-# package with two components: lib (every room of lib/) and mpi.
+# Installs static libraries, configurations and schemas, and a CMake package with two components: lib (every room of
+# lib/) and mpi. Headers are installed by rossby_room, the program by apps/.
 include(CMakePackageConfigHelpers)
 
 set(ROSSBY_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/rossby)
@@ -21,9 +21,6 @@ if(ROSSBY_MPI_TARGETS)
   rossby_install_component(mpi ${ROSSBY_MPI_TARGETS})
 endif()
 
-if(TARGET rossby)
-  install(TARGETS rossby RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-endif()
 foreach(FOLDER configs schemas)
   if(EXISTS ${PROJECT_SOURCE_DIR}/apps/${FOLDER})
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/apps/${FOLDER} DESTINATION ${CMAKE_INSTALL_DATADIR}/rossby)
