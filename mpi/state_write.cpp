@@ -259,8 +259,9 @@ void write_state(const Communicator& comm, const std::string& path, const RowPar
     check_room(comm, temporary, layout, arrays, static_cast<Index>(metadata_json.size()));
     write_contents(comm, temporary, layout, arrays, metadata_json);
     publish(comm, temporary, path);
-  } catch (const UserError& error) {
+  } catch (const UserError& error) {  // agreed on by all ranks, so all are here
     withdraw();
+    comm.barrier();
     user_error("state file '{}' is not written: {}", path, error.what());
   } catch (...) {
     withdraw();

@@ -13,12 +13,14 @@ namespace {
 class FailuresOfRank : public testing::EmptyTestEventListener {
  public:
   explicit FailuresOfRank(int rank) : rank_(rank) {}
+  void OnTestStart(const testing::TestInfo& test) override {
+    // Kept here: GoogleTest holds the lock of current_test_info() while it reports a result.
+    test_ = std::string(test.test_suite_name()) + "." + test.name();
+  }
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;
-    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-    std::fprintf(stderr, "rank %d, %s.%s: %s:%d\n%s\n", rank_, test ? test->test_suite_name() : "-",
-                 test ? test->name() : "-", result.file_name() ? result.file_name() : "-",
-                 result.line_number(), result.message());
+    std::fprintf(stderr, "rank %d, %s: %s:%d\n%s\n", rank_, test_.c_str(),
+                 result.file_name() ? result.file_name() : "-", result.line_number(), result.message());
     std::fflush(stderr);
   }
 
