@@ -34,6 +34,13 @@ T* target(Tape<T>& tape, Parameter<T>& parameter) {
   return tape.recording() ? parameter.gradient_target() : nullptr;
 }
 
+/// Whether gradients flow to a parameter. Not asked of its target, which is null where a rank's block is
+/// empty: that rank must still go through every backward that is collective.
+template <class T>
+bool flows(const Tape<T>& tape, const Parameter<T>& parameter) {
+  return tape.recording() && parameter.trained;
+}
+
 /// A copy that lives as long as the step.
 template <class V>
 std::span<const V> keep(Arena& arena, std::span<const V> values) {
@@ -123,7 +130,7 @@ Var<T> embed_columns(Tape<T>& tape, Parameter<T>& table, std::span<const Index> 
   require(table.shape.size() == 3, "an embedding table is (steps, n, d)");
   T* gradient = target(tape, table);
   const Index steps = table.shape[0];
-  const Var<T> y = tape.make(table.shape[1], std::ssize(times), table.shape[2], gradient != nullptr);
+  const Var<T> y = tape.make(table.shape[1], std::ssize(times), table.shape[2], flows(tape, table));
   embed_columns_forward(tape.exec(), y.value, table.value.data(), steps, times);
   finish(tape, "embed", costs::embed(count(y), word<T>), y.tracked(),
          [exec = tape.exec(), gradient, steps, y, kept = keep(tape.arena(), times)] {
@@ -139,7 +146,7 @@ Var<T> embed_pairs(Tape<T>& tape, Parameter<T>& table, std::span<const Index> ti
   T* gradient = target(tape, table);
   const Index steps = table.shape[0];
   const Index n = table.shape[1];
-  const Var<T> y = tape.make(std::ssize(times), 1, table.shape[2], gradient != nullptr);
+  const Var<T> y = tape.make(std::ssize(times), 1, table.shape[2], flows(tape, table));
   embed_pairs_forward(tape.exec(), y.value, table.value.data(), steps, n, times, rows);
   finish(tape, "embed", costs::embed(count(y), word<T>), y.tracked(),
          [exec = tape.exec(), gradient, steps, n, y, t = keep(tape.arena(), times),

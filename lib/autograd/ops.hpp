@@ -22,7 +22,7 @@ template <class T>
   require(first >= 0 && count >= 0 && first + count <= x.channels(),
           "a slice lies inside the channels it is cut from");
   Var<T> part = x;
-  part.value.data += first;
+  if (x.value.data) part.value.data += first;
   part.value.channels = count;
   part.gradient.channels = count;
   if (x.tracked()) part.gradient.data += first;

@@ -129,6 +129,19 @@ TEST(Ops, FixedParametersAreSkippedAndOthersGetTheSameGradient) {
   }
 }
 
+TEST(Ops, ARankWithoutRowsStillGoesThroughBackward) {
+  // Backward of an exchange is collective: a rank whose block of the table is empty may not drop out of it.
+  Parameter<double> table("factors", Placement::rows, {5, 0, 3});
+  Tape<double> tape(Exec{});
+  const std::vector<Index> times{1, 4};
+  EXPECT_TRUE(embed_columns(tape, table, times).tracked());
+  EXPECT_TRUE(embed_pairs(tape, table, {}, {}).tracked());
+  EXPECT_TRUE(table.live);
+  tape.backward();
+  table.trained = false;
+  EXPECT_FALSE(embed_columns(tape, table, times).tracked());
+}
+
 TEST(Ops, AStepOfAKnownShapeAllocatesNothing) {
   for (const auto& test : all_cases<float>()) {
     SCOPED_TRACE(test.name);
