@@ -7,6 +7,7 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/graph_partition.hpp"
 #include "rossby/mpi/mailbox.hpp"
+#include "rossby/relation/row_cost.hpp"
 
 namespace rossby {
 namespace {
@@ -74,6 +75,17 @@ void add_coordinates(Domain& domain) {
   }
 }
 
+/// What each node costs a step: its share of the dense layers and its entries in all relations. By global
+/// row; empty where there are no sparse relations, and all nodes cost the same.
+std::vector<double> node_costs(const Communicator& comm, const Config& config, const GlobalEdges& edges,
+                               const RowPartition& blocks) {
+  if (edges.relations == 0) return {};
+  const auto d = static_cast<double>(config.integer("model.latent"));
+  const auto owned = row_costs(edges, (edges.relations + 1) * d, 1);
+  MpiMailbox mailbox(comm);
+  return gather_by_global_row(owned, blocks, mailbox);
+}
+
 RowPartition choose_partition(const Communicator& comm, const Config& config, const Domain& domain) {
   const std::string& graph = config.text("relation.graph");
   const bool dense = config.text("relation.discover") == "dense" ||
@@ -91,14 +103,17 @@ RowPartition choose_partition(const Communicator& comm, const Config& config, co
   }
   const RowPartition blocks = RowPartition::blocks(domain.nodes(), comm.size());
   if (kind == "blocks") return blocks;
-  if (kind == "tiles") {
-    if (!domain.info.gridded)
-      user_error("parallel.partition = \"tiles\" needs a gridded file; use \"graph\" or \"blocks\"");
-    return RowPartition::from_owners(
-        grid_tiles(domain.grid.n_lat, domain.grid.n_lon, domain.grid.node_of_cell, comm.size()), comm.size());
-  }
-  if (graph == "none") user_error("parallel.partition = \"graph\" needs relations: set relation.graph");
-  return graph_partition(comm, build_edges(comm, config, domain, blocks), blocks);
+  if (kind == "tiles" && !domain.info.gridded)
+    user_error("parallel.partition = \"tiles\" needs a gridded file; use \"graph\" or \"blocks\"");
+  if (kind == "graph" && graph == "none")
+    user_error("parallel.partition = \"graph\" needs relations: set relation.graph");
+  GlobalEdges edges;
+  if (graph != "none") edges = build_edges(comm, config, domain, blocks);
+  const std::vector<double> costs = node_costs(comm, config, edges, blocks);
+  if (kind == "graph") return graph_partition(comm, edges, blocks, costs);
+  return RowPartition::from_owners(
+      grid_tiles(domain.grid.n_lat, domain.grid.n_lon, domain.grid.node_of_cell, comm.size(), costs),
+      comm.size());
 }
 
 /// Edges of the file whose two nodes are both in the run, in global numbering: this rank's share of the list.
