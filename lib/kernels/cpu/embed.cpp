@@ -1,5 +1,6 @@
 #include "rossby/kernels/embed.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "rossby/kernels/backends.hpp"
@@ -21,16 +22,29 @@ constexpr Index node_pieces = 16;
 
 }  // namespace
 
+// A block of nodes reads one run of each step's row and writes one column of the block: the table streams,
+// the block stays in the first-level cache.
+constexpr Index block_rows = 16;
+
+template <class T, class Copy>
+void for_each_block(const Exec& exec, NodeView<T> nodes, std::span<const Index> times, const Copy& copy) {
+  for_each_piece(exec, nodes.rows, std::max(rows_a_piece(nodes), block_rows), nodes.size(),
+                 [&](Index first, Index last) {
+                   for (Index begin = first; begin < last; begin += block_rows)
+                     for (Index b = 0; b < nodes.cols; ++b)
+                       copy(times[b], b, begin, std::min(begin + block_rows, last));
+                 });
+}
+
 template <class T>
 void embed_columns_forward(const Exec& exec, NodeView<T> out, const T* table, std::span<const Index> times) {
   const Index d = out.channels;
-  for_each_piece(exec, out.rows, rows_a_piece(out), out.size(), [&](Index first, Index last) {
-    for (Index i = first; i < last; ++i)
-      for (Index b = 0; b < out.cols; ++b) {
-        const T* from = table + (times[b] * out.rows + i) * d;
-        T* to = out.at(i, b);
-        for (Index c = 0; c < d; ++c) to[c] = from[c];
-      }
+  for_each_block(exec, out, times, [&](Index t, Index b, Index first, Index last) {
+    const T* from = table + (t * out.rows + first) * d;
+    if (d == 1)
+      for (Index i = first; i < last; ++i) *out.at(i, b) = *from++;
+    else
+      for (Index i = first; i < last; ++i, from += d) std::copy_n(from, d, out.at(i, b));
   });
 }
 
@@ -38,13 +52,15 @@ template <class T>
 void embed_columns_backward(const Exec& exec, T* dtable, NodeView<const T> dout,
                             std::span<const Index> times) {
   const Index d = dout.channels;
-  for_each_piece(exec, dout.rows, rows_a_piece(dout), dout.size(), [&](Index first, Index last) {
-    for (Index i = first; i < last; ++i)
-      for (Index b = 0; b < dout.cols; ++b) {
-        T* to = dtable + (times[b] * dout.rows + i) * d;
-        const T* from = dout.at(i, b);
+  for_each_block(exec, dout, times, [&](Index t, Index b, Index first, Index last) {
+    T* to = dtable + (t * dout.rows + first) * d;
+    for (Index i = first; i < last; ++i, to += d) {
+      const T* from = dout.at(i, b);
+      if (d == 1)
+        *to += *from;
+      else
         for (Index c = 0; c < d; ++c) to[c] += from[c];
-      }
+    }
   });
 }
 

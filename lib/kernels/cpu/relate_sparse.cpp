@@ -28,13 +28,6 @@ inline void axpy(Index width, T factor, const T* __restrict x, T* __restrict y) 
   for (Index q = 0; q < width; ++q) y[q] += factor * x[q];
 }
 
-template <class T>
-inline T dot(Index width, const T* __restrict x, const T* __restrict y) {
-  T sum = 0;
-  for (Index q = 0; q < width; ++q) sum += x[q] * y[q];
-  return sum;
-}
-
 /// One tile of columns of the backward sweep.
 template <class T>
 struct ColumnTile {
