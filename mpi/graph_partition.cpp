@@ -104,7 +104,7 @@ std::vector<int> partition_by_scotch(const Communicator& comm, Mat matrix, Index
   check_petsc(MatPartitioningSetNParts(partitioning, comm.size()), "MatPartitioningSetNParts");
   if (weights)
     check_petsc(MatPartitioningSetVertexWeights(partitioning, weights), "MatPartitioningSetVertexWeights");
-  SCOTCH_randomReset();  // a second partition in one process would otherwise continue the random numbers of the first
+  SCOTCH_randomReset();  // or a second partition in one process would go on with the first one's numbers
   IS owners = nullptr;
   check_petsc(MatPartitioningApply(partitioning, &owners), "MatPartitioningApply");
   const PetscInt* values = nullptr;
