@@ -32,11 +32,11 @@ std::unique_ptr<SyntheticField> make_field(const Synth& arguments) {
 SeriesLayout layout(const Synth& arguments, const SyntheticField& field) {
   SeriesLayout layout;
   SeriesVariable variable;
+  layout.nodes = field.cells();
   if (const auto* heat = dynamic_cast<const HeatField*>(&field)) {
     variable.name = "heat";
     variable.units = "1";
     variable.long_name = "temperature, simulated heat diffusion";
-    layout.nodes = field.cells();
     layout.time = TimeAxis::counter(arguments.steps);
     layout.has_edges = true;
     for (const Edge& edge : heat->edges())
