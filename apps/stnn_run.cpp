@@ -52,8 +52,8 @@ template <class T>
 std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Config& config,
                                              const Domain& domain) {
   auto relations = std::make_unique<Relations<T>>(domain.partition, comm.rank());
-  if (config.text("relation.graph") != "none") {
-    GlobalEdges edges = build_edges(comm, config, domain, domain.partition);
+  GlobalEdges edges = build_edges(comm, config, domain, domain.partition);
+  if (edges.relations > 0) {
     const bool refine = config.text("relation.mode") == "refine";
     const double start = config.real("relation.refine_start");
     if (config.text("relation.storage") == "dense")

@@ -48,6 +48,13 @@ std::vector<Index> pick_nodes(const Communicator& comm, const Config& config, co
   return nodes;
 }
 
+/// relation.graph with "auto" resolved for this file.
+std::string graph_kind(const Config& config, const SeriesInfo& info) {
+  const std::string& graph = config.text("relation.graph");
+  if (graph != "auto") return graph;
+  return info.has_edges ? "edges" : info.gridded ? "grid8" : info.node_lat.empty() ? "none" : "nearest";
+}
+
 bool goes_round(const std::vector<double>& lon) {
   if (lon.size() < 3) return false;
   const double step = std::abs(lon[1] - lon[0]);
@@ -87,7 +94,7 @@ std::vector<double> node_costs(const Communicator& comm, const Config& config, c
 }
 
 RowPartition choose_partition(const Communicator& comm, const Config& config, const Domain& domain) {
-  const std::string& graph = config.text("relation.graph");
+  const std::string graph = graph_kind(config, domain.info);
   const bool dense = config.text("relation.discover") == "dense" ||
                      (graph != "none" && config.text("relation.storage") == "dense");
   std::string kind = config.text("parallel.partition");
@@ -107,8 +114,7 @@ RowPartition choose_partition(const Communicator& comm, const Config& config, co
     user_error("parallel.partition = \"tiles\" needs a gridded file; use \"graph\" or \"blocks\"");
   if (kind == "graph" && graph == "none")
     user_error("parallel.partition = \"graph\" needs relations: set relation.graph");
-  GlobalEdges edges;
-  if (graph != "none") edges = build_edges(comm, config, domain, blocks);
+  const GlobalEdges edges = build_edges(comm, config, domain, blocks);
   const std::vector<double> costs = node_costs(comm, config, edges, blocks);
   if (kind == "graph") return graph_partition(comm, edges, blocks, costs);
   return RowPartition::from_owners(
@@ -147,8 +153,14 @@ std::vector<Edge> file_edges(const Communicator& comm, const Config& config, con
 
 GlobalEdges base_edges(const Communicator& comm, const Config& config, const Domain& domain,
                        const RowPartition& partition, Mailbox& mailbox) {
-  const std::string& graph = config.text("relation.graph");
+  const std::string graph = graph_kind(config, domain.info);
   const int part = comm.rank();
+  if (graph == "none") {
+    GlobalEdges none;
+    none.rows = partition.size(part);
+    none.ptr = {0};
+    return none;
+  }
   if (graph == "grid" || graph == "grid8") {
     if (!domain.info.gridded)
       user_error("relation.graph = \"{}\" needs a gridded file; use \"edges\" or \"nearest\"", graph);
@@ -174,6 +186,7 @@ GlobalEdges build_edges(const Communicator& comm, const Config& config, const Do
   const int part = comm.rank();
   MpiMailbox mailbox(comm);
   GlobalEdges edges = base_edges(comm, config, domain, partition, mailbox);
+  if (edges.relations == 0) return edges;
   if (config.flag("relation.self_loops")) edges = with_self_loops(edges, 1, partition, part);
   if (config.flag("relation.normalise")) normalise_rows(edges);
   std::vector<int> hops;

@@ -35,8 +35,9 @@ constexpr KeySpec keys[] = {
     // relations
     {"relation.graph", text, "\"none\"", "",
      "sparse relations: grid (8 neighbours, one relation), grid8 (one a direction), nearest, edges (of the "
-     "file), none",
-     "none|grid|grid8|nearest|edges"},
+     "file), "
+     "none; auto: edges where the file has them, else grid8 or nearest",
+     "none|auto|grid|grid8|nearest|edges"},
     {"relation.mode", text, "\"given\"", "", "their weights: given, or refine (learned on their pattern)",
      "given|refine"},
     {"relation.hops", integer_list, "[1]", "", "powers of each relation that are used, ascending", "", 1, 64},
