@@ -18,6 +18,7 @@ inline constexpr Index parallel_threshold = Index{1} << 15;
 /// start.
 template <class F>
 void for_each_piece(const Exec& exec, Index size, Index piece, Index work, const F& f) {
+  if (size <= 0) return;
   const Index pieces = (size + piece - 1) / piece;
   if (exec.threads <= 1 || pieces <= 1 || work < parallel_threshold) {
     for (Index p = 0; p < pieces; ++p) f(p * piece, std::min(size, (p + 1) * piece));
