@@ -128,29 +128,27 @@ void StnnRun<T>::start() {
     start.data = &series_;
   }
   start.persistence = config_->text("model.dynamics_start") == "persistence";
-  start.random_low_rank = config_->text("relation.low_rank_start") == "random";
   model_->start(start);
-  if (!start.random_low_rank && config_->text("relation.discover") == "low_rank") start_low_rank_at_eofs();
+  if (config_->text("relation.low_rank_start") == "eof" && config_->text("relation.discover") == "low_rank")
+    start_low_rank_at_eofs();
 }
 
 /// U = 0 and V = √n times the leading EOFs of the scaled training part: Vᵀz/n then holds the amplitudes over
-/// √n.
+/// √n. Columns beyond the rank of the data keep their random start.
 template <class T>
 void StnnRun<T>::start_low_rank_at_eofs() {
   const auto steps = domain_.split.training_steps();
   const auto mean = training_means(series_, steps, reducer_);
+  Parameter<T>& u = model_->parameter("low_rank_u");
   Parameter<T>& v = model_->parameter("low_rank_v");
   const Index rank = v.shape[2];
   const Eofs eofs = leading_eofs(series_, mean, steps, 0, rank, reducer_);
-  if (eofs.modes < rank)
-    user_error(
-        "relation.rank = {} is more than the {} EOFs of the training part: lower it or set "
-        "relation.low_rank_start = "
-        "\"random\"",
-        rank, eofs.modes);
   const double scale = std::sqrt(static_cast<double>(domain_.nodes()));
-  for (Index q = 0; q < v.size(); ++q)
-    v.value[q] = static_cast<T>(scale * eofs.pattern[static_cast<std::size_t>(q)]);
+  std::fill(u.value.begin(), u.value.end(), T(0));
+  for (Index i = 0; i < v.shape[1]; ++i)
+    for (Index k = 0; k < eofs.modes; ++k)
+      v.value[i * rank + k] =
+          static_cast<T>(scale * eofs.pattern[static_cast<std::size_t>(i * eofs.modes + k)]);
 }
 
 template <class T>

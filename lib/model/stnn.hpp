@@ -36,9 +36,9 @@ struct StnnOptions {
 struct StnnStart {
   std::uint64_t seed = 1;
   double z_range = 0.1;
-  const Series* data = nullptr;  // Z starts at the data (0 where missing); null: uniform in ±z_range
+  const Series* data =
+      nullptr;  // Z starts at the data (missing: the last value before, or the first after); null: uniform
   bool persistence = false;  // one-layer dynamics start as z_t = z_{t−1}; false: uniform in ±1/√inputs
-  bool random_low_rank = true;  // U, V normal/√rank; false: they keep their values
 };
 
 /// Spatio-temporal neural network: Ziat, Delasalles, Denoyer, Gallinari, "Spatio-temporal neural networks for

@@ -41,6 +41,21 @@ void persistence(Parameter<T>& weight, Parameter<T>& bias, const RelationBank<T>
   }
 }
 
+/// Z = x; a missing value is the node's last observed one before it, or the first one after it, or 0.
+template <class T>
+void start_at_data(Parameter<T>& z, const Series& x) {
+  const Index steps = z.shape[0], width = z.shape[1] * z.shape[2];
+  for (Index q = 0; q < width; ++q) {
+    T last = 0;
+    for (Index t = steps - 1; t >= 0; --t)
+      if (const float value = x.values[t * width + q]; !std::isnan(value)) last = static_cast<T>(value);
+    for (Index t = 0; t < steps; ++t) {
+      if (const float value = x.values[t * width + q]; !std::isnan(value)) last = static_cast<T>(value);
+      z.value[t * width + q] = last;
+    }
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -49,10 +64,7 @@ void Stnn<T>::start(const StnnStart& start) {
   if (start.data) {
     require(start.data->features == options_.latent && start.data->steps >= options_.steps,
             "Z can start at the data only where latent = features");
-    for (Index q = 0; q < factors_->size(); ++q) {
-      const float x = start.data->values[q];
-      factors_->value[q] = std::isnan(x) ? T(0) : static_cast<T>(x);
-    }
+    start_at_data(*factors_, *start.data);
   } else {
     const Random random(start.seed, "init.factors");
     each_row_value(*factors_, rows_, [&](Index t, std::uint64_t key) {
@@ -70,7 +82,6 @@ void Stnn<T>::start(const StnnStart& start) {
       user_error("model.dynamics_start = \"persistence\" needs model.layers = 1, not {}", options_.layers);
     persistence(*weights_[0], *biases_[0], relations_->bank(), options_.latent);
   }
-  if (!start.random_low_rank) return;
   for (const char* name : {"low_rank_u", "low_rank_v"})
     if (Parameter<T>* parameter = relations_->find(name)) {
       const Random random(start.seed, std::string("init.") + name);
