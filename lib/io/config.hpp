@@ -15,7 +15,7 @@ enum class KeyType { text, integer, real, flag, text_list, integer_list };
 
 /// One row of the table that parses, documents and hashes the configuration.
 struct KeySpec {
-  std::string_view name;           // "train.epochs"
+  std::string_view name;  // "train.epochs"
   KeyType type;
   std::string_view default_value;  // as a TOML literal: "\"adam\"", "0.003", "[1, 2]"
   std::string_view unit;           // "" where it has none
@@ -35,8 +35,9 @@ class Config {
   /// All defaults.
   Config();
 
-  /// From a TOML file and `--set key=value` settings, applied in order. Throws UserError, one line: file and line where
-  /// known, the key, what is wrong, the nearest known key or the allowed values. `path` may be empty (defaults and sets).
+  /// From a TOML file and `--set key=value` settings, applied in order. Throws UserError, one line: file and
+  /// line where known, the key, what is wrong, the nearest known key or the allowed values. `path` may be
+  /// empty (defaults and sets).
   static Config load(const std::string& path, std::span<const std::string> sets);
 
   /// The same from TOML text; `origin` stands for the file in messages.
@@ -52,7 +53,8 @@ class Config {
   /// True where a file or --set gave the value, false where it is the default.
   [[nodiscard]] bool given(std::string_view key) const;
 
-  /// The whole configuration as TOML, every key, grouped by table, with units and meanings as comments; parses back to itself.
+  /// The whole configuration as TOML, every key, grouped by table, with units and meanings as comments;
+  /// parses back to itself.
   [[nodiscard]] std::string to_toml() const;
 
   /// 64-bit FNV-1a over the canonical values of all keys that are not harmless, as 16 hex digits.

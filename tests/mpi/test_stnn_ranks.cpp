@@ -63,7 +63,8 @@ struct Training {
   std::vector<double> losses;
   double validation = 0;
 
-  Training(const Case& c, const Communicator& comm) : partition(make_partition(c, comm.size())), reducer(comm) {
+  Training(const Case& c, const Communicator& comm)
+      : partition(make_partition(c, comm.size())), reducer(comm) {
     const int part = comm.rank();
     const auto rows = partition.rows_of(part);
     split = make_split(16, {.train = "12", .validation = "4", .test = "0"});

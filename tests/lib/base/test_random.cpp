@@ -56,10 +56,12 @@ TEST(Permutation, VisitsEveryElementOnce) {
 }
 
 TEST(Permutation, LooksUniform) {
-  // Position of element 0 over many keys: chi-square with 15 degrees of freedom stays below the 99.99 % point.
+  // Position of element 0 over many keys: chi-square with 15 degrees of freedom stays below the 99.99 %
+  // point.
   std::vector<int> counts(16, 0);
   const int trials = 16000;
-  for (int k = 0; k < trials; ++k) ++counts[static_cast<std::size_t>(Permutation(Random(9, "x").at(k), 16)(0))];
+  for (int k = 0; k < trials; ++k)
+    ++counts[static_cast<std::size_t>(Permutation(Random(9, "x").at(k), 16)(0))];
   double chi2 = 0;
   for (const int c : counts) chi2 += (c - trials / 16.0) * (c - trials / 16.0) / (trials / 16.0);
   EXPECT_LT(chi2, 44.3);
