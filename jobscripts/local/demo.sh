@@ -4,13 +4,14 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: jobscripts/local/demo.sh [--data FILE] [--out DIR] [--ranks N] [--set key=value]...
+usage: jobscripts/local/demo.sh [--data FILE [--variable NAME]] [--out DIR] [--ranks N] [--set key=value]...
 
 Installs what is missing (Debian packages), builds the program and runs it: makes a synthetic Pacific, trains on it
 under mpirun, writes a forecast, and scores the model beside its baselines. Ends with the table of errors and the
 paths of what it wrote.
 
   --data FILE       a NetCDF series of yours instead of the synthetic Pacific
+  --variable NAME   the variable of it that is forecast (default: the first that fits)
   --out DIR         where to write (default build/demo, which is made anew; another folder must be new or empty)
   --ranks N         MPI ranks (default 2)
   --set key=value   a setting on top of apps/configs/demo.toml (`rossby config` lists them)
@@ -25,7 +26,7 @@ TEXT
 # shellcheck source=common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-data='' out='' ranks=2 settings=()
+data='' variable='' out='' ranks=2 settings=()
 while (($# > 0)); do
   case $1 in
     -h | --help)
@@ -33,6 +34,7 @@ while (($# > 0)); do
       exit 0
       ;;
     --data) data=${2:?--data needs a file} ;;
+    --variable) variable=${2:?--variable needs a name} ;;
     --out) out=${2:?--out needs a folder} ;;
     --ranks) ranks=${2:?--ranks needs a number} ;;
     --set) settings+=(--set "${2:?--set needs key=value}") ;;
@@ -60,11 +62,25 @@ rossby=$(find "$rossby_root/build/release/apps" -type f -name rossby -perm -u+x 
 mpi_settings "$ranks"
 run_ranks() { mpirun -n "$ranks" "$rossby" "$@"; }
 
+written=("$out/run/config.toml" "$out/run/metrics.jsonl" "$out/run/checkpoints" "$out/run/evaluation.json"
+  "$out/run/forecast.nc")
 if [[ -z $data ]]; then
   data=$out/pacific.nc
+  written=("$data" "${written[@]}")
   say "making a synthetic Pacific"
   "$rossby" data synth --kind pacific --lat 30 --lon 84 --steps 240 --seed 1 -o "$data"
 fi
+
+# The program takes a variable for granted only where no other fits.
+if [[ -z $variable ]]; then
+  "$rossby" data inspect "$data" >"$out/inspect.txt"
+  readarray -t fitting < <(sed -nE 's/^variable +([^ :]+).*/\1/p' "$out/inspect.txt")
+  if ((${#fitting[@]} > 1)); then
+    variable=${fitting[0]}
+    say "several variables fit (${fitting[*]}): takes $variable, --variable chooses another"
+  fi
+fi
+if [[ -n $variable ]]; then settings=(--set "data.variables=$variable" "${settings[@]}"); fi
 
 run=$out/run
 say "training on $ranks ranks"
@@ -75,7 +91,7 @@ say "scoring it on the test part beside its baselines"
 run_ranks evaluate "$run"
 
 say "written"
-for file in "$data" "$run/config.toml" "$run/metrics.jsonl" "$run/checkpoints" "$run/evaluation.json" "$run/forecast.nc"; do
+for file in "${written[@]}"; do
   if [[ ! -e $file ]]; then die "$file: should have been written"; fi
   printf '%s\n' "$file"
 done
