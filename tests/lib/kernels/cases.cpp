@@ -64,7 +64,7 @@ std::vector<Case<T>> elementwise_cases() {
 
 /// Rows of a dense layer: enough for several blocks, few enough for wide layers to be quick.
 Index layer_rows(Shape s) {
-  return std::min<Index>(s.rows * s.cols, 4001);
+  return std::min<Index>(s.rows * s.cols, 1201);
 }
 
 template <class T>

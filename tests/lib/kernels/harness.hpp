@@ -88,7 +88,7 @@ class Rig {
   template <class V>
   struct Field {
     std::vector<V> all;
-    std::vector<bool> used;
+    std::vector<char> used;
     bool has_missing = false;  // NaN belongs there
   };
 

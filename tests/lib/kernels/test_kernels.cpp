@@ -63,8 +63,8 @@ void test_all(double tolerance) {
   for (const auto& test : all_cases<T>()) {
     for (const Shape& shape : small_shapes)
       for (const Layout layout : layouts) test_one(test, shape, layout, tolerance);
-    for (const Shape& shape : large_shapes)
-      for (const Layout layout : {Layout::packed, Layout::gapped}) test_one(test, shape, layout, tolerance);
+    for (const Shape& shape : large_shapes) test_one(test, shape, Layout::packed, tolerance);
+    test_one(test, large_shapes[0], Layout::gapped, tolerance);
   }
 }
 
