@@ -23,7 +23,8 @@ StnnOptions model_options(const Config& config, const Domain& domain) {
   options.latent = config.integer("model.latent");
   options.layers = static_cast<int>(config.integer("model.layers"));
   options.hidden = config.integer("model.hidden");
-  options.activation = config.text("model.activation") == "tanh" ? Activation::tanh : Activation::identity;
+  options.activation =
+      config.text("model.activation") == "tanh" ? LatentActivation::tanh : LatentActivation::identity;
   options.learned_decoder = config.text("model.decoder") == "learned";
   options.lambda = config.real("model.lambda");
   options.l2_z = config.real("model.l2_z");

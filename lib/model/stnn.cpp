@@ -115,7 +115,7 @@ Var<T> Stnn<T>::finish_dynamics(Tape<T>& tape, Var<T> h, const Random* dropout_r
       h = dropout(tape, h, options_.dropout_dynamics, dropout_random->at(layer), row_keys, col_keys);
     h = linear(tape, h, *weights_[layer], biases_[layer].get());
   }
-  return options_.activation == Activation::tanh ? rossby::tanh(tape, h) : h;
+  return options_.activation == LatentActivation::tanh ? rossby::tanh(tape, h) : h;
 }
 
 template <class T>

@@ -14,7 +14,8 @@
 
 namespace rossby {
 
-enum class Activation { identity, tanh };
+/// φ around the dynamics.
+enum class LatentActivation { identity, tanh };
 
 /// Shape and loss weights of an STNN; keys model.* of the configuration.
 struct StnnOptions {
@@ -23,7 +24,7 @@ struct StnnOptions {
   Index latent = 1;    // d
   int layers = 1;      // of the dynamics
   Index hidden = 32;   // width between layers
-  Activation activation = Activation::identity;
+  LatentActivation activation = LatentActivation::identity;
   bool learned_decoder = true;  // false: x = z, needs d = m
   double lambda = 0.1;
   double l2_z = 0;

@@ -47,7 +47,8 @@ class GoldenStnn {
     options.latent = golden.integer("latent");
     options.layers = static_cast<int>(golden.integer("layers"));
     options.hidden = golden.integer("hidden");
-    options.activation = golden.text("activation") == "tanh" ? Activation::tanh : Activation::identity;
+    options.activation =
+        golden.text("activation") == "tanh" ? LatentActivation::tanh : LatentActivation::identity;
     options.lambda = golden.number("lambda");
     options.l2_z = golden.number("l2_z");
     options.l1_rel = golden.text("mode") == "given" ? 0 : golden.number("l1_rel");

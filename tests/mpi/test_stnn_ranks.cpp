@@ -114,7 +114,7 @@ struct Training {
     options.latent = 3;
     options.layers = c.layers;
     options.hidden = 5;
-    options.activation = Activation::tanh;
+    options.activation = LatentActivation::tanh;
     options.l2_z = 0.01;
     options.l1_rel = 0.01;
     options.dropout_z = 0.1;

@@ -28,7 +28,7 @@ struct Small {
     options.steps = steps;
     options.features = m;
     options.latent = d;
-    options.activation = Activation::tanh;
+    options.activation = LatentActivation::tanh;
     model = std::make_unique<Stnn<double>>(options, std::move(relations), partition.rows_of(0));
     model->start({.seed = 2});
     series = Series(12, n, m);
