@@ -7,6 +7,7 @@
 #include "apps/commands.hpp"
 #include "apps/version.hpp"
 #include "rossby/base/error.hpp"
+#include "rossby/kernels/blas_threads.hpp"
 
 namespace {
 
@@ -94,6 +95,7 @@ int parse_and_run(const Communicator& comm, int argc, char** argv) {
 int main(int argc, char** argv) {
   const Environment environment;
   const Communicator comm = environment.world();
+  use_single_threaded_blas();
   try {
     return parse_and_run(comm, argc, argv);
   } catch (const UserError& error) {
