@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/command_line.hpp"
 #include "apps/commands.hpp"
 #include "apps/version.hpp"
 #include "rossby/base/error.hpp"
@@ -24,19 +25,18 @@ void define(CLI::App& app, std::function<int(const Communicator&)>& chosen, comm
   auto* t = app.add_subcommand("train", "train a model and keep its state in a run directory");
   t->add_option("config", train.config, "configuration (TOML); 'rossby config' lists the keys")->required();
   t->add_option("--run", train.run, "run directory, made if it is not there")->required();
-  t->add_option("--set", train.sets, set_help)->take_all();
+  add_settings(*t, train.sets, set_help);
   t->callback([&] { chosen = [&](const Communicator& comm) { return commands::train(comm, train); }; });
 
   auto* e =
       app.add_subcommand("evaluate", "score a trained model and the classical baselines on the test part");
   e->add_option("run", evaluate.run, "run directory")->required();
-  e->add_option("--set", evaluate.sets, "set a key that does not change the model, such as evaluate.horizons")
-      ->take_all();
+  add_settings(*e, evaluate.sets, "set a key that does not change the model, such as evaluate.horizons");
   e->callback([&] { chosen = [&](const Communicator& comm) { return commands::evaluate(comm, evaluate); }; });
 
   auto* f = app.add_subcommand("forecast", "write a forecast as CF NetCDF");
   f->add_option("run", forecast.run, "run directory")->required();
-  f->add_option("--steps", forecast.steps, "steps to forecast")->required()->check(CLI::PositiveNumber);
+  f->add_option("--steps", forecast.steps, "steps to forecast")->required()->check(whole_number(1));
   f->add_option("--origin", forecast.origin,
                 "date or step of the last known values; default: the last of the data");
   f->add_option("-o,--output", forecast.output, "file to write; default: forecast.nc in the run directory");
@@ -45,24 +45,28 @@ void define(CLI::App& app, std::function<int(const Communicator&)>& chosen, comm
   auto* data = app.add_subcommand("data", "look at data, make data")->require_subcommand(1);
   auto* i = data->add_subcommand("inspect", "describe a NetCDF series");
   i->add_option("file", inspect.file, "NetCDF-4/CF file")->required();
-  i->add_option("--variable", inspect.variables, "variables to read, one a feature")->take_all();
+  i->add_option("--variable", inspect.variables,
+                "variable to describe; may be repeated; default: all that fit")
+      ->take_all()
+      ->allow_extra_args(false);
   i->callback([&] { chosen = [&](const Communicator& comm) { return commands::inspect(comm, inspect); }; });
   auto* s = data->add_subcommand("synth", "write a synthetic series");
   s->add_option("--kind", synth.kind,
                 "pacific: a sea surface temperature; heat: diffusion with known relations")
       ->check(CLI::IsMember({"pacific", "heat"}))
       ->capture_default_str();
-  s->add_option("--lat", synth.lat, "rows of the grid")->check(CLI::PositiveNumber)->capture_default_str();
-  s->add_option("--lon", synth.lon, "columns of the grid")->check(CLI::PositiveNumber)->capture_default_str();
-  s->add_option("--steps", synth.steps, "time steps")->check(CLI::PositiveNumber)->capture_default_str();
-  s->add_option("--seed", synth.seed, "seed")->check(CLI::NonNegativeNumber)->capture_default_str();
-  s->add_option("--noise", synth.noise, "standard deviation of the noise; default: the kind's own");
+  s->add_option("--lat", synth.lat, "rows of the grid")->check(whole_number(1))->capture_default_str();
+  s->add_option("--lon", synth.lon, "columns of the grid")->check(whole_number(1))->capture_default_str();
+  s->add_option("--steps", synth.steps, "time steps")->check(whole_number(1))->capture_default_str();
+  s->add_option("--seed", synth.seed, "seed")->check(whole_number(0))->capture_default_str();
+  s->add_option("--noise", synth.noise, "standard deviation of the noise; default: the kind's own")
+      ->check(non_negative_number());
   s->add_option("-o,--output", synth.output, "file to write")->required();
   s->callback([&] { chosen = [&](const Communicator& comm) { return commands::synth(comm, synth); }; });
 
   auto* c = app.add_subcommand("config", "print every configuration key with default, unit and meaning");
   c->add_option("config", config.config, "print this file's resolved configuration instead");
-  c->add_option("--set", config.sets, set_help)->take_all();
+  add_settings(*c, config.sets, set_help);
   c->callback(
       [&] { chosen = [&](const Communicator& comm) { return commands::print_config(comm, config); }; });
 }
@@ -84,8 +88,9 @@ int parse_and_run(const Communicator& comm, int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // Every rank sees the same arguments: one speaks, all leave.
-    const int code = comm.rank() == 0 ? app.exit(error) : error.get_exit_code();
-    return code == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return comm.rank() == 0 ? app.exit(error) : 0;
+    if (comm.rank() == 0) std::fprintf(stderr, "rossby: %s\n", what_is_wrong(app, error).c_str());
+    return 2;
   }
   return chosen(comm);
 }

@@ -27,6 +27,7 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
       user_error("--set would make another model than the one in {}: {}", path, differences.front());
     return changed;
   });
+  agree_same(comm, run.config.to_toml(), "the configuration in " + path);
   return run;
 }
 

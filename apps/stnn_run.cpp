@@ -71,6 +71,20 @@ std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Con
   return relations;
 }
 
+/// A model of steps without a single value would be trained on nothing, without a word.
+void check_observed(const Series& series, const Domain& domain, Reducer& reducer) {
+  const auto steps = domain.split.training_steps();
+  double observed = 0;
+  for (const Index t : steps)
+    for (Index i = 0; i < series.rows; ++i)
+      for (Index f = 0; f < series.features; ++f) observed += std::isnan(series.at(t, i, f)) ? 0 : 1;
+  reducer.sum(std::span<double>(&observed, 1));
+  if (observed == 0)
+    user_error(
+        "{}: the training part ({} to {}) has no observed value; move it with split.train or data.first_step",
+        domain.info.path, domain.info.time.text(steps.front()), domain.info.time.text(steps.back()));
+}
+
 double rate_scale(const Config& config, std::string_view key) {
   const double lr = config.real("optimiser.lr");
   return config.real(key) >= 0 && lr > 0 ? config.real(key) / lr : 1.0;
@@ -101,6 +115,7 @@ StnnRun<T>::StnnRun(const Communicator& comm, const Config& config, Domain domai
     : comm_(comm), config_(&config), domain_(std::move(domain)), reducer_(comm) {
   exec_.threads = threads_per_rank(comm, config);
   series_ = read_series(comm, config, domain_);
+  check_observed(series_, domain_, reducer_);
   scaler_ = Scaler::fit(series_, domain_.split, scaler_spec(config), reducer_);
   scaler_.apply(series_);
   auto relations = make_relations<T>(comm, config, domain_);

@@ -1,5 +1,6 @@
 #include "rossby/mpi/agree.hpp"
 
+#include <cstdint>
 #include <exception>
 #include <new>
 #include <system_error>
@@ -41,6 +42,19 @@ void agree_on(const Communicator& comm, const Outcome& outcome) {
   if (!all_same) message = fmt::format("rank {}: {}", lowest, message);
   if (head[0] == static_cast<int>(Outcome::Kind::user)) throw UserError(message);
   throw BugError(message);
+}
+
+void agree_same(const Communicator& comm, std::string_view text, std::string_view what) {
+  std::uint64_t hash = 0xCBF29CE484222325ull;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
+  std::uint64_t first = hash;
+  MPI_Bcast(&first, 1, MPI_UINT64_T, 0, comm.handle());
+  const int mine = hash == first ? comm.size() : comm.rank();
+  int lowest = mine;
+  MPI_Allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, comm.handle());
+  if (lowest < comm.size())
+    user_error("rank {}: {} is not the same as on rank 0; all ranks have to see the same files", lowest,
+               what);
 }
 
 }  // namespace rossby

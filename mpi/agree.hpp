@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -25,6 +26,11 @@ struct Outcome {
 /// rank, with "rank R: " before it unless all ranks failed with that same message. One allreduce of 4 bytes
 /// where nothing failed.
 void agree_on(const Communicator& comm, const Outcome& outcome);
+
+/// Collective. Returns if all ranks hold the same text; otherwise throws on every rank the same UserError,
+/// which names the lowest rank that differs from rank 0: "rank R: <what> is not the same as on rank 0". What
+/// every rank reads for itself (configuration, header of the data) goes through here before they rely on it.
+void agree_same(const Communicator& comm, std::string_view text, std::string_view what);
 
 /// Runs `work` on this rank and lets all ranks agree on its success before any of them throws: an error of
 /// one rank becomes the same UserError (or BugError) on all, never a hang. Returns what `work` returned.

@@ -19,6 +19,16 @@ SeriesFile open_series(const Config& config) {
                           config.integer("data.first_step"), config.integer("data.last_step"));
 }
 
+/// What the ranks have to see alike of a file, which each of them opens for itself.
+std::string header_text(const SeriesInfo& info) {
+  std::string text = fmt::format("{} steps from {}, {} nodes, {} features, {} edges; time {}; space {} {}",
+                                 info.steps, info.first_step, info.file_nodes, info.features, info.edges,
+                                 fmt::join(info.time.values(), " "), fmt::join(info.node_lat, " "),
+                                 fmt::join(info.node_lon, " "));
+  for (const SeriesVariable& variable : info.variables) text += "; " + variable.name;
+  return text;
+}
+
 /// File nodes that become nodes of the run, ascending: all of them, or those observed at least once. Each
 /// rank looks at a share of the file.
 std::vector<Index> pick_nodes(const Communicator& comm, const Config& config, const SeriesFile& file) {
@@ -199,6 +209,7 @@ GlobalEdges build_edges(const Communicator& comm, const Config& config, const Do
 
 Domain make_domain(const Communicator& comm, const Config& config) {
   const SeriesFile file = agree(comm, [&] { return open_series(config); });
+  agree_same(comm, header_text(file.info()), file.info().path);
   Domain domain;
   domain.info = file.info();
   domain.file_node = pick_nodes(comm, config, file);

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -35,7 +36,7 @@ Json epoch_json(const EpochReport& report, double peak_bytes) {
   json["total_seconds"] = report.total_seconds;
   json["batches_per_second"] = report.batches_per_second;
   json["node_steps_per_second"] = report.node_steps_per_second;
-  json["peak_rss_bytes"] = peak_bytes;
+  json["peak_rss_bytes"] = static_cast<std::int64_t>(peak_bytes);
   return json;
 }
 
@@ -82,24 +83,25 @@ Json run_metadata(const Config& config, const StnnRun<T>& run, const TrainingRes
   return json;
 }
 
-/// Refuses a directory that holds another run; writes the resolved configuration.
+/// Refuses a directory that holds a trained run; writes the resolved configuration. What a run left that
+/// ended before it had a state is replaced.
 void prepare(const RunDirectory& directory, const Config& config) {
-  if (directory.has_run())
+  if (directory.has_run() && std::filesystem::exists(state_file_of(directory.path())))
     user_error("{} already holds a run: choose another --run directory, or remove this one",
                directory.path());
+  std::filesystem::remove(directory.metrics_file());
   directory.make_checkpoints();
   atomic_write(directory.config_file(), config.to_toml());
 }
 
 template <class T>
-TrainingResult fit(const Communicator& comm, const Config& config, StnnRun<T>& run,
+TrainingResult fit(const Communicator& comm, const Config& config, StnnRun<T>& run, StnnTask<T>& task,
                    const RunDirectory* directory) {
   Reducer& reducer = run.reducer();
-  const auto task = run.make_task();
   const bool has_validation = !run.domain().split.validation.empty();
   const TrainerOptions options = trainer_options(config, has_validation);
   Optimiser<T> optimiser(optimiser_options(config), run.model().parameters());
-  Trainer<T> trainer(options, schedule_options(config), *task, optimiser, reducer, run.exec());
+  Trainer<T> trainer(options, schedule_options(config), task, optimiser, reducer, run.exec());
   ProgressLine progress(comm.rank() == 0, config.real("log.seconds"), options.epochs);
   return trainer.run([&](const EpochReport& report) {
     const double peak = worst_peak(reducer);
@@ -112,9 +114,10 @@ TrainingResult fit(const Communicator& comm, const Config& config, StnnRun<T>& r
 
 template <class T>
 int train_with(const Communicator& comm, const Config& config, const Train& arguments) {
-  // Everything that can be wrong with the data is found before the run directory is touched.
+  // Everything that can be wrong with data and settings is found before the run directory is touched.
   Domain domain = make_domain(comm, config);
   StnnRun<T> run(comm, config, std::move(domain));
+  const auto task = run.make_task();
   (void)trainer_options(config, !run.domain().split.validation.empty());
   std::optional<RunDirectory> directory;
   agree(comm, [&] {
@@ -123,7 +126,7 @@ int train_with(const Communicator& comm, const Config& config, const Train& argu
     prepare(*directory, config);
   });
   describe(comm, run, config, run.reducer());
-  const TrainingResult result = fit(comm, config, run, directory ? &*directory : nullptr);
+  const TrainingResult result = fit(comm, config, run, *task, directory ? &*directory : nullptr);
   run.save(state_file_of(arguments.run), run_metadata(config, run, result));
   const double peak = worst_peak(run.reducer());
   if (comm.rank() == 0) {
@@ -141,6 +144,7 @@ int train_with(const Communicator& comm, const Config& config, const Train& argu
 
 int train(const Communicator& comm, const Train& arguments) {
   const Config config = agree(comm, [&] { return Config::load(arguments.config, arguments.sets); });
+  agree_same(comm, config.to_toml(), arguments.config);
   return config.text("model.precision") == "double" ? train_with<double>(comm, config, arguments)
                                                     : train_with<float>(comm, config, arguments);
 }

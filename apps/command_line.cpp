@@ -1,0 +1,101 @@
+#include "apps/command_line.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "rossby/base/error.hpp"
+
+namespace rossby {
+namespace {
+
+/// The subcommand that was reached, with the words that lead to it: "rossby data synth".
+struct Reached {
+  const CLI::App* app;
+  std::string words;
+};
+
+Reached reached(const CLI::App& app) {
+  Reached place{&app, app.get_name()};
+  while (!place.app->get_subcommands().empty()) {
+    place.app = place.app->get_subcommands().front();
+    place.words += " " + place.app->get_name();
+  }
+  return place;
+}
+
+std::vector<std::string> subcommand_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(sub->get_name());
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    if (!option->get_positional()) names.push_back(option->get_name());
+  return names;
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
+  const auto nearest = nearest_name(word, names);
+  return nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest);
+}
+
+/// The word that fits nowhere: an option before others, whose value may have been left over with it.
+std::string leftover(const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining(true);
+  const auto option =
+      std::find_if(words.begin(), words.end(), [](const std::string& word) { return word.starts_with('-'); });
+  return option != words.end() ? *option : words.empty() ? "" : words.front();
+}
+
+}  // namespace
+
+void add_settings(CLI::App& app, std::vector<std::string>& sets, const std::string& help) {
+  app.add_option("--set", sets, help)->take_all()->allow_extra_args(false)->type_name("KEY=VALUE");
+}
+
+CLI::Validator whole_number(Index least) {
+  return {[least](std::string& text) -> std::string {
+            Index value = 0;
+            const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+            if (code == std::errc() && end == text.data() + text.size() && value >= least) return "";
+            return fmt::format("{} is not a whole number of at least {}", text, least);
+          },
+          "", "whole number"};
+}
+
+CLI::Validator non_negative_number() {
+  return {[](std::string& text) -> std::string {
+            double value = 0;
+            const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+            if (code == std::errc() && end == text.data() + text.size() && std::isfinite(value) && value >= 0)
+              return "";
+            return fmt::format("{} is not a number of at least 0", text);
+          },
+          "", "number"};
+}
+
+std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
+  const Reached place = reached(app);
+  const std::vector<std::string> subcommands = subcommand_names(*place.app);
+  const std::string word = leftover(app);
+  std::string text = error.what();
+  if (word.starts_with('-'))
+    text = fmt::format("unknown option {}{}", word, did_you_mean(word, option_names(*place.app)));
+  else if (!word.empty() && !subcommands.empty())
+    text = fmt::format("unknown subcommand {}{}; there are {}", word, did_you_mean(word, subcommands),
+                       fmt::join(subcommands, ", "));
+  else if (!word.empty())
+    text = fmt::format("unexpected argument {}", word);
+  else if (!subcommands.empty())
+    text = fmt::format("a subcommand is missing; there are {}", fmt::join(subcommands, ", "));
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return fmt::format("{}; see {} --help", text, place.words);
+}
+
+}  // namespace rossby

@@ -1,0 +1,186 @@
+"""What the tests of the program share. Python's standard library only.
+
+A test file is started as  test_x.py ROSSBY MPIEXEC [unittest arguments]  and ends with support.main(). Exit code 77
+says that every test was skipped.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+rossby = ""
+mpiexec = ""
+BASELINES = ["model", "persistence", "climatology", "ar1", "lim", "ridge_var"]
+
+# Each rank leaves its exit code in a file; what follows the first word is the command.
+RANK_WRAPPER = """
+"$@"
+code=$?
+echo $code > "$ROSSBY_TEST_CODES/${OMPI_COMM_WORLD_RANK:-0}"
+exit $code
+"""
+
+
+class Result:
+    """How a command under mpiexec ended."""
+
+    def __init__(self, code, out, err, codes, seconds):
+        self.code = code        # of mpiexec
+        self.out = out
+        self.err = err
+        self.codes = codes      # of each rank, in order
+        self.seconds = seconds
+
+    @property
+    def lines(self):
+        """What is left of stderr without mpiexec's own lines."""
+        kept, banner = [], False
+        for line in self.err.splitlines():
+            if re.match(r"^-{20,}\s*$", line):
+                banner = not banner
+            elif not banner and line.strip() and not re.match(r"^\[[^]]*:\d+\]", line):
+                kept.append(line)
+        return kept
+
+
+class ProgramTest(unittest.TestCase):
+    """Tests of one class share a folder, self.folder, which is the working directory of every command."""
+
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="rossby_test_")
+        cls.startup = None
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.folder, name)
+
+    @classmethod
+    def write(cls, name, text):
+        with open(cls.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return name
+
+    @classmethod
+    def command(cls, ranks, arguments, folders=None):
+        """mpiexec's command line; folders[r] is the working directory of rank r.
+
+        mpiexec would end the other ranks when the first one fails: here each has to end by itself.
+        """
+        wrapped = ["sh", "-c", RANK_WRAPPER, "sh", rossby, *arguments]
+        start = [mpiexec, "--mca", "orte_abort_on_non_zero_status", "0"]
+        if folders is None:
+            return start + ["-n", str(ranks), *wrapped]
+        for rank, folder in enumerate(folders):
+            start += ([":"] if rank else []) + ["-n", "1", "-wdir", folder, *wrapped]
+        return start
+
+    @classmethod
+    def start(cls, ranks, arguments, folders=None, codes=None):
+        return subprocess.Popen(
+            cls.command(ranks, arguments, folders), cwd=cls.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, start_new_session=True,
+            env=dict(os.environ, ROSSBY_TEST_CODES=codes or cls.folder))
+
+    @classmethod
+    def run_ranks(cls, ranks, *arguments, folders=None, limit=240):
+        """Runs the program on `ranks` ranks and waits for its end; a hang is an AssertionError."""
+        with tempfile.TemporaryDirectory() as codes:
+            begin = time.monotonic()
+            process = cls.start(ranks, arguments, folders, codes)
+            try:
+                out, err = process.communicate(timeout=limit)
+            except subprocess.TimeoutExpired:
+                kill_group(process)
+                out, err = process.communicate()
+                raise AssertionError(f"{arguments} on {ranks} ranks still runs after {limit} s\n{out}\n{err}") from None
+            seconds = time.monotonic() - begin
+            found = []
+            for rank in range(ranks if folders is None else len(folders)):
+                try:
+                    with open(os.path.join(codes, str(rank)), encoding="utf-8") as file:
+                        found.append(int(file.read()))
+                except (OSError, ValueError):
+                    found.append(None)
+        return Result(process.returncode, out, err, found, seconds)
+
+    def succeed(self, ranks, *arguments):
+        result = self.run_ranks(ranks, *arguments)
+        self.assertEqual(result.code, 0, f"{arguments} on {ranks} ranks\n{result.out}\n{result.err}")
+        self.assertEqual(result.codes, [0] * ranks)
+        self.assertEqual(result.lines, [], "a run that goes well says nothing on stderr")
+        return result
+
+    def time_limit(self, ranks):
+        """10 s, and more where starting ranks alone takes long (sanitizers, a busy machine)."""
+        cls = type(self)
+        if cls.startup is None:
+            cls.startup = cls.run_ranks(ranks, "--version").seconds
+        return max(10.0, 20 * cls.startup)
+
+    def refuse(self, ranks, arguments, *patterns, code=1, folders=None):
+        """All ranks end with `code` in time, and one line on stderr matches every pattern."""
+        limit = self.time_limit(ranks)
+        before = self.files()
+        result = self.run_ranks(ranks, *arguments, folders=folders, limit=limit)
+        count = ranks if folders is None else len(folders)
+        shown = f"{arguments}\n{result.out}\n{result.err}"
+        self.assertEqual(result.codes, [code] * count, shown)
+        self.assertEqual(len(result.lines), 1, shown)
+        self.assertTrue(result.lines[0].startswith("rossby: "), shown)
+        for pattern in patterns:
+            self.assertRegex(result.lines[0], pattern)
+        self.assertNotIn("internal error", result.lines[0])
+        half = [name for name in self.files() - before if re.search(r"\.(tmp|part)$", name)]
+        self.assertEqual(half, [], "nothing half-written stays behind")
+        return result
+
+    @classmethod
+    def files(cls):
+        return {os.path.join(folder, name) for folder, _, names in os.walk(cls.folder) for name in names}
+
+    @classmethod
+    def netcdf(cls, name, cdl):
+        """Makes a NetCDF file of CDL text."""
+        if shutil.which("ncgen") is None:
+            raise unittest.SkipTest("ncgen (netcdf-bin) is not installed")
+        cls.write(name + ".cdl", cdl)
+        subprocess.run(["ncgen", "-4", "-o", cls.path(name), cls.path(name + ".cdl")], check=True)
+        return name
+
+
+def kill_group(process):
+    """Ends mpiexec and its ranks, which share its session."""
+    try:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(timeout=5)
+    except (ProcessLookupError, subprocess.TimeoutExpired):
+        pass
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def main():
+    global rossby, mpiexec
+    if len(sys.argv) < 3:
+        sys.exit(f"usage: {sys.argv[0]} ROSSBY MPIEXEC [unittest arguments]")
+    rossby, mpiexec = os.path.abspath(sys.argv[1]), sys.argv[2]
+    program = unittest.main(module="__main__", argv=[sys.argv[0], *sys.argv[3:]], exit=False, verbosity=2)
+    result = program.result
+    if not result.wasSuccessful():
+        sys.exit(1)
+    sys.exit(77 if result.testsRun == len(result.skipped) or result.testsRun == 0 else 0)
