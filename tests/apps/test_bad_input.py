@@ -1,4 +1,4 @@
-"""Bad input: every rank ends in time, one line says what is wrong and what would be right, nothing half-written stays."""
+"""Bad input: all ranks end in time, one line says what is wrong and what would be right, nothing half-written stays."""
 
 import os
 import shutil
@@ -25,10 +25,12 @@ lim_modes = 2
 """
 
 
-def sensors(steps=20, nodes=3, source="0, 1, 2", destination="1, 2, 0", weight="1, 0.5, 2", missing=(), observed_from=0):
+def sensors(steps=20, nodes=3, source="0, 1, 2", destination="1, 2, 0", weight="1, 0.5, 2", missing=(),
+            observed_from=0):
     """CDL of a series v(time, node) with edges; nodes in `missing` have no value at all,
     no node has one before step `observed_from`."""
-    values = ["_" if i in missing or t < observed_from else f"{(t * (i + 2)) % 7 + 0.5 * i}" for t in range(steps) for i in range(nodes)]
+    values = ["_" if i in missing or t < observed_from else f"{(t * (i + 2)) % 7 + 0.5 * i}"
+              for t in range(steps) for i in range(nodes)]
     return f"""netcdf sensors {{
 dimensions: time = {steps} ; node = {nodes} ; edge = {len(source.split(","))} ;
 variables:
@@ -80,9 +82,10 @@ class Data(BadInput):
     def test_variable(self):
         self.refuse_training(["data.variables=w"], "no variable w", "that fit: v")
         self.refuse_training(["data.variables=edge_src"], "edge_src has no time axis", r"\(time, lat, lon\)")
-        self.netcdf("two.nc", sensors().replace("float v(", "float vv(time, node) ; float v(").replace("float v(", "float vu("
-                    ).replace("v:", "vu:").replace(" v =", " vu ="))
-        self.refuse_training(["data.file=two.nc", "data.variables=[]"], "several variables fit: vv, vu", "data.variables")
+        self.netcdf("two.nc", sensors().replace("float v(", "float vv(time, node) ; float vu(").replace(
+            "v:", "vu:").replace(" v =", " vu ="))
+        self.refuse_training(["data.file=two.nc", "data.variables=[]"],
+                             "several variables fit: vv, vu", "data.variables")
         self.refuse_training(["data.file=two.nc", "data.variables=uv"], "no variable uv", "did you mean")
 
     def test_no_time_axis(self):
@@ -105,7 +108,12 @@ class Data(BadInput):
         self.refuse_training(["data.file=blank.nc"], "no node has a single observed value")
         self.refuse_training(["data.file=blank.nc", "data.nodes=all"], "the training part .* has no observed value")
         self.netcdf("late.nc", sensors(observed_from=12))
-        self.refuse_training(["data.file=late.nc"], r"late\.nc: the training part \(2001-01-01T00 to 2001-01-01T11\) has no")
+        self.refuse_training(["data.file=late.nc"],
+                             r"late\.nc: the training part \(2001-01-01T00:00 to 2001-01-01T11:00\) has no")
+
+
+class Corners(BadInput):
+    """What looks wrong and works."""
 
     def test_node_that_is_never_observed(self):
         self.netcdf("gap.nc", sensors(nodes=4, missing=(1,)))
@@ -161,7 +169,8 @@ class Settings(BadInput):
 
     def test_splits(self):
         self.refuse_training(["split.train=1000"], r"split\.train", "the series has 20")
-        self.refuse_training(["split.train=15", "split.validation=5", "split.test=1"], r"15 \+ 5 \+ 1 steps; the series has 20")
+        self.refuse_training(["split.train=15", "split.validation=5", "split.test=1"],
+                             r"15 \+ 5 \+ 1 steps; the series has 20")
         self.refuse_training(["split.train=1"], "training needs 2 or more")
         self.refuse_training(["split.train=1.5"], "a share lies between 0 and 1")
         self.refuse_training(["split.train=2001-01-01T12", "split.validation=2001-01-01T06"], "before the part begins")
@@ -173,10 +182,12 @@ class Settings(BadInput):
         self.refuse_training(["relation.graph=grid"], "needs a gridded file", '"edges" or "nearest"')
         self.refuse_training(["relation.graph=nearest"], "needs coordinates, but .*sensors.nc has none")
         self.refuse_training(["model.start=data", "model.latent=2"], "needs model.latent = features")
-        self.refuse_training(["train.joint=true", "train.sampling=pairs"], 'train.joint goes with train.sampling = "slabs"')
+        self.refuse_training(["train.joint=true", "train.sampling=pairs"],
+                             'train.joint goes with train.sampling = "slabs"')
         self.refuse_training(["schedule.name=plateau"], "split.validation or split.folds")
         self.refuse_training(["parallel.partition=tiles"], "needs a gridded file")
-        self.refuse_training(["parallel.partition=graph", "relation.discover=dense"], "does not go with a dense relation")
+        self.refuse_training(["parallel.partition=graph", "relation.discover=dense"],
+                             "does not go with a dense relation")
         self.refuse_training(["relation.discover=dense", "relation.discover_start=x"], '"1/n" or a number')
 
 
@@ -209,7 +220,8 @@ class Run(BadInput):
                 self.assertLess(time.monotonic() - begin, 120)
                 time.sleep(0.05)
             for arguments in [["train", "sensors.toml", "--run", "busy"], ["evaluate", "busy"]]:
-                self.refuse(2, arguments, r"busy: this run directory is in use by process \d+ on .*; wait for it or choose")
+                self.refuse(2, arguments,
+                            r"busy: this run directory is in use by process \d+ on .*; wait for it or choose")
         finally:
             support.kill_group(holder)
             holder.communicate()
@@ -220,7 +232,8 @@ class Run(BadInput):
 
     def test_training_that_diverges(self):
         arguments = ["train", "sensors.toml", "--run", "wild"]
-        self.refuse(2, [*arguments, "--set", "optimiser.name=sgd", "--set", "optimiser.lr=1e6", "--set", "train.epochs=50"],
+        self.refuse(2, [*arguments, "--set", "optimiser.name=sgd", "--set", "optimiser.lr=1e6",
+                        "--set", "train.epochs=50"],
                     "the loss is .*not finite.*; lower optimiser.lr or set optimiser.clip")
         self.succeed(2, *arguments)
 
@@ -230,7 +243,7 @@ class Run(BadInput):
         with open(state, "rb") as file:
             whole = file.read()
         for content, pattern in [(whole[:len(whole) // 2], "truncated, damaged"), (b"", "state.h5"),
-                                 (whole[:-40] + bytes(b ^ 1 for b in whole[-40:]), "state.h5.*(damaged|checksum|cannot be used)")]:
+                                 (whole[:-40] + bytes(b ^ 1 for b in whole[-40:]), "damaged|checksum|HDF5 cannot")]:
             with open(state, "wb") as file:
                 file.write(content)
             self.refuse(2, ["evaluate", run], "state file 'hurt/checkpoints/state.h5' cannot be used", pattern)
@@ -239,7 +252,8 @@ class Run(BadInput):
     def test_evaluate_and_forecast(self):
         run = self.trained("good")
         self.refuse(2, ["evaluate", run, "--set", "model.latent=3"], "would make another model", r"model\.latent: 1")
-        self.refuse(2, ["evaluate", run, "--set", "evaluate.horizons=9"], "no origin with 9 horizons fits", "evaluate.horizons")
+        self.refuse(2, ["evaluate", run, "--set", "evaluate.horizons=9"],
+                    "no origin with 9 horizons fits", "evaluate.horizons")
         self.refuse(2, ["evaluate", run, "--set", "evaluate.last_origin=19"], "an origin lies between 0 and 17")
         self.refuse(2, ["forecast", run, "--steps", "1", "--origin", "1999-01-01"], "2001-01-01", "1999-01-01")
         self.refuse(2, ["forecast", run, "--steps", "1", "--origin", "soon"], "soon")
@@ -252,15 +266,20 @@ class Run(BadInput):
 
     def test_unwritable(self):
         run = self.trained("open")
-        self.refuse(2, ["train", "sensors.toml", "--run", "sensors.nc"], "sensors.nc: cannot make this run directory: (a file|Not a directory)")
-        self.refuse(2, ["train", "sensors.toml", "--run", "sensors.nc/run"], "sensors.nc/run: cannot make this run directory")
-        self.refuse(2, ["forecast", run, "--steps", "1", "-o", "no/folder/f.nc"], r"no/folder/f\.nc.*No such file or directory")
+        self.refuse(2, ["train", "sensors.toml", "--run", "sensors.nc"],
+                    "sensors.nc: cannot make this run directory: (a file|Not a directory)")
+        self.refuse(2, ["train", "sensors.toml", "--run", "sensors.nc/run"],
+                    "sensors.nc/run: cannot make this run directory")
+        self.refuse(2, ["forecast", run, "--steps", "1", "-o", "no/folder/f.nc"],
+                    r"no/folder/f\.nc.*No such file or directory")
         self.refuse(2, ["data", "synth", "-o", "no/folder/f.nc"], r"no/folder/f\.nc.*No such file or directory")
         if os.geteuid() == 0:
             return  # whom no permission stops
         os.mkdir(self.path("shut"), 0o555)
-        self.refuse(2, ["train", "sensors.toml", "--run", "shut"], "shut: cannot write into this run directory: Permission")
-        self.refuse(2, ["train", "sensors.toml", "--run", "shut/run"], "shut/run: cannot make this run directory: Permission")
+        self.refuse(2, ["train", "sensors.toml", "--run", "shut"],
+                    "shut: cannot write into this run directory: Permission")
+        self.refuse(2, ["train", "sensors.toml", "--run", "shut/run"],
+                    "shut/run: cannot make this run directory: Permission")
 
 
 class OneRank(BadInput):
@@ -319,8 +338,8 @@ class OneRank(BadInput):
 
     def test_run_directory_is_not_shared(self):
         folders = self.folders("apart")
-        self.refuse(2, ["train", "sensors.toml", "--run", "run"], "rank 1: ", "state.h5' is not written", "all ranks need to see",
-                    folders=folders)
+        self.refuse(2, ["train", "sensors.toml", "--run", "run"], "rank 1: ",
+                    "state.h5' is not written", "all ranks need to see", folders=folders)
         self.assertEqual(os.listdir(os.path.join(folders[0], "run", "checkpoints")), [])
         self.assertFalse(os.path.exists(os.path.join(folders[1], "run")))
 
@@ -333,7 +352,8 @@ class FullDisk(BadInput):
         os.makedirs(self.path("small"), exist_ok=True)
         mount = f"mount -t tmpfs -o size={kilobytes}k none small || exit 77\n"
         result = subprocess.run(
-            ["unshare", "--mount", "--map-root-user", "sh", "-c", mount + script, "sh", support.rossby, support.mpiexec],
+            ["unshare", "--mount", "--map-root-user", "sh", "-c", mount + script, "sh", support.rossby,
+             support.mpiexec],
             cwd=self.folder, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
         return result
 
@@ -368,7 +388,8 @@ class FullDisk(BadInput):
                                 'mount -o remount,size=8m small; "$2" -n 2 "$1" train sensors.toml --run small/run '
                                 '>>out.txt 2>>again.txt && wc -l small/run/metrics.jsonl && ls small/run/checkpoints')
         self.assertIn("\\n", left, "whole lines only")
-        self.assertRegex(left, "(?m)^2 small/run/metrics.jsonl\nstate.h5$", "the directory serves again, when there is room")
+        self.assertRegex(left, "(?m)^2 small/run/metrics.jsonl\nstate.h5$",
+                         "the directory serves again, when there is room")
 
     def test_state(self):
         left = self.check(40, '"$2" -n 2 "$1" train sensors.toml --run small/run', r"state\.h5' is not written")
@@ -378,7 +399,8 @@ class FullDisk(BadInput):
         if not os.path.exists(self.path("done")):
             self.succeed(2, "train", "sensors.toml", "--run", "done")
         fill = "cp -r done small/; dd if=/dev/zero of=small/fill bs=1k 2>/dev/null; truncate -s -4096 small/fill; "
-        left = self.check(256, fill + '"$2" -n 2 "$1" evaluate small/done', r"small/done/evaluation\.json: cannot write")
+        left = self.check(256, fill + '"$2" -n 2 "$1" evaluate small/done',
+                          r"small/done/evaluation\.json: cannot write")
         self.assertNotIn("evaluation.json", left)
         left = self.check(256, fill + '"$2" -n 2 "$1" forecast small/done --steps 2', r"small/done/forecast\.nc")
         self.assertNotIn("forecast.nc", left)

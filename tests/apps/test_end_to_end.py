@@ -162,8 +162,10 @@ class Pacific(support.ProgramTest):
         self.pipeline(2)
         shutil.rmtree(self.path("again"), ignore_errors=True)
         self.succeed(2, "train", "pacific.toml", "--run", "again")
-        with open(self.path("run2/checkpoints/state.h5"), "rb") as a, open(self.path("again/checkpoints/state.h5"), "rb") as b:
-            self.assertEqual(a.read(), b.read(), "at one rank count two runs are equal to the bit")
+        with open(self.path("run2/checkpoints/state.h5"), "rb") as file:
+            first = file.read()
+        with open(self.path("again/checkpoints/state.h5"), "rb") as file:
+            self.assertEqual(first, file.read(), "at one rank count two runs are equal to the bit")
 
     def test_forecast_in_ncdump(self):
         text = ncdump(self.path(self.pipeline(2) + "/forecast.nc"))
@@ -219,7 +221,8 @@ class Heat(support.ProgramTest):
     }
 
     def test_modes_forecast_the_rest_in_one_go(self):
-        self.succeed(1, "data", "synth", "--kind", "heat", "--lat", "1", "--lon", "11", "--steps", "60", "-o", "heat.nc")
+        self.succeed(1, "data", "synth", "--kind", "heat", "--lat", "1", "--lon", "11", "--steps", "60",
+                     "-o", "heat.nc")
         self.write("heat.toml", HEAT)
         for mode, settings in self.MODES.items():
             with self.subTest(mode):

@@ -18,8 +18,8 @@ TYPES = {
     "integer": lambda v: isinstance(v, int) and not isinstance(v, bool),
     "number": lambda v: isinstance(v, (int, float)) and not isinstance(v, bool),
 }
-KEYWORDS = {"$schema", "title", "description", "definitions", "$ref", "type", "enum", "minimum", "required", "properties",
-            "additionalProperties", "items", "minItems"}
+KEYWORDS = {"$schema", "title", "description", "definitions", "$ref", "type", "enum", "minimum", "required",
+            "properties", "additionalProperties", "items", "minItems"}
 
 
 def faults(value, schema, root, where="$"):
@@ -81,7 +81,8 @@ class Schemas(support.ProgramTest):
     def test_files_of_a_run(self):
         metrics, evaluation = schema_of("metrics.schema.json"), schema_of("evaluation.schema.json")
         self.succeed(1, "data", "synth", "--lat", "5", "--lon", "6", "--steps", "48", "-o", "p.nc")
-        sets = ["data.file=p.nc", "relation.graph=grid", "train.epochs=2", "evaluate.lim_modes=3", "evaluate.horizons=2"]
+        sets = ["data.file=p.nc", "relation.graph=grid", "train.epochs=2", "evaluate.lim_modes=3",
+                "evaluate.horizons=2"]
         self.write("empty.toml", "")
         for run, more in {"plain": [], "validated": ["split.validation=0.1", "model.l2_z=0.1", "model.l1_rel=0.1",
                                                      "relation.mode=refine", "schedule.name=plateau"]}.items():
