@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# test_consumer.sh BUILD_DIR CONSUMER_DIR CMAKE CXX WITH_MPI SANITIZE_FLAG
+# test_consumer.sh BUILD_DIR CONSUMER_DIR CMAKE GENERATOR CXX WITH_MPI SANITIZE_FLAG
 # Installs BUILD_DIR to a temporary prefix, builds CONSUMER_DIR against it and runs what came out.
 set -euo pipefail
 
-build=$1 consumer=$2 cmake=$3 cxx=$4 with_mpi=$5 sanitize=$6
+build=$1 consumer=$2 cmake=$3 generator=$4 cxx=$5 with_mpi=$6 sanitize=$7
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [[ $sanitize == "-fsanitize=" ]]; then sanitize=; fi
@@ -18,7 +18,7 @@ if grep -rn --include='*.cmake' -e "$build" "$work/prefix"; then
   echo "the package names the build tree"
   exit 1
 fi
-"$cmake" -S "$consumer" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$cxx" \
+"$cmake" -S "$consumer" -B "$work/build" -G "$generator" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$cxx" \
   -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS="$sanitize" -DCONSUMER_WITH_MPI="$with_mpi"
 "$cmake" --build "$work/build"
 "$work/build/consumer"
