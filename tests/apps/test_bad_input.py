@@ -243,7 +243,7 @@ class Run(BadInput):
         with open(state, "rb") as file:
             whole = file.read()
         for content, pattern in [(whole[:len(whole) // 2], "truncated, damaged"), (b"", "state.h5"),
-                                 (whole[:-40] + bytes(b ^ 1 for b in whole[-40:]), "damaged|checksum|HDF5 cannot")]:
+                                 (whole[:-40] + bytes(b ^ 1 for b in whole[-40:]), "damaged|checksum|HDF5 cannot|it has no")]:
             with open(state, "wb") as file:
                 file.write(content)
             self.refuse(2, ["evaluate", run], "state file 'hurt/checkpoints/state.h5' cannot be used", pattern)
