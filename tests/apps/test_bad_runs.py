@@ -1,0 +1,232 @@
+"""Runs that cannot go on: run directories, damaged states, one failing rank, full disks. Nothing half-written stays."""
+
+import os
+import shutil
+import struct
+import subprocess
+import time
+
+import support
+from sensors import BadInput, sensors
+from test_end_to_end import state_values
+
+
+class Run(BadInput):
+
+    def trained(self, name):
+        if not os.path.exists(self.path(name)):
+            self.succeed(2, "train", "sensors.toml", "--run", name)
+        return name
+
+    def test_directory_that_holds_a_run(self):
+        run = self.trained("held")
+        before = sorted(os.listdir(self.path(run)))
+        self.refuse(2, ["train", "sensors.toml", "--run", run], "held already holds a run: choose another --run")
+        self.assertEqual(sorted(os.listdir(self.path(run))), before)
+
+    def test_directory_that_is_no_run(self):
+        self.refuse(2, ["evaluate", "nowhere"], "nowhere: no such run directory")
+        os.mkdir(self.path("plain"))
+        self.refuse(2, ["forecast", "plain", "--steps", "1"], "plain: not a run directory: it has no config.toml")
+        self.assertEqual(os.listdir(self.path("plain")), [])
+        self.refuse(2, ["evaluate", "sensors.nc"], "sensors.nc: no such run directory")
+
+    def test_directory_in_use_and_left_by_a_killed_run(self):
+        holder = self.start(2, ["train", "sensors.toml", "--run", "busy", "--set", "train.epochs=1000000000"])
+        try:
+            begin = time.monotonic()
+            while not os.path.exists(self.path("busy/metrics.jsonl")):
+                self.assertIsNone(holder.poll(), "the holder trains")
+                self.assertLess(time.monotonic() - begin, 120)
+                time.sleep(0.05)
+            for arguments in [["train", "sensors.toml", "--run", "busy"], ["evaluate", "busy"]]:
+                self.refuse(2, arguments,
+                            r"busy: this run directory is in use by process \d+ on .*; wait for it or choose")
+        finally:
+            support.kill_group(holder)
+            holder.communicate()
+        self.refuse(2, ["evaluate", "busy"], "has no trained state", "train it first")
+        self.succeed(2, "train", "sensors.toml", "--run", "busy")
+        with open(self.path("busy/metrics.jsonl"), encoding="utf-8") as file:
+            self.assertEqual(len(file.readlines()), 2, "the metrics are those of the new run")
+
+    def test_training_that_diverges(self):
+        arguments = ["train", "sensors.toml", "--run", "wild"]
+        self.refuse(2, [*arguments, "--set", "optimiser.name=sgd", "--set", "optimiser.lr=1e6",
+                        "--set", "train.epochs=50"],
+                    "the loss is .*not finite.*; lower optimiser.lr or set optimiser.clip")
+        self.succeed(2, *arguments)
+
+    def test_damaged_state(self):
+        run = self.trained("hurt")
+        state = self.path(run + "/checkpoints/state.h5")
+        with open(state, "rb") as file:
+            whole = file.read()
+        value = struct.pack("<3f", *state_values(state)["factors"][:3])
+        self.assertEqual(whole.count(value), 1)
+        for content, pattern in [(whole[:len(whole) // 2], "truncated, damaged"), (b"", "truncated, damaged"),
+                                 (whole.replace(value, value[::-1]), "array 'factors' is damaged: its checksum")]:
+            with open(state, "wb") as file:
+                file.write(content)
+            self.refuse(2, ["evaluate", run], "state file 'hurt/checkpoints/state.h5' cannot be used", pattern)
+        self.assertFalse(os.path.exists(self.path(run + "/evaluation.json")))
+
+    def test_evaluate_and_forecast(self):
+        run = self.trained("good")
+        self.refuse(2, ["evaluate", run, "--set", "model.latent=3"], "would make another model", r"model\.latent: 1")
+        self.refuse(2, ["evaluate", run, "--set", "evaluate.horizons=9"],
+                    "no origin with 9 horizons fits", "evaluate.horizons")
+        self.refuse(2, ["evaluate", run, "--set", "evaluate.last_origin=19"], "an origin lies between 0 and 17")
+        self.refuse(2, ["forecast", run, "--steps", "1", "--origin", "1999-01-01"], "2001-01-01", "1999-01-01")
+        self.refuse(2, ["forecast", run, "--steps", "1", "--origin", "soon"], "soon")
+        os.rename(self.path("sensors.nc"), self.path("away.nc"))
+        try:
+            self.refuse(2, ["evaluate", run], r"sensors\.nc: no such file")
+        finally:
+            os.rename(self.path("away.nc"), self.path("sensors.nc"))
+        self.assertEqual(sorted(os.listdir(self.path(run))), [".lock", "checkpoints", "config.toml", "metrics.jsonl"])
+
+    def test_unwritable(self):
+        run = self.trained("open")
+        self.refuse(2, ["train", "sensors.toml", "--run", "sensors.nc"],
+                    "sensors.nc: cannot make this run directory: (a file|Not a directory)")
+        self.refuse(2, ["train", "sensors.toml", "--run", "sensors.nc/run"],
+                    "sensors.nc/run: cannot make this run directory")
+        self.refuse(2, ["forecast", run, "--steps", "1", "-o", "no/folder/f.nc"],
+                    r"no/folder/f\.nc.*No such file or directory")
+        self.refuse(2, ["data", "synth", "-o", "no/folder/f.nc"], r"no/folder/f\.nc.*No such file or directory")
+        if os.geteuid() == 0:
+            return  # whom no permission stops
+        os.mkdir(self.path("shut"), 0o555)
+        self.refuse(2, ["train", "sensors.toml", "--run", "shut"],
+                    "shut: cannot write into this run directory: Permission")
+        self.refuse(2, ["train", "sensors.toml", "--run", "shut/run"],
+                    "shut/run: cannot make this run directory: Permission")
+
+
+class OneRank(BadInput):
+    """A failure on one rank only ends all of them, and the line names the rank."""
+
+    def folders(self, name):
+        """Working directories of two ranks; the caller spoils the second one's."""
+        folders = [self.path(f"{name}{rank}") for rank in range(2)]
+        for folder in folders:
+            os.mkdir(folder)
+            for file in ["sensors.nc", "sensors.toml"]:
+                shutil.copy(self.path(file), folder)
+        return folders
+
+    def refuse_second(self, folders, *patterns):
+        for arguments in [["train", "sensors.toml", "--run", "run"]]:
+            self.refuse(2, arguments, *patterns, folders=folders)
+            self.assertFalse(os.path.exists(os.path.join(folders[0], "run")))
+
+    def test_file_is_missing(self):
+        folders = self.folders("missing")
+        os.remove(os.path.join(folders[1], "sensors.nc"))
+        self.refuse_second(folders, r"^rossby: rank 1: sensors\.nc: no such file")
+
+    def test_file_is_damaged(self):
+        folders = self.folders("damaged")
+        os.truncate(os.path.join(folders[1], "sensors.nc"), 3000)
+        self.refuse_second(folders, r"^rossby: rank 1: sensors\.nc: .*(truncated|damaged)")
+
+    def test_file_is_another(self):
+        folders = self.folders("other")
+        self.netcdf("five.nc", sensors(nodes=5))
+        shutil.copy(self.path("five.nc"), os.path.join(folders[1], "sensors.nc"))
+        self.refuse_second(folders, r"^rossby: rank 1: sensors\.nc is not the same as on rank 0")
+
+    def test_configuration_is_missing_or_another(self):
+        folders = self.folders("config")
+        with open(os.path.join(folders[1], "sensors.toml"), "a", encoding="utf-8") as file:
+            file.write("[log]\nseconds = 2\n")
+        self.refuse_second(folders, r"^rossby: rank 1: sensors\.toml is not the same as on rank 0")
+        os.remove(os.path.join(folders[1], "sensors.toml"))
+        self.refuse_second(folders, r"^rossby: rank 1: sensors\.toml: cannot read this file")
+
+    def test_exit_code_of_mpiexec(self):
+        folders = self.folders("code")
+        os.remove(os.path.join(folders[1], "sensors.nc"))
+        command = [support.mpiexec]
+        for rank, folder in enumerate(folders):
+            command += ([":"] if rank else []) + ["-n", "1", "-wdir", folder, support.rossby, *self.train()]
+        result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(result.returncode, 1, result.stderr)
+
+    def test_edges_on_one_rank_only(self):
+        self.netcdf("far_end.nc", sensors(source="0, 1, 9"))  # the second rank reads the last edge
+        self.refuse(2, self.train("data.file=far_end.nc"), r"far_end\.nc: edge 2 \(9 -> 0\) names node 9")
+
+    def test_run_directory_is_not_shared(self):
+        folders = self.folders("apart")
+        self.refuse(2, ["train", "sensors.toml", "--run", "run"], "rank 1: ",
+                    "state.h5' is not written", "all ranks need to see", folders=folders)
+        self.assertEqual(os.listdir(os.path.join(folders[0], "run", "checkpoints")), [])
+        self.assertFalse(os.path.exists(os.path.join(folders[1], "run")))
+
+
+class FullDisk(BadInput):
+    """A small file system of its own, in a mount namespace that ends with the command."""
+
+    def in_small_disk(self, kilobytes, script):
+        """Runs a shell script where ./small is a file system of that size."""
+        os.makedirs(self.path("small"), exist_ok=True)
+        mount = f"mount -t tmpfs -o size={kilobytes}k none small || exit 77\n"
+        result = subprocess.run(
+            ["unshare", "--mount", "--map-root-user", "sh", "-c", mount + script, "sh", support.rossby,
+             support.mpiexec],
+            cwd=self.folder, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
+        return result
+
+    def setUp(self):
+        if shutil.which("unshare") is None or self.in_small_disk(16, "exit 0").returncode != 0:
+            self.skipTest("a small file system cannot be mounted here (no user namespaces?)")
+
+    def check(self, kilobytes, command, *patterns, after="find small -type f"):
+        """One line that says the disk is full; returns what `after` prints."""
+        result = self.in_small_disk(kilobytes, f'{command} >out.txt 2>err.txt; code=$?; {after}; exit $code')
+        with open(self.path("err.txt"), encoding="utf-8") as file:
+            shown = support.Result(result.returncode, "", file.read(), [], 0)
+        self.assertEqual(shown.code, 1, shown.err + result.stderr)
+        self.assertEqual(len(shown.lines), 1, shown.err)
+        for pattern in ["^rossby: ", "No space left on device", *patterns]:
+            self.assertRegex(shown.lines[0], pattern)
+        self.assertNotRegex(result.stdout, r"\.(tmp|part)\b")
+        return result.stdout
+
+    def test_synthetic_series(self):
+        left = self.check(64, '"$1" data synth --lat 40 --lon 40 --steps 60 -o small/p.nc', r"small/p\.nc")
+        self.assertEqual(left, "")
+
+    def test_configuration(self):
+        left = self.check(4, '"$2" -n 2 "$1" train sensors.toml --run small/run', "small/run")
+        self.assertNotIn("config.toml", left)
+
+    def test_metrics(self):
+        left = self.check(20, '"$2" -n 2 "$1" train sensors.toml --run small/run --set train.epochs=60',
+                          r"small/run/metrics\.jsonl: cannot write",
+                          after='find small -type f; tail -c 1 small/run/metrics.jsonl | od -An -c; '
+                                'mount -o remount,size=8m small; "$2" -n 2 "$1" train sensors.toml --run small/run '
+                                '>>out.txt 2>>again.txt && wc -l small/run/metrics.jsonl && ls small/run/checkpoints')
+        self.assertIn("\\n", left, "whole lines only")
+        self.assertRegex(left, "(?m)^2 small/run/metrics.jsonl\nstate.h5$",
+                         "the directory serves again, when there is room")
+
+    def test_state(self):
+        left = self.check(40, '"$2" -n 2 "$1" train sensors.toml --run small/run', r"state\.h5' is not written")
+        self.assertNotIn("state.h5", left)
+
+    def test_evaluation_and_forecast(self):
+        if not os.path.exists(self.path("done")):
+            self.succeed(2, "train", "sensors.toml", "--run", "done")
+        fill = "cp -r done small/; dd if=/dev/zero of=small/fill bs=1k 2>/dev/null; truncate -s -4096 small/fill; "
+        left = self.check(256, fill + '"$2" -n 2 "$1" evaluate small/done',
+                          r"small/done/evaluation\.json: cannot write")
+        self.assertNotIn("evaluation.json", left)
+        left = self.check(256, fill + '"$2" -n 2 "$1" forecast small/done --steps 2', r"small/done/forecast\.nc")
+        self.assertNotIn("forecast.nc", left)
+
+
+if __name__ == "__main__":
+    support.main()
