@@ -81,8 +81,8 @@ class Corners(BadInput):
                 run = "many_" + "_".join(settings)
                 self.succeed(5, "train", "sensors.toml", "--run", run, *[w for s in settings for w in ("--set", s)])
                 self.succeed(5, "evaluate", run)
-                self.succeed(5, "forecast", run, "--steps", "1")
-                self.assertTrue(os.path.exists(self.path(run + "/forecast.nc")))
+        self.succeed(5, "forecast", "many_", "--steps", "1")
+        self.assertTrue(os.path.exists(self.path("many_/forecast.nc")))
 
 
 class Settings(BadInput):
