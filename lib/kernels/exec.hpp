@@ -1,18 +1,20 @@
 #pragma once
 
 #include "rossby/base/index.hpp"
+#include "rossby/kernels/isa.hpp"
 
 namespace rossby {
 
 /// How kernels run: the back end and its resources. Passed first to every kernel.
 enum class Backend {
   reference,  // plain loops: the truth, for tests
-  cpu         // OpenMP, BLAS
+  cpu         // OpenMP, BLAS, vector instructions
 };
 
 struct Exec {
   Backend backend = Backend::cpu;
   int threads = 1;
+  Isa isa = widest_isa();  // of the cpu kernels
 };
 
 /// What an op does, beside its code: planner, benchmarks and profile regions read these figures.

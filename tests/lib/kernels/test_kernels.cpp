@@ -45,17 +45,21 @@ template <class T>
 void test_one(const Case<T>& test, const Shape& shape, Layout layout, double tolerance) {
   SCOPED_TRACE(fmt::format("{} ({}, {}, {}) layout {}", test.name, shape.rows, shape.cols, shape.channels,
                            static_cast<int>(layout)));
-  Rig<T> reference(layout), cpu(layout), three(layout);
+  Rig<T> reference(layout);
   test.run({Backend::reference, 1}, reference, shape);
-  test.run({Backend::cpu, 1}, cpu, shape);
-  test.run({Backend::cpu, 3}, three, shape);
   EXPECT_EQ(reference.damaged(), 0);
-  EXPECT_EQ(cpu.damaged(), 0);
   EXPECT_EQ(reference.unwritten(), 0);
-  EXPECT_EQ(cpu.unwritten(), 0);
-  const auto got = cpu.everything();
-  expect_near(got, reference.everything(), static_cast<double>(shape.rows * shape.cols), tolerance);
-  expect_same(three.everything(), got, "three threads and one");
+  for (const Isa isa : supported_isas()) {
+    SCOPED_TRACE(to_string(isa));
+    Rig<T> cpu(layout), three(layout);
+    test.run({Backend::cpu, 1, isa}, cpu, shape);
+    test.run({Backend::cpu, 3, isa}, three, shape);
+    EXPECT_EQ(cpu.damaged(), 0);
+    EXPECT_EQ(cpu.unwritten(), 0);
+    const auto got = cpu.everything();
+    expect_near(got, reference.everything(), static_cast<double>(shape.rows * shape.cols), tolerance);
+    expect_same(three.everything(), got, "three threads and one");
+  }
 }
 
 template <class T>

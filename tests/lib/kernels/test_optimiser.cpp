@@ -8,16 +8,22 @@
 namespace rossby {
 namespace {
 
-const std::vector<Backend> backends{Backend::reference, Backend::cpu};
+/// The reference, then the cpu kernels of every instruction set that this processor has.
+std::vector<Exec> all_execs() {
+  std::vector<Exec> execs{{Backend::reference, 1, Isa::portable}};
+  for (const Isa isa : supported_isas()) execs.push_back({Backend::cpu, 1, isa});
+  return execs;
+}
+const std::vector<Exec> execs = all_execs();
 
 TEST(Adam, FirstStepWithoutFirstMomentIsTheSignOfTheGradient) {
   // count 1, beta1 0: lr·g/(|g| + epsilon), whatever the size of g.
-  for (const Backend backend : backends) {
+  for (const Exec& exec : execs) {
     std::vector<double> theta{1, 1, 1}, v(3, 0);
     const std::vector<double> g{1e-7, -5, 0};
     AdamStep step;
     step.lr = 0.01;
-    adam_update<double>({backend, 1}, theta, {}, v, g, step);
+    adam_update<double>(exec, theta, {}, v, g, step);
     EXPECT_NEAR(theta[0], 1 - 0.01 * 1e-7 / (1e-7 + 1e-9), 1e-15);
     EXPECT_NEAR(theta[1], 1 + 0.01 * 5 / (5 + 1e-9), 1e-15);
     EXPECT_EQ(theta[2], 1) << "0 / (0 + epsilon) is no update";
@@ -26,11 +32,11 @@ TEST(Adam, FirstStepWithoutFirstMomentIsTheSignOfTheGradient) {
 
 TEST(Adam, DecayActsThroughTheGradientAndIsNormalised) {
   // A factor outside the batch: g = 1e-7·z moves it by lr·|g|/(|g| + epsilon) towards zero.
-  for (const Backend backend : backends) {
+  for (const Exec& exec : execs) {
     std::vector<double> theta{0.05}, v{0};
     AdamStep step;
     step.decay = 1e-7;
-    adam_update<double>({backend, 1}, theta, {}, v, {}, step);
+    adam_update<double>(exec, theta, {}, v, {}, step);
     const double g = 0.05e-7;
     EXPECT_NEAR(theta[0], 0.05 - 3e-3 * g / (g + 1e-9), 1e-16);
   }
@@ -51,7 +57,7 @@ struct Scalar {
 };
 
 TEST(Adam, FollowsThePublishedRecurrence) {
-  for (const Backend backend : backends)
+  for (const Exec& exec : execs)
     for (const bool decoupled : {false, true})
       for (const double beta1 : {0.0, 0.9}) {
         Scalar expected{0.7};
@@ -63,8 +69,8 @@ TEST(Adam, FollowsThePublishedRecurrence) {
           const std::vector<double> g{gradient};
           const std::vector<float> g32{static_cast<float>(gradient)};
           expected.adam(gradient, step, decoupled);
-          (decoupled ? adamw_update<double> : adam_update<double>)({backend, 1}, theta, m, v, g, step);
-          (decoupled ? adamw_update<float> : adam_update<float>)({backend, 1}, theta32, m32, v32, g32, step);
+          (decoupled ? adamw_update<double> : adam_update<double>)(exec, theta, m, v, g, step);
+          (decoupled ? adamw_update<float> : adam_update<float>)(exec, theta32, m32, v32, g32, step);
         }
         EXPECT_NEAR(theta[0], expected.theta, 1e-14);
         EXPECT_NEAR(m[0], expected.m, 1e-15);
@@ -74,12 +80,12 @@ TEST(Adam, FollowsThePublishedRecurrence) {
 }
 
 TEST(Adam, AnEmptyGradientIsAGradientOfZeros) {
-  for (const Backend backend : backends) {
+  for (const Exec& exec : execs) {
     std::vector<double> a{0.3, -2}, b = a, ma{0.1, 0.2}, mb = ma, va{0.5, 0.6}, vb = va;
     const std::vector<double> zeros(2, 0);
     const AdamStep step{1e-2, 0.9, 0.99, 1e-8, 0.01, 1, 4};
-    adam_update<double>({backend, 1}, a, ma, va, zeros, step);
-    adam_update<double>({backend, 1}, b, mb, vb, {}, step);
+    adam_update<double>(exec, a, ma, va, zeros, step);
+    adam_update<double>(exec, b, mb, vb, {}, step);
     EXPECT_EQ(a, b);
     EXPECT_EQ(ma, mb);
     EXPECT_EQ(va, vb);
@@ -88,7 +94,7 @@ TEST(Adam, AnEmptyGradientIsAGradientOfZeros) {
 }
 
 TEST(Sgd, NesterovFollowsItsRecurrence) {
-  for (const Backend backend : backends) {
+  for (const Exec& exec : execs) {
     double theta = 0.7, velocity = 0;
     std::vector<double> x{0.7}, b{0};
     for (int s = 0; s < 10; ++s) {
@@ -96,7 +102,7 @@ TEST(Sgd, NesterovFollowsItsRecurrence) {
       const double g = 0.5 * gradient[0] + 0.1 * theta;
       velocity = 0.9 * velocity + g;
       theta -= 0.02 * (g + 0.9 * velocity);
-      sgd_update<double>({backend, 1}, x, b, gradient, SgdStep{0.02, 0.9, 0.1, 0.5});
+      sgd_update<double>(exec, x, b, gradient, SgdStep{0.02, 0.9, 0.1, 0.5});
     }
     EXPECT_NEAR(x[0], theta, 1e-15);
     EXPECT_NEAR(b[0], velocity, 1e-15);

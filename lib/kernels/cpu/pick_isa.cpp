@@ -1,0 +1,6 @@
+// The one place where tables of the instruction sets meet.
+
+#include "rossby/kernels/cpu/simd/adam.hpp"
+#include "rossby/kernels/cpu/simd/pick.hpp"
+
+ROSSBY_PICK(AdamKernels, adam_kernels)

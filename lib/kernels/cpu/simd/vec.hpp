@@ -1,0 +1,114 @@
+#pragma once
+
+// Vector registers for the sources of this folder, which are compiled once for each instruction set
+// (ROSSBY_ISA names it: portable, avx2, avx512). Everything lies in a namespace of that name and nothing of
+// the standard library with code is included: an inline function that two sets share would be linked once,
+// with the instructions of either.
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "rossby/base/index.hpp"
+
+#ifndef ROSSBY_ISA
+#error "sources of lib/kernels/cpu/simd are compiled by rossby_isa_sources"
+#endif
+
+#define ROSSBY_INLINE inline __attribute__((always_inline))
+
+namespace rossby::cpu::ROSSBY_ISA {
+
+/// Bytes of a register.
+#if defined(__AVX512F__)
+inline constexpr int register_bytes = 64;
+#elif defined(__AVX2__)
+inline constexpr int register_bytes = 32;
+#else
+inline constexpr int register_bytes = 16;
+#endif
+
+template <class T, int n>
+struct VecOf {
+  typedef T type __attribute__((vector_size(n * sizeof(T))));
+};
+/// n values of T side by side, with the operators of T.
+template <class T, int n>
+using Vec = typename VecOf<T, n>::type;
+
+/// Values of T in a register.
+template <class T>
+inline constexpr int lanes = register_bytes / static_cast<int>(sizeof(T));
+
+template <class V, class T>
+ROSSBY_INLINE V load(const T* from) {
+  V v;
+  __builtin_memcpy(&v, from, sizeof(V));
+  return v;
+}
+
+template <class V, class T>
+ROSSBY_INLINE void store(T* to, V v) {
+  __builtin_memcpy(to, &v, sizeof(V));
+}
+
+/// x in every lane.
+template <class V, class T>
+ROSSBY_INLINE V splat(T x) {
+  return x - V{};
+}
+
+/// max(v, 0) and min(v, 1) of each lane; NaN stays NaN.
+template <class V>
+ROSSBY_INLINE V clamp01(V v) {
+  const V zero{};
+  const V one = splat<V>(decltype(v[0] + v[0])(1));
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64 && sizeof(v[0]) == 4)
+    return (V)_mm512_min_ps((__m512)one, _mm512_max_ps((__m512)zero, (__m512)v));
+  if constexpr (sizeof(V) == 64 && sizeof(v[0]) == 8)
+    return (V)_mm512_min_pd((__m512d)one, _mm512_max_pd((__m512d)zero, (__m512d)v));
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(V) == 32 && sizeof(v[0]) == 4)
+    return (V)_mm256_min_ps((__m256)one, _mm256_max_ps((__m256)zero, (__m256)v));
+  if constexpr (sizeof(V) == 32 && sizeof(v[0]) == 8)
+    return (V)_mm256_min_pd((__m256d)one, _mm256_max_pd((__m256d)zero, (__m256d)v));
+#endif
+  v = v < zero ? zero : v;
+  return v > one ? one : v;
+}
+
+/// √v of each lane.
+template <class V>
+ROSSBY_INLINE V square_root(V v) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64 && sizeof(v[0]) == 4) return (V)_mm512_sqrt_ps((__m512)v);
+  if constexpr (sizeof(V) == 64 && sizeof(v[0]) == 8) return (V)_mm512_sqrt_pd((__m512d)v);
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(V) == 32 && sizeof(v[0]) == 4) return (V)_mm256_sqrt_ps((__m256)v);
+  if constexpr (sizeof(V) == 32 && sizeof(v[0]) == 8) return (V)_mm256_sqrt_pd((__m256d)v);
+#endif
+  constexpr int count = static_cast<int>(sizeof(V) / sizeof(v[0]));
+  if constexpr (sizeof(v[0]) == 4)
+    for (int l = 0; l < count; ++l) v[l] = __builtin_sqrtf(v[l]);
+  else
+    for (int l = 0; l < count; ++l) v[l] = __builtin_sqrt(v[l]);
+  return v;
+}
+
+/// Sum of the lanes, by halves.
+template <class T, int n>
+ROSSBY_INLINE T sum_of_lanes(Vec<T, n> v) {
+  if constexpr (n == 1) {
+    return v[0];
+  } else {
+    Vec<T, n / 2> low, high;
+    __builtin_memcpy(&low, &v, sizeof(low));
+    __builtin_memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof(low), sizeof(high));
+    return sum_of_lanes<T, n / 2>(low + high);
+  }
+}
+
+}  // namespace rossby::cpu::ROSSBY_ISA
