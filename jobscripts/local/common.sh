@@ -10,11 +10,11 @@ set -euo pipefail
 rossby_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 rossby_jobs=${ROSSBY_JOBS:-$(nproc)}
 
-# Names of Debian 12; Ubuntu has the same. GoogleTest is among them so that one configured tree serves both scripts.
+# Names of Debian 12; Ubuntu has the same. GoogleTest and Google Benchmark are among them so that one configured tree serves both scripts.
 # shellcheck disable=SC2034  # used by the scripts that source this
 rossby_build_packages=(
-  cmake g++ libcli11-dev libfmt-dev libgtest-dev libhdf5-openmpi-dev libnetcdf-dev libopenblas-dev libopenmpi-dev
-  libspdlog-dev libtomlplusplus-dev ninja-build nlohmann-json3-dev openmpi-bin openssh-client petsc-dev pkg-config
+  cmake g++ libbenchmark-dev libcli11-dev libfmt-dev libgtest-dev libhdf5-openmpi-dev libnetcdf-dev libopenblas-dev
+  libopenmpi-dev libspdlog-dev libtomlplusplus-dev ninja-build nlohmann-json3-dev openmpi-bin openssh-client petsc-dev pkg-config
 )
 # Tests read written files with ncdump and xarray, too.
 # shellcheck disable=SC2034  # used by the scripts that source this

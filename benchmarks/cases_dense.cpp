@@ -1,0 +1,200 @@
+// h += (W z) Aᵀ with dense learned W (n, n), and its adjoint. The arrays of one n are shared by its cases.
+
+#include <map>
+
+#include <fmt/format.h>
+
+#include "benchmarks/kernel_case.hpp"
+#include "rossby/kernels/relate.hpp"
+
+namespace rossby::bench {
+namespace {
+
+/// W and its gradient, made at first use and held as long as a case of this n is.
+struct Square {
+  Buffer<float> weight, gradient;
+  explicit Square(Index n) : weight(random_values<float>(n * n, "weight", -0.1, 1.1)), gradient(n * n) {}
+};
+
+/// Hands out one Square an n; the last one asked for stays, so that consecutive cases share it.
+class Squares {
+ public:
+  std::shared_ptr<Square> of(Index n) {
+    if (n != n_) {
+      last_.reset();  // before the next one is made: two do not fit everywhere
+      last_ = std::make_shared<Square>(n);
+      n_ = n;
+    }
+    return last_;
+  }
+
+ private:
+  Index n_ = 0;
+  std::shared_ptr<Square> last_;
+};
+
+/// Rows of W spread over all of it: what the check computes in double. A prime, or all.
+std::vector<Index> spread(Index n) {
+  std::vector<Index> list;
+  const Index count = std::min<Index>(n, 61);
+  for (Index i = 0; i < count; ++i) list.push_back(i * n / count);
+  return list;
+}
+
+/// What both directions read.
+class DenseCase : public KernelCase {
+ public:
+  DenseCase(Squares& squares, Index n, Index cols, Index d)
+      : n_(n),
+        cols_(cols),
+        d_(d),
+        square_(squares.of(n)),
+        z_(random_values<float>(n * cols * d, "z")),
+        a_(random_values<float>(d * d, "a")) {
+    workspace_ = Buffer<float>(relate_dense_workspace<float>(relate(), cols, d));
+  }
+
+ protected:
+  [[nodiscard]] DenseRelate<float> relate() const {
+    return {n_, n_, 1, square_->weight.data(), nullptr, true, {a_.data(), d_, d_}};
+  }
+  [[nodiscard]] NodeView<float> node(Buffer<float>& values) const { return {values.data(), n_, cols_, d_}; }
+  [[nodiscard]] static Buffer<double> widened(const Buffer<float>& values) {
+    Buffer<double> wide(values.size());
+    std::copy(values.begin(), values.end(), wide.begin());
+    return wide;
+  }
+  /// Rows (nodes) `list` of node data, in double.
+  [[nodiscard]] Buffer<double> rows_of(const Buffer<float>& values, const std::vector<Index>& list) const {
+    const Index width = cols_ * d_;
+    Buffer<double> part(std::ssize(list) * width);
+    for (std::size_t k = 0; k < list.size(); ++k)
+      std::copy_n(values.data() + list[k] * width, width, part.data() + static_cast<Index>(k) * width);
+    return part;
+  }
+
+  Index n_, cols_, d_;
+  std::shared_ptr<Square> square_;
+  Buffer<float> z_, a_, workspace_;
+};
+
+class DenseForward final : public DenseCase {
+ public:
+  DenseForward(Squares& squares, Index n, Index cols, Index d)
+      : DenseCase(squares, n, cols, d), h_(n * cols * d) {}
+
+  void run(const Exec& exec) override {
+    relate_dense_forward<float>(exec, node(h_), relate(), node(z_), workspace_.span());
+  }
+
+  /// Rows are independent: the reference kernel computes some of them.
+  double error(const Exec& exec) override {
+    run(exec);
+    const auto list = spread(n_);
+    const auto count = std::ssize(list);
+    Buffer<double> weight(count * n_), truth(count * cols_ * d_);
+    for (Index k = 0; k < count; ++k)
+      std::copy_n(square_->weight.data() + list[static_cast<std::size_t>(k)] * n_, n_,
+                  weight.data() + k * n_);
+    const Buffer<double> z = widened(z_), a = widened(a_);
+    const DenseRelate<double> part{count, n_, 1, weight.data(), nullptr, true, {a.data(), d_, d_}};
+    relate_dense_forward<double>({Backend::reference, 1}, {truth.data(), count, cols_, d_}, part,
+                                 {z.data(), n_, cols_, d_}, {});
+    const Buffer<double> values = rows_of(h_, list);
+    return relative_error<double>(values.span(), truth.span());
+  }
+
+ private:
+  Buffer<float> h_;
+};
+
+class DenseBackward final : public DenseCase {
+ public:
+  DenseBackward(Squares& squares, Index n, Index cols, Index d)
+      : DenseCase(squares, n, cols, d),
+        delta_(random_values<float>(n * cols * d, "delta")),
+        dz_(n * cols * d),
+        da_(d * d) {
+    std::fill(square_->gradient.begin(), square_->gradient.end(), 0.0F);
+  }
+
+  void run(const Exec& exec) override {
+    relate_dense_backward<float>(exec, node(dz_), {da_.data(), d_, d_}, square_->gradient.data(), relate(),
+                                 node(delta_), node(z_), workspace_.span());
+  }
+
+  /// Columns are independent but for dA = Σ over rows of δᵀ(W z): the reference kernel computes some columns,
+  /// and dA from W z in the forward kernel, which has a check of its own.
+  double error(const Exec& exec) override {
+    run(exec);
+    const auto list = spread(n_);
+    const auto count = std::ssize(list);
+    Buffer<double> weight(n_ * count), dz(count * cols_ * d_), dm(n_ * count), found(n_ * count);
+    for (Index i = 0; i < n_; ++i)
+      for (Index k = 0; k < count; ++k) {
+        const Index at = i * n_ + list[static_cast<std::size_t>(k)];
+        weight[i * count + k] = square_->weight[at];
+        found[i * count + k] = square_->gradient[at];
+      }
+    const Buffer<double> z = rows_of(z_, list), delta = widened(delta_), a = widened(a_);
+    const DenseRelate<double> part{n_, count, 1, weight.data(), nullptr, true, {a.data(), d_, d_}};
+    relate_dense_backward<double>({Backend::reference, 1}, {dz.data(), count, cols_, d_}, {}, dm.data(), part,
+                                  {delta.data(), n_, cols_, d_}, {z.data(), count, cols_, d_}, {});
+    const Buffer<double> dz_found = rows_of(dz_, list);
+    return worse(worse(relative_error<double>(dz_found.span(), dz.span()),
+                       relative_error<double>(found.span(), dm.span())),
+                 da_error(exec));
+  }
+
+ private:
+  double da_error(const Exec& exec) {
+    Buffer<float> context(n_ * cols_ * d_), identity(d_ * d_);
+    for (Index f = 0; f < d_; ++f) identity[f * d_ + f] = 1;
+    DenseRelate<float> product = relate();
+    product.a = {identity.data(), d_, d_};
+    relate_dense_forward<float>(exec, node(context), product, node(z_), workspace_.span());
+    Buffer<double> truth(d_ * d_);
+    for (Index i = 0; i < n_ * cols_; ++i)
+      for (Index o = 0; o < d_; ++o)
+        for (Index f = 0; f < d_; ++f)
+          truth[o * d_ + f] +=
+              static_cast<double>(delta_[i * d_ + o]) * static_cast<double>(context[i * d_ + f]);
+    return relative_error<float>(da_.span(), truth.span());
+  }
+
+  Buffer<float> delta_, dz_, da_;
+};
+
+}  // namespace
+
+std::vector<NamedCase> dense_cases(const Sizes& sizes) {
+  struct Width {
+    Index cols, d;
+  };
+  std::vector<NamedCase> cases;
+  const auto squares = std::make_shared<Squares>();
+  for (const Index n : sizes.dense_nodes())
+    for (const Width width : {Width{1, 1}, Width{8, 1}, Width{1, 8}, Width{8, 8}}) {
+      const auto [cols, d] = width;
+      const double entries = static_cast<double>(n) * static_cast<double>(n);
+      const double node = static_cast<double>(n * cols * d);
+      const double product = 2 * entries * static_cast<double>(cols * d),
+                   layer = 2 * node * static_cast<double>(d);
+      const std::string name = fmt::format("/n:{}/d:{}/cols:{}", n, d, cols);
+      // W and z once, h read and written.
+      cases.push_back({"relate_dense_forward" + name,
+                       {4 * entries + 12 * node, product + layer, 4 * entries + 8 * node},
+                       [squares, n, cols = cols, d = d]() -> std::unique_ptr<KernelCase> {
+                         return std::make_unique<DenseForward>(*squares, n, cols, d);
+                       }});
+      // W once, its gradient read and written; z and δ once, dz read and written. Wᵀδ, δzᵀ, dz and dA.
+      cases.push_back({"relate_dense_backward" + name,
+                       {12 * entries + 16 * node, 2 * product + 2 * layer, 8 * entries + 12 * node},
+                       [squares, n, cols = cols, d = d]() -> std::unique_ptr<KernelCase> {
+                         return std::make_unique<DenseBackward>(*squares, n, cols, d);
+                       }});
+    }
+  return cases;
+}
+
+}  // namespace rossby::bench

@@ -1,0 +1,70 @@
+// Sampled products of a batch of (time, node) pairs over Z (T, n, d) in place.
+
+#include <fmt/format.h>
+
+#include "benchmarks/sparse_operands.hpp"
+
+namespace rossby::bench {
+namespace {
+
+constexpr int relations = 8;
+
+template <class T>
+struct Sampled {
+  Index steps, n, d;
+  bool backward;
+  CsrBlock block;
+  std::vector<Sample> samples;
+  Buffer<T> weight, z, context, dz, dm, a;
+
+  Sampled(Index t, Index n_lat, Index n_lon, Index channels, Index pairs, bool is_backward)
+      : steps(t), n(n_lat * n_lon), d(channels), backward(is_backward), block(grid_block(n_lat, n_lon)) {
+    const Permutation order(Random(1, "pairs"), t * n);
+    for (Index q = 0; q < pairs; ++q) samples.push_back({order(q) % n, order(q) / n});
+    weight = random_values<T>(block.entries(), "weight", -0.1, 1.1);
+    z = random_values<T>(t * n * d, "z");
+    context = random_values<T>(pairs * relations * d, "context");
+    a = random_values<T>(d * relations * d, "a");
+    if (!backward) return;
+    dz = Buffer<T>(t * n * d);
+    dm = Buffer<T>(block.entries());
+  }
+  void run(const Exec& exec) {
+    const SparseRelate<T> relate{&block, weight.data(), true, {a.data(), d, relations * d}};
+    const NodeView<const T> table(z.data(), n, steps, d, d, n * d);
+    const MatrixView<T> rows(context.data(), std::ssize(samples), relations * d);
+    if (backward)
+      sampled_sparse_backward<T>(exec, {dz.data(), n, steps, d, d, n * d}, {}, dm.data(), relate, samples,
+                                 rows, table, {});
+    else
+      sampled_sparse_forward<T>(exec, rows, relate, samples, table, {});
+  }
+  [[nodiscard]] Outputs<T> outputs() const {
+    return backward ? Outputs<T>{dz.span(), dm.span()} : Outputs<T>{context.span()};
+  }
+};
+
+}  // namespace
+
+std::vector<NamedCase> pair_cases(const Sizes& sizes) {
+  std::vector<NamedCase> cases;
+  const Index n_lat = sizes.n_lat(), n_lon = sizes.n_lon(), pairs = sizes.pairs();
+  for (const Index d : {1, 8}) {
+    const double entries =
+        static_cast<double>(pairs) * grid_entries(n_lat, n_lon) / static_cast<double>(sizes.nodes());
+    const auto values = static_cast<double>(pairs * relations * d), channels = static_cast<double>(d);
+    const std::string name = fmt::format("/pairs:{}/n:{}/d:{}", pairs, sizes.nodes(), d);
+    // Weight, column and latents of every entry met; the context written, or its gradient read.
+    cases.push_back(checked<Sampled>("sampled_sparse_forward" + name,
+                                     {entries * (8 + 4 * channels) + 4 * values, 2 * entries * channels,
+                                      entries * (8 + 4 * channels) + 4 * values},
+                                     sizes.steps(), n_lat, n_lon, d, pairs, false));
+    cases.push_back(checked<Sampled>("sampled_sparse_backward" + name,
+                                     {entries * (16 + 12 * channels) + 4 * values, 4 * entries * channels,
+                                      entries * (12 + 8 * channels) + 4 * values},
+                                     sizes.steps(), n_lat, n_lon, d, pairs, true));
+  }
+  return cases;
+}
+
+}  // namespace rossby::bench

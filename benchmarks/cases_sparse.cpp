@@ -1,0 +1,96 @@
+// h += Σ_k (W_k z) A_kᵀ over the eight directional relations of a grid, and its adjoint.
+
+#include <fmt/format.h>
+
+#include "benchmarks/sparse_operands.hpp"
+
+namespace rossby::bench {
+namespace {
+
+constexpr int relations = 8;
+
+template <class T>
+struct Operands {
+  Index n, cols, d;
+  bool learned;
+  CsrBlock block;
+  std::vector<LocalColumn> rows;
+  Buffer<T> weight, z, delta, a, workspace;
+
+  Operands(Index n_lat, Index n_lon, Index b, Index channels, bool is_learned)
+      : n(n_lat * n_lon), cols(b), d(channels), learned(is_learned), block(grid_block(n_lat, n_lon)) {
+    for (Index i = 0; i < n; ++i) rows.push_back(static_cast<LocalColumn>(i));
+    // Learned weights lie on both sides of the clamp's ends.
+    weight = random_values<T>(block.entries(), "weight", learned ? -0.1 : 0, learned ? 1.1 : 1);
+    z = random_values<T>(n * cols * d, "z");
+    delta = random_values<T>(n * cols * d, "delta");
+    a = random_values<T>(d * relations * d, "a");
+    workspace = Buffer<T>(relate_sparse_workspace<T>(relate(), cols, d));
+  }
+  [[nodiscard]] SparseRelate<T> relate() const {
+    return {&block, weight.data(), learned, {a.data(), d, relations * d}};
+  }
+  [[nodiscard]] NodeView<const T> node(const Buffer<T>& values) const { return {values.data(), n, cols, d}; }
+};
+
+template <class T>
+struct Forward {
+  Operands<T> in;
+  Buffer<T> h;
+  Forward(Index n_lat, Index n_lon, Index b, Index d, bool learned)
+      : in(n_lat, n_lon, b, d, learned), h(in.n * b * d) {}
+  void run(const Exec& exec) {
+    relate_sparse_forward<T>(exec, {h.data(), in.n, in.cols, in.d}, in.relate(), in.rows, in.node(in.z), {},
+                             in.workspace.span());
+  }
+  [[nodiscard]] Outputs<T> outputs() const { return {h.span()}; }
+};
+
+template <class T>
+struct Backward {
+  Operands<T> in;
+  Buffer<T> dz, da, dm;
+  Backward(Index n_lat, Index n_lon, Index b, Index d, bool learned)
+      : in(n_lat, n_lon, b, d, learned),
+        dz(in.z.size()),
+        da(in.a.size()),
+        dm(learned ? in.block.entries() : 0) {}
+  void run(const Exec& exec) {
+    relate_sparse_backward<T>(exec, {dz.data(), in.n, in.cols, in.d}, {da.data(), in.d, relations * in.d},
+                              in.learned ? dm.data() : nullptr, in.relate(), 0, in.node(in.delta),
+                              in.node(in.z), in.workspace.span());
+  }
+  [[nodiscard]] Outputs<T> outputs() const { return {dz.span(), da.span(), dm.span()}; }
+};
+
+}  // namespace
+
+std::vector<NamedCase> sparse_cases(const Sizes& sizes) {
+  std::vector<NamedCase> cases;
+  const Index n_lat = sizes.n_lat(), n_lon = sizes.n_lon();
+  const double entries = grid_entries(n_lat, n_lon), n = static_cast<double>(n_lat * n_lon);
+  for (const bool learned : {false, true})
+    for (const Index d : {1, 4, 8})
+      for (const Index cols : {1, 8}) {
+        const double channels = static_cast<double>(d), node = n * static_cast<double>(cols) * channels;
+        const double layer = 2 * node * channels * relations, product = 2 * entries * node / n;
+        const std::string name =
+            fmt::format("{}/n:{}/d:{}/cols:{}", learned ? "learned" : "given", n_lat * n_lon, d, cols);
+        // Weight and column of an entry; z once, h read and written.
+        cases.push_back(
+            checked<Forward>("relate_sparse_forward/" + name,
+                             {8 * entries + 4 * 3 * node, product + layer, 8 * entries + 8 * node}, n_lat,
+                             n_lon, cols, d, learned));
+        // Weight and row of an entry, its gradient read and written; z and δ once, dz read and written.
+        // W_kᵀδ, dz, dA and, learned, one dot product an entry.
+        const double entry = learned ? 16 : 8;
+        cases.push_back(
+            checked<Backward>("relate_sparse_backward/" + name,
+                              {entry * entries + 4 * 4 * node, product * (learned ? 2 : 1) + 2 * layer,
+                               entry * entries + 12 * node},
+                              n_lat, n_lon, cols, d, learned));
+      }
+  return cases;
+}
+
+}  // namespace rossby::bench

@@ -1,0 +1,126 @@
+// Latents Z (T, n, d): rows cut out and gradients put back; and the optimiser's pass over them.
+
+#include <fmt/format.h>
+
+#include "benchmarks/kernel_case.hpp"
+#include "rossby/autograd/costs.hpp"
+#include "rossby/kernels/embed.hpp"
+#include "rossby/kernels/optimiser.hpp"
+
+namespace rossby::bench {
+namespace {
+
+/// Eight steps of the table, spread over it.
+std::vector<Index> slab_times(Index steps) {
+  std::vector<Index> times;
+  for (Index b = 0; b < 8; ++b) times.push_back(b * steps / 8);
+  return times;
+}
+
+template <class T>
+struct EmbedColumns {
+  Index steps, n, d;
+  bool backward;
+  std::vector<Index> times;
+  Buffer<T> table, out;
+  EmbedColumns(Index t, Index nodes, Index channels, bool is_backward)
+      : steps(t),
+        n(nodes),
+        d(channels),
+        backward(is_backward),
+        times(slab_times(t)),
+        table(random_values<T>(t * n * d, "table")),
+        out(random_values<T>(8 * n * d, "out")) {}
+  void run(const Exec& exec) {
+    const NodeView<T> view(out.data(), n, 8, d);
+    if (backward)
+      embed_columns_backward<T>(exec, table.data(), steps, view, times);
+    else
+      embed_columns_forward<T>(exec, view, table.data(), steps, times);
+  }
+  [[nodiscard]] Outputs<T> outputs() const { return {table.span(), out.span()}; }
+};
+
+template <class T>
+struct EmbedPairs {
+  Index steps, n, d;
+  bool backward;
+  std::vector<Index> times, rows;
+  Buffer<T> table, out;
+  EmbedPairs(Index t, Index nodes, Index channels, Index pairs, bool is_backward)
+      : steps(t),
+        n(nodes),
+        d(channels),
+        backward(is_backward),
+        table(random_values<T>(t * n * d, "table")),
+        out(random_values<T>(pairs * d, "out")) {
+    const Permutation order(Random(1, "pairs"), t * n);
+    for (Index q = 0; q < pairs; ++q) {
+      times.push_back(order(q) / n);
+      rows.push_back(order(q) % n);
+    }
+  }
+  void run(const Exec& exec) {
+    const NodeView<T> view(out.data(), std::ssize(times), 1, d);
+    if (backward)
+      embed_pairs_backward<T>(exec, table.data(), steps, n, view, times, rows);
+    else
+      embed_pairs_forward<T>(exec, view, table.data(), steps, n, times, rows);
+  }
+  [[nodiscard]] Outputs<T> outputs() const { return {table.span(), out.span()}; }
+};
+
+template <class T>
+struct Adam {
+  AdamStep step;
+  bool has_gradient;
+  Buffer<T> theta, m, v, gradient;
+  Adam(Index size, double beta1, bool gradient_given) : has_gradient(gradient_given) {
+    step.beta1 = beta1;
+    step.decay = 1e-6;
+    step.count = 3;
+    theta = random_values<T>(size, "theta");
+    if (beta1 > 0) m = random_values<T>(size, "m");
+    v = random_values<T>(size, "v", 0.1, 1);
+    gradient = random_values<T>(has_gradient ? size : 0, "gradient");
+  }
+  void run(const Exec& exec) {
+    adam_update<T>(exec, theta.span(), m.span(), v.span(), gradient.span(), step);
+  }
+  [[nodiscard]] Outputs<T> outputs() const { return {theta.span(), m.span(), v.span()}; }
+};
+
+}  // namespace
+
+std::vector<NamedCase> table_cases(const Sizes& sizes) {
+  std::vector<NamedCase> cases;
+  const Index n = sizes.nodes(), steps = sizes.steps();
+  for (const Index d : {1, 8}) {
+    const auto slab = static_cast<double>(8 * n * d), pairs = static_cast<double>(sizes.pairs() * d);
+    const OpCost columns = costs::embed(slab, 4), single = costs::embed(pairs, 4);
+    const std::string name = fmt::format("/steps:{}/n:{}/d:{}", steps, n, d);
+    cases.push_back(checked<EmbedColumns>("embed_columns_forward" + name, work_of(columns.forward, 8 * slab),
+                                          steps, n, d, false));
+    cases.push_back(checked<EmbedColumns>("embed_columns_backward" + name,
+                                          work_of(columns.backward, 8 * slab), steps, n, d, true));
+    cases.push_back(checked<EmbedPairs>("embed_pairs_forward" + name, work_of(single.forward, 8 * pairs),
+                                        steps, n, d, sizes.pairs(), false));
+    cases.push_back(checked<EmbedPairs>("embed_pairs_backward" + name, work_of(single.backward, 8 * pairs),
+                                        steps, n, d, sizes.pairs(), true));
+  }
+  // Entries of the sparse relations; all of Z at d = 1; what no cache holds.
+  for (const Index size : {8 * n, steps * n, sizes.full ? Index{24'000'000} : Index{999}})
+    for (const double beta1 : {0.0, 0.9})
+      for (const bool gradient : {true, false}) {
+        const auto values = static_cast<double>(size);
+        // θ, v and, with momentum, m read and written; the gradient read.
+        const double scalars = (beta1 > 0 ? 6 : 4) + (gradient ? 1 : 0);
+        cases.push_back(checked<Adam>(
+            fmt::format("adam/beta1:{}/gradient:{}/values:{}", beta1, gradient ? 1 : 0, size),
+            {4 * scalars * values, 12 * values, 4 * ((beta1 > 0 ? 3 : 2) + (gradient ? 1 : 0)) * values},
+            size, beta1, gradient));
+      }
+  return cases;
+}
+
+}  // namespace rossby::bench

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "rossby/base/index.hpp"
+
+namespace rossby::bench {
+
+/// What a kernel or step cannot avoid. Each operand counts once, accumulated ones twice (read and write).
+struct Work {
+  double bytes = 0;
+  double flops = 0;        // multiply and add count as two
+  double working_set = 0;  // bytes of all arrays touched: decides which cache could hold them
+};
+
+/// A cache that all threads together have this much of.
+struct Cache {
+  std::string name;  // "L2", "L3"
+  double bytes = 0;
+};
+
+/// What this machine can do with a number of threads, measured by this process.
+///
+/// bandwidth: STREAM triad x = y + s·z in float, three arrays a thread, counted as 12 bytes an element (a
+/// write's allocation is not counted); the best of several runs (McCalpin, "Memory bandwidth and machine
+/// balance", 1995). gemm: the largest rate of a few SGEMM sizes, every thread multiplying matrices of its
+/// own.
+class Machine {
+ public:
+  /// Measures memory bandwidth and GEMM rate. `quick`: smaller sizes and fewer repeats, for smoke tests.
+  Machine(int threads, bool quick);
+
+  [[nodiscard]] int threads() const { return threads_; }
+  [[nodiscard]] double bandwidth() const { return bandwidth_; }  // bytes a second, from memory
+  [[nodiscard]] double gemm() const { return gemm_; }            // flops a second
+
+  /// Triad bandwidth over a working set of this size, rounded to a power of two; measured at first use.
+  [[nodiscard]] double bandwidth_within(double working_set);
+
+  /// The smallest cache that holds the working set; bytes 0 where none does.
+  [[nodiscard]] Cache cache_of(double working_set) const;
+
+  /// max(bytes / bandwidth, flops / gemm), seconds.
+  [[nodiscard]] double floor_seconds(const Work& work) const;
+  /// The same with the bandwidth of a triad over the same working set.
+  [[nodiscard]] double cache_floor_seconds(const Work& work);
+
+ private:
+  int threads_;
+  bool quick_;
+  double bandwidth_ = 0;
+  double gemm_ = 0;
+  Cache l2_, l3_;
+  std::map<int, double> within_;  // by log2 of the working set
+};
+
+/// Triad bandwidth over `bytes` in three arrays, bytes a second.
+[[nodiscard]] double measure_triad(double bytes, int threads, double seconds);
+/// Largest SGEMM rate over matrices of the given sizes, flops a second.
+[[nodiscard]] double measure_gemm(int threads, bool quick);
+/// What the BLAS says of itself (the kernels that it picked), or "unknown".
+[[nodiscard]] std::string blas_core();
+/// The processor's name, or "unknown".
+[[nodiscard]] std::string processor();
+
+}  // namespace rossby::bench

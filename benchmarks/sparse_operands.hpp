@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include "benchmarks/kernel_case.hpp"
+#include "rossby/kernels/relate.hpp"
+#include "rossby/relation/builders.hpp"
+
+namespace rossby::bench {
+
+/// The eight directional relations of a grid, all cells nodes, on one rank.
+inline CsrBlock grid_block(Index n_lat, Index n_lon) {
+  Grid grid{n_lat, n_lon, {}, false};
+  for (Index i = 0; i < n_lat * n_lon; ++i) grid.node_of_cell.push_back(i);
+  const RowPartition partition = RowPartition::blocks(n_lat * n_lon, 1);
+  return localise(grid_neighbours(grid, GridRelations::directional, partition, 0), partition, 0, {});
+}
+
+/// Entries of that block, counted without building it.
+inline double grid_entries(Index n_lat, Index n_lon) {
+  const auto a = static_cast<double>(n_lat), b = static_cast<double>(n_lon);
+  return 2 * (a - 1) * b + 2 * a * (b - 1) + 4 * (a - 1) * (b - 1);
+}
+
+}  // namespace rossby::bench
