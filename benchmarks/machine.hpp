@@ -29,7 +29,8 @@ struct Cache {
 class Machine {
  public:
   /// Measures memory bandwidth and GEMM rate. `quick`: smaller sizes and fewer repeats, for smoke tests.
-  Machine(int threads, bool quick);
+  /// `processes` measure at the same time on this machine and share its last cache.
+  Machine(int threads, bool quick, int processes = 1);
 
   [[nodiscard]] int threads() const { return threads_; }
   [[nodiscard]] double bandwidth() const { return bandwidth_; }  // bytes a second, from memory

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "rossby/exchange/exchange.hpp"
+#include "rossby/exchange/reducer.hpp"
+#include "rossby/relation/relation_block.hpp"
+#include "rossby/relation/row_partition.hpp"
+
+namespace rossby::bench {
+
+/// The ranks of this run: those of mpirun where the program was built with MPI, otherwise this process alone.
+class Ranks {
+ public:
+  virtual ~Ranks() = default;
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+  [[nodiscard]] virtual std::unique_ptr<Reducer> reducer() = 0;
+  /// The exchange that the program would choose: all nodes where a relation is dense, otherwise the ghosts.
+  [[nodiscard]] virtual std::unique_ptr<Exchange> exchange(const RowPartition& partition,
+                                                           const GhostList& ghosts, bool all_nodes) = 0;
+  virtual void barrier() = 0;
+  /// Ends all ranks with exit code 1.
+  [[noreturn]] virtual void abort(std::string_view message) = 0;
+};
+
+/// One a process, made first in main. ranks_mpi.cpp or ranks_one.cpp.
+[[nodiscard]] std::unique_ptr<Ranks> start_ranks();
+
+}  // namespace rossby::bench

@@ -1,0 +1,35 @@
+#include "benchmarks/ranks.hpp"
+#include "rossby/mpi/allgather_exchange.hpp"
+#include "rossby/mpi/environment.hpp"
+#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/reducer.hpp"
+
+namespace rossby::bench {
+namespace {
+
+class MpiRanks final : public Ranks {
+ public:
+  [[nodiscard]] int rank() const override { return comm_.rank(); }
+  [[nodiscard]] int size() const override { return comm_.size(); }
+  [[nodiscard]] std::unique_ptr<Reducer> reducer() override { return std::make_unique<MpiReducer>(comm_); }
+  [[nodiscard]] std::unique_ptr<Exchange> exchange(const RowPartition& partition, const GhostList& ghosts,
+                                                   bool all_nodes) override {
+    if (comm_.size() > 1 && all_nodes)
+      return std::make_unique<AllgatherExchange>(comm_, partition, comm_.rank());
+    return std::make_unique<PetscExchange>(comm_, partition, comm_.rank(), ghosts);
+  }
+  void barrier() override { comm_.barrier(); }
+  [[noreturn]] void abort(std::string_view message) override { abort_all(message); }
+
+ private:
+  Environment environment_;
+  Communicator comm_ = environment_.world();
+};
+
+}  // namespace
+
+std::unique_ptr<Ranks> start_ranks() {
+  return std::make_unique<MpiRanks>();
+}
+
+}  // namespace rossby::bench

@@ -1,0 +1,76 @@
+#include "benchmarks/step_case.hpp"
+
+#include <algorithm>
+
+namespace rossby::bench {
+
+std::vector<StepCase> step_cases() {
+  std::vector<StepCase> cases;
+  const auto add = [&](const char* name, const auto& set) {
+    StepCase item;
+    item.name = name;
+    set(item);
+    cases.push_back(item);
+  };
+  add("refine_10080", [](StepCase&) {});
+  add("refine_10080_pairs", [](StepCase& c) {
+    c.pairs = true;
+    c.per_batch = 1000;
+    c.measured = 60;
+  });
+  add("refine_2520", [](StepCase& c) {
+    c.n_lat = 30;
+    c.n_lon = 84;
+  });
+  // Momentum makes it the seven passes of the law: M, m and v are read and written.
+  add("discover_10080_slab1", [](StepCase& c) {
+    c.mode = Mode::discover;
+    c.latent = 8;
+    c.per_batch = 1;
+    c.beta1 = 0.9;
+    c.measured = 3;
+  });
+  add("discover_10080_slab8", [](StepCase& c) {
+    c.mode = Mode::discover;
+    c.latent = 8;
+    c.beta1 = 0.9;
+    c.measured = 3;
+  });
+  add("given_10080_d8", [](StepCase& c) {
+    c.mode = Mode::given;
+    c.latent = 8;
+  });
+  add("given_10080", [](StepCase& c) { c.mode = Mode::given; });
+  add("given_low_rank_10080", [](StepCase& c) {
+    c.mode = Mode::given;
+    c.low_rank = 20;
+  });
+  add("refine_10080_d4", [](StepCase& c) {
+    c.latent = 4;
+    c.steps = 48;
+  });
+  const auto million = [](StepCase& c) {
+    c.n_lat = 720;
+    c.n_lon = 1440;
+    c.latent = 4;
+    c.steps = 48;
+  };
+  add("million", million);
+  add("million_low_rank", [&](StepCase& c) {
+    million(c);
+    c.low_rank = 20;
+  });
+  return cases;
+}
+
+StepCase small_version(StepCase item) {
+  item.n_lat = 7;
+  item.n_lon = 11;
+  item.steps = 12;
+  item.low_rank = std::min<Index>(item.low_rank, 3);
+  item.per_batch = std::min<Index>(item.per_batch, item.pairs ? 37 : 8);
+  item.measured = item.pairs ? 4 : 0;
+  return item;
+}
+
+}  // namespace rossby::bench

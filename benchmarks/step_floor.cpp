@@ -1,0 +1,122 @@
+#include "benchmarks/step_floor.hpp"
+
+#include <algorithm>
+
+namespace rossby::bench {
+namespace {
+
+template <class T>
+using Kind = typename RelationTerm<T>::Kind;
+
+struct Sizes {
+  double rows, nodes, d, cols;  // cols: steps a slab
+  double pairs;                 // of this rank; 0: slabs
+  double word;
+};
+
+/// Forward and backward of one term over a slab.
+template <class T>
+Cost term_over_slab(const RelationTerm<T>& term, const Sizes& s) {
+  const double node = s.rows * s.cols * s.d;
+  const double layer = 2 * node * s.d * term.relations;
+  Cost cost;
+  cost.flops = 3 * layer;  // h, dz, dA
+  switch (term.kind) {
+    case Kind<T>::sparse: {
+      const auto entries = static_cast<double>(term.sparse->entries());
+      cost.bytes = 2 * (4 + s.word) * entries;
+      cost.flops += (term.weight ? 6 : 4) * entries * s.cols * s.d;
+      break;
+    }
+    case Kind<T>::dense: {
+      const double entries = term.relations * s.rows * s.nodes;
+      cost.bytes = (term.weight ? 1 : 2) * s.word * entries;
+      cost.flops += (term.weight ? 6 : 4) * entries * s.cols * s.d;
+      break;
+    }
+    case Kind<T>::low_rank: {
+      const double factors = 2 * s.rows * static_cast<double>(term.u->shape.back());
+      cost.bytes = 2 * s.word * factors;
+      cost.flops = 6 * factors * s.cols * s.d;
+      break;
+    }
+    case Kind<T>::self:
+      cost.bytes = 2 * s.word * s.rows;
+      cost.flops += 6 * node;
+      break;
+  }
+  return cost;
+}
+
+/// The same over sampled pairs: what their entries name.
+template <class T>
+Cost term_over_pairs(const RelationTerm<T>& term, const Sizes& s) {
+  Cost cost;
+  if (term.kind != Kind<T>::sparse) return cost;
+  const double met = s.pairs * static_cast<double>(term.sparse->entries()) / std::max(s.rows, 1.0);
+  cost.bytes = met * (2 * (4 + s.word) + 4 * s.word * s.d);
+  cost.flops = (term.weight ? 6 : 4) * met * s.d + 6 * s.pairs * s.d * s.d * term.relations;
+  return cost;
+}
+
+/// Values of a parameter that a step of this pass has to move.
+template <class T>
+double touched(const Parameter<T>& parameter, const StepProblem<T>& problem, Pass pass, const Sizes& s) {
+  const auto size = static_cast<double>(parameter.size());
+  if (!parameter.trained) return 0;
+  if (parameter.name == "factors") {
+    const auto steps = static_cast<double>(problem.item().steps);
+    if (s.pairs > 0) {
+      double neighbours = 0;
+      for (const auto& term : problem.bank().terms)
+        if (term.kind == Kind<T>::sparse)
+          neighbours += static_cast<double>(term.sparse->entries()) / std::max(s.rows, 1.0);
+      return std::min(size, s.pairs * s.d * (pass == Pass::decoder ? 1 : 2 + neighbours));
+    }
+    // Targets and their predecessors are two sets of steps that may overlap.
+    const double free = 1 - std::min(s.cols / steps, 1.0);
+    return size * (1 - (pass == Pass::decoder ? free : free * free));
+  }
+  if (parameter.placement == Placement::replicated) {
+    const bool decoder = parameter.name.starts_with("decoder");
+    return decoder == (pass == Pass::decoder) ? size : 0;
+  }
+  if (pass == Pass::decoder) return 0;
+  if (s.pairs > 0 && parameter.placement == Placement::entries)
+    return size * std::min(s.pairs / std::max(s.rows, 1.0), 1.0);
+  return size;
+}
+
+}  // namespace
+
+template <class T>
+Work step_work(const StepProblem<T>& problem, Pass pass, const Cost& ops) {
+  const StepCase& item = problem.item();
+  const RelationBank<T>& bank = problem.bank();
+  Sizes s{};
+  s.word = sizeof(T);
+  s.rows = static_cast<double>(bank.rows);
+  s.nodes = static_cast<double>(bank.nodes);
+  s.d = static_cast<double>(item.latent);
+  s.cols = static_cast<double>(item.per_batch);
+  s.pairs = item.pairs ? s.cols * s.rows / s.nodes : 0;
+
+  Cost cost = ops;
+  if (pass == Pass::dynamics) {
+    for (const auto& term : bank.terms)
+      cost += item.pairs ? term_over_pairs(term, s) : term_over_slab(term, s);
+    // z and h forward; δ, z and dz (read and written) backward.
+    if (!item.pairs) cost.bytes += s.word * s.rows * s.cols * s.d * (2 + 4);
+  }
+  Work work{cost.bytes, cost.flops, 0};
+  const double arrays = item.beta1 > 0 ? 3 : 2;
+  for (const Parameter<T>* parameter : problem.parameters()) {
+    work.bytes += 2 * arrays * s.word * touched(*parameter, problem, pass, s);
+    work.working_set += arrays * s.word * static_cast<double>(parameter->size());
+  }
+  return work;
+}
+
+template Work step_work(const StepProblem<float>&, Pass, const Cost&);
+
+}  // namespace rossby::bench

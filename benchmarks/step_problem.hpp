@@ -1,0 +1,66 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "benchmarks/ranks.hpp"
+#include "benchmarks/step_case.hpp"
+#include "benchmarks/timed_ports.hpp"
+#include "rossby/autograd/tape.hpp"
+#include "rossby/train/optimiser.hpp"
+#include "rossby/train/step.hpp"
+#include "rossby/train/stnn_task.hpp"
+
+namespace rossby::bench {
+
+/// How long the parts of one training step took, seconds.
+struct StepTime {
+  double total = 0;
+  double forward = 0;  // choosing the batch and recording its losses
+  double backward = 0;
+  double allreduce = 0;  // the step's one fused reduction
+  double optimiser = 0;
+  double exchange = 0;  // inside forward and backward: packing, starting, waiting for ghosts
+};
+
+/// A STNN of a case on this rank with everything a training step needs, built as the program builds it:
+/// synthetic data in place, relations, exchange, model, task, optimiser, step.
+template <class T>
+class StepProblem {
+ public:
+  /// Collective.
+  StepProblem(const StepCase& item, Ranks& ranks, const Exec& exec);
+
+  [[nodiscard]] Index batches(Pass pass) const;
+  void start_epoch(Index epoch) { task_->start_epoch(epoch); }
+  /// One training step on batch `index` of a pass. Returns its loss. Collective.
+  double run(Pass pass, Index index, StepTime& time);
+
+  [[nodiscard]] const StepCase& item() const { return item_; }
+  [[nodiscard]] const RelationBank<T>& bank() const { return model_->relations().bank(); }
+  [[nodiscard]] std::span<Parameter<T>* const> parameters() const { return model_->parameters(); }
+  [[nodiscard]] Tape<T>& tape() { return tape_; }
+  [[nodiscard]] Traffic exchanged() const { return exchange_->sent(); }
+  [[nodiscard]] Traffic reduced() const { return reducer_.sent(); }
+  [[nodiscard]] Reducer& reducer() { return reducer_; }
+
+ private:
+  StepCase item_;
+  TimedReducer reducer_;
+  RowPartition partition_;
+  int part_;
+  Series series_;
+  Split split_;
+  Scaler scaler_;
+  std::unique_ptr<TimedExchange> exchange_;
+  std::unique_ptr<Stnn<T>> model_;
+  std::unique_ptr<StnnTask<T>> task_;
+  std::unique_ptr<Optimiser<T>> optimiser_;
+  std::unique_ptr<Step<T>> step_;
+  Tape<T> tape_;
+  Losses losses_;
+  Index steps_done_ = 0;
+};
+
+}  // namespace rossby::bench
