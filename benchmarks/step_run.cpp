@@ -6,6 +6,9 @@
 #include <limits>
 
 #include <sys/resource.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 #include "benchmarks/step_floor.hpp"
 
@@ -185,6 +188,9 @@ double peak_resident_bytes_since() {
 }
 
 void forget_peak() {
+#if defined(__GLIBC__)
+  malloc_trim(0);  // what earlier measurements have freed
+#endif
   // Linux: 5 resets the high-water mark. Where it cannot be written the mark is that of the whole run.
   std::ofstream("/proc/self/clear_refs") << "5";
 }
