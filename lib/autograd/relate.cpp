@@ -29,6 +29,10 @@ template <class T>
 struct Layer {
   const RelationBank<T>* bank;
   std::span<LayerTerm<T>> terms;
+  // Bias and identity: the first sparse term's sweep takes them along; without one they are ops of their own.
+  const LayerTerm<T>* carrier = nullptr;
+  IdentityBlock<T> identity;
+  IdentityGradient<T> d_identity;
   Var<T> z;
   NodeView<T> ghost;    // (ghosts, B, d)
   NodeView<T> d_ghost;  // data null: z has no gradient
@@ -97,10 +101,13 @@ template <class T>
 void columns_backward(const Exec& exec, const Layer<T>& layer, Index first, NodeView<const T> delta,
                       NodeView<const T> z, NodeView<T> dz, bool dense) {
   for (const LayerTerm<T>& item : layer.terms) {
-    if (item.term->kind == Kind<T>::sparse)
-      relate_sparse_backward<T>(exec, dz, item.a.gradient, item.dm,
-                                detail::sparse_relate(*item.term, item.a.value), first, delta, z,
-                                layer.workspace);
+    if (item.term->kind == Kind<T>::sparse) {
+      const bool carries = layer.carrier == &item && first == 0;
+      relate_sparse_backward<T>(
+          exec, dz, item.a.gradient, item.dm, detail::sparse_relate(*item.term, item.a.value),
+          carries ? layer.identity : IdentityBlock<T>{}, carries ? layer.d_identity : IdentityGradient<T>{},
+          first, delta, z, layer.workspace);
+    }
     if (item.term->kind == Kind<T>::dense && dense)
       relate_dense_backward<T>(exec, dz, item.a.gradient, item.dm,
                                detail::dense_relate(*layer.bank, *item.term, item.a.value), delta, z,
@@ -112,7 +119,7 @@ template <class T>
 void Layer<T>::backward(const Exec& exec, NodeView<const T> delta) const {
   // Ghost columns first: their gradients travel while those of the owned columns are computed.
   if (d_ghost.data) std::fill_n(d_ghost.data, d_ghost.size(), T(0));
-  columns_backward<T>(exec, *this, bank->rows, delta, ghost, d_ghost, ghost.rows > 0);
+  if (ghost.rows > 0) columns_backward<T>(exec, *this, bank->rows, delta, ghost, d_ghost, true);
   if (z.tracked()) bank->exchange->scatter_add_begin(NodeView<const T>(d_ghost), z.gradient);
   columns_backward<T>(exec, *this, 0, delta, z.value, z.gradient, ghost.rows == 0);
   for (const LayerTerm<T>& item : terms) {
@@ -128,13 +135,36 @@ std::span<T> make_workspace(Tape<T>& tape, const RelationBank<T>& bank, std::spa
   Index size = 0;
   for (const LayerTerm<T>& item : terms) {
     if (item.term->kind == Kind<T>::sparse)
-      size = std::max(
-          size, relate_sparse_workspace(detail::sparse_relate(*item.term, item.a.value), cols, channels));
+      size =
+          std::max(size, relate_sparse_workspace(tape.exec(), detail::sparse_relate(*item.term, item.a.value),
+                                                 cols, channels));
     if (item.term->kind == Kind<T>::dense)
       size = std::max(
           size, relate_dense_workspace(detail::dense_relate(bank, *item.term, item.a.value), cols, channels));
   }
   return tape.arena().template take<T>(size);
+}
+
+/// h with bias and identity in it, or left to the first sparse term's sweep.
+template <class T>
+Var<T> start_layer(Tape<T>& tape, Layer<T>& layer, Parameter<T>& weight, Parameter<T>* bias) {
+  const Index w = weight.shape[0];
+  const Index d = layer.z.channels();
+  const Index rows = layer.bank->rows;
+  for (const LayerTerm<T>& item : layer.terms)
+    if (!layer.carrier && item.term->kind == Kind<T>::sparse) layer.carrier = &item;
+  if (!layer.carrier) {
+    const Var<T> h = zeros(tape, rows, layer.z.cols(), w, true);
+    if (bias) bias_accumulate(tape, h, *bias);
+    linear_accumulate(tape, h, layer.z, weight, 0);
+    return h;
+  }
+  layer.identity = {{weight.value.data(), w, d, weight.shape[1]}, bias ? bias->value.data() : nullptr};
+  if (tape.recording()) {
+    if (T* target = weight.gradient_target()) layer.d_identity.da = {target, w, d, weight.shape[1]};
+    if (bias) layer.d_identity.dbias = bias->gradient_target();
+  }
+  return tape.make(rows, layer.z.cols(), w, true);
 }
 
 }  // namespace
@@ -149,34 +179,35 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
   const Index d = z.channels();
   Arena& arena = tape.arena();
   const Index ghosts = bank.exchange->ghosts();
-  Layer<T> layer{&bank, make_terms(tape, bank, weight, d), z, {}, {}, {}};
+  Layer<T> layer{&bank, make_terms(tape, bank, weight, d), nullptr, {}, {}, z, {}, {}, {}};
   layer.ghost = {arena.template take<T>(ghosts * z.value.width()).data(), ghosts, z.cols(), d};
   bank.exchange->gather_begin(NodeView<const T>(z.value), layer.ghost);
   if (z.tracked()) layer.d_ghost = {arena.template take<T>(layer.ghost.size()).data(), ghosts, z.cols(), d};
   layer.workspace = make_workspace<T>(tape, bank, layer.terms, z.cols(), w);
 
-  Var<T> h = zeros(tape, bank.rows, z.cols(), w, true);
-  if (bias) bias_accumulate(tape, h, *bias);
-  linear_accumulate(tape, h, z, weight, 0);
-  for (LayerTerm<T>& item : layer.terms) {
+  const Var<T> h = start_layer(tape, layer, weight, bias);
+  // Sums over all ranks while ghosts travel; rows that need them after.
+  for (LayerTerm<T>& item : layer.terms)
     if (item.term->kind == Kind<T>::low_rank)
-      item.low_rank = LowRank<T>::forward(tape, bank, *item.term, item.a, h.value, z.value);
-    if (item.term->kind == Kind<T>::self)
-      item.self = SelfTerm<T>::forward(tape, *item.term, item.a, h.value, z.value);
-  }
+      item.low_rank = LowRank<T>::reduce(tape, bank, *item.term, item.a, z.value);
   const auto sparse = [&](std::span<const LocalColumn> rows) {
     for (const LayerTerm<T>& item : layer.terms)
       if (item.term->kind == Kind<T>::sparse)
-        relate_sparse_forward<T>(exec, h.value, detail::sparse_relate(*item.term, item.a.value), rows,
-                                 z.value, layer.ghost, layer.workspace);
+        relate_sparse_forward<T>(exec, h.value, detail::sparse_relate(*item.term, item.a.value),
+                                 layer.carrier == &item ? layer.identity : IdentityBlock<T>{}, rows, z.value,
+                                 layer.ghost, layer.workspace);
   };
   sparse(bank.interior);
   bank.exchange->gather_end();
   sparse(bank.boundary);
-  for (const LayerTerm<T>& item : layer.terms)
+  for (LayerTerm<T>& item : layer.terms) {
+    if (item.term->kind == Kind<T>::low_rank) item.low_rank.apply(exec, h.value);
+    if (item.term->kind == Kind<T>::self)
+      item.self = SelfTerm<T>::forward(tape, *item.term, item.a, h.value, z.value);
     if (item.term->kind == Kind<T>::dense)
       relate_dense_forward<T>(exec, h.value, detail::dense_relate(bank, *item.term, item.a.value),
                               layer.all(z.value), layer.workspace);
+  }
 
   const Cost cost = layer_cost(bank, z.cols(), d, w);
   tape.record("relate", cost, twice_computed<T>(cost),

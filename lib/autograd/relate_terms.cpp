@@ -7,13 +7,14 @@
 namespace rossby::detail {
 
 template <class T>
-LowRank<T> LowRank<T>::forward(Tape<T>& tape, const RelationBank<T>& bank, const RelationTerm<T>& term,
-                               const WeightBlock<T>& a, NodeView<T> h, NodeView<const T> z) {
+LowRank<T> LowRank<T>::reduce(Tape<T>& tape, const RelationBank<T>& bank, const RelationTerm<T>& term,
+                              const WeightBlock<T>& a, NodeView<const T> z) {
   const Exec& exec = tape.exec();
   const Index k = term.u->shape.back();
-  const Index w = h.channels;
+  const Index w = a.value.rows;
+  const Index out_width = z.cols * w;
   const Index scratch =
-      std::max({linear_scratch_size(z.rows, k, z.width()), linear_scratch_size(z.rows, k, h.width()),
+      std::max({linear_scratch_size(z.rows, k, z.width()), linear_scratch_size(z.rows, k, out_width),
                 linear_scratch_size(k * z.cols, w, z.channels)});
   Arena& arena = tape.arena();
   LowRank term_data{{term.u->value.data(), z.rows, k},
@@ -24,7 +25,7 @@ LowRank<T> LowRank<T>::forward(Tape<T>& tape, const RelationBank<T>& bank, const
                     bank.reducer,
                     T(1) / static_cast<T>(bank.nodes),
                     {arena.take_zeroed<T>(k * z.width()).data(), k, z.width()},
-                    {arena.take<T>(k * h.width()).data(), k, h.width()},
+                    {arena.take<T>(k * out_width).data(), k, out_width},
                     arena.take<T>(scratch)};
   linear_backward_weight<T>(exec, term_data.s, term_data.v, by_row(z), term_data.scratch);
   bank.reducer->sum(std::span<T>(term_data.s.data, static_cast<std::size_t>(term_data.s.size())));
@@ -32,8 +33,12 @@ LowRank<T> LowRank<T>::forward(Tape<T>& tape, const RelationBank<T>& bank, const
   const MatrixView<T> s_rows(term_data.s.data, k * z.cols, z.channels);
   const MatrixView<T> q_rows(term_data.q.data, k * z.cols, w);
   linear_forward<T>(exec, q_rows, s_rows, a.value, nullptr, false);
-  linear_backward_input<T>(exec, by_row(h), term_data.u, term_data.q);
   return term_data;
+}
+
+template <class T>
+void LowRank<T>::apply(const Exec& exec, NodeView<T> h) const {
+  linear_backward_input<T>(exec, by_row(h), u, q);
 }
 
 template <class T>

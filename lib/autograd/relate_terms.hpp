@@ -62,8 +62,11 @@ struct LowRank {
   MatrixView<T> q;  // (k, B·w) = s A_kᵀ
   std::span<T> scratch;
 
-  static LowRank forward(Tape<T>& tape, const RelationBank<T>& bank, const RelationTerm<T>& term,
-                         const WeightBlock<T>& a, NodeView<T> h, NodeView<const T> z);
+  /// s and q: the sums over all nodes. Collective.
+  static LowRank reduce(Tape<T>& tape, const RelationBank<T>& bank, const RelationTerm<T>& term,
+                        const WeightBlock<T>& a, NodeView<const T> z);
+  /// h += U q.
+  void apply(const Exec& exec, NodeView<T> h) const;
   void backward(const Exec& exec, NodeView<const T> delta, NodeView<const T> z, NodeView<T> dz) const;
 };
 

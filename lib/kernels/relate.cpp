@@ -18,11 +18,19 @@ void check_layer(NodeView<const T> h, MatrixView<const T> a, int relations, Node
           "relate: weight block width must be the input channels");
 }
 
+template <class T>
+void check_identity(const IdentityBlock<T>& identity, const SparseRelate<T>& relate) {
+  require(!identity.a.data || (identity.a.rows == relate.a.rows &&
+                               identity.a.cols * relate.block->relations == relate.a.cols),
+          "relate: the identity's block must be as wide as each relation's");
+  require(identity.a.data || !identity.bias, "relate: a bias goes with an identity block");
+}
+
 }  // namespace
 
 template <class T>
-Index relate_sparse_workspace(const SparseRelate<T>& relate, Index cols, Index channels) {
-  return cpu::relate_sparse_workspace(relate, cols, channels);
+Index relate_sparse_workspace(const Exec& exec, const SparseRelate<T>& relate, Index cols, Index channels) {
+  return cpu::relate_sparse_workspace(exec, relate, cols, channels);
 }
 
 template <class T>
@@ -32,35 +40,42 @@ Index relate_dense_workspace(const DenseRelate<T>& relate, Index cols, Index cha
 
 template <class T>
 void relate_sparse_forward(const Exec& exec, NodeView<T> h, const SparseRelate<T>& relate,
-                           std::span<const LocalColumn> rows, NodeView<const T> owned,
-                           NodeView<const T> ghost, std::span<T> workspace) {
+                           const IdentityBlock<T>& identity, std::span<const LocalColumn> rows,
+                           NodeView<const T> owned, NodeView<const T> ghost, std::span<T> workspace) {
   check_layer<T>(h, relate.a, relate.block->relations, owned);
+  check_identity<T>(identity, relate);
   require(h.rows == relate.block->rows && owned.rows == relate.block->rows,
           "relate: rows must be the owned rows");
   require(ghost.rows == 0 || ghost.packed(), "relate: ghosts must be packed");
   if (rows.empty()) return;
   if (exec.backend == Backend::reference)
-    return reference::relate_sparse_forward(exec, h, relate, rows, owned, ghost, workspace);
-  require(static_cast<Index>(workspace.size()) >= relate_sparse_workspace(relate, h.cols, h.channels),
+    return reference::relate_sparse_forward(exec, h, relate, identity, rows, owned, ghost, workspace);
+  require(static_cast<Index>(workspace.size()) >= relate_sparse_workspace(exec, relate, h.cols, h.channels),
           "relate: workspace too small");
-  cpu::relate_sparse_forward(exec, h, relate, rows, owned, ghost, workspace);
+  cpu::relate_sparse_forward(exec, h, relate, identity, rows, owned, ghost, workspace);
 }
 
 template <class T>
 void relate_sparse_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, T* dm,
-                            const SparseRelate<T>& relate, Index first, NodeView<const T> delta,
+                            const SparseRelate<T>& relate, const IdentityBlock<T>& identity,
+                            const IdentityGradient<T>& d_identity, Index first, NodeView<const T> delta,
                             NodeView<const T> z, std::span<T> workspace) {
   check_layer<T>(delta, relate.a, relate.block->relations, z);
+  check_identity<T>(identity, relate);
+  require(!identity.a.data || (first == 0 && z.rows == relate.block->rows),
+          "relate: the identity goes with the owned columns");
   require(first >= 0 && first + z.rows <= relate.block->columns(), "relate: columns outside the block");
   require(!dz.data || (dz.packed() && dz.rows == z.rows && dz.width() == z.width()),
           "relate: dz must match z");
   require(!da.data || (da.rows == relate.a.rows && da.cols == relate.a.cols), "relate: da must match A");
   if (z.rows == 0) return;
   if (exec.backend == Backend::reference)
-    return reference::relate_sparse_backward(exec, dz, da, dm, relate, first, delta, z, workspace);
-  require(static_cast<Index>(workspace.size()) >= relate_sparse_workspace(relate, delta.cols, delta.channels),
+    return reference::relate_sparse_backward(exec, dz, da, dm, relate, identity, d_identity, first, delta, z,
+                                             workspace);
+  require(static_cast<Index>(workspace.size()) >=
+              relate_sparse_workspace(exec, relate, delta.cols, delta.channels),
           "relate: workspace too small");
-  cpu::relate_sparse_backward(exec, dz, da, dm, relate, first, delta, z, workspace);
+  cpu::relate_sparse_backward(exec, dz, da, dm, relate, identity, d_identity, first, delta, z, workspace);
 }
 
 template <class T>
@@ -90,12 +105,13 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, T
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                                               \
-  template Index relate_sparse_workspace(const SparseRelate<T>&, Index, Index);                             \
+  template Index relate_sparse_workspace(const Exec&, const SparseRelate<T>&, Index, Index);                \
   template void relate_sparse_forward(const Exec&, NodeView<T>, const SparseRelate<T>&,                     \
-                                      std::span<const LocalColumn>, NodeView<const T>, NodeView<const T>,   \
-                                      std::span<T>);                                                        \
+                                      const IdentityBlock<T>&, std::span<const LocalColumn>,                \
+                                      NodeView<const T>, NodeView<const T>, std::span<T>);                  \
   template void relate_sparse_backward(const Exec&, NodeView<T>, MatrixView<T>, T*, const SparseRelate<T>&, \
-                                       Index, NodeView<const T>, NodeView<const T>, std::span<T>);          \
+                                       const IdentityBlock<T>&, const IdentityGradient<T>&, Index,          \
+                                       NodeView<const T>, NodeView<const T>, std::span<T>);                 \
   template Index relate_dense_workspace(const DenseRelate<T>&, Index, Index);                               \
   template void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>,    \
                                      std::span<T>);                                                         \

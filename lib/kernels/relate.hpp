@@ -30,23 +30,40 @@ struct SparseRelate {
   MatrixView<const T> a;  // (w, r·d)
 };
 
+/// The identity's part of a layer, bias + z A_0ᵀ, taken along by the sweep over sparse relations.
+template <class T>
+struct IdentityBlock {
+  MatrixView<const T> a;    // (w, d); data null: the sweep adds to what is there
+  const T* bias = nullptr;  // (w); null: zero
+};
+
+/// Where the gradients of an IdentityBlock go (+=); each may be null.
+template <class T>
+struct IdentityGradient {
+  MatrixView<T> da;
+  T* dbias = nullptr;
+};
+
 /// Scratch values that relate_sparse_forward and relate_sparse_backward need for B columns.
 template <class T>
-Index relate_sparse_workspace(const SparseRelate<T>& relate, Index cols, Index channels);
+Index relate_sparse_workspace(const Exec& exec, const SparseRelate<T>& relate, Index cols, Index channels);
 
-/// h[i] += Σ_k (W_k z)[i] A_kᵀ for the listed rows. `ghost` may be empty where the rows are interior.
+/// For the listed rows i, h[i] = bias + z[i] A_0ᵀ + Σ_k (W_k z)[i] A_kᵀ; without an identity block h[i] +=
+/// the sum over k. `ghost` may be empty where the rows are interior.
 template <class T>
 void relate_sparse_forward(const Exec& exec, NodeView<T> h, const SparseRelate<T>& relate,
-                           std::span<const LocalColumn> rows, NodeView<const T> owned,
-                           NodeView<const T> ghost, std::span<T> workspace);
+                           const IdentityBlock<T>& identity, std::span<const LocalColumn> rows,
+                           NodeView<const T> owned, NodeView<const T> ghost, std::span<T> workspace);
 
 /// Backward over the columns [first, first + z.rows): dz (z.rows, B, d) += , da (w, r·d) += , dm (entries)
 /// +=; each may be null (no data). `z` holds those columns' values. Entries whose weight is not strictly
-/// inside (0, 1) get no gradient where clamped. Sums run in an order that does not depend on the number of
-/// threads.
+/// inside (0, 1) get no gradient where clamped. With an identity block (owned columns only: first = 0 and
+/// z.rows = owned rows) its share of dz and its gradients are added too. Sums run in an order that does not
+/// depend on the number of threads.
 template <class T>
 void relate_sparse_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, T* dm,
-                            const SparseRelate<T>& relate, Index first, NodeView<const T> delta,
+                            const SparseRelate<T>& relate, const IdentityBlock<T>& identity,
+                            const IdentityGradient<T>& d_identity, Index first, NodeView<const T> delta,
                             NodeView<const T> z, std::span<T> workspace);
 
 /// Dense relations of one term.

@@ -6,11 +6,13 @@
 
 #define ROSSBY_RELATE_BACKEND                                                                                \
   template <class T>                                                                                         \
-  void relate_sparse_forward(const Exec&, NodeView<T>, const SparseRelate<T>&, std::span<const LocalColumn>, \
-                             NodeView<const T>, NodeView<const T>, std::span<T>);                            \
+  void relate_sparse_forward(const Exec&, NodeView<T>, const SparseRelate<T>&, const IdentityBlock<T>&,      \
+                             std::span<const LocalColumn>, NodeView<const T>, NodeView<const T>,             \
+                             std::span<T>);                                                                  \
   template <class T>                                                                                         \
-  void relate_sparse_backward(const Exec&, NodeView<T>, MatrixView<T>, T*, const SparseRelate<T>&, Index,    \
-                              NodeView<const T>, NodeView<const T>, std::span<T>);                           \
+  void relate_sparse_backward(const Exec&, NodeView<T>, MatrixView<T>, T*, const SparseRelate<T>&,           \
+                              const IdentityBlock<T>&, const IdentityGradient<T>&, Index, NodeView<const T>, \
+                              NodeView<const T>, std::span<T>);                                              \
   template <class T>                                                                                         \
   void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>,              \
                             std::span<T>);                                                                   \
@@ -24,7 +26,7 @@ ROSSBY_RELATE_BACKEND
 namespace rossby::cpu {
 ROSSBY_RELATE_BACKEND
 template <class T>
-Index relate_sparse_workspace(const SparseRelate<T>& relate, Index cols, Index channels);
+Index relate_sparse_workspace(const Exec& exec, const SparseRelate<T>& relate, Index cols, Index channels);
 template <class T>
 Index relate_dense_workspace(const DenseRelate<T>& relate, Index cols, Index channels);
 }  // namespace rossby::cpu

@@ -2,5 +2,7 @@
 
 #include "rossby/kernels/cpu/simd/adam.hpp"
 #include "rossby/kernels/cpu/simd/pick.hpp"
+#include "rossby/kernels/cpu/simd/sparse.hpp"
 
 ROSSBY_PICK(AdamKernels, adam_kernels)
+ROSSBY_PICK(SparseKernels, sparse_kernels)

@@ -15,11 +15,16 @@ const T* column(NodeView<const T> owned, NodeView<const T> ghost, Index c, Index
 
 template <class T>
 void relate_sparse_forward(const Exec&, NodeView<T> h, const SparseRelate<T>& relate,
-                           std::span<const LocalColumn> rows, NodeView<const T> owned,
-                           NodeView<const T> ghost, std::span<T>) {
+                           const IdentityBlock<T>& identity, std::span<const LocalColumn> rows,
+                           NodeView<const T> owned, NodeView<const T> ghost, std::span<T>) {
   const CsrBlock& w = *relate.block;
   const Index d = relate.a.cols / w.relations;
-  for (const LocalColumn i : rows)
+  for (const LocalColumn i : rows) {
+    for (Index b = 0; identity.a.data && b < h.cols; ++b)
+      for (Index o = 0; o < h.channels; ++o) {
+        h.at(i, b)[o] = identity.bias ? identity.bias[o] : T(0);
+        for (Index f = 0; f < d; ++f) h.at(i, b)[o] += owned.at(i, b)[f] * identity.a.row(o)[f];
+      }
     for (int k = 0; k < w.relations; ++k)
       for (Index e = w.ptr[i * w.relations + k]; e < w.ptr[i * w.relations + k + 1]; ++e)
         for (Index b = 0; b < h.cols; ++b)
@@ -27,12 +32,31 @@ void relate_sparse_forward(const Exec&, NodeView<T> h, const SparseRelate<T>& re
             for (Index f = 0; f < d; ++f)
               h.at(i, b)[o] += effective(relate.weight[e], relate.clamped) *
                                column(owned, ghost, w.column[e], b)[f] * relate.a.row(o)[k * d + f];
+  }
+}
+
+/// The identity as one more relation whose entries are 1.
+template <class T>
+void identity_backward(NodeView<T> dz, const IdentityBlock<T>& identity,
+                       const IdentityGradient<T>& d_identity, NodeView<const T> delta, NodeView<const T> z) {
+  for (Index i = 0; i < z.rows; ++i)
+    for (Index b = 0; b < z.cols; ++b)
+      for (Index o = 0; o < delta.channels; ++o) {
+        const T g = delta.at(i, b)[o];
+        if (d_identity.dbias) d_identity.dbias[o] += g;
+        for (Index f = 0; f < z.channels; ++f) {
+          if (dz.data) dz.at(i, b)[f] += g * identity.a.row(o)[f];
+          if (d_identity.da.data) d_identity.da.row(o)[f] += g * z.at(i, b)[f];
+        }
+      }
 }
 
 template <class T>
 void relate_sparse_backward(const Exec&, NodeView<T> dz, MatrixView<T> da, T* dm,
-                            const SparseRelate<T>& relate, Index first, NodeView<const T> delta,
+                            const SparseRelate<T>& relate, const IdentityBlock<T>& identity,
+                            const IdentityGradient<T>& d_identity, Index first, NodeView<const T> delta,
                             NodeView<const T> z, std::span<T>) {
+  if (identity.a.data) identity_backward<T>(dz, identity, d_identity, delta, z);
   const CsrBlock& w = *relate.block;
   const Index d = relate.a.cols / w.relations;
   for (Index i = 0; i < w.rows; ++i)
@@ -94,10 +118,11 @@ void relate_dense_backward(const Exec&, NodeView<T> dz, MatrixView<T> da, T* dm,
 
 #define ROSSBY_INSTANTIATE(T)                                                                               \
   template void relate_sparse_forward(const Exec&, NodeView<T>, const SparseRelate<T>&,                     \
-                                      std::span<const LocalColumn>, NodeView<const T>, NodeView<const T>,   \
-                                      std::span<T>);                                                        \
+                                      const IdentityBlock<T>&, std::span<const LocalColumn>,                \
+                                      NodeView<const T>, NodeView<const T>, std::span<T>);                  \
   template void relate_sparse_backward(const Exec&, NodeView<T>, MatrixView<T>, T*, const SparseRelate<T>&, \
-                                       Index, NodeView<const T>, NodeView<const T>, std::span<T>);          \
+                                       const IdentityBlock<T>&, const IdentityGradient<T>&, Index,          \
+                                       NodeView<const T>, NodeView<const T>, std::span<T>);                 \
   template void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>,    \
                                      std::span<T>);                                                         \
   template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, T*, const DenseRelate<T>&,   \

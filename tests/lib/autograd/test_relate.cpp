@@ -195,8 +195,7 @@ template <class T>
 struct Problem {
   Shape shape;
   CsrBlock block;
-  std::vector<T> m, z, delta, a;
-  std::vector<T> workspace;
+  std::vector<T> m, z, delta, a, self, bias;
 
   explicit Problem(const Shape& s)
       : shape(s), block(localise(random_edges(s.n, 3, 7), RowPartition::blocks(s.n, 1), 0, {})) {
@@ -208,6 +207,10 @@ struct Problem {
     fill<T>(z, 2);
     fill<T>(delta, 3);
     fill<T>(a, 4);
+    self.resize(static_cast<std::size_t>(s.w * s.d));
+    bias.resize(static_cast<std::size_t>(s.w));
+    fill<T>(self, 5);
+    fill<T>(bias, 6);
     if (m.size() > 1) {  // exactly on the kinks
       m[0] = T(0);
       m[1] = T(1);
@@ -241,35 +244,64 @@ struct Guarded {
 
 template <class T>
 struct SparseOutputs {
-  Guarded<T> h, dz, da, dm;
-  SparseOutputs(const Problem<T>& p, const Exec& exec)
-      : h(p.delta.size()), dz(p.z.size()), da(p.a.size()), dm(p.m.size()) {
+  Guarded<T> h, dz, da, dm, dself, dbias;
+  SparseOutputs(const Problem<T>& p, const Exec& exec, bool identity)
+      : h(p.delta.size()),
+        dz(p.z.size()),
+        da(p.a.size()),
+        dm(p.m.size()),
+        dself(p.self.size()),
+        dbias(p.bias.size()) {
     const Shape& s = p.shape;
-    std::vector<T> workspace(static_cast<std::size_t>(relate_sparse_workspace(p.sparse(), s.cols, s.w)));
-    std::vector<LocalColumn> rows;
-    for (Index i = 0; i < s.n; ++i) rows.push_back(static_cast<LocalColumn>(i));
-    relate_sparse_forward<T>(exec, {h.data(), s.n, s.cols, s.w}, p.sparse(), rows, p.z_view(), {}, workspace);
+    std::vector<T> workspace(
+        static_cast<std::size_t>(relate_sparse_workspace(exec, p.sparse(), s.cols, s.w)));
+    // Every third row is left to a second call, as boundary rows are.
+    std::vector<LocalColumn> rows, others;
+    for (Index i = 0; i < s.n; ++i) (i % 3 == 1 ? others : rows).push_back(static_cast<LocalColumn>(i));
+    IdentityBlock<T> block;
+    IdentityGradient<T> gradient;
+    if (identity) {
+      block = {{p.self.data(), s.w, s.d}, p.bias.data()};
+      gradient = {{dself.data(), s.w, s.d}, dbias.data()};
+    }
+    for (const auto& some : {rows, others})
+      relate_sparse_forward<T>(exec, {h.data(), s.n, s.cols, s.w}, p.sparse(), block, some, p.z_view(), {},
+                               workspace);
     relate_sparse_backward<T>(exec, {dz.data(), s.n, s.cols, s.d}, {da.data(), s.w, 3 * s.d}, dm.data(),
-                              p.sparse(), 0, p.delta_view(), p.z_view(), workspace);
+                              p.sparse(), block, gradient, 0, p.delta_view(), p.z_view(), workspace);
+  }
+  void expect_near(const SparseOutputs& truth, double tolerance) const {
+    h.expect_near(truth.h, tolerance, "h");
+    dz.expect_near(truth.dz, tolerance, "dz");
+    da.expect_near(truth.da, 10 * tolerance, "da");
+    dm.expect_near(truth.dm, tolerance, "dm");
+    dself.expect_near(truth.dself, 10 * tolerance, "dself");
+    dbias.expect_near(truth.dbias, 10 * tolerance, "dbias");
+  }
+  void expect_equal(const SparseOutputs& other) const {
+    h.expect_equal(other.h, "h");
+    dz.expect_equal(other.dz, "dz");
+    da.expect_equal(other.da, "da");
+    dm.expect_equal(other.dm, "dm");
+    dself.expect_equal(other.dself, "dself");
+    dbias.expect_equal(other.dbias, "dbias");
   }
 };
 
-TEST_P(RelateKernels, SparseEqualsReferenceAtAnyThreadCount) {
-  const Problem<double> p(GetParam());
-  const SparseOutputs<double> truth(p, {Backend::reference, 1}), one(p, {Backend::cpu, 1}),
-      three(p, {Backend::cpu, 3});
-  one.h.expect_near(truth.h, 1e-13, "h");
-  one.dz.expect_near(truth.dz, 1e-13, "dz");
-  one.da.expect_near(truth.da, 1e-12, "da");
-  one.dm.expect_near(truth.dm, 1e-13, "dm");
-  three.h.expect_equal(one.h, "h");
-  three.dz.expect_equal(one.dz, "dz");
-  three.da.expect_equal(one.da, "da");
-  three.dm.expect_equal(one.dm, "dm");
-  const Problem<float> pf(GetParam());
-  const SparseOutputs<float> single(pf, {Backend::cpu, 1}), single_truth(pf, {Backend::reference, 1});
-  single.h.expect_near(single_truth.h, 1e-4, "h float");
-  single.dm.expect_near(single_truth.dm, 1e-4, "dm float");
+TEST_P(RelateKernels, SparseEqualsReferenceOnEveryInstructionSetAtAnyThreadCount) {
+  for (const bool identity : {false, true})
+    for (const Isa isa : supported_isas()) {
+      SCOPED_TRACE(std::string(to_string(isa)) + (identity ? " with identity" : ""));
+      const Problem<double> p(GetParam());
+      const SparseOutputs<double> truth(p, {Backend::reference, 1, isa}, identity),
+          one(p, {Backend::cpu, 1, isa}, identity), three(p, {Backend::cpu, 3, isa}, identity);
+      one.expect_near(truth, 1e-13);
+      three.expect_equal(one);
+      const Problem<float> pf(GetParam());
+      const SparseOutputs<float> single(pf, {Backend::cpu, 1, isa}, identity),
+          single_truth(pf, {Backend::reference, 1, isa}, identity);
+      single.expect_near(single_truth, 1e-4);
+    }
 }
 
 template <class T>
@@ -312,7 +344,10 @@ TEST_P(RelateKernels, DenseEqualsReference) {
 INSTANTIATE_TEST_SUITE_P(Shapes, RelateKernels,
                          testing::Values(Shape{1, 1, 1, 1}, Shape{2, 3, 1, 1}, Shape{17, 1, 1, 1},
                                          Shape{67, 5, 1, 1}, Shape{131, 2, 3, 5}, Shape{40, 7, 8, 8},
-                                         Shape{23, 3, 9, 11}, Shape{0, 2, 2, 2}),
+                                         Shape{300, 8, 1, 1}, Shape{33, 79, 1, 1}, Shape{150, 8, 4, 4},
+                                         Shape{61, 8, 2, 2}, Shape{29, 3, 1, 32}, Shape{19, 4, 6, 40},
+                                         Shape{21, 5, 16, 2}, Shape{37, 8, 8, 8}, Shape{23, 3, 9, 11},
+                                         Shape{0, 2, 2, 2}),
                          [](const auto& shape) {
                            const Shape& s = shape.param;
                            return "n" + std::to_string(s.n) + "B" + std::to_string(s.cols) + "d" +

@@ -1,0 +1,235 @@
+#pragma once
+
+#include "rossby/kernels/cpu/simd/shuffle.hpp"
+
+// Products whose inner and outer widths are those of a layer (1…64 channels), over many rows. A register of L
+// lanes holds N outputs times S neighbouring inputs: narrow layers fill it too. x comes in planes (one a
+// relation):
+//
+//     y (m, n) = Σ_planes x_k (m, d) · A_k (d, n)        and its adjoint in A_k: A_k += x_kᵀ · y
+//
+// Packed A_k: for each block of N outputs, plane and group of S inputs, L values: lane o·S + j is A_k[f +
+// j][o].
+
+namespace rossby::cpu::ROSSBY_ISA {
+
+/// How a product with `inner` inputs and `outer` outputs fills a register.
+struct Lanes {
+  int outputs;   // N, a power of two
+  int inputs;    // S, a power of two that divides `inner`
+  Index groups;  // of S inputs
+  Index blocks;  // of N outputs
+};
+
+template <class T>
+ROSSBY_INLINE Lanes lanes_for(Index inner, Index outer) {
+  int n = 1;
+  while (n < outer && n < lanes<T>) n *= 2;
+  int s = 1;
+  while (2 * s * n <= lanes<T> && inner % (2 * s) == 0) s *= 2;
+  return {n, s, inner / s, (outer + n - 1) / n};
+}
+
+/// Packs A_k = a[k·plane + f·input_stride + o·output_stride] for all planes.
+template <class T>
+inline void pack_weights(const Lanes& by, Index planes, Index outer, const T* a, Index plane,
+                         Index input_stride, Index output_stride, T* packed) {
+  for (Index block = 0; block < by.blocks; ++block)
+    for (Index k = 0; k < planes; ++k)
+      for (Index g = 0; g < by.groups; ++g)
+        for (int o = 0; o < by.outputs; ++o)
+          for (int j = 0; j < by.inputs; ++j) {
+            const Index out = block * by.outputs + o;
+            *packed++ =
+                out < outer ? a[k * plane + (g * by.inputs + j) * input_stride + out * output_stride] : T(0);
+          }
+}
+
+/// Values that pack_weights writes.
+ROSSBY_INLINE Index packed_size(const Lanes& by, Index planes) {
+  return by.blocks * planes * by.groups * by.outputs * by.inputs;
+}
+
+/// What a product reads and writes.
+template <class T>
+struct NarrowProduct {
+  const T* x;  // plane k, row m, input f at x[k·x_plane + m·inner + f]
+  Index x_plane;
+  Index planes;
+  Index inner;
+  const T* packed;
+  T* y;  // (rows, outer), packed
+  Index rows;
+  Index outer;
+  const T* start;  // (outer): y starts from it; null: from zero
+  bool add;        // to what y holds, instead
+};
+
+template <class T, int N, int S, int rows>
+ROSSBY_INLINE void narrow_block(const NarrowProduct<T>& p, Index block, Index row, Index valid) {
+  constexpr int L = N * S;
+  using V = Vec<T, L>;
+  V acc[rows];
+  for (int q = 0; q < rows; ++q) acc[q] = V{};
+  const Index groups = p.inner / S;
+  const T* a = p.packed + block * p.planes * groups * L;
+  // Rows beyond the last are computed from the last, and dropped.
+  Index offset[rows];
+  for (int q = 0; q < rows; ++q) offset[q] = (row + (q < valid ? q : valid - 1)) * p.inner;
+  for (Index k = 0; k < p.planes; ++k) {
+    const T* x = p.x + k * p.x_plane;
+    for (Index g = 0; g < groups; ++g, a += L, x += S) {
+      const V weights = load<V>(a);
+#pragma GCC unroll 16
+      for (int q = 0; q < rows; ++q) acc[q] += repeat<T, L, S>(x + offset[q]) * weights;
+    }
+  }
+  const Index first = block * N;
+  const Index width = p.outer - first < N ? p.outer - first : N;
+#pragma GCC unroll 16
+  for (int q = 0; q < rows; q += S) {
+    const V sums = fold<T, L, S>(acc + q);  // S rows of N
+    if (width == N && p.outer == N && q + S <= valid) {
+      T* to = p.y + (row + q) * N;
+      V out = sums;
+      if (p.add)
+        out += load<V>(to);
+      else if (p.start)
+        out += repeat<T, L, N>(p.start);
+      store(to, out);
+      continue;
+    }
+    if (S == 1 && width == N && q < valid) {
+      T* to = p.y + (row + q) * p.outer + first;
+      V out = sums;
+      if (p.add)
+        out += load<V>(to);
+      else if (p.start)
+        out += load<V>(p.start + first);
+      store(to, out);
+      continue;
+    }
+    for (int s = 0; s < S && q + s < valid; ++s)
+      for (Index o = 0; o < width; ++o) {
+        T& to = p.y[(row + q + s) * p.outer + first + o];
+        const T sum = sums[static_cast<int>(s * N + o)];
+        to = sum + (p.add ? to : p.start ? p.start[first + o] : T(0));
+      }
+  }
+}
+
+template <class T, int N, int S>
+inline void narrow_product(const NarrowProduct<T>& p) {
+  constexpr int rows = S > 8 ? S : 8;
+  const Index blocks = (p.outer + N - 1) / N;
+  for (Index block = 0; block < blocks; ++block) {
+    Index row = 0;
+    for (; row + rows <= p.rows; row += rows) narrow_block<T, N, S, rows>(p, block, row, rows);
+    if (row < p.rows) narrow_block<T, N, S, rows>(p, block, row, p.rows - row);
+  }
+}
+
+/// Calls f with the N and S of `by` as compile-time constants.
+template <class T, class F>
+inline void with_lanes(const Lanes& by, const F& f) {
+#define ROSSBY_LANES(N, S)         \
+  if constexpr (N * S <= lanes<T>) \
+    if (by.outputs == N && by.inputs == S) return f.template operator()<N, S>();
+  ROSSBY_LANES(1, 1)
+  ROSSBY_LANES(1, 2)
+  ROSSBY_LANES(1, 4)
+  ROSSBY_LANES(1, 8)
+  ROSSBY_LANES(1, 16)
+  ROSSBY_LANES(2, 1)
+  ROSSBY_LANES(2, 2)
+  ROSSBY_LANES(2, 4)
+  ROSSBY_LANES(2, 8)
+  ROSSBY_LANES(4, 1)
+  ROSSBY_LANES(4, 2)
+  ROSSBY_LANES(4, 4)
+  ROSSBY_LANES(8, 1)
+  ROSSBY_LANES(8, 2)
+  ROSSBY_LANES(16, 1)
+#undef ROSSBY_LANES
+}
+
+/// y = x · A as NarrowProduct says.
+template <class T>
+inline void multiply(const Lanes& by, const NarrowProduct<T>& p) {
+  with_lanes<T>(by, [&]<int N, int S>() { narrow_product<T, N, S>(p); });
+}
+
+/// Partial sums of the adjoint A_k (outer, inner) += Σ_m u_k[m, outer]ᵀ · z[m, inner]: packed as weights with
+/// `inner` outputs and `outer` inputs.
+template <class T>
+struct NarrowAdjoint {
+  const T* u;  // plane k, row m at u[k·u_plane + m·outer]
+  Index u_plane;
+  Index planes;
+  Index outer;
+  const T* z;  // (rows, inner), packed
+  Index rows;
+  Index inner;
+  T* repeated;  // scratch, rows · L
+  T* sums;      // packed_size(lanes_for(outer, inner), planes)
+};
+
+template <class T, int L, int S, int count>
+ROSSBY_INLINE void adjoint_groups(const NarrowAdjoint<T>& p, Index group, T* sums) {
+  using V = Vec<T, L>;
+  const Index groups = p.outer / S;
+  V acc[count];
+  const T* u[count];
+  for (int q = 0; q < count; ++q) {
+    acc[q] = load<V>(sums + q * L);
+    u[q] = p.u + (group + q) / groups * p.u_plane + (group + q) % groups * S;
+  }
+  for (Index m = 0; m < p.rows; ++m) {
+    const V z = load<V>(p.repeated + m * L);
+#pragma GCC unroll 8
+    for (int q = 0; q < count; ++q) acc[q] += repeat<T, L, S>(u[q] + m * p.outer) * z;
+  }
+  for (int q = 0; q < count; ++q) store(sums + q * L, acc[q]);
+}
+
+template <class T, int N, int S>
+inline void narrow_adjoint(const NarrowAdjoint<T>& p) {
+  constexpr int L = N * S;
+  const Index blocks = (p.inner + N - 1) / N;
+  const Index groups = p.planes * (p.outer / S);
+  T* sums = p.sums;
+  for (Index block = 0; block < blocks; ++block) {
+    const Index first = block * N;
+    for (Index m = 0; m < p.rows; ++m)
+      for (int f = 0; f < N; ++f) {
+        const T value = first + f < p.inner ? p.z[m * p.inner + first + f] : T(0);
+        for (int j = 0; j < S; ++j) p.repeated[m * L + f * S + j] = value;
+      }
+    Index group = 0;
+    for (; group + 8 <= groups; group += 8, sums += 8 * L) adjoint_groups<T, L, S, 8>(p, group, sums);
+    for (; group + 4 <= groups; group += 4, sums += 4 * L) adjoint_groups<T, L, S, 4>(p, group, sums);
+    for (; group < groups; ++group, sums += L) adjoint_groups<T, L, S, 1>(p, group, sums);
+  }
+}
+
+template <class T>
+inline void adjoint(const Lanes& by, const NarrowAdjoint<T>& p) {
+  with_lanes<T>(by, [&]<int N, int S>() { narrow_adjoint<T, N, S>(p); });
+}
+
+/// a[k·plane + f·input_stride + o·output_stride] += packed, the inverse of pack_weights.
+template <class T>
+inline void unpack_add(const Lanes& by, Index planes, Index outer, const T* packed, Index plane,
+                       Index input_stride, Index output_stride, T* a) {
+  for (Index block = 0; block < by.blocks; ++block)
+    for (Index k = 0; k < planes; ++k)
+      for (Index g = 0; g < by.groups; ++g)
+        for (int o = 0; o < by.outputs; ++o)
+          for (int j = 0; j < by.inputs; ++j, ++packed) {
+            const Index out = block * by.outputs + o;
+            if (out < outer)
+              a[k * plane + (g * by.inputs + j) * input_stride + out * output_stride] += *packed;
+          }
+}
+
+}  // namespace rossby::cpu::ROSSBY_ISA

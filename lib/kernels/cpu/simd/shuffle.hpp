@@ -1,0 +1,65 @@
+#pragma once
+
+#include "rossby/kernels/cpu/simd/vec.hpp"
+
+namespace rossby::cpu::ROSSBY_ISA {
+
+/// Neighbours added up: lanes 0…L/2−1 hold a₀+a₁, a₂+a₃, …; the others the same of b.
+template <class T>
+ROSSBY_INLINE Vec<T, 2> add_neighbours(Vec<T, 2> a, Vec<T, 2> b) {
+  return __builtin_shufflevector(a, b, 0, 2) + __builtin_shufflevector(a, b, 1, 3);
+}
+template <class T>
+ROSSBY_INLINE Vec<T, 4> add_neighbours(Vec<T, 4> a, Vec<T, 4> b) {
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6) + __builtin_shufflevector(a, b, 1, 3, 5, 7);
+}
+template <class T>
+ROSSBY_INLINE Vec<T, 8> add_neighbours(Vec<T, 8> a, Vec<T, 8> b) {
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14) +
+         __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+}
+template <class T>
+ROSSBY_INLINE Vec<T, 16> add_neighbours(Vec<T, 16> a, Vec<T, 16> b) {
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
+         __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+}
+
+/// v[s] holds N sums in groups of S = L/N neighbouring lanes; returns them added up, those of v[0] first.
+template <class T, int L, int S>
+ROSSBY_INLINE Vec<T, L> fold(Vec<T, L>* v) {
+  if constexpr (S > 1)
+#pragma GCC unroll 4
+    for (int count = S / 2; count > 0; count /= 2)
+#pragma GCC unroll 8
+      for (int q = 0; q < count; ++q) v[q] = add_neighbours<T>(v[2 * q], v[2 * q + 1]);
+  return v[0];
+}
+
+/// S values from memory, repeated over L lanes.
+template <class T, int L, int S>
+ROSSBY_INLINE Vec<T, L> repeat(const T* from) {
+  using V = Vec<T, L>;
+  if constexpr (S == 1) return splat<V>(*from);
+  if constexpr (S == L) return load<V>(from);
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64 && S * sizeof(T) == 16)
+    return (V)_mm512_broadcast_f32x4(_mm_loadu_ps(reinterpret_cast<const float*>(from)));
+  if constexpr (sizeof(V) == 64 && S * sizeof(T) == 32)
+    return (V)_mm512_broadcast_f32x8(_mm256_loadu_ps(reinterpret_cast<const float*>(from)));
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(V) == 32 && S * sizeof(T) == 16)
+    return (V)_mm256_broadcast_ps(reinterpret_cast<const __m128*>(from));
+#endif
+  if constexpr (S * sizeof(T) == 8) {
+    double pair;
+    __builtin_memcpy(&pair, from, 8);
+    using Pairs = Vec<double, L* static_cast<int>(sizeof(T)) / 8>;
+    return (V)splat<Pairs>(pair);
+  }
+  V v;
+  for (int q = 0; q < L; ++q) v[q] = from[q % S];
+  return v;
+}
+
+}  // namespace rossby::cpu::ROSSBY_ISA

@@ -1,0 +1,289 @@
+#include "rossby/kernels/cpu/simd/sparse.hpp"
+
+#include "rossby/kernels/cpu/simd/narrow.hpp"
+#include "rossby/kernels/cpu/simd/sparse_scalar.hpp"
+
+// Sparse relations with any number of channels: the context of a tile of rows in planes, then one narrow
+// product over all relations.
+
+namespace rossby::cpu::ROSSBY_ISA {
+namespace {
+
+// Bytes of the planes of a tile: they stay in the first-level cache next to what is read and written.
+constexpr Index tile_bytes = 16384;
+
+/// One channel in and out: no planes, one factor a relation.
+template <class T>
+bool one_channel(const SparseLayer<T>& layer) {
+  return layer.d == 1 && layer.w == 1;
+}
+
+/// How a layer is cut, and where its arrays lie in the shared and the group's memory.
+template <class T>
+struct Plan {
+  Index planes, width_in, width_out;
+  Index tile;                         // rows
+  Lanes forward, backward, products;  // h from contexts; dz from u; y = z A_kᵀ
+  Index forward_size, backward_size, products_size;
+  Index u_size, y_size, repeated_size;
+
+  explicit Plan(const SparseLayer<T>& layer)
+      : planes(layer.planes()),
+        width_in(layer.cols * layer.d),
+        width_out(layer.cols * layer.w),
+        forward(lanes_for<T>(layer.d, layer.w)),
+        backward(lanes_for<T>(layer.w, layer.d)),
+        products(lanes_for<T>(layer.d, layer.w)) {
+    const Index wide = width_in > width_out ? width_in : width_out;
+    const Index bytes = planes * wide * static_cast<Index>(sizeof(T));
+    tile = bytes > 0 ? tile_bytes / bytes : 64;
+    tile = tile < 1 ? 1 : tile > 64 ? 64 : tile;
+    forward_size = packed_size(forward, planes);
+    backward_size = packed_size(backward, planes);
+    products_size = layer.relations * packed_size(products, 1);
+    u_size = planes * tile * wide;
+    y_size = layer.relations * tile * width_out;
+    repeated_size = tile * layer.cols * backward.outputs * backward.inputs;
+  }
+  // Shared: packed weights of the three products.
+  [[nodiscard]] Index shared() const { return forward_size + backward_size + products_size; }
+  // A group: sums of dA, of the bias; planes, y, repeated rows of z.
+  [[nodiscard]] Index sums(Index w) const { return backward_size + w; }
+  [[nodiscard]] Index group(Index w) const { return sums(w) + u_size + y_size + repeated_size; }
+};
+
+template <class T>
+Index shared_size(const SparseLayer<T>& layer) {
+  return one_channel(layer) ? 0 : Plan<T>(layer).shared();
+}
+
+template <class T>
+Index group_size(const SparseLayer<T>& layer) {
+  return one_channel(layer) ? layer.relations + 2 : Plan<T>(layer).group(layer.w);
+}
+
+/// Packs all planes' weights, the identity's first, as the three products read them.
+template <class T>
+void prepare(const SparseLayer<T>& layer, T* shared) {
+  if (one_channel(layer)) return;
+  const Plan<T> plan(layer);
+  const Index d = layer.d, w = layer.w;
+  // A plane at a time into place: planes of one block of outputs follow each other.
+  const auto pack = [&](const Lanes& by, Index outer, Index in_stride_self, Index out_stride_self,
+                        Index in_stride, Index out_stride, Index planes_self, T* to) {
+    const Index piece = by.groups * by.outputs * by.inputs;
+    const Index planes = planes_self + layer.relations;
+    for (Index block = 0; block < by.blocks; ++block)
+      for (Index k = 0; k < planes; ++k) {
+        const bool own = k < planes_self;
+        const T* a = own ? layer.self : layer.a + (k - planes_self) * d;
+        Lanes one = by;
+        one.blocks = 1;
+        const Index first = block * by.outputs;
+        pack_weights(one, Index{1}, outer - first, a + first * (own ? out_stride_self : out_stride), Index{0},
+                     own ? in_stride_self : in_stride, own ? out_stride_self : out_stride,
+                     to + (block * planes + k) * piece);
+      }
+  };
+  const Index self = layer.self ? 1 : 0;
+  pack(plan.forward, w, 1, layer.self_stride, 1, layer.a_stride, self, shared);
+  pack(plan.backward, d, layer.self_stride, 1, layer.a_stride, 1, self, shared + plan.forward_size);
+  T* products = shared + plan.forward_size + plan.backward_size;
+  const Index one = packed_size(plan.products, 1);
+  for (Index k = 0; k < layer.relations; ++k)
+    pack_weights(plan.products, Index{1}, w, layer.a + k * d, Index{0}, Index{1}, layer.a_stride,
+                 products + k * one);
+}
+
+template <class T>
+ROSSBY_INLINE void copy(Index width, const T* __restrict x, T* __restrict y) {
+  for (Index q = 0; q < width; ++q) y[q] = x[q];
+}
+template <class T>
+ROSSBY_INLINE void scaled(Index width, T factor, const T* __restrict x, T* __restrict y) {
+  for (Index q = 0; q < width; ++q) y[q] = factor * x[q];
+}
+template <class T>
+ROSSBY_INLINE void add_scaled(Index width, T factor, const T* __restrict x, T* __restrict y) {
+  for (Index q = 0; q < width; ++q) y[q] += factor * x[q];
+}
+
+/// The first entry of a list writes, the others add; an empty list leaves zeros.
+template <class T, class Entry>
+ROSSBY_INLINE void weighted_sum(Index width, Index from, Index to, T* out, const Entry& entry) {
+  if (from == to) {
+    for (Index q = 0; q < width; ++q) out[q] = T(0);
+    return;
+  }
+  const auto [weight, x] = entry(from);
+  scaled(width, weight, x, out);
+  for (Index e = from + 1; e < to; ++e) {
+    const auto [more, y] = entry(e);
+    add_scaled(width, more, y, out);
+  }
+}
+
+template <class T>
+struct Weighted {
+  T weight;
+  const T* x;
+};
+
+template <class T>
+void forward(const SparseLayer<T>& layer, const SparseRows<T>& rows, const T* shared, T* group) {
+  if (one_channel(layer)) return forward_one(layer, rows);
+  const Plan<T> plan(layer);
+  const Index width = plan.width_in;
+  T* planes = group + plan.sums(layer.w);
+  T* out = planes + plan.u_size;  // a tile of h
+  const T* ghost = rows.ghost ? rows.ghost - rows.owned_rows * width : nullptr;
+  for (Index begin = 0; begin < rows.count; begin += plan.tile) {
+    const Index count = rows.count - begin < plan.tile ? rows.count - begin : plan.tile;
+    const Index plane = plan.tile * width;
+    T* to = planes;
+    if (layer.self) {
+      for (Index q = 0; q < count; ++q)
+        copy(width, rows.owned + Index{rows.rows[begin + q]} * width, to + q * width);
+      to += plane;
+    }
+    for (Index k = 0; k < layer.relations; ++k, to += plane)
+      for (Index q = 0; q < count; ++q) {
+        const Index slot = Index{rows.rows[begin + q]} * layer.relations + k;
+        weighted_sum(width, Index{layer.ptr[slot]}, Index{layer.ptr[slot + 1]}, to + q * width, [&](Index e) {
+          const Index c = layer.column[e];
+          return Weighted<T>{effective_weight(layer.weight[e], layer.clamped),
+                             (c < rows.owned_rows ? rows.owned : ghost) + c * width};
+        });
+      }
+    // Rows of a tile are written in place where they follow each other, else through `out`.
+    const LocalColumn first = rows.rows[begin];
+    const bool together = rows.rows[begin + count - 1] - first == count - 1;
+    T* h = rows.h + Index{first} * plan.width_out;
+    multiply(plan.forward,
+             NarrowProduct<T>{planes, plane, plan.planes, layer.d, shared, together ? h : out,
+                              count * layer.cols, layer.w, layer.bias, together && !layer.self});
+    if (together) continue;
+    for (Index q = 0; q < count; ++q) {
+      T* row = rows.h + Index{rows.rows[begin + q]} * plan.width_out;
+      if (layer.self)
+        copy(plan.width_out, out + q * plan.width_out, row);
+      else
+        add_scaled(plan.width_out, T(1), out + q * plan.width_out, row);
+    }
+  }
+}
+
+template <class T>
+void clear(const SparseLayer<T>& layer, T* group) {
+  const Index size = one_channel(layer) ? layer.relations + 2 : Plan<T>(layer).sums(layer.w);
+  for (Index q = 0; q < size; ++q) group[q] = T(0);
+}
+
+/// dm[e] += ⟨δ[row_e], y_k[column]⟩ over a tile.
+template <class T>
+void sampled(const SparseLayer<T>& layer, const SparseColumns<T>& columns, Index width, Index tile,
+             const T* y) {
+  for (Index q = 0; q < columns.count; ++q) {
+    const Index slot = (columns.first + columns.begin + q) * layer.relations;
+    for (Index s = layer.t_ptr[slot]; s < layer.t_ptr[slot + layer.relations]; ++s) {
+      const Index e = layer.t_entry[s];
+      if (!weight_learns(layer.weight[e], layer.clamped)) continue;
+      columns.dm[e] += inner_product(width, columns.delta + Index{layer.t_row[s]} * width,
+                                     y + (layer.t_relation[s] * tile + q) * width);
+    }
+  }
+}
+
+template <class T>
+void backward_tile(const SparseLayer<T>& layer, const Plan<T>& plan, const SparseColumns<T>& columns,
+                   const T* shared, T* group) {
+  const Index width = plan.width_out;
+  const Index plane = plan.tile * width;
+  const Index rows = columns.count * layer.cols;
+  T* u = group + plan.sums(layer.w);
+  T* y = u + plan.u_size;
+  T* repeated = y + plan.y_size;
+  T* to = u;
+  if (layer.self) {
+    const T* delta = columns.delta + (columns.first + columns.begin) * width;
+    copy(columns.count * width, delta, to);
+    T* bias = group + plan.backward_size;
+    for (Index m = 0; m < rows; ++m)
+      for (Index o = 0; o < layer.w; ++o) bias[o] += delta[m * layer.w + o];
+    to += plane;
+  }
+  for (Index k = 0; k < layer.relations; ++k, to += plane)
+    for (Index q = 0; q < columns.count; ++q) {
+      const Index slot = (columns.first + columns.begin + q) * layer.relations + k;
+      weighted_sum(width, Index{layer.t_ptr[slot]}, Index{layer.t_ptr[slot + 1]}, to + q * width,
+                   [&](Index s) {
+                     return Weighted<T>{effective_weight(layer.weight[layer.t_entry[s]], layer.clamped),
+                                        columns.delta + Index{layer.t_row[s]} * width};
+                   });
+    }
+  const T* z = columns.z + columns.begin * plan.width_in;
+  if (columns.dz)
+    multiply(plan.backward,
+             NarrowProduct<T>{u, plane, plan.planes, layer.w, shared + plan.forward_size,
+                              columns.dz + columns.begin * plan.width_in, rows, layer.d, nullptr, true});
+  adjoint(plan.backward, NarrowAdjoint<T>{u, plane, plan.planes, layer.w, z, rows, layer.d, repeated, group});
+  if (!columns.dm) return;
+  const T* packed = shared + plan.forward_size + plan.backward_size;
+  const Index one = packed_size(plan.products, 1);
+  for (Index k = 0; k < layer.relations; ++k)
+    multiply(plan.products, NarrowProduct<T>{z, 0, 1, layer.d, packed + k * one, y + k * plane, rows, layer.w,
+                                             nullptr, false});
+  sampled(layer, columns, width, plan.tile, y);
+}
+
+template <class T>
+void backward(const SparseLayer<T>& layer, const SparseColumns<T>& columns, const T* shared, T* group) {
+  if (one_channel(layer)) return backward_one(layer, columns, group);
+  const Plan<T> plan(layer);
+  for (Index done = 0; done < columns.count; done += plan.tile) {
+    SparseColumns<T> tile = columns;
+    tile.begin += done;
+    tile.count = columns.count - done < plan.tile ? columns.count - done : plan.tile;
+    backward_tile(layer, plan, tile, shared, group);
+  }
+}
+
+template <class T>
+void collect(const SparseLayer<T>& layer, const T* group, T* da, Index da_stride, T* dself,
+             Index dself_stride, T* dbias) {
+  if (one_channel(layer)) {
+    for (Index k = 0; da && k < layer.relations; ++k) da[k] += group[k];
+    if (dself) *dself += group[layer.relations];
+    if (dbias) *dbias += group[layer.relations + 1];
+    return;
+  }
+  const Plan<T> plan(layer);
+  const Lanes& by = plan.backward;
+  const Index piece = by.groups * by.outputs * by.inputs;
+  const Index self = layer.self ? 1 : 0;
+  for (Index block = 0; block < by.blocks; ++block)
+    for (Index k = 0; k < plan.planes; ++k) {
+      const bool own = k < self;
+      T* to = own ? dself : da ? da + (k - self) * layer.d : nullptr;
+      if (!to) continue;
+      Lanes one = by;
+      one.blocks = 1;
+      const Index first = block * by.outputs;
+      unpack_add(one, Index{1}, layer.d - first, group + (block * plan.planes + k) * piece, Index{0},
+                 own ? dself_stride : da_stride, Index{1}, to + first);
+    }
+  for (Index o = 0; dbias && o < layer.w; ++o) dbias[o] += group[plan.backward_size + o];
+}
+
+}  // namespace
+
+template <class T>
+const SparseKernels<T>& sparse_kernels() {
+  static constexpr SparseKernels<T> kernels{shared_size<T>, group_size<T>, prepare<T>, forward<T>,
+                                            clear<T>,       backward<T>,   collect<T>};
+  return kernels;
+}
+template const SparseKernels<float>& sparse_kernels<float>();
+template const SparseKernels<double>& sparse_kernels<double>();
+
+}  // namespace rossby::cpu::ROSSBY_ISA

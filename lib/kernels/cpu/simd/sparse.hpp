@@ -1,0 +1,76 @@
+#pragma once
+
+#include "rossby/base/index.hpp"
+#include "rossby/kernels/isa.hpp"
+
+namespace rossby::cpu {
+
+/// One term of sparse relations in a layer, as plain pointers. Plane 0 is the identity where `self` is there.
+template <class T>
+struct SparseLayer {
+  const EntryIndex* ptr;
+  const LocalColumn* column;
+  const RelationNumber* relation;
+  const EntryIndex* t_ptr;
+  const LocalColumn* t_row;
+  const EntryIndex* t_entry;
+  const RelationNumber* t_relation;
+  Index relations;
+  const T* weight;
+  bool clamped;
+  Index cols;  // B
+  Index d;
+  Index w;
+  const T* a;  // (w, relations·d), row stride a_stride
+  Index a_stride;
+  const T* self;  // (w, d), the identity's block; null: none
+  Index self_stride;
+  const T* bias;  // with self: null is zero
+
+  [[nodiscard]] Index planes() const { return relations + (self ? 1 : 0); }
+};
+
+/// Rows of a forward sweep: h[rows[q]] = bias + z A_0ᵀ + Σ_k (W_k z) A_kᵀ with self, else +=.
+template <class T>
+struct SparseRows {
+  const LocalColumn* rows;
+  Index count;
+  const T* owned;
+  Index owned_rows;
+  const T* ghost;
+  T* h;
+};
+
+/// Columns of a backward sweep: relation columns first + begin … first + begin + count − 1, z and dz at row
+/// `begin` and on. dz, dm may be null.
+template <class T>
+struct SparseColumns {
+  Index first;
+  Index begin;
+  Index count;
+  const T* delta;
+  const T* z;
+  T* dz;
+  T* dm;
+};
+
+template <class T>
+struct SparseKernels {
+  /// Values of memory that all groups of one call share, and that each group has for itself.
+  Index (*shared_size)(const SparseLayer<T>&);
+  Index (*group_size)(const SparseLayer<T>&);
+  /// Fills the shared memory: packed weights.
+  void (*prepare)(const SparseLayer<T>&, T* shared);
+  void (*forward)(const SparseLayer<T>&, const SparseRows<T>&, const T* shared, T* group);
+  /// Makes the group's partial sums of dA, dA_0 and dbias zero; `backward` adds to them, `collect` adds them
+  /// to da (w, relations·d), dself (w, d) and dbias (w), each of which may be null.
+  void (*clear)(const SparseLayer<T>&, T* group);
+  void (*backward)(const SparseLayer<T>&, const SparseColumns<T>&, const T* shared, T* group);
+  void (*collect)(const SparseLayer<T>&, const T* group, T* da, Index da_stride, T* dself, Index dself_stride,
+                  T* dbias);
+};
+
+template <class T>
+const SparseKernels<T>& sparse_kernels(Isa isa);
+
+}  // namespace rossby::cpu
