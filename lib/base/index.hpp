@@ -12,9 +12,9 @@ using Index = std::int64_t;
 /// traffic.
 using LocalColumn = std::int32_t;
 
-/// A place among the entries of one rank's sparse relations, and the number of a relation. Narrow for the same
-/// reason; localise() refuses what does not fit.
-using EntryIndex = std::int32_t;
+/// A place among the entries of one rank's sparse relations, and the number of a relation. Narrow for the
+/// same reason; localise() refuses what does not fit.
+using LocalEntry = std::int32_t;
 using RelationNumber = std::uint16_t;
 
 namespace detail {

@@ -30,11 +30,11 @@ void transpose(CsrBlock& block) {
   };
   each([&](Index, Index k, Index e) { ++block.t_ptr[slot(e, k) + 1]; });
   std::partial_sum(block.t_ptr.begin(), block.t_ptr.end(), block.t_ptr.begin());
-  std::vector<EntryIndex> next(block.t_ptr.begin(), block.t_ptr.end() - 1);
+  std::vector<LocalEntry> next(block.t_ptr.begin(), block.t_ptr.end() - 1);
   each([&](Index i, Index k, Index e) {
     const auto at = static_cast<std::size_t>(next[slot(e, k)]++);
     block.t_row[at] = static_cast<LocalColumn>(i);
-    block.t_entry[at] = static_cast<EntryIndex>(e);
+    block.t_entry[at] = static_cast<LocalEntry>(e);
     block.t_relation[at] = static_cast<RelationNumber>(k);
     block.relation[static_cast<std::size_t>(e)] = static_cast<RelationNumber>(k);
   });
@@ -64,13 +64,13 @@ CsrBlock localise(const GlobalEdges& edges, const RowPartition& partition, int p
   block.ghosts = static_cast<Index>(ghosts.size());
   require(block.columns() < std::numeric_limits<LocalColumn>::max(),
           "owned rows and ghosts must fit into 31 bits");
-  require(edges.entries() <= std::numeric_limits<EntryIndex>::max(),
+  require(edges.entries() <= std::numeric_limits<LocalEntry>::max(),
           "a rank's entries of sparse relations must fit into 31 bits: use more ranks");
   require(edges.relations <= std::numeric_limits<RelationNumber>::max(), "relations must fit into 16 bits");
   block.relations = edges.relations;
   block.ptr.resize(edges.ptr.size());
   std::transform(edges.ptr.begin(), edges.ptr.end(), block.ptr.begin(),
-                 [](Index p) { return static_cast<EntryIndex>(p); });
+                 [](Index p) { return static_cast<LocalEntry>(p); });
   block.value = edges.value;
   block.column.resize(edges.column.size());
   const Index first = partition.begin(part);

@@ -19,14 +19,14 @@ struct CsrBlock {
   Index rows = 0;    // owned rows
   Index ghosts = 0;  // columns are owned rows + ghosts
   int relations = 0;
-  std::vector<EntryIndex> ptr;           // rows·relations + 1, by (row, relation)
+  std::vector<LocalEntry> ptr;           // rows·relations + 1, by (row, relation)
   std::vector<LocalColumn> column;       // of each entry
   std::vector<RelationNumber> relation;  // of each entry
   std::vector<double> value;             // of each entry, as built
 
-  std::vector<EntryIndex> t_ptr;           // (rows + ghosts)·relations + 1, by (column, relation)
+  std::vector<LocalEntry> t_ptr;           // (rows + ghosts)·relations + 1, by (column, relation)
   std::vector<LocalColumn> t_row;          // row of each transposed entry
-  std::vector<EntryIndex> t_entry;         // its place in `column` and `value`
+  std::vector<LocalEntry> t_entry;         // its place in `column` and `value`
   std::vector<RelationNumber> t_relation;  // its relation
 
   std::vector<LocalColumn> interior;  // rows without ghost entries, ascending

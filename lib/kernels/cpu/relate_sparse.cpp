@@ -44,11 +44,14 @@ SparseLayer<T> layer_of(const SparseRelate<T>& relate, const IdentityBlock<T>& i
 
 template <class T>
 Index relate_sparse_workspace(const Exec& exec, const SparseRelate<T>& relate, Index cols, Index channels) {
-  // With the identity's plane, whether it will be there or not.
-  const IdentityBlock<T> any{relate.a, nullptr};
-  const SparseLayer<T> layer = layer_of(relate, any, cols, channels);
+  // Whether the identity's plane will be there or not: tiles differ.
   const SparseKernels<T>& kernels = sparse_kernels<T>(exec.isa);
-  return kernels.shared_size(layer) + groups * kernels.group_size(layer);
+  Index size = 0;
+  for (const IdentityBlock<T>& identity : {IdentityBlock<T>{}, IdentityBlock<T>{relate.a, nullptr}}) {
+    const SparseLayer<T> layer = layer_of(relate, identity, cols, channels);
+    size = std::max(size, kernels.shared_size(layer) + groups * kernels.group_size(layer));
+  }
+  return size;
 }
 
 template <class T>

@@ -198,11 +198,12 @@ struct Problem {
   std::vector<T> m, z, delta, a, self, bias;
 
   explicit Problem(const Shape& s)
-      : shape(s), block(localise(random_edges(s.n, 3, 7), RowPartition::blocks(s.n, 1), 0, {})) {
+      : Problem(s, localise(random_edges(s.n, 3, 7), RowPartition::blocks(s.n, 1), 0, {})) {}
+  Problem(const Shape& s, CsrBlock relations) : shape(s), block(std::move(relations)) {
     m.resize(block.column.size());
     z.resize(static_cast<std::size_t>(s.n * s.cols * s.d));
     delta.resize(static_cast<std::size_t>(s.n * s.cols * s.w));
-    a.resize(static_cast<std::size_t>(s.w * 3 * s.d));
+    a.resize(static_cast<std::size_t>(s.w * block.relations * s.d));
     fill<T>(m, 1, -0.3, 1.3);
     fill<T>(z, 2);
     fill<T>(delta, 3);
@@ -217,7 +218,7 @@ struct Problem {
     }
   }
   [[nodiscard]] SparseRelate<T> sparse() const {
-    return {&block, m.data(), true, {a.data(), shape.w, 3 * shape.d}};
+    return {&block, m.data(), true, {a.data(), shape.w, block.relations * shape.d}};
   }
   [[nodiscard]] NodeView<const T> z_view() const { return {z.data(), shape.n, shape.cols, shape.d}; }
   [[nodiscard]] NodeView<const T> delta_view() const { return {delta.data(), shape.n, shape.cols, shape.w}; }
@@ -231,9 +232,12 @@ struct Guarded {
     memory.front() = memory.back() = T(sentinel);
   }
   T* data() { return memory.data() + 1; }
-  void expect_near(const Guarded& other, double tolerance, const char* what) const {
+  void expect_ends(const char* what) const {
     EXPECT_EQ(memory.front(), T(sentinel)) << what;
     EXPECT_EQ(memory.back(), T(sentinel)) << what;
+  }
+  void expect_near(const Guarded& other, double tolerance, const char* what) const {
+    expect_ends(what);
     for (std::size_t i = 1; i + 1 < memory.size(); ++i)
       EXPECT_NEAR(memory[i], other.memory[i],
                   tolerance * (1 + std::abs(static_cast<double>(other.memory[i]))))
@@ -253,8 +257,8 @@ struct SparseOutputs {
         dself(p.self.size()),
         dbias(p.bias.size()) {
     const Shape& s = p.shape;
-    std::vector<T> workspace(
-        static_cast<std::size_t>(relate_sparse_workspace(exec, p.sparse(), s.cols, s.w)));
+    Guarded<T> memory(static_cast<std::size_t>(relate_sparse_workspace(exec, p.sparse(), s.cols, s.w)));
+    const std::span<T> workspace(memory.data(), memory.memory.size() - 2);
     // Every third row is left to a second call, as boundary rows are.
     std::vector<LocalColumn> rows, others;
     for (Index i = 0; i < s.n; ++i) (i % 3 == 1 ? others : rows).push_back(static_cast<LocalColumn>(i));
@@ -267,8 +271,10 @@ struct SparseOutputs {
     for (const auto& some : {rows, others})
       relate_sparse_forward<T>(exec, {h.data(), s.n, s.cols, s.w}, p.sparse(), block, some, p.z_view(), {},
                                workspace);
-    relate_sparse_backward<T>(exec, {dz.data(), s.n, s.cols, s.d}, {da.data(), s.w, 3 * s.d}, dm.data(),
-                              p.sparse(), block, gradient, 0, p.delta_view(), p.z_view(), workspace);
+    relate_sparse_backward<T>(exec, {dz.data(), s.n, s.cols, s.d}, {da.data(), s.w, p.block.relations * s.d},
+                              dm.data(), p.sparse(), block, gradient, 0, p.delta_view(), p.z_view(),
+                              workspace);
+    memory.expect_ends("workspace");
   }
   void expect_near(const SparseOutputs& truth, double tolerance) const {
     h.expect_near(truth.h, tolerance, "h");
@@ -302,6 +308,26 @@ TEST_P(RelateKernels, SparseEqualsReferenceOnEveryInstructionSetAtAnyThreadCount
           single_truth(pf, {Backend::reference, 1, isa}, identity);
       single.expect_near(single_truth, 1e-4);
     }
+}
+
+TEST(RelateGrid, LargeGridsUseAllGroupsInsideTheWorkspace) {
+  Grid grid{48, 53, {}, false};
+  for (Index i = 0; i < 48 * 53; ++i) grid.node_of_cell.push_back(i);
+  const RowPartition partition = RowPartition::blocks(48 * 53, 1);
+  const GlobalEdges edges = grid_neighbours(grid, GridRelations::directional, partition, 0);
+  ASSERT_EQ(edges.relations, 8);
+  for (const Shape& shape : {Shape{48 * 53, 8, 8, 8}, Shape{48 * 53, 8, 1, 1}, Shape{48 * 53, 3, 4, 4}})
+    for (const bool identity : {false, true})
+      for (const Isa isa : supported_isas()) {
+        SCOPED_TRACE(to_string(isa));
+        const Problem<float> p(shape, localise(edges, partition, 0, {}));
+        const SparseOutputs<float> truth(p, {Backend::reference, 1, isa}, identity),
+            one(p, {Backend::cpu, 1, isa}, identity), three(p, {Backend::cpu, 3, isa}, identity);
+        one.h.expect_near(truth.h, 1e-5, "h");
+        one.dz.expect_near(truth.dz, 1e-5, "dz");
+        one.dm.expect_near(truth.dm, 1e-5, "dm");
+        three.expect_equal(one);
+      }
 }
 
 template <class T>

@@ -80,7 +80,7 @@ TEST(CsrBlock, LocalColumnsNameTheSameNodes) {
     const CsrBlock block = localise(edges, partition, part, ghosts);
     EXPECT_EQ(block.rows, partition.size(part));
     EXPECT_EQ(block.ghosts, static_cast<Index>(ghosts.size()));
-    EXPECT_EQ(block.ptr, edges.ptr);
+    EXPECT_EQ(std::vector<Index>(block.ptr.begin(), block.ptr.end()), edges.ptr);
     EXPECT_EQ(block.value, edges.value);
     for (std::size_t e = 0; e < edges.column.size(); ++e) {
       const LocalColumn c = block.column[e];
@@ -119,6 +119,9 @@ TEST(CsrBlock, TheTransposedIndexHoldsEachEntryOnceInItsColumn) {
         const auto list = static_cast<std::size_t>(c * relations + k);
         for (Index t = block.t_ptr[list]; t < block.t_ptr[list + 1]; ++t) {
           const Index e = block.t_entry[static_cast<std::size_t>(t)];
+          EXPECT_EQ(block.relation[static_cast<std::size_t>(e)],
+                    block.t_relation[static_cast<std::size_t>(t)]);
+          EXPECT_EQ(block.t_relation[static_cast<std::size_t>(t)], k);
           const LocalColumn i = block.t_row[static_cast<std::size_t>(t)];
           ++seen.at(static_cast<std::size_t>(e));
           EXPECT_EQ(block.column[static_cast<std::size_t>(e)], c);

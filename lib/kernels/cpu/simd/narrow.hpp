@@ -184,10 +184,14 @@ ROSSBY_INLINE void adjoint_groups(const NarrowAdjoint<T>& p, Index group, T* sum
     acc[q] = load<V>(sums + q * L);
     u[q] = p.u + (group + q) / groups * p.u_plane + (group + q) % groups * S;
   }
-  for (Index m = 0; m < p.rows; ++m) {
-    const V z = load<V>(p.repeated + m * L);
+  const T* z = p.repeated;
+  for (Index m = 0; m < p.rows; ++m, z += L) {
+    const V values = load<V>(z);
 #pragma GCC unroll 8
-    for (int q = 0; q < count; ++q) acc[q] += repeat<T, L, S>(u[q] + m * p.outer) * z;
+    for (int q = 0; q < count; ++q) {
+      acc[q] += repeat<T, L, S>(u[q]) * values;
+      u[q] += p.outer;
+    }
   }
   for (int q = 0; q < count; ++q) store(sums + q * L, acc[q]);
 }

@@ -8,12 +8,12 @@ namespace rossby::cpu {
 /// One term of sparse relations in a layer, as plain pointers. Plane 0 is the identity where `self` is there.
 template <class T>
 struct SparseLayer {
-  const EntryIndex* ptr;
+  const LocalEntry* ptr;
   const LocalColumn* column;
   const RelationNumber* relation;
-  const EntryIndex* t_ptr;
+  const LocalEntry* t_ptr;
   const LocalColumn* t_row;
-  const EntryIndex* t_entry;
+  const LocalEntry* t_entry;
   const RelationNumber* t_relation;
   Index relations;
   const T* weight;
