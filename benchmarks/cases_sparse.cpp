@@ -1,5 +1,7 @@
 // h += Σ_k (W_k z) A_kᵀ over the eight directional relations of a grid, and its adjoint.
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "benchmarks/sparse_operands.hpp"
@@ -25,7 +27,10 @@ struct Operands {
     z = random_values<T>(n * cols * d, "z");
     delta = random_values<T>(n * cols * d, "delta");
     a = random_values<T>(d * relations * d, "a");
-    workspace = Buffer<T>(relate_sparse_workspace<T>(relate(), cols, d));
+    Index size = 0;
+    for (const Isa isa : supported_isas())
+      size = std::max(size, relate_sparse_workspace<T>({Backend::cpu, 1, isa}, relate(), cols, d));
+    workspace = Buffer<T>(size);
   }
   [[nodiscard]] SparseRelate<T> relate() const {
     return {&block, weight.data(), learned, {a.data(), d, relations * d}};
@@ -40,8 +45,8 @@ struct Forward {
   Forward(Index n_lat, Index n_lon, Index b, Index d, bool learned)
       : in(n_lat, n_lon, b, d, learned), h(in.n * b * d) {}
   void run(const Exec& exec) {
-    relate_sparse_forward<T>(exec, {h.data(), in.n, in.cols, in.d}, in.relate(), in.rows, in.node(in.z), {},
-                             in.workspace.span());
+    relate_sparse_forward<T>(exec, {h.data(), in.n, in.cols, in.d}, in.relate(), {}, in.rows, in.node(in.z),
+                             {}, in.workspace.span());
   }
   [[nodiscard]] Outputs<T> outputs() const { return {h.span()}; }
 };
@@ -57,7 +62,7 @@ struct Backward {
         dm(learned ? in.block.entries() : 0) {}
   void run(const Exec& exec) {
     relate_sparse_backward<T>(exec, {dz.data(), in.n, in.cols, in.d}, {da.data(), in.d, relations * in.d},
-                              in.learned ? dm.data() : nullptr, in.relate(), 0, in.node(in.delta),
+                              in.learned ? dm.data() : nullptr, in.relate(), {}, {}, 0, in.node(in.delta),
                               in.node(in.z), in.workspace.span());
   }
   [[nodiscard]] Outputs<T> outputs() const { return {dz.span(), da.span(), dm.span()}; }
