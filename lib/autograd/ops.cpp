@@ -125,9 +125,34 @@ Var<T> zeros(Tape<T>& tape, Index rows, Index cols, Index channels, bool tracked
   return y;
 }
 
+namespace {
+
+/// embed_columns of a table whose gradients exist for the rows of the step alone.
+template <class T>
+Var<T> embed_rows(Tape<T>& tape, Parameter<T>& table, std::span<const Index> times) {
+  TableSink<T>* sink = table.table;
+  sink->bring_up_to_date(tape.exec(), times);
+  const bool tracked = flows(tape, table);
+  const Var<T> y = tape.make(table.shape[1], std::ssize(times), table.shape[2], tracked);
+  embed_columns_forward(tape.exec(), y.value, table.value.data(), table.shape[0], times);
+  const auto slots = tape.arena().template take<Index>(std::ssize(times));
+  if (tracked) {
+    sink->reserve(times, slots);
+    table.live = table.in_step = true;
+  }
+  finish(tape, "embed", costs::embed(count(y), word<T>), tracked, [exec = tape.exec(), sink, y, slots] {
+    embed_columns_backward(exec, sink->gradients(), sink->slots(), read(y.gradient),
+                           std::span<const Index>(slots));
+  });
+  return y;
+}
+
+}  // namespace
+
 template <class T>
 Var<T> embed_columns(Tape<T>& tape, Parameter<T>& table, std::span<const Index> times) {
   require(table.shape.size() == 3, "an embedding table is (steps, n, d)");
+  if (table.table) return embed_rows(tape, table, times);
   T* gradient = target(tape, table);
   const Index steps = table.shape[0];
   const Var<T> y = tape.make(table.shape[1], std::ssize(times), table.shape[2], flows(tape, table));

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "rossby/autograd/table_sink.hpp"
 #include "rossby/base/error.hpp"
 #include "rossby/base/index.hpp"
 #include "rossby/tensor/buffer.hpp"
@@ -38,6 +39,10 @@ struct Parameter {
   double lr_scale = 1;  // this parameter's learning rate over the common one
   bool trained = true;
   GradientSink<T>* sink = nullptr;  // instead of `gradient`
+  /// For a table (T, n, d) that steps read by rows of T alone: an optimiser may then keep gradients of those
+  /// rows only, and `table` in place of `gradient`.
+  bool by_rows = false;
+  TableSink<T>* table = nullptr;
 
   /// True once a loss has depended on it: until then optimisers leave it alone.
   bool live = false;
@@ -58,6 +63,7 @@ struct Parameter {
   /// For backward code: where to add this parameter's gradient; null where it is not trained.
   [[nodiscard]] T* gradient_target() {
     if (!trained) return nullptr;
+    require(!table, "a table kept by rows has no gradient as a whole");
     live = in_step = true;
     return sink ? sink->accumulate() : gradient.data();
   }

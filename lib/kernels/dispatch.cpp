@@ -1,6 +1,7 @@
 // The one place that chooses a back end, and that checks what the contracts ask for.
 
 #include <algorithm>
+#include <cmath>
 
 #include "rossby/base/error.hpp"
 #include "rossby/kernels/backends.hpp"
@@ -276,6 +277,34 @@ void adamw_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::spa
 }
 
 template <class T>
+AdamConstants<T> adam_constants(const AdamStep& step, bool decoupled) {
+  require(step.count >= 1, "updates are counted from 1");
+  const auto count = static_cast<double>(step.count);
+  AdamConstants<T> a;
+  a.beta1 = static_cast<T>(step.beta1);
+  a.rest1 = static_cast<T>(1 - step.beta1);
+  a.beta2 = static_cast<T>(step.beta2);
+  a.rest2 = static_cast<T>(1 - step.beta2);
+  a.root_correction = static_cast<T>(1 / std::sqrt(1 - std::pow(step.beta2, count)));
+  a.step_size = static_cast<T>(step.lr / (1 - std::pow(step.beta1, count)));
+  a.epsilon = static_cast<T>(step.epsilon);
+  a.scale = static_cast<T>(step.gradient_scale);
+  a.decay = static_cast<T>(decoupled ? 0 : step.decay);
+  a.keep = static_cast<T>(decoupled ? 1 - step.lr * step.decay : 1);
+  return a;
+}
+
+template <class T>
+void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
+                 std::span<const T> gradient, std::span<const AdamConstants<T>> steps) {
+  require(v.size() == theta.size() && (gradient.empty() || gradient.size() == theta.size()),
+          "second moments and gradient have the size of the parameter");
+  require(m.empty() || m.size() == theta.size(), "first moments have the size of the parameter");
+  if (steps.empty()) return;
+  ROSSBY_DISPATCH(adam_replay, exec, theta, m, v, gradient, steps);
+}
+
+template <class T>
 void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std::span<const T> gradient,
                 const SgdStep& step) {
   require(gradient.empty() || gradient.size() == theta.size(), "the gradient has the size of the parameter");
@@ -358,6 +387,9 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
                             const AdamStep&);                                                                \
   template void adamw_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,      \
                              const AdamStep&);                                                               \
+  template AdamConstants<T> adam_constants(const AdamStep&, bool);                                           \
+  template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,       \
+                            std::span<const AdamConstants<T>>);                                              \
   template void sgd_update(const Exec&, std::span<T>, std::span<T>, std::span<const T>, const SgdStep&);     \
   template double sum_of_squares(const Exec&, std::span<const T>);                                           \
   template Index first_non_finite(const Exec&, std::span<const T>);                                          \

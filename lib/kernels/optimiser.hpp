@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "rossby/kernels/adam_constants.hpp"
 #include "rossby/kernels/exec.hpp"
 
 namespace rossby {
@@ -29,6 +30,17 @@ void adam_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span
 template <class T>
 void adamw_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
                   std::span<const T> gradient, const AdamStep& step);
+
+/// The constants of `step`; `decoupled`: of AdamW.
+template <class T>
+AdamConstants<T> adam_constants(const AdamStep& step, bool decoupled);
+
+/// steps.size() updates in one pass over memory: the last with `gradient` (empty: zeros), those before with
+/// gradient zero. Equal to as many calls of adam_update or adamw_update, to the bit on one instruction set.
+/// `m` may be empty where beta1 = 0 in all of them.
+template <class T>
+void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
+                 std::span<const T> gradient, std::span<const AdamConstants<T>> steps);
 
 /// One update of stochastic gradient descent with Nesterov momentum (Sutskever et al., ICML 2013, in the form
 /// without look-ahead parameters).

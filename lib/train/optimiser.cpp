@@ -18,6 +18,11 @@ Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>*
     if (adam) state.second = Buffer<T>(parameter->size());
     states_.push_back(std::move(state));
   }
+  // Now that the states stay where they are.
+  for (State& state : states_)
+    if (adam && state.parameter->by_rows)
+      state.table = std::make_unique<LazyAdam<T>>(*state.parameter, state.first, state.second,
+                                                  options.kind == OptimiserKind::adamw);
 }
 
 template <class T>
@@ -28,8 +33,13 @@ void Optimiser<T>::update(const Exec& exec, double lr, double gradient_scale) {
     parameter.in_step = false;
     if (!parameter.live || (!present && options_.absent == Absent::skip)) continue;
     ++state.count;
-    const std::span<const T> gradient(parameter.gradient.data(), static_cast<std::size_t>(parameter.size()));
     const double rate = lr * parameter.lr_scale;
+    if (state.table) {
+      state.table->update(exec, {rate, options_.beta1, options_.beta2, options_.epsilon, parameter.decay,
+                                 gradient_scale, state.count});
+      continue;
+    }
+    const std::span<const T> gradient(parameter.gradient.data(), static_cast<std::size_t>(parameter.size()));
     if (options_.kind == OptimiserKind::sgd) {
       sgd_update<T>(exec, parameter.value.span(), state.first.span(), gradient,
                     {rate, options_.momentum, parameter.decay, gradient_scale});
@@ -41,6 +51,12 @@ void Optimiser<T>::update(const Exec& exec, double lr, double gradient_scale) {
     }
     std::fill(parameter.gradient.begin(), parameter.gradient.end(), T(0));
   }
+}
+
+template <class T>
+void Optimiser<T>::settle(const Exec& exec) {
+  for (State& state : states_)
+    if (state.table) state.table->settle(exec);
 }
 
 template class Optimiser<float>;

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "rossby/autograd/parameter.hpp"
 #include "rossby/kernels/exec.hpp"
+#include "rossby/train/lazy_adam.hpp"
 
 namespace rossby {
 
@@ -41,6 +43,9 @@ class Optimiser {
   /// `gradient_scale`; then the gradients are zero and no parameter is in the step.
   void update(const Exec& exec, double lr, double gradient_scale);
 
+  /// Makes up for the updates that rows of tables have missed: before anything but a step reads parameters.
+  void settle(const Exec& exec);
+
   /// Moments and count of one parameter, for checkpoints and tests. Empty buffers where the optimiser keeps
   /// none.
   struct State {
@@ -48,6 +53,7 @@ class Optimiser {
     Buffer<T> first;   // m, or the velocity
     Buffer<T> second;  // v
     Index count = 0;
+    std::unique_ptr<LazyAdam<T>> table;  // of a parameter that steps read by rows
   };
   [[nodiscard]] std::span<State> states() { return states_; }
   [[nodiscard]] std::span<const State> states() const { return states_; }

@@ -28,7 +28,8 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, bool vote_stop, 
   owned_squares_ = 0;
   if (clip_ > 0)
     for (const Parameter<T>* parameter : owned_)
-      owned_squares_ += sum_of_squares<T>(tape.exec(), parameter->gradient.span());
+      owned_squares_ += parameter->table ? parameter->table->squares(tape.exec())
+                                         : sum_of_squares<T>(tape.exec(), parameter->gradient.span());
   allreduce(losses, vote_stop, result);
 
   result.loss = losses.total();

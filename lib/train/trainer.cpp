@@ -61,6 +61,7 @@ Trainer<T>::Trainer(const TrainerOptions& options, const ScheduleOptions& schedu
     : options_(options),
       schedule_(schedule),
       task_(&task),
+      optimiser_(&optimiser),
       tape_(exec),
       step_(task.parameters(), optimiser, reducer, options.clip) {}
 
@@ -126,8 +127,10 @@ TrainingResult Trainer<T>::run(const std::function<void(const EpochReport&)>& ob
       result.reason = options_.max_seconds > 0 && elapsed() >= options_.max_seconds ? StopReason::time
                                                                                     : StopReason::asked;
     const bool due = stopped || (epoch + 1) % options_.validate_every == 0 || epoch + 1 == options_.epochs;
+    const bool looks = due || !options_.watch_validation;
+    if (looks) optimiser_->settle(tape_.exec());
     if (due) report.validation = task_->validate();
-    if (!options_.watch_validation || due) {
+    if (looks) {
       report.best = schedule_.observe(options_.watch_validation ? report.validation : report.loss);
       if (report.best) {
         result.best_epoch = epoch;
@@ -146,6 +149,7 @@ TrainingResult Trainer<T>::run(const std::function<void(const EpochReport&)>& ob
       stopped = true;
     }
   }
+  optimiser_->settle(tape_.exec());
   if (options_.keep_best) restore();
   result.steps = steps_;
   result.best_metric = schedule_.best();

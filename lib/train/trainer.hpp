@@ -96,6 +96,7 @@ class Trainer {
   TrainerOptions options_;
   Schedule schedule_;
   Task<T>* task_;
+  Optimiser<T>* optimiser_;
   Tape<T> tape_;
   Step<T> step_;
   Losses losses_;

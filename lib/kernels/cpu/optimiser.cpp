@@ -11,29 +11,13 @@ namespace rossby::cpu {
 namespace {
 
 template <class T>
-AdamConstants<T> constants(const AdamStep& step, double decay_inside, double decay_outside) {
-  AdamConstants<T> a;
-  a.beta1 = static_cast<T>(step.beta1);
-  a.rest1 = static_cast<T>(1 - step.beta1);
-  a.beta2 = static_cast<T>(step.beta2);
-  a.rest2 = static_cast<T>(1 - step.beta2);
-  const auto count = static_cast<double>(step.count);
-  a.root_correction = static_cast<T>(1 / std::sqrt(1 - std::pow(step.beta2, count)));
-  a.step_size = static_cast<T>(step.lr / (1 - std::pow(step.beta1, count)));
-  a.epsilon = static_cast<T>(step.epsilon);
-  a.scale = static_cast<T>(step.gradient_scale);
-  a.decay = static_cast<T>(decay_inside);
-  a.keep = static_cast<T>(1 - step.lr * decay_outside);
-  return a;
-}
-
-template <class T>
 void adam(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<const T> gradient,
-          const AdamConstants<T>& a) {
+          std::span<const AdamConstants<T>> steps) {
   const auto update = adam_kernels<T>(exec.isa).update;
+  const auto missed = std::ssize(steps) - 1;
   for_each_piece(exec, std::ssize(theta), flat_piece, 4 * std::ssize(theta), [&](Index first, Index last) {
     update(last - first, theta.data() + first, m.empty() ? nullptr : m.data() + first, v.data() + first,
-           gradient.empty() ? nullptr : gradient.data() + first, nullptr, 0, &a);
+           gradient.empty() ? nullptr : gradient.data() + first, steps.data(), missed, &steps.back());
   });
 }
 
@@ -42,13 +26,21 @@ void adam(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v, 
 template <class T>
 void adam_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
                  std::span<const T> gradient, const AdamStep& step) {
-  adam(exec, theta, m, v, gradient, constants<T>(step, step.decay, 0));
+  const AdamConstants<T> now = adam_constants<T>(step, false);
+  adam<T>(exec, theta, m, v, gradient, {&now, 1});
 }
 
 template <class T>
 void adamw_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
                   std::span<const T> gradient, const AdamStep& step) {
-  adam(exec, theta, m, v, gradient, constants<T>(step, 0, step.decay));
+  const AdamConstants<T> now = adam_constants<T>(step, true);
+  adam<T>(exec, theta, m, v, gradient, {&now, 1});
+}
+
+template <class T>
+void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
+                 std::span<const T> gradient, std::span<const AdamConstants<T>> steps) {
+  adam(exec, theta, m, v, gradient, steps);
 }
 
 template <class T>
@@ -76,6 +68,8 @@ void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std
                             const AdamStep&);                                                           \
   template void adamw_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>, \
                              const AdamStep&);                                                          \
+  template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
+                            std::span<const AdamConstants<T>>);                                         \
   template void sgd_update(const Exec&, std::span<T>, std::span<T>, std::span<const T>, const SgdStep&);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

@@ -41,6 +41,23 @@ void adamw_update(const Exec&, std::span<T> theta, std::span<T> m, std::span<T> 
 }
 
 template <class T>
+void adam_replay(const Exec&, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<const T> gradient,
+                 std::span<const AdamConstants<T>> steps) {
+  for (std::size_t k = 0; k < theta.size(); ++k)
+    for (const AdamConstants<T>& a : steps) {
+      const bool with_gradient = &a == &steps.back() && !gradient.empty();
+      const double g = (with_gradient ? a.scale * static_cast<double>(gradient[k]) : 0) +
+                       a.decay * static_cast<double>(theta[k]);
+      const double first = a.beta1 * (m.empty() ? 0.0 : m[k]) + a.rest1 * g;
+      const double second = a.beta2 * static_cast<double>(v[k]) + a.rest2 * g * g;
+      if (!m.empty()) m[k] = static_cast<T>(first);
+      v[k] = static_cast<T>(second);
+      theta[k] = static_cast<T>(a.keep * static_cast<double>(theta[k]) -
+                                a.step_size * first / (std::sqrt(second) * a.root_correction + a.epsilon));
+    }
+}
+
+template <class T>
 void sgd_update(const Exec&, std::span<T> theta, std::span<T> velocity, std::span<const T> gradient,
                 const SgdStep& step) {
   for (std::size_t k = 0; k < theta.size(); ++k) {
@@ -56,6 +73,8 @@ void sgd_update(const Exec&, std::span<T> theta, std::span<T> velocity, std::spa
                             const AdamStep&);                                                           \
   template void adamw_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>, \
                              const AdamStep&);                                                          \
+  template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
+                            std::span<const AdamConstants<T>>);                                         \
   template void sgd_update(const Exec&, std::span<T>, std::span<T>, std::span<const T>, const SgdStep&);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

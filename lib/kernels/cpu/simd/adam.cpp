@@ -3,42 +3,67 @@
 namespace rossby::cpu::ROSSBY_ISA {
 namespace {
 
+// Registers that go through missed updates together: one update waits for the one before, others fill the
+// gaps.
+constexpr int together = register_bytes == 64 ? 4 : 2;
+
 template <bool with_m, class T>
 struct Piece {
+  using V = Vec<T, lanes<T>>;
+  T* theta;
+  T* m;
+  T* v;
   const T* gradient;
   const AdamConstants<T>* missed;
   Index count;
   const AdamConstants<T>* now;
 
-  template <class V>
-  ROSSBY_INLINE void apply(V& theta, V& m, V& v, V g) const {
-    for (Index q = 0; q < count; ++q) adam_lane<with_m>(theta, m, v, V{}, missed[q]);
-    if (now) adam_lane<with_m>(theta, m, v, g, *now);
+  template <int registers>
+  ROSSBY_INLINE void block(Index k) const {
+    V value[registers], first[registers], second[registers];
+#pragma GCC unroll 4
+    for (int r = 0; r < registers; ++r) {
+      value[r] = load<V>(theta + k + r * lanes<T>);
+      second[r] = load<V>(v + k + r * lanes<T>);
+      first[r] = with_m ? load<V>(m + k + r * lanes<T>) : V{};
+    }
+    for (Index q = 0; q < count; ++q)
+#pragma GCC unroll 4
+      for (int r = 0; r < registers; ++r) adam_lane<with_m>(value[r], first[r], second[r], V{}, missed[q]);
+#pragma GCC unroll 4
+    for (int r = 0; r < registers; ++r) {
+      if (now)
+        adam_lane<with_m>(value[r], first[r], second[r],
+                          gradient ? load<V>(gradient + k + r * lanes<T>) : V{}, *now);
+      store(theta + k + r * lanes<T>, value[r]);
+      store(v + k + r * lanes<T>, second[r]);
+      if (with_m) store(m + k + r * lanes<T>, first[r]);
+    }
   }
 
-  ROSSBY_INLINE void vectors(Index size, T* theta, T* m, T* v) const {
-    using V = Vec<T, lanes<T>>;
-    Index k = 0;
-    for (; k + lanes<T> <= size; k += lanes<T>) {
-      V value = load<V>(theta + k), second = load<V>(v + k);
-      V first = with_m ? load<V>(m + k) : V{};
-      apply(value, first, second, gradient ? load<V>(gradient + k) : V{});
-      store(theta + k, value);
-      store(v + k, second);
-      if (with_m) store(m + k, first);
+  /// The last values in a register of their own: the same arithmetic as everywhere.
+  ROSSBY_INLINE void rest(Index k, Index size) const {
+    T values[3][lanes<T>] = {}, g[lanes<T>] = {};
+    for (Index q = k; q < size; ++q) {
+      values[0][q - k] = theta[q];
+      values[1][q - k] = with_m ? m[q] : T(0);
+      values[2][q - k] = v[q];
+      g[q - k] = gradient ? gradient[q] : T(0);
     }
-    if (k == size) return;
-    // The last values in a register of their own: the same arithmetic as everywhere.
-    V value{}, first{}, second{}, g{};
-    const auto bytes = static_cast<unsigned long>(size - k) * sizeof(T);
-    __builtin_memcpy(&value, theta + k, bytes);
-    __builtin_memcpy(&second, v + k, bytes);
-    if (with_m) __builtin_memcpy(&first, m + k, bytes);
-    if (gradient) __builtin_memcpy(&g, gradient + k, bytes);
-    apply(value, first, second, g);
-    __builtin_memcpy(theta + k, &value, bytes);
-    __builtin_memcpy(v + k, &second, bytes);
-    if (with_m) __builtin_memcpy(m + k, &first, bytes);
+    const Piece last{values[0], values[1], values[2], g, missed, count, now};
+    last.template block<1>(0);
+    for (Index q = k; q < size; ++q) {
+      theta[q] = values[0][q - k];
+      if (with_m) m[q] = values[1][q - k];
+      v[q] = values[2][q - k];
+    }
+  }
+
+  void run(Index size) const {
+    Index k = 0;
+    for (; k + together * lanes<T> <= size; k += together * lanes<T>) block<together>(k);
+    for (; k + lanes<T> <= size; k += lanes<T>) block<1>(k);
+    if (k < size) rest(k, size);
   }
 };
 
@@ -46,9 +71,9 @@ template <class T>
 void update(Index size, T* theta, T* m, T* v, const T* gradient, const AdamConstants<T>* missed, Index count,
             const AdamConstants<T>* now) {
   if (m)
-    Piece<true, T>{gradient, missed, count, now}.vectors(size, theta, m, v);
+    Piece<true, T>{theta, m, v, gradient, missed, count, now}.run(size);
   else
-    Piece<false, T>{gradient, missed, count, now}.vectors(size, theta, m, v);
+    Piece<false, T>{theta, m, v, gradient, missed, count, now}.run(size);
 }
 
 }  // namespace

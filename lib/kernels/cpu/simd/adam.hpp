@@ -1,21 +1,10 @@
 #pragma once
 
 #include "rossby/base/index.hpp"
+#include "rossby/kernels/adam_constants.hpp"
 #include "rossby/kernels/isa.hpp"
 
 namespace rossby::cpu {
-
-/// The constants of one update of Adam, rounded once from double.
-template <class T>
-struct AdamConstants {
-  T beta1, rest1, beta2, rest2;
-  T root_correction;  // 1 / √(1 − beta2^count)
-  T step_size;        // lr / (1 − beta1^count)
-  T epsilon;
-  T scale;  // multiplies the gradient
-  T decay;  // added to the gradient times theta
-  T keep;   // multiplies theta first: decoupled decay
-};
 
 /// Functions of one instruction set.
 template <class T>

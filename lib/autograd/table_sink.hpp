@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+
+#include "rossby/kernels/exec.hpp"
+
+namespace rossby {
+
+/// What looks after a table (T, n, d) of which a step reads and changes few of the T rows: gradients exist
+/// for those alone, and the others are brought up to date when they are read again.
+template <class T>
+class TableSink {
+ public:
+  virtual ~TableSink() = default;
+
+  /// Makes the values of these rows what an optimiser that updates the whole table each step would have made
+  /// them.
+  virtual void bring_up_to_date(const Exec& exec, std::span<const Index> rows) = 0;
+
+  /// Slots for the gradients of these rows: slots[q] of rows[q]. Valid until the update of this step.
+  virtual void reserve(std::span<const Index> rows, std::span<Index> slots) = 0;
+
+  /// Gradients (slots(), n, d), zero where nothing was added since the last update. Fetch it in backward,
+  /// when all reservations of a step are made.
+  [[nodiscard]] virtual T* gradients() = 0;
+  [[nodiscard]] virtual Index slots() const = 0;
+
+  /// Σ g² over the reserved slots.
+  [[nodiscard]] virtual double squares(const Exec& exec) const = 0;
+};
+
+}  // namespace rossby

@@ -1,0 +1,119 @@
+#include "rossby/train/lazy_adam.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "rossby/kernels/reductions.hpp"
+
+namespace rossby {
+
+template <class T>
+LazyAdam<T>::LazyAdam(Parameter<T>& parameter, Buffer<T>& first, Buffer<T>& second, bool decoupled)
+    : parameter_(&parameter), first_(&first), second_(&second), decoupled_(decoupled) {
+  require(parameter.shape.size() == 3, "a table that is updated by rows is (T, n, d)");
+  const auto rows = static_cast<std::size_t>(parameter.shape[0]);
+  width_ = parameter.shape[1] * parameter.shape[2];
+  done_.assign(rows, 0);
+  slot_of_.assign(rows, -1);
+  parameter.gradient = {};
+  parameter.table = this;
+}
+
+template <class T>
+LazyAdam<T>::~LazyAdam() {
+  parameter_->table = nullptr;
+}
+
+template <class T>
+std::span<T> LazyAdam<T>::row(Buffer<T>& table, Index t) const {
+  if (table.size() == 0) return {};
+  return {table.data() + t * width_, static_cast<std::size_t>(width_)};
+}
+
+template <class T>
+void LazyAdam<T>::replay(const Exec& exec, Index t, const T* gradient,
+                         std::span<const AdamConstants<T>> steps) {
+  const auto size = static_cast<std::size_t>(gradient ? width_ : 0);
+  adam_replay<T>(exec, row(parameter_->value, t), row(*first_, t), row(*second_, t), {gradient, size}, steps);
+}
+
+template <class T>
+void LazyAdam<T>::bring_up_to_date(const Exec& exec, std::span<const Index> rows) {
+  if (closed_) return;
+  for (const Index t : rows) {
+    Index& done = done_[static_cast<std::size_t>(t)];
+    if (done < count_)
+      replay(exec, t, nullptr, std::span(history_).subspan(static_cast<std::size_t>(done - settled_)));
+    done = count_;
+  }
+}
+
+template <class T>
+void LazyAdam<T>::reserve(std::span<const Index> rows, std::span<Index> slots) {
+  for (std::size_t q = 0; q < rows.size(); ++q) {
+    Index& slot = slot_of_[static_cast<std::size_t>(rows[q])];
+    if (slot < 0) {
+      slot = std::ssize(reserved_);
+      reserved_.push_back(rows[q]);
+    }
+    slots[q] = slot;
+  }
+  if (std::ssize(reserved_) <= capacity_) return;
+  // Backward has not begun: nothing is lost. A slab's targets and sources make two reservations of one size.
+  capacity_ = std::max<Index>(std::ssize(reserved_), 2 * std::ssize(rows));
+  capacity_ = std::min(capacity_, parameter_->shape[0]);
+  gradients_ = {};
+  gradients_ = Buffer<T>(capacity_ * width_);
+}
+
+template <class T>
+double LazyAdam<T>::squares(const Exec& exec) const {
+  return sum_of_squares<T>(exec,
+                           gradients_.span().first(reserved_.size() * static_cast<std::size_t>(width_)));
+}
+
+template <class T>
+void LazyAdam<T>::update(const Exec& exec, const AdamStep& step) {
+  require(step.count == count_ + 1, "updates of a table are counted one by one");
+  const bool closed = step.beta1 == 0 && step.decay == 0;
+  require(count_ == 0 || closed == closed_, "decay and beta1 of a table do not change while it is trained");
+  closed_ = closed;
+  beta2_ = step.beta2;
+  count_ = step.count;
+  const AdamConstants<T> now = adam_constants<T>(step, decoupled_);
+  if (!closed_) history_.push_back(now);
+  for (std::size_t slot = 0; slot < reserved_.size(); ++slot) {
+    const Index t = reserved_[slot];
+    Index& done = done_[static_cast<std::size_t>(t)];
+    AdamConstants<T> own = now;
+    if (closed_) own.beta2 = static_cast<T>(std::pow(beta2_, static_cast<double>(count_ - done)));
+    T* gradient = gradients_.data() + static_cast<Index>(slot) * width_;
+    replay(exec, t, gradient, {&own, 1});
+    std::fill_n(gradient, width_, T(0));
+    done = count_;
+    slot_of_[static_cast<std::size_t>(t)] = -1;
+  }
+  reserved_.clear();
+}
+
+template <class T>
+void LazyAdam<T>::settle(const Exec& exec) {
+  for (std::size_t t = 0; t < done_.size(); ++t) {
+    const Index at = static_cast<Index>(t);
+    if (closed_) {
+      const T factor = static_cast<T>(std::pow(beta2_, static_cast<double>(count_ - done_[t])));
+      if (done_[t] < count_)
+        for (T& v : row(*second_, at)) v *= factor;
+      done_[t] = count_;
+    } else {
+      bring_up_to_date(exec, {&at, 1});
+    }
+  }
+  history_.clear();
+  settled_ = count_;
+}
+
+template class LazyAdam<float>;
+template class LazyAdam<double>;
+
+}  // namespace rossby

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <vector>
+
+#include "rossby/autograd/parameter.hpp"
+#include "rossby/kernels/optimiser.hpp"
+
+namespace rossby {
+
+/// Adam or AdamW for a table (T, n, d) of which a step touches few of the T rows, with the values of the
+/// optimiser that updates all of them each step: a row that a step does not depend on has gradient zero
+/// there, but its decay and moments go on. Those missed updates are caught up when the row is read again:
+///
+///   beta1 = 0 and no decay   in closed form: the value stands still, v is multiplied by beta2^missed
+///   otherwise                in one streaming pass that replays them in registers, equal to the bit
+///
+/// so that a step costs the rows that it touches, not T.
+template <class T>
+class LazyAdam final : public TableSink<T> {
+ public:
+  /// `first` is empty where beta1 = 0. Takes the parameter's gradient buffer away.
+  LazyAdam(Parameter<T>& parameter, Buffer<T>& first, Buffer<T>& second, bool decoupled);
+  ~LazyAdam() override;
+  LazyAdam(const LazyAdam&) = delete;
+  LazyAdam& operator=(const LazyAdam&) = delete;
+
+  void bring_up_to_date(const Exec& exec, std::span<const Index> rows) override;
+  void reserve(std::span<const Index> rows, std::span<Index> slots) override;
+  [[nodiscard]] T* gradients() override { return gradients_.data(); }
+  [[nodiscard]] Index slots() const override { return capacity_; }
+  [[nodiscard]] double squares(const Exec& exec) const override;
+
+  /// Update number step.count: of the reserved rows with their gradients, of the others with zero.
+  void update(const Exec& exec, const AdamStep& step);
+
+  /// Makes up for all missed updates: before anything but a step reads the table or its moments.
+  void settle(const Exec& exec);
+
+ private:
+  void replay(const Exec& exec, Index row, const T* gradient, std::span<const AdamConstants<T>> steps);
+  [[nodiscard]] std::span<T> row(Buffer<T>& table, Index t) const;
+
+  Parameter<T>* parameter_;
+  Buffer<T>* first_;
+  Buffer<T>* second_;
+  bool decoupled_;
+  bool closed_ = false;  // missed updates have a closed form
+  double beta2_ = 0;
+  Index width_;                            // n·d
+  Index count_ = 0;                        // updates so far
+  Index settled_ = 0;                      // of them before history_[0]
+  std::vector<Index> done_;                // updates that each row has had
+  std::vector<AdamConstants<T>> history_;  // of updates settled_ + 1, …, count_
+  std::vector<Index> slot_of_;             // of each row; −1: none
+  std::vector<Index> reserved_;            // row of each slot
+  Index capacity_ = 0;
+  Buffer<T> gradients_;  // (capacity, n, d)
+};
+
+}  // namespace rossby

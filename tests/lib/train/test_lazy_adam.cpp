@@ -1,0 +1,145 @@
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "rossby/autograd/ops.hpp"
+#include "rossby/base/random.hpp"
+#include "rossby/train/optimiser.hpp"
+
+// A table of which a step touches few rows: updated lazily and as a whole, by the same losses.
+
+namespace rossby {
+namespace {
+
+constexpr Index rows = 13, nodes = 7, channels = 3;
+
+template <class T>
+struct Trained {
+  Parameter<T> table{"table", Placement::rows, {rows, nodes, channels}};
+  Parameter<T> decoder{"decoder", Placement::replicated, {2, channels}};
+  std::vector<Parameter<T>*> all{&table, &decoder};
+  Exec exec;
+  std::unique_ptr<Optimiser<T>> optimiser;
+  Tape<T> tape;
+
+  Trained(const OptimiserOptions& options, double decay, bool lazy, const Exec& on) : exec(on), tape(on) {
+    const Random random(3, "lazy");
+    for (Index i = 0; i < table.size(); ++i) table.value[i] = static_cast<T>(random.uniform(i, -1, 1));
+    for (Index i = 0; i < decoder.size(); ++i)
+      decoder.value[i] = static_cast<T>(random.at(1).uniform(i, -1, 1));
+    table.decay = decay;
+    table.lr_scale = 0.7;
+    table.by_rows = lazy;
+    optimiser = std::make_unique<Optimiser<T>>(options, all);
+  }
+
+  /// A loss of some rows, some of them twice; of none where `times` is empty.
+  void step(const std::vector<Index>& times, const std::vector<Index>& sources, double lr, double scale) {
+    tape.reset();
+    double sum = 0;
+    if (!times.empty()) {
+      const Var<T> x =
+          linear<T>(tape, embed_columns(tape, table, std::span<const Index>(times)), decoder, nullptr);
+      const Var<T> y =
+          linear<T>(tape, embed_columns(tape, table, std::span<const Index>(sources)), decoder, nullptr);
+      squared_difference(tape, rossby::tanh(tape, x), y, 0.3, &sum);
+    } else {
+      (void)decoder.gradient_target();
+    }
+    tape.backward();
+    optimiser->update(exec, lr, scale);
+  }
+
+  void run(Index steps) {
+    const Random random(5, "steps");
+    for (Index s = 0; s < steps; ++s) {
+      std::vector<Index> times, sources;
+      // Rows 11 and 12 are touched in the first steps only, every seventh step touches nothing.
+      const double range = s < 3 ? rows : rows - 2;
+      for (std::uint64_t q = 0; s % 7 != 5 && q < 3; ++q) {
+        times.push_back(static_cast<Index>(random.at(s).uniform(q) * range));
+        sources.push_back(static_cast<Index>(random.at(s).uniform(q + 3) * range));
+      }
+      step(times, sources, s < 20 ? 0.01 : 0.002, s % 3 == 0 ? 0.5 : 1);
+    }
+    optimiser->settle(exec);
+  }
+};
+
+struct Setting {
+  OptimiserKind kind;
+  double beta1;
+  double decay;
+  Absent absent = Absent::zero;
+};
+
+class LazyTable : public testing::TestWithParam<Setting> {};
+
+template <class T>
+void expect_equal(const Setting& setting, const Exec& exec, double tolerance) {
+  OptimiserOptions options;
+  options.kind = setting.kind;
+  options.beta1 = setting.beta1;
+  options.absent = setting.absent;
+  Trained<T> whole(options, setting.decay, false, exec), lazy(options, setting.decay, true, exec);
+  EXPECT_EQ(lazy.table.gradient.size(), 0) << "no gradient of the whole table";
+  for (const Index steps : {1, 37}) {  // settled in between
+    whole.run(steps);
+    lazy.run(steps);
+    const auto& expected = whole.optimiser->states();
+    const auto& got = lazy.optimiser->states();
+    for (std::size_t p = 0; p < 2; ++p) {
+      EXPECT_EQ(got[p].count, expected[p].count);
+      const auto near = [&](const Buffer<T>& a, const Buffer<T>& b, const char* what) {
+        ASSERT_EQ(a.size(), b.size());
+        for (Index i = 0; i < a.size(); ++i)
+          ASSERT_NEAR(a[i], b[i], tolerance * std::abs(static_cast<double>(b[i]))) << what << " " << i;
+      };
+      near(got[p].parameter->value, expected[p].parameter->value, "value");
+      near(got[p].first, expected[p].first, "first moment");
+      near(got[p].second, expected[p].second, "second moment");
+    }
+  }
+}
+
+TEST_P(LazyTable, EqualsTheOptimiserThatUpdatesEveryRowEachStep) {
+  const bool closed = GetParam().beta1 == 0 && GetParam().decay == 0;
+  for (const Isa isa : supported_isas()) {
+    SCOPED_TRACE(to_string(isa));
+    // Replayed updates are the same arithmetic: equal to the bit. A power is not a product.
+    expect_equal<double>(GetParam(), {Backend::cpu, 1, isa}, closed ? 1e-13 : 0);
+    expect_equal<float>(GetParam(), {Backend::cpu, 1, isa}, closed ? 2e-5 : 0);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(
+    Settings, LazyTable,
+    testing::Values(Setting{OptimiserKind::adam, 0, 0}, Setting{OptimiserKind::adam, 0, 1e-3},
+                    Setting{OptimiserKind::adam, 0.9, 0}, Setting{OptimiserKind::adam, 0.9, 1e-2},
+                    Setting{OptimiserKind::adamw, 0, 1e-2}, Setting{OptimiserKind::adamw, 0.9, 1e-2},
+                    Setting{OptimiserKind::adam, 0, 1e-3, Absent::skip}));
+
+TEST(LazyTableClipping, SquaresAreThoseOfTheWholeGradient) {
+  Trained<double> whole({}, 0, false, {}), lazy({}, 0, true, {});
+  const std::vector<Index> times{2, 5, 2}, sources{1, 5, 9};
+  double sums[2] = {0, 0};
+  int at = 0;
+  for (Trained<double>* each : {&whole, &lazy}) {
+    const Var<double> x = embed_columns(each->tape, each->table, std::span<const Index>(times));
+    const Var<double> y = embed_columns(each->tape, each->table, std::span<const Index>(sources));
+    double sum = 0;
+    squared_difference(each->tape, rossby::tanh(each->tape, x), y, 0.3, &sum);
+    each->tape.backward();
+    if (each->table.table) {
+      sums[at++] = each->table.table->squares({});
+    } else {
+      for (const double g : each->table.gradient) sums[at] += g * g;
+      ++at;
+    }
+  }
+  EXPECT_GT(sums[0], 0);
+  EXPECT_NEAR(sums[1], sums[0], 1e-13 * sums[0]);
+}
+
+}  // namespace
+}  // namespace rossby
