@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <memory>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -132,6 +133,17 @@ void print(const StepCase& item, const CaseResult& result) {
       result.peak_rss_bytes / (1 << 30), dynamics.exchange_bytes);
 }
 
+void print_functions(const Sampler& sampler) {
+  fmt::print("    processor time of rank 0 by function ({} samples):\n", sampler.samples());
+  double rest = 1;
+  for (const FunctionShare& function : sampler.functions()) {
+    if (function.share < 0.01) break;
+    fmt::print("      {:>6.1f} % {}\n", 100 * function.share, function.name);
+    rest -= function.share;
+  }
+  fmt::print("      {:>6.1f} % functions below 1 %\n", 100 * rest);
+}
+
 void print_profile(const CaseResult& result) {
   const char* names[] = {"decoder batch", "dynamics batch"};
   for (std::size_t p = 0; p < result.pass.size(); ++p) {
@@ -207,10 +219,14 @@ int run(Ranks& ranks, const Options& options) {
       if (speaks) fmt::print("{:<24}{}\n", item.name, message);
       continue;
     }
-    const CaseResult result = measure_case(item, ranks, options.exec, options.epochs, machine);
+    const auto sampler = options.profile ? std::make_unique<Sampler>() : nullptr;
+    const CaseResult result = measure_case(item, ranks, options.exec, options.epochs, machine, sampler.get());
     if (!speaks) continue;
     print(item, result);
-    if (options.profile) print_profile(result);
+    if (sampler) {
+      print_profile(result);
+      print_functions(*sampler);
+    }
     std::fflush(stdout);
     add_entries(list, item, suffix, result, error);
   }

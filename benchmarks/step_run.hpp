@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "benchmarks/machine.hpp"
+#include "benchmarks/sampler.hpp"
 #include "benchmarks/step_problem.hpp"
 
 namespace rossby::bench {
@@ -42,9 +43,10 @@ struct CaseResult {
 /// float and on the reference kernels in double. Collective.
 [[nodiscard]] double check_case(const StepCase& item, Ranks& ranks, const Exec& exec);
 
-/// Runs `epochs` epochs, the first of which is not measured. Collective.
+/// Runs `epochs` epochs, the first of which is not measured. `sampler` (may be null) samples the measured
+/// ones. Collective.
 [[nodiscard]] CaseResult measure_case(const StepCase& item, Ranks& ranks, const Exec& exec, int epochs,
-                                      Machine& machine);
+                                      Machine& machine, Sampler* sampler);
 
 /// Memory of this process: largest resident size since the last `forget_peak`, bytes.
 [[nodiscard]] double peak_resident_bytes_since();
