@@ -99,10 +99,14 @@ int run(int argc, char** argv) {
     if (threads < 1) user_error("--threads: \"{}\" must be 1 or more", text);
     settings.push_back(std::make_shared<Setting>(Setting{Machine(threads, !sizes.full), 0}));
     const Machine& machine = settings.back()->machine;
-    benchmark::AddCustomContext(fmt::format("bandwidth_bytes_per_second_{}", threads),
-                                fmt::format("{:.4g}", machine.bandwidth()));
-    benchmark::AddCustomContext(fmt::format("gemm_flops_per_second_{}", threads),
-                                fmt::format("{:.4g}", machine.gemm()));
+    const auto say = [threads](const char* figure, double value) {
+      benchmark::AddCustomContext(fmt::format("{}_per_second_{}", figure, threads),
+                                  fmt::format("{:.4g}", value));
+    };
+    say("bandwidth_bytes", machine.bandwidth());
+    say("read_bandwidth_bytes", machine.read_bandwidth());
+    say("update_bandwidth_bytes", machine.update_bandwidth());
+    say("gemm_flops", machine.gemm());
   }
   benchmark::AddCustomContext("processor", processor());
   benchmark::AddCustomContext("blas_core", blas_core());

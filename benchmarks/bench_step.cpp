@@ -186,6 +186,8 @@ Json context(const Ranks& ranks, const Options& options, const Machine& machine)
           {"threads", options.exec.threads},
           {"isa", to_string(options.exec.isa)},
           {"bandwidth_bytes_per_second", machine.bandwidth()},
+          {"read_bandwidth_bytes_per_second", machine.read_bandwidth()},
+          {"update_bandwidth_bytes_per_second", machine.update_bandwidth()},
           {"gemm_flops_per_second", machine.gemm()}};
 }
 

@@ -33,8 +33,10 @@ class Machine {
   Machine(int threads, bool quick, int processes = 1);
 
   [[nodiscard]] int threads() const { return threads_; }
-  [[nodiscard]] double bandwidth() const { return bandwidth_; }  // bytes a second, from memory
-  [[nodiscard]] double gemm() const { return gemm_; }            // flops a second
+  [[nodiscard]] double bandwidth() const { return bandwidth_; }      // bytes a second, from memory
+  [[nodiscard]] double read_bandwidth() const { return read_; }      // of a sum, from memory
+  [[nodiscard]] double update_bandwidth() const { return update_; }  // of x = s·x, from memory
+  [[nodiscard]] double gemm() const { return gemm_; }                // flops a second
 
   /// Triad bandwidth over a working set of this size, rounded to a power of two; measured at first use.
   [[nodiscard]] double bandwidth_within(double working_set);
@@ -51,13 +53,22 @@ class Machine {
   int threads_;
   bool quick_;
   double bandwidth_ = 0;
+  double read_ = 0;
+  double update_ = 0;
   double gemm_ = 0;
   Cache l2_, l3_;
   std::map<int, double> within_;  // by log2 of the working set
 };
 
-/// Triad bandwidth over `bytes` in three arrays, bytes a second.
-[[nodiscard]] double measure_triad(double bytes, int threads, double seconds);
+enum class Stream {
+  triad,  // x = y + s·z, 12 bytes an element
+  read,   // Σ y, 4 bytes
+  update  // y = s·y, 8 bytes
+};
+
+/// Best rate of a stream over a working set of `bytes`, bytes a second, tried for `seconds` or a little
+/// longer.
+[[nodiscard]] double measure_stream(Stream stream, double bytes, int threads, double seconds);
 /// Largest SGEMM rate over matrices of the given sizes, flops a second.
 [[nodiscard]] double measure_gemm(int threads, bool quick);
 /// What the BLAS says of itself (the kernels that it picked), or "unknown".
