@@ -177,8 +177,6 @@ std::unique_ptr<StnnTask<T>> StnnRun<T>::make_task() {
   batches.seed = static_cast<std::uint64_t>(config_->integer("train.seed"));
   if (batches.pairs && batches.joint)
     user_error("train.joint goes with train.sampling = \"slabs\", not with pairs");
-  // A slab reads the latents of its steps alone.
-  model_->factors().by_rows = !batches.pairs;
   return std::make_unique<StnnTask<T>>(task_options(*config_), batches, *model_, series_, scaler_,
                                        domain_.split, domain_.partition, comm_.rank(), reducer_, exec_);
 }

@@ -31,7 +31,9 @@ StnnTask<T>::StnnTask(const StnnTaskOptions& options, const BatchOptions& batche
       reducer_(&reducer),
       exec_(exec),
       plan_(batches, series, split.training_steps(), split.training_pairs(), partition, part, reducer),
-      nodes_(partition.rows()) {}
+      nodes_(partition.rows()) {
+  model.factors().by_rows = !batches.pairs;
+}
 
 template <class T>
 void StnnTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losses) {

@@ -22,7 +22,9 @@ struct StnnTaskOptions {
 template <class T>
 class StnnTask final : public Task<T> {
  public:
-  /// `series` is scaled; `scaler` brings validation errors back to original units.
+  /// `series` is scaled; `scaler` brings validation errors back to original units. Comes before the
+  /// optimiser: with slabs it marks the model's factors as read by rows, so that gradients exist for the
+  /// steps of a slab alone.
   StnnTask(const StnnTaskOptions& options, const BatchOptions& batches, Stnn<T>& model, const Series& series,
            const Scaler& scaler, const Split& split, const RowPartition& partition, int part,
            Reducer& reducer, const Exec& exec);
