@@ -227,6 +227,7 @@ OptimiserOptions optimiser_options(const Config& config) {
   options.epsilon = config.real("optimiser.epsilon");
   options.momentum = config.real("optimiser.momentum");
   options.absent = config.text("train.absent") == "skip" ? Absent::skip : Absent::zero;
+  options.fuse = config.text("train.sampling") == "slabs";  // batches of pairs touch a few rows of a relation
   return options;
 }
 

@@ -258,6 +258,13 @@ void squared_difference(Tape<T>& tape, const Var<T>& a, const Var<T>& b, double 
 template <class T>
 void clamp_l1(Tape<T>& tape, Parameter<T>& weights, double scale, double* sum) {
   const std::span<const T> m(weights.value.data(), static_cast<std::size_t>(weights.size()));
+  DenseUpdate<T>* update = weights.trained && weights.sink ? weights.sink->update() : nullptr;
+  if (update && tape.recording()) {
+    // Both halves ride on the passes that the relation's own op makes over M.
+    *sum += update->recorded ? update->weight_sum : clamp_l1_sum(tape.exec(), m);
+    update->l1 += scale;
+    return;
+  }
   *sum += clamp_l1_sum(tape.exec(), m);
   T* gradient = target(tape, weights);
   finish(tape, "clamp_l1", costs::clamp_l1(static_cast<double>(m.size()), word<T>), gradient != nullptr,

@@ -113,7 +113,8 @@ template <class T>
 void squared_difference(Tape<T>& tape, const Var<T>& a, const Var<T>& b, double scale, double* sum);
 
 /// Σ clamp(M, 0, 1) over all entries of a parameter: the l1 norm of learned relation weights. Its gradient is
-/// `scale` strictly between 0 and 1 and 0 elsewhere, also at exactly 0 and 1.
+/// `scale` strictly between 0 and 1 and 0 elsewhere, also at exactly 0 and 1. For a parameter that its
+/// relation updates in backward both ride on the relation's passes: call it after relate_linear, to save one.
 template <class T>
 void clamp_l1(Tape<T>& tape, Parameter<T>& weights, double scale, double* sum);
 

@@ -6,6 +6,7 @@
 #include "rossby/autograd/table_sink.hpp"
 #include "rossby/base/error.hpp"
 #include "rossby/base/index.hpp"
+#include "rossby/kernels/relate_dense.hpp"
 #include "rossby/tensor/buffer.hpp"
 
 namespace rossby {
@@ -24,6 +25,9 @@ class GradientSink {
   virtual ~GradientSink() = default;
   /// The buffer to add into, laid out as the parameter's value.
   [[nodiscard]] virtual T* accumulate() = 0;
+  /// Instead of a buffer: the update that a fused backward makes of the gradient, tile by tile. Null where
+  /// there is none. It is handed out for one op a step.
+  [[nodiscard]] virtual DenseUpdate<T>* update() { return nullptr; }
 };
 
 /// A trained (or fixed) array and what the optimiser needs to know of it.
@@ -34,10 +38,11 @@ struct Parameter {
   std::vector<Index> shape;  // local shape; rows: {outer, owned, inner}; entries: {entries}
   int relation_term = -1;    // entries: which term of the relation bank the entries belong to
   Buffer<T> value;
-  Buffer<T> gradient;   // empty while a fixed parameter
+  Buffer<T> gradient;   // empty while a fixed parameter, or a fusable one that has not needed it yet
   double decay = 0;     // weight decay
   double lr_scale = 1;  // this parameter's learning rate over the common one
   bool trained = true;
+  bool fusable = false;  // its op can update it in backward: it needs no gradient then (dense relations)
   GradientSink<T>* sink = nullptr;  // instead of `gradient`
   /// For a table (T, n, d) that steps read by rows of T alone: an optimiser may then keep gradients of those
   /// rows only, and `table` in place of `gradient`.
@@ -50,12 +55,12 @@ struct Parameter {
   bool in_step = false;
 
   Parameter() = default;
-  Parameter(std::string n, Placement p, std::vector<Index> s)
-      : name(std::move(n)), placement(p), shape(std::move(s)) {
+  Parameter(std::string n, Placement p, std::vector<Index> s, bool can_fuse = false)
+      : name(std::move(n)), placement(p), shape(std::move(s)), fusable(can_fuse) {
     Index size = 1;
     for (const Index extent : shape) size *= extent;
     value = Buffer<T>(size);
-    gradient = Buffer<T>(size);
+    if (!fusable) gradient = Buffer<T>(size);
   }
 
   [[nodiscard]] Index size() const { return value.size(); }
@@ -65,7 +70,16 @@ struct Parameter {
     if (!trained) return nullptr;
     require(!table, "a table kept by rows has no gradient as a whole");
     live = in_step = true;
+    if (!sink && gradient.size() != size()) gradient = Buffer<T>(size());
     return sink ? sink->accumulate() : gradient.data();
+  }
+
+  /// The same for ops that can update instead.
+  [[nodiscard]] DenseGradient<T> dense_target() {
+    DenseUpdate<T>* update = trained && sink ? sink->update() : nullptr;
+    if (!update) return gradient_target();
+    live = in_step = true;
+    return update;
   }
 };
 

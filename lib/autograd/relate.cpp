@@ -21,8 +21,17 @@ struct LayerTerm {
   const RelationTerm<T>* term;
   WeightBlock<T> a;
   T* dm = nullptr;
+  DenseGradient<T> dense;  // of a dense term, and its W z
+  T* context = nullptr;
   LowRank<T> low_rank;
   SelfTerm<T> self;
+
+  [[nodiscard]] DenseRelate<T> dense_relate(const RelationBank<T>& bank) const {
+    DenseRelate<T> relate = detail::dense_relate(bank, *term, a.value);
+    relate.context = context;
+    if (dense.update) relate.weight_sum = &dense.update->weight_sum;
+    return relate;
+  }
 };
 
 template <class T>
@@ -60,13 +69,27 @@ std::span<LayerTerm<T>> make_terms(Tape<T>& tape, const RelationBank<T>& bank, P
         LayerTerm<T>{&term,
                      WeightBlock<T>(weight, target, d, first, term.relations),
                      nullptr,
+                     {},
+                     nullptr,
                      {{}, {}, nullptr, nullptr, {weight, target, d, first, 1}, nullptr, T(0), {}, {}, {}},
                      {nullptr, nullptr, {weight, target, d, first, 1}, {}, {}, {}}};
-    const bool entries = term.kind == Kind<T>::sparse || term.kind == Kind<T>::dense;
-    if (entries && term.weight && tape.recording()) terms[i].dm = term.weight->gradient_target();
+    if (term.weight && tape.recording()) {
+      if (term.kind == Kind<T>::sparse) terms[i].dm = term.weight->gradient_target();
+      if (term.kind == Kind<T>::dense) terms[i].dense = term.weight->dense_target();
+    }
     first += term.relations;
   }
   return terms;
+}
+
+/// Keeps W z of a dense term for backward, and claims its update for this layer.
+template <class T>
+void prepare_dense(Tape<T>& tape, LayerTerm<T>& item, Index context) {
+  if (item.term->kind != Kind<T>::dense) return;
+  item.context = tape.arena().template take<T>(item.term->relations * context).data();
+  if (!item.dense.update) return;
+  require(!item.dense.update->recorded, "a relation that is updated in backward serves one layer a step");
+  item.dense.update->recorded = true;
 }
 
 template <class T>
@@ -109,9 +132,8 @@ void columns_backward(const Exec& exec, const Layer<T>& layer, Index first, Node
           first, delta, z, layer.workspace);
     }
     if (item.term->kind == Kind<T>::dense && dense)
-      relate_dense_backward<T>(exec, dz, item.a.gradient, item.dm,
-                               detail::dense_relate(*layer.bank, *item.term, item.a.value), delta, z,
-                               layer.workspace);
+      relate_dense_backward<T>(exec, dz, item.a.gradient, item.dense, item.dense_relate(*layer.bank), delta,
+                               z, layer.workspace);
   }
 }
 
@@ -184,6 +206,8 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
   bank.exchange->gather_begin(NodeView<const T>(z.value), layer.ghost);
   if (z.tracked()) layer.d_ghost = {arena.template take<T>(layer.ghost.size()).data(), ghosts, z.cols(), d};
   layer.workspace = make_workspace<T>(tape, bank, layer.terms, z.cols(), w);
+  if (tape.recording())
+    for (LayerTerm<T>& item : layer.terms) prepare_dense(tape, item, bank.rows * z.value.width());
 
   const Var<T> h = start_layer(tape, layer, weight, bias);
   // Sums over all ranks while ghosts travel; rows that need them after.
@@ -205,8 +229,7 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
     if (item.term->kind == Kind<T>::self)
       item.self = SelfTerm<T>::forward(tape, *item.term, item.a, h.value, z.value);
     if (item.term->kind == Kind<T>::dense)
-      relate_dense_forward<T>(exec, h.value, detail::dense_relate(bank, *item.term, item.a.value),
-                              layer.all(z.value), layer.workspace);
+      relate_dense_forward<T>(exec, h.value, item.dense_relate(bank), layer.all(z.value), layer.workspace);
   }
 
   const Cost cost = layer_cost(bank, z.cols(), d, w);

@@ -36,7 +36,10 @@ DenseRelate<T> dense_relate(const RelationBank<T>& bank, const RelationTerm<T>& 
           term.weights(),
           term.pattern.empty() ? nullptr : term.pattern.data(),
           term.clamped(),
-          a};
+          a,
+          nullptr,
+          nullptr,
+          bank.dense_product};
 }
 
 /// Node data as a matrix (rows, B·c) or (rows·B, c).

@@ -47,6 +47,7 @@ struct RelationBank {
   std::vector<RelationTerm<T>> terms;
   std::vector<LocalColumn> interior;  // rows that no sparse term joins to a ghost
   std::vector<LocalColumn> boundary;  // the others
+  DenseProduct dense_product = DenseProduct::own;
 
   /// Relations of all terms, without the identity.
   [[nodiscard]] int relations() const {

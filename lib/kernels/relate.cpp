@@ -34,11 +34,6 @@ Index relate_sparse_workspace(const Exec& exec, const SparseRelate<T>& relate, I
 }
 
 template <class T>
-Index relate_dense_workspace(const DenseRelate<T>& relate, Index cols, Index channels) {
-  return cpu::relate_dense_workspace(relate, cols, channels);
-}
-
-template <class T>
 void relate_sparse_forward(const Exec& exec, NodeView<T> h, const SparseRelate<T>& relate,
                            const IdentityBlock<T>& identity, std::span<const LocalColumn> rows,
                            NodeView<const T> owned, NodeView<const T> ghost, std::span<T> workspace) {
@@ -78,32 +73,6 @@ void relate_sparse_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, 
   cpu::relate_sparse_backward(exec, dz, da, dm, relate, identity, d_identity, first, delta, z, workspace);
 }
 
-template <class T>
-void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>& relate, NodeView<const T> z,
-                          std::span<T> workspace) {
-  check_layer<T>(h, relate.a, relate.relations, z);
-  require(h.rows == relate.rows && z.rows == relate.columns, "relate: dense block and node data must match");
-  if (h.rows == 0) return;
-  if (exec.backend == Backend::reference)
-    return reference::relate_dense_forward(exec, h, relate, z, workspace);
-  cpu::relate_dense_forward(exec, h, relate, z, workspace);
-}
-
-template <class T>
-void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, T* dm,
-                           const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
-                           std::span<T> workspace) {
-  check_layer<T>(delta, relate.a, relate.relations, z);
-  require(delta.rows == relate.rows && z.rows == relate.columns,
-          "relate: dense block and node data must match");
-  require(!dz.data || (dz.packed() && dz.rows == z.rows && dz.width() == z.width()),
-          "relate: dz must match z");
-  if (delta.rows == 0) return;
-  if (exec.backend == Backend::reference)
-    return reference::relate_dense_backward(exec, dz, da, dm, relate, delta, z, workspace);
-  cpu::relate_dense_backward(exec, dz, da, dm, relate, delta, z, workspace);
-}
-
 #define ROSSBY_INSTANTIATE(T)                                                                               \
   template Index relate_sparse_workspace(const Exec&, const SparseRelate<T>&, Index, Index);                \
   template void relate_sparse_forward(const Exec&, NodeView<T>, const SparseRelate<T>&,                     \
@@ -111,12 +80,7 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, T
                                       NodeView<const T>, NodeView<const T>, std::span<T>);                  \
   template void relate_sparse_backward(const Exec&, NodeView<T>, MatrixView<T>, T*, const SparseRelate<T>&, \
                                        const IdentityBlock<T>&, const IdentityGradient<T>&, Index,          \
-                                       NodeView<const T>, NodeView<const T>, std::span<T>);                 \
-  template Index relate_dense_workspace(const DenseRelate<T>&, Index, Index);                               \
-  template void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>,    \
-                                     std::span<T>);                                                         \
-  template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, T*, const DenseRelate<T>&,   \
-                                      NodeView<const T>, NodeView<const T>, std::span<T>);
+                                       NodeView<const T>, NodeView<const T>, std::span<T>);
 ROSSBY_INSTANTIATE(float)
 ROSSBY_INSTANTIATE(double)
 

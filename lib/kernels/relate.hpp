@@ -3,6 +3,7 @@
 #include <span>
 
 #include "rossby/kernels/exec.hpp"
+#include "rossby/kernels/relate_dense.hpp"
 #include "rossby/relation/relation_block.hpp"
 #include "rossby/tensor/view.hpp"
 
@@ -65,32 +66,6 @@ void relate_sparse_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, 
                             const SparseRelate<T>& relate, const IdentityBlock<T>& identity,
                             const IdentityGradient<T>& d_identity, Index first, NodeView<const T> delta,
                             NodeView<const T> z, std::span<T> workspace);
-
-/// Dense relations of one term.
-template <class T>
-struct DenseRelate {
-  Index rows = 0;
-  Index columns = 0;
-  int relations = 1;
-  const T* weight = nullptr;              // (r, rows, columns)
-  const std::uint8_t* pattern = nullptr;  // (r, rows, columns): 0 = no relation; null: all
-  bool clamped = false;
-  MatrixView<const T> a;  // (w, r·d)
-};
-
-template <class T>
-Index relate_dense_workspace(const DenseRelate<T>& relate, Index cols, Index channels);
-
-/// h += Σ_k (W_k z) A_kᵀ; z (columns, B, d) packed.
-template <class T>
-void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>& relate, NodeView<const T> z,
-                          std::span<T> workspace);
-
-/// dz (columns, B, d) +=, da +=, dm (r, rows, columns) +=; each may be null.
-template <class T>
-void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, T* dm,
-                           const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
-                           std::span<T> workspace);
 
 /// One sampled (time, node) pair: local row and column (time step) of z.
 struct Sample {

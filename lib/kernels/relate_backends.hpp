@@ -12,13 +12,7 @@
   template <class T>                                                                                         \
   void relate_sparse_backward(const Exec&, NodeView<T>, MatrixView<T>, T*, const SparseRelate<T>&,           \
                               const IdentityBlock<T>&, const IdentityGradient<T>&, Index, NodeView<const T>, \
-                              NodeView<const T>, std::span<T>);                                              \
-  template <class T>                                                                                         \
-  void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>,              \
-                            std::span<T>);                                                                   \
-  template <class T>                                                                                         \
-  void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, T*, const DenseRelate<T>&,             \
-                             NodeView<const T>, NodeView<const T>, std::span<T>);
+                              NodeView<const T>, std::span<T>);
 
 namespace rossby::reference {
 ROSSBY_RELATE_BACKEND
@@ -27,8 +21,6 @@ namespace rossby::cpu {
 ROSSBY_RELATE_BACKEND
 template <class T>
 Index relate_sparse_workspace(const Exec& exec, const SparseRelate<T>& relate, Index cols, Index channels);
-template <class T>
-Index relate_dense_workspace(const DenseRelate<T>& relate, Index cols, Index channels);
 }  // namespace rossby::cpu
 
 #undef ROSSBY_RELATE_BACKEND

@@ -13,9 +13,9 @@ using Kind = typename RelationTerm<T>::Kind;
 
 template <class T>
 Parameter<T>* Relations<T>::make(const std::string& name, Placement placement, std::vector<Index> shape,
-                                 double start) {
+                                 double start, bool fusable) {
   require(find(name) == nullptr, "two relation terms of one name");
-  parameters_.push_back(std::make_unique<Parameter<T>>(name, placement, std::move(shape)));
+  parameters_.push_back(std::make_unique<Parameter<T>>(name, placement, std::move(shape), fusable));
   std::fill(parameters_.back()->value.begin(), parameters_.back()->value.end(), static_cast<T>(start));
   return parameters_.back().get();
 }
@@ -47,7 +47,7 @@ void Relations<T>::add_discover(double start, const std::string& name) {
     user_error("a dense relation needs contiguous row blocks: set parallel.partition = \"blocks\"");
   RelationTerm<T> term;
   term.kind = Kind<T>::dense;
-  term.weight = make(name, Placement::rows, {1, partition_->size(part_), partition_->rows()}, start);
+  term.weight = make(name, Placement::rows, {1, partition_->size(part_), partition_->rows()}, start, true);
   bank_.terms.push_back(std::move(term));
   edges_.push_back(nullptr);
 }
@@ -63,7 +63,7 @@ void Relations<T>::add_dense(const GlobalEdges& edges, bool refine, double start
   term.relations = edges.relations;
   const Index size = edges.relations * rows * n;
   if (refine) {
-    term.weight = make(name, Placement::rows, {edges.relations, rows, n}, start);
+    term.weight = make(name, Placement::rows, {edges.relations, rows, n}, start, true);
     term.pattern.assign(static_cast<std::size_t>(size), 0);
   } else {
     term.fixed = Buffer<T>(size);

@@ -42,6 +42,9 @@ class Relations {
   /// bank.
   void finish(Exchange& exchange, Reducer& reducer);
 
+  /// Whose products dense terms use. The same on every rank.
+  void set_dense_product(DenseProduct product) { bank_.dense_product = product; }
+
   [[nodiscard]] const RelationBank<T>& bank() const { return bank_; }
   [[nodiscard]] const std::vector<std::unique_ptr<Parameter<T>>>& parameters() const { return parameters_; }
   [[nodiscard]] Parameter<T>* find(const std::string& name) const;
@@ -51,7 +54,8 @@ class Relations {
   [[nodiscard]] Index entries() const;
 
  private:
-  Parameter<T>* make(const std::string& name, Placement placement, std::vector<Index> shape, double start);
+  Parameter<T>* make(const std::string& name, Placement placement, std::vector<Index> shape, double start,
+                     bool fusable = false);
 
   const RowPartition* partition_;
   int part_;

@@ -16,6 +16,11 @@ Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>*
     state.parameter = parameter;
     if (adam ? options.beta1 != 0 : options.momentum != 0) state.first = Buffer<T>(parameter->size());
     if (adam) state.second = Buffer<T>(parameter->size());
+    if (options.fuse && adam && parameter->fusable) {
+      state.sink = std::make_unique<UpdateSink<T>>();
+      parameter->sink = state.sink.get();
+      parameter->gradient = {};
+    }
     states_.push_back(std::move(state));
   }
   // Now that the states stay where they are.
@@ -26,6 +31,47 @@ Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>*
 }
 
 template <class T>
+Optimiser<T>::~Optimiser() {
+  for (State& state : states_)
+    if (state.sink) state.parameter->sink = nullptr;
+}
+
+template <class T>
+AdamStep Optimiser<T>::adam_step(const State& state, double lr, double gradient_scale) const {
+  return {lr * state.parameter->lr_scale, options_.beta1, options_.beta2, options_.epsilon,
+          state.parameter->decay,         gradient_scale, state.count};
+}
+
+template <class T>
+void Optimiser<T>::begin_step(double lr, double gradient_scale) {
+  for (State& state : states_) {
+    if (!state.sink) continue;
+    DenseUpdate<T> update;
+    update.theta = state.parameter->value.data();
+    update.m = state.first.data();
+    update.v = state.second.data();
+    update.step = adam_step(state, lr, gradient_scale);
+    ++update.step.count;
+    update.decoupled = options_.kind == OptimiserKind::adamw;
+    *state.sink->update() = update;
+  }
+}
+
+template <class T>
+bool Optimiser<T>::fused_in_step() const {
+  return std::any_of(states_.begin(), states_.end(),
+                     [](const State& state) { return state.sink && state.sink->update()->applied; });
+}
+
+template <class T>
+double Optimiser<T>::fused_squares() const {
+  double sum = 0;
+  for (const State& state : states_)
+    if (state.sink) sum += state.sink->update()->squares;
+  return sum;
+}
+
+template <class T>
 void Optimiser<T>::update(const Exec& exec, double lr, double gradient_scale) {
   for (State& state : states_) {
     Parameter<T>& parameter = *state.parameter;
@@ -33,24 +79,27 @@ void Optimiser<T>::update(const Exec& exec, double lr, double gradient_scale) {
     parameter.in_step = false;
     if (!parameter.live || (!present && options_.absent == Absent::skip)) continue;
     ++state.count;
-    const double rate = lr * parameter.lr_scale;
-    if (state.table) {
-      state.table->update(exec, {rate, options_.beta1, options_.beta2, options_.epsilon, parameter.decay,
-                                 gradient_scale, state.count});
-      continue;
-    }
-    const std::span<const T> gradient(parameter.gradient.data(), static_cast<std::size_t>(parameter.size()));
-    if (options_.kind == OptimiserKind::sgd) {
-      sgd_update<T>(exec, parameter.value.span(), state.first.span(), gradient,
-                    {rate, options_.momentum, parameter.decay, gradient_scale});
-    } else {
-      const AdamStep step{rate,           options_.beta1, options_.beta2, options_.epsilon, parameter.decay,
-                          gradient_scale, state.count};
-      const auto apply = options_.kind == OptimiserKind::adam ? adam_update<T> : adamw_update<T>;
-      apply(exec, parameter.value.span(), state.first.span(), state.second.span(), gradient, step);
-    }
-    std::fill(parameter.gradient.begin(), parameter.gradient.end(), T(0));
+    if (state.sink && state.sink->update()->applied) continue;
+    require(!state.sink || state.sink->update()->l1 == 0,
+            "a loss on a fused relation needs the relation's layer in the step");
+    update(exec, state, lr, gradient_scale);
   }
+}
+
+template <class T>
+void Optimiser<T>::update(const Exec& exec, State& state, double lr, double gradient_scale) const {
+  Parameter<T>& parameter = *state.parameter;
+  const std::span<const T> gradient = parameter.gradient.span();
+  if (state.table) return state.table->update(exec, adam_step(state, lr, gradient_scale));
+  if (options_.kind == OptimiserKind::sgd) {
+    sgd_update<T>(exec, parameter.value.span(), state.first.span(), gradient,
+                  {lr * parameter.lr_scale, options_.momentum, parameter.decay, gradient_scale});
+  } else {
+    const auto apply = options_.kind == OptimiserKind::adam ? adam_update<T> : adamw_update<T>;
+    apply(exec, parameter.value.span(), state.first.span(), state.second.span(), gradient,
+          adam_step(state, lr, gradient_scale));
+  }
+  std::fill(parameter.gradient.begin(), parameter.gradient.end(), T(0));
 }
 
 template <class T>

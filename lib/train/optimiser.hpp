@@ -30,14 +30,42 @@ struct OptimiserOptions {
   double epsilon = 1e-9;
   double momentum = 0.9;
   Absent absent = Absent::zero;
+  bool fuse =
+      false;  // fusable parameters are updated inside backward (Adam, AdamW) and have no gradient array
+};
+
+/// The sink of a fusable parameter: its gradient goes into the update at once.
+template <class T>
+class UpdateSink final : public GradientSink<T> {
+ public:
+  [[nodiscard]] T* accumulate() override {
+    bug("a parameter that is updated in backward has no gradient: switch fusing off for batches of pairs");
+  }
+  [[nodiscard]] DenseUpdate<T>* update() override { return &update_; }
+
+ private:
+  DenseUpdate<T> update_;
 };
 
 /// Updates the trained parameters of a rank; rates and decays come with each parameter. A parameter that no
 /// loss has depended on so far is left alone, its count stays 0.
+///
+/// Fused parameters (OptimiserOptions::fuse) are updated while backward runs, with what begin_step was given.
+/// Their Σ gradient² is known after that only, so that clipping by the global norm reaches them one step
+/// late: the caller passes the factor of the last step that had them.
 template <class T>
 class Optimiser {
  public:
   Optimiser(const OptimiserOptions& options, std::span<Parameter<T>* const> parameters);
+  Optimiser(Optimiser&&) noexcept = default;
+  Optimiser& operator=(Optimiser&&) = delete;
+  ~Optimiser();
+
+  /// Before the forward of every step: learning rate and gradient factor of fused parameters.
+  void begin_step(double lr, double gradient_scale);
+  /// After backward: whether fused parameters were in the step, and their Σ gradient² on this rank.
+  [[nodiscard]] bool fused_in_step() const;
+  [[nodiscard]] double fused_squares() const;
 
   /// One update with learning rate `lr` (times each parameter's lr_scale) of gradients times
   /// `gradient_scale`; then the gradients are zero and no parameter is in the step.
@@ -54,11 +82,15 @@ class Optimiser {
     Buffer<T> second;  // v
     Index count = 0;
     std::unique_ptr<LazyAdam<T>> table;  // of a parameter that steps read by rows
+    std::unique_ptr<UpdateSink<T>> sink;  // of a fused parameter
   };
   [[nodiscard]] std::span<State> states() { return states_; }
   [[nodiscard]] std::span<const State> states() const { return states_; }
 
  private:
+  void update(const Exec& exec, State& state, double lr, double gradient_scale) const;
+  [[nodiscard]] AdamStep adam_step(const State& state, double lr, double gradient_scale) const;
+
   OptimiserOptions options_;
   std::vector<State> states_;
 };

@@ -22,14 +22,17 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, bool vote_stop, 
   Result result;
   tape.reset();
   losses.clear();
+  optimiser_->begin_step(lr, fused_scale_);
   forward();
   tape.backward();
 
   owned_squares_ = 0;
-  if (clip_ > 0)
+  if (clip_ > 0) {
+    owned_squares_ = optimiser_->fused_squares();
     for (const Parameter<T>* parameter : owned_)
       owned_squares_ += parameter->table ? parameter->table->squares(tape.exec())
                                          : sum_of_squares<T>(tape.exec(), parameter->gradient.span());
+  }
   allreduce(losses, vote_stop, result);
 
   result.loss = losses.total();
@@ -40,6 +43,7 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, bool vote_stop, 
   if (clip_ > 0) {
     result.gradient_norm = std::sqrt(owned_squares_ + replicated_squares(tape.exec()));
     scale = std::min(1.0, clip_ / (result.gradient_norm + 1e-6));
+    if (optimiser_->fused_in_step()) fused_scale_ = scale;
   }
   optimiser_->update(tape.exec(), lr, scale);
   return result;

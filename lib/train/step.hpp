@@ -14,6 +14,7 @@ namespace rossby {
 /// One training step, the same for every model. Precedences:
 ///
 ///     losses (forward; ghosts travel inside ops) → backward (ghost gradients travel inside ops)
+///         (relations that are updated in backward change here, clipped by the norm of the last step)
 ///       → one allreduce {dΘ of replicated parameters, loss sums, Σ‖g‖² of owned rows, stop votes}
 ///       → gradient norm → optimiser
 template <class T>
@@ -28,7 +29,8 @@ class Step {
   };
 
   /// `forward` records the losses on the tape. On return `losses` holds global sums. Throws UserError on
-  /// every rank where the loss is not finite: no parameter has been changed then. Collective.
+  /// every rank where the loss is not finite: no parameter has been changed then but fused ones
+  /// (OptimiserOptions::fuse), which backward has updated. Collective.
   Result run(Tape<T>& tape, double lr, bool vote_stop, Losses& losses, const std::function<void()>& forward);
 
  private:
@@ -41,6 +43,7 @@ class Step {
   Reducer* reducer_;
   double clip_;
   double owned_squares_ = 0;
+  double fused_scale_ = 1;  // clipping factor of the last step with fused parameters
   std::vector<double> fused_;
 };
 

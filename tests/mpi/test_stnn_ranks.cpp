@@ -29,6 +29,8 @@ struct Case {
   bool dense = false;
   bool shuffled = true;
   int layers = 2;
+  bool fused = false;  // the dense relation is updated in backward
+  double clip = 0.5;
 };
 
 GlobalEdges random_edges(const RowPartition& partition, int part) {
@@ -128,8 +130,8 @@ struct Training {
         .pairs = c.pairs, .pairs_per_batch = 100, .slab_steps = 3, .joint = c.joint, .seed = 5};
     StnnTask<double> task({.horizons = 2, .filter_lambda = 0.1}, batches, *model, series, scaler, split,
                           partition, comm.rank(), reducer, Exec{});
-    Optimiser<double> optimiser({.beta1 = 0.9}, model->parameters());
-    Step<double> step(model->parameters(), optimiser, reducer, 0.5);
+    Optimiser<double> optimiser({.beta1 = 0.9, .fuse = c.fused}, model->parameters());
+    Step<double> step(model->parameters(), optimiser, reducer, c.clip);
     Tape<double> tape{Exec{}};
     Losses terms;
     Index count = 0;
@@ -184,12 +186,30 @@ TEST_P(StnnRanks, RepeatBitForBit) {
   }
 }
 
+TEST(StnnFused, EqualsUnfused) {
+  for (const bool joint : {false, true}) {
+    Case c{.name = "", .joint = joint, .dense = true, .shuffled = false, .clip = 0};
+    Training plain(c, Communicator::world());
+    c.fused = true;
+    Training fused(c, Communicator::world());
+    ASSERT_EQ(fused.losses.size(), plain.losses.size());
+    for (std::size_t s = 0; s < plain.losses.size(); ++s)
+      EXPECT_NEAR(fused.losses[s], plain.losses[s], 1e-12 * std::abs(plain.losses[s])) << "step " << s / 2;
+    const auto a = fused.whole("discover_weight"), b = plain.whole("discover_weight");
+    for (std::size_t i = 0; i < a.size(); ++i)
+      EXPECT_NEAR(a[i], b[i], 1e-12) << "discover_weight[" << i << "]";
+    EXPECT_EQ(fused.model->parameter("discover_weight").gradient.size(), 0);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Cases, StnnRanks,
     testing::Values(Case{.name = "Slabs"}, Case{.name = "Joint", .joint = true, .refine = false},
                     Case{.name = "Pairs", .pairs = true, .layers = 1},
                     Case{.name = "Dense", .dense = true, .shuffled = false},
                     Case{.name = "DensePairs", .pairs = true, .dense = true, .shuffled = false},
+                    Case{.name = "DenseFused", .dense = true, .shuffled = false, .fused = true},
+                    Case{.name = "FewRowsFused", .n = 3, .dense = true, .shuffled = false, .fused = true},
                     Case{.name = "FewRows", .n = 3}, Case{.name = "FewRowsPairs", .n = 2, .pairs = true},
                     Case{.name = "OneRow", .n = 1, .low_rank = false}),
     [](const auto& chosen) { return std::string(chosen.param.name); });

@@ -1,110 +1,185 @@
-#include <algorithm>
-
-#include "rossby/kernels/clamp.hpp"
-#include "rossby/kernels/cpu/small_gemm.hpp"
-#include "rossby/kernels/relate_backends.hpp"
+#include "rossby/kernels/cpu/dense_parts.hpp"
 
 namespace rossby::cpu {
 namespace {
 
-constexpr Index tile_rows = 16;  // rows of W that are clamped, used and forgotten together
+/// z (columns, width) as (strips, width, strip), zeros behind the last column.
+template <class T>
+void pack_strip(T* to, NodeView<const T> z, Index first, Index strip) {
+  const Index width = z.width();
+  const Index count = std::min(strip, z.rows - first);
+  for (Index j = 0; j < count; ++j)
+    for (Index o = 0; o < width; ++o) to[o * strip + j] = z.data[(first + j) * width + o];
+  for (Index j = count; j < strip; ++j)
+    for (Index o = 0; o < width; ++o) to[o * strip + j] = T(0);
+}
+
+/// z (columns, width) with rows of `padded` values: itself where nothing is to be padded.
+template <class T>
+const T* pad_rows(const Exec& exec, T* to, NodeView<const T> z, Index padded) {
+  const Index width = z.width();
+  if (padded == width) return z.data;
+  for_each_piece(exec, z.rows, Index{256}, z.size(), [&](Index first, Index last) {
+    for (Index j = first; j < last; ++j) {
+      std::copy_n(z.data + j * width, width, to + j * padded);
+      std::fill_n(to + j * padded + width, padded - width, T(0));
+    }
+  });
+  return to;
+}
 
 template <class T>
-struct Tile {
-  const DenseRelate<T>& relate;
-  int k;
-  Index begin;
-  Index count;
-
-  [[nodiscard]] Index offset() const { return (k * relate.rows + begin) * relate.columns; }
-  [[nodiscard]] Index size() const { return count * relate.columns; }
-
-  /// The effective weights of the tile: in place where nothing changes them, else in `scratch`.
-  [[nodiscard]] const T* weights(T* scratch) const {
-    const T* stored = relate.weight + offset();
-    if (!relate.clamped && !relate.pattern) return stored;
-    for (Index e = 0; e < size(); ++e) scratch[e] = effective(stored[e], relate.clamped);
-    if (relate.pattern) {
-      const std::uint8_t* pattern = relate.pattern + offset();
-      for (Index e = 0; e < size(); ++e) scratch[e] = pattern[e] ? scratch[e] : T(0);
+double own_contexts(const Exec& exec, T* context, const DenseRelate<T>& relate, NodeView<const T> z,
+                    T* scratch) {
+  const DenseKernels<T>& kernels = dense_kernels<T>(exec.isa);
+  const Index width = z.width();
+  const bool narrow = width < kernels.lanes && !relate.pattern;
+  const T* form = scratch;
+  if (narrow) {
+    const Index strips = (z.rows + kernels.strip - 1) / kernels.strip;
+    for_each_piece(exec, strips, Index{16}, z.size(), [&](Index first, Index last) {
+      for (Index s = first; s < last; ++s)
+        pack_strip(scratch + s * width * kernels.strip, z, s * kernels.strip, kernels.strip);
+    });
+  } else {
+    form = pad_rows(exec, scratch, z, (width + kernels.lanes - 1) / kernels.lanes * kernels.lanes);
+  }
+  const auto forward = narrow ? kernels.forward_narrow : kernels.forward_wide;
+  const Index tiles = (relate.rows + dense_forward_rows - 1) / dense_forward_rows;
+  const Index work = relate.relations * relate.rows * relate.columns;
+  return reduce_blocks(exec, relate.relations * tiles, 1, work, [&](Index first, Index last) {
+    double sum = 0;
+    for (Index t = first; t < last; ++t) {
+      const Index k = t / tiles;
+      const Index begin = t % tiles * dense_forward_rows;
+      const Index row = k * relate.rows + begin;
+      DenseForward<T> f{relate.weight + row * relate.columns,
+                        relate.pattern ? relate.pattern + row * relate.columns : nullptr,
+                        relate.columns,
+                        std::min(dense_forward_rows, relate.rows - begin),
+                        relate.columns,
+                        relate.clamped,
+                        form,
+                        width,
+                        context + row * width};
+      forward(f);
+      sum += f.weight_sum;
     }
-    return scratch;
-  }
+    return sum;
+  });
+}
 
-  /// dm += gradient where the weight passes it.
-  void add_gradient(const T* gradient, T* dm) const {
-    const T* stored = relate.weight + offset();
-    const std::uint8_t* pattern = relate.pattern ? relate.pattern + offset() : nullptr;
-    T* out = dm + offset();
-    for (Index e = 0; e < size(); ++e)
-      if (passes_gradient(stored[e], relate.clamped) && (!pattern || pattern[e])) out[e] += gradient[e];
-  }
-};
+/// Blocks of strips: z and u of a block fit the second-level cache; so many that they share out evenly.
+inline Index block_count(Index strips, Index strip_bytes) {
+  constexpr Index cache_bytes = Index{1} << 18;
+  constexpr Index even = 16;
+  const Index most = std::clamp<Index>(cache_bytes / std::max<Index>(1, strip_bytes), 1, 24);
+  const Index blocks = (strips + most - 1) / most;
+  return std::min({strips, reduction_blocks, (blocks + even - 1) / even * even});
+}
 
-template <class T, class Visit>
-void each_tile(const DenseRelate<T>& relate, int k, const Visit& visit) {
-  for (Index begin = 0; begin < relate.rows; begin += tile_rows)
-    visit(Tile<T>{relate, k, begin, std::min(tile_rows, relate.rows - begin)});
+template <class T>
+double own_columns(const Exec& exec, NodeView<T> dz, const DenseGradient<T>& dm, const DenseRelate<T>& relate,
+                   const T* g, NodeView<const T> z, T* z_strips, T* u) {
+  const DenseKernels<T>& kernels = dense_kernels<T>(exec.isa);
+  const DenseSinkArguments<T> sink(dm);
+  const Index strip = kernels.strip;
+  const Index width = z.width();
+  const Index size = width * strip;  // of a strip's z or u
+  const Index strips = (relate.columns + strip - 1) / strip;
+  const Index blocks = block_count(strips, 2 * size * static_cast<Index>(sizeof(T)));
+  const auto backward = kernels.backward[static_cast<int>(sink.sink)];
+  const auto block = [&](Index first, Index last) {
+    double squares = 0;
+    for (Index s = first; s < last; ++s) pack_strip(z_strips + s * size, z, s * strip, strip);
+    if (dz.data) std::fill_n(u + first * size, (last - first) * size, T(0));
+    for (int k = 0; k < relate.relations; ++k) {
+      DenseBackward<T> b =
+          sink.block(relate, dm, k, first * strip, std::min(last * strip, relate.columns) - first * strip);
+      b.g = g + k * relate.rows * width;
+      b.width = width;
+      b.z = z_strips + first * size;
+      b.u = dz.data ? u + first * size : nullptr;
+      backward(b);
+      squares += b.squares;
+    }
+    if (dz.data)
+      for (Index j = first * strip; j < std::min(last * strip, relate.columns); ++j)
+        for (Index o = 0; o < width; ++o)
+          dz.data[j * width + o] += u[j / strip * size + o * strip + j % strip];
+    return squares;
+  };
+  return reduce_blocks(exec, blocks, 1, relate.relations * relate.rows * relate.columns,
+                       [&](Index first, Index last) {
+                         double squares = 0;
+                         for (Index b = first; b < last; ++b)
+                           squares += block(b * strips / blocks, (b + 1) * strips / blocks);
+                         return squares;
+                       });
+}
+
+template <class T>
+double contexts(const Exec& exec, T* context, const DenseRelate<T>& relate, NodeView<const T> z, T* scratch) {
+  return relate.product == DenseProduct::blas ? blas_contexts(exec, context, relate, z)
+                                              : own_contexts(exec, context, relate, z, scratch);
 }
 
 }  // namespace
 
 template <class T>
 Index relate_dense_workspace(const DenseRelate<T>& relate, Index cols, Index channels) {
-  const Index d = relate.a.cols / std::max(relate.relations, 1);
-  return 2 * tile_rows * relate.columns + tile_rows * cols * d + 2 * relate.columns * cols * channels;
+  return DenseWorkspace<T>(relate, cols, channels).size;
 }
 
 template <class T>
-void relate_dense_forward(const Exec&, NodeView<T> h, const DenseRelate<T>& relate, NodeView<const T> z,
+void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>& relate, NodeView<const T> z,
                           std::span<T> workspace) {
-  const Index d = relate.a.cols / relate.relations;
-  T* scratch = workspace.data();
-  T* context = scratch + tile_rows * relate.columns;
+  const DenseWorkspace<T> parts(relate, h.cols, h.channels);
+  T* context = relate.context ? relate.context : workspace.data() + parts.context;
+  const double sum = contexts(exec, context, relate, z, workspace.data() + parts.z);
+  if (relate.weight_sum) *relate.weight_sum = sum;
   for (int k = 0; k < relate.relations; ++k)
-    each_tile(relate, k, [&](const Tile<T>& tile) {
-      blas_gemm(CblasNoTrans, CblasNoTrans, tile.count, z.width(), relate.columns, T(1),
-                tile.weights(scratch), relate.columns, z.data, z.width(), T(0), context, z.width());
-      gemm_nt(tile.count * h.cols, h.channels, d, context, relate.a.data + k * d, relate.a.stride,
-              h.row(tile.begin));
-    });
+    cpu::linear_forward<T>(exec, as_layer(h), relation_rows(context, relate, k, z.cols),
+                      relation_weight(relate, k), nullptr, true);
 }
 
 template <class T>
-void relate_dense_backward(const Exec&, NodeView<T> dz, MatrixView<T> da, T* dm, const DenseRelate<T>& relate,
-                           NodeView<const T> delta, NodeView<const T> z, std::span<T> workspace) {
+void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, DenseGradient<T> dm,
+                           const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
+                           std::span<T> workspace) {
+  const DenseWorkspace<T> parts(relate, delta.cols, delta.channels);
   const Index d = relate.a.cols / relate.relations;
-  const Index width = delta.width();
-  T* scratch = workspace.data();
-  T* gradient = scratch + tile_rows * relate.columns;
-  T* u = gradient + tile_rows * relate.columns;
-  T* y = u + relate.columns * width;
-  for (int k = 0; k < relate.relations; ++k) {
-    const T* a_k = relate.a.data + k * d;
-    std::fill_n(u, relate.columns * width, T(0));
-    if (dm) {
-      std::fill_n(y, relate.columns * width, T(0));
-      gemm_nt(relate.columns * z.cols, delta.channels, d, z.data, a_k, relate.a.stride, y);
+  if (da.data) {
+    T* context = relate.context;
+    if (!context) {
+      context = workspace.data() + parts.context;
+      contexts(exec, context, relate, z, workspace.data() + parts.z);
     }
-    each_tile(relate, k, [&](const Tile<T>& tile) {
-      blas_gemm(CblasTrans, CblasNoTrans, relate.columns, width, tile.count, T(1), tile.weights(scratch),
-                relate.columns, delta.row(tile.begin), width, T(1), u, width);
-      if (!dm) return;
-      blas_gemm(CblasNoTrans, CblasTrans, tile.count, relate.columns, width, T(1), delta.row(tile.begin),
-                width, y, width, T(0), gradient, relate.columns);
-      tile.add_gradient(gradient, dm);
-    });
-    if (dz.data) gemm_nn(relate.columns * z.cols, d, delta.channels, u, a_k, relate.a.stride, dz.data);
-    if (da.data) gemm_tn(delta.channels, d, relate.columns * z.cols, u, z.data, da.data + k * d, da.stride);
+    for (int k = 0; k < relate.relations; ++k)
+      cpu::linear_backward_weight<T>(exec, {da.data + k * d, da.rows, d, da.stride}, as_layer(delta),
+                                relation_rows(context, relate, k, z.cols),
+                                workspace.subspan(static_cast<std::size_t>(parts.scratch)));
   }
+  if (!dz.data && !dm.buffer && !dm.update) return;
+  T* g = workspace.data() + parts.g;
+  std::fill_n(g, (relate.relations * relate.rows + dense_row_padding) * z.width(), T(0));
+  for (int k = 0; k < relate.relations; ++k)
+    cpu::linear_backward_input<T>(exec, relation_rows(g, relate, k, z.cols), as_layer(delta),
+                             relation_weight(relate, k));
+  const double squares = relate.product == DenseProduct::blas
+                             ? blas_columns<T>(exec, dz, dm, relate, g, z)
+                             : own_columns<T>(exec, dz, dm, relate, g, z, workspace.data() + parts.z,
+                                              workspace.data() + parts.u);
+  if (dm.update) dm.update->squares += squares;
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                             \
-  template Index relate_dense_workspace(const DenseRelate<T>&, Index, Index);                             \
-  template void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>,  \
-                                     std::span<T>);                                                       \
-  template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, T*, const DenseRelate<T>&, \
-                                      NodeView<const T>, NodeView<const T>, std::span<T>);
+#define ROSSBY_INSTANTIATE(T)                                                                            \
+  template Index relate_dense_workspace(const DenseRelate<T>&, Index, Index);                            \
+  template void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>, \
+                                     std::span<T>);                                                      \
+  template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,         \
+                                      const DenseRelate<T>&, NodeView<const T>, NodeView<const T>,       \
+                                      std::span<T>);
 ROSSBY_INSTANTIATE(float)
 ROSSBY_INSTANTIATE(double)
 

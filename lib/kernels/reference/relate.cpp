@@ -77,56 +77,13 @@ void relate_sparse_backward(const Exec&, NodeView<T> dz, MatrixView<T> da, T* dm
       }
 }
 
-template <class T>
-void relate_dense_forward(const Exec&, NodeView<T> h, const DenseRelate<T>& relate, NodeView<const T> z,
-                          std::span<T>) {
-  const Index d = relate.a.cols / relate.relations;
-  for (int k = 0; k < relate.relations; ++k)
-    for (Index i = 0; i < relate.rows; ++i)
-      for (Index j = 0; j < relate.columns; ++j) {
-        const Index e = (k * relate.rows + i) * relate.columns + j;
-        if (relate.pattern && !relate.pattern[e]) continue;
-        for (Index b = 0; b < h.cols; ++b)
-          for (Index o = 0; o < h.channels; ++o)
-            for (Index f = 0; f < d; ++f)
-              h.at(i, b)[o] +=
-                  effective(relate.weight[e], relate.clamped) * z.at(j, b)[f] * relate.a.row(o)[k * d + f];
-      }
-}
-
-template <class T>
-void relate_dense_backward(const Exec&, NodeView<T> dz, MatrixView<T> da, T* dm, const DenseRelate<T>& relate,
-                           NodeView<const T> delta, NodeView<const T> z, std::span<T>) {
-  const Index d = relate.a.cols / relate.relations;
-  for (int k = 0; k < relate.relations; ++k)
-    for (Index i = 0; i < relate.rows; ++i)
-      for (Index j = 0; j < relate.columns; ++j) {
-        const Index e = (k * relate.rows + i) * relate.columns + j;
-        if (relate.pattern && !relate.pattern[e]) continue;
-        const T weight = effective(relate.weight[e], relate.clamped);
-        for (Index b = 0; b < delta.cols; ++b)
-          for (Index o = 0; o < delta.channels; ++o)
-            for (Index f = 0; f < d; ++f) {
-              const T g = delta.at(i, b)[o];
-              const T a = relate.a.row(o)[k * d + f];
-              if (dz.data) dz.at(j, b)[f] += weight * g * a;
-              if (da.data) da.row(o)[k * d + f] += weight * g * z.at(j, b)[f];
-              if (dm && passes_gradient(relate.weight[e], relate.clamped)) dm[e] += g * a * z.at(j, b)[f];
-            }
-      }
-}
-
 #define ROSSBY_INSTANTIATE(T)                                                                               \
   template void relate_sparse_forward(const Exec&, NodeView<T>, const SparseRelate<T>&,                     \
                                       const IdentityBlock<T>&, std::span<const LocalColumn>,                \
                                       NodeView<const T>, NodeView<const T>, std::span<T>);                  \
   template void relate_sparse_backward(const Exec&, NodeView<T>, MatrixView<T>, T*, const SparseRelate<T>&, \
                                        const IdentityBlock<T>&, const IdentityGradient<T>&, Index,          \
-                                       NodeView<const T>, NodeView<const T>, std::span<T>);                 \
-  template void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>,    \
-                                     std::span<T>);                                                         \
-  template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, T*, const DenseRelate<T>&,   \
-                                      NodeView<const T>, NodeView<const T>, std::span<T>);
+                                       NodeView<const T>, NodeView<const T>, std::span<T>);
 ROSSBY_INSTANTIATE(float)
 ROSSBY_INSTANTIATE(double)
 

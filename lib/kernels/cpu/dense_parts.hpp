@@ -1,0 +1,106 @@
+#pragma once
+
+#include <algorithm>
+
+#include "rossby/kernels/backends.hpp"
+#include "rossby/kernels/clamp.hpp"
+#include "rossby/kernels/cpu/loops.hpp"
+#include "rossby/kernels/cpu/simd/dense.hpp"
+#include "rossby/kernels/linear.hpp"
+#include "rossby/kernels/optimiser.hpp"
+#include "rossby/kernels/relate_dense_backends.hpp"
+
+// What the own and the BLAS products of dense relations share.
+
+namespace rossby::cpu {
+
+/// Where the parts of the workspace lie. Upper bounds that hold for every instruction set.
+template <class T>
+struct DenseWorkspace {
+  static constexpr Index most_lanes = 64 / sizeof(T);
+  static constexpr Index most_strip = 3 * most_lanes;
+
+  Index z, u, g, context, scratch, size;
+
+  DenseWorkspace(const DenseRelate<T>& relate, Index cols, Index channels) {
+    const Index d = relate.a.cols / std::max(relate.relations, 1);
+    const Index width = cols * d;
+    const Index r = relate.relations;
+    Index next = 0;
+    const auto part = [&](Index values) {
+      const Index at = next;
+      next += (values + most_lanes - 1) / most_lanes * most_lanes;
+      return at;
+    };
+    z = part(std::max((relate.columns + most_strip) * width, relate.columns * (width + most_lanes)));
+    u = part((relate.columns + most_strip) * width);
+    g = part((r * relate.rows + dense_row_padding) * width);
+    context = part(r * relate.rows * width);
+    scratch = part(linear_scratch_size(relate.rows * cols, channels, d));
+    size = next;
+  }
+};
+
+/// One relation's context as a dense layer's input (rows·B, d), its weight and node data in the same form.
+template <class T>
+MatrixView<T> as_layer(NodeView<T> v) {
+  return {v.data, v.rows * v.cols, v.channels};
+}
+template <class T>
+MatrixView<const T> relation_weight(const DenseRelate<T>& relate, int k) {
+  const Index d = relate.a.cols / relate.relations;
+  return {relate.a.data + k * d, relate.a.rows, d, relate.a.stride};
+}
+template <class T>
+MatrixView<T> relation_rows(T* data, const DenseRelate<T>& relate, int k, Index cols) {
+  const Index d = relate.a.cols / relate.relations;
+  return {data + k * relate.rows * cols * d, relate.rows * cols, d};
+}
+
+/// What the sink of one block of columns is given.
+template <class T>
+struct DenseSinkArguments {
+  DenseSink sink = DenseSink::none;
+  AdamConstants<T> adam{};
+  T l1 = 0;
+
+  explicit DenseSinkArguments(const DenseGradient<T>& dm) {
+    if (dm.buffer) sink = DenseSink::accumulate;
+    if (!dm.update) return;
+    const AdamStep& step = dm.update->step;
+    sink = dm.update->m ? DenseSink::adam_moment : DenseSink::adam;
+    adam = adam_constants<T>(step, dm.update->decoupled);
+    l1 = static_cast<T>(dm.update->l1);
+  }
+
+  /// The block of relation k at row 0 and column `first`.
+  [[nodiscard]] DenseBackward<T> block(const DenseRelate<T>& relate, const DenseGradient<T>& dm, int k,
+                                       Index first, Index columns) const {
+    const Index at = k * relate.rows * relate.columns + first;
+    DenseBackward<T> b{};
+    // Only an update writes to it, and then it is the update's own array.
+    b.weight = const_cast<T*>(relate.weight) + at;
+    b.pattern = relate.pattern ? relate.pattern + at : nullptr;
+    b.dm = dm.buffer ? dm.buffer + at : nullptr;
+    b.m = dm.update && dm.update->m ? dm.update->m + at : nullptr;
+    b.v = dm.update ? dm.update->v + at : nullptr;
+    b.adam = dm.update ? &adam : nullptr;
+    b.stride = relate.columns;
+    b.rows = relate.rows;
+    b.columns = columns;
+    b.clamped = relate.clamped;
+    b.l1 = l1;
+    return b;
+  }
+};
+
+/// context (r, rows, width) = W z with BLAS; returns Σ effective weights.
+template <class T>
+double blas_contexts(const Exec& exec, T* context, const DenseRelate<T>& relate, NodeView<const T> z);
+
+/// dz += Σ_k W_kᵀ g_k and the gradients g_k zᵀ into their sink; g (r, rows, width). Returns Σ gradient².
+template <class T>
+double blas_columns(const Exec& exec, NodeView<T> dz, const DenseGradient<T>& dm,
+                    const DenseRelate<T>& relate, const T* g, NodeView<const T> z);
+
+}  // namespace rossby::cpu

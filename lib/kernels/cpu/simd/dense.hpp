@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+
+#include "rossby/base/index.hpp"
+#include "rossby/kernels/cpu/simd/adam.hpp"
+
+namespace rossby::cpu {
+
+// Products with one dense W (rows, columns) and node data of `width` = B·d values a node. "Strips" are groups
+// of DenseKernels::strip columns: data of a strip is (width, strip), transposed, padded with zeros.
+
+/// Rows of G that a caller adds, zeroed, so that register blocks never end early.
+inline constexpr Index dense_row_padding = 8;
+
+/// context (rows, width) = clamp(W) z for a few rows.
+template <class T>
+struct DenseForward {
+  const T* weight;              // (rows, stride)
+  const std::uint8_t* pattern;  // the same; null: all
+  Index stride;
+  Index rows;  // at most dense_forward_rows
+  Index columns;
+  bool clamped;
+  const T* z;  // narrow: strips; wide: (columns, width rounded up to lanes)
+  Index width;
+  T* context;             // (rows, width)
+  double weight_sum = 0;  // out: Σ effective weights
+};
+inline constexpr Index dense_forward_rows = 48;
+
+/// What happens to the gradient of W, entry by entry.
+enum class DenseSink {
+  none,        // W is given
+  accumulate,  // dm += gradient
+  adam,        // weight and v are updated; beta1 = 0
+  adam_moment  // weight, m and v are updated
+};
+
+/// Over some columns and all rows: u += clamp(W)ᵀ G and the gradient G zᵀ, which goes to its sink at once.
+template <class T>
+struct DenseBackward {
+  T* weight;  // (rows, stride) at the first column; written by adam only
+  const std::uint8_t* pattern;
+  T* dm;
+  T* m;
+  T* v;
+  const AdamConstants<T>* adam;
+  Index stride;
+  Index rows;
+  Index columns;
+  bool clamped;
+  T l1;        // added to the gradient where it passes
+  const T* g;  // (rows, width), and dense_row_padding rows of zeros
+  Index width;
+  const T* z;          // strips
+  T* u;                // strips; null: not wanted
+  double squares = 0;  // out: Σ gradient²
+};
+
+/// Functions of one instruction set.
+template <class T>
+struct DenseKernels {
+  Index strip;
+  Index lanes;
+  void (*forward_narrow)(DenseForward<T>&);  // best for width < lanes
+  void (*forward_wide)(DenseForward<T>&);
+  void (*backward[4])(DenseBackward<T>&);  // by DenseSink
+  /// The sink's part alone: `gradient` (rows, gradient_stride) = G zᵀ, unmasked, for the first rows of `b`.
+  void (*sink[4])(DenseBackward<T>& b, const T* gradient, Index gradient_stride);
+};
+
+template <class T>
+const DenseKernels<T>& dense_kernels(Isa isa);
+
+}  // namespace rossby::cpu

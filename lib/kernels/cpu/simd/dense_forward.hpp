@@ -1,0 +1,203 @@
+#pragma once
+
+#include "rossby/kernels/cpu/simd/dense.hpp"
+#include "rossby/kernels/cpu/simd/dense_tile.hpp"
+
+namespace rossby::cpu::ROSSBY_ISA {
+
+// Narrow: lanes lie along the columns of W, so a row of W meets `width` rows of the transposed z and nothing
+// is broadcast. Partial sums stay vectors until all columns are done.
+
+template <class T>
+struct NarrowTile {
+  using V = Vec<T, lanes<T>>;
+  DenseForward<T>& f;
+  V sums[dense_forward_rows * lanes<T>] = {};  // (rows, width)
+  double weight_sum = 0;
+
+  /// `mr` rows from `row` against outputs [o, o + outputs) over strips [first, last); `ahead` is where the
+  /// next rows begin, which travel into the cache meanwhile.
+  template <int mr, int outputs, bool clamped>
+  ROSSBY_INLINE void group(Index row, Index o, Index first, Index last, const T* ahead) {
+    V acc[mr][outputs];
+    V total = {}, part_sum = {};  // in two levels: long sums of equal floats drift
+    for (int r = 0; r < mr; ++r)
+      for (int q = 0; q < outputs; ++q) acc[r][q] = sums[(row + r) * f.width + o + q];
+    const auto step = [&](const V(&w)[mr], const T* z) ROSSBY_LAMBDA_INLINE {
+      for (int r = 0; r < mr; ++r) part_sum += w[r];
+      for (int q = 0; q < outputs; ++q) {
+        const V zq = load<V>(z + q * strip<T>);
+        for (int r = 0; r < mr; ++r) acc[r][q] += w[r] * zq;
+      }
+    };
+    const T* weight = f.weight + row * f.stride;
+    const Index whole = last * strip<T> <= f.columns ? last : last - 1;
+    for (Index s = first; s < whole; ++s) {
+      for (int part = 0; part < strip_vectors; ++part) {
+        const Index j = s * strip<T> + part * lanes<T>;
+        V w[mr];
+        for (int r = 0; r < mr; ++r) {
+          w[r] = load<V>(weight + r * f.stride + j);
+          if constexpr (clamped) w[r] = clamp01(w[r]);
+          __builtin_prefetch(ahead + r * f.stride + (j - first * strip<T>));
+        }
+        step(w, f.z + (s * f.width + o) * strip<T> + part * lanes<T>);
+      }
+      total += part_sum;
+      part_sum = V{};
+    }
+    if (whole < last)
+      for (int part = 0; part < strip_vectors; ++part) {
+        const Index j = whole * strip<T> + part * lanes<T>;
+        if (j >= f.columns) break;
+        V w[mr];
+        for (int r = 0; r < mr; ++r) {
+          w[r] = load_part<V>(weight + r * f.stride + j, f.columns - j);
+          if constexpr (clamped) w[r] = clamp01(w[r]);
+        }
+        step(w, f.z + (whole * f.width + o) * strip<T> + part * lanes<T>);
+      }
+    for (int r = 0; r < mr; ++r)
+      for (int q = 0; q < outputs; ++q) sums[(row + r) * f.width + o + q] = acc[r][q];
+    if (o == 0) weight_sum += static_cast<double>(sum_of_lanes<T, lanes<T>>(total + part_sum));
+  }
+
+  template <int outputs, bool clamped>
+  void rows(Index o, Index first, Index last) {
+    constexpr int most = accumulators / outputs;
+    constexpr int mr = most > 8 ? 8 : most;
+    const T* next_block = f.weight + (last * strip<T> < f.columns ? last : first) * strip<T>;
+    Index row = 0;
+    for (; row + mr <= f.rows; row += mr) {
+      const bool more = row + 2 * mr <= f.rows;
+      group<mr, outputs, clamped>(row, o, first, last,
+                                  more ? f.weight + (row + mr) * f.stride + first * strip<T> : next_block);
+    }
+    for (; row < f.rows; ++row) group<1, outputs, clamped>(row, o, first, last, next_block);
+  }
+
+  template <bool clamped>
+  void run() {
+    // z of a block of strips stays in the first-level cache while all rows pass.
+    constexpr Index cache_values = 16384 / sizeof(T);
+    const Index strips = (f.columns + strip<T> - 1) / strip<T>;
+    const Index fitting = cache_values / (f.width * strip<T>);
+    const Index block = fitting > 0 ? fitting : 1;
+    for (Index first = 0; first < strips; first += block) {
+      const Index last = first + block < strips ? first + block : strips;
+      Index o = 0;
+      if constexpr (accumulators >= 24)
+        for (; o + 8 <= f.width; o += 8) rows<8, clamped>(o, first, last);
+      for (; o + 4 <= f.width; o += 4) rows<4, clamped>(o, first, last);
+      for (; o + 2 <= f.width; o += 2) rows<2, clamped>(o, first, last);
+      for (; o < f.width; ++o) rows<1, clamped>(o, first, last);
+    }
+    for (Index e = 0; e < f.rows * f.width; ++e) f.context[e] = sum_of_lanes<T, lanes<T>>(sums[e]);
+    f.weight_sum = weight_sum;
+  }
+};
+
+template <class T>
+void forward_narrow(DenseForward<T>& f) {
+  NarrowTile<T> tile{f};
+  if (f.clamped)
+    tile.template run<true>();
+  else
+    tile.template run<false>();
+}
+
+// Wide: lanes lie along the `width` values of a node, so a value of W is broadcast; the clamped block of W
+// lies in the first-level cache and is read once for every register block of outputs.
+
+template <class T>
+struct WideTile {
+  using V = Vec<T, lanes<T>>;
+  static constexpr Index block_columns = 64;
+  static constexpr Index tile_rows = 24;  // a multiple of every register block's rows
+  DenseForward<T>& f;
+  Index padded;  // width rounded up to lanes
+  alignas(64) T block[tile_rows * block_columns];
+  alignas(64) T sums[tile_rows * 16 * lanes<T>];
+
+  template <int vectors>
+  ROSSBY_INLINE void product(Index rows, Index count, const T* z, T* to, Index part) const {
+    constexpr int most = accumulators / vectors;
+    constexpr int mr = most > 12 ? 12 : most;
+    for (Index row = 0; row < rows; row += mr) {
+      V acc[mr][vectors];
+      for (int r = 0; r < mr; ++r)
+        for (int q = 0; q < vectors; ++q) acc[r][q] = load<V>(to + (row + r) * part + q * lanes<T>);
+      const T* w = block + row * block_columns;
+      for (Index j = 0; j < count; ++j) {
+        V zj[vectors];
+        for (int q = 0; q < vectors; ++q) zj[q] = load<V>(z + j * padded + q * lanes<T>);
+        for (int r = 0; r < mr; ++r) {
+          const V wj = splat<V>(w[r * block_columns + j]);
+          for (int q = 0; q < vectors; ++q) acc[r][q] += wj * zj[q];
+        }
+      }
+      for (int r = 0; r < mr; ++r)
+        for (int q = 0; q < vectors; ++q) store(to + (row + r) * part + q * lanes<T>, acc[r][q]);
+    }
+  }
+
+  template <bool clamped>
+  ROSSBY_INLINE void fill(Index begin, Index rows, Index first, Index count, bool add_weights) {
+    const Index whole = (count + lanes<T> - 1) / lanes<T> * lanes<T>;
+    V sum = {};
+    for (Index r = 0; r < tile_rows; ++r) {
+      T* out = block + r * block_columns;
+      if (r >= rows) {
+        for (Index j = 0; j < block_columns; ++j) out[j] = 0;
+        continue;
+      }
+      const Index at = (begin + r) * f.stride + first;
+      for (Index j = 0; j < block_columns; j += lanes<T>)
+        __builtin_prefetch(f.weight + at + block_columns + j);
+      effective_row<clamped>(out, f.weight + at, f.pattern ? f.pattern + at : nullptr, count, whole);
+      for (Index j = 0; j < whole; j += lanes<T>) sum += load<V>(out + j);
+    }
+    if (add_weights) f.weight_sum += static_cast<double>(sum_of_lanes<T, lanes<T>>(sum));
+  }
+
+  /// sums (tile_rows, part) = W z over `part` values of every node, from value `e` on.
+  template <bool clamped>
+  void run(Index begin, Index rows, Index e, Index part) {
+    for (Index at = 0; at < tile_rows * part; ++at) sums[at] = 0;
+    for (Index first = 0; first < f.columns; first += block_columns) {
+      const Index count = f.columns - first < block_columns ? f.columns - first : block_columns;
+      fill<clamped>(begin, rows, first, count, e == 0);
+      const T* z = f.z + first * padded + e;
+      T* to = sums;
+      Index left = part / lanes<T>;
+      for (; left >= 4; left -= 4, z += 4 * lanes<T>, to += 4 * lanes<T>)
+        product<4>(rows, count, z, to, part);
+      if (left == 3) product<3>(rows, count, z, to, part);
+      if (left == 2) product<2>(rows, count, z, to, part);
+      if (left == 1) product<1>(rows, count, z, to, part);
+    }
+  }
+};
+
+template <class T>
+void forward_wide(DenseForward<T>& f) {
+  constexpr Index tile_rows = WideTile<T>::tile_rows;
+  constexpr Index most = 16 * lanes<T>;  // values of z at a time
+  const Index padded = (f.width + lanes<T> - 1) / lanes<T> * lanes<T>;
+  WideTile<T> tile{f, padded, {}, {}};
+  for (Index begin = 0; begin < f.rows; begin += tile_rows)
+    for (Index e = 0; e < padded; e += most) {
+      const Index rows = f.rows - begin < tile_rows ? f.rows - begin : tile_rows;
+      const Index part = padded - e < most ? padded - e : most;
+      if (f.clamped)
+        tile.template run<true>(begin, rows, e, part);
+      else
+        tile.template run<false>(begin, rows, e, part);
+      const Index kept = f.width - e < part ? f.width - e : part;
+      for (Index r = 0; r < rows; ++r)
+        __builtin_memcpy(f.context + (begin + r) * f.width + e, tile.sums + r * part,
+                         static_cast<unsigned long>(kept) * sizeof(T));
+    }
+}
+
+}  // namespace rossby::cpu::ROSSBY_ISA

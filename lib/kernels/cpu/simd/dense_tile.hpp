@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+
+#include "rossby/kernels/cpu/simd/vec.hpp"
+
+// Sizes of the dense kernels' register blocks, and loads at the ends of rows.
+
+namespace rossby::cpu::ROSSBY_ISA {
+
+/// Vectors side by side in a strip of columns, and accumulators that fit the registers beside their operands.
+inline constexpr int strip_vectors = 3;
+inline constexpr int accumulators = register_bytes == 64 ? 24 : 12;
+
+template <class T>
+inline constexpr Index strip = strip_vectors* lanes<T>;
+
+#define ROSSBY_LAMBDA_INLINE __attribute__((always_inline))
+
+/// The first `count` values, zeros behind them.
+template <class V, class T>
+ROSSBY_INLINE V load_part(const T* from, Index count) {
+  constexpr Index all = sizeof(V) / sizeof(T);
+  if (count >= all) return load<V>(from);
+  V v = {};
+  for (Index l = 0; l < count; ++l) v[l] = from[l];
+  return v;
+}
+
+template <class V, class T>
+ROSSBY_INLINE void store_part(T* to, V v, Index count) {
+  constexpr Index all = sizeof(V) / sizeof(T);
+  if (count >= all) return store(to, v);
+  for (Index l = 0; l < count; ++l) to[l] = v[l];
+}
+
+/// v where `flag` is not 0, else 0; only the first `count` flags are read.
+template <class V>
+ROSSBY_INLINE V keep_flagged(V v, const std::uint8_t* flag, Index count) {
+  constexpr int all = static_cast<int>(sizeof(V) / sizeof(v[0]));
+  Vec<std::uint8_t, all> bytes = {};
+  if (count >= all)
+    __builtin_memcpy(&bytes, flag, all);
+  else
+    for (Index l = 0; l < count; ++l) bytes[l] = flag[l];
+  using Mask = decltype(v < v);
+  return __builtin_convertvector(bytes, Mask) != 0 ? v : V{};
+}
+
+/// d where m lies strictly between 0 and 1, else 0.
+template <class V>
+ROSSBY_INLINE V keep_inside01(V d, V m) {
+  const V one = splat<V>(decltype(m[0] + m[0])(1));
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64 && sizeof(m[0]) == 4) {
+    const __mmask16 low = _mm512_cmp_ps_mask((__m512)m, _mm512_setzero_ps(), _CMP_GT_OQ);
+    return (V)_mm512_maskz_mov_ps(_mm512_mask_cmp_ps_mask(low, (__m512)m, (__m512)one, _CMP_LT_OQ),
+                                  (__m512)d);
+  }
+  if constexpr (sizeof(V) == 64 && sizeof(m[0]) == 8) {
+    const __mmask8 low = _mm512_cmp_pd_mask((__m512d)m, _mm512_setzero_pd(), _CMP_GT_OQ);
+    return (V)_mm512_maskz_mov_pd(_mm512_mask_cmp_pd_mask(low, (__m512d)m, (__m512d)one, _CMP_LT_OQ),
+                                  (__m512d)d);
+  }
+#endif
+  const V high = m < one ? d : V{};
+  return m > V{} ? high : V{};
+}
+
+/// out (dense_tile rows, strip) = effective weights of `rows` x `count` values; zeros behind.
+template <bool clamped, class T>
+ROSSBY_INLINE void effective_row(T* out, const T* weight, const std::uint8_t* pattern, Index count,
+                                 Index width) {
+  using V = Vec<T, lanes<T>>;
+  for (Index j = 0; j < width; j += lanes<T>) {
+    V w = load_part<V>(weight + j, count - j > 0 ? count - j : 0);
+    if constexpr (clamped) w = clamp01(w);
+    if (pattern) w = keep_flagged(w, pattern + j, count - j > 0 ? count - j : 0);
+    store(out + j, w);
+  }
+}
+
+}  // namespace rossby::cpu::ROSSBY_ISA

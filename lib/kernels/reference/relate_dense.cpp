@@ -1,0 +1,82 @@
+#include "rossby/kernels/backends.hpp"
+#include "rossby/kernels/clamp.hpp"
+#include "rossby/kernels/relate_dense_backends.hpp"
+
+// The truth: the sums of the contract, written out.
+
+namespace rossby::reference {
+namespace {
+
+/// f(k, i, j, position, effective weight) of every entry that exists.
+template <class T, class Visit>
+void each_entry(const DenseRelate<T>& relate, const Visit& visit) {
+  for (int k = 0; k < relate.relations; ++k)
+    for (Index i = 0; i < relate.rows; ++i)
+      for (Index j = 0; j < relate.columns; ++j) {
+        const Index e = (k * relate.rows + i) * relate.columns + j;
+        const bool exists = !relate.pattern || relate.pattern[e];
+        visit(k, i, j, e, exists, exists ? effective(relate.weight[e], relate.clamped) : T(0));
+      }
+}
+
+template <class T>
+void update_entry(DenseUpdate<T>& update, Index e, T gradient) {
+  const auto apply = update.decoupled ? adamw_update<T> : adam_update<T>;
+  apply({}, {update.theta + e, 1}, {update.m ? update.m + e : nullptr, update.m ? std::size_t{1} : 0},
+        {update.v + e, 1}, std::span<const T>(&gradient, 1), update.step);
+}
+
+}  // namespace
+
+template <class T>
+void relate_dense_forward(const Exec&, NodeView<T> h, const DenseRelate<T>& relate, NodeView<const T> z,
+                          std::span<T>) {
+  const Index d = relate.a.cols / relate.relations;
+  if (relate.context) std::fill_n(relate.context, relate.relations * relate.rows * z.width(), T(0));
+  each_entry(relate, [&](int k, Index i, Index j, Index, bool, T weight) {
+    if (relate.weight_sum) *relate.weight_sum += double{weight};
+    for (Index b = 0; b < h.cols; ++b)
+      for (Index f = 0; f < d; ++f) {
+        const T product = weight * z.at(j, b)[f];
+        if (relate.context) relate.context[(k * relate.rows + i) * z.width() + b * d + f] += product;
+        for (Index o = 0; o < h.channels; ++o) h.at(i, b)[o] += product * relate.a.row(o)[k * d + f];
+      }
+  });
+}
+
+template <class T>
+void relate_dense_backward(const Exec&, NodeView<T> dz, MatrixView<T> da, DenseGradient<T> dm,
+                           const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
+                           std::span<T>) {
+  const Index d = relate.a.cols / relate.relations;
+  each_entry(relate, [&](int k, Index i, Index j, Index e, bool exists, T weight) {
+    T gradient = 0;
+    for (Index b = 0; b < delta.cols; ++b)
+      for (Index o = 0; o < delta.channels; ++o)
+        for (Index f = 0; f < d; ++f) {
+          const T g = delta.at(i, b)[o];
+          const T a = relate.a.row(o)[k * d + f];
+          if (dz.data) dz.at(j, b)[f] += weight * g * a;
+          if (da.data) da.row(o)[k * d + f] += weight * g * z.at(j, b)[f];
+          gradient += g * a * z.at(j, b)[f];
+        }
+    if (dm.update) gradient += static_cast<T>(dm.update->l1);
+    if (!exists || !passes_gradient(relate.weight[e], relate.clamped)) gradient = 0;
+    if (dm.buffer) dm.buffer[e] += gradient;
+    if (dm.update) {
+      dm.update->squares += double{gradient} * double{gradient};
+      update_entry(*dm.update, e, gradient);
+    }
+  });
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                            \
+  template void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>, \
+                                     std::span<T>);                                                      \
+  template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,         \
+                                      const DenseRelate<T>&, NodeView<const T>, NodeView<const T>,       \
+                                      std::span<T>);
+ROSSBY_INSTANTIATE(float)
+ROSSBY_INSTANTIATE(double)
+
+}  // namespace rossby::reference

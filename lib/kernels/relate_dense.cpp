@@ -1,0 +1,82 @@
+#include "rossby/kernels/relate_dense.hpp"
+
+#include <algorithm>
+
+#include "rossby/base/error.hpp"
+#include "rossby/kernels/relate_dense_backends.hpp"
+
+namespace rossby {
+namespace {
+
+template <class T>
+void check(NodeView<const T> h, const DenseRelate<T>& relate, NodeView<const T> z) {
+  require(h.packed() && z.packed(), "relate: node data must be packed");
+  require(h.cols == z.cols || z.rows == 0, "relate: input and output must have the same columns");
+  require(relate.relations > 0 && relate.a.cols % relate.relations == 0,
+          "relate: weight columns must be relations x channels");
+  require(relate.a.rows == h.channels, "relate: weight rows must be the output channels");
+  require(z.rows == 0 || relate.a.cols / relate.relations == z.channels,
+          "relate: weight block width must be the input channels");
+  require(h.rows == relate.rows && z.rows == relate.columns, "relate: dense block and node data must match");
+}
+
+}  // namespace
+
+std::string_view to_string(DenseProduct product) {
+  return product == DenseProduct::own ? "own" : "blas";
+}
+
+template <class T>
+Index relate_dense_workspace(const DenseRelate<T>& relate, Index cols, Index channels) {
+  return cpu::relate_dense_workspace(relate, cols, channels);
+}
+
+template <class T>
+void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>& relate, NodeView<const T> z,
+                          std::span<T> workspace) {
+  check<T>(h, relate, z);
+  if (relate.weight_sum) *relate.weight_sum = 0;
+  if (h.size() == 0 || z.size() == 0) return;
+  if (exec.backend == Backend::reference)
+    return reference::relate_dense_forward(exec, h, relate, z, workspace);
+  require(std::ssize(workspace) >= relate_dense_workspace(relate, h.cols, h.channels),
+          "relate: workspace too small");
+  cpu::relate_dense_forward(exec, h, relate, z, workspace);
+}
+
+template <class T>
+void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, DenseGradient<T> dm,
+                           const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
+                           std::span<T> workspace) {
+  check<T>(delta, relate, z);
+  require(!dz.data || (dz.packed() && dz.rows == z.rows && dz.width() == z.width()),
+          "relate: dz must match z");
+  require(!dm.buffer || !dm.update, "relate: a gradient has one sink");
+  if (dm.update) {
+    require(!dm.update->applied, "relate: an update is applied once a step");
+    dm.update->applied = true;
+  }
+  if (delta.rows == 0 || z.rows == 0) return;
+  if (dm.update) {
+    require(dm.update->theta == relate.weight && dm.update->v,
+            "relate: an update is of the relation's own weight");
+    require(dm.update->m || dm.update->step.beta1 == 0, "relate: beta1 needs a first moment");
+  }
+  if (exec.backend == Backend::reference)
+    return reference::relate_dense_backward(exec, dz, da, dm, relate, delta, z, workspace);
+  require(std::ssize(workspace) >= relate_dense_workspace(relate, delta.cols, delta.channels),
+          "relate: workspace too small");
+  cpu::relate_dense_backward(exec, dz, da, dm, relate, delta, z, workspace);
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                            \
+  template Index relate_dense_workspace(const DenseRelate<T>&, Index, Index);                            \
+  template void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>, \
+                                     std::span<T>);                                                      \
+  template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,         \
+                                      const DenseRelate<T>&, NodeView<const T>, NodeView<const T>,       \
+                                      std::span<T>);
+ROSSBY_INSTANTIATE(float)
+ROSSBY_INSTANTIATE(double)
+
+}  // namespace rossby

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "rossby/kernels/exec.hpp"
+#include "rossby/kernels/optimiser.hpp"
+#include "rossby/tensor/view.hpp"
+
+// Contract of the dense relation kernels: h += Σ_k (W_k z) A_kᵀ and its adjoint, W_k = clamp(M_k, 0, 1) where
+// clamped. Shapes as in relate.hpp. Backward goes over W once: with g_k = δ A_k, dz += Σ_k W_kᵀ g_k and the
+// gradient dM_k = g_k zᵀ, which goes to its sink tile by tile: added to a buffer, or straight into the update
+// of Adam, so that no (rows, columns) gradient ever exists. A step then moves W 3 and v 2 times through
+// memory (and m 2 times where beta1 ≠ 0). Results do not depend on the number of threads.
+
+namespace rossby {
+
+/// Whose products: the library's own register blocks, or BLAS on tiles of clamped weights.
+enum class DenseProduct { own, blas };
+[[nodiscard]] std::string_view to_string(DenseProduct product);
+
+/// Dense relations of one term.
+template <class T>
+struct DenseRelate {
+  Index rows = 0;
+  Index columns = 0;
+  int relations = 1;
+  const T* weight = nullptr;              // (r, rows, columns)
+  const std::uint8_t* pattern = nullptr;  // (r, rows, columns): 0 = no relation; null: all
+  bool clamped = false;
+  MatrixView<const T> a;         // (w, r·d)
+  T* context = nullptr;          // (r, rows, B·d): forward keeps W_k z here and backward takes dA from it;
+                                 // null: backward that wants dA goes over W once more
+  double* weight_sum = nullptr;  // forward sets it to Σ effective weights, if given
+  DenseProduct product = DenseProduct::own;
+};
+
+/// A weight that is updated by backward itself: the gradient never exists as an array.
+template <class T>
+struct DenseUpdate {
+  T* theta = nullptr;      // M, the array that DenseRelate::weight reads
+  T* m = nullptr;          // null: beta1 = 0
+  T* v = nullptr;          // both of M's size
+  AdamStep step;           // of this step
+  bool decoupled = false;  // AdamW
+  double l1 = 0;           // adds l1 · (gradient of Σ clamp(M)) to the gradient
+  double squares = 0;      // out, += Σ gradient² before `step.gradient_scale`
+  // How far this step is, for those who share the update:
+  bool recorded = false;  // a forward has asked for it
+  double weight_sum = 0;  // that forward's Σ clamp(M)
+  bool applied = false;   // backward has updated M
+};
+
+/// Where dM goes: nowhere, into a buffer (r, rows, columns) that is added to, or into the update.
+template <class T>
+struct DenseGradient {
+  T* buffer = nullptr;
+  DenseUpdate<T>* update = nullptr;
+  DenseGradient() = default;
+  DenseGradient(std::nullptr_t) {}
+  DenseGradient(T* b) : buffer(b) {}
+  DenseGradient(DenseUpdate<T>* u) : update(u) {}
+};
+
+/// Scratch values that both kernels need for z (columns, B, d) and h (rows, B, w).
+template <class T>
+Index relate_dense_workspace(const DenseRelate<T>& relate, Index cols, Index channels);
+
+/// h += Σ_k (W_k z) A_kᵀ; z (columns, B, d) packed.
+template <class T>
+void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>& relate, NodeView<const T> z,
+                          std::span<T> workspace);
+
+/// dz (columns, B, d) += and da +=, null where not wanted; dM into its sink. All three use W as it was before
+/// the update. Entries that are not strictly inside (0, 1) get no gradient where clamped, nor those without a
+/// relation.
+template <class T>
+void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, DenseGradient<T> dm,
+                           const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
+                           std::span<T> workspace);
+
+}  // namespace rossby

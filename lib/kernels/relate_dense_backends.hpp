@@ -1,0 +1,24 @@
+#pragma once
+
+#include "rossby/kernels/relate_dense.hpp"
+
+// The same functions per back end; relate_dense.cpp checks shapes once and picks.
+
+#define ROSSBY_RELATE_DENSE_BACKEND                                                             \
+  template <class T>                                                                            \
+  void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>, \
+                            std::span<T>);                                                      \
+  template <class T>                                                                            \
+  void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,         \
+                             const DenseRelate<T>&, NodeView<const T>, NodeView<const T>, std::span<T>);
+
+namespace rossby::reference {
+ROSSBY_RELATE_DENSE_BACKEND
+}
+namespace rossby::cpu {
+ROSSBY_RELATE_DENSE_BACKEND
+template <class T>
+Index relate_dense_workspace(const DenseRelate<T>& relate, Index cols, Index channels);
+}  // namespace rossby::cpu
+
+#undef ROSSBY_RELATE_DENSE_BACKEND
