@@ -93,6 +93,7 @@ void add_entries(Json& list, const StepCase& item, const std::string& suffix, co
   list.push_back(entry(item.name + "/epoch" + suffix, result.epoch_seconds,
                        {{"epoch_seconds", result.epoch_seconds},
                         {"best_epoch_seconds", result.best_epoch_seconds},
+                        {"settle_seconds", result.settle_seconds},
                         {"extrapolated", result.extrapolated ? 1 : 0},
                         {"batches_per_second", batches / result.epoch_seconds},
                         {"node_steps_per_second", result.node_steps_per_second},

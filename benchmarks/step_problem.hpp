@@ -34,6 +34,8 @@ class StepProblem {
 
   [[nodiscard]] Index batches(Pass pass) const;
   void start_epoch(Index epoch) { task_->start_epoch(epoch); }
+  /// Makes up for updates that were put off, as the program does before it validates.
+  void settle() { optimiser_->settle(tape_.exec()); }
   /// One training step on batch `index` of a pass. Returns its loss. Collective.
   double run(Pass pass, Index index, StepTime& time);
 

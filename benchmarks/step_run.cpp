@@ -93,6 +93,7 @@ struct Measurement {
   std::array<Cost, 2> ops;
   std::array<double, 2> sent{};  // bytes a step
   std::vector<double> epochs;    // seconds
+  std::vector<double> settling;  // seconds of each epoch
 };
 
 /// One epoch, or the share of it that is measured; returns its seconds, scaled to a whole one.
@@ -119,7 +120,10 @@ double run_epoch(StepProblem<float>& problem, Index epoch, bool keep, Measuremen
     result.pass[p].batches = static_cast<double>(all);
     result.extrapolated = result.extrapolated || count < all;
   }
-  return seconds;
+  const auto settling = Clock::now();
+  problem.settle();
+  if (keep) into.settling.push_back(seconds_between(settling, Clock::now()));
+  return seconds + seconds_between(settling, Clock::now());
 }
 
 }  // namespace
@@ -163,6 +167,8 @@ CaseResult measure_case(const StepCase& item, Ranks& ranks, const Exec& exec, in
   result.peak_rss_bytes = sum_of(rss);
   result.peak_rss_bytes_max = largest(rss);
   problem.reducer().max(measured.epochs);
+  problem.reducer().max(measured.settling);
+  result.settle_seconds = median(measured.settling);
   result.epoch_seconds = median(measured.epochs);
   result.best_epoch_seconds = *std::min_element(measured.epochs.begin(), measured.epochs.end());
   const double pairs = static_cast<double>(item.nodes()) * static_cast<double>(2 * item.steps - 1);

@@ -31,6 +31,7 @@ struct CaseResult {
   std::array<PassResult, 2> pass;  // decoder, dynamics
   double epoch_seconds = 0;
   double best_epoch_seconds = 0;
+  double settle_seconds = 0;  // of an epoch: updates that steps had put off, made up for at its end
   bool extrapolated = false;  // only some batches of an epoch were run
   double node_steps_per_second = 0;
   double peak_rss_bytes = 0;      // of all ranks together
