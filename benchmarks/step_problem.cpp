@@ -100,6 +100,7 @@ StepProblem<T>::StepProblem(const StepCase& item, Ranks& ranks, const Exec& exec
                                         part_, reducer_, exec);
   OptimiserOptions optimiser;
   optimiser.beta1 = item.beta1;
+  optimiser.fuse = !item.pairs;
   optimiser_ = std::make_unique<Optimiser<T>>(optimiser, task_->parameters());
   step_ = std::make_unique<Step<T>>(task_->parameters(), *optimiser_, reducer_, 0.0);
   require(batches(Pass::decoder) + batches(Pass::dynamics) == task_->batches(),
