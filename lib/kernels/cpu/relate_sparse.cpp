@@ -27,6 +27,8 @@ SparseLayer<T> layer_of(const SparseRelate<T>& relate, const IdentityBlock<T>& i
           block.t_row.data(),
           block.t_entry.data(),
           block.t_relation.data(),
+          block.rows,
+          block.entries(),
           block.relations,
           relate.weight,
           relate.clamped,

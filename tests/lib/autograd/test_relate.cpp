@@ -316,7 +316,9 @@ TEST(RelateGrid, LargeGridsUseAllGroupsInsideTheWorkspace) {
   const RowPartition partition = RowPartition::blocks(48 * 53, 1);
   const GlobalEdges edges = grid_neighbours(grid, GridRelations::directional, partition, 0);
   ASSERT_EQ(edges.relations, 8);
-  for (const Shape& shape : {Shape{48 * 53, 8, 8, 8}, Shape{48 * 53, 8, 1, 1}, Shape{48 * 53, 3, 4, 4}})
+  for (const Shape& shape :
+       {Shape{48 * 53, 8, 8, 8}, Shape{48 * 53, 8, 1, 1}, Shape{48 * 53, 3, 4, 4}, Shape{48 * 53, 16, 4, 4},
+        Shape{48 * 53, 8, 2, 2}, Shape{48 * 53, 8, 4, 8}, Shape{48 * 53, 8, 8, 4}})
     for (const bool identity : {false, true})
       for (const Isa isa : supported_isas()) {
         SCOPED_TRACE(to_string(isa));
@@ -326,6 +328,9 @@ TEST(RelateGrid, LargeGridsUseAllGroupsInsideTheWorkspace) {
         one.h.expect_near(truth.h, 1e-5, "h");
         one.dz.expect_near(truth.dz, 1e-5, "dz");
         one.dm.expect_near(truth.dm, 1e-5, "dm");
+        one.da.expect_near(truth.da, 1e-3, "da");
+        one.dself.expect_near(truth.dself, 1e-3, "dself");
+        one.dbias.expect_near(truth.dbias, 1e-3, "dbias");
         three.expect_equal(one);
       }
 }

@@ -65,68 +65,77 @@ struct NarrowProduct {
   bool add;        // to what y holds, instead
 };
 
-template <class T, int N, int S, int rows>
+/// Stores S rows of N sums that a register holds: rows row … row + S − 1 of y, of which `valid` exist.
+template <class T, int N, int S>
+ROSSBY_INLINE void store_rows(const NarrowProduct<T>& p, Index first, Index row, Index valid,
+                              Vec<T, N * S> sums) {
+  constexpr int L = N * S;
+  using V = Vec<T, L>;
+  const bool whole_rows = p.outer == N || (S == 1 && p.outer - first >= N);
+  if (whole_rows && valid >= S) {
+    T* to = p.y + row * p.outer + first;
+    if (p.add)
+      sums += load<V>(to);
+    else if (p.start)
+      sums += repeat<T, L, N>(p.start + first);
+    store(to, sums);
+    return;
+  }
+  const Index width = p.outer - first < N ? p.outer - first : N;
+  for (int s = 0; s < S && s < valid; ++s)
+    for (Index o = 0; o < width; ++o) {
+      T& to = p.y[(row + s) * p.outer + first + o];
+      to = sums[static_cast<int>(s * N + o)] + (p.add ? to : p.start ? p.start[first + o] : T(0));
+    }
+}
+
+/// `rows` rows of a block of outputs; G groups of inputs, 0: as many as there are.
+template <class T, int N, int S, int G, int rows>
 ROSSBY_INLINE void narrow_block(const NarrowProduct<T>& p, Index block, Index row, Index valid) {
   constexpr int L = N * S;
   using V = Vec<T, L>;
+  const Index groups = G > 0 ? G : p.inner / S;
+  const Index inner = G > 0 ? G * S : p.inner;
   V acc[rows];
   for (int q = 0; q < rows; ++q) acc[q] = V{};
-  const Index groups = p.inner / S;
   const T* a = p.packed + block * p.planes * groups * L;
-  // Rows beyond the last are computed from the last, and dropped.
-  Index offset[rows];
-  for (int q = 0; q < rows; ++q) offset[q] = (row + (q < valid ? q : valid - 1)) * p.inner;
-  for (Index k = 0; k < p.planes; ++k) {
-    const T* x = p.x + k * p.x_plane;
-    for (Index g = 0; g < groups; ++g, a += L, x += S) {
-      const V weights = load<V>(a);
+  const T* x = p.x + row * inner;
+  if (valid == rows) {
+    for (Index k = 0; k < p.planes; ++k, x += p.x_plane)
+#pragma GCC unroll 4
+      for (Index g = 0; g < groups; ++g, a += L) {
+        const V weights = load<V>(a);
 #pragma GCC unroll 16
-      for (int q = 0; q < rows; ++q) acc[q] += repeat<T, L, S>(x + offset[q]) * weights;
-    }
-  }
-  const Index first = block * N;
-  const Index width = p.outer - first < N ? p.outer - first : N;
-#pragma GCC unroll 16
-  for (int q = 0; q < rows; q += S) {
-    const V sums = fold<T, L, S>(acc + q);  // S rows of N
-    if (width == N && p.outer == N && q + S <= valid) {
-      T* to = p.y + (row + q) * N;
-      V out = sums;
-      if (p.add)
-        out += load<V>(to);
-      else if (p.start)
-        out += repeat<T, L, N>(p.start);
-      store(to, out);
-      continue;
-    }
-    if (S == 1 && width == N && q < valid) {
-      T* to = p.y + (row + q) * p.outer + first;
-      V out = sums;
-      if (p.add)
-        out += load<V>(to);
-      else if (p.start)
-        out += load<V>(p.start + first);
-      store(to, out);
-      continue;
-    }
-    for (int s = 0; s < S && q + s < valid; ++s)
-      for (Index o = 0; o < width; ++o) {
-        T& to = p.y[(row + q + s) * p.outer + first + o];
-        const T sum = sums[static_cast<int>(s * N + o)];
-        to = sum + (p.add ? to : p.start ? p.start[first + o] : T(0));
+        for (int q = 0; q < rows; ++q) acc[q] += repeat<T, L, S>(x + q * inner + g * S) * weights;
       }
+  } else {
+    for (Index k = 0; k < p.planes; ++k, x += p.x_plane)
+      for (Index g = 0; g < groups; ++g, a += L)
+        for (int q = 0; q < valid; ++q) acc[q] += repeat<T, L, S>(x + q * inner + g * S) * load<V>(a);
+  }
+#pragma GCC unroll 16
+  for (int q = 0; q < rows; q += S)
+    if (q < valid) store_rows<T, N, S>(p, block * N, row + q, valid - q, fold<T, L, S>(acc + q));
+}
+
+template <class T, int N, int S, int G>
+inline void narrow_rows(const NarrowProduct<T>& p) {
+  constexpr int rows = S > 8 ? S : 8;
+  const Index blocks = (p.outer + N - 1) / N;
+  for (Index block = 0; block < blocks; ++block) {
+    Index row = 0;
+    for (; row + rows <= p.rows; row += rows) narrow_block<T, N, S, G, rows>(p, block, row, rows);
+    if (row < p.rows) narrow_block<T, N, S, G, rows>(p, block, row, p.rows - row);
   }
 }
 
 template <class T, int N, int S>
 inline void narrow_product(const NarrowProduct<T>& p) {
-  constexpr int rows = S > 8 ? S : 8;
-  const Index blocks = (p.outer + N - 1) / N;
-  for (Index block = 0; block < blocks; ++block) {
-    Index row = 0;
-    for (; row + rows <= p.rows; row += rows) narrow_block<T, N, S, rows>(p, block, row, rows);
-    if (row < p.rows) narrow_block<T, N, S, rows>(p, block, row, p.rows - row);
-  }
+  const Index groups = p.inner / S;
+  if (groups == 1) return narrow_rows<T, N, S, 1>(p);
+  if (groups == 2) return narrow_rows<T, N, S, 2>(p);
+  if (groups == 4) return narrow_rows<T, N, S, 4>(p);
+  narrow_rows<T, N, S, 0>(p);
 }
 
 /// Calls f with the N and S of `by` as compile-time constants.
@@ -196,6 +205,16 @@ ROSSBY_INLINE void adjoint_groups(const NarrowAdjoint<T>& p, Index group, T* sum
   for (int q = 0; q < count; ++q) store(sums + q * L, acc[q]);
 }
 
+/// Rows of z (m, inner) as the adjoint reads them: lane f·S + j is z[m][first + f].
+template <class T, int N, int S>
+ROSSBY_INLINE void repeat_rows(Index rows, Index inner, Index first, const T* z, T* repeated) {
+  const int width = inner - first < N ? static_cast<int>(inner - first) : N;
+  for (Index m = 0; m < rows; ++m)
+    for (int f = 0; f < N; ++f)
+      for (int j = 0; j < S; ++j)
+        repeated[m * N * S + f * S + j] = f < width ? z[m * inner + first + f] : T(0);
+}
+
 template <class T, int N, int S>
 inline void narrow_adjoint(const NarrowAdjoint<T>& p) {
   constexpr int L = N * S;
@@ -203,12 +222,7 @@ inline void narrow_adjoint(const NarrowAdjoint<T>& p) {
   const Index groups = p.planes * (p.outer / S);
   T* sums = p.sums;
   for (Index block = 0; block < blocks; ++block) {
-    const Index first = block * N;
-    for (Index m = 0; m < p.rows; ++m)
-      for (int f = 0; f < N; ++f) {
-        const T value = first + f < p.inner ? p.z[m * p.inner + first + f] : T(0);
-        for (int j = 0; j < S; ++j) p.repeated[m * L + f * S + j] = value;
-      }
+    repeat_rows<T, N, S>(p.rows, p.inner, block * N, p.z, p.repeated);
     Index group = 0;
     for (; group + 8 <= groups; group += 8, sums += 8 * L) adjoint_groups<T, L, S, 8>(p, group, sums);
     for (; group + 4 <= groups; group += 4, sums += 4 * L) adjoint_groups<T, L, S, 4>(p, group, sums);

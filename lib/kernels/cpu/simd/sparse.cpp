@@ -1,6 +1,7 @@
 #include "rossby/kernels/cpu/simd/sparse.hpp"
 
 #include "rossby/kernels/cpu/simd/narrow.hpp"
+#include "rossby/kernels/cpu/simd/sparse_direct.hpp"
 #include "rossby/kernels/cpu/simd/sparse_scalar.hpp"
 
 // Sparse relations with any number of channels: the context of a tile of rows in planes, then one narrow
@@ -16,6 +17,12 @@ constexpr Index tile_bytes = 16384;
 template <class T>
 bool one_channel(const SparseLayer<T>& layer) {
   return layer.d == 1 && layer.w == 1;
+}
+
+/// Entries go through their weights one by one: about one a list, and columns that fill registers.
+template <class T>
+bool direct(const SparseLayer<T>& layer) {
+  return layer.cols % 8 == 0 && 2 * layer.entries <= 3 * layer.rows * layer.relations;
 }
 
 /// How a layer is cut, and where its arrays lie in the shared and the group's memory.
@@ -47,9 +54,9 @@ struct Plan {
   }
   // Shared: packed weights of the three products.
   [[nodiscard]] Index shared() const { return forward_size + backward_size + products_size; }
-  // A group: sums of dA, of the bias; planes, y, repeated rows of z.
-  [[nodiscard]] Index sums(Index w) const { return backward_size + w; }
-  [[nodiscard]] Index group(Index w) const { return sums(w) + u_size + y_size + repeated_size; }
+  // A group: sums of dA, of the bias (a row's width of them); planes, y, repeated rows of z.
+  [[nodiscard]] Index sums() const { return backward_size + width_out; }
+  [[nodiscard]] Index group() const { return sums() + u_size + y_size + repeated_size; }
 };
 
 template <class T>
@@ -59,7 +66,7 @@ Index shared_size(const SparseLayer<T>& layer) {
 
 template <class T>
 Index group_size(const SparseLayer<T>& layer) {
-  return one_channel(layer) ? layer.relations + 2 : Plan<T>(layer).group(layer.w);
+  return one_channel(layer) ? layer.relations + 2 : Plan<T>(layer).group();
 }
 
 /// Packs all planes' weights, the identity's first, as the three products read them.
@@ -95,17 +102,27 @@ void prepare(const SparseLayer<T>& layer, T* shared) {
                  products + k * one);
 }
 
+/// f(V{}, offset) over runs of a row: registers, then halves of one, then single values.
+template <class T, class F>
+ROSSBY_INLINE void each_run(Index width, const F& f) {
+  Index q = 0;
+  for (; q + lanes<T> <= width; q += lanes<T>) f(Vec<T, lanes<T>>{}, q);
+  if (q == width) return;
+  for (; q + lanes<T> / 2 <= width; q += lanes<T> / 2) f(Vec<T, lanes<T> / 2>{}, q);
+  for (; q < width; ++q) f(Vec<T, 1>{}, q);
+}
+
 template <class T>
-ROSSBY_INLINE void copy(Index width, const T* __restrict x, T* __restrict y) {
-  for (Index q = 0; q < width; ++q) y[q] = x[q];
+ROSSBY_INLINE void copy(Index width, const T* x, T* y) {
+  each_run<T>(width, [&]<class V>(V, Index q) { store(y + q, load<V>(x + q)); });
 }
 template <class T>
-ROSSBY_INLINE void scaled(Index width, T factor, const T* __restrict x, T* __restrict y) {
-  for (Index q = 0; q < width; ++q) y[q] = factor * x[q];
+ROSSBY_INLINE void scaled(Index width, T factor, const T* x, T* y) {
+  each_run<T>(width, [&]<class V>(V, Index q) { store(y + q, factor * load<V>(x + q)); });
 }
 template <class T>
-ROSSBY_INLINE void add_scaled(Index width, T factor, const T* __restrict x, T* __restrict y) {
-  for (Index q = 0; q < width; ++q) y[q] += factor * x[q];
+ROSSBY_INLINE void add_scaled(Index width, T factor, const T* x, T* y) {
+  each_run<T>(width, [&]<class V>(V, Index q) { store(y + q, load<V>(y + q) + factor * load<V>(x + q)); });
 }
 
 /// The first entry of a list writes, the others add; an empty list leaves zeros.
@@ -133,8 +150,12 @@ template <class T>
 void forward(const SparseLayer<T>& layer, const SparseRows<T>& rows, const T* shared, T* group) {
   if (one_channel(layer)) return forward_one(layer, rows);
   const Plan<T> plan(layer);
+  if (direct(layer) && with_full_lanes<T>(plan.forward, [&]<int N, int S, int G>() {
+        forward_direct<N, S, G>(layer, rows, shared);
+      }))
+    return;
   const Index width = plan.width_in;
-  T* planes = group + plan.sums(layer.w);
+  T* planes = group + plan.sums();
   T* out = planes + plan.u_size;  // a tile of h
   const T* ghost = rows.ghost ? rows.ghost - rows.owned_rows * width : nullptr;
   for (Index begin = 0; begin < rows.count; begin += plan.tile) {
@@ -175,7 +196,7 @@ void forward(const SparseLayer<T>& layer, const SparseRows<T>& rows, const T* sh
 
 template <class T>
 void clear(const SparseLayer<T>& layer, T* group) {
-  const Index size = one_channel(layer) ? layer.relations + 2 : Plan<T>(layer).sums(layer.w);
+  const Index size = one_channel(layer) ? layer.relations + 2 : Plan<T>(layer).sums();
   for (Index q = 0; q < size; ++q) group[q] = T(0);
 }
 
@@ -200,16 +221,15 @@ void backward_tile(const SparseLayer<T>& layer, const Plan<T>& plan, const Spars
   const Index width = plan.width_out;
   const Index plane = plan.tile * width;
   const Index rows = columns.count * layer.cols;
-  T* u = group + plan.sums(layer.w);
+  T* u = group + plan.sums();
   T* y = u + plan.u_size;
   T* repeated = y + plan.y_size;
   T* to = u;
   if (layer.self) {
     const T* delta = columns.delta + (columns.first + columns.begin) * width;
     copy(columns.count * width, delta, to);
-    T* bias = group + plan.backward_size;
-    for (Index m = 0; m < rows; ++m)
-      for (Index o = 0; o < layer.w; ++o) bias[o] += delta[m * layer.w + o];
+    for (Index q = 0; q < columns.count; ++q)
+      add_scaled(width, T(1), delta + q * width, group + plan.backward_size);
     to += plane;
   }
   for (Index k = 0; k < layer.relations; ++k, to += plane)
@@ -240,6 +260,12 @@ template <class T>
 void backward(const SparseLayer<T>& layer, const SparseColumns<T>& columns, const T* shared, T* group) {
   if (one_channel(layer)) return backward_one(layer, columns, group);
   const Plan<T> plan(layer);
+  const T* packed = shared + plan.forward_size;
+  T* repeated = group + plan.sums() + plan.u_size + plan.y_size;
+  if (direct(layer) && with_full_lanes<T>(plan.backward, [&]<int N, int S, int G>() {
+        backward_direct<N, S, G>(layer, columns, packed, group, group + plan.backward_size, repeated);
+      }))
+    return;
   for (Index done = 0; done < columns.count; done += plan.tile) {
     SparseColumns<T> tile = columns;
     tile.begin += done;
@@ -272,7 +298,7 @@ void collect(const SparseLayer<T>& layer, const T* group, T* da, Index da_stride
       unpack_add(one, Index{1}, layer.d - first, group + (block * plan.planes + k) * piece, Index{0},
                  own ? dself_stride : da_stride, Index{1}, to + first);
     }
-  for (Index o = 0; dbias && o < layer.w; ++o) dbias[o] += group[plan.backward_size + o];
+  for (Index q = 0; dbias && q < plan.width_out; ++q) dbias[q % layer.w] += group[plan.backward_size + q];
 }
 
 }  // namespace

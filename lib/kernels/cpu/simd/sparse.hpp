@@ -15,6 +15,8 @@ struct SparseLayer {
   const LocalColumn* t_row;
   const LocalEntry* t_entry;
   const RelationNumber* t_relation;
+  Index rows;
+  Index entries;
   Index relations;
   const T* weight;
   bool clamped;

@@ -2,22 +2,12 @@
 
 #include "rossby/kernels/cpu/simd/shuffle.hpp"
 #include "rossby/kernels/cpu/simd/sparse.hpp"
+#include "rossby/kernels/cpu/simd/sparse_weight.hpp"
 
 // Sparse relations of layers with one channel in and out (d = w = 1): a relation is one factor, so that an
 // entry is one multiply-add over the columns B, and its gradient one inner product over them.
 
 namespace rossby::cpu::ROSSBY_ISA {
-
-template <class T>
-ROSSBY_INLINE T effective_weight(T value, bool clamped) {
-  if (!clamped) return value;
-  value = value > T(0) ? value : T(0);
-  return value < T(1) ? value : T(1);
-}
-template <class T>
-ROSSBY_INLINE bool weight_learns(T value, bool clamped) {
-  return !clamped || (value > T(0) && value < T(1));
-}
 
 /// ⟨x, y⟩ in vector sums, then the rest in order.
 template <class T>
