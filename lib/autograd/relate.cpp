@@ -119,13 +119,17 @@ Cost twice_computed(Cost cost) {
   return cost;
 }
 
-/// Backward over columns [first, first + z.rows) of every sparse term and, where `all`, the dense terms.
+/// Backward over the owned columns, or over the ghosts, of every sparse term; of dense terms with the columns
+/// that they see, all positions or on one rank the owned rows.
 template <class T>
-void columns_backward(const Exec& exec, const Layer<T>& layer, Index first, NodeView<const T> delta,
-                      NodeView<const T> z, NodeView<T> dz, bool dense) {
+void columns_backward(const Exec& exec, const Layer<T>& layer, bool owned, NodeView<const T> delta,
+                      NodeView<const T> z, NodeView<T> dz) {
+  // Not told from the first column's number: a rank without rows has ghosts from column 0 on.
+  const Index first = owned ? 0 : layer.bank->rows;
+  const bool dense = !owned || layer.ghost.rows == 0;
   for (const LayerTerm<T>& item : layer.terms) {
     if (item.term->kind == Kind<T>::sparse) {
-      const bool carries = layer.carrier == &item && first == 0;
+      const bool carries = layer.carrier == &item && owned;
       relate_sparse_backward<T>(
           exec, dz, item.a.gradient, item.dm, detail::sparse_relate(*item.term, item.a.value),
           carries ? layer.identity : IdentityBlock<T>{}, carries ? layer.d_identity : IdentityGradient<T>{},
@@ -141,9 +145,9 @@ template <class T>
 void Layer<T>::backward(const Exec& exec, NodeView<const T> delta) const {
   // Ghost columns first: their gradients travel while those of the owned columns are computed.
   if (d_ghost.data) std::fill_n(d_ghost.data, d_ghost.size(), T(0));
-  if (ghost.rows > 0) columns_backward<T>(exec, *this, bank->rows, delta, ghost, d_ghost, true);
+  if (ghost.rows > 0) columns_backward<T>(exec, *this, false, delta, ghost, d_ghost);
   if (z.tracked()) bank->exchange->scatter_add_begin(NodeView<const T>(d_ghost), z.gradient);
-  columns_backward<T>(exec, *this, 0, delta, z.value, z.gradient, ghost.rows == 0);
+  columns_backward<T>(exec, *this, true, delta, z.value, z.gradient);
   for (const LayerTerm<T>& item : terms) {
     if (item.term->kind == Kind<T>::low_rank) item.low_rank.backward(exec, delta, z.value, z.gradient);
     if (item.term->kind == Kind<T>::self) item.self.backward(exec, delta, z.value, z.gradient);
