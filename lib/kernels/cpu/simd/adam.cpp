@@ -70,6 +70,9 @@ struct Piece {
 template <class T>
 void update(Index size, T* theta, T* m, T* v, const T* gradient, const AdamConstants<T>* missed, Index count,
             const AdamConstants<T>* now) {
+  // A value that only its decay moves shrinks by a factor each step, and with it its gradient and second
+  // moment.
+  const FlushToZero flush;
   if (m)
     Piece<true, T>{theta, m, v, gradient, missed, count, now}.run(size);
   else

@@ -7,6 +7,8 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__SSE2__)
+#include <xmmintrin.h>
 #endif
 
 #include "rossby/base/index.hpp"
@@ -97,6 +99,28 @@ ROSSBY_INLINE V square_root(V v) {
     for (int l = 0; l < count; ++l) v[l] = __builtin_sqrt(v[l]);
   return v;
 }
+
+/// Numbers below the smallest normal one are zero while this lives: arithmetic on them takes a hundred times
+/// as long.
+class FlushToZero {
+ public:
+#if defined(__SSE2__)
+  FlushToZero() : before_(_mm_getcsr()) {
+    _mm_setcsr(before_ | 0x8040);
+  }
+  ~FlushToZero() {
+    _mm_setcsr(before_);
+  }
+
+ private:
+  unsigned before_;
+#else
+  FlushToZero() {}
+  ~FlushToZero() {}
+#endif
+  FlushToZero(const FlushToZero&) = delete;
+  FlushToZero& operator=(const FlushToZero&) = delete;
+};
 
 /// Sum of the lanes, by halves.
 template <class T, int n>
