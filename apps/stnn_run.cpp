@@ -124,11 +124,33 @@ StnnRun<T>::StnnRun(const Communicator& comm, const Config& config, Domain domai
   else
     exchange_ = std::make_unique<PetscExchange>(comm, domain_.partition, comm.rank(), relations->ghosts());
   relations->finish(*exchange_, reducer_);
+  choose_dense(*relations);
   model_ = agree(comm, [&] {
     return std::make_unique<Stnn<T>>(model_options(config, domain_), std::move(relations), domain_.rows);
   });
   start();
   set_rates(config, *model_);
+}
+
+/// Every rank tries, as they will run side by side; rank 0 decides.
+template <class T>
+void StnnRun<T>::choose_dense(Relations<T>& relations) {
+  const std::string& kernel = config_->text("parallel.dense_kernel");
+  if (kernel == "auto" && relations.needs_all()) {
+    const Index slab = config_->integer("train.slab_steps");
+    const Index steps = slab > 0 ? std::min(slab, domain_.split.train.last) : domain_.split.train.last;
+    const Index width = steps * config_->integer("model.latent");
+    dense_choice_ =
+        choose_dense_product<T>(exec_, domain_.partition.size(comm_.rank()), domain_.nodes(), width);
+  } else if (kernel == "blas") {
+    dense_choice_.product = DenseProduct::blas;
+  }
+  double decided[3] = {static_cast<double>(dense_choice_.product == DenseProduct::blas),
+                       dense_choice_.own_seconds, dense_choice_.blas_seconds};
+  if (comm_.rank() != 0) std::fill(std::begin(decided), std::end(decided), 0.0);
+  reducer_.sum(decided);
+  dense_choice_ = {decided[0] > 0 ? DenseProduct::blas : DenseProduct::own, decided[1], decided[2]};
+  relations.set_dense_product(dense_choice_.product);
 }
 
 template <class T>

@@ -7,6 +7,7 @@
 
 #include "rossby/data/scaler.hpp"
 #include "rossby/io/config.hpp"
+#include "rossby/kernels/dense_choice.hpp"
 #include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/reducer.hpp"
 #include "rossby/train/optimiser.hpp"
@@ -28,6 +29,8 @@ class StnnRun {
   [[nodiscard]] Stnn<T>& model() { return *model_; }
   [[nodiscard]] Reducer& reducer() { return reducer_; }
   [[nodiscard]] const Exec& exec() const { return exec_; }
+  /// Products of dense relations; the same on every rank.
+  [[nodiscard]] const DenseChoice& dense_choice() const { return dense_choice_; }
   [[nodiscard]] std::unique_ptr<StnnTask<T>> make_task();
 
   /// Writes the model's parameters to `path`, in global row order, with `metadata`. Collective.
@@ -36,6 +39,7 @@ class StnnRun {
   void load(const std::string& path);
 
  private:
+  void choose_dense(Relations<T>& relations);
   void start();
   void start_low_rank_at_eofs();
 
@@ -44,6 +48,7 @@ class StnnRun {
   Domain domain_;
   MpiReducer reducer_;
   Exec exec_;
+  DenseChoice dense_choice_;
   Series series_;
   Scaler scaler_;
   std::unique_ptr<Exchange> exchange_;

@@ -64,11 +64,13 @@ void describe(const Communicator& comm, StnnRun<T>& run, const Config& config, R
              count_text(sums[0] + sums[1]), run.model().relations().bank().relations(), count_text(sums[2]),
              config.text("model.precision"));
   fmt::print("ranks     {} x {} threads\n", comm.size(), run.exec().threads);
+  if (run.model().relations().needs_all())
+    fmt::print("dense     products: {}\n", to_string(run.dense_choice()));
   std::fflush(stdout);
 }
 
 template <class T>
-Json run_metadata(const Config& config, const StnnRun<T>& run, const TrainingResult& result) {
+Json run_metadata(const Config& config, StnnRun<T>& run, const TrainingResult& result) {
   Json json;
   json["format"] = 1;
   json["rossby"] = version_short();
@@ -77,6 +79,8 @@ Json run_metadata(const Config& config, const StnnRun<T>& run, const TrainingRes
   json["config_hash"] = config.hash();
   json["nodes"] = run.domain().nodes();
   json["steps"] = run.domain().info.steps;
+  if (run.model().relations().needs_all())
+    json["dense_kernel"] = std::string(to_string(run.dense_choice().product));
   json["epochs"] = result.epochs;
   json["optimiser_steps"] = result.steps;
   json["best_epoch"] = result.best_epoch;

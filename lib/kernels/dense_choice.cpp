@@ -1,0 +1,100 @@
+#include "rossby/kernels/dense_choice.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "rossby/tensor/buffer.hpp"
+
+namespace rossby {
+namespace {
+
+constexpr double blas_must_save = 0.15;
+constexpr double trial_flops = 4e8;  // of one forward and backward: 2 to 5 ms
+constexpr int repeats = 3;
+
+template <class T>
+class Trial {
+ public:
+  Trial(Index rows, Index columns, Index width)
+      : rows_(rows),
+        columns_(columns),
+        width_(width),
+        weight_(rows * columns),
+        second_(rows * columns),
+        one_(1),
+        z_(columns * width),
+        dz_(columns * width),
+        h_(rows * width),
+        delta_(rows * width),
+        context_(rows * width),
+        workspace_(relate_dense_workspace(relate(), width, 1)) {
+    std::fill(weight_.begin(), weight_.end(), T(0.5));
+    std::fill(second_.begin(), second_.end(), T(1e-4));
+    one_[0] = T(1);
+    for (Index i = 0; i < z_.size(); ++i) z_[i] = static_cast<T>(std::sin(static_cast<double>(i)));
+    for (Index i = 0; i < delta_.size(); ++i) delta_[i] = static_cast<T>(std::cos(static_cast<double>(i)));
+  }
+
+  /// Shortest of some runs, after one that is not counted.
+  double seconds(const Exec& exec, DenseProduct product) {
+    double best = std::numeric_limits<double>::infinity();
+    for (int repeat = 0; repeat <= repeats; ++repeat) {
+      const auto begin = std::chrono::steady_clock::now();
+      run(exec, product);
+      const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      if (repeat > 0) best = std::min(best, taken);
+    }
+    return best;
+  }
+
+ private:
+  [[nodiscard]] DenseRelate<T> relate() {
+    return {rows_, columns_, 1, weight_.data(), nullptr, true, {one_.data(), 1, 1}, context_.data()};
+  }
+
+  void run(const Exec& exec, DenseProduct product) {
+    DenseRelate<T> relation = relate();
+    relation.product = product;
+    const NodeView<const T> z(z_.data(), columns_, width_, 1), delta(delta_.data(), rows_, width_, 1);
+    relate_dense_forward<T>(exec, {h_.data(), rows_, width_, 1}, relation, z, workspace_.span());
+    DenseUpdate<T> update;
+    update.theta = weight_.data();
+    update.v = second_.data();
+    update.step.lr = 1e-6;
+    relate_dense_backward<T>(exec, {dz_.data(), columns_, width_, 1}, {}, &update, relation, delta, z,
+                             workspace_.span());
+  }
+
+  Index rows_, columns_, width_;
+  Buffer<T> weight_, second_, one_, z_, dz_, h_, delta_, context_, workspace_;
+};
+
+}  // namespace
+
+std::string to_string(const DenseChoice& choice) {
+  if (choice.own_seconds == 0) return std::string(to_string(choice.product));
+  return fmt::format("{} (own {:.2f} ms, blas {:.2f} ms)", to_string(choice.product),
+                     1e3 * choice.own_seconds, 1e3 * choice.blas_seconds);
+}
+
+template <class T>
+DenseChoice choose_dense_product(const Exec& exec, Index rows, Index columns, Index width) {
+  DenseChoice choice;
+  if (rows == 0 || columns == 0 || width == 0) return choice;
+  const double flops_a_row = 6.0 * static_cast<double>(columns * width);
+  const auto enough = static_cast<Index>(std::ceil(trial_flops / flops_a_row));
+  Trial<T> trial(std::min(rows, std::clamp<Index>(enough, 128, 1024)), columns, width);
+  choice.own_seconds = trial.seconds(exec, DenseProduct::own);
+  choice.blas_seconds = trial.seconds(exec, DenseProduct::blas);
+  if (choice.blas_seconds < (1 - blas_must_save) * choice.own_seconds) choice.product = DenseProduct::blas;
+  return choice;
+}
+
+template DenseChoice choose_dense_product<float>(const Exec&, Index, Index, Index);
+template DenseChoice choose_dense_product<double>(const Exec&, Index, Index, Index);
+
+}  // namespace rossby
