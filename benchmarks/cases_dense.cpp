@@ -108,24 +108,23 @@ class DenseForward final : public DenseCase {
   Buffer<float> h_;
 };
 
-class DenseBackward final : public DenseCase {
+class DenseBackward : public DenseCase {
  public:
   DenseBackward(Squares& squares, Index n, Index cols, Index d)
       : DenseCase(squares, n, cols, d),
         delta_(random_values<float>(n * cols * d, "delta")),
         dz_(n * cols * d),
-        da_(d * d) {
+        da_(d * d),
+        context_(n * cols * d) {
     std::fill(square_->gradient.begin(), square_->gradient.end(), 0.0F);
   }
 
-  void run(const Exec& exec) override {
-    relate_dense_backward<float>(exec, node(dz_), {da_.data(), d_, d_}, square_->gradient.data(), relate(),
-                                 node(delta_), node(z_), workspace_.span());
-  }
+  void run(const Exec& exec) override { run(exec, square_->gradient.data()); }
 
   /// Columns are independent but for dA = Σ over rows of δᵀ(W z): the reference kernel computes some columns,
   /// and dA from W z in the forward kernel, which has a check of its own.
   double error(const Exec& exec) override {
+    make_context(exec);
     run(exec);
     const auto list = spread(n_);
     const auto count = std::ssize(list);
@@ -146,6 +145,23 @@ class DenseBackward final : public DenseCase {
                  da_error(exec));
   }
 
+ protected:
+  /// W z, which backward takes dA from.
+  void make_context(const Exec& exec) {
+    Buffer<float> h(n_ * cols_ * d_);
+    DenseRelate<float> kept = relate();
+    kept.context = context_.data();
+    relate_dense_forward<float>(exec, node(h), kept, node(z_), workspace_.span());
+  }
+  void run(const Exec& exec, DenseGradient<float> sink) {
+    DenseRelate<float> kept = relate();
+    kept.context = context_.data();
+    relate_dense_backward<float>(exec, node(dz_), {da_.data(), d_, d_}, sink, kept, node(delta_), node(z_),
+                                 workspace_.span());
+  }
+
+  Buffer<float> delta_, dz_, da_, context_;
+
  private:
   double da_error(const Exec& exec) {
     Buffer<float> context(n_ * cols_ * d_), identity(d_ * d_);
@@ -161,8 +177,59 @@ class DenseBackward final : public DenseCase {
               static_cast<double>(delta_[i * d_ + o]) * static_cast<double>(context[i * d_ + f]);
     return relative_error<float>(da_.span(), truth.span());
   }
+};
 
-  Buffer<float> delta_, dz_, da_;
+/// Backward with the update of Adam (beta1 = 0) inside: the gradient's array serves as second moment.
+class DenseFused final : public DenseBackward {
+ public:
+  using DenseBackward::DenseBackward;
+
+  void run(const Exec& exec) override {
+    DenseUpdate<float> update = make_update<float>(square_->weight.data(), square_->gradient.data(), 1e-7);
+    DenseBackward::run(exec, &update);
+  }
+
+  /// Some columns of M and v after one update against the reference.
+  double error(const Exec& exec) override {
+    make_context(exec);
+    const auto list = spread(n_);
+    const auto count = std::ssize(list);
+    Buffer<double> theta(n_ * count), v(n_ * count), dz(count * cols_ * d_), theta_found(n_ * count),
+        v_found(n_ * count);
+    const auto gather = [&](Buffer<double>& to, const Buffer<float>& from) {
+      for (Index i = 0; i < n_; ++i)
+        for (Index k = 0; k < count; ++k)
+          to[i * count + k] = from[i * n_ + list[static_cast<std::size_t>(k)]];
+    };
+    std::fill(square_->gradient.begin(), square_->gradient.end(), 0.0F);
+    gather(theta, square_->weight);
+    DenseUpdate<float> update = make_update<float>(square_->weight.data(), square_->gradient.data(), 0.1);
+    DenseBackward::run(exec, &update);
+    gather(theta_found, square_->weight);
+    gather(v_found, square_->gradient);
+    const Buffer<double> z = rows_of(z_, list), delta = widened(delta_), a = widened(a_);
+    const DenseRelate<double> part{n_, count, 1, theta.data(), nullptr, true, {a.data(), d_, d_}};
+    DenseUpdate<double> truth = make_update<double>(theta.data(), v.data(), 0.1);
+    relate_dense_backward<double>({Backend::reference, 1}, {dz.data(), count, cols_, d_}, {}, &truth, part,
+                                  {delta.data(), n_, cols_, d_}, {z.data(), count, cols_, d_}, {});
+    const Buffer<double> dz_found = rows_of(dz_, list);
+    return worse(relative_error<double>(dz_found.span(), dz.span()),
+                 worse(relative_error<double>(theta_found.span(), theta.span()),
+                       relative_error<double>(v_found.span(), v.span())));
+  }
+
+ private:
+  /// epsilon = 1: a gradient near zero moves M little, so that float and double can be compared.
+  template <class T>
+  static DenseUpdate<T> make_update(T* theta, T* v, double lr) {
+    DenseUpdate<T> update;
+    update.theta = theta;
+    update.v = v;
+    update.step.lr = lr;
+    update.step.epsilon = 1;
+    update.l1 = 1e-3;
+    return update;
+  }
 };
 
 }  // namespace
@@ -192,6 +259,12 @@ std::vector<NamedCase> dense_cases(const Sizes& sizes) {
                        {12 * entries + 16 * node, 2 * product + 2 * layer, 8 * entries + 12 * node},
                        [squares, n, cols = cols, d = d]() -> std::unique_ptr<KernelCase> {
                          return std::make_unique<DenseBackward>(*squares, n, cols, d);
+                       }});
+      // M and v read and written.
+      cases.push_back({"relate_dense_fused" + name,
+                       {16 * entries + 16 * node, 2 * product + 2 * layer, 8 * entries + 12 * node},
+                       [squares, n, cols = cols, d = d]() -> std::unique_ptr<KernelCase> {
+                         return std::make_unique<DenseFused>(*squares, n, cols, d);
                        }});
     }
   return cases;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "rossby/base/random.hpp"
+#include "rossby/kernels/dense_choice.hpp"
 #include "rossby/kernels/reductions.hpp"
 #include "rossby/kernels/relate_dense.hpp"
 
@@ -224,6 +225,17 @@ INSTANTIATE_TEST_SUITE_P(Sizes, DenseShapes,
 // Large enough for several blocks of columns, tiles of rows and threads.
 TEST(Dense, LargeEqualsReference) {
   check_against_reference<double>({211, 1003, 1, 2, 3, 2}, 1e-12);
+}
+
+TEST(Dense, ChoiceIsMeasuredOrOwn) {
+  const DenseChoice choice = choose_dense_product<float>({Backend::cpu, 1}, 40, 130, 24);
+  EXPECT_GT(choice.own_seconds, 0);
+  EXPECT_GT(choice.blas_seconds, 0);
+  EXPECT_EQ(choice.product == DenseProduct::blas, choice.blas_seconds < 0.85 * choice.own_seconds);
+  const DenseChoice empty = choose_dense_product<double>({Backend::cpu, 1}, 0, 130, 24);
+  EXPECT_EQ(empty.product, DenseProduct::own);
+  EXPECT_EQ(to_string(empty), "own");
+  EXPECT_EQ(to_string(DenseChoice{DenseProduct::blas, 2e-3, 1e-3}), "blas (own 2.00 ms, blas 1.00 ms)");
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ struct DenseForward {
   T* context;             // (rows, width)
   double weight_sum = 0;  // out: Σ effective weights
 };
-inline constexpr Index dense_forward_rows = 48;
+inline constexpr Index dense_forward_rows = 96;
 
 /// What happens to the gradient of W, entry by entry.
 enum class DenseSink {

@@ -12,6 +12,7 @@ struct Sink {
   using V = Vec<T, lanes<T>>;
   DenseBackward<T>& b;
   AdamConstants<T> adam = {};
+  bool fetch = true;  // what is `ahead` comes into the cache from here
   V squares = {};
 
   /// `at` is the vector's place in the block; `ahead` what comes into the cache meanwhile.
@@ -22,16 +23,20 @@ struct Sink {
     if (b.pattern) passed = keep_flagged(passed, b.pattern + at, count);
     squares += passed * passed;
     if constexpr (sink == DenseSink::accumulate) {
-      __builtin_prefetch(b.weight + at + ahead);
-      __builtin_prefetch(b.dm + at + ahead);
+      if (fetch) {
+        __builtin_prefetch(b.weight + at + ahead);
+        __builtin_prefetch(b.dm + at + ahead);
+      }
       store_part(b.dm + at, load_part<V>(b.dm + at, count) + passed, count);
     } else {
       constexpr bool with_m = sink == DenseSink::adam_moment;
-      __builtin_prefetch(b.weight + at + ahead);
-      __builtin_prefetch(b.v + at + ahead);
+      if (fetch) {
+        __builtin_prefetch(b.weight + at + ahead);
+        __builtin_prefetch(b.v + at + ahead);
+        if constexpr (with_m) __builtin_prefetch(b.m + at + ahead);
+      }
       V theta = weight, second = load_part<V>(b.v + at, count), first = {};
       if constexpr (with_m) {
-        __builtin_prefetch(b.m + at + ahead);
         first = load_part<V>(b.m + at, count);
       }
       adam_lane<with_m>(theta, first, second, passed, adam);
@@ -58,14 +63,17 @@ struct Sink {
   }
 };
 
-/// u (outputs, strip) += Gᵀ W of one tile: g (rows, width) at the first output, w (rows, strip).
+/// u (outputs, strip) += Gᵀ W of one tile: g (rows, width) at the first output, w (rows, strip). Where
+/// `ahead` is not null, a line of each of its rows comes into the cache meanwhile.
 template <int outputs, class T>
-ROSSBY_INLINE void transposed_product(T* u, const T* w, const T* g, Index width, Index rows) {
+ROSSBY_INLINE void transposed_product(T* u, const T* w, const T* g, Index width, Index rows,
+                                      const T* ahead = nullptr, Index ahead_stride = 0) {
   using V = Vec<T, lanes<T>>;
   V acc[outputs][strip_vectors];
   for (int o = 0; o < outputs; ++o)
     for (int q = 0; q < strip_vectors; ++q) acc[o][q] = load<V>(u + o * strip<T> + q * lanes<T>);
   for (Index i = 0; i < rows; ++i) {
+    __builtin_prefetch(ahead + i * ahead_stride);
     V wi[strip_vectors];
     for (int q = 0; q < strip_vectors; ++q) wi[q] = load<V>(w + i * strip<T> + q * lanes<T>);
     for (int o = 0; o < outputs; ++o) {
@@ -104,11 +112,22 @@ struct BackwardTile {
   alignas(64) T effective[tile_rows * strip<T>];
   alignas(64) T gradient[block * strip<T>];
 
+  /// Lines a row of a strip has in all arrays that a pass goes over.
+  static constexpr int arrays = sink == DenseSink::none ? 1 : sink == DenseSink::adam_moment ? 3 : 2;
+  static constexpr int fetched_lines = arrays * strip_vectors;
+
+  ROSSBY_INLINE const T* fetched(int line) const {
+    const T* second = sink == DenseSink::accumulate ? b.dm : b.v;
+    const T* array = line < strip_vectors ? b.weight : line < 2 * strip_vectors ? second : b.m;
+    return array + line % strip_vectors * lanes<T>;
+  }
+
   ROSSBY_INLINE void add_u(Index begin, Index rows, Index s, Index count, Index ahead) {
     for (Index r = 0; r < rows; ++r) {
       const Index at = (begin + r) * b.stride + s * strip<T>;
       if constexpr (sink == DenseSink::none)
-        for (int q = 0; q < strip_vectors; ++q) __builtin_prefetch(b.weight + at + ahead + q * lanes<T>);
+        if (out.fetch)
+          for (int q = 0; q < strip_vectors; ++q) __builtin_prefetch(b.weight + at + ahead + q * lanes<T>);
       const std::uint8_t* pattern = b.pattern ? b.pattern + at : nullptr;
       if (b.clamped)
         effective_row<true>(effective + r * strip<T>, b.weight + at, pattern, count, strip<T>);
@@ -118,8 +137,12 @@ struct BackwardTile {
     const T* g = b.g + begin * b.width;
     T* u = b.u + s * b.width * strip<T>;
     Index o = 0;
-    for (; o + block <= b.width; o += block)
-      transposed_product<block>(u + o * strip<T>, effective, g + o, b.width, rows);
+    int line = out.fetch ? fetched_lines : 0;
+    for (; o + block <= b.width; o += block, ++line)
+      transposed_product<block>(
+          u + o * strip<T>, effective, g + o, b.width, rows,
+          line < fetched_lines ? fetched(line) + begin * b.stride + s * strip<T> + ahead : nullptr,
+          line < fetched_lines ? b.stride : 0);
     if constexpr (block > 4)
       for (; o + 4 <= b.width; o += 4)
         transposed_product<4>(u + o * strip<T>, effective, g + o, b.width, rows);
@@ -140,6 +163,8 @@ struct BackwardTile {
 
   void run() {
     const Index strips = (b.columns + strip<T> - 1) / strip<T>;
+    // With enough products, what comes next is fetched between them, evenly.
+    out.fetch = !b.u || b.width < fetched_lines * block;
     for (Index begin = 0; begin < b.rows; begin += tile_rows) {
       const Index rows = b.rows - begin < tile_rows ? b.rows - begin : tile_rows;
       for (Index s = 0; s < strips; ++s) {

@@ -113,14 +113,14 @@ template <class T>
 struct WideTile {
   using V = Vec<T, lanes<T>>;
   static constexpr Index block_columns = 64;
-  static constexpr Index tile_rows = 24;  // a multiple of every register block's rows
+  static constexpr Index tile_rows = dense_forward_rows;  // a multiple of every register block's rows
   DenseForward<T>& f;
   Index padded;  // width rounded up to lanes
   alignas(64) T block[tile_rows * block_columns];
   alignas(64) T sums[tile_rows * 16 * lanes<T>];
 
   template <int vectors>
-  ROSSBY_INLINE void product(Index rows, Index count, const T* z, T* to, Index part) const {
+  ROSSBY_INLINE void product(Index rows, Index count, const T* z, T* to, Index part, const T* ahead) const {
     constexpr int most = accumulators / vectors;
     constexpr int mr = most > 12 ? 12 : most;
     for (Index row = 0; row < rows; row += mr) {
@@ -128,12 +128,17 @@ struct WideTile {
       for (int r = 0; r < mr; ++r)
         for (int q = 0; q < vectors; ++q) acc[r][q] = load<V>(to + (row + r) * part + q * lanes<T>);
       const T* w = block + row * block_columns;
-      for (Index j = 0; j < count; ++j) {
-        V zj[vectors];
-        for (int q = 0; q < vectors; ++q) zj[q] = load<V>(z + j * padded + q * lanes<T>);
-        for (int r = 0; r < mr; ++r) {
-          const V wj = splat<V>(w[r * block_columns + j]);
-          for (int q = 0; q < vectors; ++q) acc[r][q] += wj * zj[q];
+      for (Index begin = 0; begin < count; begin += lanes<T>) {
+        // The next block's weights, a few at a time between products: a burst would stop them.
+        for (int r = 0; r < mr; ++r) __builtin_prefetch(ahead + (row + r) * f.stride + begin, 0, 2);
+        const Index end = count - begin < lanes<T> ? count : begin + lanes<T>;
+        for (Index j = begin; j < end; ++j) {
+          V zj[vectors];
+          for (int q = 0; q < vectors; ++q) zj[q] = load<V>(z + j * padded + q * lanes<T>);
+          for (int r = 0; r < mr; ++r) {
+            const V wj = splat<V>(w[r * block_columns + j]);
+            for (int q = 0; q < vectors; ++q) acc[r][q] += wj * zj[q];
+          }
         }
       }
       for (int r = 0; r < mr; ++r)
@@ -152,8 +157,6 @@ struct WideTile {
         continue;
       }
       const Index at = (begin + r) * f.stride + first;
-      for (Index j = 0; j < block_columns; j += lanes<T>)
-        __builtin_prefetch(f.weight + at + block_columns + j);
       effective_row<clamped>(out, f.weight + at, f.pattern ? f.pattern + at : nullptr, count, whole);
       for (Index j = 0; j < whole; j += lanes<T>) sum += load<V>(out + j);
     }
@@ -168,13 +171,14 @@ struct WideTile {
       const Index count = f.columns - first < block_columns ? f.columns - first : block_columns;
       fill<clamped>(begin, rows, first, count, e == 0);
       const T* z = f.z + first * padded + e;
+      const T* ahead = f.weight + begin * f.stride + first + block_columns;
       T* to = sums;
       Index left = part / lanes<T>;
       for (; left >= 4; left -= 4, z += 4 * lanes<T>, to += 4 * lanes<T>)
-        product<4>(rows, count, z, to, part);
-      if (left == 3) product<3>(rows, count, z, to, part);
-      if (left == 2) product<2>(rows, count, z, to, part);
-      if (left == 1) product<1>(rows, count, z, to, part);
+        product<4>(rows, count, z, to, part, ahead);
+      if (left == 3) product<3>(rows, count, z, to, part, ahead);
+      if (left == 2) product<2>(rows, count, z, to, part, ahead);
+      if (left == 1) product<1>(rows, count, z, to, part, ahead);
     }
   }
 };
