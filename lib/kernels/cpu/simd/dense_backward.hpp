@@ -180,6 +180,7 @@ struct BackwardTile {
 
 template <DenseSink sink, class T>
 void backward(DenseBackward<T>& b) {
+  const FlushToZero flush;  // as the update by itself does
   BackwardTile<sink, T> tile{b, {b}, {}, {}};
   if (b.adam) tile.out.adam = *b.adam;
   tile.run();
@@ -189,6 +190,7 @@ void backward(DenseBackward<T>& b) {
 template <DenseSink sink, class T>
 void sink_rows(DenseBackward<T>& b, const T* gradient, Index gradient_stride) {
   if constexpr (sink != DenseSink::none) {
+    const FlushToZero flush;
     Sink<sink, T> out{b};
     if (b.adam) out.adam = *b.adam;
     using V = Vec<T, lanes<T>>;
