@@ -9,6 +9,7 @@
 
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/relate.hpp"
+#include "rossby/kernels/embed.hpp"
 
 namespace rossby {
 namespace {
@@ -18,19 +19,18 @@ template <class T>
 NodeView<const float> gather_targets(Tape<T>& tape, const Batch& batch, const Series& series) {
   const Index m = series.features;
   const auto count = static_cast<Index>(batch.times.size());
+  const std::span<const Index> times(batch.times);
+  const float* table = series.values.data();
+  const auto values = tape.arena().template take<float>((batch.pairs ? 1 : series.rows) * count * m);
   if (batch.pairs) {
-    auto values = tape.arena().template take<float>(count * m);
-    for (std::size_t q = 0; q < batch.times.size(); ++q)
-      std::copy_n(series.values.data() + (batch.times[q] * series.rows + batch.rows[q]) * m, m,
-                  &values[q * m]);
-    return {values.data(), count, 1, m};
+    const NodeView<float> out(values.data(), count, 1, m);
+    embed_pairs_forward<float>(tape.exec(), out, table, series.steps, series.rows, times,
+                               std::span<const Index>(batch.rows));
+    return out;
   }
-  auto values = tape.arena().template take<float>(series.rows * count * m);
-  for (Index b = 0; b < count; ++b) {
-    const float* step = series.values.data() + batch.times[static_cast<std::size_t>(b)] * series.rows * m;
-    for (Index i = 0; i < series.rows; ++i) std::copy_n(step + i * m, m, values.data() + (i * count + b) * m);
-  }
-  return {values.data(), series.rows, count, m};
+  const NodeView<float> out(values.data(), series.rows, count, m);
+  embed_columns_forward<float>(tape.exec(), out, table, series.steps, times);
+  return out;
 }
 
 /// 1 / count; 0 for an empty batch.

@@ -1,58 +1,35 @@
 #include "rossby/kernels/activation.hpp"
 
-#include <cmath>
-
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
+#include "rossby/kernels/cpu/simd/elementwise.hpp"
 
 namespace rossby::cpu {
-namespace {
-
-template <class T, class F>
-void map(const Exec& exec, NodeView<T> y, NodeView<const T> x, const F& f) {
-  for_each_run(
-      exec,
-      [&f](Index size, T* out, const T* in) {
-        for (Index k = 0; k < size; ++k) out[k] = f(in[k]);
-      },
-      y, x);
-}
-
-template <class T, class F>
-void accumulate_slope(const Exec& exec, NodeView<T> dx, NodeView<const T> y, NodeView<const T> dy,
-                      const F& slope) {
-  for_each_run(
-      exec,
-      [&slope](Index size, T* to, const T* out, const T* dout) {
-        for (Index k = 0; k < size; ++k) to[k] += dout[k] * slope(out[k]);
-      },
-      dx, y, dy);
-}
-
-}  // namespace
 
 template <class T>
 void activation_forward(const Exec& exec, Activation f, NodeView<T> y, NodeView<const T> x) {
+  const ElementwiseKernels<T>& kernels = elementwise_kernels<T>(exec.isa);
   switch (f) {
     case Activation::tanh:
-      return map(exec, y, x, [](T v) { return std::tanh(v); });
+      return for_each_run(exec, kernels.tanh, y, x);
     case Activation::sigmoid:
-      return map(exec, y, x, [](T v) { return 1 / (1 + std::exp(-v)); });
+      return for_each_run(exec, kernels.sigmoid, y, x);
     case Activation::relu:
-      return map(exec, y, x, [](T v) { return v < 0 ? T{0} : v; });
+      return for_each_run(exec, kernels.relu, y, x);
   }
 }
 
 template <class T>
 void activation_backward(const Exec& exec, Activation f, NodeView<T> dx, NodeView<const T> y,
                          NodeView<const T> dy) {
+  const ElementwiseKernels<T>& kernels = elementwise_kernels<T>(exec.isa);
   switch (f) {
     case Activation::tanh:
-      return accumulate_slope(exec, dx, y, dy, [](T v) { return 1 - v * v; });
+      return for_each_run(exec, kernels.tanh_backward, dx, y, dy);
     case Activation::sigmoid:
-      return accumulate_slope(exec, dx, y, dy, [](T v) { return v * (1 - v); });
+      return for_each_run(exec, kernels.sigmoid_backward, dx, y, dy);
     case Activation::relu:
-      return accumulate_slope(exec, dx, y, dy, [](T v) { return v > 0 ? T{1} : T{0}; });
+      return for_each_run(exec, kernels.relu_backward, dx, y, dy);
   }
 }
 

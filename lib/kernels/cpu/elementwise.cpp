@@ -2,6 +2,7 @@
 
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
+#include "rossby/kernels/cpu/simd/elementwise.hpp"
 
 namespace rossby::cpu {
 
@@ -13,52 +14,31 @@ void pack(const Exec& exec, NodeView<T> y, NodeView<const T> x) {
 
 template <class T>
 void add(const Exec& exec, NodeView<T> y, NodeView<const T> a, NodeView<const T> b) {
-  for_each_run(
-      exec,
-      [](Index size, T* out, const T* left, const T* right) {
-        for (Index k = 0; k < size; ++k) out[k] = left[k] + right[k];
-      },
-      y, a, b);
+  for_each_run(exec, elementwise_kernels<T>(exec.isa).add, y, a, b);
 }
 
 template <class T>
 void scale(const Exec& exec, NodeView<T> y, T alpha, NodeView<const T> x) {
+  const auto f = elementwise_kernels<T>(exec.isa).scale;
   for_each_run(
-      exec,
-      [alpha](Index size, T* out, const T* in) {
-        for (Index k = 0; k < size; ++k) out[k] = alpha * in[k];
-      },
-      y, x);
+      exec, [=](Index size, T* out, const T* in) { f(size, out, in, alpha); }, y, x);
 }
 
 template <class T>
 void accumulate(const Exec& exec, NodeView<T> y, T alpha, NodeView<const T> x) {
+  const auto f = elementwise_kernels<T>(exec.isa).accumulate;
   for_each_run(
-      exec,
-      [alpha](Index size, T* out, const T* in) {
-        for (Index k = 0; k < size; ++k) out[k] += alpha * in[k];
-      },
-      y, x);
+      exec, [=](Index size, T* out, const T* in) { f(size, out, in, alpha); }, y, x);
 }
 
 template <class T>
 void multiply(const Exec& exec, NodeView<T> y, NodeView<const T> a, NodeView<const T> b) {
-  for_each_run(
-      exec,
-      [](Index size, T* out, const T* left, const T* right) {
-        for (Index k = 0; k < size; ++k) out[k] = left[k] * right[k];
-      },
-      y, a, b);
+  for_each_run(exec, elementwise_kernels<T>(exec.isa).multiply, y, a, b);
 }
 
 template <class T>
 void multiply_accumulate(const Exec& exec, NodeView<T> y, NodeView<const T> a, NodeView<const T> b) {
-  for_each_run(
-      exec,
-      [](Index size, T* out, const T* left, const T* right) {
-        for (Index k = 0; k < size; ++k) out[k] += left[k] * right[k];
-      },
-      y, a, b);
+  for_each_run(exec, elementwise_kernels<T>(exec.isa).multiply_accumulate, y, a, b);
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                             \

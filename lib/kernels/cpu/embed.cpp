@@ -1,10 +1,11 @@
 #include "rossby/kernels/embed.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
+#include "rossby/kernels/cpu/simd/columns.hpp"
 
 namespace rossby::cpu {
 
@@ -22,46 +23,58 @@ constexpr Index node_pieces = 16;
 
 }  // namespace
 
-// A block of nodes reads one run of each step's row and writes one column of the block: the table streams,
+// A block of nodes reads one run of each step's row and writes a few columns of the block: the table streams,
 // the block stays in the first-level cache.
-constexpr Index block_rows = 16;
+constexpr Index most_block_rows = 64, least_block_rows = 16, block_values = 1024;
 
-template <class T, class Copy>
-void for_each_block(const Exec& exec, NodeView<T> nodes, std::span<const Index> times, const Copy& copy) {
-  for_each_piece(exec, nodes.rows, std::max(rows_a_piece(nodes), block_rows), nodes.size(),
-                 [&](Index first, Index last) {
-                   for (Index begin = first; begin < last; begin += block_rows)
-                     for (Index b = 0; b < nodes.cols; ++b)
-                       copy(times[b], b, begin, std::min(begin + block_rows, last));
-                 });
+/// f(first, last, first column, count, start of each column's table row at `first`) over blocks of nodes and
+/// of up to joined_columns columns.
+template <class T, class View, class F>
+void for_each_block(const Exec& exec, View nodes, T* table, std::span<const Index> times, const F& f) {
+  const Index width = std::max<Index>(1, std::min(joined_columns, nodes.cols) * nodes.channels);
+  const Index block_rows = std::clamp(block_values / width, least_block_rows, most_block_rows);
+  const Index piece = (rows_a_piece(nodes) + block_rows - 1) / block_rows * block_rows;
+  for_each_piece(exec, nodes.rows, piece, nodes.size(), [&](Index first, Index last) {
+    std::array<T*, joined_columns> steps;
+    for (Index begin = first; begin < last; begin += block_rows)
+      for (Index b = 0; b < nodes.cols; b += joined_columns) {
+        const Index count = std::min(joined_columns, nodes.cols - b);
+        for (Index q = 0; q < count; ++q)
+          steps[static_cast<std::size_t>(q)] = table + (times[b + q] * nodes.rows + begin) * nodes.channels;
+        f(begin, std::min(begin + block_rows, last), b, count, steps.data());
+      }
+  });
 }
 
 template <class T>
 void embed_columns_forward(const Exec& exec, NodeView<T> out, const T* table, std::span<const Index> times) {
   const Index d = out.channels;
-  for_each_block(exec, out, times, [&](Index t, Index b, Index first, Index last) {
-    const T* from = table + (t * out.rows + first) * d;
-    if (d == 1)
-      for (Index i = first; i < last; ++i) *out.at(i, b) = *from++;
-    else
-      for (Index i = first; i < last; ++i, from += d) std::copy_n(from, d, out.at(i, b));
-  });
+  const auto join = column_kernels<T>(exec.isa).join;
+  const bool side_by_side = out.col_stride == d || out.cols <= 1;
+  for_each_block(exec, out, table, times,
+                 [&](Index first, Index last, Index b, Index count, const T* const* steps) {
+                   if (side_by_side)
+                     return join(last - first, count, d, steps, out.at(first, b), out.row_stride);
+                   for (Index q = 0; q < count; ++q)
+                     for (Index i = first; i < last; ++i)
+                       std::copy_n(steps[q] + (i - first) * d, d, out.at(i, b + q));
+                 });
 }
 
 template <class T>
 void embed_columns_backward(const Exec& exec, T* dtable, NodeView<const T> dout,
                             std::span<const Index> times) {
   const Index d = dout.channels;
-  for_each_block(exec, dout, times, [&](Index t, Index b, Index first, Index last) {
-    T* to = dtable + (t * dout.rows + first) * d;
-    for (Index i = first; i < last; ++i, to += d) {
-      const T* from = dout.at(i, b);
-      if (d == 1)
-        *to += *from;
-      else
-        for (Index c = 0; c < d; ++c) to[c] += from[c];
-    }
-  });
+  const auto split_add = column_kernels<T>(exec.isa).split_add;
+  const bool side_by_side = dout.col_stride == d || dout.cols <= 1;
+  for_each_block(exec, dout, dtable, times,
+                 [&](Index first, Index last, Index b, Index count, T* const* steps) {
+                   if (side_by_side)
+                     return split_add(last - first, count, d, steps, dout.at(first, b), dout.row_stride);
+                   for (Index q = 0; q < count; ++q)
+                     for (Index i = first; i < last; ++i)
+                       for (Index c = 0; c < d; ++c) steps[q][(i - first) * d + c] += dout.at(i, b + q)[c];
+                 });
 }
 
 template <class T>

@@ -80,31 +80,28 @@ double sum_lanes(Index size, const Term& term) {
   return sum;
 }
 
-/// Σ over views of one shape; term(k, pointers…) is the k-th entry of a run.
-template <class Term, class First, class... Rest>
-double reduce_runs(const Exec& exec, const Term& term, NodeView<First> first, NodeView<Rest>... rest) {
+/// Σ over views of one shape; f(length, pointers…) sums a run of contiguous scalars.
+template <class F, class First, class... Rest>
+double reduce_runs(const Exec& exec, const F& f, NodeView<First> first, NodeView<Rest>... rest) {
   const bool flat = first.packed() && (rest.packed() && ...);
   const Index width = std::max<Index>(1, first.width());
-  return reduce_blocks(
-      exec, first.rows, std::max<Index>(1, flat_piece / width), first.size(), [&](Index begin, Index end) {
-        if (flat)
-          return sum_lanes((end - begin) * first.width(),
-                           [&](Index k) { return term(k, first.row(begin), rest.row(begin)...); });
-        double sum = 0;
-        for (Index i = begin; i < end; ++i)
-          for (Index b = 0; b < first.cols; ++b)
-            sum +=
-                sum_lanes(first.channels, [&](Index k) { return term(k, first.at(i, b), rest.at(i, b)...); });
-        return sum;
-      });
+  return reduce_blocks(exec, first.rows, std::max<Index>(1, flat_piece / width), first.size(),
+                       [&](Index begin, Index end) {
+                         if (flat)
+                           return f((end - begin) * first.width(), first.row(begin), rest.row(begin)...);
+                         double sum = 0;
+                         for (Index i = begin; i < end; ++i)
+                           for (Index b = 0; b < first.cols; ++b)
+                             sum += f(first.channels, first.at(i, b), rest.at(i, b)...);
+                         return sum;
+                       });
 }
 
-/// The same over spans.
-template <class Term>
-double reduce_span(const Exec& exec, Index size, const Term& term) {
-  return reduce_blocks(exec, size, flat_piece, size, [&](Index begin, Index end) {
-    return sum_lanes(end - begin, [&](Index k) { return term(begin + k); });
-  });
+/// The same over `size` contiguous scalars.
+template <class F, class T>
+double reduce_span(const Exec& exec, Index size, const F& f, const T* x) {
+  return reduce_blocks(exec, size, flat_piece, size,
+                       [&](Index begin, Index end) { return f(end - begin, x + begin); });
 }
 
 }  // namespace rossby::cpu

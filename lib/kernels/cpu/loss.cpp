@@ -1,87 +1,60 @@
 #include "rossby/kernels/loss.hpp"
 
-#include <cmath>
-
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
+#include "rossby/kernels/cpu/simd/losses.hpp"
 
 namespace rossby::cpu {
 
 template <class T>
 double masked_error_sum(const Exec& exec, MaskedError kind, NodeView<const T> prediction,
                         NodeView<const float> target) {
-  if (kind == MaskedError::squared)
-    return reduce_runs(
-        exec,
-        [](Index k, const T* p, const float* x) {
-          const double error = std::isnan(x[k]) ? 0.0 : double{p[k] - static_cast<T>(x[k])};
-          return error * error;
-        },
-        prediction, target);
-  return reduce_runs(
-      exec,
-      [](Index k, const T* p, const float* x) {
-        return std::isnan(x[k]) ? 0.0 : std::abs(double{p[k] - static_cast<T>(x[k])});
-      },
-      prediction, target);
+  const LossKernels<T>& kernels = loss_kernels<T>(exec.isa);
+  return reduce_runs(exec,
+                     kind == MaskedError::squared ? kernels.masked_squared_sum : kernels.masked_absolute_sum,
+                     prediction, target);
 }
 
 template <class T>
 void masked_error_backward(const Exec& exec, MaskedError kind, NodeView<T> dprediction,
                            NodeView<const T> prediction, NodeView<const float> target, double scale) {
-  if (kind == MaskedError::squared) {
-    const T factor = static_cast<T>(2 * scale);
-    return for_each_run(
-        exec,
-        [factor](Index size, T* to, const T* p, const float* x) {
-          for (Index k = 0; k < size; ++k)
-            to[k] += std::isnan(x[k]) ? T{0} : factor * (p[k] - static_cast<T>(x[k]));
-        },
-        dprediction, prediction, target);
-  }
-  const T factor = static_cast<T>(scale);
+  const LossKernels<T>& kernels = loss_kernels<T>(exec.isa);
+  const bool squared = kind == MaskedError::squared;
+  const auto f = squared ? kernels.masked_squared_backward : kernels.masked_absolute_backward;
+  const T factor = static_cast<T>(squared ? 2 * scale : scale);
   for_each_run(
-      exec,
-      [factor](Index size, T* to, const T* p, const float* x) {
-        for (Index k = 0; k < size; ++k) {
-          if (std::isnan(x[k])) continue;
-          const T error = p[k] - static_cast<T>(x[k]);
-          to[k] += error > 0 ? factor : error < 0 ? -factor : factor * error;  // 0 stays 0, NaN stays NaN
-        }
-      },
-      dprediction, prediction, target);
+      exec, [=](Index size, T* to, const T* p, const float* x) { f(size, to, p, x, factor); }, dprediction,
+      prediction, target);
 }
 
 Index count_observed(const Exec& exec, NodeView<const float> target) {
-  return static_cast<Index>(reduce_runs(
-      exec, [](Index k, const float* x) { return std::isnan(x[k]) ? 0.0 : 1.0; }, target));
+  return static_cast<Index>(reduce_runs(exec, loss_kernels<float>(exec.isa).observed, target));
 }
 
 template <class T>
 double squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b) {
-  return reduce_runs(
-      exec,
-      [](Index k, const T* left, const T* right) {
-        const double difference = left[k] - right[k];
-        return difference * difference;
-      },
-      a, b);
+  return reduce_runs(exec, loss_kernels<T>(exec.isa).squared_difference_sum, a, b);
 }
 
 template <class T>
 void squared_difference_backward(const Exec& exec, NodeView<T> da, NodeView<T> db, NodeView<const T> a,
                                  NodeView<const T> b, double scale) {
-  const auto add_to = [&](NodeView<T> gradient, T factor) {
-    if (!gradient.data) return;
+  const auto f = loss_kernels<T>(exec.isa).squared_difference_backward;
+  const T factor = static_cast<T>(2 * scale);
+  T* const none = nullptr;
+  if (da.data && db.data)
     for_each_run(
         exec,
-        [factor](Index size, T* to, const T* left, const T* right) {
-          for (Index k = 0; k < size; ++k) to[k] += factor * (left[k] - right[k]);
-        },
-        gradient, a, b);
-  };
-  add_to(da, static_cast<T>(2 * scale));
-  add_to(db, static_cast<T>(-2 * scale));
+        [=](Index size, T* left, T* right, const T* x, const T* y) { f(size, left, right, x, y, factor); },
+        da, db, a, b);
+  else if (da.data)
+    for_each_run(
+        exec, [=](Index size, T* left, const T* x, const T* y) { f(size, left, none, x, y, factor); }, da, a,
+        b);
+  else if (db.data)
+    for_each_run(
+        exec, [=](Index size, T* right, const T* x, const T* y) { f(size, none, right, x, y, factor); }, db,
+        a, b);
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                                           \

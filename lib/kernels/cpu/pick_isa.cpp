@@ -1,10 +1,16 @@
 // The one place where tables of the instruction sets meet.
 
 #include "rossby/kernels/cpu/simd/adam.hpp"
+#include "rossby/kernels/cpu/simd/columns.hpp"
 #include "rossby/kernels/cpu/simd/dense.hpp"
+#include "rossby/kernels/cpu/simd/elementwise.hpp"
+#include "rossby/kernels/cpu/simd/losses.hpp"
 #include "rossby/kernels/cpu/simd/pick.hpp"
 #include "rossby/kernels/cpu/simd/sparse.hpp"
 
 ROSSBY_PICK(AdamKernels, adam_kernels)
+ROSSBY_PICK(ColumnKernels, column_kernels)
+ROSSBY_PICK(ElementwiseKernels, elementwise_kernels)
+ROSSBY_PICK(LossKernels, loss_kernels)
 ROSSBY_PICK(SparseKernels, sparse_kernels)
 ROSSBY_PICK(DenseKernels, dense_kernels)

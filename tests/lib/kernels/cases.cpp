@@ -245,7 +245,17 @@ std::vector<Case<T>> all_cases() {
   return cases;
 }
 
+template <class T>
+std::vector<Case<T>> run_cases() {
+  std::vector<Case<T>> cases;
+  for (const auto& group : {elementwise_cases<T>(), loss_cases<T>(), vector_cases<T>()})
+    cases.insert(cases.end(), group.begin(), group.end());
+  return cases;
+}
+
 template std::vector<Case<float>> all_cases();
 template std::vector<Case<double>> all_cases();
+template std::vector<Case<float>> run_cases();
+template std::vector<Case<double>> run_cases();
 
 }  // namespace rossby::testing

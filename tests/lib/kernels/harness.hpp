@@ -144,6 +144,7 @@ class Rig {
 /// Calls one kernel on operands of a shape.
 template <class T>
 struct Case {
+  using Operands = Rig<T>;
   std::string name;
   std::function<void(const Exec&, Rig<T>&, Shape)> run;
 };
@@ -164,5 +165,9 @@ std::span<const T> read(std::span<T> values) {
 /// Every kernel. tests/lib/kernels/cases.cpp
 template <class T>
 std::vector<Case<T>> all_cases();
+
+/// Those that go through runs of contiguous values.
+template <class T>
+std::vector<Case<T>> run_cases();
 
 }  // namespace rossby::testing

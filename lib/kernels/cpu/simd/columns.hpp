@@ -1,0 +1,24 @@
+#pragma once
+
+#include "rossby/base/index.hpp"
+#include "rossby/kernels/isa.hpp"
+
+namespace rossby::cpu {
+
+/// Columns that one call takes at most.
+inline constexpr Index joined_columns = 8;
+
+/// Functions of one instruction set between `columns` arrays of (nodes, d), packed, and node data whose
+/// columns lie side by side: node i, column b at i·row_stride + b·d.
+template <class T>
+struct ColumnKernels {
+  /// out[i, b] = from[b][i].
+  void (*join)(Index nodes, Index columns, Index d, const T* const* from, T* out, Index row_stride);
+  /// to[b][i] += in[i, b], in order of b: arrays may be the same.
+  void (*split_add)(Index nodes, Index columns, Index d, T* const* to, const T* in, Index row_stride);
+};
+
+template <class T>
+const ColumnKernels<T>& column_kernels(Isa isa);
+
+}  // namespace rossby::cpu

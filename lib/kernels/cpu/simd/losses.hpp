@@ -1,0 +1,34 @@
+#pragma once
+
+#include "rossby/base/index.hpp"
+#include "rossby/kernels/isa.hpp"
+
+namespace rossby::cpu {
+
+/// Functions of one instruction set over `size` contiguous values; sums are taken in double. A NaN target x
+/// hides its prediction p.
+template <class T>
+struct LossKernels {
+  /// Σ (p − x)², Σ |p − x|.
+  double (*masked_squared_sum)(Index size, const T* p, const float* x);
+  double (*masked_absolute_sum)(Index size, const T* p, const float* x);
+  /// to += factor·(p − x), to += factor·sign(p − x).
+  void (*masked_squared_backward)(Index size, T* to, const T* p, const float* x, T factor);
+  void (*masked_absolute_backward)(Index size, T* to, const T* p, const float* x, T factor);
+  /// Values that are not NaN.
+  double (*observed)(Index size, const float* x);
+  double (*squared_difference_sum)(Index size, const T* a, const T* b);
+  /// da += factor·(a − b), db −= the same; either may be null.
+  void (*squared_difference_backward)(Index size, T* da, T* db, const T* a, const T* b, T factor);
+  double (*sum_of_squares)(Index size, const T* x);
+  /// Σ 0·x: 0 where all values are finite, else NaN.
+  double (*sum_of_nothing)(Index size, const T* x);
+  /// Σ clamp(m, 0, 1); dm += step where 0 < m < 1.
+  double (*clamp_sum)(Index size, const T* m);
+  void (*clamp_backward)(Index size, T* dm, const T* m, T step);
+};
+
+template <class T>
+const LossKernels<T>& loss_kernels(Isa isa);
+
+}  // namespace rossby::cpu
