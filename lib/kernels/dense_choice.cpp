@@ -14,6 +14,7 @@ namespace {
 
 constexpr double blas_must_save = 0.15;
 constexpr double trial_flops = 4e8;  // of one forward and backward: 2 to 5 ms
+constexpr double least_flops = 2e8;  // of all rows: below, own without a trial
 constexpr int repeats = 3;
 
 template <class T>
@@ -84,8 +85,8 @@ std::string to_string(const DenseChoice& choice) {
 template <class T>
 DenseChoice choose_dense_product(const Exec& exec, Index rows, Index columns, Index width) {
   DenseChoice choice;
-  if (rows == 0 || columns == 0 || width == 0) return choice;
   const double flops_a_row = 6.0 * static_cast<double>(columns * width);
+  if (static_cast<double>(rows) * flops_a_row < least_flops) return choice;
   const auto enough = static_cast<Index>(std::ceil(trial_flops / flops_a_row));
   Trial<T> trial(std::min(rows, std::clamp<Index>(enough, 128, 1024)), columns, width);
   choice.own_seconds = trial.seconds(exec, DenseProduct::own);

@@ -81,7 +81,7 @@ class Optimiser {
     Buffer<T> first;   // m, or the velocity
     Buffer<T> second;  // v
     Index count = 0;
-    std::unique_ptr<LazyAdam<T>> table;  // of a parameter that steps read by rows
+    std::unique_ptr<LazyAdam<T>> table;   // of a parameter that steps read by rows
     std::unique_ptr<UpdateSink<T>> sink;  // of a fused parameter
   };
   [[nodiscard]] std::span<State> states() { return states_; }

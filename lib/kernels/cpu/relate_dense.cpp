@@ -140,7 +140,7 @@ void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>&
   if (relate.weight_sum) *relate.weight_sum = sum;
   for (int k = 0; k < relate.relations; ++k)
     cpu::linear_forward<T>(exec, as_layer(h), relation_rows(context, relate, k, z.cols),
-                      relation_weight(relate, k), nullptr, true);
+                           relation_weight(relate, k), nullptr, true);
 }
 
 template <class T>
@@ -157,15 +157,15 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
     }
     for (int k = 0; k < relate.relations; ++k)
       cpu::linear_backward_weight<T>(exec, {da.data + k * d, da.rows, d, da.stride}, as_layer(delta),
-                                relation_rows(context, relate, k, z.cols),
-                                workspace.subspan(static_cast<std::size_t>(parts.scratch)));
+                                     relation_rows(context, relate, k, z.cols),
+                                     workspace.subspan(static_cast<std::size_t>(parts.scratch)));
   }
   if (!dz.data && !dm.buffer && !dm.update) return;
   T* g = workspace.data() + parts.g;
   std::fill_n(g, (relate.relations * relate.rows + dense_row_padding) * z.width(), T(0));
   for (int k = 0; k < relate.relations; ++k)
     cpu::linear_backward_input<T>(exec, relation_rows(g, relate, k, z.cols), as_layer(delta),
-                             relation_weight(relate, k));
+                                  relation_weight(relate, k));
   const double squares = relate.product == DenseProduct::blas
                              ? blas_columns<T>(exec, dz, dm, relate, g, z)
                              : own_columns<T>(exec, dz, dm, relate, g, z, workspace.data() + parts.z,
