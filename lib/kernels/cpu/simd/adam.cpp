@@ -7,7 +7,7 @@ namespace {
 // gaps.
 constexpr int together = register_bytes == 64 ? 4 : 2;
 
-template <bool with_m, class T>
+template <bool with_m, bool decoupled, class T>
 struct Piece {
   using V = Vec<T, lanes<T>>;
   T* theta;
@@ -29,12 +29,15 @@ struct Piece {
     }
     for (Index q = 0; q < count; ++q)
 #pragma GCC unroll 4
-      for (int r = 0; r < registers; ++r) adam_lane<with_m>(value[r], first[r], second[r], V{}, missed[q]);
+      for (int r = 0; r < registers; ++r)
+        adam_lane<with_m, decoupled, false>(value[r], first[r], second[r], V{}, missed[q]);
 #pragma GCC unroll 4
     for (int r = 0; r < registers; ++r) {
-      if (now)
-        adam_lane<with_m>(value[r], first[r], second[r],
-                          gradient ? load<V>(gradient + k + r * lanes<T>) : V{}, *now);
+      if (now && gradient)
+        adam_lane<with_m, decoupled>(value[r], first[r], second[r], load<V>(gradient + k + r * lanes<T>),
+                                     *now);
+      else if (now)
+        adam_lane<with_m, decoupled, false>(value[r], first[r], second[r], V{}, *now);
       store(theta + k + r * lanes<T>, value[r]);
       store(v + k + r * lanes<T>, second[r]);
       if (with_m) store(m + k + r * lanes<T>, first[r]);
@@ -73,10 +76,16 @@ void update(Index size, T* theta, T* m, T* v, const T* gradient, const AdamConst
   // A value that only its decay moves shrinks by a factor each step, and with it its gradient and second
   // moment.
   const FlushToZero flush;
-  if (m)
-    Piece<true, T>{theta, m, v, gradient, missed, count, now}.run(size);
+  bool keeps = !now || now->keep == T(1);
+  for (Index q = 0; q < count; ++q) keeps = keeps && missed[q].keep == T(1);
+  if (m && keeps)
+    Piece<true, false, T>{theta, m, v, gradient, missed, count, now}.run(size);
+  else if (m)
+    Piece<true, true, T>{theta, m, v, gradient, missed, count, now}.run(size);
+  else if (keeps)
+    Piece<false, false, T>{theta, m, v, gradient, missed, count, now}.run(size);
   else
-    Piece<false, T>{theta, m, v, gradient, missed, count, now}.run(size);
+    Piece<false, true, T>{theta, m, v, gradient, missed, count, now}.run(size);
 }
 
 }  // namespace

@@ -12,31 +12,34 @@ template <class V, class T>
 ROSSBY_INLINE V scaled_by_root(V first, V v, T root, T epsilon) {
 #if defined(__AVX512F__)
   if constexpr (sizeof(V) == 64 && sizeof(T) == 4) {
-    // Zero and infinity are held off the estimate: 0 · ∞ would be NaN. Half of the least is no denormal yet,
-    // which would cost a hundred cycles.
-    const V held = (V)_mm512_min_ps(_mm512_set1_ps(3e38F), _mm512_max_ps(_mm512_set1_ps(1e-37F), (__m512)v));
-    V y = (V)_mm512_rsqrt14_ps((__m512)held);
-    y = y * (T(1.5) - T(0.5) * held * y * y);
-    const V x = v * y * root + epsilon;
+    // Zero is held off the estimate: 0 · ∞ would be NaN.
+    const V held = (V)_mm512_max_ps(_mm512_set1_ps(1e-37F), (__m512)v);
+    const V y = (V)_mm512_rsqrt14_ps((__m512)held);
+    V s = held * y;
+    s = mul_add(s, mul_add(s * T(-0.5), y, splat<V>(T(0.5))), s);
+    const V x = mul_add(s, splat<V>(root), splat<V>(epsilon));
     V inverse = (V)_mm512_rcp14_ps((__m512)x);
-    inverse = inverse * (T(2) - x * inverse);
+    inverse = mul_add(inverse, mul_add(-x, inverse, splat<V>(T(1))), inverse);
     return first * inverse;
   }
 #endif
-  return first / (square_root(v) * root + epsilon);
+  return first / mul_add(square_root(v), splat<V>(root), splat<V>(epsilon));
 }
 
-/// One update of the values in a register; `m` is dead where `with_m` is false.
-template <bool with_m, class V, class T>
+/// One update of the values in a register. Without `with_m`, beta1 is 0 and m dead; without `decoupled`, keep
+/// is 1; without `with_gradient`, the gradient is zero. The result is the same to the bit.
+template <bool with_m, bool decoupled = true, bool with_gradient = true, class V, class T>
 ROSSBY_INLINE void adam_lane(V& theta, V& m, V& v, V gradient, const AdamConstants<T>& a) {
-  const V g = a.scale * gradient + a.decay * theta;
-  V first = a.rest1 * g;
+  V g = a.decay * theta;
+  if constexpr (with_gradient) g = mul_add(splat<V>(a.scale), gradient, g);
+  V first = g;
   if constexpr (with_m) {
-    first += a.beta1 * m;
+    first = mul_add(splat<V>(a.rest1), g, a.beta1 * m);
     m = first;
   }
-  v = a.beta2 * v + a.rest2 * g * g;
-  theta = a.keep * theta - a.step_size * scaled_by_root(first, v, a.root_correction, a.epsilon);
+  v = mul_add(a.rest2 * g, g, a.beta2 * v);
+  const V step = scaled_by_root(first, v, a.root_correction, a.epsilon);
+  theta = mul_add(splat<V>(-a.step_size), step, decoupled ? a.keep * theta : theta);
 }
 
 }  // namespace rossby::cpu::ROSSBY_ISA

@@ -81,6 +81,25 @@ ROSSBY_INLINE V clamp01(V v) {
   return v > one ? one : v;
 }
 
+/// a·b + c, rounded once where the set has the instruction. Written out where two places must agree to the
+/// bit: which of several products the compiler fuses into an addition is its own choice each time.
+template <class V>
+ROSSBY_INLINE V mul_add(V a, V b, V c) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64 && sizeof(a[0]) == 4)
+    return (V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+  if constexpr (sizeof(V) == 64 && sizeof(a[0]) == 8)
+    return (V)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(V) == 32 && sizeof(a[0]) == 4)
+    return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+  if constexpr (sizeof(V) == 32 && sizeof(a[0]) == 8)
+    return (V)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#endif
+  return a * b + c;
+}
+
 /// √v of each lane.
 template <class V>
 ROSSBY_INLINE V square_root(V v) {
