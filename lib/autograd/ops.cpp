@@ -265,8 +265,8 @@ void clamp_l1(Tape<T>& tape, Parameter<T>& weights, double scale, double* sum) {
     update->l1 += scale;
     return;
   }
-  *sum += clamp_l1_sum(tape.exec(), m);
   T* gradient = target(tape, weights);
+  *sum += clamp_l1_sum(tape.exec(), m);
   finish(tape, "clamp_l1", costs::clamp_l1(static_cast<double>(m.size()), word<T>), gradient != nullptr,
          [exec = tape.exec(), gradient, m, scale] {
            clamp_l1_backward(exec, std::span<T>(gradient, m.size()), m, scale);

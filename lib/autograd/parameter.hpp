@@ -30,6 +30,14 @@ class GradientSink {
   [[nodiscard]] virtual DenseUpdate<T>* update() { return nullptr; }
 };
 
+/// Updates that a parameter is still owed: those of steps whose losses did not depend on it.
+class OverdueUpdates {
+ public:
+  virtual ~OverdueUpdates() = default;
+  /// Makes the value what it would be had they been made in their steps.
+  virtual void make_up() = 0;
+};
+
 /// A trained (or fixed) array and what the optimiser needs to know of it.
 template <class T>
 struct Parameter {
@@ -49,6 +57,8 @@ struct Parameter {
   bool by_rows = false;
   TableSink<T>* table = nullptr;
 
+  OverdueUpdates* overdue = nullptr;  // asked to make up before a step reads the value
+
   /// True once a loss has depended on it: until then optimisers leave it alone.
   bool live = false;
   /// True while the losses of the current step depend on it.
@@ -65,10 +75,12 @@ struct Parameter {
 
   [[nodiscard]] Index size() const { return value.size(); }
 
-  /// For backward code: where to add this parameter's gradient; null where it is not trained.
+  /// Where backward adds this parameter's gradient; null where it is not trained. A recording op calls this
+  /// (or dense_target) before it reads the value: updates that were put off are made up then.
   [[nodiscard]] T* gradient_target() {
     if (!trained) return nullptr;
     require(!table, "a table kept by rows has no gradient as a whole");
+    if (overdue) overdue->make_up();
     live = in_step = true;
     if (!sink && gradient.size() != size()) gradient = Buffer<T>(size());
     return sink ? sink->accumulate() : gradient.data();
@@ -78,6 +90,7 @@ struct Parameter {
   [[nodiscard]] DenseGradient<T> dense_target() {
     DenseUpdate<T>* update = trained && sink ? sink->update() : nullptr;
     if (!update) return gradient_target();
+    if (overdue) overdue->make_up();
     live = in_step = true;
     return update;
   }

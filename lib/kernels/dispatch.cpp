@@ -44,6 +44,7 @@ void check_moments(std::span<T> theta, std::span<T> m, std::span<T> v, std::span
   require(m.size() == theta.size() || (m.empty() && step.beta1 == 0),
           "first moments are needed where beta1 is not 0");
   require(step.count >= 1, "updates are counted from 1");
+  require(step.missed == 0 || (step.beta1 == 0 && step.decay == 0), "missed updates have no closed form");
 }
 
 }  // namespace
@@ -283,7 +284,8 @@ AdamConstants<T> adam_constants(const AdamStep& step, bool decoupled) {
   AdamConstants<T> a;
   a.beta1 = static_cast<T>(step.beta1);
   a.rest1 = static_cast<T>(1 - step.beta1);
-  a.beta2 = static_cast<T>(step.beta2);
+  require(step.missed == 0 || (step.beta1 == 0 && step.decay == 0), "missed updates have no closed form");
+  a.beta2 = static_cast<T>(std::pow(step.beta2, static_cast<double>(step.missed + 1)));
   a.rest2 = static_cast<T>(1 - step.beta2);
   a.root_correction = static_cast<T>(1 / std::sqrt(1 - std::pow(step.beta2, count)));
   a.step_size = static_cast<T>(step.lr / (1 - std::pow(step.beta1, count)));

@@ -16,6 +16,8 @@ struct AdamStep {
   double decay = 0;  // Adam: added to the gradient as decay·theta; AdamW: theta shrinks by lr·decay
   double gradient_scale = 1;  // multiplies the gradient first: clipping
   Index count = 1;            // this update's number for this parameter, from 1
+  Index missed = 0;  // updates with gradient zero just before, not made yet; only where beta1 = decay = 0: v
+                     // alone would have changed, by beta2^missed
 };
 
 /// g = gradient_scale·gradient + decay·theta;  m = beta1·m + (1 − beta1)·g;  v = beta2·v + (1 − beta2)·g²;

@@ -80,13 +80,13 @@ void LazyAdam<T>::update(const Exec& exec, const AdamStep& step) {
   closed_ = closed;
   beta2_ = step.beta2;
   count_ = step.count;
-  const AdamConstants<T> now = adam_constants<T>(step, decoupled_);
-  if (!closed_) history_.push_back(now);
+  if (!closed_) history_.push_back(adam_constants<T>(step, decoupled_));
   for (std::size_t slot = 0; slot < reserved_.size(); ++slot) {
     const Index t = reserved_[slot];
     Index& done = done_[static_cast<std::size_t>(t)];
-    AdamConstants<T> own = now;
-    if (closed_) own.beta2 = static_cast<T>(std::pow(beta2_, static_cast<double>(count_ - done)));
+    AdamStep mine = step;
+    if (closed_) mine.missed = count_ - done - 1;
+    const AdamConstants<T> own = adam_constants<T>(mine, decoupled_);
     T* gradient = gradients_.data() + static_cast<Index>(slot) * width_;
     replay(exec, t, gradient, {&own, 1});
     std::fill_n(gradient, width_, T(0));

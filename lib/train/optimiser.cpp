@@ -1,6 +1,7 @@
 #include "rossby/train/optimiser.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "rossby/kernels/optimiser.hpp"
 
@@ -24,10 +25,39 @@ Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>*
     states_.push_back(std::move(state));
   }
   // Now that the states stay where they are.
-  for (State& state : states_)
-    if (adam && state.parameter->by_rows)
+  for (State& state : states_) {
+    if (!adam) continue;
+    if (state.parameter->by_rows)
       state.table = std::make_unique<LazyAdam<T>>(*state.parameter, state.first, state.second,
                                                   options.kind == OptimiserKind::adamw);
+    else
+      state.late = std::make_unique<PutOffUpdates<T>>(*state.parameter, state.first, state.second);
+  }
+}
+
+template <class T>
+void PutOffUpdates<T>::put_off(const Exec& exec, const AdamStep& step, bool decoupled) {
+  exec_ = exec;
+  beta2_ = step.beta2;
+  if (step.beta1 == 0 && step.decay == 0)
+    ++missed_;
+  else
+    steps_.push_back(adam_constants<T>(step, decoupled));
+}
+
+template <class T>
+void PutOffUpdates<T>::make_up() {
+  if (steps_.empty()) return;
+  adam_replay<T>(exec_, parameter_->value.span(), first_->span(), second_->span(), {}, steps_);
+  steps_.clear();
+}
+
+template <class T>
+void PutOffUpdates<T>::settle() {
+  make_up();
+  if (missed_ == 0) return;
+  const T factor = static_cast<T>(std::pow(beta2_, static_cast<double>(take())));
+  for (T& v : *second_) v *= factor;
 }
 
 template <class T>
@@ -38,8 +68,9 @@ Optimiser<T>::~Optimiser() {
 
 template <class T>
 AdamStep Optimiser<T>::adam_step(const State& state, double lr, double gradient_scale) const {
-  return {lr * state.parameter->lr_scale, options_.beta1, options_.beta2, options_.epsilon,
-          state.parameter->decay,         gradient_scale, state.count};
+  return {
+      lr * state.parameter->lr_scale, options_.beta1, options_.beta2, options_.epsilon,
+      state.parameter->decay,         gradient_scale, state.count,    state.late ? state.late->missed() : 0};
 }
 
 template <class T>
@@ -79,7 +110,14 @@ void Optimiser<T>::update(const Exec& exec, double lr, double gradient_scale) {
     parameter.in_step = false;
     if (!parameter.live || (!present && options_.absent == Absent::skip)) continue;
     ++state.count;
-    if (state.sink && state.sink->update()->applied) continue;
+    if (!present && state.late) {
+      state.late->put_off(exec, adam_step(state, lr, 1), options_.kind == OptimiserKind::adamw);
+      continue;
+    }
+    if (state.sink && state.sink->update()->applied) {
+      (void)state.late->take();
+      continue;
+    }
     require(!state.sink || state.sink->update()->l1 == 0,
             "a loss on a fused relation needs the relation's layer in the step");
     update(exec, state, lr, gradient_scale);
@@ -98,6 +136,7 @@ void Optimiser<T>::update(const Exec& exec, State& state, double lr, double grad
     const auto apply = options_.kind == OptimiserKind::adam ? adam_update<T> : adamw_update<T>;
     apply(exec, parameter.value.span(), state.first.span(), state.second.span(), gradient,
           adam_step(state, lr, gradient_scale));
+    if (state.late) (void)state.late->take();
   }
   std::fill(parameter.gradient.begin(), parameter.gradient.end(), T(0));
 }
@@ -105,7 +144,10 @@ void Optimiser<T>::update(const Exec& exec, State& state, double lr, double grad
 template <class T>
 void Optimiser<T>::settle(const Exec& exec) {
   for (State& state : states_)
-    if (state.table) state.table->settle(exec);
+    if (state.table)
+      state.table->settle(exec);
+    else if (state.late)
+      state.late->settle();
 }
 
 template class Optimiser<float>;

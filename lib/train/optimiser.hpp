@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "rossby/autograd/parameter.hpp"
@@ -47,6 +48,38 @@ class UpdateSink final : public GradientSink<T> {
   DenseUpdate<T> update_;
 };
 
+/// Adam's updates of a parameter in steps whose losses did not depend on it (Absent::zero), put off until a
+/// step reads it: with beta1 = 0 and no decay they are one factor on v (AdamStep::missed), otherwise one pass
+/// over memory replays them, equal to the bit.
+template <class T>
+class PutOffUpdates final : public OverdueUpdates {
+ public:
+  PutOffUpdates(Parameter<T>& parameter, Buffer<T>& first, Buffer<T>& second)
+      : parameter_(&parameter), first_(&first), second_(&second) {
+    parameter.overdue = this;
+  }
+  ~PutOffUpdates() override { parameter_->overdue = nullptr; }
+  PutOffUpdates(const PutOffUpdates&) = delete;
+  PutOffUpdates& operator=(const PutOffUpdates&) = delete;
+
+  void put_off(const Exec& exec, const AdamStep& step, bool decoupled);
+  void make_up() override;
+  /// Those that make_up leaves to AdamStep::missed; take() resets them.
+  [[nodiscard]] Index missed() const { return missed_; }
+  [[nodiscard]] Index take() { return std::exchange(missed_, 0); }
+  /// All of them, now.
+  void settle();
+
+ private:
+  Parameter<T>* parameter_;
+  Buffer<T>* first_;
+  Buffer<T>* second_;
+  Exec exec_;
+  double beta2_ = 1;
+  Index missed_ = 0;
+  std::vector<AdamConstants<T>> steps_;
+};
+
 /// Updates the trained parameters of a rank; rates and decays come with each parameter. A parameter that no
 /// loss has depended on so far is left alone, its count stays 0.
 ///
@@ -83,6 +116,7 @@ class Optimiser {
     Index count = 0;
     std::unique_ptr<LazyAdam<T>> table;   // of a parameter that steps read by rows
     std::unique_ptr<UpdateSink<T>> sink;  // of a fused parameter
+    std::unique_ptr<PutOffUpdates<T>> late;
   };
   [[nodiscard]] std::span<State> states() { return states_; }
   [[nodiscard]] std::span<const State> states() const { return states_; }

@@ -35,6 +35,8 @@ int main(int argc, char** argv) {
   const rossby::Environment environment;
   const rossby::Communicator world = environment.world();
   testing::InitGoogleTest(&argc, argv);
+  // An exception that a test does not expect ends the job at once: its rank would leave the others waiting.
+  if (world.size() > 1) GTEST_FLAG_SET(catch_exceptions, false);
   if (world.rank() != 0) {
     testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
     delete listeners.Release(listeners.default_result_printer());

@@ -151,6 +151,7 @@ void check_training(const Golden& golden, GoldenStnn<T>& stnn, Absent absent) {
     if (absent == Absent::skip ||
         std::find(states.begin(), states.end(), static_cast<long>(s + 1)) == states.end())
       continue;
+    optimiser.settle(Exec{});
     check_state(stnn, "step" + std::to_string(s + 1));
     for (const auto& state : optimiser.states()) {
       const std::string count =
@@ -159,6 +160,7 @@ void check_training(const Golden& golden, GoldenStnn<T>& stnn, Absent absent) {
     }
   }
   const std::string last = prefix + "step" + std::to_string(expected.size());
+  optimiser.settle(Exec{});
   check_state(stnn, last);
   if (absent == Absent::zero) check_forecast(golden, stnn, last);
 }

@@ -17,7 +17,8 @@ void adam(std::span<T> theta, std::span<T> m, std::span<T> v, std::span<const T>
     const double start = theta[k];
     const double g = (gradient.empty() ? 0 : step.gradient_scale * gradient[k]) + decay_inside * start;
     const double first = step.beta1 * (m.empty() ? 0 : m[k]) + (1 - step.beta1) * g;
-    const double second = step.beta2 * v[k] + (1 - step.beta2) * g * g;
+    const double second =
+        std::pow(step.beta2, static_cast<double>(step.missed + 1)) * v[k] + (1 - step.beta2) * g * g;
     if (!m.empty()) m[k] = static_cast<T>(first);
     v[k] = static_cast<T>(second);
     theta[k] =

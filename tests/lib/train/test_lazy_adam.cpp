@@ -119,6 +119,62 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{OptimiserKind::adamw, 0, 1e-2}, Setting{OptimiserKind::adamw, 0.9, 1e-2},
                     Setting{OptimiserKind::adam, 0, 1e-3, Absent::skip}));
 
+class AbsentParameter : public testing::TestWithParam<Setting> {};
+
+TEST_P(AbsentParameter, IsOwedItsUpdatesUntilAStepReadsIt) {
+  const Setting& setting = GetParam();
+  const bool decoupled = setting.kind == OptimiserKind::adamw;
+  OptimiserOptions options;
+  options.kind = setting.kind;
+  options.beta1 = setting.beta1;
+  Parameter<double> p("p", Placement::rows, {1, 5, 7});
+  for (Index i = 0; i < p.size(); ++i) p.value[i] = Random(7, "value").uniform(i, -1, 1);
+  p.decay = setting.decay;
+  std::vector<double> value(p.value.begin(), p.value.end()), m(value.size()), v(value.size()),
+      zero(value.size());
+  std::vector<Parameter<double>*> all{&p};
+  Optimiser<double> optimiser(options, all);
+  const Exec exec;
+  const bool closed = setting.beta1 == 0 && setting.decay == 0;
+  const auto expect_values = [&](const char* when) {
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      const auto at = static_cast<Index>(i);
+      // Values stand still where the closed form holds; only v is owed something, and a power is no product.
+      ASSERT_NEAR(p.value[at], value[i], closed ? 1e-13 : 0) << when;
+    }
+  };
+  Index count = 0;
+  for (Index s = 0; s < 30; ++s) {
+    const bool present = s % 10 == 0 || s == 13 || s == 14;
+    std::vector<double> gradient(value.size());
+    if (present) {
+      double* target = p.gradient_target();
+      expect_values("when a step reads it");
+      for (std::size_t i = 0; i < gradient.size(); ++i)
+        target[i] = gradient[i] = Random(9, "gradient").at(static_cast<std::uint64_t>(s)).uniform(i, -1, 1);
+    }
+    const double lr = s < 15 ? 0.01 : 0.003, scale = 0.5;
+    optimiser.update(exec, lr, scale);
+    const AdamStep step{lr, setting.beta1, 0.999, 1e-9, setting.decay, scale, ++count};
+    (decoupled ? adamw_update<double> : adam_update<double>)(exec, value,
+                                                             setting.beta1 == 0 ? std::span<double>{}
+                                                                                : std::span<double>(m),
+                                                             v, gradient, step);
+  }
+  optimiser.settle(exec);
+  expect_values("settled");
+  const auto& state = optimiser.states()[0];
+  EXPECT_EQ(state.count, 30);
+  for (std::size_t i = 0; i < v.size(); ++i)
+    EXPECT_NEAR(state.second[static_cast<Index>(i)], v[i], 1e-13 * std::abs(v[i]));
+}
+INSTANTIATE_TEST_SUITE_P(Settings, AbsentParameter,
+                         testing::Values(Setting{OptimiserKind::adam, 0, 0},
+                                         Setting{OptimiserKind::adam, 0, 1e-3},
+                                         Setting{OptimiserKind::adam, 0.9, 0},
+                                         Setting{OptimiserKind::adamw, 0, 1e-2},
+                                         Setting{OptimiserKind::adamw, 0.9, 1e-2}));
+
 TEST(LazyTableClipping, SquaresAreThoseOfTheWholeGradient) {
   Trained<double> whole({}, 0, false, {}), lazy({}, 0, true, {});
   const std::vector<Index> times{2, 5, 2}, sources{1, 5, 9};
