@@ -104,12 +104,16 @@ ROSSBY_INLINE void outer_product(T* d, const T* g, const T* z, Index width) {
 
 template <DenseSink sink, class T>
 struct BackwardTile {
-  static constexpr Index tile_rows = 32;
+  /// Rows that go through a strip together: few where little is computed for each weight, so that rows are
+  /// read in the long runs that the hardware fetches ahead; more where that would read u and z too often.
+  static constexpr Index most_rows = 16;
+  static constexpr Index narrow_rows = 8;
+  static constexpr Index narrow_width = 24;
   static constexpr int block = accumulators / strip_vectors;
   static_assert(dense_row_padding % block == 0);
   DenseBackward<T>& b;
   Sink<sink, T> out;
-  alignas(64) T effective[tile_rows * strip<T>];
+  alignas(64) T effective[most_rows * strip<T>];
   alignas(64) T gradient[block * strip<T>];
 
   /// Lines a row of a strip has in all arrays that a pass goes over.
@@ -162,6 +166,7 @@ struct BackwardTile {
   }
 
   void run() {
+    const Index tile_rows = b.width <= narrow_width ? narrow_rows : most_rows;
     const Index strips = (b.columns + strip<T> - 1) / strip<T>;
     // With enough products, what comes next is fetched between them, evenly.
     out.fetch = !b.u || b.width < fetched_lines * block;
