@@ -8,6 +8,7 @@
 #include "apps/commands.hpp"
 #include "apps/version.hpp"
 #include "rossby/base/error.hpp"
+#include "rossby/base/flush_subnormals.hpp"
 #include "rossby/kernels/blas_threads.hpp"
 
 namespace {
@@ -98,6 +99,7 @@ int parse_and_run(const Communicator& comm, int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const FlushSubnormals flush;  // before the first threads start
   const Environment environment;
   const Communicator comm = environment.world();
   use_single_threaded_blas();

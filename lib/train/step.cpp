@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rossby/base/flush_subnormals.hpp"
 #include "rossby/kernels/reductions.hpp"
 
 namespace rossby {
@@ -19,6 +20,7 @@ Step<T>::Step(std::span<Parameter<T>* const> parameters, Optimiser<T>& optimiser
 template <class T>
 typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, bool vote_stop, Losses& losses,
                                       const std::function<void()>& forward) {
+  const FlushSubnormals flush;
   Result result;
   tape.reset();
   losses.clear();

@@ -4,6 +4,7 @@
 #include "rossby/kernels/cpu/blas.hpp"
 #include "rossby/kernels/cpu/linear_tiny.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
+#include "rossby/kernels/cpu/simd/linear.hpp"
 
 namespace rossby::cpu {
 namespace {
@@ -30,10 +31,22 @@ void fill_rows(MatrixView<T> y, const T* values) {
   for (Index i = 0; i < y.rows; ++i) std::copy_n(values, y.cols, y.row(i));
 }
 
+/// Whether the narrow products take a layer: packed rows, enough of them to pay for packing the weights, and
+/// more than one channel.
+template <class A, class B>
+bool is_narrow(MatrixView<A> x, MatrixView<B> y) {
+  const Index weights = x.cols * y.cols;
+  return x.stride == x.cols && y.stride == y.cols && weights > 1 && weights <= narrow_weights && x.rows >= 32;
+}
+
 /// dW += dyᵀ·x on one block.
 template <class T>
-void add_outer(MatrixView<T> dweight, MatrixView<const T> dy, MatrixView<const T> x) {
-  if (!tiny::outer(dweight, dy, x)) gemm(Side::transposed, Side::plain, dy, x, T{1}, dweight);
+void add_outer(const Exec& exec, MatrixView<T> dweight, MatrixView<const T> dy, MatrixView<const T> x) {
+  if (is_narrow(dy, x))
+    narrow_linear_kernels<T>(exec.isa).outer(x.rows, dy.cols, x.cols, dy.data, x.data, dweight.data,
+                                             dweight.stride, 1);
+  else if (!tiny::outer(dweight, dy, x))
+    gemm(Side::transposed, Side::plain, dy, x, T{1}, dweight);
 }
 
 /// Runs partial(block, first, last) over row blocks and adds the blocks, `size` values each, to where
@@ -91,7 +104,11 @@ void linear_forward(const Exec& exec, MatrixView<T> y, MatrixView<const T> x, Ma
       for (Index i = 0; i < part.rows; ++i) std::fill_n(part.row(i), part.cols, T{0});
     if (x.cols > 0) {
       const bool add = accumulate || bias;
-      if (!tiny::forward(part, row_block(x, first, last), weight, add))
+      const auto input = row_block(x, first, last);
+      if (is_narrow(input, part))
+        narrow_linear_kernels<T>(exec.isa).multiply(part.rows, x.cols, y.cols, input.data, weight.data, 1,
+                                                    weight.stride, part.data, add);
+      else if (!tiny::forward(part, row_block(x, first, last), weight, add))
         gemm(Side::plain, Side::transposed, row_block(x, first, last), weight, add ? T{1} : T{0}, part);
     }
     if (accumulate && bias)
@@ -106,7 +123,11 @@ void linear_backward_input(const Exec& exec, MatrixView<T> dx, MatrixView<const 
   if (dx.size() == 0 || dy.cols == 0) return;
   for_each_piece(exec, dx.rows, row_piece, dx.rows * (weight.size() + dx.cols), [&](Index first, Index last) {
     const auto part = row_block(dx, first, last);
-    if (!tiny::backward_input(part, row_block(dy, first, last), weight))
+    const auto delta = row_block(dy, first, last);
+    if (is_narrow(delta, part))
+      narrow_linear_kernels<T>(exec.isa).multiply(part.rows, dy.cols, dx.cols, delta.data, weight.data,
+                                                  weight.stride, 1, part.data, true);
+    else if (!tiny::backward_input(part, row_block(dy, first, last), weight))
       gemm(Side::plain, Side::plain, row_block(dy, first, last), weight, T{1}, part);
   });
 }
@@ -120,7 +141,7 @@ void linear_backward_weight(const Exec& exec, MatrixView<T> dweight, MatrixView<
   const Index work = x.rows * dweight.size();
   if (linear_scratch_size(x.rows, out, in) == 0) {
     for_each_piece(exec, out, weight_piece, work, [&](Index first, Index last) {
-      add_outer(row_block(dweight, first, last),
+      add_outer(exec, row_block(dweight, first, last),
                 MatrixView<const T>{dy.data + first, dy.rows, last - first, dy.stride}, x);
     });
     return;
@@ -128,7 +149,7 @@ void linear_backward_weight(const Exec& exec, MatrixView<T> dweight, MatrixView<
   reduce_rows(
       exec, x.rows, out * in, work, scratch,
       [&](T* block, Index first, Index last) {
-        add_outer(MatrixView<T>{block, out, in}, row_block(dy, first, last), row_block(x, first, last));
+        add_outer(exec, MatrixView<T>{block, out, in}, row_block(dy, first, last), row_block(x, first, last));
       },
       [&](Index k) -> T& { return dweight.row(k / in)[k % in]; });
 }

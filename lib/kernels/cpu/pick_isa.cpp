@@ -4,6 +4,7 @@
 #include "rossby/kernels/cpu/simd/columns.hpp"
 #include "rossby/kernels/cpu/simd/dense.hpp"
 #include "rossby/kernels/cpu/simd/elementwise.hpp"
+#include "rossby/kernels/cpu/simd/linear.hpp"
 #include "rossby/kernels/cpu/simd/losses.hpp"
 #include "rossby/kernels/cpu/simd/pick.hpp"
 #include "rossby/kernels/cpu/simd/sparse.hpp"
@@ -12,5 +13,6 @@ ROSSBY_PICK(AdamKernels, adam_kernels)
 ROSSBY_PICK(ColumnKernels, column_kernels)
 ROSSBY_PICK(ElementwiseKernels, elementwise_kernels)
 ROSSBY_PICK(LossKernels, loss_kernels)
+ROSSBY_PICK(NarrowLinearKernels, narrow_linear_kernels)
 ROSSBY_PICK(SparseKernels, sparse_kernels)
 ROSSBY_PICK(DenseKernels, dense_kernels)

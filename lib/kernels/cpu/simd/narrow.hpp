@@ -23,11 +23,14 @@ struct Lanes {
 
 template <class T>
 ROSSBY_INLINE Lanes lanes_for(Index inner, Index outer) {
+  const auto with = [&](int n) {
+    int s = 1;
+    while (2 * s * n <= lanes<T> && inner % (2 * s) == 0) s *= 2;
+    return Lanes{n, s, inner / s, (outer + n - 1) / n};
+  };
   int n = 1;
   while (n < outer && n < lanes<T>) n *= 2;
-  int s = 1;
-  while (2 * s * n <= lanes<T> && inner % (2 * s) == 0) s *= 2;
-  return {n, s, inner / s, (outer + n - 1) / n};
+  return with(n);
 }
 
 /// Packs A_k = a[k·plane + f·input_stride + o·output_stride] for all planes.
@@ -61,8 +64,11 @@ struct NarrowProduct {
   T* y;  // (rows, outer), packed
   Index rows;
   Index outer;
-  const T* start;  // (outer): y starts from it; null: from zero
-  bool add;        // to what y holds, instead
+  const T* start;      // (outer): y starts from it; null: from zero
+  bool add;            // to what y holds, instead
+  Index y_stride = 0;  // of y's rows; 0: packed
+
+  [[nodiscard]] ROSSBY_INLINE Index stride() const { return y_stride > 0 ? y_stride : outer; }
 };
 
 /// Stores S rows of N sums that a register holds: rows row … row + S − 1 of y, of which `valid` exist.
@@ -71,9 +77,9 @@ ROSSBY_INLINE void store_rows(const NarrowProduct<T>& p, Index first, Index row,
                               Vec<T, N * S> sums) {
   constexpr int L = N * S;
   using V = Vec<T, L>;
-  const bool whole_rows = p.outer == N || (S == 1 && p.outer - first >= N);
+  const bool whole_rows = p.stride() == N || (S == 1 && p.outer - first >= N);
   if (whole_rows && valid >= S) {
-    T* to = p.y + row * p.outer + first;
+    T* to = p.y + row * p.stride() + first;
     if (p.add)
       sums += load<V>(to);
     else if (p.start)
@@ -82,9 +88,21 @@ ROSSBY_INLINE void store_rows(const NarrowProduct<T>& p, Index first, Index row,
     return;
   }
   const Index width = p.outer - first < N ? p.outer - first : N;
+  if (width == N && !p.start) {
+    T rows[L];
+    store(rows, sums);
+    for (int s = 0; s < S && s < valid; ++s) {
+      T* to = p.y + (row + s) * p.stride() + first;
+      if (p.add)
+        store(to, load<Vec<T, N>>(to) + load<Vec<T, N>>(rows + s * N));
+      else
+        store(to, load<Vec<T, N>>(rows + s * N));
+    }
+    return;
+  }
   for (int s = 0; s < S && s < valid; ++s)
     for (Index o = 0; o < width; ++o) {
-      T& to = p.y[(row + s) * p.outer + first + o];
+      T& to = p.y[(row + s) * p.stride() + first + o];
       to = sums[static_cast<int>(s * N + o)] + (p.add ? to : p.start ? p.start[first + o] : T(0));
     }
 }
@@ -226,6 +244,7 @@ inline void narrow_adjoint(const NarrowAdjoint<T>& p) {
     Index group = 0;
     for (; group + 8 <= groups; group += 8, sums += 8 * L) adjoint_groups<T, L, S, 8>(p, group, sums);
     for (; group + 4 <= groups; group += 4, sums += 4 * L) adjoint_groups<T, L, S, 4>(p, group, sums);
+    for (; group + 2 <= groups; group += 2, sums += 2 * L) adjoint_groups<T, L, S, 2>(p, group, sums);
     for (; group < groups; ++group, sums += L) adjoint_groups<T, L, S, 1>(p, group, sums);
   }
 }

@@ -1,0 +1,50 @@
+#include "rossby/kernels/cpu/simd/linear.hpp"
+
+#include "rossby/kernels/cpu/simd/narrow.hpp"
+
+namespace rossby::cpu::ROSSBY_ISA {
+namespace {
+
+// Outputs are rounded up to a whole number of blocks, each less than twice what it holds.
+constexpr int most_packed = 2 * narrow_weights;
+constexpr Index rows_together = 64;  // whose repeated values stay in the first-level cache
+
+template <class T>
+void multiply_rows(Index rows, Index in, Index out, const T* x, const T* w, Index input_stride,
+                   Index output_stride, T* y, bool add) {
+  // Whole registers of outputs, then what is left: each fills its lanes in its own way.
+  const Index whole = out > lanes<T> ? out / lanes<T> * lanes<T> : out;
+  for (Index first = 0; first < out; first += whole) {
+    const Index here = out - first < whole ? out - first : whole;
+    const Lanes by = lanes_for<T>(in, here);
+    T packed[most_packed];
+    pack_weights(by, Index{1}, here, w + first * output_stride, Index{0}, input_stride, output_stride,
+                 packed);
+    multiply(by, NarrowProduct<T>{x, 0, 1, in, packed, y + first, rows, here, nullptr, add, out});
+  }
+}
+
+template <class T>
+void outer_rows(Index rows, Index in, Index out, const T* x, const T* dy, T* dw, Index input_stride,
+                Index output_stride) {
+  const Lanes by = lanes_for<T>(in, out);
+  T repeated[rows_together * lanes<T>], sums[most_packed];
+  for (Index q = 0; q < packed_size(by, 1); ++q) sums[q] = T(0);
+  for (Index m = 0; m < rows; m += rows_together) {
+    const Index count = rows - m < rows_together ? rows - m : rows_together;
+    adjoint(by, NarrowAdjoint<T>{x + m * in, 0, 1, in, dy + m * out, count, out, repeated, sums});
+  }
+  unpack_add(by, Index{1}, out, sums, Index{0}, input_stride, output_stride, dw);
+}
+
+}  // namespace
+
+template <class T>
+const NarrowLinearKernels<T>& narrow_linear_kernels() {
+  static constexpr NarrowLinearKernels<T> kernels{multiply_rows<T>, outer_rows<T>};
+  return kernels;
+}
+template const NarrowLinearKernels<float>& narrow_linear_kernels<float>();
+template const NarrowLinearKernels<double>& narrow_linear_kernels<double>();
+
+}  // namespace rossby::cpu::ROSSBY_ISA

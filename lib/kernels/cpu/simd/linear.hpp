@@ -1,0 +1,26 @@
+#pragma once
+
+#include "rossby/base/index.hpp"
+#include "rossby/kernels/isa.hpp"
+
+namespace rossby::cpu {
+
+/// Inputs times outputs that NarrowLinearKernels take at most.
+inline constexpr Index narrow_weights = 1024;
+
+/// Functions of one instruction set: dense layers with few inputs and outputs over many rows. x (rows, in)
+/// and y (rows, out) packed; the weight of input f and output o lies at w[f·input_stride + o·output_stride].
+template <class T>
+struct NarrowLinearKernels {
+  /// y = x·w, or y += x·w with `add`.
+  void (*multiply)(Index rows, Index in, Index out, const T* x, const T* w, Index input_stride,
+                   Index output_stride, T* y, bool add);
+  /// dw += xᵀ·dy.
+  void (*outer)(Index rows, Index in, Index out, const T* x, const T* dy, T* dw, Index input_stride,
+                Index output_stride);
+};
+
+template <class T>
+const NarrowLinearKernels<T>& narrow_linear_kernels(Isa isa);
+
+}  // namespace rossby::cpu
