@@ -55,6 +55,8 @@ Stnn<T>::Stnn(const StnnOptions& options, std::unique_ptr<Relations<T>> relation
     slot = std::make_unique<Parameter<T>>(std::move(name), placement, std::move(shape));
     all_.push_back(slot.get());
   };
+  all_steps_.resize(static_cast<std::size_t>(options.steps));
+  std::iota(all_steps_.begin(), all_steps_.end(), Index{0});
   own(factors_, "factors", Placement::rows, {options.steps, n, options.latent});
   if (options.learned_decoder)
     own(decoder_, "decoder_weight", Placement::replicated, {options.features, options.latent});
@@ -138,11 +140,8 @@ Var<T> Stnn<T>::predicted(Tape<T>& tape, const Batch& batch, std::span<const Ind
   for (std::size_t q = 0; q < sources.size(); ++q) samples_.push_back({batch.rows[q], sources[q]});
   Var<T> table = whole_table(tape, *factors_);
   if (options_.dropout_z > 0) {
-    Batch whole;
-    std::vector<Index> steps(static_cast<std::size_t>(options_.steps));
-    std::iota(steps.begin(), steps.end(), Index{0});
-    table =
-        drop_z(tape, embed_columns(tape, *factors_, std::span<const Index>(steps)), whole, steps, step, 1);
+    const std::span<const Index> all(all_steps_);
+    table = drop_z(tape, embed_columns(tape, *factors_, all), Batch{}, all, step, 1);
   }
   Var<T> h = relate_linear_sampled(tape, relations_->bank(), table, samples_, *weights_[0], biases_[0].get());
   row_keys_.clear();

@@ -104,7 +104,7 @@ class Stnn {
   std::vector<Parameter<T>*> all_;
   std::uint64_t seed_ = 1;
   // Lists of a step, kept so that a step allocates nothing.
-  std::vector<Index> sources_, targets_, row_keys_, col_keys_;
+  std::vector<Index> all_steps_, sources_, targets_, row_keys_, col_keys_;
   std::vector<Sample> samples_;
 };
 
