@@ -34,6 +34,27 @@ StnnOptions model_options(const Config& config, const Domain& domain) {
   return options;
 }
 
+/// One instruction set for all ranks: they update what all of them hold each for itself, to the same bits.
+Isa common_isa(const Communicator& comm, const Config& config, Reducer& reducer) {
+  double lacking = -static_cast<double>(widest_isa());
+  reducer.max(std::span<double>(&lacking, 1));
+  const Isa common = static_cast<Isa>(static_cast<int>(-lacking));
+  const std::string& name = config.text("parallel.isa");
+  if (name == "auto") return common;
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512})
+    if (name == to_string(isa)) {
+      agree(comm, [&] {
+        if (!supported(isa))
+          user_error(
+              "parallel.isa = \"{}\": this processor has no such instructions; \"{}\" is the widest of all "
+              "ranks",
+              name, to_string(common));
+      });
+      return isa;
+    }
+  bug("parallel.isa is none of its choices");
+}
+
 double discover_start(const Config& config, Index nodes) {
   const std::string& text = config.text("relation.discover_start");
   if (text == "1/n") return 1.0 / static_cast<double>(nodes);
@@ -114,6 +135,7 @@ template <class T>
 StnnRun<T>::StnnRun(const Communicator& comm, const Config& config, Domain domain)
     : comm_(comm), config_(&config), domain_(std::move(domain)), reducer_(comm) {
   exec_.threads = threads_per_rank(comm, config);
+  exec_.isa = common_isa(comm, config, reducer_);
   series_ = read_series(comm, config, domain_);
   check_observed(series_, domain_, reducer_);
   scaler_ = Scaler::fit(series_, domain_.split, scaler_spec(config), reducer_);

@@ -63,7 +63,7 @@ void describe(const Communicator& comm, StnnRun<T>& run, const Config& config, R
   fmt::print("model     stnn, {} parameters, {} relations with {} non-zeros, {}\n",
              count_text(sums[0] + sums[1]), run.model().relations().bank().relations(), count_text(sums[2]),
              config.text("model.precision"));
-  fmt::print("ranks     {} x {} threads\n", comm.size(), run.exec().threads);
+  fmt::print("ranks     {} x {} threads, {}\n", comm.size(), run.exec().threads, to_string(run.exec().isa));
   if (run.model().relations().needs_all())
     fmt::print("dense     products: {}\n", to_string(run.dense_choice()));
   std::fflush(stdout);
@@ -77,6 +77,7 @@ Json run_metadata(const Config& config, StnnRun<T>& run, const TrainingResult& r
   json["model"] = config.text("model.name");
   json["precision"] = config.text("model.precision");
   json["config_hash"] = config.hash();
+  json["isa"] = std::string(to_string(run.exec().isa));
   json["nodes"] = run.domain().nodes();
   json["steps"] = run.domain().info.steps;
   if (run.model().relations().needs_all())

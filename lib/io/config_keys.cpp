@@ -158,6 +158,9 @@ constexpr KeySpec keys[] = {
      "auto|blocks|tiles|graph", -1e300, 1e300, true},
     {"parallel.threads", integer, "0", "",
      "OpenMP threads a rank; 0: OMP_NUM_THREADS or the cores a rank has", "", 0, 4096, true},
+    {"parallel.isa", text, "\"auto\"", "",
+     "vector instructions of the kernels, the same on all ranks; auto: the widest that every rank has",
+     "auto|portable|avx2|avx512", -1e300, 1e300, true},
     {"parallel.dense_kernel", text, "\"auto\"", "",
      "products of dense relations: own kernels, BLAS; auto: tried at the start on rank 0, BLAS where it "
      "saves 15 %",
