@@ -23,14 +23,12 @@ struct Lanes {
 
 template <class T>
 ROSSBY_INLINE Lanes lanes_for(Index inner, Index outer) {
-  const auto with = [&](int n) {
-    int s = 1;
-    while (2 * s * n <= lanes<T> && inner % (2 * s) == 0) s *= 2;
-    return Lanes{n, s, inner / s, (outer + n - 1) / n};
-  };
   int n = 1;
   while (n < outer && n < lanes<T>) n *= 2;
-  return with(n);
+  // Full registers, pairs of pairs, or one input at a time: each further way costs its compilation.
+  const int full = lanes<T> / n;
+  const int s = inner % full == 0 ? full : n == 2 && inner % 2 == 0 ? 2 : 1;
+  return {n, s, inner / s, (outer + n - 1) / n};
 }
 
 /// Packs A_k = a[k·plane + f·input_stride + o·output_stride] for all planes.
@@ -150,17 +148,19 @@ inline void narrow_rows(const NarrowProduct<T>& p) {
 template <class T, int N, int S>
 inline void narrow_product(const NarrowProduct<T>& p) {
   const Index groups = p.inner / S;
-  if (groups == 1) return narrow_rows<T, N, S, 1>(p);
-  if (groups == 2) return narrow_rows<T, N, S, 2>(p);
-  if (groups == 4) return narrow_rows<T, N, S, 4>(p);
+  if constexpr (N * S == lanes<T> && N > 1) {
+    if (groups == 1) return narrow_rows<T, N, S, 1>(p);
+    if (groups == 2) return narrow_rows<T, N, S, 2>(p);
+    if (groups == 4) return narrow_rows<T, N, S, 4>(p);
+  }
   narrow_rows<T, N, S, 0>(p);
 }
 
 /// Calls f with the N and S of `by` as compile-time constants.
 template <class T, class F>
 inline void with_lanes(const Lanes& by, const F& f) {
-#define ROSSBY_LANES(N, S)         \
-  if constexpr (N * S <= lanes<T>) \
+#define ROSSBY_LANES(N, S)                                                           \
+  if constexpr (N * S == lanes<T> || (S == 1 && N < lanes<T>) || (S == 2 && N == 2)) \
     if (by.outputs == N && by.inputs == S) return f.template operator()<N, S>();
   ROSSBY_LANES(1, 1)
   ROSSBY_LANES(1, 2)

@@ -17,8 +17,9 @@ inline constexpr int columns_together = register_bytes == 64 ? 8 : 4;
 /// none.
 template <class T, class F>
 inline bool with_full_lanes(const Lanes& by, const F& f) {
+// Up to eight inputs: wider layers are worth adding up first.
 #define ROSSBY_FULL(N, G)                                                                   \
-  if constexpr (lanes<T> % N == 0)                                                          \
+  if constexpr (lanes<T> % N == 0 && G * (lanes<T> / N) <= 8)                               \
     if (by.outputs == N && by.inputs == lanes<T> / N && by.groups == G && by.blocks == 1) { \
       f.template operator()<N, lanes<T> / N, G>();                                          \
       return true;                                                                          \
@@ -32,8 +33,6 @@ inline bool with_full_lanes(const Lanes& by, const F& f) {
   ROSSBY_FULL(8, 2)
   ROSSBY_FULL(8, 4)
   ROSSBY_FULL(8, 8)
-  ROSSBY_FULL(16, 4)
-  ROSSBY_FULL(16, 8)
 #undef ROSSBY_FULL
   return false;
 }
