@@ -148,7 +148,8 @@ inline void narrow_rows(const NarrowProduct<T>& p) {
 template <class T, int N, int S>
 inline void narrow_product(const NarrowProduct<T>& p) {
   const Index groups = p.inner / S;
-  if constexpr (N * S == lanes<T> && N > 1) {
+  // For double, which runs of parity take, one way is enough: each costs its compilation.
+  if constexpr (sizeof(T) == 4 && N * S == lanes<T> && N > 1) {
     if (groups == 1) return narrow_rows<T, N, S, 1>(p);
     if (groups == 2) return narrow_rows<T, N, S, 2>(p);
     if (groups == 4) return narrow_rows<T, N, S, 4>(p);

@@ -17,9 +17,10 @@ inline constexpr int columns_together = register_bytes == 64 ? 8 : 4;
 /// none.
 template <class T, class F>
 inline bool with_full_lanes(const Lanes& by, const F& f) {
-// Up to eight inputs: wider layers are worth adding up first.
+// Floats of up to eight inputs: wider layers are worth adding up first, doubles are for parity, not for
+// speed.
 #define ROSSBY_FULL(N, G)                                                                   \
-  if constexpr (lanes<T> % N == 0 && G * (lanes<T> / N) <= 8)                               \
+  if constexpr (sizeof(T) == 4 && lanes<T> % N == 0 && G * (lanes<T> / N) <= 8)             \
     if (by.outputs == N && by.inputs == lanes<T> / N && by.groups == G && by.blocks == 1) { \
       f.template operator()<N, lanes<T> / N, G>();                                          \
       return true;                                                                          \
