@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/reductions.hpp"
 
 namespace rossby {
@@ -101,9 +102,10 @@ void LazyAdam<T>::settle(const Exec& exec) {
   for (std::size_t t = 0; t < done_.size(); ++t) {
     const Index at = static_cast<Index>(t);
     if (closed_) {
+      if (done_[t] == count_) continue;
       const T factor = static_cast<T>(std::pow(beta2_, static_cast<double>(count_ - done_[t])));
-      if (done_[t] < count_)
-        for (T& v : row(*second_, at)) v *= factor;
+      const NodeView<T> v(row(*second_, at).data(), 1, 1, width_);
+      scale<T>(exec, v, factor, v);
       done_[t] = count_;
     } else {
       bring_up_to_date(exec, {&at, 1});

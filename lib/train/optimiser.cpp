@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/optimiser.hpp"
 
 namespace rossby {
@@ -57,7 +58,8 @@ void PutOffUpdates<T>::settle() {
   make_up();
   if (missed_ == 0) return;
   const T factor = static_cast<T>(std::pow(beta2_, static_cast<double>(take())));
-  for (T& v : *second_) v *= factor;
+  const NodeView<T> v(second_->data(), 1, 1, second_->size());
+  scale<T>(exec_, v, factor, v);
 }
 
 template <class T>

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -308,6 +309,23 @@ TEST_P(RelateKernels, SparseEqualsReferenceOnEveryInstructionSetAtAnyThreadCount
           single_truth(pf, {Backend::reference, 1, isa}, identity);
       single.expect_near(single_truth, 1e-4);
     }
+}
+
+TEST_P(RelateKernels, ANanWeightReachesItsRowOnEveryInstructionSet) {
+  for (const Isa isa : supported_isas()) {
+    SCOPED_TRACE(to_string(isa));
+    Problem<float> p(GetParam());
+    if (p.m.empty() || p.z.empty()) continue;
+    p.m[p.m.size() / 2] = std::numeric_limits<float>::quiet_NaN();
+    const SparseOutputs<float> out(p, {Backend::cpu, 1, isa}, true),
+        truth(p, {Backend::reference, 1, isa}, true);
+    Index count = 0;
+    for (std::size_t i = 0; i < out.h.memory.size(); ++i) {
+      EXPECT_EQ(std::isnan(out.h.memory[i]), std::isnan(truth.h.memory[i])) << "h " << i;
+      count += std::isnan(out.h.memory[i]) ? 1 : 0;
+    }
+    EXPECT_EQ(count, GetParam().cols * GetParam().w);
+  }
 }
 
 TEST(RelateGrid, LargeGridsUseAllGroupsInsideTheWorkspace) {

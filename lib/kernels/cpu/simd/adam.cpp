@@ -1,3 +1,4 @@
+#include "rossby/base/flush_subnormals.hpp"
 #include "rossby/kernels/cpu/simd/adam_lane.hpp"
 
 namespace rossby::cpu::ROSSBY_ISA {
@@ -75,7 +76,7 @@ void update(Index size, T* theta, T* m, T* v, const T* gradient, const AdamConst
             const AdamConstants<T>* now) {
   // A value that only its decay moves shrinks by a factor each step, and with it its gradient and second
   // moment.
-  const FlushToZero flush;
+  const FlushSubnormals flush;
   bool keeps = !now || now->keep == T(1);
   for (Index q = 0; q < count; ++q) keeps = keeps && missed[q].keep == T(1);
   if (m && keeps)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "rossby/base/flush_subnormals.hpp"
 #include "rossby/kernels/cpu/simd/adam_lane.hpp"
 #include "rossby/kernels/cpu/simd/dense.hpp"
 #include "rossby/kernels/cpu/simd/dense_tile.hpp"
@@ -185,7 +186,7 @@ struct BackwardTile {
 
 template <DenseSink sink, class T>
 void backward(DenseBackward<T>& b) {
-  const FlushToZero flush;  // as the update by itself does
+  const FlushSubnormals flush;  // as the update by itself does
   BackwardTile<sink, T> tile{b, {b}, {}, {}};
   if (b.adam) tile.out.adam = *b.adam;
   tile.run();
@@ -195,7 +196,7 @@ void backward(DenseBackward<T>& b) {
 template <DenseSink sink, class T>
 void sink_rows(DenseBackward<T>& b, const T* gradient, Index gradient_stride) {
   if constexpr (sink != DenseSink::none) {
-    const FlushToZero flush;
+    const FlushSubnormals flush;
     Sink<sink, T> out{b};
     if (b.adam) out.adam = *b.adam;
     using V = Vec<T, lanes<T>>;

@@ -227,11 +227,15 @@ ROSSBY_INLINE void adjoint_groups(const NarrowAdjoint<T>& p, Index group, T* sum
 /// Rows of z (m, inner) as the adjoint reads them: lane f·S + j is z[m][first + f].
 template <class T, int N, int S>
 ROSSBY_INLINE void repeat_rows(Index rows, Index inner, Index first, const T* z, T* repeated) {
-  const int width = inner - first < N ? static_cast<int>(inner - first) : N;
+  constexpr int L = N * S;
+  if (inner - first >= N) {
+    for (Index m = 0; m < rows; ++m) store(repeated + m * L, stretch<T, L, S>(z + m * inner + first));
+    return;
+  }
   for (Index m = 0; m < rows; ++m)
     for (int f = 0; f < N; ++f)
       for (int j = 0; j < S; ++j)
-        repeated[m * N * S + f * S + j] = f < width ? z[m * inner + first + f] : T(0);
+        repeated[m * L + f * S + j] = first + f < inner ? z[m * inner + first + f] : T(0);
 }
 
 template <class T, int N, int S>

@@ -62,4 +62,32 @@ ROSSBY_INLINE Vec<T, L> repeat(const T* from) {
   return v;
 }
 
+template <int bytes>
+struct PlaceOf {
+  typedef long type;
+};
+template <>
+struct PlaceOf<4> {
+  typedef int type;
+};
+
+/// L/S values from memory, each in S neighbouring lanes.
+template <class T, int L, int S>
+ROSSBY_INLINE Vec<T, L> stretch(const T* from) {
+  using V = Vec<T, L>;
+  if constexpr (S == 1) return load<V>(from);
+  if constexpr (S == L) return splat<V>(*from);
+  V v{};
+  __builtin_memcpy(&v, from, sizeof(T) * (L / S));
+  if constexpr (L * sizeof(T) == register_bytes) {
+    using Place = typename PlaceOf<sizeof(T)>::type;
+    Vec<Place, L> places;
+    for (int q = 0; q < L; ++q) places[q] = q / S;
+    return __builtin_shuffle(v, places);
+  }
+  V w;
+  for (int q = 0; q < L; ++q) w[q] = v[q / S];
+  return w;
+}
+
 }  // namespace rossby::cpu::ROSSBY_ISA

@@ -7,14 +7,12 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
-#elif defined(__SSE2__)
-#include <xmmintrin.h>
 #endif
 
 #include "rossby/base/index.hpp"
 
 #ifndef ROSSBY_ISA
-#error "sources of lib/kernels/cpu/simd are compiled by rossby_isa_sources"
+#error "lib/kernels/CMakeLists.txt compiles the sources of this folder once for each of ISA_SETS"
 #endif
 
 #define ROSSBY_INLINE inline __attribute__((always_inline))
@@ -118,28 +116,6 @@ ROSSBY_INLINE V square_root(V v) {
     for (int l = 0; l < count; ++l) v[l] = __builtin_sqrt(v[l]);
   return v;
 }
-
-/// Numbers below the smallest normal one are zero while this lives: arithmetic on them takes a hundred times
-/// as long.
-class FlushToZero {
- public:
-#if defined(__SSE2__)
-  FlushToZero() : before_(_mm_getcsr()) {
-    _mm_setcsr(before_ | 0x8040);
-  }
-  ~FlushToZero() {
-    _mm_setcsr(before_);
-  }
-
- private:
-  unsigned before_;
-#else
-  FlushToZero() {}
-  ~FlushToZero() {}
-#endif
-  FlushToZero(const FlushToZero&) = delete;
-  FlushToZero& operator=(const FlushToZero&) = delete;
-};
 
 /// Sum of the lanes, by halves.
 template <class T, int n>
