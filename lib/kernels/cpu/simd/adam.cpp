@@ -5,8 +5,9 @@ namespace rossby::cpu::ROSSBY_ISA {
 namespace {
 
 // Registers that go through missed updates together: one update waits for the one before, others fill the
-// gaps.
-constexpr int together = register_bytes == 64 ? 4 : 2;
+// gaps. As many as the set has names for.
+template <bool with_m>
+constexpr int together = register_bytes == 64 ? (with_m ? 4 : 8) : 2;
 
 template <bool with_m, bool decoupled, class T>
 struct Piece {
@@ -22,17 +23,17 @@ struct Piece {
   template <int registers>
   ROSSBY_INLINE void block(Index k) const {
     V value[registers], first[registers], second[registers];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int r = 0; r < registers; ++r) {
       value[r] = load<V>(theta + k + r * lanes<T>);
       second[r] = load<V>(v + k + r * lanes<T>);
       first[r] = with_m ? load<V>(m + k + r * lanes<T>) : V{};
     }
     for (Index q = 0; q < count; ++q)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int r = 0; r < registers; ++r)
         adam_lane<with_m, decoupled, false>(value[r], first[r], second[r], V{}, missed[q]);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int r = 0; r < registers; ++r) {
       if (now && gradient)
         adam_lane<with_m, decoupled>(value[r], first[r], second[r], load<V>(gradient + k + r * lanes<T>),
@@ -65,7 +66,7 @@ struct Piece {
 
   void run(Index size) const {
     Index k = 0;
-    for (; k + together * lanes<T> <= size; k += together * lanes<T>) block<together>(k);
+    for (; k + together<with_m> * lanes<T> <= size; k += together<with_m> * lanes<T>) block<together<with_m>>(k);
     for (; k + lanes<T> <= size; k += lanes<T>) block<1>(k);
     if (k < size) rest(k, size);
   }
