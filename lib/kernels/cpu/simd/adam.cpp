@@ -22,6 +22,7 @@ struct Piece {
 
   template <int registers>
   ROSSBY_INLINE void block(Index k) const {
+    constexpr int step = registers % 4 == 0 ? 4 : 1;
     V value[registers], first[registers], second[registers];
 #pragma GCC unroll 8
     for (int r = 0; r < registers; ++r) {
@@ -31,15 +32,14 @@ struct Piece {
     }
     for (Index q = 0; q < count; ++q)
 #pragma GCC unroll 8
-      for (int r = 0; r < registers; ++r)
-        adam_lane<with_m, decoupled, false>(value[r], first[r], second[r], V{}, missed[q]);
+      for (int r = 0; r < registers; r += step)
+        adam_lanes<step, with_m, decoupled, false>(value + r, first + r, second + r, value, missed[q]);
 #pragma GCC unroll 8
     for (int r = 0; r < registers; ++r) {
-      if (now && gradient)
-        adam_lane<with_m, decoupled>(value[r], first[r], second[r], load<V>(gradient + k + r * lanes<T>),
-                                     *now);
-      else if (now)
-        adam_lane<with_m, decoupled, false>(value[r], first[r], second[r], V{}, *now);
+      if (now) {
+        const V g = gradient ? load<V>(gradient + k + r * lanes<T>) : V{};
+        adam_lanes<1, with_m, decoupled>(value + r, first + r, second + r, &g, *now);
+      }
       store(theta + k + r * lanes<T>, value[r]);
       store(v + k + r * lanes<T>, second[r]);
       if (with_m) store(m + k + r * lanes<T>, first[r]);
@@ -66,7 +66,8 @@ struct Piece {
 
   void run(Index size) const {
     Index k = 0;
-    for (; k + together<with_m> * lanes<T> <= size; k += together<with_m> * lanes<T>) block<together<with_m>>(k);
+    for (; k + together<with_m> * lanes<T> <= size; k += together<with_m> * lanes<T>)
+      block<together<with_m>>(k);
     for (; k + lanes<T> <= size; k += lanes<T>) block<1>(k);
     if (k < size) rest(k, size);
   }

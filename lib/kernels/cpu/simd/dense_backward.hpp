@@ -40,7 +40,7 @@ struct Sink {
       if constexpr (with_m) {
         first = load_part<V>(b.m + at, count);
       }
-      adam_lane<with_m>(theta, first, second, passed, adam);
+      adam_lanes<1, with_m>(&theta, &first, &second, &passed, adam);
       store_part(b.weight + at, theta, count);
       store_part(b.v + at, second, count);
       if constexpr (with_m) store_part(b.m + at, first, count);
