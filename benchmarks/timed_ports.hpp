@@ -69,6 +69,9 @@ class TimedReducer final : public Reducer {
   void sum(std::span<float> values) override {
     timed([&] { inner_->sum(values); });
   }
+  void sum_begin(std::span<double> values) override { inner_->sum_begin(values); }
+  void sum_begin(std::span<float> values) override { inner_->sum_begin(values); }
+  void sum_end() override { inner_->sum_end(); }
   void max(std::span<double> values) override {
     timed([&] { inner_->max(values); });
   }

@@ -47,6 +47,29 @@ void MpiReducer::sum(std::span<float> values) {
   reduce(values.data(), values.size(), sizeof(float), MPI_FLOAT, MPI_SUM);
 }
 
+void MpiReducer::begin(void* values, std::size_t count, std::size_t size, MPI_Datatype type) {
+  if (comm_.size() == 1) return;
+  for (std::size_t at = 0; at < count; at += chunk) {
+    const auto here = static_cast<int>(std::min(chunk, count - at));
+    MPI_Iallreduce(MPI_IN_PLACE, static_cast<std::byte*>(values) + at * size, here, type, MPI_SUM,
+                   comm_.handle(), &open_.emplace_back());
+    sent_ += {1, here * static_cast<Index>(size)};
+  }
+}
+
+void MpiReducer::sum_begin(std::span<double> values) {
+  begin(values.data(), values.size(), sizeof(double), MPI_DOUBLE);
+}
+
+void MpiReducer::sum_begin(std::span<float> values) {
+  begin(values.data(), values.size(), sizeof(float), MPI_FLOAT);
+}
+
+void MpiReducer::sum_end() {
+  MPI_Waitall(static_cast<int>(open_.size()), open_.data(), MPI_STATUSES_IGNORE);
+  open_.clear();
+}
+
 void MpiReducer::max(std::span<double> values) {
   reduce(values.data(), values.size(), sizeof(double), MPI_DOUBLE, max_or_nan_);
 }

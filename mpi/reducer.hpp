@@ -8,9 +8,9 @@
 
 namespace rossby {
 
-/// Sums over the ranks of a communicator by MPI_Allreduce. NaN wins every maximum, on every rank. `sent`
-/// counts a call as one message with this rank's values, since the library chooses the algorithm;
-/// ordered_sum, which sends them to every other rank, as P − 1. Nothing is counted on one rank.
+/// Sums over the ranks of a communicator by MPI_Allreduce and MPI_Iallreduce. NaN wins every maximum, on
+/// every rank. `sent` counts a call as one message with this rank's values, since the library chooses the
+/// algorithm; ordered_sum, which sends them to every other rank, as P − 1. Nothing is counted on one rank.
 class MpiReducer final : public Reducer {
  public:
   explicit MpiReducer(const Communicator& comm);
@@ -20,15 +20,20 @@ class MpiReducer final : public Reducer {
 
   void sum(std::span<double> values) override;
   void sum(std::span<float> values) override;
+  void sum_begin(std::span<double> values) override;
+  void sum_begin(std::span<float> values) override;
+  void sum_end() override;
   void max(std::span<double> values) override;
   void ordered_sum(std::span<double> values) override;
   [[nodiscard]] Traffic sent() const override { return sent_; }
 
  private:
+  void begin(void* values, std::size_t count, std::size_t size, MPI_Datatype type);
   void reduce(void* values, std::size_t count, std::size_t size, MPI_Datatype type, MPI_Op op);
 
   Communicator comm_;
   MPI_Op max_or_nan_ = MPI_OP_NULL;
+  std::vector<MPI_Request> open_;
   std::vector<double> contributions_;
   Traffic sent_;
 };

@@ -50,7 +50,7 @@ struct Parameter {
   double decay = 0;     // weight decay
   double lr_scale = 1;  // this parameter's learning rate over the common one
   bool trained = true;
-  bool fusable = false;  // its op can update it in backward: it needs no gradient then (dense relations)
+  bool fusable = false;  // its op can update it in backward: it needs no gradient then (dense, low rank)
   GradientSink<T>* sink = nullptr;  // instead of `gradient`
   /// For a table (T, n, d) that steps read by rows of T alone: an optimiser may then keep gradients of those
   /// rows only, and `table` in place of `gradient`.

@@ -71,7 +71,7 @@ std::span<LayerTerm<T>> make_terms(Tape<T>& tape, const RelationBank<T>& bank, P
                      nullptr,
                      {},
                      nullptr,
-                     {{}, {}, nullptr, nullptr, {weight, target, d, first, 1}, nullptr, T(0), {}, {}, {}},
+                     {{}, {}, {}, {}, {weight, target, d, first, 1}, nullptr, T(0), {}, {}, {}, {}, {}},
                      {nullptr, nullptr, {weight, target, d, first, 1}, {}, {}, {}}};
     if (term.weight && tape.recording()) {
       if (term.kind == Kind<T>::sparse) terms[i].dm = term.weight->gradient_target();
@@ -147,9 +147,11 @@ void Layer<T>::backward(const Exec& exec, NodeView<const T> delta) const {
   if (d_ghost.data) std::fill_n(d_ghost.data, d_ghost.size(), T(0));
   if (ghost.rows > 0) columns_backward<T>(exec, *this, false, delta, ghost, d_ghost);
   if (z.tracked()) bank->exchange->scatter_add_begin(NodeView<const T>(d_ghost), z.gradient);
+  for (const LayerTerm<T>& item : terms)
+    if (item.term->kind == Kind<T>::low_rank) item.low_rank.backward_begin(exec, delta);
   columns_backward<T>(exec, *this, true, delta, z.value, z.gradient);
   for (const LayerTerm<T>& item : terms) {
-    if (item.term->kind == Kind<T>::low_rank) item.low_rank.backward(exec, delta, z.value, z.gradient);
+    if (item.term->kind == Kind<T>::low_rank) item.low_rank.backward_end(exec, z.value, z.gradient);
     if (item.term->kind == Kind<T>::self) item.self.backward(exec, delta, z.value, z.gradient);
   }
   if (z.tracked()) bank->exchange->scatter_add_end();
@@ -214,10 +216,10 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
     for (LayerTerm<T>& item : layer.terms) prepare_dense(tape, item, bank.rows * z.value.width());
 
   const Var<T> h = start_layer(tape, layer, weight, bias);
-  // Sums over all ranks while ghosts travel; rows that need them after.
+  // Sums over all ranks travel with the ghosts; rows that need them after.
   for (LayerTerm<T>& item : layer.terms)
     if (item.term->kind == Kind<T>::low_rank)
-      item.low_rank = LowRank<T>::reduce(tape, bank, *item.term, item.a, z.value);
+      item.low_rank = LowRank<T>::begin(tape, bank, *item.term, item.a, z.value);
   const auto sparse = [&](std::span<const LocalColumn> rows) {
     for (const LayerTerm<T>& item : layer.terms)
       if (item.term->kind == Kind<T>::sparse)
@@ -229,7 +231,7 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
   bank.exchange->gather_end();
   sparse(bank.boundary);
   for (LayerTerm<T>& item : layer.terms) {
-    if (item.term->kind == Kind<T>::low_rank) item.low_rank.apply(exec, h.value);
+    if (item.term->kind == Kind<T>::low_rank) item.low_rank.end(exec, h.value);
     if (item.term->kind == Kind<T>::self)
       item.self = SelfTerm<T>::forward(tape, *item.term, item.a, h.value, z.value);
     if (item.term->kind == Kind<T>::dense)

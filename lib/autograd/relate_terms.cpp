@@ -3,63 +3,140 @@
 #include <algorithm>
 
 #include "rossby/kernels/clamp.hpp"
+#include "rossby/kernels/optimiser.hpp"
+#include "rossby/kernels/reductions.hpp"
 
 namespace rossby::detail {
 
+namespace {
+
+/// Rows of U and V that backward takes at a time: they and their moments stay in the first-level cache.
+Index tile_rows(Index rows, Index k) {
+  return std::clamp<Index>(2560 / std::max<Index>(k, 1), 1, std::max<Index>(rows, 1));
+}
+
 template <class T>
-LowRank<T> LowRank<T>::reduce(Tape<T>& tape, const RelationBank<T>& bank, const RelationTerm<T>& term,
-                              const WeightBlock<T>& a, NodeView<const T> z) {
+MatrixView<const T> some_rows(MatrixView<const T> x, Index begin, Index rows) {
+  return {x.row(begin), rows, x.cols, x.stride};
+}
+
+template <class T>
+DenseGradient<T> claim(Parameter<T>& parameter) {
+  const DenseGradient<T> target = parameter.dense_target();
+  if (target.update) {
+    require(!target.update->recorded, "a relation that is updated in backward serves one layer a step");
+    target.update->recorded = true;
+  }
+  return target;
+}
+
+}  // namespace
+
+template <class T>
+LowRank<T> LowRank<T>::begin(Tape<T>& tape, const RelationBank<T>& bank, const RelationTerm<T>& term,
+                             const WeightBlock<T>& a, NodeView<const T> z) {
   const Exec& exec = tape.exec();
   const Index k = term.u->shape.back();
   const Index w = a.value.rows;
   const Index out_width = z.cols * w;
-  const Index scratch =
+  Index scratch =
       std::max({linear_scratch_size(z.rows, k, z.width()), linear_scratch_size(z.rows, k, out_width),
                 linear_scratch_size(k * z.cols, w, z.channels)});
+  const Index tile = tile_rows(z.rows, k);
+  for (const Index rows : {tile, z.rows % tile})
+    scratch =
+        std::max({scratch, linear_scratch_size(rows, k, z.width()), linear_scratch_size(rows, k, out_width)});
   Arena& arena = tape.arena();
-  LowRank term_data{{term.u->value.data(), z.rows, k},
-                    {term.v->value.data(), z.rows, k},
-                    tape.recording() ? term.u->gradient_target() : nullptr,
-                    tape.recording() ? term.v->gradient_target() : nullptr,
-                    a,
-                    bank.reducer,
-                    T(1) / static_cast<T>(bank.nodes),
-                    {arena.take_zeroed<T>(k * z.width()).data(), k, z.width()},
-                    {arena.take<T>(k * out_width).data(), k, out_width},
-                    arena.take<T>(scratch)};
-  linear_backward_weight<T>(exec, term_data.s, term_data.v, by_row(z), term_data.scratch);
-  bank.reducer->sum(std::span<T>(term_data.s.data, static_cast<std::size_t>(term_data.s.size())));
-  for (Index i = 0; i < term_data.s.size(); ++i) term_data.s.data[i] *= term_data.inverse_n;
-  const MatrixView<T> s_rows(term_data.s.data, k * z.cols, z.channels);
-  const MatrixView<T> q_rows(term_data.q.data, k * z.cols, w);
-  linear_forward<T>(exec, q_rows, s_rows, a.value, nullptr, false);
-  return term_data;
+  LowRank low{{term.u->value.data(), z.rows, k},
+              {term.v->value.data(), z.rows, k},
+              {},
+              {},
+              a,
+              bank.reducer,
+              T(1) / static_cast<T>(bank.nodes),
+              {arena.take_zeroed<T>(k * z.width()).data(), k, z.width()},
+              {arena.take<T>(k * out_width).data(), k, out_width},
+              {arena.take<T>(k * out_width).data(), k, out_width},
+              arena.take<T>(scratch),
+              {}};
+  if (tape.recording()) {
+    low.du = claim(*term.u);
+    low.dv = claim(*term.v);
+    if (low.du.update || low.dv.update) low.gradient = arena.take<T>(tile * k);
+  }
+  linear_backward_weight<T>(exec, low.s, low.v, by_row(z), low.scratch);
+  bank.reducer->sum_begin(std::span<T>(low.s.data, static_cast<std::size_t>(low.s.size())));
+  return low;
 }
 
 template <class T>
-void LowRank<T>::apply(const Exec& exec, NodeView<T> h) const {
+void LowRank<T>::end(const Exec& exec, NodeView<T> h) const {
+  reducer->sum_end();
+  for (Index i = 0; i < s.size(); ++i) s.data[i] *= inverse_n;
+  const MatrixView<T> s_rows(s.data, s.rows * h.cols, a.value.cols);
+  const MatrixView<T> q_rows(q.data, q.rows * h.cols, h.channels);
+  linear_forward<T>(exec, q_rows, s_rows, a.value, nullptr, false);
   linear_backward_input<T>(exec, by_row(h), u, q);
 }
 
+/// Rows [begin, begin + rows) of dU = x yᵀ (or dV) into the buffer, or into their update.
 template <class T>
-void LowRank<T>::backward(const Exec& exec, NodeView<const T> delta, NodeView<const T> z,
-                          NodeView<T> dz) const {
+void LowRank<T>::weight_backward(const Exec& exec, const DenseGradient<T>& d, Index begin, Index rows,
+                                 MatrixView<const T> x, MatrixView<const T> y) const {
+  const Index k = y.rows;
+  if (d.buffer)
+    return linear_forward<T>(exec, MatrixView<T>(d.buffer + begin * k, rows, k), x, y, nullptr, true);
+  if (!d.update) return;
+  DenseUpdate<T>& update = *d.update;
+  const auto size = static_cast<std::size_t>(rows * k);
+  const std::span<T> tile = gradient.first(size);
+  linear_forward<T>(exec, MatrixView<T>(tile.data(), rows, k), x, y, nullptr, false);
+  update.squares += sum_of_squares<T>(exec, tile);
+  const auto part = [&](T* values) {
+    return std::span<T>(values ? values + begin * k : nullptr, values ? size : 0);
+  };
+  const auto apply = update.decoupled ? adamw_update<T> : adam_update<T>;
+  apply(exec, part(update.theta), part(update.m), part(update.v), tile, update.step);
+  update.applied = true;
+}
+
+template <class T>
+void LowRank<T>::backward_begin(const Exec& exec, NodeView<const T> delta) const {
   const Index k = u.cols;
   const Index w = delta.channels;
-  // q is no longer needed once dU is known, s not once dA is: their memory takes dq and ds.
-  if (du) linear_forward<T>(exec, MatrixView<T>(du, u.rows, k), by_row(delta), q, nullptr, true);
-  std::fill_n(q.data, q.size(), T(0));
-  linear_backward_weight<T>(exec, q, u, by_row(delta), scratch);
-  const MatrixView<T> dq_rows(q.data, k * z.cols, w);
-  const MatrixView<T> s_rows(s.data, k * z.cols, z.channels);
+  const Index cols = delta.cols;
+  std::fill_n(dq.data, dq.size(), T(0));
+  const Index tile = tile_rows(u.rows, k);
+  for (Index begin = 0; begin < u.rows; begin += tile) {
+    const Index rows = std::min(tile, u.rows - begin);
+    const MatrixView<const T> d = some_rows<T>(by_row(delta), begin, rows);
+    linear_backward_weight<T>(exec, dq, some_rows<T>(u, begin, rows), d, scratch);
+    weight_backward(exec, du, begin, rows, d, q);
+  }
+  const MatrixView<T> dq_rows(dq.data, k * cols, w);
+  const MatrixView<T> s_rows(s.data, k * cols, a.value.cols);
   // dA takes this rank's share of dq: the step's allreduce adds the shares of all ranks.
   if (a.gradient.data) linear_backward_weight<T>(exec, a.gradient, dq_rows, s_rows, scratch);
-  reducer->sum(std::span<T>(q.data, static_cast<std::size_t>(q.size())));
+  reducer->sum_begin(std::span<T>(dq.data, static_cast<std::size_t>(dq.size())));
+}
+
+template <class T>
+void LowRank<T>::backward_end(const Exec& exec, NodeView<const T> z, NodeView<T> dz) const {
+  const Index k = v.cols;
+  reducer->sum_end();
+  const MatrixView<T> dq_rows(dq.data, k * z.cols, a.value.rows);
+  const MatrixView<T> ds_rows(s.data, k * z.cols, z.channels);
   std::fill_n(s.data, s.size(), T(0));
-  linear_backward_input<T>(exec, s_rows, dq_rows, a.value);
+  linear_backward_input<T>(exec, ds_rows, dq_rows, a.value);
   for (Index i = 0; i < s.size(); ++i) s.data[i] *= inverse_n;
-  if (dv) linear_forward<T>(exec, MatrixView<T>(dv, v.rows, k), by_row(z), s, nullptr, true);
-  if (dz.data) linear_backward_input<T>(exec, by_row(dz), v, s);
+  const Index tile = tile_rows(v.rows, k);
+  for (Index begin = 0; begin < v.rows; begin += tile) {
+    const Index rows = std::min(tile, v.rows - begin);
+    if (dz.data)
+      linear_backward_input<T>(exec, MatrixView<T>(dz.row(begin), rows, dz.width()),
+                               some_rows<T>(v, begin, rows), s);
+    weight_backward(exec, dv, begin, rows, some_rows<T>(by_row(z), begin, rows), s);
+  }
 }
 
 template <class T>

@@ -52,25 +52,34 @@ MatrixView<T> by_column(NodeView<T> v) {
   return {v.data, v.rows * v.cols, v.channels};
 }
 
-/// h += U (Vᵀ z) A_kᵀ / n. Keeps what backward needs in the arena.
+/// h += U (Vᵀ z) A_kᵀ / n. Keeps what backward needs in the arena. Sums over ranks travel between each begin
+/// and its end.
 template <class T>
 struct LowRank {
   MatrixView<const T> u, v;  // (rows, k)
-  T* du;                     // null: not trained
-  T* dv;
+  DenseGradient<T> du, dv;
   WeightBlock<T> a;
   Reducer* reducer;
   T inverse_n;
-  MatrixView<T> s;  // (k, B·d) = Vᵀ z / n
+  MatrixView<T> s;  // (k, B·d) = Vᵀ z / n; once dA is known, its gradient
   MatrixView<T> q;  // (k, B·w) = s A_kᵀ
+  MatrixView<T> dq;
   std::span<T> scratch;
+  std::span<T> gradient;  // a tile of rows of dU or dV, where backward updates them
 
-  /// s and q: the sums over all nodes. Collective.
-  static LowRank reduce(Tape<T>& tape, const RelationBank<T>& bank, const RelationTerm<T>& term,
-                        const WeightBlock<T>& a, NodeView<const T> z);
+  /// Starts the sum of s over all nodes. Collective.
+  static LowRank begin(Tape<T>& tape, const RelationBank<T>& bank, const RelationTerm<T>& term,
+                       const WeightBlock<T>& a, NodeView<const T> z);
   /// h += U q.
-  void apply(const Exec& exec, NodeView<T> h) const;
-  void backward(const Exec& exec, NodeView<const T> delta, NodeView<const T> z, NodeView<T> dz) const;
+  void end(const Exec& exec, NodeView<T> h) const;
+  /// dU, and starts the sum of dq over all nodes. Collective.
+  void backward_begin(const Exec& exec, NodeView<const T> delta) const;
+  /// dV and dz.
+  void backward_end(const Exec& exec, NodeView<const T> z, NodeView<T> dz) const;
+
+ private:
+  void weight_backward(const Exec& exec, const DenseGradient<T>& d, Index begin, Index rows,
+                       MatrixView<const T> x, MatrixView<const T> y) const;
 };
 
 /// h += (clamp(s) ∘ z) A_kᵀ.

@@ -14,6 +14,11 @@ class Reducer {
   /// values[i] = Σ over ranks, in place, in one message round however many values there are.
   virtual void sum(std::span<double> values) = 0;
   virtual void sum(std::span<float> values) = 0;
+  /// The same while other work goes on: `values` stay untouched until sum_end, which ends all sums that have
+  /// begun. Every rank begins the same sums in the same order.
+  virtual void sum_begin(std::span<double> values) { sum(values); }
+  virtual void sum_begin(std::span<float> values) { sum(values); }
+  virtual void sum_end() {}
   /// values[i] = largest over ranks.
   virtual void max(std::span<double> values) = 0;
 

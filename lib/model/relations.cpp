@@ -89,8 +89,8 @@ void Relations<T>::add_low_rank(Index rank) {
   RelationTerm<T> term;
   term.kind = Kind<T>::low_rank;
   const Index rows = partition_->size(part_);
-  term.u = make("low_rank_u", Placement::rows, {1, rows, rank}, 0);
-  term.v = make("low_rank_v", Placement::rows, {1, rows, rank}, 0);
+  term.u = make("low_rank_u", Placement::rows, {1, rows, rank}, 0, true);
+  term.v = make("low_rank_v", Placement::rows, {1, rows, rank}, 0, true);
   bank_.terms.push_back(std::move(term));
   edges_.push_back(nullptr);
 }

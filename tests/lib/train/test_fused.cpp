@@ -58,6 +58,53 @@ struct Problem {
   }
 };
 
+struct LowRankProblem {
+  Index n;
+  OneRankExchange exchange;
+  OneRankReducer reducer;
+  Parameter<double> z, u, v, a;
+  RelationBank<double> bank;
+  std::vector<float> target;
+  std::vector<Parameter<double>*> parameters{&z, &u, &v, &a};
+  Tape<double> tape{Exec{}};
+  Losses losses;
+  double norm = 0;
+
+  LowRankProblem(Index rows, Index rank)
+      : n(rows),
+        exchange(rows),
+        z("z", Placement::rows, {2, rows, 2}),
+        u("u", Placement::rows, {1, rows, rank}, true),
+        v("v", Placement::rows, {1, rows, rank}, true),
+        a("a", Placement::replicated, {2, 4}) {
+    bank.nodes = bank.rows = n;
+    bank.exchange = &exchange;
+    bank.reducer = &reducer;
+    RelationTerm<double> term;
+    term.kind = RelationTerm<double>::Kind::low_rank;
+    term.u = &u;
+    term.v = &v;
+    bank.terms.push_back(std::move(term));
+    bank.classify_rows();
+    std::uint64_t seed = 1;
+    for (Parameter<double>* parameter : parameters) {
+      parameter->decay = 1e-3;
+      for (Index i = 0; i < parameter->size(); ++i)
+        parameter->value[i] =
+            Random(seed, "value").at(static_cast<std::uint64_t>(i)).uniform(seed, -0.6, 1.2);
+      ++seed;
+    }
+    for (Index i = 0; i < n * 4; ++i) target.push_back(static_cast<float>(i % 5));
+  }
+
+  void record() {
+    const std::vector<Index> times{0, 1};
+    const Var<double> x = embed_columns(tape, z, std::span<const Index>(times));
+    const Var<double> h = relate_linear<double>(tape, bank, x, a, nullptr);
+    masked_squared_error(tape, h, NodeView<const float>(target.data(), n, 2, 2), 1, losses.add("error", 1));
+  }
+};
+
 TEST(Fused, ClipsOneStepLateByTheCompleteNorm) {
   constexpr double clip = 0.5;
   Problem plain, fused;
@@ -129,6 +176,36 @@ TEST(Fused, AnAbsentRelationIsUpdatedWithGradientZero) {
   }
   for (Index e = 0; e < plain.m.size(); ++e) EXPECT_NEAR(fused.m.value[e], plain.m.value[e], 1e-12) << e;
   EXPECT_EQ(fused_optimiser.states()[1].count, 5);
+}
+
+/// Several steps with U and V updated in backward, and with gradients of their own.
+void check_low_rank(Index n, Index rank, const OptimiserOptions& options, bool clipped) {
+  const auto make = [&](bool fuse) {
+    auto p = std::make_unique<LowRankProblem>(n, rank);
+    OptimiserOptions with = options;
+    with.fuse = fuse;
+    Optimiser<double> optimiser(with, p->parameters);
+    Step<double> step(p->parameters, optimiser, p->reducer, clipped ? 1e9 : 0);
+    for (int s = 0; s < 6; ++s)
+      p->norm =
+          step.run(p->tape, 1e-2, false, p->losses, [&] { s == 3 ? (void)0 : p->record(); }).gradient_norm;
+    return p;
+  };
+  const auto plain = make(false), fused = make(true);
+  EXPECT_NEAR(fused->norm, plain->norm, 1e-12 * (1 + plain->norm));
+  for (std::size_t q = 0; q < plain->parameters.size(); ++q)
+    for (Index e = 0; e < plain->parameters[q]->size(); ++e)
+      EXPECT_NEAR(fused->parameters[q]->value[e], plain->parameters[q]->value[e], 1e-12)
+          << plain->parameters[q]->name << " " << e;
+  EXPECT_EQ(fused->u.gradient.size(), 0);
+  EXPECT_EQ(fused->v.gradient.size(), 0);
+}
+
+TEST(Fused, LowRankFactorsEqualThoseWithGradients) {
+  for (const Index rank : {1, 3, 20})
+    for (const Index n : {Index{1}, 2560 / rank, 2560 / rank + 1, Index{700}})  // whole tiles and not
+      for (const auto kind : {OptimiserKind::adam, OptimiserKind::adamw})
+        check_low_rank(n, rank, {.kind = kind, .beta1 = kind == OptimiserKind::adam ? 0 : 0.9}, n == 700);
 }
 
 TEST(Fused, ServesOneLayerAStepAndNoPairs) {
