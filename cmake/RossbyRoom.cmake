@@ -24,6 +24,13 @@ if(ROSSBY_SANITIZE)
   target_link_options(rossby_options INTERFACE -fsanitize=${ROSSBY_SANITIZE})
 endif()
 
+if(ROSSBY_BUILD_FUZZERS)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "ROSSBY_BUILD_FUZZERS needs clang (cmake --preset fuzz), not ${CMAKE_CXX_COMPILER_ID}")
+  endif()
+  target_compile_options(rossby_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 # rossby_room(<name> SOURCES a.cpp ... HEADERS a.hpp ... [DEPENDS public targets] [PRIVATE private targets])
 function(rossby_room NAME)
   cmake_parse_arguments(ROOM "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE" ${ARGN})

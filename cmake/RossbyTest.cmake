@@ -4,6 +4,9 @@
 #     one CTest entry per rank count, main of tests/mpi/main.cpp
 # rossby_command_test(<name> COMMAND ... [LABELS ...])
 #     any command; exit code 77 means skipped
+# rossby_fuzz_target(<name> SOURCES ... LINK targets... [LABELS ...])
+#     fuzz_<name> from a source with LLVMFuzzerTestOneInput; its CTest entry fuzz_corpus_<name> runs every file of
+#     tests/fuzz/corpus/<name> once, in any build
 #
 # A test program returns 77 where all of its tests were skipped (tests/support/exit_code.hpp); a regular expression on
 # its output would not do, because CTest gives a matching one precedence over failures.
@@ -63,4 +66,26 @@ function(rossby_command_test NAME)
   cmake_parse_arguments(TEST "" "" "COMMAND;LABELS" ${ARGN})
   add_test(NAME ${NAME} COMMAND ${TEST_COMMAND})
   rossby_set_test_properties(${NAME} PROCESSORS 1 LABELS ${TEST_LABELS} ENVIRONMENT ${ROSSBY_MPI_TEST_ENVIRONMENT})
+endfunction()
+
+# Builds every fuzz target and nothing else of the tests.
+add_custom_target(fuzzers)
+
+function(rossby_fuzz_target NAME)
+  cmake_parse_arguments(TEST "" "" "SOURCES;LINK;LABELS" ${ARGN})
+  add_executable(fuzz_${NAME} ${TEST_SOURCES})
+  target_include_directories(fuzz_${NAME} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(fuzz_${NAME} PRIVATE ${TEST_LINK} rossby_options)
+  if(ROSSBY_BUILD_FUZZERS)
+    target_link_options(fuzz_${NAME} PRIVATE -fsanitize=fuzzer)
+  else()
+    target_sources(fuzz_${NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/replay.cpp)
+  endif()
+  add_dependencies(fuzzers fuzz_${NAME})
+  add_test(NAME fuzz_corpus_${NAME} COMMAND fuzz_${NAME} -runs=0 ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${NAME})
+  set(ENVIRONMENT ${ROSSBY_TEST_ENVIRONMENT})
+  if(mpi IN_LIST TEST_LABELS)
+    set(ENVIRONMENT ${ROSSBY_MPI_TEST_ENVIRONMENT})
+  endif()
+  rossby_set_test_properties(fuzz_corpus_${NAME} PROCESSORS 1 LABELS fuzz ${TEST_LABELS} ENVIRONMENT ${ENVIRONMENT})
 endfunction()

@@ -1,5 +1,6 @@
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include <unistd.h>
@@ -197,6 +198,20 @@ void check_version(hid_t file) {
     user_error("its format is version {}; this program reads version {}", version, format_version);
 }
 
+/// Bytes of the text, which lies in the file as it is: no more than the file has.
+Index metadata_size(hid_t dataset, const std::string& path) {
+  const Hdf5Space space(H5Dget_space(dataset));
+  const Hdf5Type type(H5Dget_type(dataset));
+  Extents found{};
+  if (H5Tget_class(type) != H5T_INTEGER || H5Tget_size(type) != 1 || H5Sget_simple_extent_ndims(space) != 3 ||
+      H5Sget_simple_extent_dims(space, found.data(), nullptr) != 3 || found[0] != 1 || found[2] != 1)
+    user_error("its metadata is no text of (1, bytes, 1)");
+  std::error_code code;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, code);
+  if (code || found[1] > bytes) user_error("its metadata claims {} bytes, more than the file has", found[1]);
+  return static_cast<Index>(found[1]);
+}
+
 }  // namespace
 
 template <class T>
@@ -234,8 +249,7 @@ std::string read_state_metadata(const std::string& path) {
     check_version(file);
     const Hdf5Dataset dataset(H5Dopen2(file, "metadata", H5P_DEFAULT));
     if (!dataset.valid()) user_error("it has no metadata");
-    const Hdf5Space space(H5Dget_space(dataset));
-    const auto size = static_cast<Index>(std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space)));
+    const Index size = metadata_size(dataset, path);
     std::string text(static_cast<std::size_t>(size), '\0');
     const Extents extents{1, static_cast<hsize_t>(size), 1};
     read_slab(dataset, native_type<char>(), {{}, extents, extents, 0}, text.data(), false);

@@ -168,6 +168,13 @@ void read_slab(hid_t dataset, hid_t memory_type, const Slab& slab, void* data, b
 std::uint64_t read_number(hid_t object, const std::string& name) {
   const Hdf5Attribute attribute(H5Aopen(object, name.c_str(), H5P_DEFAULT));
   std::uint64_t value = 0;
+  if (attribute.valid()) {
+    const Hdf5Space space(H5Aget_space(attribute));
+    const Hdf5Type type(H5Aget_type(attribute));
+    // HDF5 writes as many values as the attribute has, wherever that ends.
+    if (H5Sget_simple_extent_npoints(space) != 1 || H5Tget_class(type) != H5T_INTEGER)
+      user_error("its attribute '{}' is no single number", name);
+  }
   if (!attribute.valid() || H5Aread(attribute, H5T_NATIVE_UINT64, &value) < 0)
     user_error("it has no attribute '{}'", name);
   return value;

@@ -20,6 +20,10 @@ rossby_build_packages=(
 # shellcheck disable=SC2034  # used by the scripts that source this
 rossby_test_packages=(netcdf-bin python3-netcdf4 python3-xarray)
 
+# libFuzzer and its run-time library; llvm for readable stack traces. The distribution's plain clang is too old.
+# shellcheck disable=SC2034  # used by the scripts that source this
+rossby_fuzz_packages=(clang-19 libclang-rt-19-dev llvm-19)
+
 say() { printf '== %s\n' "$*"; }
 
 die() {

@@ -6,6 +6,12 @@
 
 namespace rossby {
 
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  return text;
+}
+
 void bug(std::string_view what, std::source_location where) {
   throw BugError(fmt::format("internal error at {}:{} ({}): {}", where.file_name(), where.line(),
                              where.function_name(), what));

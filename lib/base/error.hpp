@@ -10,11 +10,15 @@
 
 namespace rossby {
 
+/// `text` with a blank for every control character: names and texts of files go into messages, and may hold
+/// line ends or sequences that a terminal obeys.
+std::string one_line(std::string text);
+
 /// What a user can mend: a wrong key, file or size. The message is one line: what is wrong, where, what would
 /// be right.
 class UserError : public std::runtime_error {
  public:
-  explicit UserError(const std::string& message) : std::runtime_error(message) {}
+  explicit UserError(const std::string& message) : std::runtime_error(one_line(message)) {}
 };
 
 /// A broken promise inside Rossby (wrong shape, bad call order). Never the user's fault.

@@ -13,6 +13,9 @@ namespace {
 
 using namespace detail;
 
+/// 12.7 million years: stamps and their distances stay far from the ends of 64 bits.
+constexpr Milliseconds latest_stamp = 400'000'000'000'000'000;
+
 struct Units {
   Milliseconds unit = 1;
   ParsedDate reference;
@@ -128,7 +131,8 @@ TimeAxis TimeAxis::parse(std::vector<double> values, const std::string& units, c
     axis.unit_ = parsed.unit;
     axis.reference_ = reference_stamp(parsed.reference, kind != "proleptic_gregorian");
   }
-  const double limit = axis.dated_ ? 4e17 / static_cast<double>(axis.unit_) : 9e15;
+  const double limit =
+      axis.dated_ ? static_cast<double>(latest_stamp) / static_cast<double>(axis.unit_) : 9e15;
   for (std::size_t t = 0; t < values.size(); ++t) {
     if (!(std::abs(values[t]) < limit))
       user_error("{}: step {} has no usable time ({})", origin, t, values[t]);
@@ -263,6 +267,9 @@ TimeAxis TimeAxis::after(Index origin, Index count) const {
   for (Index k = present; k < count; ++k) {
     if (dated_) {
       longer.stamps_.push_back(next_stamp(longer.stamps_.back()));
+      if (longer.stamps_.back() > 2 * latest_stamp)
+        user_error("{}: {} steps of {} from step {} on leave the time that can be counted", origin_, count,
+                   step_text(), origin);
       longer.values_.push_back(to_value(longer.stamps_.back()));
     } else {
       longer.values_.push_back(longer.values_.back() + count_step_);

@@ -61,7 +61,9 @@ void TimeAxis::detect_counter() {
   count_step_ = usual(distances);
   for (std::size_t t = 0; t < distances.size(); ++t) {
     const double steps = std::round(distances[t] / count_step_);
-    if (steps < 1 || std::abs(distances[t] - steps * count_step_) > 1e-6 * count_step_)
+    constexpr double longest_gap = 1e9;  // beyond, the step says nothing about the distance
+    if (!(steps >= 1 && steps <= longest_gap) ||
+        std::abs(distances[t] - steps * count_step_) > 1e-6 * count_step_)
       regular_ = false;
     else if (steps > 1)
       gaps_.push_back({static_cast<Index>(t), static_cast<Index>(steps) - 1});

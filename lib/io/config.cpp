@@ -218,6 +218,8 @@ struct ConfigBuilder {
       std::string where = "--set " + setting;
       std::replace_if(
           where.begin(), where.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+      // What is set is written as TOML into the run directory, which has no other characters.
+      if (!detail::is_utf8(setting)) user_error("{}: not valid UTF-8", where);
       const auto equals = setting.find('=');
       if (equals == std::string::npos) user_error("{}: no value; --set key=value is right", where);
       const KeySpec& key = known_key(trimmed(std::string_view(setting).substr(0, equals)), "--set");
@@ -270,7 +272,8 @@ Config Config::parse(std::string_view toml, const std::string& origin, std::span
 
 Config Config::load(const std::string& path, std::span<const std::string> sets) {
   if (path.empty()) return parse("", "", sets);
-  return parse(read_text(path), path, sets);
+  constexpr std::size_t most = std::size_t{1} << 20;
+  return parse(read_text(path, most), path, sets);
 }
 
 const Config::Value& Config::value(std::string_view key, KeyType type) const {

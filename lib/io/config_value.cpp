@@ -69,10 +69,42 @@ void flatten(const toml::table& table, const std::string& prefix, std::vector<Se
   }
 }
 
+/// The library and we go down by one call for each part of a dotted key, so its parts are counted first: the
+/// line of a key with too many, or 0. Text between three quotes counts as if it were keys.
+int too_deep(std::string_view toml) {
+  constexpr int most_dots = 15;
+  int line = 1, dots = 0;
+  char quote = 0;
+  bool comment = false;
+  for (const char c : toml) {
+    if (c == '\n') {
+      ++line;
+      dots = 0;
+      quote = 0;
+      comment = false;
+    } else if (comment) {
+      continue;
+    } else if (quote != 0) {
+      if (c == quote) quote = 0;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '#') {
+      comment = true;
+    } else if (c == '.') {
+      if (++dots > most_dots) return line;
+    } else if (c == '=' || c == ',' || c == '{' || c == '[') {
+      dots = 0;
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::vector<Setting> read_toml(std::string_view toml, const std::string& origin) {
   std::vector<Setting> settings;
+  if (const int line = too_deep(toml); line > 0)
+    user_error("{}:{}: a key with more than 16 parts; keys here have two, table.name", origin, line);
   try {
     flatten(toml::parse(toml), "", settings);
   } catch (const toml::parse_error& error) {
@@ -86,6 +118,7 @@ std::vector<Setting> read_toml(std::string_view toml, const std::string& origin)
 
 bool read_literal(std::string_view literal, RawValue& value) {
   if (literal.find_first_of("\r\n") != std::string_view::npos) return false;  // would be a second setting
+  if (too_deep(literal) > 0) return false;
   try {
     const toml::table table = toml::parse("value = " + std::string(literal));
     const toml::node* node = table.get("value");
@@ -95,6 +128,25 @@ bool read_literal(std::string_view literal, RawValue& value) {
   } catch (const toml::parse_error&) {
     return false;
   }
+}
+
+bool is_utf8(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  for (std::size_t i = 0; i < text.size();) {
+    const unsigned char lead = byte(i++);
+    if (lead < 0x80) continue;
+    if (lead < 0xc2 || lead > 0xf4) return false;
+    const std::size_t more = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+    if (i + more > text.size()) return false;
+    // No longer form than needed, no surrogates, nothing above U+10FFFF.
+    const unsigned char low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+    const unsigned char high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+    if (byte(i) < low || byte(i) > high) return false;
+    for (std::size_t k = 1; k < more; ++k)
+      if ((byte(i + k) & 0xc0) != 0x80) return false;
+    i += more;
+  }
+  return true;
 }
 
 std::string quoted(std::string_view text) {

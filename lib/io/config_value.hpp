@@ -29,11 +29,14 @@ struct Setting {
 };
 
 /// All settings of a TOML text, tables flattened to dotted keys. Throws UserError "origin:line: ..." where it
-/// is no TOML.
+/// is no TOML or a key has more than 16 parts.
 std::vector<Setting> read_toml(std::string_view toml, const std::string& origin);
 
 /// The value of one TOML literal (`3`, `"a"`, `[1, 2]`); false where `literal` is none.
 bool read_literal(std::string_view literal, RawValue& value);
+
+/// Whether bytes are UTF-8 (The Unicode Standard, table 3-7).
+bool is_utf8(std::string_view text);
 
 /// `text` as a TOML basic string, quotes included.
 std::string quoted(std::string_view text);

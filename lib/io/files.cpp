@@ -46,7 +46,7 @@ bool write_all(int fd, std::string_view text) {
 
 }  // namespace
 
-std::string read_text(const std::string& path) {
+std::string read_text(const std::string& path, std::size_t most) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) user_error("{}: cannot read this file: {}", path, std::strerror(errno));
   std::string text;
@@ -57,6 +57,7 @@ std::string read_text(const std::string& path) {
     if (count < 0) user_error("{}: cannot read this file: {}", path, std::strerror(errno));
     if (count == 0) return text;
     text.append(part, static_cast<std::size_t>(count));
+    if (text.size() > most) user_error("{}: longer than the {} bytes such a file may have", path, most);
   }
 }
 

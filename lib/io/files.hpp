@@ -1,12 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace rossby {
 
-/// The whole of a file. Throws UserError naming path and cause.
-[[nodiscard]] std::string read_text(const std::string& path);
+/// The whole of a file of at most `most` bytes. Throws UserError naming path and cause.
+[[nodiscard]] std::string read_text(const std::string& path, std::size_t most = std::size_t{1} << 28);
 
 /// Puts `text` in place of `path` at once: written to a temporary name beside it, fsynced, renamed, directory
 /// fsynced. On failure the old file stays, nothing else is left behind, and a UserError names path and cause

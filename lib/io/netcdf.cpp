@@ -124,6 +124,8 @@ NetcdfFile NetcdfFile::open(const std::string& path) {
   if (const int result = nc_open(path.c_str(), NC_NOWRITE, &id); result != NC_NOERR)
     user_error("{}: not a readable NetCDF file ({}); is it truncated or damaged?", path, nc_strerror(result));
   NetcdfFile file(path, id);
+  file.bytes_ = std::filesystem::file_size(path, code);
+  if (code) user_error("{}: cannot read this file: {}", path, code.message());
   file.read_header();
   return file;
 }
@@ -154,6 +156,7 @@ NetcdfFile NetcdfFile::create(const std::string& path, const std::string& shown)
 
 NetcdfFile::NetcdfFile(NetcdfFile&& other) noexcept
     : path_(std::move(other.path_)),
+      bytes_(other.bytes_),
       device_(other.device_),
       inode_(other.inode_),
       id_(std::exchange(other.id_, -1)),
@@ -162,6 +165,7 @@ NetcdfFile::NetcdfFile(NetcdfFile&& other) noexcept
 
 NetcdfFile& NetcdfFile::operator=(NetcdfFile&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(bytes_, other.bytes_);
   std::swap(device_, other.device_);
   std::swap(inode_, other.inode_);
   std::swap(id_, other.id_);
@@ -277,8 +281,17 @@ template void NetcdfFile::read(const NetcdfVariable&, std::span<const Index>, st
 template void NetcdfFile::read(const NetcdfVariable&, std::span<const Index>, std::span<const Index>,
                                Index*) const;
 
+void NetcdfFile::check_claim(const NetcdfVariable& variable) const {
+  constexpr double deflate_ratio = 1032, always = Index{1} << 22;
+  const auto claimed = static_cast<double>(variable.size());
+  if (claimed > always + deflate_ratio * static_cast<double>(bytes_))
+    user_error("{}: variable {} claims {:.3g} values, more than a file of {} bytes holds; is it damaged?",
+               path_, variable.name, claimed, bytes_);
+}
+
 std::vector<double> NetcdfFile::read_all(const NetcdfVariable& variable) const {
   require(variable.dimensions.size() == 1, "a coordinate has one dimension");
+  check_claim(variable);
   const Index start = 0, count = variable.dimensions[0].length;
   check_memory(count, sizeof(double), fmt::format("{}: variable {}", path_, variable.name));
   std::vector<double> values(static_cast<std::size_t>(count));

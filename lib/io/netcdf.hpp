@@ -67,6 +67,9 @@ class NetcdfFile {
   template <class T>
   void read(const NetcdfVariable& variable, std::span<const Index> start, std::span<const Index> count,
             T* out) const;
+  /// Throws UserError where the variable claims more values than the file can hold: deflate makes 1032 bytes
+  /// of one, and what was never written is no data. (A few million values are let pass in any file.)
+  void check_claim(const NetcdfVariable& variable) const;
   /// The whole of a one-dimensional variable.
   [[nodiscard]] std::vector<double> read_all(const NetcdfVariable& variable) const;
   /// Lengths of the chunks; empty where the variable is contiguous.
@@ -97,6 +100,7 @@ class NetcdfFile {
   [[noreturn]] void cannot_write(int status, int cause) const;
 
   std::string path_;                      // as messages show it
+  std::uint64_t bytes_ = 0;               // of a file that is read
   std::uint64_t device_ = 0, inode_ = 0;  // of a file that is written
   int id_ = -1;                           // of the library; −1: closed
   bool writing_ = false;

@@ -94,7 +94,7 @@ Extent read_variable(Header& header, int width, int offset_width,
   bytes *= static_cast<long double>(type_bytes(header.integer(4)));
   header.integer(width);  // vsize, redundant and wrong for large variables
   extent.begin = header.integer(offset_width);
-  if (bytes > 9e18L) header.fail();
+  if (!(bytes <= 9e18L)) header.fail();  // not a number, too: lengths of 0 times endless ones
   extent.bytes = header.good() ? static_cast<std::uint64_t>(bytes) : 0;
   return extent;
 }

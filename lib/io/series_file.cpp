@@ -99,6 +99,7 @@ void read_edge_facts(const NetcdfFile& file, SeriesInfo& info) {
     if (v == nullptr) continue;
     if (v->dimensions.size() != 1 || v->type == NetcdfType::text)
       user_error("{}: variable {} has to be a list of numbers, {}(edge)", info.path, name, name);
+    file.check_claim(*v);
     if (v->dimensions[0].length != info.edges)
       user_error("{}: edge arrays of unequal length: edge_src has {}, {} has {}", info.path, info.edges, name,
                  v->dimensions[0].length);
@@ -129,8 +130,7 @@ void SeriesFile::State::describe(Index first_step, Index last_step) {
   const VariableLayout& layout = layouts.front();
   for (const VariableLayout& l : layouts) {
     const NetcdfVariable& v = *l.variable;
-    if (v.size() > std::numeric_limits<Index>::max() / 8)
-      user_error("{}: variable {} is too large", info.path, v.name);
+    file.check_claim(v);
     info.variables.push_back({v.name, file.text(v, "units").value_or(""),
                               file.text(v, "long_name").value_or(""),
                               file.text(v, "standard_name").value_or(""), l.features});

@@ -48,7 +48,8 @@ GlobalEdges nearest_neighbours(std::span<const double> latitude, std::span<const
 /// From a list of edges: each rank passes its slice of the list (slices in rank order) and gets the rows it
 /// owns. Duplicates add up in the order of the list; entries that sum to zero are no entries. Throws
 /// UserError naming the first edge, by its number in the whole list, with a node outside 0…n−1, a relation
-/// outside 0…relations−1 or a weight that is not finite: the same error on all ranks. Collective.
+/// outside 0…relations−1 or a weight that is not finite or beyond ±1e30: the same error on all ranks.
+/// Collective.
 GlobalEdges from_edge_list(std::span<const Edge> share, int relations, const RowPartition& partition,
                            Mailbox& mailbox);
 
@@ -56,7 +57,8 @@ GlobalEdges from_edge_list(std::span<const Edge> share, int relations, const Row
 /// away.
 GlobalEdges with_self_loops(const GlobalEdges& edges, double weight, const RowPartition& partition, int part);
 
-/// Divides each row of each relation by its sum; rows that sum to zero stay as they are.
+/// Divides each row of each relation by its sum; rows that sum to zero stay as they are. A sum below 1e-12 of
+/// the sum of magnitudes is what rounding leaves of zero.
 void normalise_rows(GlobalEdges& edges);
 
 /// W, W², …, W^K of each relation: r·K relations ordered by power first, [W_1…W_r, W_1²…W_r², …], as the
@@ -64,7 +66,8 @@ void normalise_rows(GlobalEdges& edges);
 /// Collective: rows of neighbours are fetched from their owners, each once; no rank holds more than its rows
 /// and those its products touch. Exact zeros of a product (cancellation, underflow) are no entries. The sums
 /// run by ascending global column: the same bits at every number of ranks. Throws UserError where `hops` is
-/// empty, does not ascend or holds a number below 1.
+/// empty, does not ascend or holds a number below 1, and on all
+/// ranks where an entry of a power is not finite.
 GlobalEdges powers(const GlobalEdges& edges, std::span<const int> hops, const RowPartition& partition,
                    Mailbox& mailbox);
 

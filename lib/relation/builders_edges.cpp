@@ -19,6 +19,9 @@ struct Entry {
   int unused;  // no undefined bytes in a letter
 };
 
+/// Sums of duplicates stay finite, in single precision too.
+constexpr double largest_weight = 1e30;
+
 /// What is wrong with an edge; empty where nothing is.
 std::string fault(const Edge& edge, int relations, Index nodes) {
   for (const auto& [name, node] :
@@ -29,8 +32,9 @@ std::string fault(const Edge& edge, int relations, Index nodes) {
   if (edge.relation < 0 || edge.relation >= relations)
     return fmt::format("has relation {}, which is not among the {} relations, numbered from 0", edge.relation,
                        relations);
-  if (!std::isfinite(edge.weight))
-    return fmt::format("has weight {}; weights are finite numbers", edge.weight);
+  if (!(std::abs(edge.weight) <= largest_weight))
+    return fmt::format("has weight {}; weights are finite numbers of at most {}", edge.weight,
+                       largest_weight);
   return {};
 }
 
@@ -126,7 +130,8 @@ GlobalEdges from_edge_list(std::span<const Edge> share, int relations, const Row
 GlobalEdges with_self_loops(const GlobalEdges& edges, double weight, const RowPartition& partition,
                             int part) {
   require(edges.rows == partition.size(part), "relation rows must be the owned rows");
-  if (!std::isfinite(weight)) user_error("self-loops: weight {} is not a finite number", weight);
+  if (!(std::abs(weight) <= largest_weight))
+    user_error("self-loops: weight {} is not a finite number of at most {}", weight, largest_weight);
   GlobalEdges out = empty_like(edges);
   for (Index i = 0; i < edges.rows; ++i) {
     const GlobalRow self = partition.global(Position{partition.begin(part) + i});
@@ -155,9 +160,12 @@ void normalise_rows(GlobalEdges& edges) {
   for (std::size_t list = 0; list + 1 < edges.ptr.size(); ++list) {
     const auto begin = static_cast<std::size_t>(edges.ptr[list]);
     const auto end = static_cast<std::size_t>(edges.ptr[list + 1]);
-    double sum = 0;
-    for (std::size_t e = begin; e < end; ++e) sum += edges.value[e];
-    if (sum == 0) continue;
+    double sum = 0, magnitude = 0;
+    for (std::size_t e = begin; e < end; ++e) {
+      sum += edges.value[e];
+      magnitude += std::abs(edges.value[e]);
+    }
+    if (std::abs(sum) <= 1e-12 * magnitude) continue;
     for (std::size_t e = begin; e < end; ++e) edges.value[e] /= sum;
   }
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <utility>
@@ -225,6 +226,20 @@ GlobalEdges times(const GlobalEdges& power, const RowStore& store) {
   return out;
 }
 
+/// Throws on all parts where weights grew beyond all numbers on any.
+void check_finite(const std::vector<GlobalEdges>& kept, std::span<const int> hops, Mailbox& mailbox) {
+  int worst = 0;
+  for (std::size_t h = kept.size(); h-- > 0;)
+    for (const double value : kept[h].value)
+      if (!std::isfinite(value)) worst = hops[h];
+  std::vector<std::byte> letter;
+  write(letter, worst);
+  for (const auto& from : mailbox.swap(Letters(static_cast<std::size_t>(mailbox.parts()), letter)))
+    if (const int hop = LetterReader(from).read<int>(); hop > 0)
+      user_error("hops: an entry of power {} is not finite; normalise the relations or take lower powers",
+                 hop);
+}
+
 }  // namespace
 
 GlobalEdges powers(const GlobalEdges& edges, std::span<const int> hops, const RowPartition& partition,
@@ -248,6 +263,7 @@ GlobalEdges powers(const GlobalEdges& edges, std::span<const int> hops, const Ro
     }
     kept.push_back(power);
   }
+  check_finite(kept, hops, mailbox);
   std::vector<const GlobalEdges*> groups;
   for (const GlobalEdges& group : kept) groups.push_back(&group);
   return stack(groups);

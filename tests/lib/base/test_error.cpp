@@ -25,6 +25,11 @@ TEST(Error, BugNamesItsPlace) {
   }
 }
 
+TEST(Error, MessagesOfUsersAreOneLineWhateverFilesHold) {
+  const UserError error("units \"days\nsince\r\x1b[2J\x7f\" of é");
+  EXPECT_EQ(std::string(error.what()), "units \"days since  [2J \" of é");
+}
+
 TEST(Error, EditDistance) {
   EXPECT_EQ(edit_distance("", "abc"), 3u);
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);

@@ -186,6 +186,18 @@ TEST(TimeAxis, Refusals) {
   EXPECT_HAS(refusal({0}, "days since 1970-01-01", "noleap"), "calendar \"noleap\" is not supported");
 }
 
+TEST(TimeAxis, StepsOfMillionsOfYearsEndBeforeTheNumbersDo) {
+  const TimeAxis far = axis({-4e9, 0, 4e9}, "days since 1970-01-01");
+  EXPECT_EQ(far.after(2, 1).size(), 1);
+  EXPECT_HAS(user_message([&] { (void)far.after(2, 40); }), "leave the time that can be counted");
+}
+
+TEST(TimeAxis, AStepTooSmallForItsDistancesIsNotRegular) {
+  const TimeAxis tiny = axis({0, 1e-300, 2e-300, 8e15}, "1");
+  EXPECT_FALSE(tiny.regular());
+  EXPECT_TRUE(tiny.gaps().empty());
+}
+
 TEST(TimeAxis, OneOrNoStep) {
   const TimeAxis one = axis({5}, "days since 1970-01-01");
   EXPECT_EQ(one.step_text(), "none");

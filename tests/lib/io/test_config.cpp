@@ -157,6 +157,29 @@ TEST(Config, WrittenFormParsesBackToItself) {
   EXPECT_EQ(again.hash(), config.hash());
 }
 
+TEST(Config, KeysOfManyPartsAreRefusedNotFollowed) {
+  std::string deep = "a";
+  for (int i = 0; i < 200'000; ++i) deep += ".a";
+  for (const std::string& toml : {deep + " = 1", "[" + deep + "]", "x = {" + deep + " = 1}", "\n\n" + deep})
+    EXPECT_HAS(refusal(toml), "a key with more than 16 parts");
+  EXPECT_HAS(refusal("", {"train.epochs={" + deep + "=1}"}), "train.epochs needs an integer");
+  // Dots elsewhere are no parts of keys.
+  const std::string dots(100, '.');
+  const Config config =
+      parse("# " + dots + "\ndata.file = \"" + dots + "\" # " + dots + "\nmodel.lambda = 1.5\n");
+  EXPECT_EQ(config.text("data.file"), dots);
+}
+
+TEST(Config, SettingsAreUtf8) {
+  for (const char* bytes :
+       {"\xff", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xe2\x82", "a\x80"})
+    EXPECT_HAS(refusal("", {std::string("data.file=") + bytes}), "not valid UTF-8");
+  for (const char* text : {"é", "€.nc", "\xf0\x9f\x8c\x8a", "\xed\x9f\xbf"}) {
+    const Config config = parse("", {std::string("data.file=") + text});
+    EXPECT_EQ(parse(config.to_toml()).text("data.file"), text);
+  }
+}
+
 TEST(Config, HashSeesMeaningOnly) {
   const Config base;
   EXPECT_EQ(base.hash().size(), 16u);

@@ -136,6 +136,56 @@ TEST(ForeignFiles, SizesBeyondTheMachineAreRefusedBeforeMemoryIsTaken) {
   }
 }
 
+/// A file of a few kilobytes whose time axis, series or edges claim `length` places.
+std::string claimed(const std::string& path, const std::string& what, std::size_t length) {
+  int file, time, node, edge, id;
+  const auto long_or = [&](const char* name, std::size_t other) { return what == name ? length : other; };
+  ok(nc_create(path.c_str(), NC_NETCDF4 | NC_CLOBBER, &file));
+  ok(nc_def_dim(file, "time", long_or("time", 2), &time));
+  ok(nc_def_dim(file, "node", long_or("x", 3), &node));
+  ok(nc_def_dim(file, "edge", long_or("edge_src", 1), &edge));
+  const int shape[] = {time, node};
+  const std::size_t chunk[] = {1, 1};
+  ok(nc_def_var(file, "time", NC_INT, 1, &time, &id));
+  ok(nc_def_var_chunking(file, id, NC_CHUNKED, chunk));
+  const std::size_t start = 0, two = 2;
+  const int times[] = {0, 1};
+  ok(nc_put_vara_int(file, id, &start, &two, times));
+  ok(nc_def_var(file, "x", NC_FLOAT, 2, shape, &id));
+  ok(nc_def_var_chunking(file, id, NC_CHUNKED, chunk));
+  for (const char* name : {"edge_src", "edge_dst"}) {
+    ok(nc_def_var(file, name, NC_INT, 1, &edge, &id));
+    ok(nc_def_var_chunking(file, id, NC_CHUNKED, chunk));
+  }
+  ok(nc_close(file));
+  return user_message([&] { SeriesFile::open(path, {}); });
+}
+
+TEST(ForeignFiles, MoreValuesThanTheFileHoldsAreRefused) {
+  const TemporaryDirectory folder;
+  // 4 GiB of float32, which this machine has: the file cannot hold them, so nothing is read.
+  for (const char* what : {"time", "x", "edge_src"})
+    EXPECT_HAS(claimed(folder / "a.nc", what, std::size_t{1} << 30), "more than a file of") << what;
+}
+
+TEST(ForeignFiles, AClassicHeaderOfEndlessAndEmptyDimensionsIsDamaged) {
+  // CDF-5: one dimension of 2^64 − 1, one of length 0 (records), a variable over both many times.
+  std::string bytes = "CDF\x05";
+  const auto put = [&](int width, std::uint64_t value) {
+    for (int i = width - 1; i >= 0; --i) bytes += static_cast<char>(value >> (8 * i) & 0xff);
+  };
+  put(8, 0), put(4, 10), put(8, 2);
+  for (const auto& [name, length] : {std::pair{'n', ~std::uint64_t{0}}, std::pair{'r', std::uint64_t{0}}})
+    put(8, 1), bytes += name, bytes += std::string(3, '\0'), put(8, length);
+  put(4, 0), put(8, 0), put(4, 11), put(8, 1);
+  put(8, 1), bytes += std::string("v\0\0\0", 4), put(8, 400);
+  for (int d = 0; d < 400; ++d) put(8, d == 399 ? 1 : 0);
+  put(4, 0), put(8, 0), put(4, 5), put(8, 4), put(8, 100);
+  const TemporaryDirectory folder;
+  std::ofstream(folder / "a.nc", std::ios::binary) << bytes;
+  EXPECT_HAS(user_message([&] { SeriesFile::open(folder / "a.nc", {}); }), "header is not whole");
+}
+
 TEST(ForeignFiles, DamagedBytesGiveOneLineOrAnAnswer) {
   const TemporaryDirectory folder;
   write_packed(folder / "a.nc", NC_NETCDF4);

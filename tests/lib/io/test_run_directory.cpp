@@ -34,6 +34,8 @@ TEST(AtomicWrite, ReplacesAndLeavesNothingElse) {
   EXPECT_HAS(user_message([&] { atomic_write(folder / "d", "x"); }), "cannot write this file");
   EXPECT_EQ(folder.entries(), 2);
   EXPECT_HAS(user_message([&] { (void)read_text(folder / "none"); }), "none: cannot read this file");
+  EXPECT_HAS(user_message([&] { (void)read_text("/dev/zero", 1000); }),
+             "/dev/zero: longer than the 1000 bytes");
 }
 
 TEST(AtomicWrite, FullDiskKeepsTheOldFile) {

@@ -91,9 +91,10 @@ TEST(EdgeList, NamesTheFirstBadEdgeOnAllParts) {
     Edge edge;
     std::string says;
   };
-  const std::vector<Case> cases{{{-1, 0, 0, 1}, "source node -1"}, {{0, 10, 0, 1}, "destination node 10"},
-                                {{0, 0, 2, 1}, "relation 2"},      {{0, 0, -1, 1}, "relation -1"},
-                                {{0, 0, 0, nan}, "weight nan"},    {{0, 0, 0, infinity}, "weight inf"}};
+  const std::vector<Case> cases{{{-1, 0, 0, 1}, "source node -1"},  {{0, 10, 0, 1}, "destination node 10"},
+                                {{0, 0, 2, 1}, "relation 2"},       {{0, 0, -1, 1}, "relation -1"},
+                                {{0, 0, 0, nan}, "weight nan"},     {{0, 0, 0, infinity}, "weight inf"},
+                                {{0, 0, 0, -1e31}, "weight -1e+31"}};
   for (const Case& bad : cases)
     for (const int parts : test::part_counts) {
       auto edges = random_edges(10, 2, 30);
@@ -151,6 +152,12 @@ TEST(Normalise, RowsSumToOneAndEmptyOnesStayEmpty) {
   EXPECT_TRUE(lists[1][0].empty());
   EXPECT_EQ(lists[2][0], (test::List{{0, 0.5}, {1, -0.5}}));
   EXPECT_EQ(lists[3][0], (test::List{{0, -1.0}, {1, 2.0}}));
+  // A sum that is rounding alone: dividing by it would leave infinity.
+  auto cancelled =
+      build({{0, 0, 0, 1e30}, {1, 0, 0, -1e30}, {2, 0, 0, 1e-300}}, 1, RowPartition::blocks(3, 1)).front();
+  const auto before = cancelled.value;
+  normalise_rows(cancelled);
+  EXPECT_EQ(cancelled.value, before);
   GlobalEdges nothing;
   nothing.ptr = {0};
   normalise_rows(nothing);

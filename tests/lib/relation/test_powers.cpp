@@ -149,7 +149,21 @@ TEST(Powers, FetchEachRowOfTheNeighbourhoodOnceAndNoOther) {
     return counting.bytes;
   });
   // Six rows asked for and six sent: 8 bytes a request; a count and two entries of 16 bytes an answer.
-  for (const std::size_t b : bytes) EXPECT_EQ(b, 6u * 8 + 6u * (8 + 2 * 16));
+  // To each of the four parts, whether all is finite.
+  for (const std::size_t b : bytes) EXPECT_EQ(b, 6u * 8 + 6u * (8 + 2 * 16) + 4u * 4);
+}
+
+TEST(Powers, RefuseOnAllPartsWhatGrowsBeyondAllNumbers) {
+  // Only the last part holds the edge whose powers overflow.
+  const std::vector<Edge> edges{{0, 1, 0, 1}, {5, 5, 0, 1e30}};
+  const auto partition = RowPartition::blocks(6, 3);
+  for (const int hop : {2, 11}) {
+    const auto outcomes = test::outcomes_of_parts(3, [&](Mailbox& mailbox) {
+      const auto own = from_edge_list(test::slice(edges, mailbox.part(), 3), 1, partition, mailbox);
+      return powers(own, std::vector<int>{1, hop}, partition, mailbox);
+    });
+    for (const auto& outcome : outcomes) EXPECT_EQ(outcome.error != nullptr, hop == 11);
+  }
 }
 
 TEST(Powers, RefuseListsThatDoNotAscend) {

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Builds the fuzz targets and runs one of them, or all one after another.
+set -euo pipefail
+
+targets=(config time netcdf netcdf_classic edges state)
+
+usage() {
+  cat <<TEXT
+usage: jobscripts/local/fuzz.sh TARGET|all SECONDS [LIBFUZZER OPTION...]
+
+Installs clang 19 where it is missing (Debian packages), builds preset fuzz and runs a target for so long.
+
+  TARGET     ${targets[*]}
+  SECONDS    of each target
+
+New inputs that reach further go to build/fuzz/corpus/TARGET and are used again by the next run; what fails is kept as
+build/fuzz/findings/TARGET/… and ends the run with a non-zero exit code. Run it again with
+build/fuzz/tests/fuzz/fuzz_TARGET FILE (state: build/fuzz/tests/mpi/fuzz_state FILE).
+
+environment: as for jobscripts/local/test.sh
+TEXT
+}
+
+if [[ ${1:-} == -h || ${1:-} == --help ]]; then
+  usage
+  exit 0
+fi
+if (($# < 2)) || ! [[ $2 =~ ^[0-9]+$ ]] || [[ $1 != all && " ${targets[*]} " != *" $1 "* ]]; then
+  usage >&2
+  exit 2
+fi
+if [[ $1 != all ]]; then targets=("$1"); fi
+seconds=$2
+shift 2
+
+# shellcheck source=common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+ensure_packages "${rossby_build_packages[@]}" "${rossby_fuzz_packages[@]}"
+build_preset fuzz fuzzers
+mpi_settings 1
+# Leaks are looked for once, at the end: after every input would cost most of the time. Open MPI keeps what it
+# allocated.
+export LSAN_OPTIONS=suppressions=$rossby_root/tests/support/lsan.supp:print_suppressions=0
+
+folder=$rossby_root/build/fuzz
+for target in "${targets[@]}"; do
+  program=$folder/tests/fuzz/fuzz_$target
+  asan=detect_leaks=1
+  if [[ $target == state ]]; then
+    program=$folder/tests/mpi/fuzz_state
+    asan=detect_leaks=0
+  fi
+  mkdir -p "$folder/corpus/$target" "$folder/findings/$target"
+  say "fuzzing $target for $seconds s"
+  status=0
+  ASAN_OPTIONS=$asan timeout $((seconds + 120)) "$program" -max_total_time="$seconds" -max_len=4096 -timeout=20 \
+    -detect_leaks=0 -print_final_stats=1 -artifact_prefix="$folder/findings/$target/" "$@" \
+    "$folder/corpus/$target" "$rossby_root/tests/fuzz/corpus/$target" >"$folder/logs/fuzz_$target.log" 2>&1 || status=$?
+  if ((status != 0)); then
+    tail -n 60 "$folder/logs/fuzz_$target.log" >&2
+    die "$target ended with exit code $status; all of its output is in $folder/logs/fuzz_$target.log"
+  fi
+  grep -aE '^stat::(number_of_executed_units|peak_rss_mb)' "$folder/logs/fuzz_$target.log"
+done
