@@ -45,7 +45,7 @@ Input read_input(std::string_view text) {
   for (auto& s : fuzz::read_statements(text)) {
     const std::string& kind = s.words[0];
     if (kind == "nodes")
-      input.nodes = std::clamp<Index>(s.integer(1), 0, 5000);
+      input.nodes = std::clamp<Index>(s.integer(1), 0, 500);
     else if (kind == "relations")
       input.relations = static_cast<int>(std::clamp<Index>(s.integer(1), 0, 5));
     else if (kind == "e")
@@ -82,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     GlobalEdges edges = from_edge_list(input.edges, input.relations, partition, mailbox);
     check_edges(edges, input.nodes);
     for (const auto& step : input.steps) {
-      if (edges.entries() > 200'000 || edges.relations > 40) break;
+      if (edges.entries() > 20'000 || edges.relations > 40) break;
       edges = apply(step, std::move(edges), partition);
       check_edges(edges, input.nodes);
     }
