@@ -11,12 +11,24 @@
 
 namespace rossby::commands {
 
+/// Exit code of a training that was asked to leave: started again, it goes on.
+constexpr int exit_resume = 75;
+
 struct Train {
   std::string config;             // TOML file
   std::string run;                // --run DIR
+  std::string resume = "auto";    // --resume auto|never|FILE
+  std::string stop_after;         // --stop-after 1h50m; empty: as configured
   std::vector<std::string> sets;  // --set key=value
 };
 int train(const Communicator& comm, const Train& arguments);
+
+struct StateFile {
+  std::string file;
+  bool json = false;
+};
+int checkpoint_inspect(const Communicator& comm, const StateFile& arguments);
+int checkpoint_verify(const Communicator& comm, const StateFile& arguments);
 
 struct Evaluate {
   std::string run;

@@ -50,6 +50,13 @@ ProgressLine::~ProgressLine() {
   if (open_) std::fputc('\n', stdout);
 }
 
+void ProgressLine::say(const std::string& line) {
+  if (!speaks_) return;
+  fmt::print("{}{}\n", open_ ? "\r\033[K" : "", line);
+  open_ = false;
+  std::fflush(stdout);
+}
+
 void ProgressLine::show(const EpochReport& report, bool last) {
   if (!speaks_) return;
   const auto now = std::chrono::steady_clock::now();

@@ -19,6 +19,8 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   void show(const EpochReport& report, bool last);
+  /// A line of its own.
+  void say(const std::string& line);
 
  private:
   bool speaks_;

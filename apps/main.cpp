@@ -17,8 +17,8 @@ using namespace rossby;
 
 /// Defines the subcommands; `chosen` becomes the one on the command line.
 void define(CLI::App& app, std::function<int(const Communicator&)>& chosen, commands::Train& train,
-            commands::Evaluate& evaluate, commands::Forecast& forecast, commands::Inspect& inspect,
-            commands::Synth& synth, commands::PrintConfig& config) {
+            commands::StateFile& checkpoint, commands::Evaluate& evaluate, commands::Forecast& forecast,
+            commands::Inspect& inspect, commands::Synth& synth, commands::PrintConfig& config) {
   app.require_subcommand(1);
   app.set_version_flag("--version", version_text());
   const char* set_help = "set a configuration key, for example --set train.epochs=20; may be repeated";
@@ -26,6 +26,13 @@ void define(CLI::App& app, std::function<int(const Communicator&)>& chosen, comm
   auto* t = app.add_subcommand("train", "train a model and keep its state in a run directory");
   t->add_option("config", train.config, "configuration (TOML); 'rossby config' lists the keys")->required();
   t->add_option("--run", train.run, "run directory, made if it is not there")->required();
+  t->add_option(
+       "--resume", train.resume,
+       "auto: go on from the newest good checkpoint in the run directory, if there is one; never; or a "
+       "checkpoint's file")
+      ->capture_default_str();
+  t->add_option("--stop-after", train.stop_after,
+                "write a checkpoint and leave with exit code 75 after so much time, for example 1h50m");
   add_settings(*t, train.sets, set_help);
   t->callback([&] { chosen = [&](const Communicator& comm) { return commands::train(comm, train); }; });
 
@@ -42,6 +49,19 @@ void define(CLI::App& app, std::function<int(const Communicator&)>& chosen, comm
                 "date or step of the last known values; default: the last of the data");
   f->add_option("-o,--output", forecast.output, "file to write; default: forecast.nc in the run directory");
   f->callback([&] { chosen = [&](const Communicator& comm) { return commands::forecast(comm, forecast); }; });
+
+  auto* k = app.add_subcommand("checkpoint", "look at checkpoints and state files")->require_subcommand(1);
+  auto* ki = k->add_subcommand("inspect", "say what a file holds");
+  ki->add_option("file", checkpoint.file, "checkpoint or state file")->required();
+  ki->add_flag("--json", checkpoint.json, "as JSON");
+  ki->callback([&] {
+    chosen = [&](const Communicator& comm) { return commands::checkpoint_inspect(comm, checkpoint); };
+  });
+  auto* kv = k->add_subcommand("verify", "hold every checksum of a file against its values");
+  kv->add_option("file", checkpoint.file, "checkpoint or state file")->required();
+  kv->callback([&] {
+    chosen = [&](const Communicator& comm) { return commands::checkpoint_verify(comm, checkpoint); };
+  });
 
   auto* data = app.add_subcommand("data", "look at data, make data")->require_subcommand(1);
   auto* i = data->add_subcommand("inspect", "describe a NetCDF series");
@@ -79,12 +99,13 @@ int parse_and_run(const Communicator& comm, int argc, char** argv) {
       "rossby"};
   std::function<int(const Communicator&)> chosen;
   commands::Train train;
+  commands::StateFile checkpoint;
   commands::Evaluate evaluate;
   commands::Forecast forecast;
   commands::Inspect inspect;
   commands::Synth synth;
   commands::PrintConfig config;
-  define(app, chosen, train, evaluate, forecast, inspect, synth, config);
+  define(app, chosen, train, checkpoint, evaluate, forecast, inspect, synth, config);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -10,7 +10,6 @@
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
-#include "rossby/mpi/state_file.hpp"
 
 namespace rossby {
 namespace {
@@ -138,6 +137,7 @@ StnnRun<T>::StnnRun(const Communicator& comm, const Config& config, Domain domai
   exec_.isa = common_isa(comm, config, reducer_);
   series_ = read_series(comm, config, domain_);
   check_observed(series_, domain_, reducer_);
+  data_hash_ = rossby::data_hash(comm, config, domain_, series_);
   scaler_ = Scaler::fit(series_, domain_.split, scaler_spec(config), reducer_);
   scaler_.apply(series_);
   auto relations = make_relations<T>(comm, config, domain_);
@@ -225,36 +225,34 @@ std::unique_ptr<StnnTask<T>> StnnRun<T>::make_task() {
                                        domain_.split, domain_.partition, comm_.rank(), reducer_, exec_);
 }
 
-namespace {
+template <class T>
+std::vector<StateArray<T>> StnnRun<T>::state_arrays(std::span<const NamedArray<T>> arrays) const {
+  std::vector<StateArray<T>> all;
+  for (const NamedArray<T>& array : arrays) {
+    const Parameter<T>& parameter = *array.parameter;
+    const GlobalEdges* edges =
+        parameter.placement == Placement::entries ? &model_->relations().edges(parameter) : nullptr;
+    all.push_back(state_array(array.name, parameter, array.data, edges));
+  }
+  return all;
+}
 
 template <class T>
-std::vector<StateArray<T>> state_arrays(Stnn<T>& model) {
-  std::vector<StateArray<T>> arrays;
-  for (Parameter<T>* parameter : model.parameters()) {
-    StateArray<T> array;
-    array.name = parameter->name;
-    array.placement = parameter->placement;
-    array.outer = parameter->placement == Placement::rows ? parameter->shape[0] : 1;
-    array.inner = parameter->placement == Placement::rows         ? parameter->shape[2]
-                  : parameter->placement == Placement::replicated ? parameter->size()
-                                                                  : 1;
-    array.data = parameter->value.data();
-    if (parameter->placement == Placement::entries) array.edges = &model.relations().edges(*parameter);
-    arrays.push_back(array);
-  }
+std::vector<NamedArray<T>> StnnRun<T>::values() const {
+  std::vector<NamedArray<T>> arrays;
+  for (Parameter<T>* parameter : model_->parameters())
+    arrays.push_back({parameter->name, parameter, parameter->value.data()});
   return arrays;
 }
 
-}  // namespace
-
 template <class T>
 void StnnRun<T>::save(const std::string& path, const nlohmann::ordered_json& metadata) {
-  write_state<T>(comm_, path, domain_.partition, state_arrays(*model_), metadata.dump());
+  write_state<T>(comm_, path, domain_.partition, state_arrays(values()), metadata.dump());
 }
 
 template <class T>
 void StnnRun<T>::load(const std::string& path) {
-  read_state<T>(comm_, path, domain_.partition, state_arrays(*model_));
+  read_state<T>(comm_, path, domain_.partition, state_arrays(values()));
 }
 
 template class StnnRun<float>;
@@ -302,6 +300,8 @@ TrainerOptions trainer_options(const Config& config, bool has_validation) {
   options.validate_every = config.integer("validation.every");
   options.watch_validation = config.text("schedule.metric") == "validation";
   options.clip = config.real("optimiser.clip");
+  options.save_every = config.integer("checkpoint.every_steps");
+  options.rollback_lr = config.real("train.rollback_lr");
   const std::string& keep = config.text("train.keep");
   options.keep_best = keep == "best" || (keep == "auto" && has_validation && options.watch_validation);
   const bool watches = options.early_stop > 0 || config.text("schedule.name") == "plateau" || keep == "best";

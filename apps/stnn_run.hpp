@@ -10,6 +10,7 @@
 #include "rossby/kernels/dense_choice.hpp"
 #include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/state_file.hpp"
 #include "rossby/train/optimiser.hpp"
 #include "rossby/train/stnn_task.hpp"
 
@@ -32,6 +33,10 @@ class StnnRun {
   /// Products of dense relations; the same on every rank.
   [[nodiscard]] const DenseChoice& dense_choice() const { return dense_choice_; }
   [[nodiscard]] std::unique_ptr<StnnTask<T>> make_task();
+  /// Tells this data from other data; the same at every rank count.
+  [[nodiscard]] const std::string& data_hash() const { return data_hash_; }
+  /// A training's arrays as a state file takes them.
+  [[nodiscard]] std::vector<StateArray<T>> state_arrays(std::span<const NamedArray<T>> arrays) const;
 
   /// Writes the model's parameters to `path`, in global row order, with `metadata`. Collective.
   void save(const std::string& path, const nlohmann::ordered_json& metadata);
@@ -39,6 +44,7 @@ class StnnRun {
   void load(const std::string& path);
 
  private:
+  [[nodiscard]] std::vector<NamedArray<T>> values() const;
   void choose_dense(Relations<T>& relations);
   void start();
   void start_low_rank_at_eofs();
@@ -50,6 +56,7 @@ class StnnRun {
   Exec exec_;
   DenseChoice dense_choice_;
   Series series_;
+  std::string data_hash_;
   Scaler scaler_;
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Stnn<T>> model_;

@@ -1,5 +1,6 @@
 #include "rossby/mpi/agree.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <new>
@@ -42,6 +43,16 @@ void agree_on(const Communicator& comm, const Outcome& outcome) {
   if (!all_same) message = fmt::format("rank {}: {}", lowest, message);
   if (head[0] == static_cast<int>(Outcome::Kind::user)) throw UserError(message);
   throw BugError(message);
+}
+
+std::string broadcast(const Communicator& comm, std::string text, int root) {
+  auto size = static_cast<std::int64_t>(text.size());
+  MPI_Bcast(&size, 1, MPI_INT64_T, root, comm.handle());
+  text.resize(static_cast<std::size_t>(size));
+  constexpr std::int64_t most = 1 << 30;  // counts of MPI are 31 bits
+  for (std::int64_t at = 0; at < size; at += most)
+    MPI_Bcast(text.data() + at, static_cast<int>(std::min(most, size - at)), MPI_CHAR, root, comm.handle());
+  return text;
 }
 
 void agree_same(const Communicator& comm, std::string_view text, std::string_view what) {

@@ -32,6 +32,9 @@ void agree_on(const Communicator& comm, const Outcome& outcome);
 /// every rank reads for itself (configuration, header of the data) goes through here before they rely on it.
 void agree_same(const Communicator& comm, std::string_view text, std::string_view what);
 
+/// Collective: the text of rank `root`, on every rank.
+[[nodiscard]] std::string broadcast(const Communicator& comm, std::string text, int root = 0);
+
 /// Runs `work` on this rank and lets all ranks agree on its success before any of them throws: an error of
 /// one rank becomes the same UserError (or BugError) on all, never a hang. Returns what `work` returned.
 /// Collective, but `work` itself must not communicate: a rank that throws early would leave the others

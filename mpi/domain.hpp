@@ -36,6 +36,12 @@ struct Domain {
 /// reads its own hyperslabs. Collective (errors are agreed on).
 [[nodiscard]] Series read_series(const Communicator& comm, const Config& config, const Domain& domain);
 
+/// 16 hex digits that tell data from other data: the values of the nodes and steps in use, by global indices,
+/// before any scaling; times, coordinates and names; edges of the file where relations come from them. The
+/// same at every rank count. Collective.
+[[nodiscard]] std::string data_hash(const Communicator& comm, const Config& config, const Domain& domain,
+                                    const Series& series);
+
 /// The sparse relations that relation.* asks for, this rank's rows under `partition`; no relations where
 /// relation.graph is none. Collective.
 [[nodiscard]] GlobalEdges build_edges(const Communicator& comm, const Config& config, const Domain& domain,

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "rossby/autograd/parameter.hpp"
 #include "rossby/mpi/environment.hpp"
@@ -25,6 +28,21 @@ struct StateArray {
   /// them in global order, too.
   bool inner_is_nodes = false;
 };
+
+/// An array laid out as a parameter: its value, its moments. `edges`: the pattern behind placement entries.
+template <class T>
+StateArray<T> state_array(std::string name, const Parameter<T>& parameter, T* data,
+                          const GlobalEdges* edges = nullptr) {
+  StateArray<T> array{std::move(name), parameter.placement, 1, 1, data, nullptr};
+  if (parameter.placement == Placement::rows) {
+    array.outer = parameter.shape[0];
+    array.inner = parameter.shape[2];
+    array.inner_is_nodes = parameter.fusable;  // dense relations
+  }
+  if (parameter.placement == Placement::replicated) array.inner = parameter.size();
+  if (parameter.placement == Placement::entries) array.edges = edges;
+  return array;
+}
 
 /// Writes arrays and a text (JSON, the same on all ranks) as one HDF5 file, all ranks at once, in *global row
 /// order*: the file does not depend on the number of ranks or on the partition. Collective; every rank passes
@@ -58,5 +76,28 @@ void read_state(const Communicator& comm, const std::string& path, const RowPart
 /// The text of a state file. Not collective: any one process may call it. Throws UserError as read_state
 /// does.
 std::string read_state_metadata(const std::string& path);
+
+/// One array of a state file, as it is stored.
+struct StoredArray {
+  std::string name;
+  Placement placement = Placement::replicated;
+  Index extents[3] = {0, 0, 0};
+  int value_bytes = 0;  // 4: float, 8: double
+  std::uint64_t checksum = 0;
+};
+
+struct StoredState {
+  std::string metadata;
+  Index nodes = 0;
+  Index bytes = 0;  // of the file
+  std::vector<StoredArray> arrays;
+};
+
+/// What a state file holds, without its values. Not collective. Throws UserError as read_state does.
+StoredState list_state(const std::string& path);
+
+/// Holds every checksum of a state file against its values. Not collective; memory is bounded. Throws
+/// UserError naming the array that is damaged.
+void verify_state(const std::string& path);
 
 }  // namespace rossby

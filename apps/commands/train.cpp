@@ -8,6 +8,7 @@
 #include "apps/console.hpp"
 #include "apps/run_files.hpp"
 #include "apps/stnn_run.hpp"
+#include "apps/training.hpp"
 #include "apps/version.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
@@ -17,28 +18,6 @@ namespace rossby::commands {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// JSON has no NaN: a figure that is not finite becomes null.
-Json number(double value) {
-  return std::isfinite(value) ? Json(value) : Json(nullptr);
-}
-
-Json epoch_json(const EpochReport& report, double peak_bytes) {
-  Json json;
-  json["epoch"] = report.epoch;
-  json["steps"] = report.steps;
-  json["lr"] = report.lr;
-  json["loss"] = number(report.loss);
-  for (const TermMean& term : report.terms) json["losses"][std::string(term.name)] = number(term.value);
-  json["validation_rmse"] = number(report.validation);
-  json["best"] = report.best;
-  json["epoch_seconds"] = report.epoch_seconds;
-  json["total_seconds"] = report.total_seconds;
-  json["batches_per_second"] = report.batches_per_second;
-  json["node_steps_per_second"] = report.node_steps_per_second;
-  json["peak_rss_bytes"] = static_cast<std::int64_t>(peak_bytes);
-  return json;
-}
 
 double worst_peak(Reducer& reducer) {
   double peak = peak_resident_bytes();
@@ -88,67 +67,133 @@ Json run_metadata(const Config& config, StnnRun<T>& run, const TrainingResult& r
   return json;
 }
 
-/// Refuses a directory that holds a trained run; writes the resolved configuration. What a run left that
-/// ended before it had a state is replaced.
-void prepare(const RunDirectory& directory, const Config& config) {
-  if (directory.has_run() && std::filesystem::exists(state_file_of(directory.path())))
-    user_error("{} already holds a run: choose another --run directory, or remove this one",
-               directory.path());
-  std::filesystem::remove(directory.metrics_file());
+/// What a run directory holds when a training starts, and what to go on from; paths are rank 0's.
+struct Start {
+  std::optional<RunDirectory> directory;  // rank 0
+  std::optional<Checkpoint> checkpoint;   // to go on from
+  std::vector<std::string> older;         // rank 0: to be tried when its arrays are damaged
+};
+
+bool is_file_of(const std::string& file, const std::string& folder) {
+  std::error_code code;
+  return std::filesystem::equivalent(std::filesystem::path(file).parent_path(), folder, code);
+}
+
+/// Rank 0 takes the lock of a directory that holds a run and looks for checkpoints. A directory that does not
+/// is not touched yet.
+Start look(const Communicator& comm, const Train& arguments) {
+  Start start;
+  const CheckpointFolder folder(checkpoint_folder_of(arguments.run));
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    const bool is_run = std::filesystem::exists(arguments.run + "/config.toml");
+    if (is_run) start.directory = RunDirectory::open(arguments.run);
+    start.older = folder.newest_first();
+    const bool trained = std::filesystem::exists(state_file_of(arguments.run));
+    const bool named = arguments.resume != "auto" && arguments.resume != "never";
+    if (named && is_run && !is_file_of(arguments.resume, checkpoint_folder_of(arguments.run)) &&
+        (trained || !start.older.empty()))
+      user_error("{} holds a run that {} is not of: choose another --run directory", arguments.run,
+                 arguments.resume);
+    if (named)
+      start.older = {arguments.resume};
+    else if (arguments.resume == "never" && (trained || !start.older.empty()))
+      user_error("{} already holds a run: choose another --run directory, or go on with it (--resume auto)",
+                 arguments.run);
+    else if (trained && start.older.empty())
+      user_error(
+          "{} already holds a run without checkpoints: choose another --run directory, or remove this one",
+          arguments.run);
+    if (named) (void)read_checkpoint(arguments.resume);
+  });
+  const bool any = !broadcast(comm, start.older.empty() ? "" : "some").empty();
+  start.checkpoint = next_checkpoint(comm, start.older);
+  if (any && !start.checkpoint)
+    user_error("{}: no checkpoint is good; remove them to start anew", checkpoint_folder_of(arguments.run));
+  return start;
+}
+
+/// The directory of a training that goes on, or of a new one: what a run left that ended before it had a
+/// checkpoint is replaced.
+void prepare(Start& start, const Config& config, const Train& arguments) {
+  if (!start.directory) start.directory = RunDirectory::create(arguments.run);
+  const RunDirectory& directory = *start.directory;
+  if (!start.checkpoint) std::filesystem::remove(directory.metrics_file());
   directory.make_checkpoints();
+  CheckpointFolder(directory.checkpoints()).sweep();
+  if (start.checkpoint && is_file_of(start.checkpoint->path, directory.checkpoints()))
+    CheckpointFolder(directory.checkpoints()).drop_after(start.checkpoint->training.steps);
   atomic_write(directory.config_file(), config.to_toml());
 }
 
-template <class T>
-TrainingResult fit(const Communicator& comm, const Config& config, StnnRun<T>& run, StnnTask<T>& task,
-                   const RunDirectory* directory) {
-  Reducer& reducer = run.reducer();
-  const bool has_validation = !run.domain().split.validation.empty();
-  const TrainerOptions options = trainer_options(config, has_validation);
-  Optimiser<T> optimiser(optimiser_options(config), run.model().parameters());
-  Trainer<T> trainer(options, schedule_options(config), task, optimiser, reducer, run.exec());
-  ProgressLine progress(comm.rank() == 0, config.real("log.seconds"), options.epochs);
-  return trainer.run([&](const EpochReport& report) {
-    const double peak = worst_peak(reducer);
-    agree(comm, [&] {
-      if (directory) directory->append_metrics(epoch_json(report, peak).dump());
-    });
-    progress.show(report, report.epoch + 1 == options.epochs);
-  });
+/// Whether the run's state is that of this checkpoint's end. On rank 0.
+bool has_final_state(const std::string& run, const TrainingState& at) {
+  if (!std::filesystem::exists(state_file_of(run))) return false;
+  const Json metadata = Json::parse(read_state_metadata(state_file_of(run)), nullptr, false);
+  return metadata.is_object() && metadata.value("optimiser_steps", Index{-1}) == at.steps &&
+         metadata.value("epochs", Index{-1}) == at.epoch + (at.batch > 0 ? 1 : 0);
 }
 
 template <class T>
-int train_with(const Communicator& comm, const Config& config, const Train& arguments) {
-  // Everything that can be wrong with data and settings is found before the run directory is touched.
-  Domain domain = make_domain(comm, config);
-  StnnRun<T> run(comm, config, std::move(domain));
-  const auto task = run.make_task();
-  (void)trainer_options(config, !run.domain().split.validation.empty());
-  std::optional<RunDirectory> directory;
+void report_end(const Communicator& comm, const Config& config, const Training<T>& training,
+                const TrainingResult& result, double peak, const std::string& run) {
+  if (comm.rank() != 0) return;
+  fmt::print("done      {}: {} epochs, {} steps in {}, at most {} a rank\n", to_string(result.reason),
+             result.epochs, result.steps, seconds_text(result.seconds), bytes_text(peak));
+  if (const std::string saves = training.checkpoint_summary(result.seconds); !saves.empty())
+    fmt::print("saved     {}\n", saves);
+  if (result.best_epoch >= 0 && std::isfinite(result.best_metric))
+    fmt::print("best      {} {:.5g} after epoch {}\n", config.text("schedule.metric"), result.best_metric,
+               result.best_epoch + 1);
+  fmt::print("state     {}\n", state_file_of(run));
+}
+
+/// Says how to go on after a pause.
+int leave(const Communicator& comm, const Train& arguments, const std::string& saved) {
+  if (comm.rank() == 0)
+    fmt::print("paused    checkpoint written: {}; resume with: rossby train {} --run {} --resume auto\n",
+               saved, arguments.config, arguments.run);
+  return exit_resume;
+}
+
+template <class T>
+int train_with(const Communicator& comm, const Config& asked, const Train& arguments) {
+  Start start = look(comm, arguments);
+  const Config config = start.checkpoint ? settings_to_resume(comm, asked, *start.checkpoint) : asked;
+  // Everything that can be wrong with data and settings is found before the run directory is changed.
+  StnnRun<T> run(comm, config, make_domain(comm, config));
+  Training<T> training(comm, asked, arguments.run, run);
+  if (start.checkpoint) training.resume(*start.checkpoint, std::move(start.older));
   agree(comm, [&] {
-    if (comm.rank() != 0) return;
-    directory = RunDirectory::create(arguments.run);
-    prepare(*directory, config);
+    if (comm.rank() == 0) prepare(start, asked, arguments);
   });
+  training.use(start.directory ? &*start.directory : nullptr);
   describe(comm, run, config, run.reducer());
-  const TrainingResult result = fit(comm, config, run, *task, directory ? &*directory : nullptr);
-  run.save(state_file_of(arguments.run), run_metadata(config, run, result));
-  const double peak = worst_peak(run.reducer());
-  if (comm.rank() == 0) {
-    fmt::print("done      {}: {} epochs, {} steps in {}, at most {} a rank\n", to_string(result.reason),
-               result.epochs, result.steps, seconds_text(result.seconds), bytes_text(peak));
-    if (result.best_epoch >= 0 && std::isfinite(result.best_metric))
-      fmt::print("best      {} {:.5g} after epoch {}\n", config.text("schedule.metric"), result.best_metric,
-                 result.best_epoch + 1);
-    fmt::print("state     {}\n", state_file_of(arguments.run));
+  if (start.checkpoint) {
+    const TrainingState at = training.state();
+    if (comm.rank() == 0)
+      fmt::print("resumed   {}: after {} steps, in epoch {}\n", training.saved(), at.steps, at.epoch + 1);
+    const bool final =
+        !broadcast(comm, comm.rank() == 0 && has_final_state(arguments.run, at) ? "yes" : "").empty();
+    if (const auto over = training.over(); over && final) {
+      if (comm.rank() == 0)
+        fmt::print("done      nothing is left to do: {}; raise train.epochs to go on\n", to_string(*over));
+      return 0;
+    }
   }
+  const TrainingResult result = training.fit();
+  if (result.reason == StopReason::paused) return leave(comm, arguments, training.saved());
+  run.save(state_file_of(arguments.run), run_metadata(config, run, result));
+  report_end(comm, config, training, result, worst_peak(run.reducer()), arguments.run);
   return 0;
 }
 
 }  // namespace
 
 int train(const Communicator& comm, const Train& arguments) {
-  const Config config = agree(comm, [&] { return Config::load(arguments.config, arguments.sets); });
+  std::vector<std::string> sets = arguments.sets;
+  if (!arguments.stop_after.empty()) sets.push_back("train.stop_after=" + arguments.stop_after);
+  const Config config = agree(comm, [&] { return Config::load(arguments.config, sets); });
   agree_same(comm, config.to_toml(), arguments.config);
   return config.text("model.precision") == "double" ? train_with<double>(comm, config, arguments)
                                                     : train_with<float>(comm, config, arguments);

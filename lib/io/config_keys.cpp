@@ -130,6 +130,24 @@ constexpr KeySpec keys[] = {
      "skipped",
      "zero|skip"},
 
+    {"train.stop_after", text, "\"\"", "",
+     "write a checkpoint and leave with exit code 75 after so much wall-clock time of this start, for example "
+     "1h50m; empty: never",
+     "", -1e300, 1e300, true},
+    {"train.on_nan", text, "\"stop\"", "",
+     "a loss or gradient that is not finite: stop, or roll back to the last checkpoint with a lower rate",
+     "stop|rollback", -1e300, 1e300, true},
+    {"train.rollbacks", integer, "3", "", "most rollbacks of a training", "", 0, 1000, true},
+    {"train.rollback_lr", real, "0.5", "", "factor on the learning rate for each rollback", "", 1e-6, 1},
+
+    // checkpoints
+    {"checkpoint.every_minutes", real, "10", "min", "time between checkpoints; 0: not by time", "", 0, 1e6,
+     true},
+    {"checkpoint.every_steps", integer, "0", "steps", "optimiser steps between checkpoints; 0: not by steps",
+     "", 0, 1e15, true},
+    {"checkpoint.keep", integer, "3", "", "newest checkpoints that are kept; 0: none is written", "", 0, 1e6,
+     true},
+
     // validation and evaluation
     {"validation.every", integer, "1", "epochs", "epochs between validations", "", 1, 1e9, true},
     {"validation.kind", text, "\"origins\"", "",

@@ -115,6 +115,49 @@ void LazyAdam<T>::settle(const Exec& exec) {
   settled_ = count_;
 }
 
+template <class T>
+TableBooks LazyAdam<T>::books() const {
+  TableBooks books;
+  books.closed = closed_;
+  books.beta2 = beta2_;
+  books.count = count_;
+  books.settled = settled_;
+  for (const Index done : done_)
+    if (!books.done.empty() && books.done.back().first == done)
+      ++books.done.back().second;
+    else
+      books.done.emplace_back(done, 1);
+  for (const AdamConstants<T>& constants : history_) books.history.push_back(pack(constants));
+  return books;
+}
+
+template <class T>
+void LazyAdam<T>::restore(const TableBooks& books) {
+  const auto fits = [&](bool holds) {
+    if (!holds) user_error("its books of '{}' do not belong to this table", parameter_->name);
+  };
+  fits(books.settled <= books.count);
+  fits(books.closed ? books.history.empty() : std::ssize(books.history) == books.count - books.settled);
+  std::vector<Index> done;
+  done.reserve(done_.size());
+  for (const auto& [updates, rows] : books.done) {
+    fits(updates >= (books.closed ? 0 : books.settled) && updates <= books.count && rows > 0);
+    fits(rows <= std::ssize(done_) - std::ssize(done));
+    done.insert(done.end(), static_cast<std::size_t>(rows), updates);
+  }
+  fits(done.size() == done_.size());
+  closed_ = books.closed;
+  beta2_ = books.beta2;
+  count_ = books.count;
+  settled_ = books.settled;
+  done_ = std::move(done);
+  history_.clear();
+  for (const UpdateConstants& constants : books.history) history_.push_back(unpack<T>(constants));
+  for (const Index t : reserved_) slot_of_[static_cast<std::size_t>(t)] = -1;
+  reserved_.clear();
+  std::fill(gradients_.begin(), gradients_.end(), T(0));
+}
+
 template class LazyAdam<float>;
 template class LazyAdam<double>;
 

@@ -4,6 +4,7 @@
 
 #include "rossby/autograd/parameter.hpp"
 #include "rossby/kernels/optimiser.hpp"
+#include "rossby/train/training_state.hpp"
 
 namespace rossby {
 
@@ -35,6 +36,11 @@ class LazyAdam final : public TableSink<T> {
 
   /// Makes up for all missed updates: before anything but a step reads the table or its moments.
   void settle(const Exec& exec);
+
+  /// Between two steps: what is owed to whom. `restore` takes it back (the moments and the table are the
+  /// caller's) and forgets a step that was begun. Throws UserError where the books cannot be of this table.
+  [[nodiscard]] TableBooks books() const;
+  void restore(const TableBooks& books);
 
  private:
   void replay(const Exec& exec, Index row, const T* gradient, std::span<const AdamConstants<T>> steps);

@@ -16,8 +16,10 @@ Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>*
     if (!parameter->trained) continue;
     State state;
     state.parameter = parameter;
-    if (adam ? options.beta1 != 0 : options.momentum != 0) state.first = Buffer<T>(parameter->size());
-    if (adam) state.second = Buffer<T>(parameter->size());
+    state.has_first = adam ? options.beta1 != 0 : options.momentum != 0;
+    state.has_second = adam;
+    if (state.has_first) state.first = Buffer<T>(parameter->size());
+    if (state.has_second) state.second = Buffer<T>(parameter->size());
     if (options.fuse && adam && parameter->fusable) {
       state.sink = std::make_unique<UpdateSink<T>>();
       parameter->sink = state.sink.get();
@@ -60,6 +62,22 @@ void PutOffUpdates<T>::settle() {
   const T factor = static_cast<T>(std::pow(beta2_, static_cast<double>(take())));
   const NodeView<T> v(second_->data(), 1, 1, second_->size());
   scale<T>(exec_, v, factor, v);
+}
+
+template <class T>
+OverdueBooks PutOffUpdates<T>::books() const {
+  OverdueBooks books{beta2_, missed_, {}};
+  for (const AdamConstants<T>& constants : steps_) books.steps.push_back(pack(constants));
+  return books;
+}
+
+template <class T>
+void PutOffUpdates<T>::restore(const Exec& exec, const OverdueBooks& books) {
+  exec_ = exec;
+  beta2_ = books.beta2;
+  missed_ = books.missed;
+  steps_.clear();
+  for (const UpdateConstants& constants : books.steps) steps_.push_back(unpack<T>(constants));
 }
 
 template <class T>
@@ -150,6 +168,39 @@ void Optimiser<T>::settle(const Exec& exec) {
       state.table->settle(exec);
     else if (state.late)
       state.late->settle();
+}
+
+template <class T>
+std::vector<ParameterBooks> Optimiser<T>::books() const {
+  std::vector<ParameterBooks> all;
+  for (const State& state : states_) {
+    ParameterBooks& books = all.emplace_back();
+    books.name = state.parameter->name;
+    books.live = state.parameter->live;
+    books.count = state.count;
+    books.by_rows = state.table != nullptr;
+    if (state.table) books.table = state.table->books();
+    if (state.late) books.overdue = state.late->books();
+  }
+  return all;
+}
+
+template <class T>
+void Optimiser<T>::restore(const Exec& exec, std::span<const ParameterBooks> books) {
+  if (books.size() != states_.size())
+    user_error("it is of {} trained parameters, there are {} here", books.size(), states_.size());
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    State& state = states_[i];
+    if (books[i].name != state.parameter->name || books[i].by_rows != (state.table != nullptr))
+      user_error("its trained parameter {} is '{}'{}, here it is '{}'{}", i, books[i].name,
+                 books[i].by_rows ? " by rows" : "", state.parameter->name, state.table ? " by rows" : "");
+    state.parameter->live = books[i].live;
+    state.parameter->in_step = false;
+    state.count = books[i].count;
+    if (state.table) state.table->restore(books[i].table);
+    if (state.late) state.late->restore(exec, books[i].overdue);
+    std::fill(state.parameter->gradient.begin(), state.parameter->gradient.end(), T(0));
+  }
 }
 
 template class Optimiser<float>;

@@ -70,6 +70,10 @@ class PutOffUpdates final : public OverdueUpdates {
   /// All of them, now.
   void settle();
 
+  /// What is owed, between two steps; `restore` takes it back.
+  [[nodiscard]] OverdueBooks books() const;
+  void restore(const Exec& exec, const OverdueBooks& books);
+
  private:
   Parameter<T>* parameter_;
   Buffer<T>* first_;
@@ -111,13 +115,21 @@ class Optimiser {
   /// none.
   struct State {
     Parameter<T>* parameter;
-    Buffer<T> first;   // m, or the velocity
-    Buffer<T> second;  // v
+    Buffer<T> first;         // m, or the velocity
+    Buffer<T> second;        // v
+    bool has_first = false;  // also where this rank holds no values of the parameter
+    bool has_second = false;
     Index count = 0;
     std::unique_ptr<LazyAdam<T>> table;   // of a parameter that steps read by rows
     std::unique_ptr<UpdateSink<T>> sink;  // of a fused parameter
     std::unique_ptr<PutOffUpdates<T>> late;
   };
+  /// Between two steps: all that is not an array (State::first, State::second, the values).
+  [[nodiscard]] std::vector<ParameterBooks> books() const;
+  /// Takes it back, when the arrays are what they were then, and forgets a step that was begun. Throws
+  /// UserError where the books are of other parameters.
+  void restore(const Exec& exec, std::span<const ParameterBooks> books);
+
   [[nodiscard]] std::span<State> states() { return states_; }
   [[nodiscard]] std::span<const State> states() const { return states_; }
 

@@ -32,9 +32,19 @@ bool Schedule::observe(double metric) {
   ++since_best_;
   if (++bad_ > options_.patience && options_.kind == ScheduleKind::plateau) {
     lr_ *= options_.ratio;
+    ++falls_;
     bad_ = 0;
   }
   return false;
+}
+
+void Schedule::restore(const ScheduleState& state) {
+  lr_ = options_.lr;
+  for (Index fall = 0; fall < state.falls && lr_ > 0; ++fall) lr_ *= options_.ratio;
+  falls_ = state.falls;
+  best_ = state.best;
+  since_best_ = state.since_best;
+  bad_ = state.bad;
 }
 
 }  // namespace rossby

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "rossby/base/index.hpp"
+#include "rossby/train/training_state.hpp"
 
 namespace rossby {
 
@@ -46,9 +47,14 @@ class Schedule {
   /// Observations since the last best one.
   [[nodiscard]] Index since_best() const { return since_best_; }
 
+  /// The rate itself is not in it: it follows from the options, which may ask for another one by now.
+  [[nodiscard]] ScheduleState state() const { return {falls_, best_, since_best_, bad_}; }
+  void restore(const ScheduleState& state);
+
  private:
   ScheduleOptions options_;
   double lr_;
+  Index falls_ = 0;
   double best_ = std::numeric_limits<double>::infinity();
   Index since_best_ = 0;
   Index bad_ = 0;  // since the last best one or the last fall of the rate

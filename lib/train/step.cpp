@@ -7,6 +7,11 @@
 #include "rossby/kernels/reductions.hpp"
 
 namespace rossby {
+namespace {
+
+constexpr unsigned all_votes[] = {vote_finish, vote_save, vote_pause, vote_late};
+
+}  // namespace
 
 template <class T>
 Step<T>::Step(std::span<Parameter<T>* const> parameters, Optimiser<T>& optimiser, Reducer& reducer,
@@ -18,7 +23,7 @@ Step<T>::Step(std::span<Parameter<T>* const> parameters, Optimiser<T>& optimiser
 }
 
 template <class T>
-typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, bool vote_stop, Losses& losses,
+typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, Losses& losses,
                                       const std::function<void()>& forward) {
   const FlushSubnormals flush;
   Result result;
@@ -35,15 +40,18 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, bool vote_stop, 
       owned_squares_ += parameter->table ? parameter->table->squares(tape.exec())
                                          : sum_of_squares<T>(tape.exec(), parameter->gradient.span());
   }
-  allreduce(losses, vote_stop, result);
+  allreduce(losses, votes, result);
 
   result.loss = losses.total();
-  if (!std::isfinite(result.loss))
-    user_error("training: the loss is {} (not finite); lower optimiser.lr or set optimiser.clip",
-               result.loss);
+  if (!std::isfinite(result.loss)) throw NotFinite(fmt::format("the loss is {} (not finite)", result.loss));
+  for (const Parameter<T>* parameter : replicated_)
+    for (const T gradient : parameter->gradient)
+      if (!std::isfinite(gradient))
+        throw NotFinite(fmt::format("the gradient of {} is not finite", parameter->name));
   double scale = 1;
   if (clip_ > 0) {
     result.gradient_norm = std::sqrt(owned_squares_ + replicated_squares(tape.exec()));
+    if (!std::isfinite(result.gradient_norm)) throw NotFinite("the norm of the gradient is not finite");
     scale = std::min(1.0, clip_ / (result.gradient_norm + 1e-6));
     if (optimiser_->fused_in_step()) fused_scale_ = scale;
   }
@@ -52,14 +60,14 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, bool vote_stop, 
 }
 
 template <class T>
-void Step<T>::allreduce(Losses& losses, bool vote_stop, Result& result) {
+void Step<T>::allreduce(Losses& losses, unsigned votes, Result& result) {
   fused_.clear();
   for (const Parameter<T>* parameter : replicated_)
     if (parameter->in_step)
       fused_.insert(fused_.end(), parameter->gradient.begin(), parameter->gradient.end());
   for (const LossTerm& term : losses.terms()) fused_.push_back(term.sum);
   fused_.push_back(owned_squares_);
-  fused_.push_back(vote_stop ? 1 : 0);
+  for (const unsigned vote : all_votes) fused_.push_back(votes & vote ? 1 : 0);
   reducer_->sum(fused_);
   auto next = fused_.begin();
   for (Parameter<T>* parameter : replicated_)
@@ -67,7 +75,8 @@ void Step<T>::allreduce(Losses& losses, bool vote_stop, Result& result) {
       for (T& gradient : parameter->gradient) gradient = static_cast<T>(*next++);
   for (LossTerm& term : losses.terms()) term.sum = *next++;
   owned_squares_ = *next++;
-  result.stop = *next > 0;
+  for (const unsigned vote : all_votes)
+    if (*next++ > 0) result.votes |= vote;
 }
 
 template <class T>

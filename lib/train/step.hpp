@@ -11,11 +11,25 @@
 
 namespace rossby {
 
+/// What a rank votes with a step. What any rank votes, all ranks do after the step.
+enum Vote : unsigned {
+  vote_finish = 1,  // end the training: validation, best state
+  vote_save = 2,    // write a checkpoint
+  vote_pause = 4,   // write a checkpoint and leave, to be resumed
+  vote_late = 8     // the training's own time is used up: as vote_finish
+};
+
+/// A loss or gradient that is not finite. Gradients still hold what they held.
+class NotFinite : public UserError {
+ public:
+  using UserError::UserError;
+};
+
 /// One training step, the same for every model. Precedences:
 ///
 ///     losses (forward; ghosts travel inside ops) → backward (ghost gradients travel inside ops)
 ///         (relations that are updated in backward change here, clipped by the norm of the last step)
-///       → one allreduce {dΘ of replicated parameters, loss sums, Σ‖g‖² of owned rows, stop votes}
+///       → one allreduce {dΘ of replicated parameters, loss sums, Σ‖g‖² of owned rows, votes}
 ///       → gradient norm → optimiser
 template <class T>
 class Step {
@@ -25,16 +39,21 @@ class Step {
   struct Result {
     double loss = 0;
     double gradient_norm = 0;  // before clipping; 0 where clipping is off
-    bool stop = false;         // some rank voted to stop
+    unsigned votes = 0;        // Vote: those that any rank cast
   };
 
-  /// `forward` records the losses on the tape. On return `losses` holds global sums. Throws UserError on
-  /// every rank where the loss is not finite: no parameter has been changed then but fused ones
+  /// `forward` records the losses on the tape. On return `losses` holds global sums. Throws NotFinite on
+  /// every rank where the loss, its gradient of a replicated parameter or the gradient's norm is not: no
+  /// parameter has been changed then but fused ones
   /// (OptimiserOptions::fuse), which backward has updated. Collective.
-  Result run(Tape<T>& tape, double lr, bool vote_stop, Losses& losses, const std::function<void()>& forward);
+  Result run(Tape<T>& tape, double lr, unsigned votes, Losses& losses, const std::function<void()>& forward);
+
+  /// Clipping factor of the last step with fused parameters: all that one step hands to the next.
+  [[nodiscard]] double fused_scale() const { return fused_scale_; }
+  void set_fused_scale(double scale) { fused_scale_ = scale; }
 
  private:
-  void allreduce(Losses& losses, bool vote_stop, Result& result);
+  void allreduce(Losses& losses, unsigned votes, Result& result);
   [[nodiscard]] double replicated_squares(const Exec& exec) const;
 
   std::vector<Parameter<T>*> replicated_;

@@ -6,33 +6,6 @@
 namespace rossby {
 namespace {
 
-/// Weighted means of loss terms over an epoch.
-class Means {
- public:
-  void add(const Losses& losses, double weight) {
-    for (const LossTerm& term : losses.terms()) {
-      auto it = std::find_if(sums_.begin(), sums_.end(), [&](const Sum& s) { return s.name == term.name; });
-      if (it == sums_.end()) it = sums_.insert(sums_.end(), Sum{term.name, 0, 0});
-      it->value += weight * term.value();
-      it->weight += weight;
-    }
-  }
-  void report(EpochReport& report) const {
-    for (const Sum& sum : sums_) {
-      report.terms.push_back({sum.name, sum.weight > 0 ? sum.value / sum.weight : 0});
-      report.loss += report.terms.back().value;
-    }
-  }
-
- private:
-  struct Sum {
-    std::string_view name;
-    double value;
-    double weight;
-  };
-  std::vector<Sum> sums_;
-};
-
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
@@ -51,6 +24,8 @@ std::string_view to_string(StopReason reason) {
       return "train.max_seconds reached";
     case StopReason::asked:
       return "stopped on request";
+    case StopReason::paused:
+      return "paused";
   }
   return "";
 }
@@ -67,7 +42,7 @@ Trainer<T>::Trainer(const TrainerOptions& options, const ScheduleOptions& schedu
 
 template <class T>
 double Trainer<T>::elapsed() const {
-  return seconds_since(begin_);
+  return seconds_before_ + seconds_since(begin_);
 }
 
 template <class T>
@@ -80,81 +55,187 @@ void Trainer<T>::keep() {
 }
 
 template <class T>
-void Trainer<T>::restore() {
+void Trainer<T>::take_best() {
   for (std::size_t i = 0; i < best_.size(); ++i)
     std::copy(best_[i].begin(), best_[i].end(), task_->parameters()[i]->value.begin());
 }
 
 template <class T>
-bool Trainer<T>::run_epoch(Index epoch, EpochReport& report, const std::function<bool()>& vote_stop) {
-  const auto begin = std::chrono::steady_clock::now();
-  Means means;
-  double node_steps = 0;
-  bool stopped = false;
-  task_->start_epoch(epoch);
-  report.epoch = epoch;
-  report.lr = schedule_.rate(epoch);
-  Index done = 0;
-  for (Index index = 0; index < task_->batches() && !stopped; ++index) {
-    const bool late = options_.max_seconds > 0 && elapsed() >= options_.max_seconds;
-    const bool vote = late || (vote_stop && vote_stop());
-    const auto result =
-        step_.run(tape_, report.lr, vote, losses_, [&] { task_->record(tape_, index, steps_, losses_); });
-    means.add(losses_, task_->weight());
-    node_steps += task_->node_steps();
-    ++steps_;
-    ++done;
-    stopped = result.stop;
+TrainingState Trainer<T>::state() const {
+  TrainingState state = now_;
+  state.has_best = !best_.empty();
+  state.fused_scale = step_.fused_scale();
+  state.schedule = schedule_.state();
+  state.parameters = optimiser_->books();
+  return state;
+}
+
+template <class T>
+std::vector<NamedArray<T>> Trainer<T>::arrays(bool has_best) {
+  std::vector<NamedArray<T>> arrays;
+  for (Parameter<T>* parameter : task_->parameters())
+    arrays.push_back({parameter->name, parameter, parameter->value.data()});
+  for (auto& state : optimiser_->states()) {
+    const std::string& name = state.parameter->name;
+    if (state.has_first) arrays.push_back({name + ".first", state.parameter, state.first.data()});
+    if (state.has_second) arrays.push_back({name + ".second", state.parameter, state.second.data()});
   }
-  means.report(report);
-  report.steps = steps_;
-  report.epoch_seconds = seconds_since(begin);
-  report.batches_per_second = static_cast<double>(done) / std::max(report.epoch_seconds, 1e-9);
-  report.node_steps_per_second = node_steps / std::max(report.epoch_seconds, 1e-9);
-  return stopped;
+  if (!has_best) return arrays;
+  if (best_.empty()) keep();
+  for (std::size_t i = 0; i < best_.size(); ++i) {
+    const Parameter<T>* parameter = task_->parameters()[i];
+    arrays.push_back({parameter->name + ".best", parameter, best_[i].data()});
+  }
+  return arrays;
+}
+
+template <class T>
+void Trainer<T>::restore(const TrainingState& state) {
+  if (state.batch > task_->batches())
+    user_error("it is at batch {} of an epoch; an epoch has {} here", state.batch, task_->batches());
+  optimiser_->restore(tape_.exec(), state.parameters);
+  schedule_.restore(state.schedule);
+  step_.set_fused_scale(state.fused_scale);
+  if (!state.has_best) best_.clear();
+  tape_.reset();
+  now_ = state;
+  now_.parameters.clear();
+  seconds_before_ = state.seconds;
+}
+
+template <class T>
+std::optional<StopReason> Trainer<T>::over() const {
+  // What runs before this one have used, the same on all ranks.
+  if (options_.max_seconds > 0 && seconds_before_ >= options_.max_seconds) return StopReason::time;
+  if (now_.batch > 0) return std::nullopt;
+  if (now_.epoch > 0 && schedule_.finished()) return StopReason::plateau;
+  if (now_.epoch > 0 && options_.early_stop > 0 && schedule_.since_best() >= options_.early_stop)
+    return StopReason::early_stop;
+  if (now_.epoch >= options_.epochs) return StopReason::epochs;
+  return std::nullopt;
+}
+
+template <class T>
+void Trainer<T>::add_terms() {
+  const double weight = task_->weight();
+  for (const LossTerm& term : losses_.terms()) {
+    auto it = std::find_if(now_.terms.begin(), now_.terms.end(),
+                           [&](const TermSum& s) { return s.name == term.name; });
+    if (it == now_.terms.end()) it = now_.terms.insert(now_.terms.end(), {std::string(term.name), 0, 0});
+    it->value += weight * term.value();
+    it->weight += weight;
+  }
+}
+
+template <class T>
+EpochReport Trainer<T>::new_report() const {
+  EpochReport report;
+  report.epoch = now_.epoch;
+  report.lr =
+      schedule_.rate(now_.epoch) * std::pow(options_.rollback_lr, static_cast<double>(now_.rollbacks));
+  return report;
+}
+
+/// The batches that are left of the epoch under way. Returns the votes of its last step.
+template <class T>
+unsigned Trainer<T>::run_epoch(double lr, const TrainerHooks& hooks) {
+  unsigned votes = 0;
+  task_->start_epoch(now_.epoch);
+  while (now_.batch < task_->batches() && (votes & (vote_finish | vote_pause | vote_late)) == 0) {
+    const auto begin = std::chrono::steady_clock::now();
+    unsigned mine = hooks.vote ? hooks.vote() : 0;
+    if (options_.max_seconds > 0 && elapsed() >= options_.max_seconds) mine |= vote_late;
+    const auto record = [&] { task_->record(tape_, now_.batch, now_.steps, losses_); };
+    votes = step_.run(tape_, lr, mine, losses_, record).votes;
+    add_terms();
+    now_.node_steps += task_->node_steps();
+    ++now_.steps;
+    ++now_.batch;
+    now_.epoch_seconds += seconds_since(begin);
+    now_.seconds = elapsed();
+    const bool due = options_.save_every > 0 && now_.steps % options_.save_every == 0;
+    if (hooks.save && (votes != 0 || due))
+      hooks.save(votes & vote_pause ? SaveReason::pause : SaveReason::due);
+  }
+  return votes;
+}
+
+/// Means, validation, schedule and best state of the epoch whose batches are done.
+template <class T>
+void Trainer<T>::end_epoch(EpochReport& report, bool leaving, const TrainerHooks& hooks) {
+  for (const TermSum& sum : now_.terms) {
+    report.terms.push_back({sum.name, sum.weight > 0 ? sum.value / sum.weight : 0});
+    report.loss += report.terms.back().value;
+  }
+  report.steps = now_.steps;
+  report.rollbacks = now_.rollbacks;
+  report.epoch_seconds = now_.epoch_seconds;
+  report.batches_per_second = static_cast<double>(now_.batch) / std::max(now_.epoch_seconds, 1e-9);
+  report.node_steps_per_second = now_.node_steps / std::max(now_.epoch_seconds, 1e-9);
+  const Index done = now_.epoch + 1;
+  const bool due = leaving || done % options_.validate_every == 0 || done == options_.epochs;
+  const bool looks = due || !options_.watch_validation;
+  if (looks) optimiser_->settle(tape_.exec());
+  if (due) report.validation = task_->validate();
+  if (looks) {
+    report.best = schedule_.observe(options_.watch_validation ? report.validation : report.loss);
+    if (report.best) {
+      now_.best_epoch = now_.epoch;
+      if (options_.keep_best) keep();
+    }
+  }
+  report.total_seconds = elapsed();
+  if (hooks.observe) hooks.observe(report);
+  now_.epoch = done;
+  now_.batch = 0;
+  now_.terms.clear();
+  now_.node_steps = now_.epoch_seconds = 0;
+  now_.seconds = elapsed();
+}
+
+template <class T>
+TrainingResult Trainer<T>::run(const TrainerHooks& hooks) {
+  begin_ = std::chrono::steady_clock::now();
+  std::optional<StopReason> end = over();
+  // Whether the last checkpoint is the place to go on from: an epoch that was cut short is none.
+  bool saved = end.has_value();
+  if (end && now_.batch > 0) {
+    EpochReport report = new_report();
+    end_epoch(report, true, hooks);
+  }
+  while (!end) {
+    EpochReport report = new_report();
+    const unsigned votes = run_epoch(report.lr, hooks);
+    const bool leaving = (votes & (vote_finish | vote_late)) != 0;
+    if ((votes & vote_pause) != 0 && !leaving) {
+      end = StopReason::paused;
+      break;
+    }
+    end_epoch(report, leaving, hooks);
+    saved = leaving;
+    end = over();
+    if (leaving) end = votes & vote_late ? StopReason::time : StopReason::asked;
+  }
+  TrainingResult result;
+  result.reason = *end;
+  result.epochs = now_.epoch;
+  result.steps = now_.steps;
+  result.best_epoch = now_.best_epoch;
+  result.best_metric = schedule_.best();
+  result.seconds = elapsed();
+  if (end == StopReason::paused) return result;
+  if (hooks.save && !saved) hooks.save(SaveReason::end);
+  optimiser_->settle(tape_.exec());
+  if (options_.keep_best) take_best();
+  return result;
 }
 
 template <class T>
 TrainingResult Trainer<T>::run(const std::function<void(const EpochReport&)>& observe,
                                const std::function<bool()>& vote_stop) {
-  begin_ = std::chrono::steady_clock::now();
-  TrainingResult result;
-  bool stopped = false;
-  for (Index epoch = 0; epoch < options_.epochs && !stopped; ++epoch) {
-    EpochReport report;
-    stopped = run_epoch(epoch, report, vote_stop);
-    if (stopped)
-      result.reason = options_.max_seconds > 0 && elapsed() >= options_.max_seconds ? StopReason::time
-                                                                                    : StopReason::asked;
-    const bool due = stopped || (epoch + 1) % options_.validate_every == 0 || epoch + 1 == options_.epochs;
-    const bool looks = due || !options_.watch_validation;
-    if (looks) optimiser_->settle(tape_.exec());
-    if (due) report.validation = task_->validate();
-    if (looks) {
-      report.best = schedule_.observe(options_.watch_validation ? report.validation : report.loss);
-      if (report.best) {
-        result.best_epoch = epoch;
-        if (options_.keep_best) keep();
-      }
-    }
-    report.total_seconds = elapsed();
-    observe(report);
-    result.epochs = epoch + 1;
-    if (!stopped && schedule_.finished()) {
-      result.reason = StopReason::plateau;
-      stopped = true;
-    }
-    if (!stopped && options_.early_stop > 0 && schedule_.since_best() >= options_.early_stop) {
-      result.reason = StopReason::early_stop;
-      stopped = true;
-    }
-  }
-  optimiser_->settle(tape_.exec());
-  if (options_.keep_best) restore();
-  result.steps = steps_;
-  result.best_metric = schedule_.best();
-  result.seconds = elapsed();
-  return result;
+  TrainerHooks hooks{observe, {}, {}};
+  if (vote_stop) hooks.vote = [&] { return vote_stop() ? unsigned{vote_finish} : 0U; };
+  return run(hooks);
 }
 
 template class Trainer<float>;

@@ -3,12 +3,15 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "rossby/train/schedule.hpp"
 #include "rossby/train/step.hpp"
+#include "rossby/train/training_state.hpp"
 
 namespace rossby {
 
@@ -39,6 +42,8 @@ struct TrainerOptions {
   bool watch_validation = true;  // what schedule and early stopping look at; false: the training loss
   bool keep_best = true;         // restore the best state at the end
   double clip = 0;
+  Index save_every = 0;      // steps between checkpoints; 0: only where a rank votes for one
+  double rollback_lr = 0.5;  // factor on the learning rate for each rollback so far
 };
 
 /// Mean of one loss term over the epoch, weighted by batch.
@@ -59,9 +64,10 @@ struct EpochReport {
   double total_seconds = 0;
   double batches_per_second = 0;
   double node_steps_per_second = 0;
+  Index rollbacks = 0;  // so far
 };
 
-enum class StopReason { epochs, early_stop, plateau, time, asked };
+enum class StopReason { epochs, early_stop, plateau, time, asked, paused };
 [[nodiscard]] std::string_view to_string(StopReason reason);
 
 struct TrainingResult {
@@ -73,6 +79,25 @@ struct TrainingResult {
   double seconds = 0;
 };
 
+/// An array of a training's state, laid out as the parameter it belongs to: "<name>" its value,
+/// "<name>.first", "<name>.second" its moments, "<name>.best" its value in the best state.
+template <class T>
+struct NamedArray {
+  std::string name;
+  const Parameter<T>* parameter = nullptr;
+  T* data = nullptr;
+};
+
+/// Why a checkpoint is due: its time has come, the training is about to be left, it has ended.
+enum class SaveReason { due, pause, end };
+
+/// What the loop asks of those who run it; any may be empty. All are called on every rank.
+struct TrainerHooks {
+  std::function<void(const EpochReport&)> observe;  // after every epoch
+  std::function<unsigned()> vote;                   // before every step: a sum of Vote
+  std::function<void(SaveReason)> save;  // between two steps: state() and arrays() are to be written
+};
+
 /// The training loop: epochs of steps, schedule, validation, early stopping, best state.
 template <class T>
 class Trainer {
@@ -80,17 +105,33 @@ class Trainer {
   Trainer(const TrainerOptions& options, const ScheduleOptions& schedule, Task<T>& task,
           Optimiser<T>& optimiser, Reducer& reducer, const Exec& exec);
 
-  /// Runs to the end. `observe` is called after every epoch on every rank; `vote_stop` (may be empty) is
-  /// asked before every step whether this rank wants to stop.
+  /// Runs to the end, from the start or from what `restore` took, or until a rank votes to pause. Throws
+  /// NotFinite as Step does; a state may be restored then and `run` called again.
+  TrainingResult run(const TrainerHooks& hooks);
+  /// The same: `vote_stop` (may be empty) is asked before every step whether this rank wants to finish.
   TrainingResult run(const std::function<void(const EpochReport&)>& observe,
                      const std::function<bool()>& vote_stop = {});
+
+  /// Where the training is. With `arrays` it is all that the steps to come depend on: restored, they give the
+  /// same bits (at the same rank count, instruction set and products of dense relations).
+  [[nodiscard]] TrainingState state() const;
+  /// All arrays of the state; valid until the next step. `has_best`: with the best state, as
+  /// TrainingState::has_best says.
+  [[nodiscard]] std::vector<NamedArray<T>> arrays(bool has_best);
+  /// Goes to a state whose arrays have been filled in. Throws UserError where it is of another model.
+  void restore(const TrainingState& state);
+  /// Why there is nothing left to do; nullopt where there is.
+  [[nodiscard]] std::optional<StopReason> over() const;
 
   [[nodiscard]] const Tape<T>& tape() const { return tape_; }
 
  private:
-  bool run_epoch(Index epoch, EpochReport& report, const std::function<bool()>& vote_stop);
+  [[nodiscard]] EpochReport new_report() const;
+  unsigned run_epoch(double lr, const TrainerHooks& hooks);
+  void end_epoch(EpochReport& report, bool leaving, const TrainerHooks& hooks);
+  void add_terms();
   void keep();
-  void restore();
+  void take_best();
   [[nodiscard]] double elapsed() const;
 
   TrainerOptions options_;
@@ -100,8 +141,9 @@ class Trainer {
   Tape<T> tape_;
   Step<T> step_;
   Losses losses_;
-  Index steps_ = 0;
+  TrainingState now_;  // but schedule, fused_scale and parameters, which their owners keep
   std::vector<std::vector<T>> best_;
+  double seconds_before_ = 0;  // of the runs before this one
   std::chrono::steady_clock::time_point begin_;
 };
 

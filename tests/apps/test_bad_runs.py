@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import time
@@ -21,7 +22,10 @@ class Run(BadInput):
     def test_directory_that_holds_a_run(self):
         run = self.trained("held")
         before = sorted(os.listdir(self.path(run)))
-        self.refuse(2, ["train", "sensors.toml", "--run", run], "held already holds a run: choose another --run")
+        self.refuse(2, ["train", "sensors.toml", "--run", run, "--resume", "never"],
+                    "held already holds a run: choose another --run")
+        result = self.succeed(2, "train", "sensors.toml", "--run", run)
+        self.assertRegex(result.out, "nothing is left to do: all epochs done; raise train.epochs")
         self.assertEqual(sorted(os.listdir(self.path(run))), before)
 
     def test_directory_that_is_no_run(self):
@@ -43,7 +47,7 @@ class Run(BadInput):
                 self.refuse(2, arguments,
                             r"busy: this run directory is in use by process \d+ on .*; wait for it or choose")
         finally:
-            support.kill_group(holder)
+            os.killpg(holder.pid, signal.SIGKILL)
             holder.communicate()
         self.refuse(2, ["evaluate", "busy"], "has no trained state", "train it first")
         self.succeed(2, "train", "sensors.toml", "--run", "busy")
@@ -213,11 +217,11 @@ class FullDisk(BadInput):
                                 f"{train} >>out.txt 2>>again.txt && wc -l small/run/metrics.jsonl && "
                                 "ls small/run/checkpoints")
         self.assertIn("\\n", left, "whole lines only")
-        self.assertRegex(left, "(?m)^2 small/run/metrics.jsonl\nstate.h5$",
+        self.assertRegex(left, "(?m)^2 small/run/metrics.jsonl\nstate.h5\nstep-",
                          "the directory serves again, when there is room")
 
     def test_state(self):
-        left = self.check(40, '"$2" -n 2 "$1" train sensors.toml --run small/run', r"state\.h5' is not written")
+        left = self.check(40, '"$2" -n 2 "$1" train sensors.toml --run small/run --set checkpoint.keep=0', r"state\.h5' is not written")
         self.assertNotIn("state.h5", left)
 
     def test_evaluation_and_forecast(self):

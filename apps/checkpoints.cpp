@@ -1,0 +1,173 @@
+#include "apps/checkpoints.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "rossby/io/files.hpp"
+#include "rossby/kernels/isa.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/state_file.hpp"
+
+namespace rossby {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+constexpr std::string_view prefix = "step-", suffix = ".h5";
+
+/// Steps in a checkpoint's name, −1 where it is none.
+Index steps_of(const std::string& name) {
+  if (!name.starts_with(prefix) || !name.ends_with(suffix) || name.size() <= prefix.size() + suffix.size())
+    return -1;
+  const std::string digits = name.substr(prefix.size(), name.size() - prefix.size() - suffix.size());
+  if (digits.size() > 18 ||
+      !std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    return -1;
+  return std::stoll(digits);
+}
+
+std::string member_text(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace
+
+std::string CheckpointFolder::file(Index steps) const {
+  return fmt::format("{}/{}{:012}{}", path_, prefix, steps, suffix);
+}
+
+std::vector<std::string> CheckpointFolder::newest_first() const {
+  std::vector<std::pair<Index, std::string>> found;
+  std::error_code code;
+  for (fs::directory_iterator it(path_, code), end; !code && it != end; it.increment(code))
+    if (const Index steps = steps_of(it->path().filename().string()); steps >= 0)
+      found.emplace_back(steps, it->path().string());
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::string> paths;
+  for (auto& [steps, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+void CheckpointFolder::prune(Index keep) const {
+  const auto paths = newest_first();
+  std::error_code code;
+  for (auto i = static_cast<std::size_t>(std::max<Index>(keep, 1)); i < paths.size(); ++i)
+    fs::remove(paths[i], code);
+}
+
+void CheckpointFolder::drop_after(Index steps) const {
+  std::error_code code;
+  for (const std::string& path : newest_first())
+    if (steps_of(fs::path(path).filename().string()) > steps) fs::remove(path, code);
+}
+
+void CheckpointFolder::sweep() const {
+  std::error_code code;
+  std::vector<fs::path> halves;
+  for (fs::directory_iterator it(path_, code), end; !code && it != end; it.increment(code))
+    if (it->path().extension() == ".tmp") halves.push_back(it->path());
+  for (const fs::path& half : halves) fs::remove(half, code);
+}
+
+Checkpoint read_checkpoint(const std::string& path) {
+  Checkpoint checkpoint{path, {}, {}};
+  const std::string text = read_state_metadata(path);
+  try {
+    checkpoint.metadata = Json::parse(text);
+    if (member_text(checkpoint.metadata, "kind") != "checkpoint" || !checkpoint.metadata.contains("training"))
+      user_error("it is not a checkpoint");
+    checkpoint.training = training_state(checkpoint.metadata.at("training"));
+  } catch (const Json::exception&) {
+    user_error("checkpoint '{}' cannot be used: its metadata is not JSON", path);
+  } catch (const UserError& error) {
+    user_error("checkpoint '{}' cannot be used: {}", path, error.what());
+  }
+  return checkpoint;
+}
+
+void warn_skipped(const Communicator& comm, const std::string& path, const std::string& why) {
+  if (comm.rank() == 0) fmt::print(stderr, "rossby: warning: checkpoint {} is skipped: {}\n", path, why);
+}
+
+std::optional<Checkpoint> next_checkpoint(const Communicator& comm, std::vector<std::string>& candidates) {
+  Checkpoint found;
+  std::string path, text;
+  while (comm.rank() == 0 && path.empty() && !candidates.empty()) {
+    const std::string candidate = candidates.front();
+    candidates.erase(candidates.begin());
+    try {
+      found = read_checkpoint(candidate);
+      path = candidate;
+      text = found.metadata.dump();
+    } catch (const UserError& error) {
+      warn_skipped(comm, candidate, error.what());
+    }
+  }
+  path = broadcast(comm, std::move(path));
+  if (path.empty()) return std::nullopt;
+  text = broadcast(comm, std::move(text));
+  if (comm.rank() != 0) {
+    found.path = path;
+    found.metadata = Json::parse(text);
+    found.training = training_state(found.metadata.at("training"));
+  }
+  return found;
+}
+
+Config settings_to_resume(const Communicator& comm, const Config& config, const Checkpoint& checkpoint) {
+  const Config written = agree(
+      comm, [&] { return Config::parse(member_text(checkpoint.metadata, "config"), checkpoint.path, {}); });
+  if (const auto differences = config.differences(written); !differences.empty())
+    throw BadContinuation(
+        fmt::format("{} was written with other settings: {}; set them back or choose another --run",
+                    checkpoint.path, fmt::join(differences, "; ")));
+  std::vector<std::string> sets;
+  const auto warn = [&](const std::string& text) {
+    if (comm.rank() == 0)
+      fmt::print(stderr,
+                 "rossby: warning: {}: the continuation equals the uninterrupted run to rounding only\n",
+                 text);
+  };
+  const std::string isa = member_text(checkpoint.metadata, "isa");
+  const std::string& asked = config.text("parallel.isa");
+  MpiReducer reducer(comm);
+  double lacking = 1;
+  for (const Isa known : supported_isas())
+    if (isa == to_string(known)) lacking = 0;
+  reducer.max(std::span<double>(&lacking, 1));
+  if (asked == "auto" && lacking == 0) sets.push_back("parallel.isa=" + isa);
+  if (asked == "auto" ? lacking != 0 : asked != isa)
+    warn(fmt::format("{} was computed with {} instructions", checkpoint.path, isa));
+  const std::string dense = member_text(checkpoint.metadata, "dense_kernel");
+  const std::string& kernel = config.text("parallel.dense_kernel");
+  if (dense == "own" || dense == "blas") {
+    if (kernel == "auto") sets.push_back("parallel.dense_kernel=" + dense);
+    if (kernel != "auto" && kernel != dense)
+      warn(fmt::format("{} was computed with parallel.dense_kernel = \"{}\"", checkpoint.path, dense));
+  }
+  return Config::parse(config.to_toml(), "configuration", sets);
+}
+
+void cut_metrics(const std::string& path, Index epochs) {
+  if (!fs::exists(path)) return;
+  const std::string text = read_text(path);
+  std::string kept;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    if (end == std::string::npos) break;  // half a line
+    const Json line = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
+                                  text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    const bool whole = line.is_object() && line.contains("epoch") && line["epoch"].is_number_integer();
+    if (whole && line["epoch"].get<Index>() < epochs) kept += text.substr(at, end + 1 - at);
+    at = end + 1;
+  }
+  if (kept != text) atomic_write(path, kept);
+}
+
+}  // namespace rossby

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+namespace rossby {
+
+/// Seconds of "1h50m", "45m", "90s", "2d". Throws UserError naming `key` where the text is none.
+[[nodiscard]] double parse_duration(std::string_view text, std::string_view key);
+
+/// While it lives, SIGTERM, SIGINT and SIGUSR1 ask this process to leave in good order instead of ending it.
+/// A second SIGINT ends it as ever.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  [[nodiscard]] static bool received();
+};
+
+/// Says when it is time to leave: train.stop_after from its construction on, and the end of a Slurm job
+/// (SLURM_JOB_END_TIME, seconds since 1970), so much ahead of it that a checkpoint and the longest pause
+/// between two questions fit in twice.
+class TimeGuard {
+ public:
+  explicit TimeGuard(double stop_after_seconds);
+
+  /// Asked before every step.
+  [[nodiscard]] bool over(double checkpoint_seconds);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double limit_;
+  double job_end_ = 0;  // seconds since 1970; 0: none
+  Clock::time_point begin_;
+  Clock::time_point last_;
+  double longest_ = 0;
+};
+
+}  // namespace rossby

@@ -1,0 +1,249 @@
+#include "apps/training.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "apps/not_finite.hpp"
+#include "apps/version.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/host.hpp"
+
+namespace rossby {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// JSON has no NaN: a figure that is not finite becomes null.
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
+Json epoch_json(const EpochReport& report, double peak_bytes) {
+  Json json;
+  json["epoch"] = report.epoch;
+  json["steps"] = report.steps;
+  json["lr"] = report.lr;
+  json["loss"] = number(report.loss);
+  for (const TermMean& term : report.terms) json["losses"][std::string(term.name)] = number(term.value);
+  json["validation_rmse"] = number(report.validation);
+  json["best"] = report.best;
+  json["epoch_seconds"] = report.epoch_seconds;
+  json["total_seconds"] = report.total_seconds;
+  json["batches_per_second"] = report.batches_per_second;
+  json["node_steps_per_second"] = report.node_steps_per_second;
+  json["peak_rss_bytes"] = static_cast<std::int64_t>(peak_bytes);
+  json["rollbacks"] = report.rollbacks;
+  return json;
+}
+
+double stop_after_seconds(const Config& config) {
+  const std::string& text = config.text("train.stop_after");
+  return text.empty() ? 0 : parse_duration(text, "train.stop_after");
+}
+
+}  // namespace
+
+template <class T>
+Training<T>::Training(const Communicator& comm, const Config& config, const std::string& path,
+                      StnnRun<T>& run)
+    : comm_(comm),
+      config_(&config),
+      folder_(checkpoint_folder_of(path)),
+      run_(&run),
+      task_(run.make_task()),
+      options_(trainer_options(config, !run.domain().split.validation.empty())),
+      optimiser_(optimiser_options(config), run.model().parameters()),
+      trainer_(options_, schedule_options(config), *task_, optimiser_, run.reducer(), run.exec()),
+      progress_(comm.rank() == 0, config.real("log.seconds"), options_.epochs),
+      guard_(stop_after_seconds(config)),
+      keeps_checkpoints_(config.integer("checkpoint.keep") > 0) {}
+
+template <class T>
+double Training<T>::since_save() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - save_time_).count();
+}
+
+template <class T>
+void Training<T>::use(const RunDirectory* directory) {
+  directory_ = directory;
+  cut_metrics();
+}
+
+template <class T>
+void Training<T>::cut_metrics() {
+  agree(comm_, [&] {
+    if (directory_) rossby::cut_metrics(directory_->metrics_file(), trainer_.state().epoch);
+  });
+}
+
+template <class T>
+void Training<T>::observe(const EpochReport& report) {
+  double peak = peak_resident_bytes();
+  run_->reducer().max(std::span<double>(&peak, 1));
+  agree(comm_, [&] {
+    if (directory_) directory_->append_metrics(epoch_json(report, peak).dump());
+  });
+  progress_.show(report, report.epoch + 1 == options_.epochs);
+}
+
+template <class T>
+unsigned Training<T>::vote() {
+  unsigned votes = 0;
+  if (StopSignals::received()) votes |= vote_pause;
+  if (comm_.rank() != 0) return votes;  // one clock decides
+  if (guard_.over(save_seconds_)) votes |= vote_pause;
+  const double minutes = config_->real("checkpoint.every_minutes");
+  if (minutes > 0 && since_save() >= 60 * minutes) votes |= vote_save;
+  return votes;
+}
+
+template <class T>
+Json Training<T>::metadata() const {
+  const TrainingState state = trainer_.state();
+  Json json;
+  json["format"] = 1;
+  json["kind"] = "checkpoint";
+  json["rossby"] = version_short();
+  json["model"] = config_->text("model.name");
+  json["precision"] = config_->text("model.precision");
+  json["config_hash"] = config_->hash();
+  json["data_hash"] = run_->data_hash();
+  json["isa"] = std::string(to_string(run_->exec().isa));
+  if (run_->model().relations().needs_all())
+    json["dense_kernel"] = std::string(to_string(run_->dense_choice().product));
+  json["ranks"] = comm_.size();
+  json["nodes"] = run_->domain().nodes();
+  json["steps"] = run_->domain().info.steps;
+  json["epochs"] = state.epoch;
+  json["optimiser_steps"] = state.steps;
+  json["config"] = config_->to_toml();
+  json["training"] = to_json(state);
+  return json;
+}
+
+/// What follows a checkpoint that cannot be trusted must not be written.
+template <class T>
+void Training<T>::check_finite() {
+  const std::string found = describe_not_finite(comm_, run_->model(), false);
+  if (!found.empty()) throw NotFinite("a step left values that are not finite");
+}
+
+template <class T>
+void Training<T>::log_save(double seconds) {
+  std::error_code code;
+  const double bytes = static_cast<double>(std::filesystem::file_size(saved_, code));
+  progress_.say(fmt::format("checkpoint {}, {} in {:.3f} s ({:.3g} GB/s)", saved_, bytes_text(bytes), seconds,
+                            bytes / std::max(seconds, 1e-9) / 1e9));
+}
+
+template <class T>
+void Training<T>::save(SaveReason reason) {
+  check_finite();
+  const auto begin = std::chrono::steady_clock::now();
+  const TrainingState state = trainer_.state();
+  const std::string text = broadcast(comm_, comm_.rank() == 0 ? metadata().dump() : "");
+  const std::string path = folder_.file(state.steps);
+  const auto arrays = trainer_.arrays(state.has_best);
+  try {
+    write_state<T>(comm_, path, run_->domain().partition, run_->state_arrays(arrays), text);
+    saved_ = path;
+    if (comm_.rank() == 0) folder_.prune(config_->integer("checkpoint.keep"));
+  } catch (const UserError& error) {  // of all ranks alike
+    if (reason == SaveReason::pause)
+      user_error(
+          "{}; {}", error.what(),
+          saved_.empty() ? "this start has written no checkpoint before" : "the last good one is " + saved_);
+    if (comm_.rank() == 0) fmt::print(stderr, "rossby: warning: {}; training goes on\n", error.what());
+  }
+  save_time_ = std::chrono::steady_clock::now();
+  save_seconds_ = std::chrono::duration<double>(save_time_ - begin).count();
+  all_save_seconds_ += save_seconds_;
+  if (saved_ != path) return;
+  ++saves_;
+  if (comm_.rank() == 0) log_save(save_seconds_);
+}
+
+template <class T>
+std::string Training<T>::checkpoint_summary(double seconds) const {
+  if (saves_ == 0) return "";
+  return fmt::format("{} in {:.3f} s, {:.2g} % of the time", saves_, all_save_seconds_,
+                     100 * all_save_seconds_ / std::max(seconds, all_save_seconds_));
+}
+
+template <class T>
+void Training<T>::load(const Checkpoint& checkpoint) {
+  if (const std::string hash = checkpoint.metadata.value("data_hash", ""); hash != run_->data_hash())
+    throw BadContinuation(fmt::format("{} was written with other data: its data_hash is {}, that of {} is {}",
+                                      checkpoint.path, hash, run_->domain().info.path, run_->data_hash()));
+  const auto arrays = trainer_.arrays(checkpoint.training.has_best);
+  read_state<T>(comm_, checkpoint.path, run_->domain().partition, run_->state_arrays(arrays));
+  TrainingState state = checkpoint.training;
+  state.rollbacks = std::max(state.rollbacks, rollbacks_);
+  agree(comm_, [&] { trainer_.restore(state); });
+}
+
+template <class T>
+void Training<T>::resume(Checkpoint first, std::vector<std::string> candidates) {
+  std::optional<Checkpoint> next = std::move(first);
+  while (next) {
+    try {
+      load(*next);
+      break;
+    } catch (const BadContinuation&) {
+      throw;
+    } catch (const UserError& error) {
+      warn_skipped(comm_, next->path, error.what());
+    }
+    next = next_checkpoint(comm_, candidates);
+  }
+  if (!next) user_error("{}: no checkpoint is good; remove them to start anew", checkpoint_folder_of(""));
+  saved_ = next->path;
+  cut_metrics();
+}
+
+/// Back to the last good checkpoint with a lower rate, where that is wanted; otherwise the end.
+template <class T>
+void Training<T>::recover(const NotFinite& error) {
+  const TrainingState at = trainer_.state();
+  const std::string found = describe_not_finite(comm_, run_->model(), true);
+  std::vector<std::string> candidates;
+  if (comm_.rank() == 0) candidates = folder_.newest_first();
+  const std::string last = broadcast(comm_, candidates.empty() ? "" : candidates.front());
+  const std::string what = fmt::format("training: {} in step {} (epoch {}){}{}", error.what(), at.steps + 1,
+                                       at.epoch + 1, found.empty() ? "" : ": ", found);
+  const Index most = config_->integer("train.rollbacks");
+  const bool may = config_->text("train.on_nan") == "rollback" && at.rollbacks < most;
+  auto checkpoint = may ? next_checkpoint(comm_, candidates) : std::nullopt;
+  if (!checkpoint)
+    user_error("{}; {}; lower optimiser.lr or set optimiser.clip", what,
+               last.empty() ? "there is no checkpoint" : "the last good checkpoint is " + last);
+  rollbacks_ = at.rollbacks + 1;
+  resume(std::move(*checkpoint), std::move(candidates));
+  if (comm_.rank() == 0)
+    fmt::print(
+        stderr, "rossby: warning: {}; rolled back to {} with learning rate x {:.3g} (rollback {} of {})\n",
+        what, saved_, std::pow(options_.rollback_lr, static_cast<double>(rollbacks_)), rollbacks_, most);
+}
+
+template <class T>
+TrainingResult Training<T>::fit() {
+  TrainerHooks hooks;
+  hooks.observe = [&](const EpochReport& report) { observe(report); };
+  if (keeps_checkpoints_) {
+    hooks.vote = [&] { return vote(); };
+    hooks.save = [&](SaveReason reason) { save(reason); };
+  }
+  while (true) try {
+      return trainer_.run(hooks);
+    } catch (const NotFinite& error) {
+      recover(error);
+    }
+}
+
+template class Training<float>;
+template class Training<double>;
+
+}  // namespace rossby

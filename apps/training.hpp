@@ -1,0 +1,83 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/checkpoints.hpp"
+#include "apps/console.hpp"
+#include "apps/stnn_run.hpp"
+#include "apps/stop_request.hpp"
+#include "rossby/io/run_directory.hpp"
+
+namespace rossby {
+
+/// One start of a training in a run directory: steps, checkpoints, signals, rollbacks. The lib's loop says
+/// what a checkpoint holds, this decides when there is one, and what happens when something goes wrong.
+template <class T>
+class Training {
+ public:
+  /// `path` is the run directory; `config` is what the user asked for.
+  Training(const Communicator& comm, const Config& config, const std::string& path, StnnRun<T>& run);
+
+  /// Before fit: the directory where metrics go, on rank 0; null elsewhere. Metrics of epochs that are still
+  /// to come are dropped from it. Collective.
+  void use(const RunDirectory* directory);
+
+  /// Goes to `first`, or where its arrays are damaged to the first good one of rank 0's `candidates`
+  /// (with a warning). Throws UserError where data or model are others, or none is good. Collective.
+  void resume(Checkpoint first, std::vector<std::string> candidates);
+
+  /// Trains. Throws UserError naming tensor, rank and rows where a loss is not finite and may not be rolled
+  /// back. Collective.
+  TrainingResult fit();
+
+  /// Why nothing is left to do, or nullopt.
+  [[nodiscard]] std::optional<StopReason> over() const { return trainer_.over(); }
+  [[nodiscard]] TrainingState state() const { return trainer_.state(); }
+  /// Path of the checkpoint that was written last by this start; empty: none.
+  [[nodiscard]] const std::string& saved() const { return saved_; }
+  /// "3 checkpoints in 0.3 s, 0.8 % of the time"; empty where there were none.
+  [[nodiscard]] std::string checkpoint_summary(double seconds) const;
+
+ private:
+  void observe(const EpochReport& report);
+  [[nodiscard]] unsigned vote();
+  void save(SaveReason reason);
+  void log_save(double seconds);
+  [[nodiscard]] nlohmann::ordered_json metadata() const;
+  void load(const Checkpoint& checkpoint);
+  void check_finite();
+  void cut_metrics();
+  void recover(const NotFinite& error);
+  [[nodiscard]] double since_save() const;
+
+  Communicator comm_;
+  const Config* config_;
+  const RunDirectory* directory_ = nullptr;
+  CheckpointFolder folder_;
+  StnnRun<T>* run_;
+  std::unique_ptr<StnnTask<T>> task_;
+  TrainerOptions options_;
+  Optimiser<T> optimiser_;
+  Trainer<T> trainer_;
+  ProgressLine progress_;
+  TimeGuard guard_;
+  StopSignals signals_;
+  bool keeps_checkpoints_;
+  Index rollbacks_ = 0;
+  std::string saved_;
+  std::chrono::steady_clock::time_point save_time_ = std::chrono::steady_clock::now();
+  double save_seconds_ = 0;  // of the last one
+  double all_save_seconds_ = 0;
+  Index saves_ = 0;
+};
+
+/// Folder of a run's checkpoints.
+[[nodiscard]] inline std::string checkpoint_folder_of(const std::string& run) {
+  return run + "/checkpoints";
+}
+
+}  // namespace rossby

@@ -1,0 +1,157 @@
+#include "rossby/train/training_state.hpp"
+
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "rossby/base/error.hpp"
+
+namespace rossby {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// JSON has no infinity: null.
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
+const Json& member(const Json& json, const char* name) {
+  if (!json.is_object() || !json.contains(name)) user_error("its training state has no '{}'", name);
+  return json.at(name);
+}
+
+[[noreturn]] void wrong(const char* name, const char* right) {
+  user_error("its training state is damaged: '{}' is not {}", name, right);
+}
+
+Index count(const Json& json, const char* name, Index least = 0) {
+  const Json& value = member(json, name);
+  if (!value.is_number_integer() || value.get<Index>() < least) wrong(name, "a count");
+  return value.get<Index>();
+}
+
+double real(const Json& json, const char* name) {
+  const Json& value = member(json, name);
+  if (!value.is_number()) wrong(name, "a number");
+  return value.get<double>();
+}
+
+bool flag(const Json& json, const char* name) {
+  const Json& value = member(json, name);
+  if (!value.is_boolean()) wrong(name, "true or false");
+  return value.get<bool>();
+}
+
+std::string text(const Json& json, const char* name) {
+  const Json& value = member(json, name);
+  if (!value.is_string()) wrong(name, "a text");
+  return value.get<std::string>();
+}
+
+const Json& list(const Json& json, const char* name) {
+  const Json& value = member(json, name);
+  if (!value.is_array()) wrong(name, "a list");
+  return value;
+}
+
+std::vector<UpdateConstants> constants(const Json& json, const char* name) {
+  std::vector<UpdateConstants> all;
+  for (const Json& item : list(json, name)) {
+    UpdateConstants& one = all.emplace_back();
+    if (!item.is_array() || item.size() != one.size()) wrong(name, "a list of updates");
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      if (!item[i].is_number()) wrong(name, "a list of updates");
+      one[i] = item[i].get<double>();
+    }
+  }
+  return all;
+}
+
+Json parameter_json(const ParameterBooks& books) {
+  Json json;
+  json["name"] = books.name;
+  json["live"] = books.live;
+  json["count"] = books.count;
+  json["beta2"] = books.overdue.beta2;
+  json["missed"] = books.overdue.missed;
+  json["overdue"] = books.overdue.steps;
+  if (!books.by_rows) return json;
+  json["table"] = {{"closed", books.table.closed},   {"beta2", books.table.beta2},
+                   {"count", books.table.count},     {"settled", books.table.settled},
+                   {"history", books.table.history}, {"done", books.table.done}};
+  return json;
+}
+
+ParameterBooks parameter_books(const Json& json) {
+  ParameterBooks books;
+  books.name = text(json, "name");
+  books.live = flag(json, "live");
+  books.count = count(json, "count");
+  books.overdue = {real(json, "beta2"), count(json, "missed"), constants(json, "overdue")};
+  books.by_rows = json.contains("table");
+  if (!books.by_rows) return books;
+  const Json& table = json.at("table");
+  books.table.closed = flag(table, "closed");
+  books.table.beta2 = real(table, "beta2");
+  books.table.count = count(table, "count");
+  books.table.settled = count(table, "settled");
+  books.table.history = constants(table, "history");
+  for (const Json& run : list(table, "done")) {
+    if (!run.is_array() || run.size() != 2 || !run[0].is_number_integer() || !run[1].is_number_integer())
+      wrong("done", "a list of pairs");
+    books.table.done.emplace_back(run[0].get<Index>(), run[1].get<Index>());
+  }
+  return books;
+}
+
+}  // namespace
+
+Json to_json(const TrainingState& state) {
+  Json json;
+  json["epoch"] = state.epoch;
+  json["batch"] = state.batch;
+  json["steps"] = state.steps;
+  json["best_epoch"] = state.best_epoch;
+  json["has_best"] = state.has_best;
+  json["rollbacks"] = state.rollbacks;
+  json["seconds"] = state.seconds;
+  json["epoch_seconds"] = state.epoch_seconds;
+  json["node_steps"] = state.node_steps;
+  json["fused_scale"] = state.fused_scale;
+  json["terms"] = Json::array();
+  for (const TermSum& term : state.terms)
+    json["terms"].push_back({{"name", term.name}, {"value", term.value}, {"weight", term.weight}});
+  json["schedule"] = {{"falls", state.schedule.falls},
+                      {"best", number(state.schedule.best)},
+                      {"since_best", state.schedule.since_best},
+                      {"bad", state.schedule.bad}};
+  json["parameters"] = Json::array();
+  for (const ParameterBooks& books : state.parameters) json["parameters"].push_back(parameter_json(books));
+  return json;
+}
+
+TrainingState training_state(const Json& json) {
+  TrainingState state;
+  state.epoch = count(json, "epoch");
+  state.batch = count(json, "batch");
+  state.steps = count(json, "steps");
+  state.best_epoch = count(json, "best_epoch", -1);
+  state.has_best = flag(json, "has_best");
+  state.rollbacks = count(json, "rollbacks");
+  state.seconds = real(json, "seconds");
+  state.epoch_seconds = real(json, "epoch_seconds");
+  state.node_steps = real(json, "node_steps");
+  state.fused_scale = real(json, "fused_scale");
+  for (const Json& term : list(json, "terms"))
+    state.terms.push_back({text(term, "name"), real(term, "value"), real(term, "weight")});
+  const Json& schedule = member(json, "schedule");
+  state.schedule.falls = count(schedule, "falls");
+  if (!member(schedule, "best").is_null()) state.schedule.best = real(schedule, "best");
+  state.schedule.since_best = count(schedule, "since_best");
+  state.schedule.bad = count(schedule, "bad");
+  for (const Json& books : list(json, "parameters")) state.parameters.push_back(parameter_books(books));
+  return state;
+}
+
+}  // namespace rossby

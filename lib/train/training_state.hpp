@@ -1,0 +1,102 @@
+#pragma once
+
+#include <array>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "rossby/base/index.hpp"
+#include "rossby/kernels/adam_constants.hpp"
+
+namespace rossby {
+
+// What a checkpoint holds beside arrays: plain numbers, the same on every rank and at every rank count.
+// Random numbers and the order of batches are functions of (seed, epoch, step): there is nothing to keep of
+// them.
+
+/// AdamConstants in the order of their declaration; double holds floats exactly.
+using UpdateConstants = std::array<double, 10>;
+
+/// What LazyAdam knows of its rows. Checkpoints keep owed updates owed: settling them early would change
+/// bits where beta1 = 0 and there is no decay (beta2^a · beta2^b is not beta2^(a+b) in floating point), and
+/// would cost a pass over the table.
+struct TableBooks {
+  bool closed = false;
+  double beta2 = 0;
+  Index count = 0;
+  Index settled = 0;
+  std::vector<std::pair<Index, Index>> done;  // updates that rows have had: (updates, rows in a row)
+  std::vector<UpdateConstants> history;       // of updates settled + 1, …, count; empty where closed
+};
+
+/// What PutOffUpdates owes a parameter.
+struct OverdueBooks {
+  double beta2 = 1;
+  Index missed = 0;
+  std::vector<UpdateConstants> steps;
+};
+
+/// The optimiser's numbers for one trained parameter.
+struct ParameterBooks {
+  std::string name;
+  bool live = false;
+  Index count = 0;
+  bool by_rows = false;
+  TableBooks table;  // by_rows
+  OverdueBooks overdue;
+};
+
+/// Of Schedule.
+struct ScheduleState {
+  Index falls = 0;  // plateau: times the rate has fallen
+  double best = std::numeric_limits<double>::infinity();
+  Index since_best = 0;
+  Index bad = 0;
+};
+
+/// Weighted sum of one loss term over the batches of an epoch.
+struct TermSum {
+  std::string name;
+  double value = 0;
+  double weight = 0;
+};
+
+/// Where a training is, between two steps.
+struct TrainingState {
+  Index epoch = 0;           // epochs done
+  Index batch = 0;           // batches done of the epoch under way
+  Index steps = 0;           // optimiser steps
+  Index best_epoch = -1;     // −1: none yet
+  bool has_best = false;     // the best state is among the arrays
+  Index rollbacks = 0;       // returns to an earlier checkpoint after a loss that was not finite
+  double seconds = 0;        // of wall-clock time
+  double epoch_seconds = 0;  // of the steps of the epoch under way
+  double node_steps = 0;     // of the same
+  double fused_scale = 1;    // clipping factor of the last step with fused parameters
+  std::vector<TermSum> terms;
+  ScheduleState schedule;
+  std::vector<ParameterBooks> parameters;
+};
+
+[[nodiscard]] nlohmann::ordered_json to_json(const TrainingState& state);
+
+/// Throws UserError naming the member that is missing, of another type or out of range. Sizes are checked
+/// against the model by Trainer::restore.
+[[nodiscard]] TrainingState training_state(const nlohmann::ordered_json& json);
+
+template <class T>
+[[nodiscard]] UpdateConstants pack(const AdamConstants<T>& c) {
+  return {c.beta1,     c.rest1,   c.beta2, c.rest2, c.root_correction,
+          c.step_size, c.epsilon, c.scale, c.decay, c.keep};
+}
+
+template <class T>
+[[nodiscard]] AdamConstants<T> unpack(const UpdateConstants& p) {
+  const auto at = [&](std::size_t i) { return static_cast<T>(p[i]); };
+  return {at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8), at(9)};
+}
+
+}  // namespace rossby

@@ -1,0 +1,73 @@
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "rossby/base/error.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/domain.hpp"
+#include "rossby/mpi/state_storage.hpp"
+
+namespace rossby {
+namespace {
+
+using state::mix;
+
+std::uint64_t text_hash(std::string_view text) {
+  std::uint64_t hash = 0xCBF29CE484222325ull;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
+  return hash;
+}
+
+std::uint64_t bits(double value) {
+  return std::bit_cast<std::uint64_t>(std::isnan(value) ? std::numeric_limits<double>::quiet_NaN()
+                                                        : value + 0.0);  // one NaN, one zero
+}
+
+/// Σ over this rank's values: order does not matter.
+std::uint64_t values_hash(const Domain& domain, const Series& series) {
+  std::uint64_t sum = 0;
+  for (Index t = 0; t < series.steps; ++t)
+    for (Index i = 0; i < series.rows; ++i)
+      for (Index f = 0; f < series.features; ++f) {
+        const Index node = domain.rows[static_cast<std::size_t>(i)].value;
+        const Index place = (t * domain.nodes() + node) * series.features + f;
+        sum += mix(mix(static_cast<std::uint64_t>(place) + 1) + bits(series.at(t, i, f)));
+      }
+  return sum;
+}
+
+std::uint64_t edges_hash(const Communicator& comm, const Config& config, const Domain& domain) {
+  const std::string& graph = config.text("relation.graph");
+  if (!domain.info.has_edges || (graph != "edges" && graph != "auto")) return 0;
+  const RowPartition shares = RowPartition::blocks(domain.info.edges, comm.size());
+  const Index first = shares.begin(comm.rank());
+  const auto edges = agree(comm, [&] {
+    return SeriesFile::open(config.text("data.file"), config.texts("data.variables"),
+                            config.integer("data.first_step"), config.integer("data.last_step"))
+        .edges(first, shares.size(comm.rank()));
+  });
+  std::uint64_t sum = 0;
+  for (std::size_t e = 0; e < edges.size(); ++e) {
+    std::uint64_t one = mix(static_cast<std::uint64_t>(first) + e + 1);
+    one = mix(one + static_cast<std::uint64_t>(edges[e].source));
+    one = mix(one + static_cast<std::uint64_t>(edges[e].destination));
+    sum += mix(one + bits(edges[e].weight));
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::string data_hash(const Communicator& comm, const Config& config, const Domain& domain,
+                      const Series& series) {
+  std::uint64_t sum = values_hash(domain, series) + edges_hash(comm, config, domain);
+  MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, comm.handle());
+  std::string header =
+      fmt::format("{} {} {}; {}; {}; {}; {}", series.steps, domain.nodes(), series.features,
+                  fmt::join(domain.file_node, " "), fmt::join(domain.info.time.values(), " "),
+                  fmt::join(domain.latitude, " "), fmt::join(domain.longitude, " "));
+  for (const SeriesVariable& variable : domain.info.variables) header += "; " + variable.name;
+  return fmt::format("{:016x}", mix(sum) ^ text_hash(header));
+}
+
+}  // namespace rossby

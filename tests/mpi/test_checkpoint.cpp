@@ -1,0 +1,354 @@
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "rossby/mpi/allgather_exchange.hpp"
+#include "rossby/mpi/environment.hpp"
+#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/state_file.hpp"
+#include "rossby/train/stnn_task.hpp"
+
+// A training that is left after k steps and goes on from its checkpoint, in objects of its own, ends with the
+// same bits as one that is not left: at every k, in the middle of epochs too, for every way in which updates
+// are put off. At another rank count it ends with the same numbers up to the order of sums.
+
+namespace rossby {
+namespace {
+
+struct Case {
+  const char* name;
+  bool pairs = false;
+  bool joint = false;
+  bool refine = true;
+  bool low_rank = false;
+  bool dense = false;
+  bool shuffled = true;
+  double beta1 = 0;
+  double decay_z = 1e-3;
+  double clip = 0;
+  OptimiserKind kind = OptimiserKind::adam;
+  ScheduleKind schedule = ScheduleKind::plateau;
+  Index validate_every = 1;
+};
+
+constexpr Index n = 13, steps = 16, train_steps = 12, epochs = 4;
+
+GlobalEdges random_edges(const RowPartition& partition, int part) {
+  const Random random(4, "edges");
+  GlobalEdges edges;
+  edges.rows = partition.size(part);
+  edges.relations = 2;
+  edges.ptr = {0};
+  for (const GlobalRow row : partition.rows_of(part))
+    for (int k = 0; k < 2; ++k) {
+      for (Index j = 0; j < n; ++j) {
+        const auto key = static_cast<std::uint64_t>((row.value * 2 + k) * n + j);
+        if (row.value % 6 == 2 || random.uniform(key) > 0.25) continue;
+        edges.column.emplace_back(j);
+        edges.value.push_back(random.at(1).uniform(key));
+      }
+      edges.ptr.push_back(edges.entries());
+    }
+  return edges;
+}
+
+RowPartition make_partition(const Case& c, int parts) {
+  if (!c.shuffled || parts == 1) return RowPartition::blocks(n, parts);
+  std::vector<int> owners;
+  for (Index i = 0; i < n; ++i)
+    owners.push_back(static_cast<int>(Random(2, "owners").bits(static_cast<std::uint64_t>(i)) %
+                                      static_cast<unsigned>(parts)));
+  return RowPartition::from_owners(owners, parts);
+}
+
+/// A training from its start on one communicator.
+template <class T>
+struct Training {
+  const Case& c;
+  Communicator comm;
+  RowPartition partition;
+  MpiReducer reducer;
+  Series series;
+  Scaler scaler;
+  Split split;
+  std::unique_ptr<Exchange> exchange;
+  std::unique_ptr<Stnn<T>> model;
+  std::unique_ptr<StnnTask<T>> task;
+  std::unique_ptr<Optimiser<T>> optimiser;
+  std::unique_ptr<Trainer<T>> trainer;
+  std::vector<EpochReport> reports;
+  std::vector<std::vector<double>> terms;
+
+  Training(const Case& chosen, const Communicator& on)
+      : c(chosen), comm(on), partition(make_partition(c, comm.size())), reducer(comm) {
+    const int part = comm.rank();
+    const auto rows = partition.rows_of(part);
+    split = make_split(steps, {.train = "12", .validation = "4", .test = "0"});
+    series = Series(steps, partition.size(part), 2);
+    const Random data(8, "data");
+    for (Index t = 0; t < steps; ++t)
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        for (Index f = 0; f < 2; ++f) {
+          const auto key = static_cast<std::uint64_t>((t * n + rows[i].value) * 2 + f);
+          const bool missing = data.at(1).uniform(key) < 0.1;
+          series.at(t, static_cast<Index>(i), f) = missing ? NAN : static_cast<float>(data.normal(key));
+        }
+    scaler =
+        Scaler::fit(series, split, {.center = ScaleBy::node, .spread = ScaleBy::node, .factor = 1}, reducer);
+    scaler.apply(series);
+    make_model(rows);
+    const BatchOptions batches{
+        .pairs = c.pairs, .pairs_per_batch = 50, .slab_steps = 3, .joint = c.joint, .seed = 5};
+    task = std::make_unique<StnnTask<T>>(StnnTaskOptions{.horizons = 2, .filter_lambda = 0.1}, batches,
+                                         *model, series, scaler, split, partition, part, reducer, Exec{});
+    optimiser = std::make_unique<Optimiser<T>>(
+        OptimiserOptions{.kind = c.kind, .beta1 = c.beta1, .fuse = !c.pairs}, model->parameters());
+    const ScheduleOptions schedule{
+        .kind = c.schedule, .lr = 0.05, .epochs = epochs, .warmup = 1, .patience = 0, .threshold = 0.05};
+    trainer = std::make_unique<Trainer<T>>(
+        TrainerOptions{.epochs = epochs, .validate_every = c.validate_every, .clip = c.clip}, schedule, *task,
+        *optimiser, reducer, Exec{});
+  }
+
+  void make_model(const std::vector<GlobalRow>& rows) {
+    const int part = comm.rank();
+    auto relations = std::make_unique<Relations<T>>(partition, part);
+    if (c.refine)
+      relations->add_refine(random_edges(partition, part), 0.5);
+    else
+      relations->add_given(random_edges(partition, part));
+    relations->add_self(0.5);
+    if (c.dense) relations->add_discover(0.05);
+    if (c.low_rank) relations->add_low_rank(3);
+    if (comm.size() > 1 && relations->needs_all())
+      exchange = std::make_unique<AllgatherExchange>(comm, partition, part);
+    else
+      exchange = std::make_unique<PetscExchange>(comm, partition, part, relations->ghosts());
+    relations->finish(*exchange, reducer);
+    StnnOptions options;
+    options.steps = train_steps;
+    options.features = 2;
+    options.latent = 3;
+    options.layers = 2;
+    options.hidden = 5;
+    options.activation = LatentActivation::tanh;
+    options.l2_z = 0.01;
+    options.dropout_z = 0.1;
+    options.dropout_dynamics = 0.1;
+    model = std::make_unique<Stnn<T>>(options, std::move(relations), rows);
+    model->start({.seed = 3});
+    for (Parameter<T>* parameter : model->parameters()) parameter->decay = 1e-4;
+    model->factors().decay = c.decay_z;
+  }
+
+  std::vector<StateArray<T>> arrays(bool has_best) {
+    std::vector<StateArray<T>> all;
+    for (const NamedArray<T>& array : trainer->arrays(has_best))
+      all.push_back(state_array(array.name, *array.parameter, array.data,
+                                array.parameter->placement == Placement::entries
+                                    ? &model->relations().edges(*array.parameter)
+                                    : nullptr));
+    return all;
+  }
+
+  /// Runs to the end, or leaves after `pause` steps of all, with a checkpoint at `path`.
+  void run(Index pause, const std::string& path) {
+    TrainerHooks hooks;
+    hooks.observe = [&](const EpochReport& report) {
+      reports.push_back(report);
+      terms.emplace_back();
+      for (const TermMean& term : report.terms) terms.back().push_back(term.value);
+    };
+    // One rank asks, all leave.
+    hooks.vote = [&] {
+      const bool asks = comm.rank() == comm.size() - 1 && trainer->state().steps + 1 == pause;
+      return asks ? unsigned{vote_pause} : 0U;
+    };
+    hooks.save = [&](SaveReason reason) {
+      if (reason != SaveReason::pause) return;
+      TrainingState state = trainer->state();
+      state.seconds = state.epoch_seconds = 0;  // differ between ranks
+      write_state<T>(comm, path, partition, arrays(state.has_best), to_json(state).dump());
+    };
+    const TrainingResult result = trainer->run(hooks);
+    EXPECT_EQ(result.reason == StopReason::paused, pause > 0);
+  }
+
+  void resume(const std::string& path) {
+    const TrainingState state = training_state(nlohmann::ordered_json::parse(read_state_metadata(path)));
+    read_state<T>(comm, path, partition, arrays(state.has_best));
+    trainer->restore(state);
+  }
+
+  /// Values of all parameters by global row, from all ranks.
+  std::vector<double> whole() {
+    std::vector<double> all;
+    for (const Parameter<T>* p : model->parameters()) {
+      if (p->placement == Placement::replicated) all.insert(all.end(), p->value.begin(), p->value.end());
+      if (p->placement != Placement::rows) continue;
+      const bool nodes = p->fusable;
+      std::vector<double> one(static_cast<std::size_t>(p->shape[0] * n * p->shape[2]));
+      for (Index t = 0; t < p->shape[0]; ++t)
+        for (std::size_t i = 0; i < model->rows().size(); ++i)
+          for (Index f = 0; f < p->shape[2]; ++f) {
+            const Index to = nodes ? partition.global(Position{f}).value : f;
+            one[static_cast<std::size_t>((t * n + model->rows()[i].value) * p->shape[2] + to)] =
+                p->value[(t * p->shape[1] + static_cast<Index>(i)) * p->shape[2] + f];
+          }
+      reducer.sum(std::span<double>(one));
+      all.insert(all.end(), one.begin(), one.end());
+    }
+    return all;
+  }
+};
+
+class Checkpoint : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    int id = static_cast<int>(getpid());
+    MPI_Bcast(&id, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    // In memory where that is possible: hundreds of files are made here.
+    const std::filesystem::path memory = "/dev/shm";
+    folder_ = (access(memory.c_str(), W_OK) == 0 ? memory : std::filesystem::temp_directory_path()) /
+              ("rossby_checkpoint_" + std::to_string(id));
+    std::filesystem::create_directories(folder_);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  void TearDown() override {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (Communicator::world().rank() == 0) std::filesystem::remove_all(folder_);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  [[nodiscard]] std::string file() const { return (folder_ / "c.h5").string(); }
+
+  /// Leaves at k, goes on in new objects, and holds all that follows against `whole`.
+  template <class T>
+  void expect_same_bits(Training<T>& whole, Index k) {
+    SCOPED_TRACE(testing::Message() << "left after step " << k);
+    const Communicator world = Communicator::world();
+    Training<T> first(GetParam(), world);
+    first.run(k, file());
+    Training<T> second(GetParam(), world);
+    second.resume(file());
+    second.run(0, file());
+    ASSERT_EQ(first.reports.size() + second.reports.size(), whole.reports.size());
+    for (std::size_t e = 0; e < second.reports.size(); ++e) {
+      const EpochReport& a = second.reports[e];
+      const EpochReport& b = whole.reports[first.reports.size() + e];
+      EXPECT_EQ(a.epoch, b.epoch);
+      EXPECT_EQ(a.steps, b.steps);
+      EXPECT_EQ(a.lr, b.lr);
+      EXPECT_EQ(a.loss, b.loss);
+      EXPECT_EQ(second.terms[e], whole.terms[first.reports.size() + e]);
+      EXPECT_EQ(a.best, b.best);
+      EXPECT_TRUE(a.validation == b.validation || std::isnan(b.validation))
+          << a.validation << " " << b.validation;
+    }
+    for (std::size_t p = 0; p < whole.model->parameters().size(); ++p) {
+      const auto& x = second.model->parameters()[p]->value;
+      const auto& y = whole.model->parameters()[p]->value;
+      EXPECT_TRUE(std::equal(x.begin(), x.end(), y.begin(), y.end())) << whole.model->parameters()[p]->name;
+    }
+    for (std::size_t p = 0; p < whole.optimiser->states().size(); ++p) {
+      const auto& x = second.optimiser->states()[p];
+      const auto& y = whole.optimiser->states()[p];
+      EXPECT_EQ(x.count, y.count);
+      EXPECT_TRUE(std::equal(x.first.begin(), x.first.end(), y.first.begin(), y.first.end())) << p;
+      EXPECT_TRUE(std::equal(x.second.begin(), x.second.end(), y.second.begin(), y.second.end())) << p;
+    }
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+TEST_P(Checkpoint, GoesOnBitForBit) {
+  Training<float> whole(GetParam(), Communicator::world());
+  whole.run(0, file());
+  ASSERT_EQ(whole.reports.size(), static_cast<std::size_t>(epochs));
+  const Index all = whole.reports.back().steps;
+  const Index epoch = whole.reports.front().steps;
+  // The first step, inside an epoch's decoder and dynamics pass, its end, later ones, the last one.
+  std::vector<Index> places{2, 2 * epoch + 3};
+  if (Communicator::world().size() <= 2)
+    places.insert(places.end(), {Index{1}, epoch - 1, epoch, epoch + 1, all - 1, all});
+  for (const Index k : places) expect_same_bits(whole, k);
+}
+
+TEST_P(Checkpoint, GoesOnBitForBitInDouble) {
+  Training<double> whole(GetParam(), Communicator::world());
+  whole.run(0, file());
+  expect_same_bits(whole, whole.reports.front().steps * 2 + 5);
+}
+
+TEST_P(Checkpoint, GoesOnAtAnotherRankCount) {
+  const Communicator world = Communicator::world();
+  const Index k = 11;
+  const auto expect_near = [&](int from, int to) {
+    SCOPED_TRACE(testing::Message() << from << " to " << to << " ranks");
+    const Communicator writers = world.split(world.rank() < from ? 0 : 1);
+    if (world.rank() < from) Training<double>(GetParam(), writers).run(k, file());
+    world.barrier();
+    const Communicator readers = world.split(world.rank() < to ? 0 : 1);
+    if (world.rank() < to) {
+      Training<double> whole(GetParam(), readers), second(GetParam(), readers);
+      whole.run(0, file());
+      second.resume(file());
+      second.run(0, file());
+      const auto a = second.whole(), b = whole.whole();
+      ASSERT_EQ(a.size(), b.size());
+      for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-9) << i;
+    }
+    world.barrier();
+  };
+  if (world.size() == 1) return;
+  expect_near(world.size(), world.size() - 1);
+  expect_near(1, world.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, Checkpoint,
+    testing::Values(Case{.name = "Slabs"}, Case{.name = "SlabsClosedForm", .decay_z = 0},
+                    Case{.name = "SlabsBeta1", .beta1 = 0.9, .clip = 0.5},
+                    Case{.name = "SlabsSeldomValidated", .beta1 = 0.9, .validate_every = 3},
+                    Case{.name = "SlabsAdamW", .decay_z = 1e-2, .kind = OptimiserKind::adamw},
+                    Case{.name = "Joint", .joint = true, .refine = false, .schedule = ScheduleKind::cosine},
+                    Case{.name = "Pairs", .pairs = true},
+                    Case{.name = "PairsSgd", .pairs = true, .kind = OptimiserKind::sgd},
+                    Case{.name = "DenseFusedClipped", .dense = true, .shuffled = false, .clip = 0.05},
+                    Case{.name = "DenseFusedBeta1", .dense = true, .shuffled = false, .beta1 = 0.8},
+                    Case{.name = "LowRank", .refine = false, .low_rank = true, .beta1 = 0.5}),
+    [](const auto& chosen) { return std::string(chosen.param.name); });
+
+TEST(TrainingState, RefusesWhatIsNone) {
+  const std::string good = to_json(TrainingState{}).dump();
+  EXPECT_NO_THROW((void)training_state(nlohmann::ordered_json::parse(good)));
+  for (const auto& [name, value] :
+       std::vector<std::pair<const char*, const char*>>{{"epoch", "-1"},
+                                                        {"batch", "1.5"},
+                                                        {"steps", "\"3\""},
+                                                        {"terms", "{}"},
+                                                        {"schedule", "[]"},
+                                                        {"parameters", "[1]"},
+                                                        {"parameters", "[{\"name\": \"x\"}]"},
+                                                        {"terms", "[3]"},
+                                                        {"has_best", "1"},
+                                                        {"seconds", "null"}}) {
+    auto json = nlohmann::ordered_json::parse(good);
+    json[name] = nlohmann::ordered_json::parse(value);
+    EXPECT_THROW((void)training_state(json), UserError) << name << " = " << value;
+    json.erase(name);
+    EXPECT_THROW((void)training_state(json), UserError) << "no " << name;
+  }
+  EXPECT_THROW((void)training_state(nlohmann::ordered_json::parse("[1]")), UserError);
+}
+
+}  // namespace
+}  // namespace rossby
