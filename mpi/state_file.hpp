@@ -29,7 +29,8 @@ struct StateArray {
   bool inner_is_nodes = false;
 };
 
-/// An array laid out as a parameter: its value, its moments. `edges`: the pattern behind placement entries.
+/// An array laid out as a parameter: its value, its moments. Dense relations go with contiguous row blocks
+/// only, so that their columns are in global order. `edges`: the pattern behind placement entries.
 template <class T>
 StateArray<T> state_array(std::string name, const Parameter<T>& parameter, T* data,
                           const GlobalEdges* edges = nullptr) {
@@ -37,7 +38,6 @@ StateArray<T> state_array(std::string name, const Parameter<T>& parameter, T* da
   if (parameter.placement == Placement::rows) {
     array.outer = parameter.shape[0];
     array.inner = parameter.shape[2];
-    array.inner_is_nodes = parameter.fusable;  // dense relations
   }
   if (parameter.placement == Placement::replicated) array.inner = parameter.size();
   if (parameter.placement == Placement::entries) array.edges = edges;
