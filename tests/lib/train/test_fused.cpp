@@ -208,6 +208,39 @@ TEST(Fused, LowRankFactorsEqualThoseWithGradients) {
         check_low_rank(n, rank, {.kind = kind, .beta1 = kind == OptimiserKind::adam ? 0 : 0.9}, n == 700);
 }
 
+/// Along a random direction in each parameter: many tiles of rows, too many entries for a check of each.
+TEST(LowRank, GradientsOverManyTilesMatchFiniteDifferences) {
+  LowRankProblem p(700, 20);
+  const auto loss = [&] {
+    p.tape.reset();
+    p.losses.clear();
+    p.record();
+    return p.losses.total();
+  };
+  loss();
+  p.tape.backward();
+  std::uint64_t seed = 77;
+  for (Parameter<double>* parameter : p.parameters) {
+    std::vector<double> direction;
+    double slope = 0;
+    for (Index e = 0; e < parameter->size(); ++e) {
+      direction.push_back(Random(seed, "direction").at(static_cast<std::uint64_t>(e)).uniform(seed, -1, 1));
+      slope += direction.back() * parameter->gradient[e];
+    }
+    const auto along = [&](double length) {
+      for (Index e = 0; e < parameter->size(); ++e)
+        parameter->value[e] += length * direction[static_cast<std::size_t>(e)];
+      return loss();
+    };
+    constexpr double h = 1e-5;
+    const double above = along(h), below = along(-2 * h);
+    along(h);
+    EXPECT_GT(std::abs(slope), 1e-3) << parameter->name;
+    EXPECT_NEAR((above - below) / (2 * h), slope, 1e-6 * (1 + std::abs(slope))) << parameter->name;
+    ++seed;
+  }
+}
+
 TEST(Fused, ServesOneLayerAStepAndNoPairs) {
   Problem p;
   Optimiser<double> optimiser({.fuse = true}, p.parameters);
