@@ -16,46 +16,45 @@ struct Sink {
   bool fetch = true;  // what is `ahead` comes into the cache from here
   V squares = {};
 
-  /// `at` is the vector's place in the block; `ahead` what comes into the cache meanwhile.
-  ROSSBY_INLINE void vector(V gradient, Index at, Index count, Index ahead) {
-    const V weight = load_part<V>(b.weight + at, count);
-    V passed = gradient + b.l1;
-    if (b.clamped) passed = keep_inside01(passed, weight);
-    if (b.pattern) passed = keep_flagged(passed, b.pattern + at, count);
-    squares += passed * passed;
-    if constexpr (sink == DenseSink::accumulate) {
-      if (fetch) {
-        __builtin_prefetch(b.weight + at + ahead);
-        __builtin_prefetch(b.dm + at + ahead);
+  /// `vectors` of one row, the last with `count` values; `at` is the first one's place in the block, `ahead`
+  /// what comes into the cache meanwhile.
+  template <int vectors>
+  ROSSBY_INLINE void pass(const T* gradient, Index at, Index count, Index ahead) {
+    constexpr bool adam_too = sink != DenseSink::accumulate, with_m = sink == DenseSink::adam_moment;
+    V theta[vectors], passed[vectors], second[vectors], first[vectors];
+#pragma GCC unroll 3
+    for (int q = 0; q < vectors; ++q) {
+      const Index k = at + q * lanes<T>;
+      theta[q] = load_part<V>(b.weight + k, count);
+      passed[q] = load_part<V>(gradient + q * lanes<T>, count) + b.l1;
+      if (b.clamped) passed[q] = keep_inside01(passed[q], theta[q]);
+      if (b.pattern) passed[q] = keep_flagged(passed[q], b.pattern + k, count);
+      squares += passed[q] * passed[q];
+      second[q] = load_part<V>((adam_too ? b.v : b.dm) + k, count);
+      first[q] = with_m ? load_part<V>(b.m + k, count) : V{};
+      if (!fetch) continue;
+      __builtin_prefetch(b.weight + k + ahead);
+      __builtin_prefetch((adam_too ? b.v : b.dm) + k + ahead);
+      if constexpr (with_m) __builtin_prefetch(b.m + k + ahead);
+    }
+    if constexpr (adam_too) adam_lanes<vectors, with_m>(theta, first, second, passed, adam);
+#pragma GCC unroll 3
+    for (int q = 0; q < vectors; ++q) {
+      const Index k = at + q * lanes<T>;
+      if constexpr (adam_too) {
+        store_part(b.weight + k, theta[q], count);
+        store_part(b.v + k, second[q], count);
+        if constexpr (with_m) store_part(b.m + k, first[q], count);
+      } else {
+        store_part(b.dm + k, second[q] + passed[q], count);
       }
-      store_part(b.dm + at, load_part<V>(b.dm + at, count) + passed, count);
-    } else {
-      constexpr bool with_m = sink == DenseSink::adam_moment;
-      if (fetch) {
-        __builtin_prefetch(b.weight + at + ahead);
-        __builtin_prefetch(b.v + at + ahead);
-        if constexpr (with_m) __builtin_prefetch(b.m + at + ahead);
-      }
-      V theta = weight, second = load_part<V>(b.v + at, count), first = {};
-      if constexpr (with_m) {
-        first = load_part<V>(b.m + at, count);
-      }
-      adam_lanes<1, with_m>(&theta, &first, &second, &passed, adam);
-      store_part(b.weight + at, theta, count);
-      store_part(b.v + at, second, count);
-      if constexpr (with_m) store_part(b.m + at, first, count);
     }
   }
 
   /// One row of a strip: `count` columns from `at`.
   ROSSBY_INLINE void row(const T* gradient, Index at, Index count, Index ahead) {
-    if (count >= strip<T>) {
-      for (int q = 0; q < strip_vectors; ++q)
-        vector(load<V>(gradient + q * lanes<T>), at + q * lanes<T>, lanes<T>, ahead);
-      return;
-    }
-    for (Index j = 0; j < count; j += lanes<T>)
-      vector(load_part<V>(gradient + j, count - j), at + j, count - j, ahead);
+    if (count >= strip<T>) return pass<strip_vectors>(gradient, at, lanes<T>, ahead);
+    for (Index j = 0; j < count; j += lanes<T>) pass<1>(gradient + j, at + j, count - j, ahead);
   }
 
   void finish() {
@@ -64,17 +63,25 @@ struct Sink {
   }
 };
 
-/// u (outputs, strip) += Gᵀ W of one tile: g (rows, width) at the first output, w (rows, strip). Where
-/// `ahead` is not null, a line of each of its rows comes into the cache meanwhile.
+/// Lines that come into the cache while products go on: `count` lines, `stride` apart.
+template <class T>
+struct Ahead {
+  const T* line = nullptr;
+  Index stride = 0;
+  Index count = 0;
+};
+
+/// u (outputs, strip) += Gᵀ W of one tile: g (rows, width) at the first output, w (rows, strip). A line of
+/// `ahead` every second row.
 template <int outputs, class T>
 ROSSBY_INLINE void transposed_product(T* u, const T* w, const T* g, Index width, Index rows,
-                                      const T* ahead = nullptr, Index ahead_stride = 0) {
+                                      Ahead<T> ahead = {}) {
   using V = Vec<T, lanes<T>>;
   V acc[outputs][strip_vectors];
   for (int o = 0; o < outputs; ++o)
     for (int q = 0; q < strip_vectors; ++q) acc[o][q] = load<V>(u + o * strip<T> + q * lanes<T>);
   for (Index i = 0; i < rows; ++i) {
-    __builtin_prefetch(ahead + i * ahead_stride);
+    if (!(i & 1) && i / 2 < ahead.count) __builtin_prefetch(ahead.line + i / 2 * ahead.stride);
     V wi[strip_vectors];
     for (int q = 0; q < strip_vectors; ++q) wi[q] = load<V>(w + i * strip<T> + q * lanes<T>);
     for (int o = 0; o < outputs; ++o) {
@@ -86,12 +93,18 @@ ROSSBY_INLINE void transposed_product(T* u, const T* w, const T* g, Index width,
     for (int q = 0; q < strip_vectors; ++q) store(u + o * strip<T> + q * lanes<T>, acc[o][q]);
 }
 
-/// d (block, strip) = G zᵀ: g (block, width), z (width, strip).
-template <int block, class T>
-ROSSBY_INLINE void outer_product(T* d, const T* g, const T* z, Index width) {
+/// d (block, strip) += G zᵀ: g (block, width) and z (width, strip) at the first of `count` of the width's
+/// values.
+template <int block, bool add, class T>
+ROSSBY_INLINE void outer_product(T* d, const T* g, const T* z, Index width, Index count,
+                                 Ahead<T> ahead = {}) {
   using V = Vec<T, lanes<T>>;
   V acc[block][strip_vectors] = {};
-  for (Index o = 0; o < width; ++o) {
+  if constexpr (add)
+    for (int r = 0; r < block; ++r)
+      for (int q = 0; q < strip_vectors; ++q) acc[r][q] = load<V>(d + r * strip<T> + q * lanes<T>);
+  for (Index o = 0; o < count; ++o) {
+    if (!(o & 1) && o / 2 < ahead.count) __builtin_prefetch(ahead.line + o / 2 * ahead.stride);
     V zo[strip_vectors];
     for (int q = 0; q < strip_vectors; ++q) zo[q] = load<V>(z + o * strip<T> + q * lanes<T>);
     for (int r = 0; r < block; ++r) {
@@ -107,7 +120,7 @@ template <DenseSink sink, class T>
 struct BackwardTile {
   /// Rows that go through a strip together: few where little is computed for each weight, so that rows are
   /// read in the long runs that the hardware fetches ahead; more where that would read u and z too often.
-  static constexpr Index most_rows = 16;
+  static constexpr Index most_rows = 64;
   static constexpr Index narrow_rows = 8;
   static constexpr Index narrow_width = 24;
   static constexpr int block = accumulators / strip_vectors;
@@ -116,6 +129,7 @@ struct BackwardTile {
   Sink<sink, T> out;
   alignas(64) T effective[most_rows * strip<T>];
   alignas(64) T gradient[block * strip<T>];
+  bool between = false;  // lines are fetched between products, not where they are used up
 
   /// Lines a row of a strip has in all arrays that a pass goes over.
   static constexpr int arrays = sink == DenseSink::none ? 1 : sink == DenseSink::adam_moment ? 3 : 2;
@@ -125,6 +139,11 @@ struct BackwardTile {
     const T* second = sink == DenseSink::accumulate ? b.dm : b.v;
     const T* array = line < strip_vectors ? b.weight : line < 2 * strip_vectors ? second : b.m;
     return array + line % strip_vectors * lanes<T>;
+  }
+
+  /// The next strip's line number `line` of some rows.
+  ROSSBY_INLINE Ahead<T> lines(int line, Index row, Index s, Index ahead, Index count) const {
+    return {fetched(line) + row * b.stride + s * strip<T> + ahead, b.stride, count};
   }
 
   ROSSBY_INLINE void add_u(Index begin, Index rows, Index s, Index count, Index ahead) {
@@ -142,12 +161,15 @@ struct BackwardTile {
     const T* g = b.g + begin * b.width;
     T* u = b.u + s * b.width * strip<T>;
     Index o = 0;
-    int line = out.fetch ? fetched_lines : 0;
-    for (; o + block <= b.width; o += block, ++line)
+    // W's lines here, those of the other arrays beside the outer products: what memory delivers in the time.
+    for (Index half = 0; o + block <= b.width; o += block, ++half) {
+      const Index line = half / 2, row = half % 2 * (rows / 2);
       transposed_product<block>(
           u + o * strip<T>, effective, g + o, b.width, rows,
-          line < fetched_lines ? fetched(line) + begin * b.stride + s * strip<T> + ahead : nullptr,
-          line < fetched_lines ? b.stride : 0);
+          between && line < strip_vectors
+              ? lines(static_cast<int>(line), begin + row, s, ahead, half % 2 ? rows - rows / 2 : rows / 2)
+              : Ahead<T>{});
+    }
     if constexpr (block > 4)
       for (; o + 4 <= b.width; o += 4)
         transposed_product<4>(u + o * strip<T>, effective, g + o, b.width, rows);
@@ -155,10 +177,24 @@ struct BackwardTile {
     for (; o < b.width; ++o) transposed_product<1>(u + o * strip<T>, effective, g + o, b.width, rows);
   }
 
+  /// gradient = G zᵀ of a block of rows.
+  ROSSBY_INLINE void products(Index row, Index s, const T* z, Index ahead) {
+    const T* g = b.g + row * b.width;
+    if (!between) return outer_product<block, false>(gradient, g, z, b.width, b.width);
+    constexpr int left = fetched_lines - strip_vectors;
+    constexpr Index each = 2 * block;  // values of the width beside one line of the rows
+    outer_product<block, false>(gradient, g, z, b.width, each, lines(strip_vectors, row, s, ahead, block));
+    Index o = each;
+    for (int line = 1; line < left; ++line, o += each)
+      outer_product<block, true>(gradient, g + o, z + o * strip<T>, b.width, each,
+                                 lines(strip_vectors + line, row, s, ahead, block));
+    outer_product<block, true>(gradient, g + o, z + o * strip<T>, b.width, b.width - o);
+  }
+
   ROSSBY_INLINE void pass_gradient(Index begin, Index rows, Index s, Index count, Index ahead) {
     const T* z = b.z + s * b.width * strip<T>;
     for (Index r = 0; r < rows; r += block) {
-      outer_product<block>(gradient, b.g + (begin + r) * b.width, z, b.width);
+      products(begin + r, s, z, ahead);
       const Index here = rows - r < block ? rows - r : block;
       for (Index q = 0; q < here; ++q)
         out.row(gradient + q * strip<T>, (begin + r + q) * b.stride + s * strip<T>, count, ahead);
@@ -170,7 +206,8 @@ struct BackwardTile {
     const Index tile_rows = b.width <= narrow_width ? narrow_rows : most_rows;
     const Index strips = (b.columns + strip<T> - 1) / strip<T>;
     // With enough products, what comes next is fetched between them, evenly.
-    out.fetch = !b.u || b.width < fetched_lines * block;
+    between = b.u && b.width >= 2 * block * (arrays > 2 ? fetched_lines - strip_vectors : strip_vectors);
+    out.fetch = !between;
     for (Index begin = 0; begin < b.rows; begin += tile_rows) {
       const Index rows = b.rows - begin < tile_rows ? b.rows - begin : tile_rows;
       for (Index s = 0; s < strips; ++s) {
@@ -199,11 +236,9 @@ void sink_rows(DenseBackward<T>& b, const T* gradient, Index gradient_stride) {
     const FlushSubnormals flush;
     Sink<sink, T> out{b};
     if (b.adam) out.adam = *b.adam;
-    using V = Vec<T, lanes<T>>;
     for (Index i = 0; i < b.rows; ++i) {
-      for (Index j = 0; j < b.columns; j += lanes<T>)
-        out.vector(load_part<V>(gradient + i * gradient_stride + j, b.columns - j), i * b.stride + j,
-                   b.columns - j, 0);
+      for (Index j = 0; j < b.columns; j += strip<T>)
+        out.row(gradient + i * gradient_stride + j, i * b.stride + j, b.columns - j, 0);
       out.finish();
     }
   }
