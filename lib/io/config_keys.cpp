@@ -131,7 +131,8 @@ constexpr KeySpec keys[] = {
      "zero|skip"},
 
     {"train.stop_after", text, "\"\"", "",
-     "write a checkpoint and leave with exit code 75 after so much wall-clock time of this start, for example "
+     "write a checkpoint and leave with exit code 75 after so much wall-clock time of this start, for "
+     "example "
      "1h50m; empty: never",
      "", -1e300, 1e300, true},
     {"train.on_nan", text, "\"stop\"", "",
