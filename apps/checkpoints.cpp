@@ -54,6 +54,10 @@ std::vector<std::string> CheckpointFolder::newest_first() const {
   return paths;
 }
 
+Index CheckpointFolder::steps(const std::string& path) {
+  return steps_of(fs::path(path).filename().string());
+}
+
 void CheckpointFolder::prune(Index keep) const {
   const auto paths = newest_first();
   std::error_code code;
@@ -64,7 +68,7 @@ void CheckpointFolder::prune(Index keep) const {
 void CheckpointFolder::drop_after(Index steps) const {
   std::error_code code;
   for (const std::string& path : newest_first())
-    if (steps_of(fs::path(path).filename().string()) > steps) fs::remove(path, code);
+    if (CheckpointFolder::steps(path) > steps) fs::remove(path, code);
 }
 
 void CheckpointFolder::sweep() const {

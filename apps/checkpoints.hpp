@@ -22,6 +22,8 @@ class CheckpointFolder {
   [[nodiscard]] std::string file(Index steps) const;
   /// Paths, newest first; empty where the folder does not exist.
   [[nodiscard]] std::vector<std::string> newest_first() const;
+  /// Optimiser steps in a checkpoint's name; −1 where it is none.
+  [[nodiscard]] static Index steps(const std::string& path);
   /// Removes all but the `keep` newest.
   void prune(Index keep) const;
   /// Removes those of more than `steps` steps, which a return to an earlier one has left behind.

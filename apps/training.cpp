@@ -96,7 +96,9 @@ unsigned Training<T>::vote() {
   if (comm_.rank() != 0) return votes;  // one clock decides
   if (guard_.over(save_seconds_)) votes |= vote_pause;
   const double minutes = config_->real("checkpoint.every_minutes");
-  if (minutes > 0 && since_save() >= 60 * minutes) votes |= vote_save;
+  // Where nobody asked for an interval, checkpoints take at most 2 % of the time.
+  const double least = config_->given("checkpoint.every_minutes") ? 0 : 50 * save_seconds_;
+  if (minutes > 0 && since_save() >= std::max(60 * minutes, least)) votes |= vote_save;
   return votes;
 }
 
@@ -216,16 +218,24 @@ void Training<T>::recover(const NotFinite& error) {
                                        at.epoch + 1, found.empty() ? "" : ": ", found);
   const Index most = config_->integer("train.rollbacks");
   const bool may = config_->text("train.on_nan") == "rollback" && at.rollbacks < most;
+  // Trouble that comes back within an epoch was already in the checkpoint: further back than before.
+  if (rollbacks_ > 0 && at.steps < failed_step_ + task_->batches())
+    while (candidates.size() > 1 && CheckpointFolder::steps(candidates.front()) >= rolled_back_to_)
+      candidates.erase(candidates.begin());
   auto checkpoint = may ? next_checkpoint(comm_, candidates) : std::nullopt;
   if (!checkpoint)
     user_error("{}; {}; lower optimiser.lr or set optimiser.clip", what,
                last.empty() ? "there is no checkpoint" : "the last good checkpoint is " + last);
   rollbacks_ = at.rollbacks + 1;
   resume(std::move(*checkpoint), std::move(candidates));
-  if (comm_.rank() == 0)
+  failed_step_ = at.steps;
+  rolled_back_to_ = trainer_.state().steps;
+  if (comm_.rank() == 0) {
+    folder_.drop_after(rolled_back_to_);
     fmt::print(
         stderr, "rossby: warning: {}; rolled back to {} with learning rate x {:.3g} (rollback {} of {})\n",
         what, saved_, std::pow(options_.rollback_lr, static_cast<double>(rollbacks_)), rollbacks_, most);
+  }
 }
 
 template <class T>

@@ -68,6 +68,8 @@ class Training {
   StopSignals signals_;
   bool keeps_checkpoints_;
   Index rollbacks_ = 0;
+  Index failed_step_ = 0;     // of the last rollback: where it was needed,
+  Index rolled_back_to_ = 0;  // and where it led
   std::string saved_;
   std::chrono::steady_clock::time_point save_time_ = std::chrono::steady_clock::now();
   double save_seconds_ = 0;  // of the last one

@@ -76,14 +76,15 @@ void verify_dataset(hid_t dataset, Index file_bytes, const std::string& what) {
   if (sum != read_number(dataset, "checksum")) user_error("{} is damaged: its checksum does not match", what);
 }
 
-/// Calls visit(name, group) for every array.
+/// Calls visit(name, group) for every array. Returns the number of nodes.
 template <class Visit>
-void for_each_array(const std::string& path, Visit&& visit) {
+Index for_each_array(const std::string& path, Visit&& visit) {
   const QuietHdf5 quiet;
   try {
     const Hdf5File file = open_file(path, MPI_COMM_NULL);
     const Hdf5Group arrays = open_group(file, "arrays");
     for (const std::string& name : names_below(arrays)) visit(name, open_group(arrays, name));
+    return static_cast<Index>(read_number(file, "rows"));
   } catch (const UserError& error) {
     user_error("state file '{}' cannot be used: {}", path, error.what());
   }
@@ -107,7 +108,7 @@ StoredState list_state(const std::string& path) {
   StoredState state;
   state.metadata = read_state_metadata(path);
   state.bytes = file_bytes(path);
-  for_each_array(path, [&](const std::string& name, const Hdf5Group& group) {
+  state.nodes = for_each_array(path, [&](const std::string& name, const Hdf5Group& group) {
     const std::string what = "array '" + name + "'";
     const Hdf5Dataset dataset = open_any(group, "value", what);
     const Hdf5Type type(H5Dget_type(dataset));
@@ -119,8 +120,6 @@ StoredState list_state(const std::string& path) {
     array.value_bytes = static_cast<int>(H5Tget_size(type));
     array.checksum = read_number(dataset, "checksum");
   });
-  const QuietHdf5 quiet;
-  state.nodes = static_cast<Index>(read_number(open_file(path, MPI_COMM_NULL), "rows"));
   return state;
 }
 

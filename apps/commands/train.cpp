@@ -91,6 +91,7 @@ Start look(const Communicator& comm, const Train& arguments) {
     start.older = folder.newest_first();
     const bool trained = std::filesystem::exists(state_file_of(arguments.run));
     const bool named = arguments.resume != "auto" && arguments.resume != "never";
+    if (named) (void)read_checkpoint(arguments.resume);
     if (named && is_run && !is_file_of(arguments.resume, checkpoint_folder_of(arguments.run)) &&
         (trained || !start.older.empty()))
       user_error("{} holds a run that {} is not of: choose another --run directory", arguments.run,
@@ -104,7 +105,6 @@ Start look(const Communicator& comm, const Train& arguments) {
       user_error(
           "{} already holds a run without checkpoints: choose another --run directory, or remove this one",
           arguments.run);
-    if (named) (void)read_checkpoint(arguments.resume);
   });
   const bool any = !broadcast(comm, start.older.empty() ? "" : "some").empty();
   start.checkpoint = next_checkpoint(comm, start.older);

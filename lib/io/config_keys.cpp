@@ -139,10 +139,12 @@ constexpr KeySpec keys[] = {
      "a loss or gradient that is not finite: stop, or roll back to the last checkpoint with a lower rate",
      "stop|rollback", -1e300, 1e300, true},
     {"train.rollbacks", integer, "3", "", "most rollbacks of a training", "", 0, 1000, true},
-    {"train.rollback_lr", real, "0.5", "", "factor on the learning rate for each rollback", "", 1e-6, 1},
+    {"train.rollback_lr", real, "0.5", "", "factor on the learning rate for each rollback", "", 1e-6, 1,
+     true},
 
     // checkpoints
-    {"checkpoint.every_minutes", real, "10", "min", "time between checkpoints; 0: not by time", "", 0, 1e6,
+    {"checkpoint.every_minutes", real, "10", "min",
+     "time between checkpoints, where not set at least 50 times what one takes; 0: not by time", "", 0, 1e6,
      true},
     {"checkpoint.every_steps", integer, "0", "steps", "optimiser steps between checkpoints; 0: not by steps",
      "", 0, 1e15, true},

@@ -1,0 +1,269 @@
+"""Trainings that are left and go on: signals, time limits, damaged checkpoints, other data and settings, full disks."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import support
+from sensors import SENSORS, BadInput, sensors
+from test_bad_runs import FullDisk
+
+MORE = SENSORS.replace("epochs = 2", "epochs = 40") + "[model]\nlatent = 2\n"
+
+
+class Resumed(BadInput):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.write("more.toml", MORE)
+
+    def arguments(self, run, *settings):
+        return ["train", "more.toml", "--run", run, *[word for s in settings for word in ("--set", s)]]
+
+    def checkpoints(self, run):
+        """Names of a run's checkpoints, oldest first."""
+        folder = self.path(run + "/checkpoints")
+        return sorted(name for name in os.listdir(folder) if name.startswith("step-"))
+
+    def inspect(self, path):
+        return json.loads(self.succeed(1, "checkpoint", "inspect", path, "--json").out)
+
+    def whole(self, *settings, name="whole"):
+        """What an uninterrupted run ends with."""
+        if not os.path.exists(self.path(name)):
+            self.succeed(2, *self.arguments(name, *settings))
+        return self.ends(name)
+
+    def ends(self, run):
+        """The final state, and what each epoch's line says but for times."""
+        arrays = self.inspect(run + "/checkpoints/state.h5")["arrays"]
+        with open(self.path(run + "/metrics.jsonl"), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        figures = [{k: v for k, v in line.items() if not re.search("second|bytes", k)} for line in lines]
+        return arrays, figures
+
+    def leave(self, run, *arguments, ranks=2):
+        """A start that leaves by itself with code 75 and says how to go on."""
+        result = self.run_ranks(ranks, *self.arguments(run), *arguments)
+        self.assertEqual(result.codes, [75] * ranks, result.out + result.err)
+        self.assertEqual(result.lines, [])
+        self.assertRegex(result.out, "checkpoint written: .*; resume with: rossby train more.toml")
+        return result
+
+    def stopped_early(self, run, *settings):
+        """A run that was left at its first step."""
+        self.leave(run, "--stop-after", "0.000001s", *[word for s in settings for word in ("--set", s)])
+        return self.checkpoints(run)[-1]
+
+    def test_left_and_resumed_at_every_step(self):
+        whole = self.whole("train.epochs=2", name="short")
+        more = ["--set", "train.epochs=2"]
+        for start in range(100):
+            result = self.run_ranks(2, *self.arguments("often"), *more, "--stop-after", "0.000001s")
+            self.assertEqual(result.lines, [])
+            if result.codes == [0, 0]:
+                break
+            self.assertEqual(result.codes, [75, 75], result.err)
+        self.assertGreater(start, 3, "several starts")
+        self.assertEqual(self.ends("often"), whole)
+        self.assertEqual(len(self.checkpoints("often")), 3, "the last three are kept")
+
+    def test_signals(self):
+        whole = self.whole()
+        for number, name in [(signal.SIGTERM, "term"), (signal.SIGINT, "int"), (signal.SIGUSR1, "usr1")]:
+            # Slow enough to be met: a checkpoint after every step.
+            process = subprocess.Popen(
+                [support.mpiexec, "-n", "2", support.rossby, *self.arguments(name, "checkpoint.every_steps=1")],
+                cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                start_new_session=True)
+            try:
+                begin = time.monotonic()
+                while not os.path.isdir(self.path(name + "/checkpoints")) or not self.checkpoints(name):
+                    self.assertIsNone(process.poll())
+                    self.assertLess(time.monotonic() - begin, 120)
+                    time.sleep(0.01)
+                pids = self.ranks_of(process)
+                self.assertEqual(len(pids), 2)
+                if number == signal.SIGUSR1:
+                    process.send_signal(number)  # mpiexec hands it on
+                else:
+                    os.kill(pids[1], number)     # one rank is enough
+                out, err = process.communicate(timeout=120)
+            finally:
+                support.kill_group(process)
+            self.assertEqual(process.returncode, 75, out + err)
+            self.assertIn("checkpoint written", out)
+            self.succeed(2, *self.arguments(name))
+            self.assertEqual(self.ends(name), whole, name)
+
+    def ranks_of(self, process):
+        found = subprocess.run(["pgrep", "-s", str(process.pid), "-x", "rossby"], capture_output=True, text=True,
+                               check=False).stdout.split()
+        if len(found) != 2:  # ranks may have sessions of their own
+            found = subprocess.run(["pgrep", "-f", f"^{support.rossby} .*--run"], capture_output=True, text=True,
+                                   check=False).stdout.split()
+        return [int(pid) for pid in found]
+
+    def test_damaged_newest(self):
+        whole = self.whole()
+        self.leave("hurt", "--set", "checkpoint.every_steps=1", "--stop-after", "0.4s")
+        while len(self.checkpoints("hurt")) < 2:
+            self.leave("hurt", "--set", "checkpoint.every_steps=1", "--stop-after", "0.4s")
+        newest = self.path("hurt/checkpoints/" + self.checkpoints("hurt")[-1])
+        with open(newest, "r+b") as file:
+            size = os.path.getsize(newest)
+            file.seek(size - 40)
+            byte = file.read(1)
+            file.seek(size - 40)
+            file.write(bytes([byte[0] ^ 0xFF]))
+        self.refuse(2, ["checkpoint", "verify", newest], "damaged|checksum|cannot be used")
+        other = self.checkpoints("hurt")[-2]
+        result = self.run_ranks(2, *self.arguments("hurt"))
+        self.assertEqual(result.code, 0, result.err)
+        self.assertEqual(len(result.lines), 1, result.err)
+        self.assertRegex(result.lines[0], f"warning: checkpoint {re.escape('hurt/checkpoints/')}step-.* is skipped: ")
+        self.assertIn(os.path.basename(newest), result.lines[0])
+        self.assertIn("resumed   hurt/checkpoints/" + other, result.out)
+        self.assertEqual(self.ends("hurt"), whole)
+        for name in self.checkpoints("hurt"):
+            os.truncate(self.path("hurt/checkpoints/" + name), 1000)
+        result = self.run_ranks(2, *self.arguments("hurt"))
+        self.assertEqual(result.codes, [1, 1])
+        self.assertRegex(result.lines[-1], "hurt/checkpoints: no checkpoint is good")
+
+    def test_other_settings_and_data(self):
+        last = self.stopped_early("settled")
+        self.refuse(2, self.arguments("settled", "train.seed=7"), "other settings", r"train\.seed: 7 \(here\) instead of 1")
+        self.refuse(2, self.arguments("settled", "model.latent=1"), r"model\.latent: 1 \(here\) instead of 2")
+        shutil.copy(self.path("sensors.nc"), self.path("kept.nc"))
+        try:
+            self.netcdf("sensors.nc", sensors(weight="1, 0.5, 2.5"))
+            self.refuse(2, self.arguments("settled"), "was written with other data", "data_hash")
+            self.netcdf("sensors.nc", sensors(missing=(1,)))
+            self.refuse(2, self.arguments("settled", "data.nodes=observed"), "was written with other data")
+        finally:
+            shutil.move(self.path("kept.nc"), self.path("sensors.nc"))
+        self.assertEqual(self.checkpoints("settled"), [last], "nothing has been touched")
+        self.refuse(2, [*self.arguments("settled"), "--resume", "never"], "settled already holds a run")
+        self.succeed(2, *self.arguments("settled", "train.epochs=3", "log.seconds=2", "checkpoint.keep=1"))
+        self.assertEqual(len(self.checkpoints("settled")), 1)
+
+    def test_other_rank_counts(self):
+        _, figures = self.whole()
+        for ranks, then in [(1, 3), (3, 2)]:
+            run = f"from{ranks}"
+            self.leave(run, "--stop-after", "0.000001s", ranks=ranks)
+            self.succeed(then, *self.arguments(run))
+            _, found = self.ends(run)
+            self.assertEqual(len(found), len(figures))
+            for a, b in zip(found, figures):
+                self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-3 * abs(b["loss"]))
+                self.assertEqual(a["steps"], b["steps"])
+
+    def test_finished_and_going_on(self):
+        whole = self.whole()
+        self.succeed(2, *self.arguments("grown", "train.epochs=11"))
+        result = self.succeed(2, *self.arguments("grown", "train.epochs=11"))
+        self.assertIn("nothing is left to do: all epochs done", result.out)
+        self.succeed(2, *self.arguments("grown"))
+        self.assertEqual(self.ends("grown"), whole)
+
+    def test_named_checkpoint(self):
+        whole = self.whole()
+        self.leave("named", "--stop-after", "0.000001s")
+        first = "named/checkpoints/" + self.checkpoints("named")[0]
+        self.leave("named", "--stop-after", "0.000001s")
+        self.refuse(2, [*self.arguments("named"), "--resume", "named/none.h5"], r"named/none\.h5.*No such file")
+        self.refuse(2, [*self.arguments("fresh"), "--resume", "sensors.nc"], r"sensors\.nc")
+        self.assertFalse(os.path.exists(self.path("fresh")))
+        # In a directory of its own; then in the same one, where the later checkpoint is dropped.
+        self.succeed(2, *self.arguments("other"), "--resume", first)
+        self.assertEqual(self.ends("other")[0], whole[0])
+        self.refuse(2, [*self.arguments("other"), "--resume", first], "other holds a run that .* is not of")
+        self.succeed(2, *self.arguments("named"), "--resume", first)
+        self.assertEqual(self.ends("named"), whole)
+
+    def test_stop_after(self):
+        for text in ["1", "h", "1x", "-3s", "0s", "1h-2m"]:
+            self.refuse(2, self.arguments("never", f"train.stop_after={text}"), "is no time: write it as 1h50m")
+        self.assertFalse(os.path.exists(self.path("never")))
+        end = str(int(time.time()) + 1)
+        os.environ["SLURM_JOB_END_TIME"] = end
+        try:
+            self.leave("slurm")
+        finally:
+            del os.environ["SLURM_JOB_END_TIME"]
+        self.succeed(2, *self.arguments("slurm"))
+        self.assertEqual(self.ends("slurm"), self.whole())
+
+    def test_inspect_and_verify(self):
+        name = "looked/checkpoints/" + self.stopped_early("looked")
+        text = self.succeed(2, "checkpoint", "inspect", name).out
+        for word in ["config_hash", "data_hash", "optimiser_steps", "factors.second", "checksum"]:
+            self.assertIn(word, text)
+        self.assertRegex(self.succeed(2, "checkpoint", "verify", name).out, r"\d+ arrays, all checksums are right")
+        self.refuse(2, ["checkpoint", "verify", "sensors.toml"], r"sensors\.toml")
+
+
+class Diverged(BadInput):
+    """A loss that is not finite."""
+
+    def test_message(self):
+        self.refuse(2, ["train", "sensors.toml", "--run", "wild", "--set", "optimiser.lr=1e6", "--set",
+                        "optimiser.name=sgd", "--set", "train.epochs=50"],
+                    "training: .*not finite.* in step .*; there is no checkpoint; lower optimiser.lr",
+                    r"(value|gradient) of \w+ on rank \d: \d+ values? (is|are) not finite")
+
+    def test_rollback(self):
+        # A rate that diverges at first and does not after some halvings.
+        arguments = ["train", "sensors.toml", "--run", "back", "--set", "optimiser.name=sgd", "--set",
+                     "optimiser.lr=1000", "--set", "train.epochs=20", "--set", "checkpoint.every_steps=1", "--set",
+                     "checkpoint.keep=50"]
+        failed = self.run_ranks(2, *arguments, "--set", "train.on_nan=rollback", "--set", "train.rollbacks=1")
+        self.assertEqual(failed.codes, [1, 1], failed.err)
+        self.assertRegex(failed.lines[0], "rolled back to back/checkpoints/step-.* with learning rate x 0.5 .rollback 1 of 1")
+        self.assertRegex(failed.lines[-1], "the last good checkpoint is back/checkpoints/step-")
+        result = self.run_ranks(2, *arguments, "--set", "train.on_nan=rollback", "--set", "train.rollbacks=40",
+                                "--set", "train.rollback_lr=0.1")
+        self.assertEqual(result.codes, [0, 0], result.err)
+        with open(self.path("back/metrics.jsonl"), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual([line["epoch"] for line in lines], list(range(20)))
+        self.assertGreater(lines[-1]["rollbacks"], 0)
+
+
+class FullCheckpoint(FullDisk):
+    """Only the test below; those of FullDisk run elsewhere."""
+
+    def test_checkpoint(self):
+        # Room for one checkpoint and a half.
+        self.write("more.toml", MORE)
+        script = ('"$2" -n 2 "$1" train more.toml --run small/run --stop-after 0.000001s >out.txt 2>err.txt; echo $?; '
+                  "dd if=/dev/zero of=small/fill bs=1k 2>/dev/null; truncate -s -12288 small/fill; "
+                  '"$2" -n 2 "$1" train more.toml --run small/run --set checkpoint.every_steps=5 --stop-after 0.5s '
+                  ">>out.txt 2>>err.txt; echo $?; "
+                  "ls small/run/checkpoints; rm small/fill; "
+                  '"$2" -n 2 "$1" train more.toml --run small/run >>out.txt 2>again.txt; echo $?')
+        result = self.in_small_disk(4096, script)
+        with open(self.path("err.txt"), encoding="utf-8") as file:
+            err = file.read()
+        words = result.stdout.split()
+        self.assertEqual(words[0], "75", result.stdout + err)
+        self.assertEqual(words[1], "1", "what cannot be saved is not to be resumed for ever\n" + result.stdout + err)
+        self.assertEqual(words[-1], "0", result.stdout + err)
+        self.assertEqual(len([w for w in words if w.startswith("step-")]), 1, "the earlier checkpoint stays")
+        self.assertNotIn(".tmp", result.stdout)
+        self.assertRegex(err, "warning: state file .* is not written: .*No space left on device; training goes on")
+        self.assertRegex(err, "(?m)^rossby: .*not written.*No space left on device")
+
+
+for _name in [name for name in dir(FullDisk) if name.startswith("test_")]:
+    setattr(FullCheckpoint, _name, None)
+
+if __name__ == "__main__":
+    support.main()
