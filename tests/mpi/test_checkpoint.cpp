@@ -144,7 +144,7 @@ struct Training {
     options.dropout_dynamics = 0.1;
     model = std::make_unique<Stnn<T>>(options, std::move(relations), rows);
     model->start({.seed = 3});
-    for (Parameter<T>* parameter : model->parameters()) parameter->decay = 1e-4;
+    for (Parameter<T>* parameter : model->parameters()) parameter->decay = c.decay_z > 0 ? 1e-4 : 0;
     model->factors().decay = c.decay_z;
   }
 
@@ -320,9 +320,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{.name = "Joint", .joint = true, .refine = false, .schedule = ScheduleKind::cosine},
                     Case{.name = "Pairs", .pairs = true},
                     Case{.name = "PairsSgd", .pairs = true, .kind = OptimiserKind::sgd},
-                    Case{.name = "DenseFusedClipped", .dense = true, .shuffled = false, .clip = 0.05},
+                    Case{.name = "DenseFusedClipped", .dense = true, .shuffled = false, .clip = 1e-3},
                     Case{.name = "DenseFusedBeta1", .dense = true, .shuffled = false, .beta1 = 0.8},
-                    Case{.name = "LowRank", .refine = false, .low_rank = true, .beta1 = 0.5, .clip = 0.05}),
+                    Case{.name = "LowRank", .refine = false, .low_rank = true, .beta1 = 0.5, .clip = 1e-3}),
     [](const auto& chosen) { return std::string(chosen.param.name); });
 
 TEST(TrainingState, RefusesWhatIsNone) {
