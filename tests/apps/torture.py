@@ -150,6 +150,8 @@ class Torture:
             if self.kill_one(f"run{number}"):
                 self.finish(f"run{number}", whole)
                 number += 1
+            elif self.counts["kills"] % 20 == 0:
+                print(f"{time.monotonic() - begin:.0f} s: {dict(self.counts)}", flush=True)
         if os.path.isdir(os.path.join(self.folder, f"run{number}")):
             with open(os.path.join(self.folder, "last.txt"), "w", encoding="utf-8") as log:
                 if self.start(f"run{number}", log).wait(timeout=120) != 0:
