@@ -54,17 +54,19 @@ double parse_duration(std::string_view text, std::string_view key) {
 
 StopSignals::StopSignals() {
   stop_received = 0;
+  struct sigaction* before = before_;
   for (const int number : signals) {
     struct sigaction action {};
     action.sa_handler = take_note;
     action.sa_flags = SA_RESTART | (number == SIGINT ? static_cast<int>(SA_RESETHAND) : 0);
     sigemptyset(&action.sa_mask);
-    sigaction(number, &action, nullptr);
+    sigaction(number, &action, before++);
   }
 }
 
 StopSignals::~StopSignals() {
-  for (const int number : signals) std::signal(number, SIG_DFL);
+  const struct sigaction* before = before_;
+  for (const int number : signals) sigaction(number, before++, nullptr);
 }
 
 bool StopSignals::received() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <string>
 #include <string_view>
 
@@ -10,7 +11,7 @@ namespace rossby {
 [[nodiscard]] double parse_duration(std::string_view text, std::string_view key);
 
 /// While it lives, SIGTERM, SIGINT and SIGUSR1 ask this process to leave in good order instead of ending it.
-/// A second SIGINT ends it as ever.
+/// A second SIGINT ends it as ever. Afterwards they do again what they did before.
 class StopSignals {
  public:
   StopSignals();
@@ -19,6 +20,9 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   [[nodiscard]] static bool received();
+
+ private:
+  struct sigaction before_[3];
 };
 
 /// Says when it is time to leave: train.stop_after from its construction on, and the end of a Slurm job

@@ -1,0 +1,139 @@
+# shellcheck shell=bash
+# What the Slurm job scripts share: the machine's settings, a record of the job, a training that comes back. Sourced.
+#
+# ROSSBY_MACHINE=NAME|FILE  settings of the cluster: jobscripts/machines/NAME.sh, or a file (default generic)
+# ROSSBY_PROGRAM=FILE       the program (default: the machine's, else build/release/apps/rossby of this tree)
+# ROSSBY_MAX_RESTARTS=N     times a job comes back by itself (default 1000)
+# ROSSBY_DRY_RUN=1          print what would be run, run nothing (scripts: --dry-run)
+
+set -euo pipefail
+
+rossby_exit_resume=75 # the program wrote a checkpoint and left before its end
+
+# Slurm's signal ahead of the limit may come at any time, up to a minute early, at the very start of a job, too.
+rossby_signalled=0
+trap 'rossby_signalled=1' USR1
+
+say() { printf '== %s\n' "$*"; }
+
+die() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+# load_machine ROOT: settings, modules, program.
+load_machine() {
+  local root=$1 machine=${ROSSBY_MACHINE:-generic}
+  rossby_modules=() rossby_launcher=srun rossby_srun_options=() rossby_mpirun_options=() rossby_program=''
+  if [[ $machine != */* ]]; then machine=$root/jobscripts/machines/$machine.sh; fi
+  if [[ ! -r $machine ]]; then
+    die "no settings of the machine in $machine: set ROSSBY_MACHINE to a name of $root/jobscripts/machines or to a file"
+  fi
+  # shellcheck source=../machines/generic.sh
+  . "$machine"
+  case $rossby_launcher in
+    srun | mpirun) ;;
+    *) die "$machine: rossby_launcher is '$rossby_launcher', it must be srun or mpirun" ;;
+  esac
+  rossby_program=${ROSSBY_PROGRAM:-${rossby_program:-$root/build/release/apps/rossby}}
+  if ((${#rossby_modules[@]} > 0)); then
+    if type module >/dev/null 2>&1; then
+      module load "${rossby_modules[@]}"
+    elif [[ ${ROSSBY_DRY_RUN:-0} != 1 ]]; then
+      die "$machine wants modules (${rossby_modules[*]}), and there is no module command on $(hostname)"
+    fi
+  fi
+  if declare -F rossby_environment >/dev/null; then rossby_environment; fi
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-${SLURM_CPUS_PER_TASK:-1}}
+  export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
+}
+
+# launcher: sets `launch` to the command before the program. Ranks are those of the job. They do not die of a signal that
+# comes before they listen for it.
+launcher() {
+  local cpus=${SLURM_CPUS_PER_TASK:-1}
+  launch=()
+  if [[ $rossby_launcher == srun ]]; then
+    launch=(srun --ntasks="${SLURM_NTASKS:-1}" --cpus-per-task="$cpus" "${rossby_srun_options[@]}")
+    # Every rank sees the GPUs of its node and takes the one of its number there.
+    if [[ -n ${SLURM_GPUS_ON_NODE:-} ]]; then launch+=(--gpu-bind=none); fi
+  else
+    launch=(mpirun -n "${SLURM_NTASKS:-1}" "${rossby_mpirun_options[@]}")
+  fi
+  # shellcheck disable=SC2016  # expanded by each rank
+  launch+=(bash -c 'trap "" USR1; exec "$0" "$@"')
+}
+
+# describe_job ROOT: what a reader of the log needs to repeat the run.
+describe_job() {
+  local root=$1
+  say "job ${SLURM_JOB_ID:-none}${SLURM_ARRAY_TASK_ID:+ (task $SLURM_ARRAY_TASK_ID)}, start ${SLURM_RESTART_COUNT:-0}, $(date -u '+%Y-%m-%dT%H:%M:%SZ')"
+  say "nodes ${SLURM_JOB_NODELIST:-$(hostname)}, ${SLURM_NTASKS:-1} ranks x ${SLURM_CPUS_PER_TASK:-1} cores, GPUs a node: ${SLURM_GPUS_ON_NODE:-0}"
+  say "ends at $(if [[ -n ${SLURM_JOB_END_TIME:-} ]]; then date -u -d "@$SLURM_JOB_END_TIME" '+%Y-%m-%dT%H:%M:%SZ'; else echo unknown; fi)"
+  say "tree $root, commit $(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)"
+  say "program $rossby_program"
+  say "launch ${launch[*]}"
+  say "threads OMP_NUM_THREADS=$OMP_NUM_THREADS OPENBLAS_NUM_THREADS=$OPENBLAS_NUM_THREADS"
+  say "modules $(if type module >/dev/null 2>&1; then module -t list 2>&1 | tr '\n' ' '; else echo none; fi)"
+  env | grep -E '^(OMPI|PMIX|UCX|NCCL|CUDA|SLURM_CPU_BIND|SLURM_DISTRIBUTION)' | LC_ALL=C sort || true
+}
+
+# The limit of the job, for programs that stop in time: older versions of Slurm do not say it.
+export_end_time() {
+  if [[ -n ${SLURM_JOB_END_TIME:-} || -z ${SLURM_JOB_ID:-} ]]; then return; fi
+  local end
+  end=$(scontrol show job "$SLURM_JOB_ID" 2>/dev/null | sed -nE 's/.* EndTime=([0-9T:-]+).*/\1/p' | head -n 1)
+  if [[ -n $end ]]; then
+    SLURM_JOB_END_TIME=$(date -d "$end" +%s)
+    export SLURM_JOB_END_TIME
+  fi
+}
+
+# come_back: puts the job into the queue again; Slurm ends this shell then.
+come_back() {
+  local restarts=${SLURM_RESTART_COUNT:-0}
+  if ((restarts >= ${ROSSBY_MAX_RESTARTS:-1000})); then
+    die "restarted $restarts times (ROSSBY_MAX_RESTARTS): not once more; the checkpoint is kept"
+  fi
+  say "the training is not at its end: requeue"
+  scontrol requeue "$SLURM_JOB_ID"
+  # Slurm kills the batch step of a requeued job.
+  sleep 60
+  exit "$rossby_exit_resume"
+}
+
+# train ARGS...: `rossby train ARGS`, going on from its checkpoints. A signal ahead of the limit makes it write one, and
+# the job comes back; a cancelled job writes one, too, and does not come back.
+train() {
+  local command=("${launch[@]}" "$rossby_program" train "$@" --resume auto) status=0 cancelled=0 child
+  if [[ ${ROSSBY_DRY_RUN:-0} == 1 ]]; then
+    printf 'would run:'
+    printf ' %q' "${command[@]}"
+    printf '\n'
+    return 0
+  fi
+  if [[ ! -x $rossby_program ]]; then
+    die "no program $rossby_program: build it (jobscripts/local/demo.sh does), or set ROSSBY_PROGRAM"
+  fi
+  "${command[@]}" &
+  child=$!
+  trap 'rossby_signalled=1' USR1
+  trap 'cancelled=1; kill -TERM "$child" 2>/dev/null || true' TERM
+  # A trapped signal ends `wait` early. The launcher passes USR1 on to every rank; ranks that are not listening yet let it
+  # go by, so it is sent until they leave.
+  while kill -0 "$child" 2>/dev/null; do
+    status=0
+    if ((rossby_signalled)); then
+      kill -USR1 "$child" 2>/dev/null || true
+      sleep 3 &
+      wait -n "$child" "$!" || true
+    else
+      wait "$child" || true
+    fi
+  done
+  wait "$child" || status=$?
+  trap - USR1 TERM
+  if ((status == rossby_exit_resume && cancelled == 0)); then come_back; fi
+  if ((status != 0)); then say "the training ended with exit code $status"; fi
+  return "$status"
+}

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Writes a job script for given nodes, ranks and time.
+set -euo pipefail
+
+usage() {
+  cat <<'TEXT'
+usage: jobscripts/slurm/render.sh [options] CONFIG --run DIR [options of `rossby train`] > job.sbatch
+
+  --nodes N             nodes (default 1)
+  --ranks-per-node N    MPI ranks a node (default 2; with GPUs: one a GPU)
+  --cpus-per-rank N     cores, and OpenMP threads, a rank (default 1)
+  --gpus-per-node N     GPUs a node (default 0)
+  --time TIME           limit of one start, as Slurm writes it (default 01:00:00)
+  --before SECONDS      how long before the limit a checkpoint is written (default 120)
+  --seeds FIRST-LAST    an array job, one training a seed
+  --partition NAME, --account NAME, --job-name NAME
+  --machine NAME|FILE   settings of the cluster (default: ROSSBY_MACHINE, else generic)
+
+Checks the options, submits nothing.
+TEXT
+}
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+die() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+positive() {
+  if [[ ! $2 =~ ^[1-9][0-9]*$ ]]; then die "$1 $2: not a positive number"; fi
+}
+
+nodes=1 ranks='' cpus=1 gpus=0 time=01:00:00 before=120 seeds='' name=rossby machine=${ROSSBY_MACHINE:-generic} extra=()
+while (($# > 0)); do
+  case $1 in
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    --nodes) nodes=${2:?--nodes needs a number} ;;
+    --ranks-per-node) ranks=${2:?--ranks-per-node needs a number} ;;
+    --cpus-per-rank) cpus=${2:?--cpus-per-rank needs a number} ;;
+    --gpus-per-node) gpus=${2:?--gpus-per-node needs a number} ;;
+    --time) time=${2:?--time needs a time} ;;
+    --before) before=${2:?--before needs seconds} ;;
+    --seeds) seeds=${2:?--seeds needs FIRST-LAST} ;;
+    --partition) extra+=("--partition=${2:?--partition needs a name}") ;;
+    --account) extra+=("--account=${2:?--account needs a name}") ;;
+    --job-name) name=${2:?--job-name needs a name} ;;
+    --machine) machine=${2:?--machine needs a name} ;;
+    *) break ;;
+  esac
+  shift 2
+done
+if (($# == 0)); then die "no CONFIG (see --help)"; fi
+if [[ $1 == -* ]]; then die "unknown option $1 before CONFIG (see --help)"; fi
+if [[ " $* " != *" --run "* ]]; then die "no --run DIR behind CONFIG (see --help)"; fi
+positive --nodes "$nodes"
+positive --cpus-per-rank "$cpus"
+positive --before "$before"
+if [[ ! $gpus =~ ^[0-9]+$ ]]; then die "--gpus-per-node $gpus: not a number"; fi
+if [[ -z $ranks ]]; then ranks=$((gpus > 0 ? gpus : 2)); fi
+positive --ranks-per-node "$ranks"
+if [[ ! $time =~ ^([0-9]+-)?[0-9]+(:[0-9]{1,2}){0,2}$ ]]; then die "--time $time: not a time as Slurm writes it, e.g. 30, 01:00:00 or 1-12:00:00"; fi
+if [[ -n $seeds && ! $seeds =~ ^[0-9]+(-[0-9]+)?$ ]]; then die "--seeds $seeds: not FIRST-LAST"; fi
+if ((gpus > 0 && ranks % gpus != 0)); then die "--ranks-per-node $ranks: not a multiple of the $gpus GPUs of a node"; fi
+settings=$machine
+if [[ $machine == */* ]]; then
+  settings=$(realpath "$machine")
+  machine=$settings
+else
+  settings=$root/jobscripts/machines/$machine.sh
+fi
+if [[ ! -r $settings ]]; then die "--machine $machine: no such settings in $root/jobscripts/machines"; fi
+if [[ ! -r $1 ]]; then die "$1: no such configuration"; fi
+
+script=train.sbatch output=%x-%j.log
+if [[ -n $seeds ]]; then script=train_array.sbatch output=%x-%A_%a.log; fi
+printf '#!/usr/bin/env bash\n'
+printf '#SBATCH %s\n' "--job-name=$name" "--nodes=$nodes" "--ntasks-per-node=$ranks" "--cpus-per-task=$cpus" "--time=$time" \
+  --requeue "--signal=B:USR1@$before" --open-mode=append "--output=$output"
+if ((gpus > 0)); then printf '#SBATCH --gpus-per-node=%s\n' "$gpus"; fi
+if [[ -n $seeds ]]; then printf '#SBATCH --array=%s\n' "$seeds"; fi
+if ((${#extra[@]} > 0)); then printf '#SBATCH %s\n' "${extra[@]}"; fi
+printf 'export ROSSBY_ROOT=%q ROSSBY_MACHINE=%q\n' "$root" "$machine"
+# shellcheck disable=SC2016  # expanded by the job
+printf 'exec bash "$ROSSBY_ROOT/jobscripts/slurm/%s" "$@"' "$script"
+printf ' %q' "$@"
+printf '\n'

@@ -1,0 +1,227 @@
+"""The shipped Slurm scripts under a real Slurm: test_slurm.py ROSSBY MPIEXEC. Exit code 77 where there is no Slurm."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "apps"), str(ROOT / "tests" / "slurm")]
+
+import cluster  # noqa: E402  pylint: disable=wrong-import-position
+import support  # noqa: E402  pylint: disable=wrong-import-position
+
+CONFIG = """
+[data]
+file = "{folder}/series.nc"
+[split]
+train = 40
+[relation]
+graph = "grid8"
+mode = "refine"
+[model]
+precision = "double"
+latent = 2
+[train]
+epochs = {epochs}
+keep = "last"
+[checkpoint]
+every_steps = 40
+[parallel]
+threads = 1
+[log]
+seconds = 0
+"""
+
+
+class Slurm(unittest.TestCase):
+    """One cluster of four nodes for all tests."""
+
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        reason = cluster.missing()
+        if reason:
+            raise unittest.SkipTest(reason)
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="rossby_slurm_"))
+        cls.cluster = cluster.Cluster(cls.folder / "cluster", 4)
+        try:
+            cls.cluster.start()
+        except Exception:
+            cls.tearDownClass()
+            raise
+        cls.local("data", "synth", "--kind", "pacific", "--lat", "20", "--lon", "40", "--steps", "60", "--seed", "3", "-o",
+                  str(cls.folder / "series.nc"))
+        cls.write("short.toml", CONFIG.format(folder=cls.folder, epochs=2))
+        cls.write("long.toml", CONFIG.format(folder=cls.folder, epochs=80))  # long enough to be met on its way
+        cls.whole = {}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.stop()
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    @classmethod
+    def write(cls, name, text):
+        (cls.folder / name).write_text(text)
+
+    @classmethod
+    def local(cls, *arguments, ranks=1):
+        """The program under mpiexec, without Slurm."""
+        command = [support.mpiexec, "-n", str(ranks), support.rossby, *arguments]
+        result = subprocess.run(command, cwd=cls.folder, capture_output=True, text=True, check=False, timeout=240)
+        if result.returncode != 0:
+            raise AssertionError(f"{command}\n{result.stdout}\n{result.stderr}")
+        return result.stdout
+
+    def uninterrupted(self, config, ranks):
+        """What a run ends with that nothing interrupts."""
+        if (config, ranks) not in self.whole:
+            run = f"whole_{config}_{ranks}"
+            self.local("train", config, "--run", run, ranks=ranks)
+            self.whole[config, ranks] = self.ends(run)
+        return self.whole[config, ranks]
+
+    def ends(self, run):
+        """The final arrays' checksums, and what each epoch's line says but for times and memory."""
+        text = self.local("checkpoint", "inspect", f"{run}/checkpoints/state.h5", "--json")
+        lines = [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
+        return (json.loads(text)["arrays"],
+                [{k: v for k, v in line.items() if not re.search("second|bytes", k)} for line in lines])
+
+    def submit(self, *options, config, run, script="train.sbatch", launcher="srun"):
+        return self.cluster.submit(*options, str(ROOT / "jobscripts" / "slurm" / script), config, "--run", run,
+                                   cwd=self.folder, ROSSBY_MACHINE=str(ROOT / "tests" / "slurm" / "machine.sh"),
+                                   ROSSBY_PROGRAM=support.rossby, ROSSBY_TEST_LAUNCHER=launcher)
+
+    def log(self, number, name="rossby-{}.log"):
+        file = self.folder / name.format(number)
+        return file.read_text() if file.exists() else ""
+
+    def expect(self, number, state, restarts=None):
+        job = self.cluster.finish(number)
+        self.assertEqual(job["JobState"], state, f"{job}\n{self.log(number)}\n{self.cluster.log_end()}")
+        if restarts is not None:
+            self.assertEqual(int(job["Restarts"]), restarts, self.log(number))
+        return job
+
+    def epochs(self, run):
+        metrics = self.folder / run / "metrics.jsonl"
+        return len(metrics.read_text().splitlines()) if metrics.exists() else 0
+
+    def wait_for_epochs(self, number, run, epochs):
+        """Until a running job has trained for so many."""
+        def trained():
+            state = self.cluster.job(number)["JobState"]
+            self.assertIn(state, ["PENDING", "CONFIGURING", "RUNNING"], self.log(number))
+            return state == "RUNNING" and self.epochs(run) >= epochs
+        self.cluster.wait_for(trained, 120, f"{epochs} epochs of {run}\n{self.log(number)}")
+
+    def test_normal_end(self):
+        for launcher in ["srun", "mpirun"]:
+            with self.subTest(launcher=launcher):
+                job = self.submit("--nodes=2", "--ntasks-per-node=1", config="short.toml", run=launcher, launcher=launcher)
+                self.expect(job, "COMPLETED", restarts=0)
+                self.assertEqual(self.ends(launcher), self.uninterrupted("short.toml", 2))
+                log = self.log(job)
+                for pattern in [r"== job \d+, start 0, 20\d\d-", r"== nodes n\[", "2 ranks x 1 cores", r"== ends at 20\d\d-",
+                                "== tree .*, commit ", "== program ", f"== launch {launcher} ", "== modules ",
+                                "OMPI_MCA_btl=self,tcp"]:
+                    self.assertRegex(log, pattern)
+
+    def test_signal_ahead_of_the_limit(self):
+        """The signal that Slurm sends, here at a time that suits the test: the job comes back and ends as if nothing had been."""
+        job = self.submit("--nodes=2", "--ntasks-per-node=1", config="long.toml", run="limit")
+        for _ in range(2):
+            self.wait_for_epochs(job, "limit", self.epochs("limit") + 2)
+            restarts = int(self.cluster.job(job)["Restarts"])
+            self.cluster.call("scancel", "--batch", "--signal=USR1", job)
+            self.cluster.wait_for(lambda: int(self.cluster.job(job)["Restarts"]) > restarts, 60, "the job to be queued again")
+            self.cluster.release(job)
+        self.expect(job, "COMPLETED", restarts=2)
+        self.assertIn("requeue", self.log(job))
+        self.assertRegex(self.log(job), "== job .*, start 2")
+        self.assertIn("resumed", self.log(job))
+        self.assertEqual(self.ends("limit"), self.uninterrupted("long.toml", 2))
+
+    def test_time_limit(self):
+        """Slurm's own limit, a minute at least: its signal comes 10 to 40 s after the start."""
+        self.write("endless.toml", CONFIG.format(folder=self.folder, epochs=10**8))
+        os.environ["ROSSBY_MAX_RESTARTS"] = "0"
+        try:
+            job = self.submit("--nodes=2", "--ntasks-per-node=1", "--time=1", "--signal=B:USR1@20", config="endless.toml",
+                              run="endless")
+        finally:
+            del os.environ["ROSSBY_MAX_RESTARTS"]
+        self.expect(job, "FAILED", restarts=0)
+        log = self.log(job)
+        self.assertRegex(log, "paused    checkpoint written: endless/checkpoints/step-.*; resume with: rossby train")
+        self.assertIn("ROSSBY_MAX_RESTARTS", log)
+        self.local("checkpoint", "verify", self.newest("endless"))
+
+    def test_cancelled_and_resumed_on_other_nodes(self):
+        job = self.submit("--nodes=2", "--ntasks-per-node=1", config="long.toml", run="cancelled")
+        self.wait_for_epochs(job, "cancelled", 2)
+        self.cluster.call("scancel", job)
+        self.expect(job, "CANCELLED", restarts=0)
+        self.assertNotIn("requeue", self.log(job))
+        self.assertFalse((self.folder / "cancelled/checkpoints/state.h5").exists(), "it did not reach its end")
+        self.local("checkpoint", "verify", self.newest("cancelled"))
+        job = self.submit("--nodes=3", "--ntasks-per-node=1", config="long.toml", run="cancelled")
+        self.expect(job, "COMPLETED", restarts=0)
+        self.assertIn("resumed", self.log(job))
+        lines, whole = self.ends("cancelled")[1], self.uninterrupted("long.toml", 2)[1]
+        self.assertEqual(len(lines), len(whole))
+        for line, other in zip(lines, whole):
+            self.assertAlmostEqual(line["loss"] / other["loss"], 1, delta=1e-9)
+
+    def test_lost_node(self):
+        job = self.submit("--nodes=2", "--ntasks-per-node=1", config="long.toml", run="lost")
+        self.wait_for_epochs(job, "lost", 2)
+        node = int(re.search(r"n\[?(\d)", self.cluster.job(job)["NodeList"]).group(1))
+        self.cluster.lose_node(node)
+        try:
+            self.expect(job, "COMPLETED", restarts=1)
+        finally:
+            self.cluster.find_node(node)
+        self.assertEqual(self.ends("lost"), self.uninterrupted("long.toml", 2))
+
+    def test_array_of_seeds(self):
+        job = self.submit("--array=1-2", "--nodes=1", "--ntasks-per-node=2", config="short.toml", run="seeds",
+                          script="train_array.sbatch")
+        for task in [1, 2]:
+            self.expect(f"{job}_{task}", "COMPLETED")
+        ends = [self.ends(f"seeds/seed-{seed}") for seed in [1, 2]]
+        self.assertEqual(ends[0], self.uninterrupted("short.toml", 2), "seed 1 is the configuration's")
+        self.assertNotEqual(ends[0], ends[1])
+
+    def test_rendered_job(self):
+        render = subprocess.run(
+            [str(ROOT / "jobscripts/slurm/render.sh"), "--nodes", "2", "--ranks-per-node", "2", "--time", "5", "--machine",
+             str(ROOT / "tests/slurm/machine.sh"), "short.toml", "--run", "rendered"],
+            cwd=self.folder, capture_output=True, text=True, check=True)
+        self.write("job.sbatch", render.stdout)
+        job = self.cluster.submit("job.sbatch", cwd=self.folder, ROSSBY_PROGRAM=support.rossby)
+        self.expect(job, "COMPLETED", restarts=0)
+        self.assertEqual(self.ends("rendered"), self.uninterrupted("short.toml", 4))
+
+    def test_failure_is_not_requeued(self):
+        self.write("bad.toml", "[data]\nfile = \"absent.nc\"\n")
+        job = self.submit("--nodes=2", "--ntasks-per-node=1", config="bad.toml", run="bad")
+        self.expect(job, "FAILED", restarts=0)
+        self.assertIn("absent.nc", self.log(job))
+        self.assertIn("exit code 1", self.log(job))
+
+    def newest(self, run):
+        return f"{run}/checkpoints/" + max(
+            name for name in os.listdir(self.folder / run / "checkpoints") if name.startswith("step-") and name.endswith(".h5"))
+
+
+if __name__ == "__main__":
+    support.main()
