@@ -24,6 +24,10 @@ rossby_test_packages=(netcdf-bin python3-netcdf4 python3-xarray)
 # shellcheck disable=SC2034  # used by the scripts that source this
 rossby_fuzz_packages=(clang-19 libclang-rt-19-dev llvm-19)
 
+# A Slurm of virtual nodes, for the tests of jobscripts/slurm.
+# shellcheck disable=SC2034  # used by the scripts that source this
+rossby_slurm_packages=(munge slurm-client slurm-wlm-basic-plugins slurmctld slurmd)
+
 say() { printf '== %s\n' "$*"; }
 
 die() {
