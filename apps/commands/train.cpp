@@ -1,5 +1,7 @@
+#include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <thread>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -126,6 +128,19 @@ void prepare(Start& start, const Config& config, const Train& arguments) {
   atomic_write(directory.config_file(), config.to_toml());
 }
 
+/// Held before the first step, not found at the first checkpoint. A shared file system may show a new
+/// directory late.
+void expect_shared(const Communicator& comm, const std::string& run) {
+  agree(comm, [&] {
+    const std::string folder = checkpoint_folder_of(run);
+    for (int tries = 0; !std::filesystem::is_directory(folder); ++tries) {
+      if (tries == 50)
+        user_error("{}: no such directory here: all ranks need to see the run directory", folder);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  });
+}
+
 /// Whether the run's state is that of this checkpoint's end. On rank 0.
 bool has_final_state(const std::string& run, const TrainingState& at) {
   if (!std::filesystem::exists(state_file_of(run))) return false;
@@ -167,6 +182,7 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
   agree(comm, [&] {
     if (comm.rank() == 0) prepare(start, asked, arguments);
   });
+  expect_shared(comm, arguments.run);
   training.use(start.directory ? &*start.directory : nullptr);
   describe(comm, run, config, run.reducer());
   if (start.checkpoint) {

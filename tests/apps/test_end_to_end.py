@@ -94,7 +94,7 @@ class Pacific(support.ProgramTest):
             run = self.pipeline(ranks)
             self.assertEqual(sorted(os.listdir(self.path(run))),
                              [".lock", "checkpoints", "config.toml", "evaluation.json", "forecast.nc", "metrics.jsonl"])
-            self.assertEqual(os.listdir(self.path(run + "/checkpoints")), ["state.h5"])
+            self.assertEqual(sorted(os.listdir(self.path(run + "/checkpoints"))), ["state.h5", "step-000000000048.h5"])
 
     def test_evaluation_has_its_shape(self):
         for ranks in self.ranks:
