@@ -34,12 +34,16 @@ struct Piece {
 #pragma GCC unroll 8
       for (int r = 0; r < registers; r += step)
         adam_lanes<step, with_m, decoupled, false>(value + r, first + r, second + r, value, missed[q]);
+    if (now) {
+      V g[registers];
+#pragma GCC unroll 8
+      for (int r = 0; r < registers; ++r) g[r] = gradient ? load<V>(gradient + k + r * lanes<T>) : V{};
+#pragma GCC unroll 8
+      for (int r = 0; r < registers; r += step)
+        adam_lanes<step, with_m, decoupled>(value + r, first + r, second + r, g + r, *now);
+    }
 #pragma GCC unroll 8
     for (int r = 0; r < registers; ++r) {
-      if (now) {
-        const V g = gradient ? load<V>(gradient + k + r * lanes<T>) : V{};
-        adam_lanes<1, with_m, decoupled>(value + r, first + r, second + r, &g, *now);
-      }
       store(theta + k + r * lanes<T>, value[r]);
       store(v + k + r * lanes<T>, second[r]);
       if (with_m) store(m + k + r * lanes<T>, first[r]);

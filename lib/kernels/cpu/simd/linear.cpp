@@ -7,7 +7,7 @@ namespace {
 
 // Outputs are rounded up to a whole number of blocks, each less than twice what it holds.
 constexpr int most_packed = 2 * narrow_weights;
-constexpr Index rows_together = 64;  // whose repeated values stay in the first-level cache
+constexpr Index rows_together = 128;  // whose repeated values stay in the first-level cache
 
 template <class T>
 void multiply_rows(Index rows, Index in, Index out, const T* x, const T* w, Index input_stride,

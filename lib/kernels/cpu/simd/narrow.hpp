@@ -202,15 +202,32 @@ struct NarrowAdjoint {
   T* sums;      // packed_size(lanes_for(outer, inner), planes)
 };
 
+/// Where a group of inputs begins: groups follow each other within a plane, then plane by plane.
+template <class T, int S>
+struct GroupCursor {
+  const NarrowAdjoint<T>& p;
+  const T* plane;
+  Index at = 0;
+
+  ROSSBY_INLINE const T* next() {
+    if (at == p.outer) {
+      plane += p.u_plane;
+      at = 0;
+    }
+    const T* group = plane + at;
+    at += S;
+    return group;
+  }
+};
+
 template <class T, int L, int S, int count>
-ROSSBY_INLINE void adjoint_groups(const NarrowAdjoint<T>& p, Index group, T* sums) {
+ROSSBY_INLINE void adjoint_groups(const NarrowAdjoint<T>& p, GroupCursor<T, S>& cursor, T* sums) {
   using V = Vec<T, L>;
-  const Index groups = p.outer / S;
   V acc[count];
   const T* u[count];
   for (int q = 0; q < count; ++q) {
     acc[q] = load<V>(sums + q * L);
-    u[q] = p.u + (group + q) / groups * p.u_plane + (group + q) % groups * S;
+    u[q] = cursor.next();
   }
   const T* z = p.repeated;
   for (Index m = 0; m < p.rows; ++m, z += L) {
@@ -246,11 +263,12 @@ inline void narrow_adjoint(const NarrowAdjoint<T>& p) {
   T* sums = p.sums;
   for (Index block = 0; block < blocks; ++block) {
     repeat_rows<T, N, S>(p.rows, p.inner, block * N, p.z, p.repeated);
+    GroupCursor<T, S> cursor{p, p.u};
     Index group = 0;
-    for (; group + 8 <= groups; group += 8, sums += 8 * L) adjoint_groups<T, L, S, 8>(p, group, sums);
-    for (; group + 4 <= groups; group += 4, sums += 4 * L) adjoint_groups<T, L, S, 4>(p, group, sums);
-    for (; group + 2 <= groups; group += 2, sums += 2 * L) adjoint_groups<T, L, S, 2>(p, group, sums);
-    for (; group < groups; ++group, sums += L) adjoint_groups<T, L, S, 1>(p, group, sums);
+    for (; group + 8 <= groups; group += 8, sums += 8 * L) adjoint_groups<T, L, S, 8>(p, cursor, sums);
+    for (; group + 4 <= groups; group += 4, sums += 4 * L) adjoint_groups<T, L, S, 4>(p, cursor, sums);
+    for (; group + 2 <= groups; group += 2, sums += 2 * L) adjoint_groups<T, L, S, 2>(p, cursor, sums);
+    for (; group < groups; ++group, sums += L) adjoint_groups<T, L, S, 1>(p, cursor, sums);
   }
 }
 

@@ -62,32 +62,33 @@ ROSSBY_INLINE Vec<T, L> repeat(const T* from) {
   return v;
 }
 
-template <int bytes>
-struct PlaceOf {
-  typedef long type;
-};
-template <>
-struct PlaceOf<4> {
-  typedef int type;
-};
+template <int... I>
+struct Places {};
+#if defined(__clang__)
+template <class, int... I>
+using PlacesOf = Places<I...>;
+template <int n>
+using AllPlaces = __make_integer_seq<PlacesOf, int, n>;
+#else
+template <int n>
+using AllPlaces = Places<__integer_pack(n)...>;
+#endif
+
+template <class T, int L, int S, int... I>
+ROSSBY_INLINE Vec<T, L> stretch(const T* from, Places<I...>) {
+  const Vec<T, L / S> v = load<Vec<T, L / S>>(from);
+  return __builtin_shufflevector(v, v, (I / S)...);
+}
 
 /// L/S values from memory, each in S neighbouring lanes.
 template <class T, int L, int S>
 ROSSBY_INLINE Vec<T, L> stretch(const T* from) {
-  using V = Vec<T, L>;
-  if constexpr (S == 1) return load<V>(from);
-  if constexpr (S == L) return splat<V>(*from);
-  V v{};
-  __builtin_memcpy(&v, from, sizeof(T) * (L / S));
-  if constexpr (L * sizeof(T) == register_bytes) {
-    using Place = typename PlaceOf<sizeof(T)>::type;
-    Vec<Place, L> places;
-    for (int q = 0; q < L; ++q) places[q] = q / S;
-    return __builtin_shuffle(v, places);
-  }
-  V w;
-  for (int q = 0; q < L; ++q) w[q] = v[q / S];
-  return w;
+  if constexpr (S == 1)
+    return load<Vec<T, L>>(from);
+  else if constexpr (S == L)
+    return splat<Vec<T, L>>(*from);
+  else
+    return stretch<T, L, S>(from, AllPlaces<L>{});
 }
 
 }  // namespace rossby::cpu::ROSSBY_ISA
