@@ -103,21 +103,41 @@ class Torture:
             self.verified[path] = key
             self.counts["checkpoints verified"] += 1
 
+    @staticmethod
+    def ranks(process):
+        return subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False).stdout.split()
+
+    def wait(self, process):
+        """mpiexec's exit code. Open MPI's, at times, does not notice that all of its ranks have ended."""
+        begin = seen = time.monotonic()
+        while process.poll() is None and time.monotonic() - begin < 60 and time.monotonic() - seen < 3:
+            time.sleep(0.05)
+            if self.ranks(process):
+                seen = time.monotonic()
+        if process.returncode is not None:
+            return process.returncode
+        left = self.ranks(process)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if left:
+            raise AssertionError(f"{len(left)} ranks still run a minute after one was killed")
+        self.counts["times that mpiexec outlived its ranks"] += 1
+        return -signal.SIGKILL
+
     def kill_one(self, run):
         """Starts a run and kills one of its ranks; True where the run came to its end before."""
         with open(os.path.join(self.folder, run + ".txt"), "a+", encoding="utf-8") as log:
             at = log.seek(0, os.SEEK_END)
             process = self.start(run, log)
             time.sleep(self.random.uniform(0.3 * self.startup, self.startup + 0.6 * self.duration))
-            ranks = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True,
-                                   check=False).stdout.split()
+            ranks = self.ranks(process)
             victim = int(self.random.choice(ranks)) if ranks else 0
             if victim:
                 try:
                     os.kill(victim, signal.SIGKILL)
                 except ProcessLookupError:
                     victim = 0
-            code = process.wait(timeout=60)
+            code = self.wait(process)
             log.seek(at)
             text = log.read()
         if "resumed   " in text:
