@@ -14,6 +14,7 @@
 #include "rossby/mpi/reducer.hpp"
 #include "rossby/mpi/state_file.hpp"
 #include "rossby/train/stnn_task.hpp"
+#include "tests/mpi/small_training.hpp"
 
 // A training that is left after k steps and goes on from its checkpoint, in objects of its own, ends with the
 // same bits as one that is not left: at every k, in the middle of epochs too, for every way in which updates
@@ -21,6 +22,8 @@
 
 namespace rossby {
 namespace {
+
+using namespace small_training;
 
 struct Case {
   const char* name;
@@ -39,34 +42,6 @@ struct Case {
 };
 
 constexpr Index n = 13, steps = 16, train_steps = 12, epochs = 4;
-
-GlobalEdges random_edges(const RowPartition& partition, int part) {
-  const Random random(4, "edges");
-  GlobalEdges edges;
-  edges.rows = partition.size(part);
-  edges.relations = 2;
-  edges.ptr = {0};
-  for (const GlobalRow row : partition.rows_of(part))
-    for (int k = 0; k < 2; ++k) {
-      for (Index j = 0; j < n; ++j) {
-        const auto key = static_cast<std::uint64_t>((row.value * 2 + k) * n + j);
-        if (row.value % 6 == 2 || random.uniform(key) > 0.25) continue;
-        edges.column.emplace_back(j);
-        edges.value.push_back(random.at(1).uniform(key));
-      }
-      edges.ptr.push_back(edges.entries());
-    }
-  return edges;
-}
-
-RowPartition make_partition(const Case& c, int parts) {
-  if (!c.shuffled || parts == 1) return RowPartition::blocks(n, parts);
-  std::vector<int> owners;
-  for (Index i = 0; i < n; ++i)
-    owners.push_back(static_cast<int>(Random(2, "owners").bits(static_cast<std::uint64_t>(i)) %
-                                      static_cast<unsigned>(parts)));
-  return RowPartition::from_owners(owners, parts);
-}
 
 /// A training from its start on one communicator.
 template <class T>
@@ -87,19 +62,11 @@ struct Training {
   std::vector<std::vector<double>> terms;
 
   Training(const Case& chosen, const Communicator& on)
-      : c(chosen), comm(on), partition(make_partition(c, comm.size())), reducer(comm) {
+      : c(chosen), comm(on), partition(make_partition(n, c.shuffled, comm.size())), reducer(comm) {
     const int part = comm.rank();
     const auto rows = partition.rows_of(part);
     split = make_split(steps, {.train = "12", .validation = "4", .test = "0"});
-    series = Series(steps, partition.size(part), 2);
-    const Random data(8, "data");
-    for (Index t = 0; t < steps; ++t)
-      for (std::size_t i = 0; i < rows.size(); ++i)
-        for (Index f = 0; f < 2; ++f) {
-          const auto key = static_cast<std::uint64_t>((t * n + rows[i].value) * 2 + f);
-          const bool missing = data.at(1).uniform(key) < 0.1;
-          series.at(t, static_cast<Index>(i), f) = missing ? NAN : static_cast<float>(data.normal(key));
-        }
+    series = random_series(partition, part, steps);
     scaler =
         Scaler::fit(series, split, {.center = ScaleBy::node, .spread = ScaleBy::node, .factor = 1}, reducer);
     scaler.apply(series);
@@ -121,9 +88,9 @@ struct Training {
     const int part = comm.rank();
     auto relations = std::make_unique<Relations<T>>(partition, part);
     if (c.refine)
-      relations->add_refine(random_edges(partition, part), 0.5);
+      relations->add_refine(random_edges(partition, part, 0.25), 0.5);
     else
-      relations->add_given(random_edges(partition, part));
+      relations->add_given(random_edges(partition, part, 0.25));
     relations->add_self(0.5);
     if (c.dense) relations->add_discover(0.05);
     if (c.low_rank) relations->add_low_rank(3);

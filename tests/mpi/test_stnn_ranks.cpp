@@ -9,6 +9,7 @@
 #include "rossby/mpi/petsc_exchange.hpp"
 #include "rossby/mpi/reducer.hpp"
 #include "rossby/train/stnn_task.hpp"
+#include "tests/mpi/small_training.hpp"
 
 // The answer does not depend on the number of ranks: losses of 20 steps, the trained parameters and the
 // validation error at P ranks against one rank, and two runs at one P bit for bit. Missing values, dropout,
@@ -17,6 +18,8 @@
 
 namespace rossby {
 namespace {
+
+using namespace small_training;
 
 struct Case {
   const char* name;
@@ -33,26 +36,6 @@ struct Case {
   double clip = 0.5;
 };
 
-GlobalEdges random_edges(const RowPartition& partition, int part) {
-  const Random random(4, "edges");
-  const Index n = partition.rows();
-  GlobalEdges edges;
-  edges.rows = partition.size(part);
-  edges.relations = 2;
-  edges.ptr = {0};
-  for (const GlobalRow row : partition.rows_of(part))
-    for (int k = 0; k < 2; ++k) {
-      for (Index j = 0; j < n; ++j) {
-        const auto key = static_cast<std::uint64_t>((row.value * 2 + k) * n + j);
-        if (row.value % 6 == 2 || random.uniform(key) > 0.15) continue;
-        edges.column.emplace_back(j);
-        edges.value.push_back(random.at(1).uniform(key));
-      }
-      edges.ptr.push_back(edges.entries());
-    }
-  return edges;
-}
-
 /// One training on one communicator.
 struct Training {
   RowPartition partition;
@@ -66,19 +49,11 @@ struct Training {
   double validation = 0;
 
   Training(const Case& c, const Communicator& comm)
-      : partition(make_partition(c, comm.size())), reducer(comm) {
+      : partition(make_partition(c.n, c.shuffled, comm.size())), reducer(comm) {
     const int part = comm.rank();
     const auto rows = partition.rows_of(part);
     split = make_split(16, {.train = "12", .validation = "4", .test = "0"});
-    series = Series(16, partition.size(part), 2);
-    const Random data(8, "data");
-    for (Index t = 0; t < 16; ++t)
-      for (std::size_t i = 0; i < rows.size(); ++i)
-        for (Index f = 0; f < 2; ++f) {
-          const auto key = static_cast<std::uint64_t>((t * c.n + rows[i].value) * 2 + f);
-          const bool missing = data.at(1).uniform(key) < 0.1;
-          series.at(t, static_cast<Index>(i), f) = missing ? NAN : static_cast<float>(data.normal(key));
-        }
+    series = random_series(partition, part, 16);
     scaler =
         Scaler::fit(series, split, {.center = ScaleBy::node, .spread = ScaleBy::node, .factor = 1}, reducer);
     scaler.apply(series);
@@ -86,22 +61,13 @@ struct Training {
     train(c, comm);
   }
 
-  static RowPartition make_partition(const Case& c, int parts) {
-    if (!c.shuffled || parts == 1) return RowPartition::blocks(c.n, parts);
-    std::vector<int> owners;
-    for (Index i = 0; i < c.n; ++i)
-      owners.push_back(static_cast<int>(Random(2, "owners").bits(static_cast<std::uint64_t>(i)) %
-                                        static_cast<unsigned>(parts)));
-    return RowPartition::from_owners(owners, parts);
-  }
-
   void make_model(const Case& c, const Communicator& comm, const std::vector<GlobalRow>& rows) {
     const int part = comm.rank();
     auto relations = std::make_unique<Relations<double>>(partition, part);
     if (c.refine)
-      relations->add_refine(random_edges(partition, part), 0.5);
+      relations->add_refine(random_edges(partition, part, 0.15), 0.5);
     else
-      relations->add_given(random_edges(partition, part));
+      relations->add_given(random_edges(partition, part, 0.15));
     if (c.self) relations->add_self(0.5);
     if (c.dense) relations->add_discover(0.02);
     if (c.low_rank) relations->add_low_rank(3);

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "rossby/base/random.hpp"
+#include "rossby/data/series.hpp"
+#include "rossby/relation/edges.hpp"
+#include "rossby/relation/row_partition.hpp"
+
+// What tests of whole trainings share: relations, rows and data that are functions of global indices.
+
+namespace rossby::small_training {
+
+/// Two random relations with empty rows among this part's.
+inline GlobalEdges random_edges(const RowPartition& partition, int part, double density) {
+  const Random random(4, "edges");
+  const Index n = partition.rows();
+  GlobalEdges edges;
+  edges.rows = partition.size(part);
+  edges.relations = 2;
+  edges.ptr = {0};
+  for (const GlobalRow row : partition.rows_of(part))
+    for (int k = 0; k < 2; ++k) {
+      for (Index j = 0; j < n; ++j) {
+        const auto key = static_cast<std::uint64_t>((row.value * 2 + k) * n + j);
+        if (row.value % 6 == 2 || random.uniform(key) > density) continue;
+        edges.column.emplace_back(j);
+        edges.value.push_back(random.at(1).uniform(key));
+      }
+      edges.ptr.push_back(edges.entries());
+    }
+  return edges;
+}
+
+/// Row blocks, or rows dealt out at random: parts may stay empty.
+inline RowPartition make_partition(Index n, bool shuffled, int parts) {
+  if (!shuffled || parts == 1) return RowPartition::blocks(n, parts);
+  std::vector<int> owners;
+  for (Index i = 0; i < n; ++i)
+    owners.push_back(static_cast<int>(Random(2, "owners").bits(static_cast<std::uint64_t>(i)) %
+                                      static_cast<unsigned>(parts)));
+  return RowPartition::from_owners(owners, parts);
+}
+
+/// This part's rows of a series of two features, a tenth of it missing.
+inline Series random_series(const RowPartition& partition, int part, Index steps) {
+  const auto rows = partition.rows_of(part);
+  Series series(steps, partition.size(part), 2);
+  const Random data(8, "data");
+  for (Index t = 0; t < steps; ++t)
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      for (Index f = 0; f < 2; ++f) {
+        const auto key = static_cast<std::uint64_t>((t * partition.rows() + rows[i].value) * 2 + f);
+        const bool missing = data.at(1).uniform(key) < 0.1;
+        series.at(t, static_cast<Index>(i), f) = missing ? NAN : static_cast<float>(data.normal(key));
+      }
+  return series;
+}
+
+}  // namespace rossby::small_training
