@@ -74,6 +74,20 @@ namespace detail {
 [[nodiscard]] constexpr OpCost gru_update(double size, double word) {
   return {detail::cost(3 * size, 4 * size, word), detail::cost(8 * size, 10 * size, word)};
 }
+[[nodiscard]] constexpr OpCost gru_reset(double size, double word) {
+  return {detail::cost((transcendental_flops + 1) * size, 4 * size, word),
+          detail::cost(7 * size, 7 * size, word)};
+}
+[[nodiscard]] constexpr OpCost gru_output(double size, double word) {
+  return {detail::cost((2 * transcendental_flops + 4) * size, 6 * size, word),
+          detail::cost(14 * size, 10 * size, word)};
+}
+[[nodiscard]] constexpr OpCost assign(double size, double word) {
+  return {detail::cost(0, 2 * size, word), detail::cost(size, 3 * size, word)};
+}
+[[nodiscard]] constexpr OpCost affine_rows(double size, double word) {
+  return {detail::cost(2 * size, 2 * size, word), detail::cost(2 * size, 3 * size, word)};
+}
 /// Prediction against a float target.
 [[nodiscard]] constexpr OpCost masked_error(double size, double word) {
   return {{3 * size, size * (word + 4), 0, 0}, {3 * size, size * (3 * word + 4), 0, 0}};

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <new>
+#include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "rossby/kernels/exec.hpp"
@@ -71,12 +74,33 @@ class Tape {
   }
 
   /// Runs every recorded closure, last first.
-  void backward() {
-    for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
-      record->run(record->closure);
-      count(record->op, record->cost);
-    }
-    records_.clear();
+  void backward() { backward_to(0); }
+
+  /// Part of the forward whose values are not kept: only `outputs` are, packed (rows, cols, channels) values
+  /// that `forward` fills in. Backward runs it again, with the same bits, when it needs what lies between
+  /// (Griewank, Walther, "Revolve", ACM TOMS 26, 2000; Chen et al., "Training deep nets with sublinear memory
+  /// cost", 2016).
+  ///
+  /// `forward(Tape<T>&, std::span<const Var<T>> outputs)` computes into the outputs' values with ops of this
+  /// tape alone, from Vars that live outside; it captures by value and only what the arena may hold. It runs
+  /// twice, so it may not change anything that it reads.
+  template <class Forward>
+  void recomputed(std::string_view name, std::span<const Var<T>> outputs, const Forward& forward) {
+    const Arena::Mark mark = arena_.mark();
+    const bool recording = std::exchange(recording_, false);
+    forward(*this, outputs);
+    recording_ = recording;
+    arena_.rewind(mark);
+    if (!recording_) return;
+    auto kept = arena_.template take<Var<T>>(static_cast<Index>(outputs.size()));
+    std::copy(outputs.begin(), outputs.end(), kept.begin());
+    record(name, Cost{}, Cost{}, [this, kept, forward] {
+      const Arena::Mark before = arena_.mark();
+      const std::size_t floor = records_.size();
+      forward(*this, std::span<const Var<T>>(kept));
+      backward_to(floor);
+      arena_.rewind(before);
+    });
   }
 
   void reset() {
@@ -100,6 +124,16 @@ class Tape {
     std::string_view op;
     Cost cost;
   };
+
+  /// Runs and drops the records above the first `floor`; closures may add records of their own on top.
+  void backward_to(std::size_t floor) {
+    while (records_.size() > floor) {
+      const Record record = records_.back();
+      records_.pop_back();
+      record.run(record.closure);
+      count(record.op, record.cost);
+    }
+  }
 
   void count(std::string_view op, const Cost& cost) {
     for (OpTotal& total : totals_)

@@ -8,7 +8,6 @@
 #include "rossby/kernels/dropout.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/embed.hpp"
-#include "rossby/kernels/gru.hpp"
 #include "rossby/kernels/layer_norm.hpp"
 #include "rossby/kernels/linear.hpp"
 #include "rossby/kernels/reductions.hpp"
@@ -108,10 +107,10 @@ void linear_forward(const Exec& exec, MatrixView<T> y, MatrixView<const T> x, Ma
 
 template <class T>
 void linear_backward_input(const Exec& exec, MatrixView<T> dx, MatrixView<const T> dy,
-                           MatrixView<const T> weight) {
+                           MatrixView<const T> weight, bool accumulate) {
   require(dx.rows == dy.rows && dy.cols == weight.rows && dx.cols == weight.cols,
           "a dense layer's adjoint maps (m, out) to (m, in) by a weight of (out, in)");
-  ROSSBY_DISPATCH(linear_backward_input, exec, dx, dy, weight);
+  ROSSBY_DISPATCH(linear_backward_input, exec, dx, dy, weight, accumulate);
 }
 
 template <class T>
@@ -198,22 +197,6 @@ void squared_difference_backward(const Exec& exec, NodeView<T> da, NodeView<T> d
                                  NodeView<const T> b, double scale) {
   require(same_shape(a, b) && absent_or_same(da, a) && absent_or_same(db, a), shapes_differ);
   ROSSBY_DISPATCH(squared_difference_backward, exec, da, db, a, b, scale);
-}
-
-template <class T>
-void gru_update_forward(const Exec& exec, NodeView<T> y, NodeView<const T> u, NodeView<const T> h,
-                        NodeView<const T> c) {
-  require(same_shape(y, u, h, c), shapes_differ);
-  ROSSBY_DISPATCH(gru_update_forward, exec, y, u, h, c);
-}
-
-template <class T>
-void gru_update_backward(const Exec& exec, NodeView<T> du, NodeView<T> dh, NodeView<T> dc,
-                         NodeView<const T> dy, NodeView<const T> u, NodeView<const T> h,
-                         NodeView<const T> c) {
-  require(same_shape(dy, u, h, c), shapes_differ);
-  require(absent_or_same(du, dy) && absent_or_same(dh, dy) && absent_or_same(dc, dy), shapes_differ);
-  ROSSBY_DISPATCH(gru_update_backward, exec, du, dh, dc, dy, u, h, c);
 }
 
 template <class T>
@@ -362,10 +345,6 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
                                     std::span<const Index>, std::span<const Index>);                         \
   template void embed_pairs_backward(const Exec&, T*, Index, Index, NodeView<const T>,                       \
                                      std::span<const Index>, std::span<const Index>);                        \
-  template void gru_update_forward(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,           \
-                                   NodeView<const T>);                                                       \
-  template void gru_update_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>,   \
-                                    NodeView<const T>, NodeView<const T>, NodeView<const T>);                \
   template void layer_norm_forward(const Exec&, NodeView<T>, std::span<T>, std::span<T>, NodeView<const T>,  \
                                    const T*, const T*, double);                                              \
   template void layer_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,    \
@@ -375,7 +354,8 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
   template void bias_add(const Exec&, MatrixView<T>, const T*);                                              \
   template void linear_forward(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>,         \
                                const T*, bool);                                                              \
-  template void linear_backward_input(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>); \
+  template void linear_backward_input(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>,  \
+                                      bool);                                                                 \
   template void linear_backward_weight(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>, \
                                        std::span<T>);                                                        \
   template void column_sum(const Exec&, T*, MatrixView<const T>, std::span<T>);                              \

@@ -16,10 +16,10 @@ template <class T>
 void linear_forward(const Exec& exec, MatrixView<T> y, MatrixView<const T> x, MatrixView<const T> weight,
                     const T* bias, bool accumulate);
 
-/// dx (m, in) += dy (m, out)·W.
+/// dx (m, in) += dy (m, out)·W, or dx = that without `accumulate`.
 template <class T>
 void linear_backward_input(const Exec& exec, MatrixView<T> dx, MatrixView<const T> dy,
-                           MatrixView<const T> weight);
+                           MatrixView<const T> weight, bool accumulate = true);
 
 /// dW (out, in) += dyᵀ (out, m)·x (m, in), summed over fixed blocks of rows. `scratch` holds
 /// linear_scratch_size(m, out, in) values or more.

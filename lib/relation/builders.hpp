@@ -71,6 +71,20 @@ void normalise_rows(GlobalEdges& edges);
 GlobalEdges powers(const GlobalEdges& edges, std::span<const int> hops, const RowPartition& partition,
                    Mailbox& mailbox);
 
+/// W_kᵀ of each relation. Collective: every entry goes to the owner of its column.
+GlobalEdges transpose(const GlobalEdges& edges, const RowPartition& partition, Mailbox& mailbox);
+
+/// Supports of diffusion convolutions (Li, Yu, Shahabi, Liu, ICLR 2018), from relations where W[i, j] says
+/// that j acts on i, an edge j → i: with A = Wᵀ, D_O its row sums and D_I its column sums
+///
+///     S_1 = (D_O⁻¹ A)ᵀ    S_1[i, j] = W[i, j] / Σ_l W[l, j]    a node receives over its incoming edges
+///     S_2 = (D_I⁻¹ Aᵀ)ᵀ   S_2[i, j] = W[j, i] / Σ_l W[j, l]    over its outgoing ones (`both_directions`)
+///
+/// Columns sum to 1, or to 0 where a node has no edge of that direction. r relations give r or 2 r supports,
+/// all S_1 before all S_2. Collective.
+GlobalEdges random_walks(const GlobalEdges& edges, bool both_directions, const RowPartition& partition,
+                         Mailbox& mailbox);
+
 /// Relations of several groups as one, in order.
 GlobalEdges stack(std::span<const GlobalEdges* const> groups);
 

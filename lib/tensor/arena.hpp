@@ -15,7 +15,14 @@ namespace rossby {
 /// nothing is allocated.
 class Arena {
  public:
-  /// Uninitialised memory for `count` values, aligned to 64 bytes, valid until `reset`.
+  /// A moment of the arena: what was taken after it can be given back.
+  struct Mark {
+    std::size_t block = 0;
+    std::size_t used = 0;
+    std::size_t bytes = 0;
+  };
+
+  /// Uninitialised memory for `count` values, aligned to 64 bytes, valid until `reset` (or a rewind).
   template <class T>
   [[nodiscard]] std::span<T> take(Index count) {
     static_assert(std::is_trivially_destructible_v<T>);
@@ -31,6 +38,16 @@ class Arena {
     return values;
   }
 
+  [[nodiscard]] Mark mark() const { return {block_, used_, bytes_}; }
+
+  /// Gives back what was taken since `mark`; pointers from after it are dead. Marks are rewound last first.
+  void rewind(const Mark& mark) {
+    peak_ = std::max(peak_, bytes_);
+    block_ = mark.block;
+    used_ = mark.used;
+    bytes_ = mark.bytes;
+  }
+
   /// Gives everything back at once; pointers from before are dead.
   void reset() {
     if (blocks_.size() > 1) {
@@ -39,29 +56,34 @@ class Arena {
       blocks_.clear();
       blocks_.emplace_back(static_cast<Index>(total));
     }
-    used_ = 0;
-    peak_ = std::max(peak_, bytes_);
-    bytes_ = 0;
+    rewind({});
   }
 
   /// The most bytes that were in use at once.
   [[nodiscard]] std::size_t peak_bytes() const { return std::max(peak_, bytes_); }
 
  private:
+  [[nodiscard]] bool fits(std::size_t bytes) const {
+    return block_ < blocks_.size() && used_ + bytes <= static_cast<std::size_t>(blocks_[block_].size());
+  }
+
   void* take_bytes(std::size_t bytes) {
     const std::size_t rounded = (bytes + 63) / 64 * 64;
     bytes_ += rounded;
-    if (blocks_.empty() || used_ + rounded > static_cast<std::size_t>(blocks_.back().size())) {
-      blocks_.emplace_back(static_cast<Index>(std::max<std::size_t>(rounded, std::size_t{1} << 16)));
+    while (!fits(rounded)) {
+      if (block_ < blocks_.size()) ++block_;
       used_ = 0;
+      if (block_ == blocks_.size())
+        blocks_.emplace_back(static_cast<Index>(std::max<std::size_t>(rounded, std::size_t{1} << 16)));
     }
-    void* pointer = blocks_.back().data() + used_;
+    void* pointer = blocks_[block_].data() + used_;
     used_ += rounded;
     return pointer;
   }
 
   std::vector<Buffer<std::byte>> blocks_;
-  std::size_t used_ = 0;   // of the last block
+  std::size_t block_ = 0;  // that memory is taken from
+  std::size_t used_ = 0;   // of it
   std::size_t bytes_ = 0;  // of all blocks
   std::size_t peak_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
+#include "rossby/kernels/cpu/simd/gru.hpp"
 
 namespace rossby::cpu {
 
@@ -43,7 +44,50 @@ void gru_update_backward(const Exec& exec, NodeView<T> du, NodeView<T> dh, NodeV
         dc, dy, u);
 }
 
+template <class T>
+void gru_reset_forward(const Exec& exec, NodeView<T> r, NodeView<T> y, NodeView<const T> h) {
+  for_each_run(exec, gru_kernels<T>(exec.isa).reset, r, y, h);
+}
+
+template <class T>
+void gru_reset_backward(const Exec& exec, NodeView<T> da, NodeView<T> dh, NodeView<const T> dy,
+                        NodeView<const T> r, NodeView<const T> h) {
+  const auto kernel = gru_kernels<T>(exec.isa).reset_backward;
+  if (dh.data) return for_each_run(exec, kernel, da, dh, dy, r, h);
+  for_each_run(
+      exec,
+      [&](Index size, T* to, const T* g, const T* gate, const T* old) {
+        kernel(size, to, nullptr, g, gate, old);
+      },
+      da, dy, r, h);
+}
+
+template <class T>
+void gru_output_forward(const Exec& exec, NodeView<T> u, NodeView<T> c, NodeView<T> y, NodeView<const T> h) {
+  for_each_run(exec, gru_kernels<T>(exec.isa).output, u, c, y, h);
+}
+
+template <class T>
+void gru_output_backward(const Exec& exec, NodeView<T> da_u, NodeView<T> da_c, NodeView<T> dh,
+                         NodeView<const T> dy, NodeView<const T> u, NodeView<const T> c,
+                         NodeView<const T> h) {
+  const auto kernel = gru_kernels<T>(exec.isa).output_backward;
+  if (dh.data) return for_each_run(exec, kernel, da_u, da_c, dh, dy, u, c, h);
+  for_each_run(
+      exec,
+      [&](Index size, T* to_u, T* to_c, const T* g, const T* gate, const T* candidate, const T* old) {
+        kernel(size, to_u, to_c, nullptr, g, gate, candidate, old);
+      },
+      da_u, da_c, dy, u, c, h);
+}
+
 #define ROSSBY_INSTANTIATE(T)                                                                              \
+  template void gru_reset_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>);               \
+  template void gru_reset_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>,               \
+                                   NodeView<const T>, NodeView<const T>);                                  \
+  template void gru_output_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>); \
+  template void gru_output_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \
+                                    NodeView<const T>, NodeView<const T>, NodeView<const T>);              \
   template void gru_update_forward(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,         \
                                    NodeView<const T>);                                                     \
   template void gru_update_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \

@@ -119,16 +119,21 @@ void linear_forward(const Exec& exec, MatrixView<T> y, MatrixView<const T> x, Ma
 
 template <class T>
 void linear_backward_input(const Exec& exec, MatrixView<T> dx, MatrixView<const T> dy,
-                           MatrixView<const T> weight) {
-  if (dx.size() == 0 || dy.cols == 0) return;
+                           MatrixView<const T> weight, bool accumulate) {
+  if (dx.size() == 0 || (dy.cols == 0 && accumulate)) return;
   for_each_piece(exec, dx.rows, row_piece, dx.rows * (weight.size() + dx.cols), [&](Index first, Index last) {
     const auto part = row_block(dx, first, last);
     const auto delta = row_block(dy, first, last);
     if (is_narrow(delta, part))
       narrow_linear_kernels<T>(exec.isa).multiply(part.rows, dy.cols, dx.cols, delta.data, weight.data,
-                                                  weight.stride, 1, part.data, true);
-    else if (!tiny::backward_input(part, row_block(dy, first, last), weight))
-      gemm(Side::plain, Side::plain, row_block(dy, first, last), weight, T{1}, part);
+                                                  weight.stride, 1, part.data, accumulate);
+    else if (tiny::is_tiny(part.rows, dx.cols, dy.cols) || dy.cols == 0) {
+      if (!accumulate)
+        for (Index i = 0; i < part.rows; ++i) std::fill_n(part.row(i), part.cols, T{0});
+      if (dy.cols > 0 && !tiny::backward_input(part, delta, weight))
+        gemm(Side::plain, Side::plain, delta, weight, T{1}, part);
+    } else
+      gemm(Side::plain, Side::plain, delta, weight, accumulate ? T{1} : T{0}, part);
   });
 }
 
@@ -174,7 +179,8 @@ void column_sum(const Exec& exec, T* dbias, MatrixView<const T> dy, std::span<T>
   template void bias_add(const Exec&, MatrixView<T>, const T*);                                              \
   template void linear_forward(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>,         \
                                const T*, bool);                                                              \
-  template void linear_backward_input(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>); \
+  template void linear_backward_input(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>,  \
+                                      bool);                                                                 \
   template void linear_backward_weight(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>, \
                                        std::span<T>);                                                        \
   template void column_sum(const Exec&, T*, MatrixView<const T>, std::span<T>);

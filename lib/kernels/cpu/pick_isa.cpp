@@ -4,15 +4,19 @@
 #include "rossby/kernels/cpu/simd/columns.hpp"
 #include "rossby/kernels/cpu/simd/dense.hpp"
 #include "rossby/kernels/cpu/simd/elementwise.hpp"
+#include "rossby/kernels/cpu/simd/gru.hpp"
 #include "rossby/kernels/cpu/simd/linear.hpp"
 #include "rossby/kernels/cpu/simd/losses.hpp"
 #include "rossby/kernels/cpu/simd/pick.hpp"
 #include "rossby/kernels/cpu/simd/sparse.hpp"
+#include "rossby/kernels/cpu/simd/spmm.hpp"
 
 ROSSBY_PICK(AdamKernels, adam_kernels)
 ROSSBY_PICK(ColumnKernels, column_kernels)
 ROSSBY_PICK(ElementwiseKernels, elementwise_kernels)
+ROSSBY_PICK(GruKernels, gru_kernels)
 ROSSBY_PICK(LossKernels, loss_kernels)
 ROSSBY_PICK(NarrowLinearKernels, narrow_linear_kernels)
 ROSSBY_PICK(SparseKernels, sparse_kernels)
+ROSSBY_PICK(SpmmKernels, spmm_kernels)
 ROSSBY_PICK(DenseKernels, dense_kernels)

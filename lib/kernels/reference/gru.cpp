@@ -1,5 +1,7 @@
 #include "rossby/kernels/gru.hpp"
 
+#include <cmath>
+
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/reference/loops.hpp"
 
@@ -29,7 +31,58 @@ void gru_update_backward(const Exec&, NodeView<T> du, NodeView<T> dh, NodeView<T
   });
 }
 
+template <class T>
+void gru_reset_forward(const Exec&, NodeView<T> r, NodeView<T> y, NodeView<const T> h) {
+  for_each_entry(y, [&](Index i, Index b, Index k) {
+    const double gate = 1 / (1 + std::exp(-double{entry(r, i, b, k)}));
+    entry(r, i, b, k) = static_cast<T>(gate);
+    entry(y, i, b, k) = static_cast<T>(gate * entry(h, i, b, k));
+  });
+}
+
+template <class T>
+void gru_reset_backward(const Exec&, NodeView<T> da, NodeView<T> dh, NodeView<const T> dy,
+                        NodeView<const T> r, NodeView<const T> h) {
+  for_each_entry(dy, [&](Index i, Index b, Index k) {
+    const double g = entry(dy, i, b, k);
+    const double gate = entry(r, i, b, k);
+    entry(da, i, b, k) += static_cast<T>(g * entry(h, i, b, k) * gate * (1 - gate));
+    if (dh.data) entry(dh, i, b, k) += static_cast<T>(g * gate);
+  });
+}
+
+template <class T>
+void gru_output_forward(const Exec&, NodeView<T> u, NodeView<T> c, NodeView<T> y, NodeView<const T> h) {
+  for_each_entry(y, [&](Index i, Index b, Index k) {
+    const double gate = 1 / (1 + std::exp(-double{entry(u, i, b, k)}));
+    const double candidate = std::tanh(double{entry(c, i, b, k)});
+    entry(u, i, b, k) = static_cast<T>(gate);
+    entry(c, i, b, k) = static_cast<T>(candidate);
+    entry(y, i, b, k) = static_cast<T>(gate * entry(h, i, b, k) + (1 - gate) * candidate);
+  });
+}
+
+template <class T>
+void gru_output_backward(const Exec&, NodeView<T> da_u, NodeView<T> da_c, NodeView<T> dh,
+                         NodeView<const T> dy, NodeView<const T> u, NodeView<const T> c,
+                         NodeView<const T> h) {
+  for_each_entry(dy, [&](Index i, Index b, Index k) {
+    const double g = entry(dy, i, b, k);
+    const double gate = entry(u, i, b, k);
+    const double candidate = entry(c, i, b, k);
+    entry(da_u, i, b, k) += static_cast<T>(g * (double{entry(h, i, b, k)} - candidate) * gate * (1 - gate));
+    entry(da_c, i, b, k) += static_cast<T>(g * (1 - gate) * (1 - candidate * candidate));
+    if (dh.data) entry(dh, i, b, k) += static_cast<T>(g * gate);
+  });
+}
+
 #define ROSSBY_INSTANTIATE(T)                                                                              \
+  template void gru_reset_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>);               \
+  template void gru_reset_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>,               \
+                                   NodeView<const T>, NodeView<const T>);                                  \
+  template void gru_output_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>); \
+  template void gru_output_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \
+                                    NodeView<const T>, NodeView<const T>, NodeView<const T>);              \
   template void gru_update_forward(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,         \
                                    NodeView<const T>);                                                     \
   template void gru_update_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \

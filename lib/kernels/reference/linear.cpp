@@ -23,11 +23,11 @@ void linear_forward(const Exec&, MatrixView<T> y, MatrixView<const T> x, MatrixV
 }
 
 template <class T>
-void linear_backward_input(const Exec&, MatrixView<T> dx, MatrixView<const T> dy,
-                           MatrixView<const T> weight) {
+void linear_backward_input(const Exec&, MatrixView<T> dx, MatrixView<const T> dy, MatrixView<const T> weight,
+                           bool accumulate) {
   for (Index i = 0; i < dx.rows; ++i)
     for (Index k = 0; k < dx.cols; ++k) {
-      double sum = dx.row(i)[k];
+      double sum = accumulate ? dx.row(i)[k] : T{0};
       for (Index o = 0; o < dy.cols; ++o) sum += double{dy.row(i)[o]} * double{weight.row(o)[k]};
       dx.row(i)[k] = static_cast<T>(sum);
     }
@@ -57,7 +57,8 @@ void column_sum(const Exec&, T* dbias, MatrixView<const T> dy, std::span<T>) {
   template void bias_add(const Exec&, MatrixView<T>, const T*);                                              \
   template void linear_forward(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>,         \
                                const T*, bool);                                                              \
-  template void linear_backward_input(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>); \
+  template void linear_backward_input(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>,  \
+                                      bool);                                                                 \
   template void linear_backward_weight(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>, \
                                        std::span<T>);                                                        \
   template void column_sum(const Exec&, T*, MatrixView<const T>, std::span<T>);

@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "rossby/autograd/recurrent.hpp"
 #include "tests/lib/autograd/harness.hpp"
 
 namespace rossby::testing {
@@ -58,6 +59,37 @@ std::vector<Case<T>> elementwise_cases() {
                        return distinct_loss(tape, gru_update(tape, u, state, c));
                      };
                    }});
+  cases.push_back(
+      {"gru_reset and gru_output", [](Bank<T>& bank, Shape s) -> Graph<T> {
+         const Index c = s.channels;
+         auto& gates = bank.make("gates", {s.rows, s.cols, 3 * c});
+         auto& more = bank.make("more", {s.rows, s.cols, 3 * c});
+         auto& h = bank.make("h", {s.rows, s.cols, c});
+         auto& w = bank.make("weight", {c, c});
+         return [&gates, &more, &h, &w, s, c](Tp& tape) {
+           const Shape wide{s.rows, s.cols, 3 * c};
+           const V a = tape.make(s.rows, s.cols, 3 * c, true);
+           assign(tape, a, add(tape, packed_leaf(tape, gates, wide), packed_leaf(tape, more, wide)));
+           const V state = time_major_leaf(tape, h, s);
+           const V reset = gru_reset(tape, slice_channels(a, 0, c), state);
+           linear_accumulate(tape, slice_channels(a, 2 * c, c), reset, w, 0);
+           return distinct_loss(
+               tape, gru_output(tape, slice_channels(a, c, c), slice_channels(a, 2 * c, c), state));
+         };
+       }});
+  cases.push_back(
+      {"assign of affine_rows", [](Bank<T>& bank, Shape s) -> Graph<T> {
+         auto& x = bank.make("x", {s.rows, s.cols, s.channels});
+         const auto constants = std::make_shared<std::vector<T>>();
+         for (Index k = 0; k < s.rows * s.channels; ++k)
+           constants->push_back(static_cast<T>(0.25 * static_cast<double>(k % 7) - 0.5));
+         return [&x, constants, s](Tp& tape) {
+           const V y = tape.make(s.rows, s.cols, s.channels, true);
+           assign(tape, y,
+                  affine_rows(tape, time_major_leaf(tape, x, s), constants->data(), constants->data()));
+           return distinct_loss(tape, y);
+         };
+       }});
   cases.push_back({"layer_norm", [](Bank<T>& bank, Shape s) -> Graph<T> {
                      auto& x = bank.make("x", {s.rows, s.cols, s.channels});
                      auto& gain = bank.make("gain", {s.channels}, 0.5, 1.5);

@@ -1,0 +1,264 @@
+#include "rossby/autograd/diffusion.hpp"
+
+#include <algorithm>
+
+#include "rossby/autograd/costs.hpp"
+#include "rossby/kernels/elementwise.hpp"
+#include "rossby/kernels/linear.hpp"
+
+namespace rossby {
+
+DiffusionPlan::DiffusionPlan(int supports, int steps, DiffusionVariant variant) {
+  require(supports >= 0 && steps >= 0, "a diffusion has zero or more supports and steps");
+  if (supports == 0 || steps == 0) return;
+  terms = 1 + supports * steps;
+  const auto term = [supports](int k, int s) { return k == 0 ? 0 : 1 + (k - 1) * supports + s; };
+  if (variant == DiffusionVariant::paper) {
+    for (int k = 1; k <= steps; ++k) {
+      Level level{k == 1 ? 0 : term(k - 1, 0), k == 1 ? 1 : supports, {}};
+      for (int s = 0; s < supports; ++s)
+        level.products.push_back({s, term(k - 1, s), term(k, s), k == 1 ? -1 : term(k - 2, s)});
+      levels.push_back(std::move(level));
+    }
+    return;
+  }
+  int start = 0;
+  for (int s = 0; s < supports; ++s) {
+    for (int k = 1; k <= steps; ++k) {
+      const int from = k == 1 ? start : term(k - 1, s);
+      const int minus = k == 1 ? -1 : k == 2 ? start : term(k - 2, s);
+      // The next support starts from a term whose ghosts have just come in.
+      if (!levels.empty() && levels.back().first == from)
+        levels.back().products.push_back({s, from, term(k, s), minus});
+      else
+        levels.push_back({from, 1, {{s, from, term(k, s), minus}}});
+    }
+    start = steps == 1 ? start : term(steps - 1, s);
+  }
+}
+
+namespace {
+
+template <class T>
+MatrixView<T> as_matrix(const NodeView<T>& view) {
+  require(view.rows <= 1 || view.cols <= 1 || view.row_stride == view.cols * view.col_stride,
+          "a diffusion's output is some channels of a packed value");
+  const Index rows = view.rows * view.cols;
+  const Index stride = view.cols <= 1 ? view.row_stride : view.col_stride;
+  return {view.data, rows, view.channels, rows <= 1 ? view.channels : stride};
+}
+
+/// Channels [first, first + count) of a view.
+template <class T>
+NodeView<T> slice(NodeView<T> view, Index first, Index count) {
+  view.data += first;
+  view.channels = count;
+  return view;
+}
+
+template <class T>
+NodeView<const T> read(const NodeView<T>& view) {
+  return view;
+}
+
+/// The terms side by side, and the products between them.
+template <class T>
+struct Terms {
+  const Diffusion<T>* diffusion;
+  Index channels;
+
+  [[nodiscard]] NodeView<T> term(const NodeView<T>& all, int k, int count = 1) const {
+    return slice(all, k * channels, count * channels);
+  }
+  [[nodiscard]] SparseMatrix<T> support(int s) const {
+    return {diffusion->block, s, diffusion->weight.data()};
+  }
+  [[nodiscard]] Index ghosts() const { return diffusion->exchange ? diffusion->exchange->ghosts() : 0; }
+  [[nodiscard]] NodeView<T> ghost_buffer(Arena& arena, Index cols, int count) const {
+    const Index size = ghosts() * cols * count * channels;
+    return {arena.take<T>(size).data(), ghosts(), cols, count * channels};
+  }
+
+  /// Fills terms 1, 2, … from term 0. Collective.
+  void forward(Tape<T>& tape, const NodeView<T>& z) const {
+    for (const DiffusionPlan::Level& level : diffusion->plan.levels) {
+      const Arena::Mark mark = tape.arena().mark();
+      const NodeView<T> ghost = ghost_buffer(tape.arena(), z.cols, level.count);
+      diffusion->exchange->gather_begin(read(term(z, level.first, level.count)), ghost);
+      products(tape.exec(), level, z, ghost, diffusion->block->interior);
+      diffusion->exchange->gather_end();
+      products(tape.exec(), level, z, ghost, diffusion->block->boundary);
+      tape.arena().rewind(mark);
+    }
+  }
+
+  void products(const Exec& exec, const DiffusionPlan::Level& level, const NodeView<T>& z,
+                const NodeView<T>& ghost, std::span<const LocalColumn> rows) const {
+    for (const DiffusionPlan::Product& product : level.products) {
+      const NodeView<const T> minus = product.minus >= 0 ? read(term(z, product.minus)) : NodeView<const T>{};
+      spmm_forward(exec, term(z, product.to), support(product.support), static_cast<T>(product.alpha()),
+                   minus, rows, read(term(z, product.from)), read(term(ghost, product.from - level.first)));
+    }
+  }
+
+  /// The adjoint: adds to the gradient of term 0 what those of terms 1, 2, … make of it. Collective.
+  void backward(Tape<T>& tape, const NodeView<T>& dz) const {
+    const auto& levels = diffusion->plan.levels;
+    for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
+      const Arena::Mark mark = tape.arena().mark();
+      const NodeView<T> ghost = ghost_buffer(tape.arena(), dz.cols, level->count);
+      std::fill_n(ghost.data, ghost.size(), T{0});
+      adjoints(tape.exec(), *level, dz, ghost, dz.rows);
+      diffusion->exchange->scatter_add_begin(read(ghost), term(dz, level->first, level->count));
+      adjoints(tape.exec(), *level, dz, slice(dz, level->first * channels, level->count * channels), 0);
+      for (const DiffusionPlan::Product& product : level->products)
+        if (product.minus >= 0)
+          accumulate(tape.exec(), term(dz, product.minus), T{-1}, read(term(dz, product.to)));
+      diffusion->exchange->scatter_add_end();
+      tape.arena().rewind(mark);
+    }
+  }
+
+  /// `to` holds the gradients of the level's gathered terms: of owned columns (first = 0) or of ghosts.
+  void adjoints(const Exec& exec, const DiffusionPlan::Level& level, const NodeView<T>& dz,
+                const NodeView<T>& to, Index first) const {
+    for (const DiffusionPlan::Product& product : level.products)
+      spmm_adjoint(exec, term(to, product.from - level.first), support(product.support),
+                   static_cast<T>(product.alpha()), first, read(term(dz, product.to)));
+  }
+};
+
+template <class T>
+struct DiffusionBackward {
+  Tape<T>* tape;
+  Terms<T> terms;
+  NodeView<T> z;  // all terms
+  Var<T> y;
+  Var<T> x;
+  MatrixView<const T> weight;
+  T* dweight;  // null: not trained
+  T* dbias;
+
+  void operator()() const {
+    const Exec& exec = tape->exec();
+    const Arena::Mark mark = tape->arena().mark();
+    const MatrixView<const T> dy = as_matrix(y.gradient);
+    const Index scratch_size = std::max(linear_scratch_size(dy.rows, weight.rows, weight.cols),
+                                        linear_scratch_size(dy.rows, weight.rows, 1));
+    const std::span<T> scratch = tape->arena().template take<T>(scratch_size);
+    if (dweight)
+      linear_backward_weight(exec, MatrixView<T>(dweight, weight.rows, weight.cols), dy,
+                             MatrixView<const T>(as_matrix(z)), scratch);
+    if (dbias) column_sum(exec, dbias, dy, scratch);
+    if (x.tracked()) {
+      const NodeView<T> dz(tape->arena().template take<T>(z.size()).data(), z.rows, z.cols, z.channels);
+      linear_backward_input(exec, as_matrix(dz), dy, weight, false);
+      terms.backward(*tape, dz);
+      accumulate(exec, x.gradient, T{1}, read(terms.term(dz, 0)));
+    }
+    tape->arena().rewind(mark);
+  }
+};
+
+template <class T>
+OpCost cost_of(const Diffusion<T>& diffusion, const Var<T>& x, Index out, bool trained) {
+  const auto rows = static_cast<double>(x.rows() * x.cols());
+  const auto channels = static_cast<double>(x.channels());
+  OpCost cost = costs::linear(rows, channels * diffusion.plan.terms, static_cast<double>(out), sizeof(T),
+                              x.tracked(), trained);
+  const double row_bytes = static_cast<double>(x.value.width()) * sizeof(T);
+  Cost sparse;
+  for (const auto& level : diffusion.plan.levels) {
+    for (const auto& product : level.products) {
+      double entries = 0;
+      const CsrBlock& block = *diffusion.block;
+      for (Index i = 0; i < block.rows; ++i)
+        entries += block.ptr[i * block.relations + product.support + 1] -
+                   block.ptr[i * block.relations + product.support];
+      sparse.flops += 2 * entries * static_cast<double>(x.value.width());
+      sparse.bytes += entries * (4 + sizeof(T)) + 2 * static_cast<double>(x.rows()) * row_bytes;
+    }
+    const auto bytes = static_cast<Index>(row_bytes) * level.count;
+    const Traffic gather = diffusion.exchange->gather_cost(bytes);
+    sparse.messages += static_cast<double>(gather.messages);
+    sparse.message_bytes += static_cast<double>(gather.bytes);
+  }
+  cost.forward += sparse;
+  if (x.tracked()) cost.backward += sparse;
+  return cost;
+}
+
+/// y += or = Σ z_k W_kᵀ (+ bias), recorded.
+template <class T>
+void convolve(Tape<T>& tape, const Var<T>& y, const Diffusion<T>& diffusion, const Var<T>& x,
+              Parameter<T>& weight, Parameter<T>* bias, T* dweight, T* dbias, bool accumulate_to_y) {
+  const Terms<T> terms{&diffusion, x.channels()};
+  const Arena::Mark mark = tape.arena().mark();
+  const NodeView<T> z = diffusion_terms(tape, diffusion, read(x.value));
+  const MatrixView<const T> w(weight.value.data(), weight.shape[0], weight.shape[1]);
+  linear_forward(tape.exec(), as_matrix(y.value), MatrixView<const T>(as_matrix(z)), w,
+                 bias ? bias->value.data() : nullptr, accumulate_to_y);
+  const OpCost cost = cost_of(diffusion, x, y.channels(), dweight != nullptr);
+  if (y.tracked()) {
+    tape.record("diffusion", cost.forward, cost.backward,
+                DiffusionBackward<T>{&tape, terms, z, y, x, w, dweight, dbias});
+  } else {
+    tape.record("diffusion", cost.forward, Cost{}, [] {});
+    if (!tape.recording()) tape.arena().rewind(mark);
+  }
+}
+
+template <class T>
+void check_weight(const Diffusion<T>& diffusion, const Var<T>& x, const Parameter<T>& weight) {
+  require(weight.shape.size() == 2 && weight.shape[1] == diffusion.plan.terms * x.channels(),
+          "a diffusion's weight is (out, terms·channels)");
+  require(!diffusion.block || diffusion.block->rows == x.rows(), "a diffusion's rows are the owned rows");
+}
+
+}  // namespace
+
+template <class T>
+NodeView<T> diffusion_terms(Tape<T>& tape, const Diffusion<T>& diffusion, NodeView<const T> x) {
+  const Terms<T> terms{&diffusion, x.channels};
+  const Index width = diffusion.plan.terms * x.channels;
+  const NodeView<T> z(tape.arena().template take<T>(x.rows * x.cols * width).data(), x.rows, x.cols, width);
+  pack(tape.exec(), terms.term(z, 0), x);
+  terms.forward(tape, z);
+  return z;
+}
+
+template <class T>
+Var<T> diffusion_linear(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x, Parameter<T>& weight,
+                        std::type_identity_t<Parameter<T>>* bias) {
+  check_weight(diffusion, x, weight);
+  require(!bias || bias->size() == weight.shape[0], "a diffusion's bias is (out)");
+  T* dweight = tape.recording() ? weight.gradient_target() : nullptr;
+  T* dbias = bias && tape.recording() ? bias->gradient_target() : nullptr;
+  const Var<T> y = tape.make(x.rows(), x.cols(), weight.shape[0], x.tracked() || dweight || dbias);
+  convolve(tape, y, diffusion, x, weight, bias, dweight, dbias, false);
+  return y;
+}
+
+template <class T>
+void diffusion_linear_accumulate(Tape<T>& tape, const Var<T>& y, const Diffusion<T>& diffusion,
+                                 const Var<T>& x, Parameter<T>& weight) {
+  check_weight(diffusion, x, weight);
+  require(y.rows() == x.rows() && y.cols() == x.cols() && y.channels() == weight.shape[0],
+          "a diffusion adds to a value of (rows, B, out)");
+  T* dweight = tape.recording() ? weight.gradient_target() : nullptr;
+  require(y.tracked() || !tape.recording() || !(x.tracked() || dweight),
+          "y is tracked where something upstream is trained");
+  convolve<T>(tape, y, diffusion, x, weight, nullptr, dweight, nullptr, true);
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                            \
+  template NodeView<T> diffusion_terms(Tape<T>&, const Diffusion<T>&, NodeView<const T>);                \
+  template Var<T> diffusion_linear(Tape<T>&, const Diffusion<T>&, const Var<T>&, Parameter<T>&,          \
+                                   Parameter<T>*);                                                       \
+  template void diffusion_linear_accumulate(Tape<T>&, const Var<T>&, const Diffusion<T>&, const Var<T>&, \
+                                            Parameter<T>&);
+ROSSBY_INSTANTIATE(float)
+ROSSBY_INSTANTIATE(double)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <vector>
+
+#include "rossby/autograd/parameter.hpp"
+#include "rossby/autograd/tape.hpp"
+#include "rossby/exchange/exchange.hpp"
+#include "rossby/kernels/spmm.hpp"
+
+namespace rossby {
+
+/// How the recursions of several supports start.
+enum class DiffusionVariant {
+  paper,  // each support from the signal itself: Li et al., ICLR 2018
+  legacy  // a support from the last but one term of the support before, as the widely used code has it
+};
+
+/// The terms of a diffusion convolution over S supports: K-step Chebyshev recursions,
+///
+///     z_0 = x;   a = start_s, b = S_s a;   K − 1 times (a, b) = (b, 2 S_s b − a)
+///
+/// with start_s = z_0 (paper), or for s > 0 the last but one of z_0, …, z_K of the support before (legacy).
+/// The products are ordered by what they wait for: all of a level are computed after one exchange of ghosts.
+///
+/// Terms are numbered 0 (the signal), then by order k = 1…K, support fastest: term of (k, s) = 1 + (k − 1)·S
+/// + s. Li, Yu, Shahabi, Liu, "Diffusion convolutional recurrent neural network", ICLR 2018, eq. 2.
+struct DiffusionPlan {
+  struct Product {
+    int support;
+    int from;
+    int to;
+    int minus = -1;  // z_to = 2 S z_from − z_minus; −1: z_to = S z_from
+    [[nodiscard]] double alpha() const { return minus >= 0 ? 2.0 : 1.0; }
+  };
+  struct Level {
+    int first;  // terms [first, first + count) are gathered
+    int count;
+    std::vector<Product> products;
+  };
+
+  int terms = 1;
+  std::vector<Level> levels;
+
+  DiffusionPlan() = default;
+  DiffusionPlan(int supports, int steps, DiffusionVariant variant);
+};
+
+/// A plan on one rank's row block. Without supports there is nothing but term 0.
+template <class T>
+struct Diffusion {
+  DiffusionPlan plan;
+  const CsrBlock* block = nullptr;  // relation s is support s
+  Buffer<T> weight;                 // (entries)
+  Exchange* exchange = nullptr;
+
+  /// `graph` and `ghosts` must outlive it.
+  Diffusion(const CsrBlock& graph, Exchange& ghosts, int steps, DiffusionVariant variant)
+      : plan(graph.relations, steps, variant), block(&graph), weight(graph.entries()), exchange(&ghosts) {
+    for (Index e = 0; e < graph.entries(); ++e)
+      weight[e] = static_cast<T>(graph.value[static_cast<std::size_t>(e)]);
+  }
+  Diffusion() = default;
+};
+
+/// y (rows, B, out) = Σ_k z_k(x) W_kᵀ + bias: a diffusion convolution of x (rows, B, c). `weight` is (out,
+/// terms·c), block k of c columns belongs to term k; `bias` (out) or null. Collective where the exchange is:
+/// interior rows are computed while ghosts travel, owned columns of the adjoint while ghost gradients do.
+template <class T>
+[[nodiscard]] Var<T> diffusion_linear(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x,
+                                      Parameter<T>& weight, std::type_identity_t<Parameter<T>>* bias);
+
+/// y += that without a bias, y (rows, B, out), which may be some channels of a packed value. Same conditions
+/// on y as for linear_accumulate.
+template <class T>
+void diffusion_linear_accumulate(Tape<T>& tape, const Var<T>& y, const Diffusion<T>& diffusion,
+                                 const Var<T>& x, Parameter<T>& weight);
+
+/// All terms side by side, (rows, B, terms·c), for tests; nothing is recorded. Collective.
+template <class T>
+[[nodiscard]] NodeView<T> diffusion_terms(Tape<T>& tape, const Diffusion<T>& diffusion, NodeView<const T> x);
+
+}  // namespace rossby

@@ -1,0 +1,92 @@
+#include "rossby/autograd/recurrent.hpp"
+
+#include "rossby/autograd/costs.hpp"
+#include "rossby/kernels/elementwise.hpp"
+#include "rossby/kernels/gru.hpp"
+
+namespace rossby {
+namespace {
+
+template <class T>
+NodeView<const T> read(const NodeView<T>& view) {
+  return view;
+}
+
+template <class T>
+double count(const Var<T>& x) {
+  return static_cast<double>(x.value.size());
+}
+
+template <class T, class Backward>
+void finish(Tape<T>& tape, std::string_view name, const OpCost& cost, bool tracked,
+            const Backward& backward) {
+  if (tracked)
+    tape.record(name, cost.forward, cost.backward, backward);
+  else
+    tape.record(name, cost.forward, Cost{}, [] {});
+}
+
+}  // namespace
+
+template <class T>
+Var<T> gru_reset(Tape<T>& tape, const Var<T>& a, const Var<T>& h) {
+  const Var<T> y = tape.make(h.rows(), h.cols(), h.channels(), a.tracked() || h.tracked());
+  gru_reset_forward(tape.exec(), a.value, y.value, read(h.value));
+  require(a.tracked() || !y.tracked(), "a gate's pre-activation is tracked where the state is");
+  finish(tape, "gru_reset", costs::gru_reset(count(y), sizeof(T)), y.tracked(),
+         [exec = tape.exec(), a, h, y] {
+           gru_reset_backward(exec, a.gradient, h.gradient, read(y.gradient), read(a.value), read(h.value));
+         });
+  return y;
+}
+
+template <class T>
+Var<T> gru_output(Tape<T>& tape, const Var<T>& a_u, const Var<T>& a_c, const Var<T>& h) {
+  const Var<T> y = tape.make(h.rows(), h.cols(), h.channels(), a_u.tracked() || a_c.tracked() || h.tracked());
+  gru_output_forward(tape.exec(), a_u.value, a_c.value, y.value, read(h.value));
+  require((a_u.tracked() && a_c.tracked()) || !y.tracked(),
+          "a gate's pre-activation is tracked where the state is");
+  finish(tape, "gru_output", costs::gru_output(count(y), sizeof(T)), y.tracked(),
+         [exec = tape.exec(), a_u, a_c, h, y] {
+           gru_output_backward(exec, a_u.gradient, a_c.gradient, h.gradient, read(y.gradient),
+                               read(a_u.value), read(a_c.value), read(h.value));
+         });
+  return y;
+}
+
+template <class T>
+void assign(Tape<T>& tape, const Var<T>& y, const Var<T>& x) {
+  require(y.tracked() || !tape.recording() || !x.tracked(),
+          "what is assigned to is tracked where its source is");
+  pack(tape.exec(), y.value, read(x.value));
+  finish(tape, "assign", costs::assign(count(y), sizeof(T)), x.tracked(),
+         [exec = tape.exec(), x, y] { accumulate(exec, x.gradient, T{1}, read(y.gradient)); });
+}
+
+template <class T>
+Var<T> affine_rows(Tape<T>& tape, const Var<T>& x, const T* scale, const T* shift) {
+  const Var<T> y = tape.make(x.rows(), x.cols(), x.channels(), x.tracked());
+  const Index channels = x.channels();
+  for (Index i = 0; i < x.rows(); ++i)
+    for (Index b = 0; b < x.cols(); ++b)
+      for (Index f = 0; f < channels; ++f)
+        y.value.at(i, b)[f] = scale[i * channels + f] * x.value.at(i, b)[f] + shift[i * channels + f];
+  finish(tape, "affine_rows", costs::affine_rows(count(y), sizeof(T)), y.tracked(), [x, y, scale, channels] {
+    for (Index i = 0; i < x.rows(); ++i)
+      for (Index b = 0; b < x.cols(); ++b)
+        for (Index f = 0; f < channels; ++f)
+          x.gradient.at(i, b)[f] += scale[i * channels + f] * y.gradient.at(i, b)[f];
+  });
+  return y;
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                        \
+  template Var<T> gru_reset(Tape<T>&, const Var<T>&, const Var<T>&);                 \
+  template Var<T> gru_output(Tape<T>&, const Var<T>&, const Var<T>&, const Var<T>&); \
+  template void assign(Tape<T>&, const Var<T>&, const Var<T>&);                      \
+  template Var<T> affine_rows(Tape<T>&, const Var<T>&, const T*, const T*);
+ROSSBY_INSTANTIATE(float)
+ROSSBY_INSTANTIATE(double)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby

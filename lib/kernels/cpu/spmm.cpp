@@ -1,0 +1,133 @@
+#include "rossby/kernels/cpu/simd/spmm.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "rossby/kernels/cpu/loops.hpp"
+#include "rossby/kernels/spmm_backends.hpp"
+
+namespace rossby::cpu {
+namespace {
+
+/// Terms that one call of the kernel adds; longer rows take several.
+constexpr Index terms_a_call = 64;
+/// Columns are taken in runs of so many values a row, so that the rows that a block of rows gathers from stay
+/// in the second-level cache.
+constexpr Index values_a_run = 1024;
+
+/// Whether columns lie side by side, so that they are one long run of channels.
+template <class T>
+bool joined(NodeView<T> view) {
+  return view.col_stride == view.channels || view.cols <= 1;
+}
+
+/// How columns are cut: (columns, channels) as the kernel sees them, and the columns of a run.
+struct Runs {
+  bool joined = false;
+  Index cols = 1;
+  Index channels = 0;
+  Index cols_a_run = 1;
+  Index channels_a_run = 0;
+
+  Runs(Index columns, Index width, bool join)
+      : joined(join), cols(join ? 1 : columns), channels(join ? columns * width : width) {
+    channels_a_run = joined ? std::min(channels, values_a_run) : channels;
+    cols_a_run = joined ? 1 : std::max<Index>(1, values_a_run / std::max<Index>(1, channels));
+  }
+
+  template <class F>
+  void for_each(const F& f) const {
+    for (Index b = 0; b < cols; b += cols_a_run)
+      for (Index c = 0; c < channels; c += channels_a_run)
+        f(b, c, std::min(cols_a_run, cols - b), std::min(channels_a_run, channels - c));
+  }
+};
+
+/// y[run] = Σ over a list of `count` entries + share·base[run]; term(e) gives row and weight of entry e.
+template <class T, class Term>
+void combine_list(const SpmmKernels<T>& kernels, Index cols, Index channels, T* y, Index y_stride,
+                  Index count, const Term& term, const T* base, Index base_stride, T share) {
+  std::array<WeightedRow<T>, terms_a_call> terms;
+  Index first = 0;
+  do {
+    const Index size = std::min(terms_a_call, count - first);
+    for (Index q = 0; q < size; ++q) terms[static_cast<std::size_t>(q)] = term(first + q);
+    kernels.combine(cols, channels, y, y_stride, terms.data(), size, base, base_stride, share);
+    base = y;
+    base_stride = y_stride;
+    share = 1;
+    first += size;
+  } while (first < count);
+}
+
+Index rows_a_piece(Index width) {
+  return std::max<Index>(1, flat_piece / std::max<Index>(1, width));
+}
+
+}  // namespace
+
+template <class T>
+void spmm_forward(const Exec& exec, NodeView<T> y, const SparseMatrix<T>& s, T alpha, NodeView<const T> minus,
+                  std::span<const LocalColumn> rows, NodeView<const T> owned, NodeView<const T> ghost) {
+  const CsrBlock& block = *s.block;
+  const SpmmKernels<T>& kernels = spmm_kernels<T>(exec.isa);
+  const Runs runs(
+      y.cols, y.channels,
+      joined(y) && joined(owned) && (ghost.rows == 0 || joined(ghost)) && (!minus.data || joined(minus)));
+  const auto count = static_cast<Index>(rows.size());
+  runs.for_each([&](Index b, Index c, Index cols, Index channels) {
+    for_each_piece(exec, count, rows_a_piece(cols * channels), count * cols * channels,
+                   [&](Index first, Index last) {
+                     for (Index k = first; k < last; ++k) {
+                       const Index i = rows[static_cast<std::size_t>(k)];
+                       const Index list = i * block.relations + s.relation;
+                       const Index begin = block.ptr[list];
+                       const auto term = [&](Index e) -> WeightedRow<T> {
+                         const Index column = block.column[begin + e];
+                         const NodeView<const T>& from = column < owned.rows ? owned : ghost;
+                         const Index row = column < owned.rows ? column : column - owned.rows;
+                         return {from.at(row, b) + c, from.col_stride, alpha * s.weight[begin + e]};
+                       };
+                       combine_list<T>(kernels, cols, channels, y.at(i, b) + c, y.col_stride,
+                                       block.ptr[list + 1] - begin, term,
+                                       minus.data ? minus.at(i, b) + c : nullptr, minus.col_stride, T{-1});
+                     }
+                   });
+  });
+}
+
+template <class T>
+void spmm_adjoint(const Exec& exec, NodeView<T> dx, const SparseMatrix<T>& s, T alpha, Index first_column,
+                  NodeView<const T> dy) {
+  const CsrBlock& block = *s.block;
+  const SpmmKernels<T>& kernels = spmm_kernels<T>(exec.isa);
+  const Runs runs(dx.cols, dx.channels, joined(dx) && joined(dy));
+  runs.for_each([&](Index b, Index c, Index cols, Index channels) {
+    for_each_piece(exec, dx.rows, rows_a_piece(cols * channels), dx.rows * cols * channels,
+                   [&](Index first, Index last) {
+                     for (Index i = first; i < last; ++i) {
+                       const Index list = (first_column + i) * block.relations + s.relation;
+                       const Index begin = block.t_ptr[list];
+                       const Index count = block.t_ptr[list + 1] - begin;
+                       if (count == 0) continue;
+                       const auto term = [&](Index e) -> WeightedRow<T> {
+                         return {dy.at(block.t_row[begin + e], b) + c, dy.col_stride,
+                                 alpha * s.weight[block.t_entry[begin + e]]};
+                       };
+                       T* to = dx.at(i, b) + c;
+                       combine_list<T>(kernels, cols, channels, to, dx.col_stride, count, term, to,
+                                       dx.col_stride, T{1});
+                     }
+                   });
+  });
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                        \
+  template void spmm_forward(const Exec&, NodeView<T>, const SparseMatrix<T>&, T, NodeView<const T>, \
+                             std::span<const LocalColumn>, NodeView<const T>, NodeView<const T>);    \
+  template void spmm_adjoint(const Exec&, NodeView<T>, const SparseMatrix<T>&, T, Index, NodeView<const T>);
+ROSSBY_INSTANTIATE(float)
+ROSSBY_INSTANTIATE(double)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby::cpu

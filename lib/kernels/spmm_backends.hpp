@@ -1,0 +1,21 @@
+#pragma once
+
+#include "rossby/kernels/spmm.hpp"
+
+// The same functions per back end; spmm.cpp checks shapes once and picks.
+
+#define ROSSBY_SPMM_BACKEND                                                                 \
+  template <class T>                                                                        \
+  void spmm_forward(const Exec&, NodeView<T>, const SparseMatrix<T>&, T, NodeView<const T>, \
+                    std::span<const LocalColumn>, NodeView<const T>, NodeView<const T>);    \
+  template <class T>                                                                        \
+  void spmm_adjoint(const Exec&, NodeView<T>, const SparseMatrix<T>&, T, Index, NodeView<const T>);
+
+namespace rossby::reference {
+ROSSBY_SPMM_BACKEND
+}
+namespace rossby::cpu {
+ROSSBY_SPMM_BACKEND
+}
+
+#undef ROSSBY_SPMM_BACKEND

@@ -1,0 +1,159 @@
+#include "rossby/model/dcrnn.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "rossby/autograd/ops.hpp"
+#include "rossby/autograd/recurrent.hpp"
+#include "rossby/base/random.hpp"
+
+namespace rossby {
+namespace {
+
+/// Normal values, rows [first, last) of a weight with this deviation.
+template <class T>
+void normal_rows(Parameter<T>& weight, std::uint64_t seed, Index first, Index last, double deviation) {
+  const Random random(seed, "init." + weight.name);
+  const Index width = weight.shape[1];
+  for (Index i = first * width; i < last * width; ++i)
+    weight.value[i] = static_cast<T>(deviation * random.normal(static_cast<std::uint64_t>(i)));
+}
+
+double glorot(Index inputs, Index outputs) {
+  return std::sqrt(2.0 / static_cast<double>(inputs + outputs));
+}
+
+template <class T>
+Var<T> zero_state(Tape<T>& tape, Index rows, Index cols, Index channels) {
+  const Var<T> state = tape.make(rows, cols, channels, false);
+  std::fill_n(state.value.data, state.value.size(), T{0});
+  return state;
+}
+
+}  // namespace
+
+template <class T>
+Dcrnn<T>::Cell::Cell(const std::string& name, Index channels, Index units, Index terms)
+    : input(name + "_input_weight", Placement::replicated, {3 * units, terms * channels}),
+      gates(name + "_gates_weight", Placement::replicated, {2 * units, terms * units}),
+      candidate(name + "_candidate_weight", Placement::replicated, {units, terms * units}),
+      bias(name + "_bias", Placement::replicated, {3 * units}) {}
+
+template <class T>
+Dcrnn<T>::Dcrnn(const DcrnnOptions& options, Diffusion<T> diffusion)
+    : options_(options),
+      diffusion_(std::move(diffusion)),
+      projection_("projection_weight", Placement::replicated, {options.features, options.units}),
+      projection_bias_("projection_bias", Placement::replicated, {options.features}) {
+  require(options.layers >= 1 && options.layers <= most_layers, "a DCRNN has 1 to 16 layers");
+  require(options.units >= 1 && options.inputs >= 1, "a DCRNN has units and input steps");
+  for (const char* place : {"encoder", "decoder"})
+    for (int layer = 0; layer < options.layers; ++layer) {
+      const Index first = place[0] == 'e' ? options.channels : options.features;
+      cells_.push_back(std::make_unique<Cell>(place + std::to_string(layer),
+                                              layer == 0 ? first : options.units, options.units,
+                                              diffusion_.plan.terms));
+      Cell& cell = *cells_.back();
+      all_.insert(all_.end(), {&cell.input, &cell.gates, &cell.candidate, &cell.bias});
+    }
+  all_.insert(all_.end(), {&projection_, &projection_bias_});
+}
+
+template <class T>
+void Dcrnn<T>::start(std::uint64_t seed) {
+  const Index units = options_.units;
+  for (const auto& cell : cells_) {
+    const Index inputs = cell->input.shape[1] + cell->gates.shape[1];
+    const double gates = glorot(inputs, 2 * units), candidate = glorot(inputs, units);
+    normal_rows(cell->input, seed, 0, 2 * units, gates);
+    normal_rows(cell->input, seed, 2 * units, 3 * units, candidate);
+    normal_rows(cell->gates, seed, 0, 2 * units, gates);
+    normal_rows(cell->candidate, seed, 0, units, candidate);
+    std::fill_n(cell->bias.value.data(), 2 * units, T{1});
+    std::fill_n(cell->bias.value.data() + 2 * units, units, T{0});
+  }
+  normal_rows(projection_, seed, 0, options_.features, glorot(units, options_.features));
+  std::fill(projection_bias_.value.begin(), projection_bias_.value.end(), T{0});
+}
+
+template <class T>
+Var<T> Dcrnn<T>::forward(Tape<T>& tape, Cell& cell, const Var<T>& x, const Var<T>& h) {
+  const Index units = options_.units;
+  const Var<T> a = diffusion_linear(tape, diffusion_, x, cell.input, &cell.bias);
+  diffusion_linear_accumulate(tape, slice_channels(a, 0, 2 * units), diffusion_, h, cell.gates);
+  const Var<T> reset = gru_reset(tape, slice_channels(a, 0, units), h);
+  diffusion_linear_accumulate(tape, slice_channels(a, 2 * units, units), diffusion_, reset, cell.candidate);
+  return gru_output(tape, slice_channels(a, units, units), slice_channels(a, 2 * units, units), h);
+}
+
+template <class T>
+Var<T> Dcrnn<T>::cell(Tape<T>& tape, bool decoder, int layer, const Var<T>& x, const Var<T>& h) {
+  Cell& cell = cell_of(decoder, layer);
+  if (options_.recompute != Recompute::cell) return forward(tape, cell, x, h);
+  const Var<T> state = tape.make(h.rows(), h.cols(), h.channels(), true);
+  tape.recomputed("cell", std::span<const Var<T>>(&state, 1),
+                  [this, &cell, x, h](Tape<T>& inner, std::span<const Var<T>> outputs) {
+                    assign(inner, outputs[0], forward(inner, cell, x, h));
+                  });
+  return state;
+}
+
+template <class T>
+void Dcrnn<T>::advance_layers(Tape<T>& tape, bool decoder, Var<T> x, States& states, Var<T>* output) {
+  for (int layer = 0; layer < options_.layers; ++layer) {
+    Var<T>& state = states.layer[static_cast<std::size_t>(layer)];
+    state = cell(tape, decoder, layer, x, state);
+    x = state;
+  }
+  if (output) *output = linear(tape, x, projection_, &projection_bias_);
+}
+
+/// One time step: new states, and with `output` what the projection makes of the top one.
+template <class T>
+void Dcrnn<T>::advance(Tape<T>& tape, bool decoder, const Var<T>& x, States& states, Var<T>* output) {
+  if (options_.recompute != Recompute::step) return advance_layers(tape, decoder, x, states, output);
+  const auto layers = static_cast<std::size_t>(options_.layers);
+  std::array<Var<T>, most_layers + 1> kept;
+  for (std::size_t l = 0; l < layers; ++l) kept[l] = tape.make(x.rows(), x.cols(), options_.units, true);
+  if (output) kept[layers] = tape.make(x.rows(), x.cols(), options_.features, true);
+  const States before = states;
+  tape.recomputed("step", std::span<const Var<T>>(kept.data(), layers + (output ? 1 : 0)),
+                  [this, decoder, x, before](Tape<T>& inner, std::span<const Var<T>> outputs) {
+                    States now = before;
+                    Var<T> last;
+                    const auto count = static_cast<std::size_t>(options_.layers);
+                    advance_layers(inner, decoder, x, now, outputs.size() > count ? &last : nullptr);
+                    for (std::size_t l = 0; l < count; ++l) assign(inner, outputs[l], now.layer[l]);
+                    if (outputs.size() > count) assign(inner, outputs[count], last);
+                  });
+  for (std::size_t l = 0; l < layers; ++l) states.layer[l] = kept[l];
+  if (output) *output = kept[layers];
+}
+
+template <class T>
+typename Dcrnn<T>::States Dcrnn<T>::encode(Tape<T>& tape, const WindowSource<T>& source) {
+  require(source.channels() == options_.channels, "a window has the channels that the model was made for");
+  States states;
+  for (int layer = 0; layer < options_.layers; ++layer)
+    states.layer[static_cast<std::size_t>(layer)] =
+        zero_state(tape, source.rows(), source.windows(), options_.units);
+  for (Index t = 0; t < options_.inputs; ++t) advance(tape, false, source.input(tape, t), states, nullptr);
+  return states;
+}
+
+template <class T>
+void Dcrnn<T>::predict(Tape<T>& tape, const WindowSource<T>& source, std::span<Var<T>> outputs) {
+  require(source.features() == options_.features, "a window has the features that the model was made for");
+  States states = encode(tape, source);
+  Var<T> x = zero_state(tape, source.rows(), source.windows(), options_.features);
+  for (std::size_t h = 0; h < outputs.size(); ++h) {
+    advance(tape, true, x, states, &outputs[h]);
+    if (h + 1 == outputs.size()) break;
+    x = source.feeds_truth(static_cast<Index>(h)) ? source.truth(tape, static_cast<Index>(h)) : outputs[h];
+  }
+}
+
+template class Dcrnn<float>;
+template class Dcrnn<double>;
+
+}  // namespace rossby

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rossby/autograd/diffusion.hpp"
+#include "rossby/model/window_model.hpp"
+
+namespace rossby {
+
+/// Shape of a DCRNN; keys model.* and window.* of the configuration.
+struct DcrnnOptions {
+  Index inputs = 12;   // steps
+  Index channels = 2;  // of an input step
+  Index features = 1;  // of an output step
+  int layers = 2;
+  Index units = 64;
+  Recompute recompute = Recompute::none;
+};
+
+/// Diffusion convolutional recurrent neural network: Li, Yu, Shahabi, Liu, "Diffusion convolutional recurrent
+/// neural network: data-driven traffic forecasting", ICLR 2018. An encoder of L recurrent cells reads the
+/// input steps, a decoder of L cells with weights of its own starts from the encoder's last states and from
+/// an input of zeros, and feeds each output to its next step.
+///
+///     a     = D(x; W_x) + b,  a_r, a_u += D(h; W_h)        D(z; W) = Σ_k z_k W_kᵀ, a diffusion convolution
+///     r, u  = sigmoid(a_r, a_u)
+///     c     = tanh(a_c + D(r ∘ h; W_c))
+///     h_new = u ∘ h + (1 − u) ∘ c
+///     y     = P h_top + p
+///
+/// which is the paper's cell on [x, h] with its weights cut in those of x and those of h, so that x is
+/// diffused once for all three gates. Parameters, for place in encoder, decoder and layer l from 0:
+/// <place><l>_input_weight (3u, terms·channels), rows r, u, c; <place><l>_gates_weight (2u, terms·units);
+/// <place><l>_candidate_weight (u, terms·units); <place><l>_bias (3u); projection_weight (features, units),
+/// projection_bias (features). Column blocks are in the order of DiffusionPlan's terms.
+///
+/// With a diffusion of one term (no supports) it is a GRU of every node on its own.
+template <class T>
+class Dcrnn final : public WindowModel<T> {
+ public:
+  static constexpr int most_layers = 16;
+
+  Dcrnn(const DcrnnOptions& options, Diffusion<T> diffusion);
+
+  [[nodiscard]] std::string_view name() const override { return diffusion_.plan.terms > 1 ? "dcrnn" : "gru"; }
+  [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return all_; }
+  /// Weights are normal with variance 2 / (inputs + outputs) of the paper's matrices (Glorot, Bengio, AISTATS
+  /// 2010); biases of the gates are 1, others 0.
+  void start(std::uint64_t seed) override;
+  void predict(Tape<T>& tape, const WindowSource<T>& source, std::span<Var<T>> outputs) override;
+
+  /// The states of all layers, (rows, B, units) each.
+  struct States {
+    std::array<Var<T>, most_layers> layer;
+  };
+  /// The encoder's last states.
+  [[nodiscard]] States encode(Tape<T>& tape, const WindowSource<T>& source);
+  /// The new state of one cell.
+  [[nodiscard]] Var<T> cell(Tape<T>& tape, bool decoder, int layer, const Var<T>& x, const Var<T>& h);
+
+  [[nodiscard]] const DcrnnOptions& options() const { return options_; }
+  [[nodiscard]] const Diffusion<T>& diffusion() const { return diffusion_; }
+
+ private:
+  struct Cell {
+    Parameter<T> input, gates, candidate, bias;
+    Cell(const std::string& name, Index channels, Index units, Index terms);
+  };
+
+  [[nodiscard]] Cell& cell_of(bool decoder, int layer) const {
+    return *cells_[static_cast<std::size_t>((decoder ? options_.layers : 0) + layer)];
+  }
+  [[nodiscard]] Var<T> forward(Tape<T>& tape, Cell& cell, const Var<T>& x, const Var<T>& h);
+  void advance(Tape<T>& tape, bool decoder, const Var<T>& x, States& states, Var<T>* output);
+  void advance_layers(Tape<T>& tape, bool decoder, Var<T> x, States& states, Var<T>* output);
+
+  DcrnnOptions options_;
+  Diffusion<T> diffusion_;
+  std::vector<std::unique_ptr<Cell>> cells_;  // of the encoder, then of the decoder
+  Parameter<T> projection_;
+  Parameter<T> projection_bias_;
+  std::vector<Parameter<T>*> all_;
+};
+
+}  // namespace rossby

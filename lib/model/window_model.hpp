@@ -1,0 +1,56 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "rossby/autograd/parameter.hpp"
+#include "rossby/autograd/tape.hpp"
+
+namespace rossby {
+
+/// What a windowed forecaster sees of a batch of B windows: for each of them `inputs` steps of input channels
+/// and, while training, the truth of the `outputs` steps that follow. Values are scaled. Every rank gives the
+/// same windows of its own rows.
+template <class T>
+class WindowSource {
+ public:
+  virtual ~WindowSource() = default;
+  [[nodiscard]] virtual Index rows() const = 0;      // owned nodes
+  [[nodiscard]] virtual Index windows() const = 0;   // B
+  [[nodiscard]] virtual Index channels() const = 0;  // of an input: features, then times
+  [[nodiscard]] virtual Index features() const = 0;  // of an output
+
+  /// Input step t = 0, 1, … of every window: (rows, B, channels), a constant in the tape's arena.
+  [[nodiscard]] virtual Var<T> input(Tape<T>& tape, Index t) const = 0;
+
+  /// Whether the truth of output step h is fed to step h + 1 instead of the model's own output: scheduled
+  /// sampling (Bengio, Vinyals, Jaitly, Shazeer, NeurIPS 2015). The same on every rank.
+  [[nodiscard]] virtual bool feeds_truth(Index h) const = 0;
+  /// Scaled truth of output step h = 0, 1, …: (rows, B, features), a constant. Only where it is fed.
+  [[nodiscard]] virtual Var<T> truth(Tape<T>& tape, Index h) const = 0;
+};
+
+/// Which parts of the forward are computed again in backward instead of being kept.
+enum class Recompute {
+  none,
+  cell,  // every recurrent cell: its state is kept, its gates and diffusion terms are not
+  step   // every time step, all layers together
+};
+
+/// A forecaster of windows: maps `inputs` steps to `outputs` steps. All its parameters are replicated.
+template <class T>
+class WindowModel {
+ public:
+  virtual ~WindowModel() = default;
+
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  [[nodiscard]] virtual std::span<Parameter<T>* const> parameters() const = 0;
+  /// Sets every parameter's start as a function of the seed.
+  virtual void start(std::uint64_t seed) = 0;
+
+  /// Fills `outputs`, one (rows, B, features) value an output step, scaled. Collective over the row blocks.
+  virtual void predict(Tape<T>& tape, const WindowSource<T>& source, std::span<Var<T>> outputs) = 0;
+};
+
+}  // namespace rossby
