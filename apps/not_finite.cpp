@@ -35,16 +35,16 @@ Finding look(std::span<const T> values, const std::vector<Index>& row_of, Index 
 
 /// Global row of each (owned row) or entry of a parameter; empty where it is replicated.
 template <class T>
-std::vector<Index> rows_of(const Stnn<T>& model, const Parameter<T>& parameter) {
+std::vector<Index> rows_of(const ModelRun<T>& run, const Parameter<T>& parameter) {
   std::vector<Index> rows;
   if (parameter.placement == Placement::rows)
-    for (const GlobalRow row : model.rows()) rows.push_back(row.value);
+    for (const GlobalRow row : run.domain().rows) rows.push_back(row.value);
   if (parameter.placement == Placement::entries) {
-    const GlobalEdges& edges = model.relations().edges(parameter);
+    const GlobalEdges& edges = run.edges(parameter);
     for (Index i = 0; i < edges.rows; ++i)
       for (int k = 0; k < edges.relations; ++k)
         rows.insert(rows.end(), static_cast<std::size_t>(edges.end(i, k) - edges.begin(i, k)),
-                    model.rows()[static_cast<std::size_t>(i)].value);
+                    run.domain().rows[static_cast<std::size_t>(i)].value);
   }
   return rows;
 }
@@ -62,7 +62,7 @@ std::string text_of(const Finding& found, std::string_view what, const std::stri
 }  // namespace
 
 template <class T>
-std::string describe_not_finite(const Communicator& comm, const Stnn<T>& model, bool gradients) {
+std::string describe_not_finite(const Communicator& comm, const ModelRun<T>& run, bool gradients) {
   constexpr double nowhere = std::numeric_limits<double>::max();
   double place = nowhere;  // order of the finding, then rank
   double order = 0;
@@ -71,14 +71,13 @@ std::string describe_not_finite(const Communicator& comm, const Stnn<T>& model, 
     order += comm.size();
     if (!text.empty()) return;
     const Index inner = parameter.placement == Placement::rows ? parameter.shape[2] : 1;
-    const Finding found = look(values, rows_of(model, parameter), inner);
+    const Finding found = look(values, rows_of(run, parameter), inner);
     if (found.count == 0) return;
     text = text_of(found, what, parameter.name, comm.rank());
     place = order + comm.rank();
   };
-  for (const Parameter<T>* parameter : model.parameters())
-    check(parameter->value.span(), "value", *parameter);
-  for (const Parameter<T>* parameter : model.parameters()) {
+  for (const Parameter<T>* parameter : run.parameters()) check(parameter->value.span(), "value", *parameter);
+  for (const Parameter<T>* parameter : run.parameters()) {
     if (!gradients) break;
     std::span<const T> values = parameter->gradient.span();
     if (parameter->table)
@@ -94,7 +93,7 @@ std::string describe_not_finite(const Communicator& comm, const Stnn<T>& model, 
   return broadcast(comm, text, static_cast<int>(static_cast<Index>(-first) % comm.size()));
 }
 
-template std::string describe_not_finite<float>(const Communicator&, const Stnn<float>&, bool);
-template std::string describe_not_finite<double>(const Communicator&, const Stnn<double>&, bool);
+template std::string describe_not_finite<float>(const Communicator&, const ModelRun<float>&, bool);
+template std::string describe_not_finite<double>(const Communicator&, const ModelRun<double>&, bool);
 
 }  // namespace rossby

@@ -2,8 +2,7 @@
 
 #include <string>
 
-#include "rossby/model/stnn.hpp"
-#include "rossby/mpi/environment.hpp"
+#include "apps/model_run.hpp"
 
 namespace rossby {
 
@@ -11,6 +10,7 @@ namespace rossby {
 /// parameters first, then, where `gradients`, gradients. Where several ranks have some, the lowest one's
 /// first. Empty where all are finite. The same text on every rank. Collective.
 template <class T>
-[[nodiscard]] std::string describe_not_finite(const Communicator& comm, const Stnn<T>& model, bool gradients);
+[[nodiscard]] std::string describe_not_finite(const Communicator& comm, const ModelRun<T>& run,
+                                              bool gradients);
 
 }  // namespace rossby

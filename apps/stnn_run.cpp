@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <thread>
+
+#include <fmt/format.h>
 
 #include "rossby/data/anomalies.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
-#include "rossby/mpi/host.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
 
 namespace rossby {
@@ -31,27 +30,6 @@ StnnOptions model_options(const Config& config, const Domain& domain) {
   options.dropout_z = config.real("model.dropout_z");
   options.dropout_dynamics = config.real("model.dropout_dynamics");
   return options;
-}
-
-/// One instruction set for all ranks: they update what all of them hold each for itself, to the same bits.
-Isa common_isa(const Communicator& comm, const Config& config, Reducer& reducer) {
-  double lacking = -static_cast<double>(widest_isa());
-  reducer.max(std::span<double>(&lacking, 1));
-  const Isa common = static_cast<Isa>(static_cast<int>(-lacking));
-  const std::string& name = config.text("parallel.isa");
-  if (name == "auto") return common;
-  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512})
-    if (name == to_string(isa)) {
-      agree(comm, [&] {
-        if (!supported(isa))
-          user_error(
-              "parallel.isa = \"{}\": this processor has no such instructions; \"{}\" is the widest of all "
-              "ranks",
-              name, to_string(common));
-      });
-      return isa;
-    }
-  bug("parallel.isa is none of its choices");
 }
 
 double discover_start(const Config& config, Index nodes) {
@@ -91,20 +69,6 @@ std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Con
   return relations;
 }
 
-/// A model of steps without a single value would be trained on nothing, without a word.
-void check_observed(const Series& series, const Domain& domain, Reducer& reducer) {
-  const auto steps = domain.split.training_steps();
-  double observed = 0;
-  for (const Index t : steps)
-    for (Index i = 0; i < series.rows; ++i)
-      for (Index f = 0; f < series.features; ++f) observed += std::isnan(series.at(t, i, f)) ? 0 : 1;
-  reducer.sum(std::span<double>(&observed, 1));
-  if (observed == 0)
-    user_error(
-        "{}: the training part ({} to {}) has no observed value; move it with split.train or data.first_step",
-        domain.info.path, domain.info.time.text(steps.front()), domain.info.time.text(steps.back()));
-}
-
 double rate_scale(const Config& config, std::string_view key) {
   const double lr = config.real("optimiser.lr");
   return config.real(key) >= 0 && lr > 0 ? config.real(key) / lr : 1.0;
@@ -128,17 +92,19 @@ void set_rates(const Config& config, Stnn<T>& model) {
   }
 }
 
+StnnTaskOptions task_options(const Config& config) {
+  StnnTaskOptions options;
+  options.horizons = config.integer("evaluate.horizons");
+  options.rollout = config.text("validation.kind") == "rollout";
+  options.filter_lambda = config.real("evaluate.filter_lambda");
+  return options;
+}
+
 }  // namespace
 
 template <class T>
 StnnRun<T>::StnnRun(const Communicator& comm, const Config& config, Domain domain)
-    : comm_(comm), config_(&config), domain_(std::move(domain)), reducer_(comm) {
-  exec_.threads = threads_per_rank(comm, config);
-  exec_.isa = common_isa(comm, config, reducer_);
-  series_ = read_series(comm, config, domain_);
-  check_observed(series_, domain_, reducer_);
-  data_hash_ = rossby::data_hash(comm, config, domain_, series_);
-  scaler_ = Scaler::fit(series_, domain_.split, scaler_spec(config), reducer_);
+    : ModelRun<T>(comm, config, std::move(domain)) {
   scaler_.apply(series_);
   auto relations = make_relations<T>(comm, config, domain_);
   if (comm.size() > 1 && relations->needs_all())
@@ -212,7 +178,7 @@ void StnnRun<T>::start_low_rank_at_eofs() {
 }
 
 template <class T>
-std::unique_ptr<StnnTask<T>> StnnRun<T>::make_task() {
+std::unique_ptr<Task<T>> StnnRun<T>::make_task() {
   BatchOptions batches;
   batches.pairs = config_->text("train.sampling") == "pairs";
   batches.pairs_per_batch = config_->integer("train.pairs");
@@ -226,106 +192,49 @@ std::unique_ptr<StnnTask<T>> StnnRun<T>::make_task() {
 }
 
 template <class T>
-std::vector<StateArray<T>> StnnRun<T>::state_arrays(std::span<const NamedArray<T>> arrays) const {
-  std::vector<StateArray<T>> all;
-  for (const NamedArray<T>& array : arrays) {
-    const Parameter<T>& parameter = *array.parameter;
-    const GlobalEdges* edges =
-        parameter.placement == Placement::entries ? &model_->relations().edges(parameter) : nullptr;
-    all.push_back(state_array(array.name, parameter, array.data, edges));
-  }
-  return all;
+std::string StnnRun<T>::remarks() const {
+  return model_->relations().needs_all() ? fmt::format("dense     products: {}\n", to_string(dense_choice_))
+                                         : "";
 }
 
 template <class T>
-std::vector<NamedArray<T>> StnnRun<T>::values() const {
-  std::vector<NamedArray<T>> arrays;
-  for (Parameter<T>* parameter : model_->parameters())
-    arrays.push_back({parameter->name, parameter, parameter->value.data()});
-  return arrays;
+void StnnRun<T>::add_metadata(nlohmann::ordered_json& json) const {
+  if (model_->relations().needs_all()) json["dense_kernel"] = std::string(to_string(dense_choice_.product));
 }
 
 template <class T>
-void StnnRun<T>::save(const std::string& path, const nlohmann::ordered_json& metadata) {
-  write_state<T>(comm_, path, domain_.partition, state_arrays(values()), metadata.dump());
+void StnnRun<T>::roll(std::span<const Index> origins, Index horizons,
+                      const typename ModelRun<T>::Visit& visit) {
+  Forecaster<T> forecaster(exec_, *model_, series_, learned_steps(domain_.split),
+                           config_->real("evaluate.filter_lambda"));
+  forecaster.run(origins, horizons, visit);
 }
 
 template <class T>
-void StnnRun<T>::load(const std::string& path) {
-  read_state<T>(comm_, path, domain_.partition, state_arrays(values()));
+void StnnRun<T>::forecast(std::span<const Index> origins, Index horizons,
+                          const typename ModelRun<T>::Visit& visit) {
+  Buffer<T> values;
+  roll(origins, horizons, [&](Index first, Index horizon, NodeView<const T> x) {
+    if (values.size() < x.size()) values = Buffer<T>(x.size());
+    const NodeView<T> out(values.data(), x.rows, x.cols, x.channels);
+    for (Index i = 0; i < x.rows; ++i)
+      for (Index b = 0; b < x.cols; ++b)
+        for (Index f = 0; f < x.channels; ++f)
+          out.at(i, b)[f] = static_cast<T>(scaler_.to_value(static_cast<double>(x.at(i, b)[f]), i, f));
+    visit(first, horizon, out);
+  });
+}
+
+template <class T>
+void StnnRun<T>::add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) {
+  roll(origins, horizons, [&](Index first, Index horizon, NodeView<const T> x) {
+    errors.add<T>(0, horizon, x, series_,
+                  origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(x.cols)),
+                  &scaler_);
+  });
 }
 
 template class StnnRun<float>;
 template class StnnRun<double>;
-
-OptimiserOptions optimiser_options(const Config& config) {
-  OptimiserOptions options;
-  const std::string& name = config.text("optimiser.name");
-  options.kind = name == "adam"    ? OptimiserKind::adam
-                 : name == "adamw" ? OptimiserKind::adamw
-                                   : OptimiserKind::sgd;
-  options.beta1 = config.real("optimiser.beta1");
-  options.beta2 = config.real("optimiser.beta2");
-  options.epsilon = config.real("optimiser.epsilon");
-  options.momentum = config.real("optimiser.momentum");
-  options.absent = config.text("train.absent") == "skip" ? Absent::skip : Absent::zero;
-  options.fuse = config.text("train.sampling") == "slabs";  // batches of pairs touch a few rows of a relation
-  return options;
-}
-
-ScheduleOptions schedule_options(const Config& config) {
-  ScheduleOptions options;
-  const std::string& name = config.text("schedule.name");
-  options.kind = name == "plateau"  ? ScheduleKind::plateau
-                 : name == "cosine" ? ScheduleKind::cosine
-                 : name == "linear" ? ScheduleKind::linear
-                                    : ScheduleKind::constant;
-  options.lr = config.real("optimiser.lr");
-  options.epochs = config.integer("train.epochs");
-  options.warmup = config.integer("schedule.warmup");
-  options.patience = config.integer("schedule.patience");
-  options.ratio = config.real("schedule.ratio");
-  options.threshold = config.real("schedule.threshold");
-  options.min_lr = config.real("schedule.min_lr");
-  options.hold = config.real("schedule.hold");
-  options.final_share = config.real("schedule.final");
-  return options;
-}
-
-TrainerOptions trainer_options(const Config& config, bool has_validation) {
-  TrainerOptions options;
-  options.epochs = config.integer("train.epochs");
-  options.early_stop = config.integer("train.early_stop");
-  options.max_seconds = config.real("train.max_seconds");
-  options.validate_every = config.integer("validation.every");
-  options.watch_validation = config.text("schedule.metric") == "validation";
-  options.clip = config.real("optimiser.clip");
-  options.save_every = config.integer("checkpoint.every_steps");
-  options.rollback_lr = config.real("train.rollback_lr");
-  const std::string& keep = config.text("train.keep");
-  options.keep_best = keep == "best" || (keep == "auto" && has_validation && options.watch_validation);
-  const bool watches = options.early_stop > 0 || config.text("schedule.name") == "plateau" || keep == "best";
-  if (watches && options.watch_validation && !has_validation)
-    user_error(
-        "schedule.metric = \"validation\" has nothing to watch: set split.validation or split.folds, or "
-        "schedule.metric = \"train\"");
-  return options;
-}
-
-StnnTaskOptions task_options(const Config& config) {
-  StnnTaskOptions options;
-  options.horizons = config.integer("evaluate.horizons");
-  options.rollout = config.text("validation.kind") == "rollout";
-  options.filter_lambda = config.real("evaluate.filter_lambda");
-  return options;
-}
-
-int threads_per_rank(const Communicator& comm, const Config& config) {
-  const int ranks = ranks_on_host(comm);
-  if (const Index asked = config.integer("parallel.threads"); asked > 0) return static_cast<int>(asked);
-  if (const char* set = std::getenv("OMP_NUM_THREADS"))
-    if (const int threads = std::atoi(set); threads > 0) return threads;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
-}
 
 }  // namespace rossby

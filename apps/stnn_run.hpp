@@ -3,71 +3,51 @@
 #include <memory>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
-#include "rossby/data/scaler.hpp"
-#include "rossby/io/config.hpp"
+#include "apps/model_run.hpp"
 #include "rossby/kernels/dense_choice.hpp"
-#include "rossby/mpi/domain.hpp"
-#include "rossby/mpi/reducer.hpp"
-#include "rossby/mpi/state_file.hpp"
-#include "rossby/train/optimiser.hpp"
 #include "rossby/train/stnn_task.hpp"
 
 namespace rossby {
 
-/// An STNN and all it stands on, on this rank, built from a configuration: data → scaler → relations →
-/// exchange → model. Values flow one way: nothing here changes after construction but the model's parameters.
+/// An STNN and all it stands on.
 template <class T>
-class StnnRun {
+class StnnRun final : public ModelRun<T> {
  public:
   /// Collective. Reads the series (scaled in place), builds relations and the model at its start.
   StnnRun(const Communicator& comm, const Config& config, Domain domain);
 
-  [[nodiscard]] const Domain& domain() const { return domain_; }
-  [[nodiscard]] const Series& series() const { return series_; }  // scaled
-  [[nodiscard]] const Scaler& scaler() const { return scaler_; }
-  [[nodiscard]] Stnn<T>& model() { return *model_; }
-  [[nodiscard]] Reducer& reducer() { return reducer_; }
-  [[nodiscard]] const Exec& exec() const { return exec_; }
-  /// Products of dense relations; the same on every rank.
-  [[nodiscard]] const DenseChoice& dense_choice() const { return dense_choice_; }
-  [[nodiscard]] std::unique_ptr<StnnTask<T>> make_task();
-  /// Tells this data from other data; the same at every rank count.
-  [[nodiscard]] const std::string& data_hash() const { return data_hash_; }
-  /// A training's arrays as a state file takes them.
-  [[nodiscard]] std::vector<StateArray<T>> state_arrays(std::span<const NamedArray<T>> arrays) const;
-
-  /// Writes the model's parameters to `path`, in global row order, with `metadata`. Collective.
-  void save(const std::string& path, const nlohmann::ordered_json& metadata);
-  /// Reads them back, whatever the rank count that wrote them. Collective.
-  void load(const std::string& path);
+  [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return model_->parameters(); }
+  [[nodiscard]] std::unique_ptr<Task<T>> make_task() override;
+  [[nodiscard]] int relations() const override { return model_->relations().bank().relations(); }
+  [[nodiscard]] Index entries() const override { return model_->relations().entries(); }
+  [[nodiscard]] std::string remarks() const override;
+  void add_metadata(nlohmann::ordered_json& json) const override;
+  [[nodiscard]] const GlobalEdges& edges(const Parameter<T>& parameter) const override {
+    return model_->relations().edges(parameter);
+  }
+  [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index) const override {
+    return origins;
+  }
+  void forecast(std::span<const Index> origins, Index horizons,
+                const typename ModelRun<T>::Visit& visit) override;
+  void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) override;
 
  private:
-  [[nodiscard]] std::vector<NamedArray<T>> values() const;
   void choose_dense(Relations<T>& relations);
   void start();
   void start_low_rank_at_eofs();
+  void roll(std::span<const Index> origins, Index horizons, const typename ModelRun<T>::Visit& visit);
 
-  Communicator comm_;
-  const Config* config_;
-  Domain domain_;
-  MpiReducer reducer_;
-  Exec exec_;
+  using ModelRun<T>::comm_;
+  using ModelRun<T>::config_;
+  using ModelRun<T>::domain_;
+  using ModelRun<T>::reducer_;
+  using ModelRun<T>::exec_;
+  using ModelRun<T>::series_;  // scaled
+  using ModelRun<T>::scaler_;
   DenseChoice dense_choice_;
-  Series series_;
-  std::string data_hash_;
-  Scaler scaler_;
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Stnn<T>> model_;
 };
-
-[[nodiscard]] OptimiserOptions optimiser_options(const Config& config);
-[[nodiscard]] ScheduleOptions schedule_options(const Config& config);
-[[nodiscard]] TrainerOptions trainer_options(const Config& config, bool has_validation);
-[[nodiscard]] StnnTaskOptions task_options(const Config& config);
-/// OpenMP threads a rank: parallel.threads, or OMP_NUM_THREADS, or this host's cores shared by the ranks on
-/// it.
-[[nodiscard]] int threads_per_rank(const Communicator& comm, const Config& config);
 
 }  // namespace rossby

@@ -21,14 +21,14 @@ Json number(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
-Json epoch_json(const EpochReport& report, double peak_bytes) {
+Json epoch_json(const EpochReport& report, std::string_view error, double peak_bytes) {
   Json json;
   json["epoch"] = report.epoch;
   json["steps"] = report.steps;
   json["lr"] = report.lr;
   json["loss"] = number(report.loss);
   for (const TermMean& term : report.terms) json["losses"][std::string(term.name)] = number(term.value);
-  json["validation_rmse"] = number(report.validation);
+  json[fmt::format("validation_{}", error)] = number(report.validation);
   json["best"] = report.best;
   json["epoch_seconds"] = report.epoch_seconds;
   json["total_seconds"] = report.total_seconds;
@@ -48,14 +48,14 @@ double stop_after_seconds(const Config& config) {
 
 template <class T>
 Training<T>::Training(const Communicator& comm, const Config& config, const std::string& path,
-                      StnnRun<T>& run)
+                      ModelRun<T>& run)
     : comm_(comm),
       config_(&config),
       folder_(checkpoint_folder_of(path)),
       run_(&run),
       task_(run.make_task()),
       options_(trainer_options(config, !run.domain().split.validation.empty())),
-      optimiser_(optimiser_options(config), run.model().parameters()),
+      optimiser_(optimiser_options(config), run.parameters()),
       trainer_(options_, schedule_options(config), *task_, optimiser_, run.reducer(), run.exec()),
       progress_(comm.rank() == 0, config.real("log.seconds"), options_.epochs),
       guard_(stop_after_seconds(config)),
@@ -84,7 +84,7 @@ void Training<T>::observe(const EpochReport& report) {
   double peak = peak_resident_bytes();
   run_->reducer().max(std::span<double>(&peak, 1));
   agree(comm_, [&] {
-    if (directory_) directory_->append_metrics(epoch_json(report, peak).dump());
+    if (directory_) directory_->append_metrics(epoch_json(report, task_->validation_name(), peak).dump());
   });
   progress_.show(report, report.epoch + 1 == options_.epochs);
 }
@@ -114,8 +114,7 @@ Json Training<T>::metadata() const {
   json["config_hash"] = config_->hash();
   json["data_hash"] = run_->data_hash();
   json["isa"] = std::string(to_string(run_->exec().isa));
-  if (run_->model().relations().needs_all())
-    json["dense_kernel"] = std::string(to_string(run_->dense_choice().product));
+  run_->add_metadata(json);
   json["ranks"] = comm_.size();
   json["nodes"] = run_->domain().nodes();
   json["steps"] = run_->domain().info.steps;
@@ -129,7 +128,7 @@ Json Training<T>::metadata() const {
 /// What follows a checkpoint that cannot be trusted must not be written.
 template <class T>
 void Training<T>::check_finite() {
-  const std::string found = describe_not_finite(comm_, run_->model(), false);
+  const std::string found = describe_not_finite(comm_, *run_, false);
   if (!found.empty()) throw NotFinite("a step left values that are not finite");
 }
 
@@ -210,7 +209,7 @@ void Training<T>::resume(Checkpoint first, std::vector<std::string> candidates) 
 template <class T>
 void Training<T>::recover(const NotFinite& error) {
   const TrainingState at = trainer_.state();
-  const std::string found = describe_not_finite(comm_, run_->model(), true);
+  const std::string found = describe_not_finite(comm_, *run_, true);
   std::vector<std::string> candidates;
   if (comm_.rank() == 0) candidates = folder_.newest_first();
   const std::string last = broadcast(comm_, candidates.empty() ? "" : candidates.front());

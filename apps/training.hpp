@@ -8,7 +8,7 @@
 
 #include "apps/checkpoints.hpp"
 #include "apps/console.hpp"
-#include "apps/stnn_run.hpp"
+#include "apps/model_run.hpp"
 #include "apps/stop_request.hpp"
 #include "rossby/io/run_directory.hpp"
 
@@ -20,7 +20,7 @@ template <class T>
 class Training {
  public:
   /// `path` is the run directory; `config` is what the user asked for.
-  Training(const Communicator& comm, const Config& config, const std::string& path, StnnRun<T>& run);
+  Training(const Communicator& comm, const Config& config, const std::string& path, ModelRun<T>& run);
 
   /// Before fit: the directory where metrics go, on rank 0; null elsewhere. Metrics of epochs that are still
   /// to come are dropped from it. Collective.
@@ -58,8 +58,8 @@ class Training {
   const Config* config_;
   const RunDirectory* directory_ = nullptr;
   CheckpointFolder folder_;
-  StnnRun<T>* run_;
-  std::unique_ptr<StnnTask<T>> task_;
+  ModelRun<T>* run_;
+  std::unique_ptr<Task<T>> task_;
   TrainerOptions options_;
   Optimiser<T> optimiser_;
   Trainer<T> trainer_;

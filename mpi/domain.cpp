@@ -191,13 +191,19 @@ GlobalEdges base_edges(const Communicator& comm, const Config& config, const Dom
 
 }  // namespace
 
+GlobalEdges build_graph(const Communicator& comm, const Config& config, const Domain& domain,
+                        const RowPartition& partition) {
+  MpiMailbox mailbox(comm);
+  const GlobalEdges edges = base_edges(comm, config, domain, partition, mailbox);
+  if (edges.relations == 0 || !config.flag("relation.self_loops")) return edges;
+  return with_self_loops(edges, 1, partition, comm.rank());
+}
+
 GlobalEdges build_edges(const Communicator& comm, const Config& config, const Domain& domain,
                         const RowPartition& partition) {
-  const int part = comm.rank();
   MpiMailbox mailbox(comm);
-  GlobalEdges edges = base_edges(comm, config, domain, partition, mailbox);
+  GlobalEdges edges = build_graph(comm, config, domain, partition);
   if (edges.relations == 0) return edges;
-  if (config.flag("relation.self_loops")) edges = with_self_loops(edges, 1, partition, part);
   if (config.flag("relation.normalise")) normalise_rows(edges);
   std::vector<int> hops;
   for (const Index hop : config.integers("relation.hops")) hops.push_back(static_cast<int>(hop));

@@ -42,6 +42,11 @@ struct Domain {
 [[nodiscard]] std::string data_hash(const Communicator& comm, const Config& config, const Domain& domain,
                                     const Series& series);
 
+/// The graph that relation.graph names, with self-loops where relation.self_loops asks for them and weights
+/// as they are: this rank's rows under `partition`. Collective.
+[[nodiscard]] GlobalEdges build_graph(const Communicator& comm, const Config& config, const Domain& domain,
+                                      const RowPartition& partition);
+
 /// The sparse relations that relation.* asks for, this rank's rows under `partition`; no relations where
 /// relation.graph is none. Collective.
 [[nodiscard]] GlobalEdges build_edges(const Communicator& comm, const Config& config, const Domain& domain,

@@ -2,11 +2,12 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.hpp"
+#include "apps/model_run.hpp"
 #include "apps/run_files.hpp"
-#include "apps/stnn_run.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/model/baselines.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/train/stnn_task.hpp"
 
 namespace rossby::commands {
 namespace {
@@ -31,7 +32,7 @@ Test test_of(const Config& config, const Split& split) {
 
 /// Adds the classical forecasters, which work in original units.
 template <class T>
-void add_baselines(const Communicator& comm, const Config& config, StnnRun<T>& run, const Test& test,
+void add_baselines(const Communicator& comm, const Config& config, ModelRun<T>& run, const Test& test,
                    std::vector<std::unique_ptr<Baseline>>& baselines, HorizonErrors& errors) {
   if (baselines.empty()) return;
   const Series series = read_series(comm, config, run.domain());
@@ -56,24 +57,23 @@ std::string units_of(const Domain& domain) {
 template <class T>
 int evaluate_with(const Communicator& comm, const OpenRun& open) {
   const Config& config = open.config;
-  StnnRun<T> run(comm, config, make_domain(comm, config));
+  const auto made = make_run<T>(comm, config, make_domain(comm, config));
+  ModelRun<T>& run = *made;
   run.load(open.state);
   const Domain& domain = run.domain();
-  const Test test = agree(comm, [&] { return test_of(config, domain.split); });
+  const Test test = agree(comm, [&] {
+    Test all = test_of(config, domain.split);
+    all.origins = run.usable(std::move(all.origins), all.horizons);
+    return all;
+  });
 
   std::vector<std::unique_ptr<Baseline>> baselines;
   if (config.flag("evaluate.baselines")) baselines = classical_baselines(baseline_settings(config));
   std::vector<std::string> names{"model"};
   for (const auto& baseline : baselines) names.emplace_back(baseline->name());
   HorizonErrors errors(names, test.horizons);
-  Forecaster<T> forecaster(run.exec(), run.model(), run.series(), learned_steps(domain.split),
-                           config.real("evaluate.filter_lambda"));
   const std::span<const Index> origins(test.origins);
-  forecaster.run(origins, test.horizons, [&](Index first, Index horizon, NodeView<const T> x) {
-    errors.add<T>(0, horizon, x, run.series(),
-                  origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(x.cols)),
-                  &run.scaler());
-  });
+  run.add_errors(errors, origins, test.horizons);
   add_baselines(comm, config, run, test, baselines, errors);
   const HorizonScores scores = errors.reduce(run.reducer());
 

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "apps/commands.hpp"
+#include "apps/model_run.hpp"
 #include "apps/run_files.hpp"
-#include "apps/stnn_run.hpp"
 #include "apps/version.hpp"
 #include "rossby/io/series_writer.hpp"
 #include "rossby/mpi/agree.hpp"
@@ -38,7 +38,8 @@ SeriesLayout forecast_layout(const Domain& domain, const OpenRun& open, Index or
   layout.reference = domain.info.time.values()[static_cast<std::size_t>(origin)];
   layout.title = fmt::format("Forecast of {} steps from {}", steps, domain.info.time.text(origin));
   layout.attributes.emplace_back(
-      "source", fmt::format("rossby {}, stnn, run {}", version_short(), open.directory->path()));
+      "source", fmt::format("rossby {}, {}, run {}", version_short(), open.config.text("model.name"),
+                            open.directory->path()));
   if (layout.gridded) {
     layout.land_mask.assign(static_cast<std::size_t>(domain.info.file_nodes), 1);
     for (const Index node : domain.file_node) layout.land_mask[static_cast<std::size_t>(node)] = 0;
@@ -49,26 +50,27 @@ SeriesLayout forecast_layout(const Domain& domain, const OpenRun& open, Index or
 template <class T>
 int forecast_with(const Communicator& comm, const OpenRun& open, const Forecast& arguments) {
   const Config& config = open.config;
-  StnnRun<T> run(comm, config, make_domain(comm, config));
+  const auto made = make_run<T>(comm, config, make_domain(comm, config));
+  ModelRun<T>& run = *made;
   run.load(open.state);
   const Domain& domain = run.domain();
   const Index steps = arguments.steps;
   const Index origin = agree(comm, [&] {
     (void)domain.info.time.after(origin_of(arguments, domain.info.time), steps);  // has to be known
-    return origin_of(arguments, domain.info.time);
+    const Index asked = origin_of(arguments, domain.info.time);
+    (void)run.usable({asked}, steps);
+    return asked;
   });
 
   const Index m = domain.info.features;
   const auto owned = static_cast<Index>(domain.rows.size());
   std::vector<float> local(static_cast<std::size_t>(owned * steps * m));
   const std::vector<Index> origins{origin};
-  Forecaster<T> forecaster(run.exec(), run.model(), run.series(), learned_steps(domain.split),
-                           config.real("evaluate.filter_lambda"));
-  forecaster.run(origins, steps, [&](Index, Index horizon, NodeView<const T> x) {
+  run.forecast(origins, steps, [&](Index, Index horizon, NodeView<const T> x) {
     for (Index i = 0; i < owned; ++i)
       for (Index f = 0; f < m; ++f)
         local[static_cast<std::size_t>((i * steps + horizon - 1) * m + f)] =
-            static_cast<float>(run.scaler().to_value(static_cast<double>(x.at(i, 0)[f]), i, f));
+            static_cast<float>(x.at(i, 0)[f]);
   });
   const auto nodes = gather_nodes(comm, domain.partition, local, steps * m);
   agree(comm, [&] {

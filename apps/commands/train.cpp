@@ -8,8 +8,8 @@
 
 #include "apps/commands.hpp"
 #include "apps/console.hpp"
+#include "apps/model_run.hpp"
 #include "apps/run_files.hpp"
-#include "apps/stnn_run.hpp"
 #include "apps/training.hpp"
 #include "apps/version.hpp"
 #include "rossby/io/files.hpp"
@@ -28,9 +28,9 @@ double worst_peak(Reducer& reducer) {
 }
 
 template <class T>
-void describe(const Communicator& comm, StnnRun<T>& run, const Config& config, Reducer& reducer) {
-  double sums[3] = {0, 0, static_cast<double>(run.model().relations().entries())};
-  for (const Parameter<T>* parameter : run.model().parameters())
+void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, Reducer& reducer) {
+  double sums[3] = {0, 0, static_cast<double>(run.entries())};
+  for (const Parameter<T>* parameter : run.parameters())
     (parameter->placement == Placement::replicated ? sums[0] : sums[1]) +=
         static_cast<double>(parameter->size());
   sums[0] /= comm.size();
@@ -41,17 +41,16 @@ void describe(const Communicator& comm, StnnRun<T>& run, const Config& config, R
              domain.info.steps, domain.info.features, domain.info.features == 1 ? "" : "s");
   fmt::print("split     train {} steps, validation {}, test {}\n", domain.split.training_steps().size(),
              domain.split.validation.size(), domain.split.test.size());
-  fmt::print("model     stnn, {} parameters, {} relations with {} non-zeros, {}\n",
-             count_text(sums[0] + sums[1]), run.model().relations().bank().relations(), count_text(sums[2]),
+  fmt::print("model     {}, {} parameters, {} relations with {} non-zeros, {}\n", config.text("model.name"),
+             count_text(sums[0] + sums[1]), run.relations(), count_text(sums[2]),
              config.text("model.precision"));
   fmt::print("ranks     {} x {} threads, {}\n", comm.size(), run.exec().threads, to_string(run.exec().isa));
-  if (run.model().relations().needs_all())
-    fmt::print("dense     products: {}\n", to_string(run.dense_choice()));
+  fmt::print("{}", run.remarks());
   std::fflush(stdout);
 }
 
 template <class T>
-Json run_metadata(const Config& config, StnnRun<T>& run, const TrainingResult& result) {
+Json run_metadata(const Config& config, ModelRun<T>& run, const TrainingResult& result) {
   Json json;
   json["format"] = 1;
   json["rossby"] = version_short();
@@ -61,8 +60,7 @@ Json run_metadata(const Config& config, StnnRun<T>& run, const TrainingResult& r
   json["isa"] = std::string(to_string(run.exec().isa));
   json["nodes"] = run.domain().nodes();
   json["steps"] = run.domain().info.steps;
-  if (run.model().relations().needs_all())
-    json["dense_kernel"] = std::string(to_string(run.dense_choice().product));
+  run.add_metadata(json);
   json["epochs"] = result.epochs;
   json["optimiser_steps"] = result.steps;
   json["best_epoch"] = result.best_epoch;
@@ -176,7 +174,8 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
   Start start = look(comm, arguments);
   const Config config = start.checkpoint ? settings_to_resume(comm, asked, *start.checkpoint) : asked;
   // Everything that can be wrong with data and settings is found before the run directory is changed.
-  StnnRun<T> run(comm, config, make_domain(comm, config));
+  const auto made = make_run<T>(comm, config, make_domain(comm, config));
+  ModelRun<T>& run = *made;
   Training<T> training(comm, asked, arguments.run, run);
   if (start.checkpoint) training.resume(*start.checkpoint, std::move(start.older));
   agree(comm, [&] {

@@ -200,6 +200,19 @@ std::string TimeAxis::text(Index step) const {
   return out + fmt::format(":{:02}", seconds % 60);
 }
 
+double TimeAxis::day_fraction(Index step) const {
+  require(dated_, "the time of day of a dated axis");
+  const CivilTime time = civil(stamps_[static_cast<std::size_t>(step)]);
+  return static_cast<double>(time.in_day) / static_cast<double>(day_milliseconds);
+}
+
+int TimeAxis::weekday(Index step) const {
+  require(dated_, "the day of the week of a dated axis");
+  const Milliseconds stamp = stamps_[static_cast<std::size_t>(step)];
+  const Milliseconds days = (stamp - civil(stamp).in_day) / day_milliseconds;
+  return static_cast<int>(((days + 3) % 7 + 7) % 7);  // 1970-01-01 was a Thursday
+}
+
 std::optional<Index> TimeAxis::find(std::string_view date) const {
   if (!dated_) {
     const auto number = plain_number(date);

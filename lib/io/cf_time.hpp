@@ -79,6 +79,10 @@ class TimeAxis {
   /// or the number.
   [[nodiscard]] std::string text(Index step) const;
 
+  /// The time of day of a stamp as a fraction in [0, 1), and its day of the week, Monday 0. Dated axes only.
+  [[nodiscard]] double day_fraction(Index step) const;
+  [[nodiscard]] int weekday(Index step) const;
+
   /// The step a date names: the first whose stamp lies in the named period, or else the one whose own step of
   /// time holds the period's start. On a counter, the number itself. None where there is no such step.
   [[nodiscard]] std::optional<Index> find(std::string_view date) const;

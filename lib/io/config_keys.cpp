@@ -58,11 +58,13 @@ constexpr KeySpec keys[] = {
      "random: U, V normal/√rank; eof: U = 0, V = √n · leading EOFs of the training part", "random|eof"},
 
     // model
-    {"model.name", text, "\"stnn\"", "", "the model", "stnn"},
+    {"model.name", text, "\"stnn\"", "",
+     "the model: stnn; or a forecaster of windows: dcrnn, gru (of every node on its own)", "stnn|dcrnn|gru"},
     {"model.precision", text, "\"float\"", "", "scalar type of parameters and arithmetic", "float|double"},
     {"model.latent", integer, "1", "", "latent width d", "", 1, 4096},
     {"model.activation", text, "\"identity\"", "", "phi around the dynamics", "identity|tanh"},
-    {"model.layers", integer, "1", "", "layers of the dynamics; ReLU between them", "", 1, 64},
+    {"model.layers", integer, "1", "",
+     "layers: of the dynamics, ReLU between them; of recurrent cells in encoder and decoder", "", 1, 64},
     {"model.hidden", integer, "32", "", "width of its hidden layers", "", 1, 65536},
     {"model.dropout_z", real, "0", "", "dropout on latents", "", 0, 0.999},
     {"model.dropout_dynamics", real, "0", "", "dropout between layers of the dynamics", "", 0, 0.999},
@@ -77,6 +79,29 @@ constexpr KeySpec keys[] = {
     {"model.dynamics_start", text, "\"uniform\"", "",
      "start of the dynamics: uniform in ±1/√inputs, or persistence (identity block 1, the rest 0; one layer)",
      "uniform|persistence"},
+
+    {"model.units", integer, "64", "", "width of a recurrent cell's state", "", 1, 65536},
+    {"model.diffusion", text, "\"paper\"", "",
+     "how a second support's recursion starts: from the signal (paper), or where the first one was (legacy)",
+     "paper|legacy"},
+    {"model.diffusion_steps", integer, "2", "", "steps K of a diffusion convolution", "", 0, 64},
+    {"model.supports", text, "\"dual_random_walk\"", "",
+     "what it sums over: random walks along the edges (random_walk), and against them too",
+     "random_walk|dual_random_walk"},
+    {"model.sampling_decay", real, "0", "steps",
+     "scheduled sampling: truth is fed to the decoder with probability τ / (τ + exp(step / τ)); 0: never", "",
+     0, 1e12},
+
+    // windows
+    {"window.inputs", integer, "12", "steps", "steps that a window's forecast is made from", "", 1, 1000000},
+    {"window.outputs", integer, "12", "steps", "steps that are forecast", "", 1, 1000000},
+    {"window.stride", integer, "1", "steps", "distance of training windows", "", 1, 1000000},
+    {"window.batch", integer, "64", "", "windows a batch", "", 1, 1000000},
+    {"window.time_of_day", flag, "false", "", "the fraction of the day as a further input channel"},
+    {"window.day_of_week", flag, "false", "",
+     "the day of the week, Monday 0, over 7 as a further input channel"},
+    {"window.fill", text, "\"mean\"", "",
+     "what a missing input is read as: data.center's mean, or 0 in original units", "mean|zero"},
 
     // optimiser
     {"optimiser.name", text, "\"adam\"", "",
@@ -130,6 +155,9 @@ constexpr KeySpec keys[] = {
      "skipped",
      "zero|skip"},
 
+    {"train.recompute", text, "\"none\"", "",
+     "what backward computes again instead of keeping it: nothing, recurrent cells, whole time steps",
+     "none|cell|step", -1e300, 1e300, true},
     {"train.stop_after", text, "\"\"", "",
      "write a checkpoint and leave with exit code 75 after so much wall-clock time of this start, for "
      "example "

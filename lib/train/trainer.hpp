@@ -32,6 +32,8 @@ class Task {
   /// Validation error (smaller is better), the same bits on every rank; NaN where there is no validation
   /// part.
   [[nodiscard]] virtual double validate() = 0;
+  /// Which error that is.
+  [[nodiscard]] virtual std::string_view validation_name() const { return "rmse"; }
 };
 
 struct TrainerOptions {

@@ -244,7 +244,7 @@ class FullCheckpoint(FullDisk):
         # Room for one checkpoint and a half.
         self.write("more.toml", MORE)
         script = ('"$2" -n 2 "$1" train more.toml --run small/run --stop-after 0.000001s >out.txt 2>err.txt; echo $?; '
-                  "dd if=/dev/zero of=small/fill bs=1k 2>/dev/null; truncate -s -12288 small/fill; "
+                  "dd if=/dev/zero of=small/fill bs=1k 2>/dev/null; truncate -s -20480 small/fill; "
                   '"$2" -n 2 "$1" train more.toml --run small/run --set checkpoint.every_steps=5 --stop-after 0.5s '
                   ">>out.txt 2>>err.txt; echo $?; "
                   "ls small/run/checkpoints; rm small/fill; "

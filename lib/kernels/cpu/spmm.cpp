@@ -13,7 +13,7 @@ namespace {
 constexpr Index terms_a_call = 64;
 /// Columns are taken in runs of so many values a row, so that the rows that a block of rows gathers from stay
 /// in the second-level cache.
-constexpr Index values_a_run = 1024;
+constexpr Index values_a_run = 256;
 
 /// Whether columns lie side by side, so that they are one long run of channels.
 template <class T>

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "rossby/data/scaler.hpp"
+#include "rossby/io/config.hpp"
+#include "rossby/mpi/domain.hpp"
+#include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/state_file.hpp"
+#include "rossby/train/metrics.hpp"
+#include "rossby/train/trainer.hpp"
+
+namespace rossby {
+
+/// A model and all it stands on, on this rank, built from a configuration: data → scaler → graph → exchange →
+/// model. Values flow one way: nothing changes after construction but the model's parameters. Subcommands
+/// know models by this alone.
+template <class T>
+class ModelRun {
+ public:
+  virtual ~ModelRun() = default;
+  ModelRun(const ModelRun&) = delete;
+  ModelRun& operator=(const ModelRun&) = delete;
+
+  [[nodiscard]] const Domain& domain() const { return domain_; }
+  [[nodiscard]] Reducer& reducer() { return reducer_; }
+  [[nodiscard]] const Exec& exec() const { return exec_; }
+  /// Tells this data from other data; the same at every rank count.
+  [[nodiscard]] const std::string& data_hash() const { return data_hash_; }
+
+  [[nodiscard]] virtual std::span<Parameter<T>* const> parameters() const = 0;
+  [[nodiscard]] virtual std::unique_ptr<Task<T>> make_task() = 0;
+  /// Relations or supports, and their non-zeros on this rank.
+  [[nodiscard]] virtual int relations() const = 0;
+  [[nodiscard]] virtual Index entries() const = 0;
+  /// What the start of a training says beside data, split and parameters; empty: nothing. Rank 0's.
+  [[nodiscard]] virtual std::string remarks() const { return ""; }
+  /// What states and checkpoints say beside what every model's do.
+  virtual void add_metadata(nlohmann::ordered_json&) const {}
+  /// The entries behind a parameter of placement `entries`.
+  [[nodiscard]] virtual const GlobalEdges& edges(const Parameter<T>&) const {
+    bug("a model without learned entries has no edges behind a parameter");
+  }
+
+  /// Those of the origins that the model can forecast `horizons` steps from. Throws UserError where it cannot
+  /// forecast so many.
+  [[nodiscard]] virtual std::vector<Index> usable(std::vector<Index> origins, Index horizons) const = 0;
+  /// Forecasts (rows, origins of the group, features) in original units, for the origins from `first` on at
+  /// horizon 1, 2, …. Collective.
+  using Visit = std::function<void(Index first, Index horizon, NodeView<const T> forecast)>;
+  virtual void forecast(std::span<const Index> origins, Index horizons, const Visit& visit) = 0;
+  /// Adds the model's errors as forecaster 0. Collective.
+  virtual void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) = 0;
+
+  /// A training's arrays as a state file takes them.
+  [[nodiscard]] std::vector<StateArray<T>> state_arrays(std::span<const NamedArray<T>> arrays) const;
+  /// Writes the model's parameters to `path`, in global row order, with `metadata`. Collective.
+  void save(const std::string& path, const nlohmann::ordered_json& metadata);
+  /// Reads them back, whatever the rank count that wrote them. Collective.
+  void load(const std::string& path);
+
+ protected:
+  /// Collective. Reads the series and fits the scaler; nothing is scaled yet.
+  ModelRun(const Communicator& comm, const Config& config, Domain domain);
+
+  Communicator comm_;
+  const Config* config_;
+  Domain domain_;
+  MpiReducer reducer_;
+  Exec exec_;
+  Series series_;
+  Scaler scaler_;
+
+ private:
+  [[nodiscard]] std::vector<NamedArray<T>> values() const;
+  std::string data_hash_;
+};
+
+/// The run that model.name asks for. Collective.
+template <class T>
+[[nodiscard]] std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config,
+                                                    Domain domain);
+
+[[nodiscard]] OptimiserOptions optimiser_options(const Config& config);
+[[nodiscard]] ScheduleOptions schedule_options(const Config& config);
+[[nodiscard]] TrainerOptions trainer_options(const Config& config, bool has_validation);
+/// OpenMP threads a rank: parallel.threads, or OMP_NUM_THREADS, or this host's cores shared by the ranks on
+/// it.
+[[nodiscard]] int threads_per_rank(const Communicator& comm, const Config& config);
+
+}  // namespace rossby

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+
+#include "apps/model_run.hpp"
+#include "rossby/data/windows.hpp"
+#include "rossby/model/window_model.hpp"
+#include "rossby/relation/relation_block.hpp"
+#include "rossby/train/window_task.hpp"
+
+namespace rossby {
+
+/// A forecaster of windows and all it stands on. The series stays in original units; windows are scaled as
+/// they are read.
+template <class T>
+class WindowRun final : public ModelRun<T> {
+ public:
+  WindowRun(const Communicator& comm, const Config& config, Domain domain);
+
+  [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return model_->parameters(); }
+  [[nodiscard]] std::unique_ptr<Task<T>> make_task() override { return make_window_task(); }
+  [[nodiscard]] int relations() const override { return block_.relations; }
+  [[nodiscard]] Index entries() const override { return block_.entries(); }
+  [[nodiscard]] std::string remarks() const override;
+  [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index horizons) const override;
+  void forecast(std::span<const Index> origins, Index horizons,
+                const typename ModelRun<T>::Visit& visit) override;
+  void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) override;
+
+ private:
+  [[nodiscard]] std::unique_ptr<WindowTask<T>> make_window_task();
+  void make_model();
+
+  using ModelRun<T>::comm_;
+  using ModelRun<T>::config_;
+  using ModelRun<T>::domain_;
+  using ModelRun<T>::reducer_;
+  using ModelRun<T>::exec_;
+  using ModelRun<T>::series_;
+  using ModelRun<T>::scaler_;
+  WindowShape shape_;
+  std::vector<Index> breaks_;   // of the time axis
+  std::vector<Index> windows_;  // first steps of the training windows
+  TimeFeatures times_;
+  std::unique_ptr<SeriesReader<T>> reader_;
+  CsrBlock block_;  // supports
+  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<WindowModel<T>> model_;
+};
+
+}  // namespace rossby

@@ -1,0 +1,125 @@
+#include "rossby/train/window_task.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "rossby/autograd/ops.hpp"
+#include "rossby/autograd/recurrent.hpp"
+
+namespace rossby {
+
+template <class T>
+void SeriesWindows<T>::set(std::span<const Index> starts, std::vector<bool> feeds) {
+  starts_.assign(starts.begin(), starts.end());
+  feeds_ = std::move(feeds);
+}
+
+template <class T>
+std::span<const Index> SeriesWindows<T>::steps(Tape<T>& tape, Index offset) const {
+  const auto steps = tape.arena().template take<Index>(windows());
+  for (std::size_t b = 0; b < steps.size(); ++b) steps[b] = starts_[b] + offset;
+  return steps;
+}
+
+template <class T>
+Var<T> SeriesWindows<T>::input(Tape<T>& tape, Index t) const {
+  const Var<T> x = tape.make(rows(), windows(), channels(), false);
+  reader_->read(tape.exec(), x.value, steps(tape, t));
+  return x;
+}
+
+template <class T>
+Var<T> SeriesWindows<T>::truth(Tape<T>& tape, Index h) const {
+  const Var<T> x = tape.make(rows(), windows(), features(), false);
+  reader_->read(tape.exec(), x.value, steps(tape, shape_.inputs + h));
+  return x;
+}
+
+template <class T>
+NodeView<const float> SeriesWindows<T>::target(Tape<T>& tape, Index h) const {
+  const Index size = rows() * windows() * features();
+  const NodeView<float> x(tape.arena().template take<float>(size).data(), rows(), windows(), features());
+  reader_->read_truth(tape.exec(), x, steps(tape, shape_.inputs + h));
+  return x;
+}
+
+double truth_probability(double decay, Index step) {
+  if (decay <= 0) return 0;
+  return decay / (decay + std::exp(static_cast<double>(step) / decay));
+}
+
+template <class T>
+WindowTask<T>::WindowTask(const WindowTaskOptions& options, WindowPlan plan, WindowModel<T>& model,
+                          const SeriesReader<T>& reader, const Series& series,
+                          std::vector<Index> validation_origins, Reducer& reducer, const Exec& exec)
+    : options_(options),
+      plan_(std::move(plan)),
+      model_(&model),
+      reader_(&reader),
+      series_(&series),
+      validation_origins_(std::move(validation_origins)),
+      reducer_(&reducer),
+      score_tape_(exec),
+      source_(reader, plan_.shape()),
+      outputs_(static_cast<std::size_t>(plan_.shape().outputs)) {
+  score_tape_.set_recording(false);
+}
+
+template <class T>
+void WindowTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losses) {
+  const WindowBatch& batch = plan_.batch(index);
+  const double probability = truth_probability(options_.sampling_decay, step);
+  const Random draw = Random(options_.seed, "scheduled sampling").at(static_cast<std::uint64_t>(step));
+  feeds_.assign(outputs_.size(), false);
+  for (std::size_t h = 0; h < feeds_.size(); ++h) feeds_[h] = draw.uniform(h) < probability;
+  source_.set(batch.starts, feeds_);
+  model_->predict(tape, source_, outputs_);
+  weight_ = batch.observed;
+  const double scale = batch.observed > 0 ? 1 / batch.observed : 0;
+  double* sum = losses.add("mae", scale);
+  for (std::size_t h = 0; h < outputs_.size(); ++h)
+    masked_absolute_error(tape, affine_rows(tape, outputs_[h], reader_->scale(), reader_->shift()),
+                          source_.target(tape, static_cast<Index>(h)), scale, sum);
+}
+
+template <class T>
+void WindowTask<T>::forecast(std::span<const Index> origins, Index horizons, const Visit& visit) {
+  require(horizons >= 1 && horizons <= plan_.shape().outputs, "horizons are those that the model puts out");
+  std::vector<Index> starts;
+  const auto count = static_cast<Index>(origins.size());
+  for (Index first = 0; first < count; first += options_.score_batch) {
+    starts.clear();
+    for (Index q = first; q < std::min(count, first + options_.score_batch); ++q)
+      starts.push_back(origins[static_cast<std::size_t>(q)] + 1 - plan_.shape().inputs);
+    source_.set(starts, {});
+    score_tape_.reset();
+    const std::span<Var<T>> wanted(outputs_.data(), static_cast<std::size_t>(horizons));
+    model_->predict(score_tape_, source_, wanted);
+    for (Index h = 0; h < horizons; ++h) {
+      const Var<T> x =
+          affine_rows(score_tape_, wanted[static_cast<std::size_t>(h)], reader_->scale(), reader_->shift());
+      visit(first, h + 1, x.value);
+    }
+  }
+}
+
+template <class T>
+double WindowTask<T>::validate() {
+  if (validation_origins_.empty()) return std::numeric_limits<double>::quiet_NaN();
+  const Index horizons = plan_.shape().outputs;
+  HorizonErrors errors({"model"}, horizons);
+  const std::span<const Index> origins(validation_origins_);
+  forecast(origins, horizons, [&](Index first, Index horizon, NodeView<const T> x) {
+    errors.add(0, horizon, x, *series_,
+               origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(x.cols)));
+  });
+  return errors.reduce(*reducer_).mean_mae(0);
+}
+
+template class SeriesWindows<float>;
+template class SeriesWindows<double>;
+template class WindowTask<float>;
+template class WindowTask<double>;
+
+}  // namespace rossby

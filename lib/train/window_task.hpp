@@ -1,0 +1,91 @@
+#pragma once
+
+#include <vector>
+
+#include "rossby/data/windows.hpp"
+#include "rossby/model/window_model.hpp"
+#include "rossby/train/metrics.hpp"
+#include "rossby/train/trainer.hpp"
+
+namespace rossby {
+
+/// Windows of a series as a model sees them.
+template <class T>
+class SeriesWindows final : public WindowSource<T> {
+ public:
+  SeriesWindows(const SeriesReader<T>& reader, const WindowShape& shape) : reader_(&reader), shape_(shape) {}
+
+  /// The windows that begin at these steps; `feeds` holds a flag an output step, empty: truth is never fed.
+  void set(std::span<const Index> starts, std::vector<bool> feeds);
+
+  [[nodiscard]] Index rows() const override { return reader_->rows(); }
+  [[nodiscard]] Index windows() const override { return static_cast<Index>(starts_.size()); }
+  [[nodiscard]] Index channels() const override { return reader_->channels(); }
+  [[nodiscard]] Index features() const override { return reader_->features(); }
+  [[nodiscard]] Var<T> input(Tape<T>& tape, Index t) const override;
+  [[nodiscard]] bool feeds_truth(Index h) const override {
+    return !feeds_.empty() && feeds_[static_cast<std::size_t>(h)];
+  }
+  [[nodiscard]] Var<T> truth(Tape<T>& tape, Index h) const override;
+  /// Output step h in original units, NaN where missing.
+  [[nodiscard]] NodeView<const float> target(Tape<T>& tape, Index h) const;
+
+ private:
+  [[nodiscard]] std::span<const Index> steps(Tape<T>& tape, Index offset) const;
+
+  const SeriesReader<T>* reader_;
+  WindowShape shape_;
+  std::vector<Index> starts_;
+  std::vector<bool> feeds_;
+};
+
+struct WindowTaskOptions {
+  double sampling_decay = 0;  // τ of scheduled sampling; 0: truth is never fed
+  Index score_batch = 64;     // windows that are forecast together
+  std::uint64_t seed = 1;
+};
+
+/// Probability that truth is fed in optimiser step `step`: τ / (τ + exp(step / τ)), inverse sigmoid decay
+/// (Bengio et al., NeurIPS 2015), as the DCRNN code has it; 0 where τ is.
+[[nodiscard]] double truth_probability(double decay, Index step);
+
+/// A forecaster of windows for the training loop. The loss is the mean absolute error in original units over
+/// the observed targets of the batch.
+template <class T>
+class WindowTask final : public Task<T> {
+ public:
+  WindowTask(const WindowTaskOptions& options, WindowPlan plan, WindowModel<T>& model,
+             const SeriesReader<T>& reader, const Series& series, std::vector<Index> validation_origins,
+             Reducer& reducer, const Exec& exec);
+
+  [[nodiscard]] std::span<Parameter<T>* const> parameters() override { return model_->parameters(); }
+  [[nodiscard]] Index batches() const override { return plan_.batches(); }
+  void start_epoch(Index epoch) override { plan_.start_epoch(epoch); }
+  void record(Tape<T>& tape, Index index, Index step, Losses& losses) override;
+  [[nodiscard]] double weight() const override { return weight_; }
+  [[nodiscard]] double node_steps() const override { return weight_; }
+  /// Mean over horizons of the MAE in original units; NaN where no window of the validation part fits.
+  [[nodiscard]] double validate() override;
+  [[nodiscard]] std::string_view validation_name() const override { return "mae"; }
+
+  /// Forecasts from origins (last known steps), `horizons` at most the model's outputs, in original units.
+  /// Collective.
+  using Visit = std::function<void(Index first, Index horizon, NodeView<const T> predictions)>;
+  void forecast(std::span<const Index> origins, Index horizons, const Visit& visit);
+
+ private:
+  WindowTaskOptions options_;
+  WindowPlan plan_;
+  WindowModel<T>* model_;
+  const SeriesReader<T>* reader_;
+  const Series* series_;
+  std::vector<Index> validation_origins_;
+  Reducer* reducer_;
+  Tape<T> score_tape_;
+  SeriesWindows<T> source_;
+  std::vector<Var<T>> outputs_;
+  std::vector<bool> feeds_;
+  double weight_ = 0;
+};
+
+}  // namespace rossby

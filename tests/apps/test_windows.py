@@ -1,0 +1,136 @@
+"""Forecasters of windows as their users start them: training, resuming, scoring, forecasting, and bad input."""
+
+import json
+import os
+import re
+
+import support
+from sensors import BadInput, sensors
+from test_schemas import SCHEMAS, faults
+
+WINDOWS = """
+[data]
+file = "sensors.nc"
+variables = ["v"]
+center = "global"
+spread = "global"
+[split]
+train = 14
+validation = 6
+[relation]
+graph = "edges"
+[model]
+name = "dcrnn"
+layers = 2
+units = 4
+sampling_decay = 4
+[window]
+inputs = 3
+outputs = 2
+batch = 4
+time_of_day = true
+[optimiser]
+beta1 = 0.9
+epsilon = 1e-3
+lr = 0.01
+decay = 0
+clip = 5
+[schedule]
+metric = "validation"
+[train]
+epochs = 3
+[evaluate]
+horizons = 2
+lim_modes = 2
+"""
+
+
+class Windows(BadInput):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.netcdf("sensors.nc", sensors(steps=30))
+        cls.write("windows.toml", WINDOWS)
+
+    def arguments(self, run, *settings):
+        return ["train", "windows.toml", "--run", run, *[word for s in settings for word in ("--set", s)]]
+
+    def lines(self, run):
+        with open(self.path(run + "/metrics.jsonl"), encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def ends(self, run):
+        """The final state, and what each epoch's line says but for times."""
+        arrays = json.loads(self.succeed(1, "checkpoint", "inspect", run + "/checkpoints/state.h5", "--json").out)
+        return arrays["arrays"], [{k: v for k, v in line.items() if not re.search("second|bytes", k)}
+                                  for line in self.lines(run)]
+
+    def refuse_windows(self, settings, *patterns):
+        with self.subTest(settings):
+            self.refuse(2, self.arguments("refused", *settings), *patterns)
+            self.assertFalse(os.path.exists(self.path("refused")), "no run directory is made")
+
+    def test_trains_scores_and_forecasts(self):
+        result = self.succeed(2, *self.arguments("run"))
+        self.assertRegex(result.out, r"model +dcrnn, .* 2 relations with 6 non-zeros")
+        self.assertRegex(result.out, r"windows +10 of 3 \+ 2 steps for training, 2 channels")
+        with open(os.path.join(SCHEMAS, "metrics.schema.json"), encoding="utf-8") as file:
+            schema = json.load(file)
+        lines = self.lines("run")
+        self.assertEqual(len(lines), 3)
+        for line in lines:
+            self.assertEqual(faults(line, schema, schema), [])
+            self.assertGreater(line["validation_mae"], 0)
+        self.succeed(2, "evaluate", "run")
+        with open(self.path("run/evaluation.json"), encoding="utf-8") as file:
+            scores = json.load(file)
+        self.assertEqual(len(scores["horizons"]), 2)
+        self.assertEqual(sorted(scores["horizons"][0]["mae"]), sorted(support.BASELINES))
+        self.assertIn("written to", self.succeed(2, "forecast", "run", "--steps", "2").out)
+        self.refuse(2, ["forecast", "run", "--steps", "3"], "3 horizons.*window.outputs = 2")
+        self.refuse(2, ["forecast", "run", "--origin", "2001-01-01T01:00", "--steps", "2"], "window.inputs = 3")
+
+    def test_left_and_resumed_at_every_step(self):
+        self.succeed(2, *self.arguments("whole"))
+        for start in range(100):
+            result = self.run_ranks(2, *self.arguments("often"), "--stop-after", "0.000001s")
+            self.assertEqual(result.lines, [])
+            if result.codes == [0, 0]:
+                break
+            self.assertEqual(result.codes, [75, 75], result.err)
+        self.assertGreater(start, 6, "several starts")
+        self.assertEqual(self.ends("often"), self.ends("whole"))
+
+    def test_recomputing_changes_nothing(self):
+        self.succeed(2, *self.arguments("kept"))
+        for recompute in ("cell", "step"):
+            self.succeed(2, *self.arguments(recompute, f"train.recompute={recompute}"))
+            self.assertEqual(self.ends(recompute), self.ends("kept"))
+
+    def test_gru_needs_no_graph(self):
+        self.assertRegex(self.succeed(2, *self.arguments("gru", "model.name=gru", "relation.graph=none")).out,
+                         r"model +gru, .* 0 relations")
+
+    def test_bad_settings(self):
+        self.refuse_windows(["window.inputs=20"], "window.inputs = 20, window.outputs = 2.*longest.* 14 steps")
+        self.refuse_windows(["relation.graph=none"], "needs a graph: set relation.graph")
+        self.refuse_windows(["model.layers=20"], "model.layers = 20")
+        self.refuse_windows(["window.batch=0"], "window.batch")
+
+    def test_bad_data(self):
+        self.netcdf("counter.nc", sensors(steps=30).replace("hours since 2001-01-01", "1"))
+        self.refuse_windows(["data.file=counter.nc"], "window.time_of_day: the time axis counts steps")
+        hours = ", ".join(map(str, range(30)))
+        later = ", ".join(str(t + (3 if t > 8 else 0)) for t in range(30))
+        self.netcdf("gaps.nc", sensors(steps=30).replace("time = " + hours, "time = " + later))
+        result = self.succeed(2, *self.arguments("gaps", "data.file=gaps.nc"))
+        self.assertRegex(result.out, r"windows +6 of")
+        self.netcdf("late.nc", sensors(steps=30, observed_from=15))
+        self.refuse_windows(["data.file=late.nc"], "has no observed value")
+        self.netcdf("large.nc", sensors(steps=30, source="0, 1, 5"))
+        self.refuse_windows(["data.file=large.nc"], "edge 2.* 5")
+
+
+if __name__ == "__main__":
+    support.main()

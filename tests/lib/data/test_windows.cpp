@@ -1,0 +1,164 @@
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "rossby/base/error.hpp"
+#include "rossby/data/windows.hpp"
+#include "rossby/exchange/one_rank.hpp"
+
+// Windows as numbers: which ones there are, what is read through them, in what order epochs take them.
+
+namespace rossby {
+namespace {
+
+constexpr float missing = std::numeric_limits<float>::quiet_NaN();
+
+Split split_of(Index steps, const char* train, const char* validation = "0", Index folds = 0,
+               Index fold = 0) {
+  return make_split(steps, {train, validation, "rest", folds, fold});
+}
+
+std::vector<Index> range(Index first, Index last) {
+  std::vector<Index> values(static_cast<std::size_t>(last - first));
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+TEST(Windows, OfTheTrainingPartLieInIt) {
+  const Split split = split_of(20, "12");
+  EXPECT_EQ(training_windows(split, {3, 2}, 1, {}), range(0, 8));
+  EXPECT_EQ(training_windows(split, {3, 2}, 3, {}), (std::vector<Index>{0, 3, 6}));
+  EXPECT_EQ(training_windows(split, {11, 1}, 1, {}), range(0, 1));
+  EXPECT_EQ(training_windows(split, {1, 1}, 1, {}), range(0, 11));
+}
+
+TEST(Windows, CrossNeitherBreaksNorHeldOutFolds) {
+  // Steps 0-4 and 5-11 are joined: a window may end at 4 or begin at 5.
+  const std::vector<Index> breaks{4};
+  EXPECT_EQ(training_windows(split_of(20, "12"), {2, 2}, 1, breaks), (std::vector<Index>{0, 1, 5, 6, 7, 8}));
+  const Split held = split_of(20, "12", "0", 3, 1);  // steps 4-7 are held out
+  EXPECT_EQ(training_windows(held, {2, 1}, 1, {}), (std::vector<Index>{0, 1, 8, 9}));
+  const auto origins = held.origins(Role::validation, 2);
+  EXPECT_EQ(window_origins(origins, {3, 2}, 2, {}), origins);
+}
+
+TEST(Windows, ThatDoNotFitAreAnErrorThatSaysHowLongTheLongestStretchIs) {
+  const std::vector<Index> breaks{4};
+  try {
+    (void)training_windows(split_of(20, "12"), {6, 3}, 1, breaks);
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("window.inputs = 6, window.outputs = 3"), std::string::npos) << text;
+    EXPECT_NE(text.find("has 7 steps"), std::string::npos) << text;
+  }
+}
+
+TEST(Windows, OriginsNeedTheirInputsAndNoBreak) {
+  const std::vector<Index> origins = range(0, 10);
+  const std::vector<Index> breaks{6};
+  EXPECT_EQ(window_origins(origins, {3, 2}, 2, {}), range(2, 10));
+  EXPECT_EQ(window_origins(origins, {3, 2}, 2, breaks), (std::vector<Index>{2, 3, 4, 9}));
+  EXPECT_EQ(window_origins(origins, {3, 2}, 1, breaks), (std::vector<Index>{2, 3, 4, 5, 9}));
+}
+
+TEST(Windows, BreaksAreTheGapsOfTheTimeAxis) {
+  const TimeAxis axis = TimeAxis::parse({0, 1, 2, 5, 6, 9}, "hours since 2001-01-01", "standard", "a file");
+  EXPECT_EQ(time_breaks(axis), (std::vector<Index>{2, 4}));
+}
+
+TEST(TimeFeatures, AreFractionOfTheDayAndDayOfTheWeek) {
+  // 2012-03-01 was a Thursday.
+  const TimeAxis axis = TimeAxis::regular(4, "hours since 2012-03-01", 6, 18);
+  const TimeFeatures both = TimeFeatures::of(axis, true, true);
+  ASSERT_EQ(both.channels, 2);
+  EXPECT_EQ(both.values,
+            (std::vector<float>{0.25F, 3 / 7.0F, 0.0F, 4 / 7.0F, 0.75F, 4 / 7.0F, 0.5F, 5 / 7.0F}));
+  EXPECT_EQ(TimeFeatures::of(axis, false, false).channels, 0);
+  const TimeAxis early = TimeAxis::regular(1, "hours since 1969-12-31", 23, 1);  // a Wednesday
+  EXPECT_EQ(TimeFeatures::of(early, false, true).values, (std::vector<float>{2 / 7.0F}));
+  EXPECT_THROW((void)TimeFeatures::of(TimeAxis::counter(4), true, false), UserError);
+}
+
+Series counting(Index steps, Index rows, Index features) {
+  Series series(steps, rows, features);
+  for (Index t = 0; t < steps; ++t)
+    for (Index i = 0; i < rows; ++i)
+      for (Index f = 0; f < features; ++f) series.at(t, i, f) = static_cast<float>(100 * t + 10 * i + f);
+  return series;
+}
+
+TEST(SeriesReader, ReadsAnyStepsScaledWithTimesBehind) {
+  for (const Index rows : {0, 1, 67, 1300}) {
+    Series series = counting(9, rows, 2);
+    if (rows > 0) series.at(4, rows - 1, 1) = missing;
+    const Scaler scaler(rows, 2, std::vector<double>(static_cast<std::size_t>(2 * rows), 5.0),
+                        std::vector<double>(static_cast<std::size_t>(2 * rows), 4.0), 2.0);
+    TimeFeatures times;
+    times.channels = 1;
+    for (Index t = 0; t < 9; ++t) times.values.push_back(static_cast<float>(t) / 9);
+    const std::vector<Index> steps{4, 0, 4, 8, 7, 6, 5, 4, 3, 2, 1, 8, 8, 8};
+    const auto cols = static_cast<Index>(steps.size());
+    for (const Fill fill : {Fill::mean, Fill::zero}) {
+      const SeriesReader<double> reader(series, scaler, times, fill);
+      EXPECT_EQ(reader.channels(), 3);
+      for (const int threads : {1, 2}) {
+        std::vector<double> values(static_cast<std::size_t>(rows * cols * 3));
+        std::vector<float> truth(static_cast<std::size_t>(rows * cols * 2));
+        const NodeView<double> out(values.data(), rows, cols, 3);
+        const NodeView<float> target(truth.data(), rows, cols, 2);
+        const Exec exec{Backend::cpu, threads};
+        reader.read(exec, out, steps);
+        reader.read_truth(exec, target, steps);
+        for (Index i = 0; i < rows; ++i)
+          for (Index b = 0; b < cols; ++b) {
+            const Index step = steps[static_cast<std::size_t>(b)];
+            for (Index f = 0; f < 2; ++f) {
+              const float x = series.at(step, i, f);
+              const double expected = std::isnan(x) ? (fill == Fill::zero ? -2.5 : 0.0) : (x - 5.0) / 2.0;
+              EXPECT_DOUBLE_EQ(out.at(i, b)[f], expected);
+              EXPECT_EQ(std::isnan(target.at(i, b)[f]), std::isnan(x));
+              if (!std::isnan(x)) {
+                EXPECT_EQ(target.at(i, b)[f], x);
+                EXPECT_NEAR(out.at(i, b)[f] * reader.scale()[i * 2 + f] + reader.shift()[i * 2 + f], x, 1e-9);
+              }
+            }
+            EXPECT_DOUBLE_EQ(out.at(i, b)[2], static_cast<double>(static_cast<float>(step) / 9));
+          }
+      }
+    }
+  }
+}
+
+TEST(WindowPlan, AnEpochTakesEveryWindowOnceInAnOrderOfItsOwn) {
+  Series series = counting(40, 3, 1);
+  series.at(10, 1, 0) = series.at(11, 2, 0) = missing;
+  OneRankReducer reducer;
+  WindowPlan plan({{4, 3}, 8, 5}, series, range(0, 30), reducer);
+  ASSERT_EQ(plan.batches(), 4);
+  std::vector<std::vector<Index>> orders;
+  for (const Index epoch : {0, 1, 0}) {
+    plan.start_epoch(epoch);
+    std::vector<Index> order;
+    for (Index b = 0; b < plan.batches(); ++b) {
+      const WindowBatch& batch = plan.batch(b);
+      EXPECT_EQ(batch.starts.size(), b < 3 ? 8U : 6U);
+      double observed = 0;
+      for (const Index start : batch.starts)
+        for (Index h = 0; h < 3; ++h)
+          for (Index i = 0; i < 3; ++i) observed += std::isnan(series.at(start + 4 + h, i, 0)) ? 0 : 1;
+      EXPECT_EQ(batch.observed, observed);
+      order.insert(order.end(), batch.starts.begin(), batch.starts.end());
+    }
+    EXPECT_EQ(std::set<Index>(order.begin(), order.end()).size(), 30U);
+    orders.push_back(order);
+  }
+  EXPECT_NE(orders[0], orders[1]);
+  EXPECT_EQ(orders[0], orders[2]);
+}
+
+}  // namespace
+}  // namespace rossby
