@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <new>
 
 #include <CLI/CLI.hpp>
 
@@ -130,6 +131,8 @@ int main(int argc, char** argv) {
     // Thrown by all ranks alike (agree): one line, one exit code.
     if (comm.rank() == 0) std::fprintf(stderr, "rossby: %s\n", error.what());
     return 1;
+  } catch (const std::bad_alloc&) {
+    abort_all("out of memory; use more ranks or a smaller problem");
   } catch (const std::exception& error) {
     abort_all(error.what());
   }

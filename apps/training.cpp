@@ -10,6 +10,7 @@
 #include "apps/version.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
+#include "rossby/mpi/watchdog.hpp"
 
 namespace rossby {
 namespace {
@@ -83,6 +84,7 @@ template <class T>
 void Training<T>::observe(const EpochReport& report) {
   double peak = peak_resident_bytes();
   run_->reducer().max(std::span<double>(&peak, 1));
+  const Stage stage(comm_, "writing metrics", patience_with_files);
   agree(comm_, [&] {
     if (directory_) directory_->append_metrics(epoch_json(report, task_->validation_name(), peak).dump());
   });
@@ -142,6 +144,7 @@ void Training<T>::log_save(double seconds) {
 
 template <class T>
 void Training<T>::save(SaveReason reason) {
+  const Stage stage(comm_, "writing a checkpoint", patience_with_files);
   check_finite();
   const auto begin = std::chrono::steady_clock::now();
   const TrainingState state = trainer_.state();
@@ -241,10 +244,11 @@ template <class T>
 TrainingResult Training<T>::fit() {
   TrainerHooks hooks;
   hooks.observe = [&](const EpochReport& report) { observe(report); };
-  if (keeps_checkpoints_) {
-    hooks.vote = [&] { return vote(); };
-    hooks.save = [&](SaveReason reason) { save(reason); };
-  }
+  hooks.vote = [&] {
+    begin_step(comm_, trainer_.steps() + 1);
+    return keeps_checkpoints_ ? vote() : 0U;
+  };
+  if (keeps_checkpoints_) hooks.save = [&](SaveReason reason) { save(reason); };
   while (true) try {
       return trainer_.run(hooks);
     } catch (const NotFinite& error) {

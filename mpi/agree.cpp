@@ -6,6 +6,8 @@
 #include <new>
 #include <system_error>
 
+#include "rossby/mpi/watchdog.hpp"
+
 namespace rossby {
 
 Outcome Outcome::of_current_exception() {
@@ -28,6 +30,7 @@ void agree_on(const Communicator& comm, const Outcome& outcome) {
   const bool failed = outcome.kind != Outcome::Kind::fine;
   const int mine = failed ? comm.rank() : comm.size();
   int lowest = mine;
+  const Wait wait(comm, "an agreement of all ranks on errors (allreduce)");
   MPI_Allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, comm.handle());
   if (lowest == comm.size()) return;
 
@@ -46,6 +49,7 @@ void agree_on(const Communicator& comm, const Outcome& outcome) {
 }
 
 std::string broadcast(const Communicator& comm, std::string text, int root) {
+  const Wait wait(comm, "a broadcast");
   auto size = static_cast<std::int64_t>(text.size());
   MPI_Bcast(&size, 1, MPI_INT64_T, root, comm.handle());
   text.resize(static_cast<std::size_t>(size));
@@ -59,6 +63,7 @@ void agree_same(const Communicator& comm, std::string_view text, std::string_vie
   std::uint64_t hash = 0xCBF29CE484222325ull;  // FNV-1a
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
   std::uint64_t first = hash;
+  const Wait wait(comm, "a comparison of what ranks have read (broadcast, allreduce)");
   MPI_Bcast(&first, 1, MPI_UINT64_T, 0, comm.handle());
   const int mine = hash == first ? comm.size() : comm.rank();
   int lowest = mine;

@@ -4,6 +4,7 @@
 
 #include "rossby/base/error.hpp"
 #include "rossby/exchange/packing.hpp"
+#include "rossby/mpi/watchdog.hpp"
 
 namespace rossby {
 
@@ -54,6 +55,8 @@ void AllgatherExchange::start(Under way) {
 void AllgatherExchange::finish(Under way) {
   require(way_ == way, "an exchange ends that has not begun");
   way_ = Under::nothing;
+  const Wait wait(comm_, way == Under::gather ? "a gather of all rows (allgather)"
+                                              : "a scatter of all rows' gradients (alltoall)");
   MPI_Wait(&request_, MPI_STATUS_IGNORE);
 }
 
@@ -73,6 +76,7 @@ void AllgatherExchange::begin_gather(NodeView<const T> owned, NodeView<T> ghost)
     rows = packed;
   }
   const MPI_Datatype unit = types_.row<T>(width);
+  const Wait wait(comm_, "the start of a gather of all rows (allgather)");
   MPI_Iallgatherv(rows, static_cast<int>(owned_), unit, ghost.data, counts_.data(), begins_.data(), unit,
                   comm_.handle(), &request_);
   sent_ += gather_cost(width * static_cast<Index>(sizeof(T)));
@@ -99,6 +103,7 @@ void AllgatherExchange::begin_scatter(NodeView<const T> ghost, NodeView<T> owned
   if (width == 0 || rows_ == 0) return;
   T* contributions = staging<T>(owned_ * (comm_.size() - 1) * width);
   const MPI_Datatype unit = types_.row<T>(width);
+  const Wait wait(comm_, "the start of a scatter of all rows' gradients (alltoall)");
   MPI_Ialltoallv(ghost.data, to_others_.data(), begins_.data(), unit, contributions, from_others_.data(),
                  from_begins_.data(), unit, comm_.handle(), &request_);
   sent_ += scatter_cost(width * static_cast<Index>(sizeof(T)));

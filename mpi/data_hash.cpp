@@ -6,6 +6,7 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/state_storage.hpp"
+#include "rossby/mpi/watchdog.hpp"
 
 namespace rossby {
 namespace {
@@ -60,8 +61,12 @@ std::uint64_t edges_hash(const Communicator& comm, const Config& config, const D
 
 std::string data_hash(const Communicator& comm, const Config& config, const Domain& domain,
                       const Series& series) {
+  const Stage stage(comm, "reading edges", patience_with_files);
   std::uint64_t sum = values_hash(domain, series) + edges_hash(comm, config, domain);
-  MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, comm.handle());
+  {
+    const Wait wait(comm, "a hash of the data (allreduce)");
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, comm.handle());
+  }
   std::string header =
       fmt::format("{} {} {}; {}; {}; {}; {}", series.steps, domain.nodes(), series.features,
                   fmt::join(domain.file_node, " "), fmt::join(domain.info.time.values(), " "),

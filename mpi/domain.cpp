@@ -7,6 +7,7 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/graph_partition.hpp"
 #include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/watchdog.hpp"
 #include "rossby/relation/row_cost.hpp"
 
 namespace rossby {
@@ -193,6 +194,7 @@ GlobalEdges base_edges(const Communicator& comm, const Config& config, const Dom
 
 GlobalEdges build_graph(const Communicator& comm, const Config& config, const Domain& domain,
                         const RowPartition& partition) {
+  const Stage stage(comm, "building relations", patience_with_files);
   MpiMailbox mailbox(comm);
   const GlobalEdges edges = base_edges(comm, config, domain, partition, mailbox);
   if (edges.relations == 0 || !config.flag("relation.self_loops")) return edges;
@@ -201,6 +203,7 @@ GlobalEdges build_graph(const Communicator& comm, const Config& config, const Do
 
 GlobalEdges build_edges(const Communicator& comm, const Config& config, const Domain& domain,
                         const RowPartition& partition) {
+  const Stage stage(comm, "building relations", patience_with_files);
   MpiMailbox mailbox(comm);
   GlobalEdges edges = build_graph(comm, config, domain, partition);
   if (edges.relations == 0) return edges;
@@ -214,6 +217,7 @@ GlobalEdges build_edges(const Communicator& comm, const Config& config, const Do
 }
 
 Domain make_domain(const Communicator& comm, const Config& config) {
+  const Stage stage(comm, "looking at the data", patience_with_files);
   const SeriesFile file = agree(comm, [&] { return open_series(config); });
   agree_same(comm, header_text(file.info()), file.info().path);
   Domain domain;
@@ -232,6 +236,7 @@ Domain make_domain(const Communicator& comm, const Config& config) {
 }
 
 Series read_series(const Communicator& comm, const Config& config, const Domain& domain) {
+  const Stage stage(comm, "reading the series", patience_with_files);
   return agree(comm, [&] {
     const SeriesFile file = open_series(config);
     Series series(domain.info.steps, static_cast<Index>(domain.rows.size()), domain.info.features);

@@ -8,10 +8,12 @@
 #include <petscsys.h>
 
 #include "rossby/base/error.hpp"
+#include "rossby/mpi/watchdog.hpp"
 
 namespace rossby {
 
-Communicator::Communicator(MPI_Comm handle, bool owned) : handle_(handle) {
+Communicator::Communicator(MPI_Comm handle, bool owned, Watchdog* watchdog)
+    : handle_(handle), watchdog_(watchdog) {
   MPI_Comm_rank(handle, &rank_);
   MPI_Comm_size(handle, &size_);
   if (!owned) return;
@@ -33,18 +35,21 @@ Communicator Communicator::self() {
 
 Communicator Communicator::split(int color, int key) const {
   require(color >= 0, "a colour is 0 or more");
+  const Wait wait(*this, "the making of groups (comm split)");
   MPI_Comm part = MPI_COMM_NULL;
   MPI_Comm_split(handle_, color, key, &part);
-  return {part, true};
+  return {part, true, watchdog_};
 }
 
 Communicator Communicator::duplicate() const {
+  const Wait wait(*this, "the making of a message space (comm dup)");
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Comm_dup(handle_, &copy);
-  return {copy, true};
+  return {copy, true, watchdog_};
 }
 
 void Communicator::barrier() const {
+  const Wait wait(*this, "a barrier");
   MPI_Barrier(handle_);
 }
 
@@ -54,6 +59,8 @@ Environment::Environment() : exceptions_(std::uncaught_exceptions()) {
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   if (provided < MPI_THREAD_FUNNELED)
     abort_all("this MPI library does not allow threads beside the one that calls it");
+  const Communicator all = Communicator::world();
+  watchdog_ = std::make_unique<Watchdog>(all.rank(), all.size(), end_hung_job);
 
   std::string name = "rossby";
   std::string no_signals = "-no_signal_handler";
@@ -69,6 +76,7 @@ Environment::Environment() : exceptions_(std::uncaught_exceptions()) {
 
 Environment::~Environment() {
   if (std::uncaught_exceptions() > exceptions_) abort_all("an error leaves this rank alone");
+  const Wait wait(world(), "the end of all ranks (MPI_Finalize)");
   (void)PetscPopErrorHandler();
   (void)PetscFinalize();
   MPI_Finalize();

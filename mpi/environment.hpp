@@ -7,11 +7,13 @@
 
 namespace rossby {
 
+class Watchdog;
+
 /// A group of ranks that communicate. Copies share the handle; one that `split` made is freed with its last
 /// copy.
 class Communicator {
  public:
-  /// All ranks of the job. Environment must be alive.
+  /// All ranks of the job, unwatched. Environment must be alive.
   static Communicator world();
   /// Only this rank.
   static Communicator self();
@@ -28,13 +30,17 @@ class Communicator {
   [[nodiscard]] MPI_Comm handle() const { return handle_; }
   /// Collective: returns when all ranks have called.
   void barrier() const;
+  /// What notices waits that never end; null where the communicator does not come from Environment::world().
+  [[nodiscard]] Watchdog* watchdog() const { return watchdog_; }
 
  private:
-  Communicator(MPI_Comm handle, bool owned);
+  friend class Environment;
+  Communicator(MPI_Comm handle, bool owned, Watchdog* watchdog = nullptr);
 
   MPI_Comm handle_;
   int rank_ = 0;
   int size_ = 1;
+  Watchdog* watchdog_ = nullptr;
   std::shared_ptr<const void> owner_;
 };
 
@@ -50,10 +56,12 @@ class Environment {
   Environment& operator=(const Environment&) = delete;
   ~Environment();
 
-  [[nodiscard]] Communicator world() const { return Communicator::world(); }
+  /// All ranks of the job. What comes from it is watched (watchdog.hpp) while this lives.
+  [[nodiscard]] Communicator world() const { return {MPI_COMM_WORLD, false, watchdog_.get()}; }
 
  private:
   int exceptions_;
+  std::unique_ptr<Watchdog> watchdog_;
 };
 
 /// Prints "rossby: rank R: message" and ends all ranks at once with exit code 1. For errors that ranks cannot

@@ -14,6 +14,7 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/mailbox.hpp"
 #include "rossby/mpi/petsc_error.hpp"
+#include "rossby/mpi/watchdog.hpp"
 
 extern "C" void SCOTCH_randomReset(void);
 
@@ -78,6 +79,7 @@ Mat adjacency(const Communicator& comm, const Neighbours& pairs, Index owned, In
   }
   std::partial_sum(ptr, ptr + owned + 1, ptr);
   Mat matrix = nullptr;
+  const Wait wait(comm, "the set-up of a graph (MatCreateMPIAdj)");
   check_petsc(MatCreateMPIAdj(comm.handle(), static_cast<PetscInt>(owned), static_cast<PetscInt>(rows), ptr,
                               column, nullptr, &matrix),
               "MatCreateMPIAdj");
@@ -97,6 +99,7 @@ PetscInt* whole_weights(std::span<const double> weights, Index begin, Index end)
 
 /// Owners of this rank's rows.
 std::vector<int> partition_by_scotch(const Communicator& comm, Mat matrix, Index owned, PetscInt* weights) {
+  const Wait wait(comm, "a graph partition (PT-Scotch)");
   MatPartitioning partitioning = nullptr;
   check_petsc(MatPartitioningCreate(comm.handle(), &partitioning), "MatPartitioningCreate");
   check_petsc(MatPartitioningSetAdjacency(partitioning, matrix), "MatPartitioningSetAdjacency");
@@ -125,6 +128,7 @@ std::vector<int> gather_owners(const Communicator& comm, const std::vector<int>&
     begins.push_back(static_cast<int>(blocks.begin(p)));
   }
   std::vector<int> all(static_cast<std::size_t>(blocks.rows()));
+  const Wait wait(comm, "a gather of owners (allgather)");
   MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_INT, all.data(), counts.data(),
                  begins.data(), MPI_INT, comm.handle());
   return all;
@@ -147,10 +151,14 @@ RowPartition graph_partition(const Communicator& comm, const GlobalEdges& block_
           blocks.rows());
   });
   if (comm.size() == 1 || blocks.rows() < comm.size()) return blocks;
+  const Stage stage(comm, "partitioning the graph", patience_with_files);
   const Neighbours pairs = symmetrise(comm, block_edges, blocks);
   const auto mine = static_cast<Index>(pairs.size());
   Index all = 0;
-  MPI_Allreduce(&mine, &all, 1, MPI_INT64_T, MPI_SUM, comm.handle());
+  {
+    const Wait wait(comm, "a count of edges (allreduce)");
+    MPI_Allreduce(&mine, &all, 1, MPI_INT64_T, MPI_SUM, comm.handle());
+  }
   if (all == 0) return blocks;
 
   const bool weighted = std::any_of(weights.begin(), weights.end(), [](double w) { return w > 0; });

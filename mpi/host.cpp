@@ -3,9 +3,12 @@
 #include <mpi.h>
 #include <sys/resource.h>
 
+#include "rossby/mpi/watchdog.hpp"
+
 namespace rossby {
 
 int ranks_on_host(const Communicator& comm) {
+  const Wait wait(comm, "a count of ranks on a host (comm split)");
   MPI_Comm host = MPI_COMM_NULL;
   MPI_Comm_split_type(comm.handle(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
   int ranks = 1;

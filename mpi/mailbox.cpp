@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "rossby/base/error.hpp"
+#include "rossby/mpi/watchdog.hpp"
 
 namespace rossby {
 
@@ -17,6 +18,7 @@ std::vector<std::vector<std::byte>> MpiMailbox::swap(std::vector<std::vector<std
   std::vector<std::uint64_t> out(parts);
   std::vector<std::uint64_t> in(parts);
   for (std::size_t p = 0; p < parts; ++p) out[p] = letters[p].size();
+  const Wait wait(comm_, "an exchange of letters between all ranks (alltoall)");
   MPI_Alltoall(out.data(), 1, MPI_UINT64_T, in.data(), 1, MPI_UINT64_T, comm_.handle());
 
   std::vector<std::vector<std::byte>> received(parts);

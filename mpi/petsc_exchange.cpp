@@ -10,6 +10,7 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/mailbox.hpp"
 #include "rossby/mpi/petsc_error.hpp"
+#include "rossby/mpi/watchdog.hpp"
 
 namespace rossby {
 namespace {
@@ -80,6 +81,7 @@ PetscExchange::PetscExchange(const Communicator& comm, const RowPartition& parti
   Pattern pattern = build_pattern(comm, partition, ghosts);
   send_rows_ = std::move(pattern.send_rows);
 
+  const Wait wait(comm, "the set-up of the halo exchange");
   check_petsc(PetscSFCreate(comm.handle(), &forest_), "PetscSFCreate");
   check_petsc(PetscSFSetType(forest_, PETSCSFBASIC), "PetscSFSetType");
   check_petsc(
@@ -130,6 +132,7 @@ void PetscExchange::begin_gather(NodeView<const T> owned, NodeView<T> ghost) {
   pack_rows(owned, send_rows_, reinterpret_cast<T*>(send_.data()));
   operation_.from = send_.data();
   operation_.to = ghost.data;
+  const Wait wait(comm_, "the start of a halo exchange (gather)");
   check_petsc(PetscSFBcastBegin(forest_, operation_.unit, operation_.from, operation_.to, MPI_REPLACE),
               "PetscSFBcastBegin");
   sent_ += gather_cost(ghost.width() * static_cast<Index>(sizeof(T)));
@@ -148,6 +151,7 @@ void PetscExchange::begin_scatter(NodeView<const T> ghost, NodeView<T> owned) {
   if (operation_.unit == MPI_DATATYPE_NULL) return;
   operation_.from = ghost.data;
   operation_.to = send_.data();
+  const Wait wait(comm_, "the start of a halo exchange (scatter of gradients)");
   check_petsc(PetscSFReduceBegin(forest_, operation_.unit, operation_.from, operation_.to, MPI_REPLACE),
               "PetscSFReduceBegin");
   sent_ += scatter_cost(ghost.width() * static_cast<Index>(sizeof(T)));
@@ -161,6 +165,7 @@ void PetscExchange::finish(Under way) {
 void PetscExchange::gather_end() {
   finish(Under::gather);
   if (operation_.unit == MPI_DATATYPE_NULL) return;
+  const Wait wait(comm_, "a halo exchange (gather)");
   check_petsc(PetscSFBcastEnd(forest_, operation_.unit, operation_.from, operation_.to, MPI_REPLACE),
               "PetscSFBcastEnd");
 }
@@ -168,8 +173,11 @@ void PetscExchange::gather_end() {
 void PetscExchange::scatter_add_end() {
   finish(Under::scatter);
   if (operation_.unit == MPI_DATATYPE_NULL) return;
-  check_petsc(PetscSFReduceEnd(forest_, operation_.unit, operation_.from, operation_.to, MPI_REPLACE),
-              "PetscSFReduceEnd");
+  {
+    const Wait wait(comm_, "a halo exchange (scatter of gradients)");
+    check_petsc(PetscSFReduceEnd(forest_, operation_.unit, operation_.from, operation_.to, MPI_REPLACE),
+                "PetscSFReduceEnd");
+  }
   if (operation_.is_double)
     add_rows(reinterpret_cast<const double*>(send_.data()), operation_.owned_double, send_rows_);
   else

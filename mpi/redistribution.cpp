@@ -6,6 +6,7 @@
 
 #include "rossby/base/error.hpp"
 #include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/watchdog.hpp"
 
 namespace rossby {
 namespace {
@@ -80,6 +81,7 @@ EntryRedistribution::EntryRedistribution(const RowRedistribution& rows, const Gl
                  reinterpret_cast<std::byte*>(block_counts_.data()));
   count_ = std::accumulate(block_counts_.begin(), block_counts_.end(), Index{0});
   const MPI_Comm comm = rows.communicator().handle();
+  const Wait wait(rows.communicator(), "a count of entries (exscan, allreduce)");
   MPI_Exscan(&count_, &first_, 1, MPI_INT64_T, MPI_SUM, comm);
   if (rows.communicator().rank() == 0) first_ = 0;  // MPI leaves it open there
   MPI_Allreduce(&count_, &total_, 1, MPI_INT64_T, MPI_SUM, comm);

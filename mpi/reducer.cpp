@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "rossby/base/error.hpp"
+#include "rossby/mpi/watchdog.hpp"
 
 namespace rossby {
 namespace {
@@ -32,6 +33,7 @@ MpiReducer::~MpiReducer() {
 
 void MpiReducer::reduce(void* values, std::size_t count, std::size_t size, MPI_Datatype type, MPI_Op op) {
   if (comm_.size() == 1) return;
+  const Wait wait(comm_, op == MPI_SUM ? "a sum over ranks (allreduce)" : "a maximum over ranks (allreduce)");
   for (std::size_t at = 0; at < count; at += chunk) {
     const auto here = static_cast<int>(std::min(chunk, count - at));
     MPI_Allreduce(MPI_IN_PLACE, static_cast<std::byte*>(values) + at * size, here, type, op, comm_.handle());
@@ -49,6 +51,7 @@ void MpiReducer::sum(std::span<float> values) {
 
 void MpiReducer::begin(void* values, std::size_t count, std::size_t size, MPI_Datatype type) {
   if (comm_.size() == 1) return;
+  const Wait wait(comm_, "the start of a sum over ranks (iallreduce)");
   for (std::size_t at = 0; at < count; at += chunk) {
     const auto here = static_cast<int>(std::min(chunk, count - at));
     MPI_Iallreduce(MPI_IN_PLACE, static_cast<std::byte*>(values) + at * size, here, type, MPI_SUM,
@@ -66,6 +69,7 @@ void MpiReducer::sum_begin(std::span<float> values) {
 }
 
 void MpiReducer::sum_end() {
+  const Wait wait(comm_, "the end of a sum over ranks (iallreduce)");
   MPI_Waitall(static_cast<int>(open_.size()), open_.data(), MPI_STATUSES_IGNORE);
   open_.clear();
 }
@@ -80,6 +84,7 @@ void MpiReducer::ordered_sum(std::span<double> values) {
   require(values.size() < chunk, "an ordered sum takes fewer than 2^28 values");
   const std::size_t count = values.size();
   contributions_.resize(parts * count);
+  const Wait wait(comm_, "a sum in rank order (allgather)");
   MPI_Allgather(values.data(), static_cast<int>(count), MPI_DOUBLE, contributions_.data(),
                 static_cast<int>(count), MPI_DOUBLE, comm_.handle());
   std::copy_n(contributions_.begin(), count, values.begin());

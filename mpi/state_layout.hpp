@@ -11,6 +11,7 @@
 #include "rossby/mpi/redistribution.hpp"
 #include "rossby/mpi/state_file.hpp"
 #include "rossby/mpi/state_storage.hpp"
+#include "rossby/mpi/watchdog.hpp"
 
 // What writing and reading a state file have in common: the steps in which arrays move, equal on all ranks.
 namespace rossby::state {
@@ -122,6 +123,7 @@ std::vector<V> entries_to_blocks(const EntryRedistribution& layout, const V* loc
 }
 
 inline std::uint64_t sum_over_ranks(const Communicator& comm, std::uint64_t value) {
+  const Wait wait(comm, "a sum of checksums (allreduce)");
   MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_UINT64_T, MPI_SUM, comm.handle());
   return value;
 }

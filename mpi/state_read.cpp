@@ -8,11 +8,14 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/state_file.hpp"
 #include "rossby/mpi/state_layout.hpp"
+#include "rossby/mpi/watchdog.hpp"
 
 namespace rossby {
 namespace {
 
 using namespace state;
+
+constexpr const char* collective_read = "the collective reading of a state file (MPI-IO)";
 
 /// The open file and what its arrays share.
 struct Reader {
@@ -69,6 +72,7 @@ void read_rows(const Reader& reader, hid_t dataset, const StateArray<T>& array, 
     stored.resize(static_cast<std::size_t>(count * layout.block_rows() * array.inner));
     for (Index r = 0; r < layout.largest(); r += rows)
       agree(reader.comm, [&] {
+        const Wait wait(reader.comm, collective_read);
         read_slab(dataset, native_type<S>(), row_slab(layout, o, count, array.inner, r, rows), stored.data());
       });
     sum += row_checksum(layout, stored.data(), o, count, array.inner);
@@ -96,7 +100,10 @@ void read_replicated(const Reader& reader, hid_t dataset, const StateArray<T>& a
                      const std::string& what) {
   const Extents extents{static_cast<hsize_t>(array.outer), 1, static_cast<hsize_t>(array.inner)};
   std::vector<S> stored(static_cast<std::size_t>(array.outer * array.inner));
-  agree(reader.comm, [&] { read_slab(dataset, native_type<S>(), {{}, extents, extents, 0}, stored.data()); });
+  agree(reader.comm, [&] {
+    const Wait wait(reader.comm, collective_read);
+    read_slab(dataset, native_type<S>(), {{}, extents, extents, 0}, stored.data());
+  });
   agree(reader.comm,
         [&] { check_damage(checksum(stored.data(), array.outer * array.inner, 0), dataset, what); });
   std::transform(stored.begin(), stored.end(), array.data, [](S value) { return static_cast<T>(value); });
@@ -109,7 +116,10 @@ std::vector<V> read_entries(const Reader& reader, hid_t dataset, const EntryRedi
   std::vector<V> block(static_cast<std::size_t>(entries.count()));
   linear_steps(entries.first(), entries.count(), entries.largest(), sizeof(V),
                [&](Index at, const Slab& slab) {
-                 agree(reader.comm, [&] { read_slab(dataset, native_type<V>(), slab, block.data() + at); });
+                 agree(reader.comm, [&] {
+                   const Wait wait(reader.comm, collective_read);
+                   read_slab(dataset, native_type<V>(), slab, block.data() + at);
+                 });
                });
   compare_checksum(reader, dataset, checksum(block.data(), entries.count(), entries.first()), what);
   return block;
@@ -168,6 +178,7 @@ void read_array(Reader& reader, const StateArray<T>& array) {
   if (array.placement == Placement::rows) extents[1] = static_cast<hsize_t>(reader.layout.rows());
   if (array.placement == Placement::entries) {
     Index total = array.edges->entries();
+    const Wait wait(reader.comm, "a count of entries (allreduce)");
     MPI_Allreduce(MPI_IN_PLACE, &total, 1, MPI_INT64_T, MPI_SUM, reader.comm.handle());
     extents[1] = static_cast<hsize_t>(total);
   }
@@ -198,6 +209,24 @@ void check_version(hid_t file) {
     user_error("its format is version {}; this program reads version {}", version, format_version);
 }
 
+template <class T>
+void read_arrays(const Communicator& comm, const RowRedistribution& layout, const Hdf5File& file,
+                 std::span<const StateArray<T>> arrays) {
+  agree(comm, [&] {
+    check_version(file);
+    const std::uint64_t rows = read_number(file, "rows");
+    if (rows != static_cast<std::uint64_t>(layout.rows()))
+      user_error("it is of {} nodes; there are {} here", rows, layout.rows());
+  });
+  const Hdf5Group group = agree(comm, [&] {
+    Hdf5Group opened(H5Gopen2(file, "arrays", H5P_DEFAULT));
+    if (!opened.valid()) user_error("it has no arrays");
+    return opened;
+  });
+  Reader reader{comm, layout, group, {}};
+  for (const StateArray<T>& array : arrays) read_array(reader, array);
+}
+
 /// Bytes of the text, which lies in the file as it is: no more than the file has.
 Index metadata_size(hid_t dataset, const std::string& path) {
   const Hdf5Space space(H5Dget_space(dataset));
@@ -217,25 +246,19 @@ Index metadata_size(hid_t dataset, const std::string& path) {
 template <class T>
 void read_state(const Communicator& comm, const std::string& path, const RowPartition& partition,
                 std::span<const StateArray<T>> arrays) {
+  const Stage stage(comm, "reading a state file", patience_with_files);
   agree(comm, [&] { check_arrays(arrays, partition, comm.rank()); });
   const RowRedistribution layout(comm, partition);
   const QuietHdf5 quiet;
   try {
     agree(comm, [&] { check_readable(path); });
-    const Hdf5File file = agree(comm, [&] { return open_file(path, comm.handle()); });
-    agree(comm, [&] {
-      check_version(file);
-      const std::uint64_t rows = read_number(file, "rows");
-      if (rows != static_cast<std::uint64_t>(partition.rows()))
-        user_error("it is of {} nodes; there are {} here", rows, partition.rows());
+    Hdf5File file = agree(comm, [&] {
+      const Wait wait(comm, "the collective opening of a state file (MPI-IO)");
+      return open_file(path, comm.handle());
     });
-    const Hdf5Group group = agree(comm, [&] {
-      Hdf5Group opened(H5Gopen2(file, "arrays", H5P_DEFAULT));
-      if (!opened.valid()) user_error("it has no arrays");
-      return opened;
-    });
-    Reader reader{comm, layout, group, {}};
-    for (const StateArray<T>& array : arrays) read_array(reader, array);
+    read_arrays(comm, layout, file, arrays);
+    const Wait wait(comm, "the collective closing of a state file (MPI-IO)");
+    (void)file.close();
   } catch (const UserError& error) {
     user_error("state file '{}' cannot be used: {}", path, error.what());
   }

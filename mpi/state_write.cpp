@@ -10,6 +10,7 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/state_file.hpp"
 #include "rossby/mpi/state_layout.hpp"
+#include "rossby/mpi/watchdog.hpp"
 
 // HDF5 makes the file's structure, on rank 0 alone; the values are written by all ranks at the places HDF5
 // gave them. A write that fails is then an ordinary error of one rank, which all ranks can agree on: inside a
@@ -182,15 +183,21 @@ void write_contents(const Communicator& comm, const std::string& path, const Row
   agree(comm, [&] {
     if (first) writer.offsets = create_skeleton(path, writer.datasets, writer.numbers);
   });
-  MPI_Bcast(writer.offsets.data(), static_cast<int>(writer.offsets.size()), MPI_UINT64_T, 0, comm.handle());
+  {
+    const Wait wait(comm, "places in a state file (broadcast)");
+    MPI_Bcast(writer.offsets.data(), static_cast<int>(writer.offsets.size()), MPI_UINT64_T, 0, comm.handle());
+  }
   writer.checksums.assign(writer.datasets.size(), 0);
   agree(comm, [&] { writer.file = std::make_unique<RawFile>(path); });
   write_linear(writer, metadata.data(), 0, first ? static_cast<Index>(metadata.size()) : 0);
   for (const StateArray<T>& array : arrays) write_array(writer, array);
   agree(comm, [&] { writer.file->sync(); });
 
-  MPI_Allreduce(MPI_IN_PLACE, writer.checksums.data(), static_cast<int>(writer.checksums.size()),
-                MPI_UINT64_T, MPI_SUM, comm.handle());
+  {
+    const Wait wait(comm, "a sum of checksums (allreduce)");
+    MPI_Allreduce(MPI_IN_PLACE, writer.checksums.data(), static_cast<int>(writer.checksums.size()),
+                  MPI_UINT64_T, MPI_SUM, comm.handle());
+  }
   agree(comm, [&] {
     if (!first) return;
     std::vector<PlannedNumber> sums;
@@ -220,7 +227,10 @@ void check_room(const Communicator& comm, const std::string& path, const RowRedi
     if (array.placement == Placement::replicated && comm.rank() == 0)
       bytes += array.outer * array.inner * value;
   }
-  MPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_INT64_T, MPI_SUM, comm.handle());
+  {
+    const Wait wait(comm, "the size of a state file (allreduce)");
+    MPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_INT64_T, MPI_SUM, comm.handle());
+  }
   const Index structure = (Index{1} << 20) + (Index{16} << 10) * static_cast<Index>(arrays.size());
   agree(comm, [&] {
     if (comm.rank() == 0) reserve(path, static_cast<std::uint64_t>(bytes + text_bytes + structure));
@@ -249,6 +259,7 @@ void publish(const Communicator& comm, const std::string& temporary, const std::
 template <class T>
 void write_state(const Communicator& comm, const std::string& path, const RowPartition& partition,
                  std::span<const StateArray<T>> arrays, const std::string& metadata_json) {
+  const Stage stage(comm, "writing a state file", patience_with_files);
   agree(comm, [&] { check_arrays(arrays, partition, comm.rank()); });
   const RowRedistribution layout(comm, partition);
   const std::string temporary = path + ".tmp";

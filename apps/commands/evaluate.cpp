@@ -7,6 +7,7 @@
 #include "rossby/io/files.hpp"
 #include "rossby/model/baselines.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/watchdog.hpp"
 #include "rossby/train/stnn_task.hpp"
 
 namespace rossby::commands {
@@ -78,6 +79,7 @@ int evaluate_with(const Communicator& comm, const OpenRun& open) {
   const HorizonScores scores = errors.reduce(run.reducer());
 
   const std::string units = units_of(domain);
+  const Stage stage(comm, "writing the evaluation", patience_with_files);
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     atomic_write(open.directory->evaluation_file(), evaluation_json(scores, units).dump(2) + "\n");
@@ -92,6 +94,7 @@ int evaluate_with(const Communicator& comm, const OpenRun& open) {
 
 int evaluate(const Communicator& comm, const Evaluate& arguments) {
   const OpenRun open = open_run(comm, arguments.run, arguments.sets);
+  watch(comm, open.config.real("parallel.watchdog_seconds"), arguments.run);
   return open.config.text("model.precision") == "double" ? evaluate_with<double>(comm, open)
                                                          : evaluate_with<float>(comm, open);
 }

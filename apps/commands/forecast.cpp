@@ -10,6 +10,7 @@
 #include "rossby/io/series_writer.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/gather_nodes.hpp"
+#include "rossby/mpi/watchdog.hpp"
 
 namespace rossby::commands {
 namespace {
@@ -72,6 +73,7 @@ int forecast_with(const Communicator& comm, const OpenRun& open, const Forecast&
         local[static_cast<std::size_t>((i * steps + horizon - 1) * m + f)] =
             static_cast<float>(x.at(i, 0)[f]);
   });
+  const Stage stage(comm, "writing the forecast", patience_with_files);
   const auto nodes = gather_nodes(comm, domain.partition, local, steps * m);
   agree(comm, [&] {
     if (comm.rank() != 0) return;
@@ -91,6 +93,7 @@ int forecast_with(const Communicator& comm, const OpenRun& open, const Forecast&
 
 int forecast(const Communicator& comm, const Forecast& arguments) {
   const OpenRun open = open_run(comm, arguments.run, {});
+  watch(comm, open.config.real("parallel.watchdog_seconds"), arguments.run);
   return open.config.text("model.precision") == "double" ? forecast_with<double>(comm, open, arguments)
                                                          : forecast_with<float>(comm, open, arguments);
 }

@@ -15,6 +15,7 @@
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
+#include "rossby/mpi/watchdog.hpp"
 
 namespace rossby::commands {
 namespace {
@@ -82,6 +83,7 @@ bool is_file_of(const std::string& file, const std::string& folder) {
 /// Rank 0 takes the lock of a directory that holds a run and looks for checkpoints. A directory that does not
 /// is not touched yet.
 Start look(const Communicator& comm, const Train& arguments) {
+  const Stage stage(comm, "looking at the run directory", patience_with_files);
   Start start;
   const CheckpointFolder folder(checkpoint_folder_of(arguments.run));
   agree(comm, [&] {
@@ -178,11 +180,14 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
   ModelRun<T>& run = *made;
   Training<T> training(comm, asked, arguments.run, run);
   if (start.checkpoint) training.resume(*start.checkpoint, std::move(start.older));
-  agree(comm, [&] {
-    if (comm.rank() == 0) prepare(start, asked, arguments);
-  });
-  expect_shared(comm, arguments.run);
-  training.use(start.directory ? &*start.directory : nullptr);
+  {
+    const Stage stage(comm, "preparing the run directory", patience_with_files);
+    agree(comm, [&] {
+      if (comm.rank() == 0) prepare(start, asked, arguments);
+    });
+    expect_shared(comm, arguments.run);
+    training.use(start.directory ? &*start.directory : nullptr);
+  }
   describe(comm, run, config, run.reducer());
   if (start.checkpoint) {
     const TrainingState at = training.state();
@@ -208,8 +213,10 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
 int train(const Communicator& comm, const Train& arguments) {
   std::vector<std::string> sets = arguments.sets;
   if (!arguments.stop_after.empty()) sets.push_back("train.stop_after=" + arguments.stop_after);
+  watch(comm, default_watchdog_seconds);
   const Config config = agree(comm, [&] { return Config::load(arguments.config, sets); });
   agree_same(comm, config.to_toml(), arguments.config);
+  watch(comm, config.real("parallel.watchdog_seconds"), arguments.run);
   return config.text("model.precision") == "double" ? train_with<double>(comm, config, arguments)
                                                     : train_with<float>(comm, config, arguments);
 }

@@ -214,6 +214,11 @@ constexpr KeySpec keys[] = {
      "products of dense relations: own kernels, BLAS; auto: tried at the start on rank 0, BLAS where it "
      "saves 15 %",
      "auto|own|blas", -1e300, 1e300, true},
+    {"parallel.watchdog_seconds", real, "300", "s",
+     "longest wait for other ranks, ten times as long around files, before the job counts as hung and ends "
+     "with "
+     "exit code 76; more than the longest step; 0: never",
+     "", 0, 1e9, true},
 
     // log
     {"log.seconds", real, "1", "s", "least time between progress lines", "", 0, 86400, true},

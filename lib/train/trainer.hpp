@@ -117,6 +117,8 @@ class Trainer {
   /// Where the training is. With `arrays` it is all that the steps to come depend on: restored, they give the
   /// same bits (at the same rank count, instruction set and products of dense relations).
   [[nodiscard]] TrainingState state() const;
+  /// Optimiser steps so far.
+  [[nodiscard]] Index steps() const { return now_.steps; }
   /// All arrays of the state; valid until the next step. `has_best`: with the best state, as
   /// TrainingState::has_best says.
   [[nodiscard]] std::vector<NamedArray<T>> arrays(bool has_best);
