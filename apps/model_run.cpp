@@ -67,7 +67,7 @@ std::vector<StateArray<T>> ModelRun<T>::state_arrays(std::span<const NamedArray<
   for (const NamedArray<T>& array : arrays) {
     const Parameter<T>& parameter = *array.parameter;
     const GlobalEdges* behind = parameter.placement == Placement::entries ? &edges(parameter) : nullptr;
-    all.push_back(state_array(array.name, parameter, array.data, behind));
+    all.push_back(state_array(array.name, parameter, array.data, behind, array.bf16));
   }
   return all;
 }
@@ -76,7 +76,7 @@ template <class T>
 std::vector<NamedArray<T>> ModelRun<T>::values() const {
   std::vector<NamedArray<T>> arrays;
   for (Parameter<T>* parameter : parameters())
-    arrays.push_back({parameter->name, parameter, parameter->value.data()});
+    arrays.push_back({parameter->name, parameter, parameter->value.data(), parameter->bf16.data()});
   return arrays;
 }
 
@@ -113,6 +113,7 @@ OptimiserOptions optimiser_options(const Config& config) {
   options.epsilon = config.real("optimiser.epsilon");
   options.momentum = config.real("optimiser.momentum");
   options.absent = config.text("train.absent") == "skip" ? Absent::skip : Absent::zero;
+  options.seed = static_cast<std::uint64_t>(config.integer("train.seed"));
   options.fuse = config.text("train.sampling") == "slabs";  // batches of pairs touch a few rows of a relation
   return options;
 }

@@ -21,11 +21,19 @@ struct Finding {
   std::set<Index> rows;
 };
 
+bool finite(Bf16 value) {
+  return std::isfinite(widen(value));
+}
 template <class T>
-Finding look(std::span<const T> values, const std::vector<Index>& row_of, Index inner) {
+bool finite(T value) {
+  return std::isfinite(value);
+}
+
+template <class V>
+Finding look(std::span<const V> values, const std::vector<Index>& row_of, Index inner) {
   Finding found;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (std::isfinite(values[i])) continue;
+    if (finite(values[i])) continue;
     ++found.count;
     if (!row_of.empty() && found.rows.size() <= rows_named)
       found.rows.insert(row_of[i / static_cast<std::size_t>(inner) % row_of.size()]);
@@ -67,7 +75,7 @@ std::string describe_not_finite(const Communicator& comm, const ModelRun<T>& run
   double place = nowhere;  // order of the finding, then rank
   double order = 0;
   std::string text;
-  const auto check = [&](std::span<const T> values, std::string_view what, const Parameter<T>& parameter) {
+  const auto check = [&](auto values, std::string_view what, const Parameter<T>& parameter) {
     order += comm.size();
     if (!text.empty()) return;
     const Index inner = parameter.placement == Placement::rows ? parameter.shape[2] : 1;
@@ -76,7 +84,11 @@ std::string describe_not_finite(const Communicator& comm, const ModelRun<T>& run
     text = text_of(found, what, parameter.name, comm.rank());
     place = order + comm.rank();
   };
-  for (const Parameter<T>* parameter : run.parameters()) check(parameter->value.span(), "value", *parameter);
+  for (const Parameter<T>* parameter : run.parameters())
+    if (parameter->in_bf16)
+      check(parameter->bf16.span(), "value", *parameter);
+    else
+      check(parameter->value.span(), "value", *parameter);
   for (const Parameter<T>* parameter : run.parameters()) {
     if (!gradients) break;
     std::span<const T> values = parameter->gradient.span();

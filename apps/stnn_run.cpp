@@ -47,10 +47,30 @@ double discover_start(const Config& config, Index nodes) {
   return value;
 }
 
+/// What relation.precision = "bf16" asks of the other keys.
+void check_bf16(const Config& config) {
+  const auto need = [](bool has, const char* what) {
+    if (!has) user_error("relation.precision = \"bf16\" needs {}", what);
+  };
+  need(config.text("model.precision") == "float", "model.precision = \"float\"");
+  need(config.text("train.sampling") == "slabs",
+       "train.sampling = \"slabs\": batches of pairs do not update relations tile by tile");
+  need(config.text("optimiser.name") != "sgd", "optimiser.name = \"adam\" or \"adamw\"");
+  const bool refined = config.text("relation.graph") != "none" && config.text("relation.mode") == "refine" &&
+                       config.text("relation.storage") == "dense";
+  need(refined || config.text("relation.discover") == "dense",
+       "a dense learned relation: relation.discover = \"dense\", or relation.mode = \"refine\" with "
+       "relation.storage = \"dense\"");
+}
+
 template <class T>
 std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Config& config,
                                              const Domain& domain) {
   auto relations = std::make_unique<Relations<T>>(domain.partition, comm.rank());
+  if (config.text("relation.precision") == "bf16") {
+    check_bf16(config);
+    relations->hold_dense_in_bf16();
+  }
   GlobalEdges edges = build_edges(comm, config, domain, domain.partition);
   if (edges.relations > 0) {
     const bool refine = config.text("relation.mode") == "refine";
@@ -128,8 +148,8 @@ void StnnRun<T>::choose_dense(Relations<T>& relations) {
     const Index slab = config_->integer("train.slab_steps");
     const Index steps = slab > 0 ? std::min(slab, domain_.split.train.last) : domain_.split.train.last;
     const Index width = steps * config_->integer("model.latent");
-    dense_choice_ =
-        choose_dense_product<T>(exec_, domain_.partition.size(comm_.rank()), domain_.nodes(), width);
+    dense_choice_ = choose_dense_product<T>(exec_, domain_.partition.size(comm_.rank()), domain_.nodes(),
+                                            width, config_->text("relation.precision") == "bf16");
   } else if (kernel == "blas") {
     dense_choice_.product = DenseProduct::blas;
   }

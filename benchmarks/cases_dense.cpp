@@ -10,10 +10,19 @@
 namespace rossby::bench {
 namespace {
 
-/// W and its gradient, made at first use and held as long as a case of this n is.
+/// W and its gradient, made at first use and held as long as a case of this n is; the same in bf16 once it is
+/// asked for.
 struct Square {
   Buffer<float> weight, gradient;
+  Buffer<Bf16> bf16_weight, bf16_second;
   explicit Square(Index n) : weight(random_values<float>(n * n, "weight", -0.1, 1.1)), gradient(n * n) {}
+
+  void make_bf16() {
+    if (bf16_weight.size() == weight.size()) return;
+    bf16_weight = Buffer<Bf16>(weight.size());
+    bf16_second = Buffer<Bf16>(weight.size());
+    std::transform(weight.begin(), weight.end(), bf16_weight.begin(), round_nearest);
+  }
 };
 
 /// Hands out one Square an n; the last one asked for stays, so that consecutive cases share it.
@@ -108,6 +117,16 @@ class DenseForward final : public DenseCase {
   Buffer<float> h_;
 };
 
+/// epsilon = 1: a gradient near zero moves M little, so that float and double can be compared.
+template <class T>
+DenseUpdate<T> make_update(double lr) {
+  DenseUpdate<T> update;
+  update.step.lr = lr;
+  update.step.epsilon = 1;
+  update.l1 = 1e-3;
+  return update;
+}
+
 class DenseBackward : public DenseCase {
  public:
   DenseBackward(Squares& squares, Index n, Index cols, Index d)
@@ -185,7 +204,7 @@ class DenseFused final : public DenseBackward {
   using DenseBackward::DenseBackward;
 
   void run(const Exec& exec) override {
-    DenseUpdate<float> update = make_update<float>(square_->weight.data(), square_->gradient.data(), 1e-7);
+    DenseUpdate<float> update = fused_update(1e-7);
     DenseBackward::run(exec, &update);
   }
 
@@ -203,13 +222,15 @@ class DenseFused final : public DenseBackward {
     };
     std::fill(square_->gradient.begin(), square_->gradient.end(), 0.0F);
     gather(theta, square_->weight);
-    DenseUpdate<float> update = make_update<float>(square_->weight.data(), square_->gradient.data(), 0.1);
+    DenseUpdate<float> update = fused_update(0.1);
     DenseBackward::run(exec, &update);
     gather(theta_found, square_->weight);
     gather(v_found, square_->gradient);
     const Buffer<double> z = rows_of(z_, list), delta = widened(delta_), a = widened(a_);
     const DenseRelate<double> part{n_, count, 1, theta.data(), nullptr, true, {a.data(), d_, d_}};
-    DenseUpdate<double> truth = make_update<double>(theta.data(), v.data(), 0.1);
+    DenseUpdate<double> truth = make_update<double>(0.1);
+    truth.theta = theta.data();
+    truth.v = v.data();
     relate_dense_backward<double>({Backend::reference, 1}, {dz.data(), count, cols_, d_}, {}, &truth, part,
                                   {delta.data(), n_, cols_, d_}, {z.data(), count, cols_, d_}, {});
     const Buffer<double> dz_found = rows_of(dz_, list);
@@ -219,16 +240,99 @@ class DenseFused final : public DenseBackward {
   }
 
  private:
-  /// epsilon = 1: a gradient near zero moves M little, so that float and double can be compared.
-  template <class T>
-  static DenseUpdate<T> make_update(T* theta, T* v, double lr) {
-    DenseUpdate<T> update;
-    update.theta = theta;
-    update.v = v;
-    update.step.lr = lr;
-    update.step.epsilon = 1;
-    update.l1 = 1e-3;
+  DenseUpdate<float> fused_update(double lr) {
+    DenseUpdate<float> update = make_update<float>(lr);
+    update.theta = square_->weight.data();
+    update.v = square_->gradient.data();
     return update;
+  }
+};
+
+/// Forward with W in bf16.
+class DenseForwardBf16 final : public DenseCase {
+ public:
+  DenseForwardBf16(Squares& squares, Index n, Index cols, Index d)
+      : DenseCase(squares, n, cols, d), h_(n * cols * d) {
+    square_->make_bf16();
+  }
+
+  void run(const Exec& exec) override {
+    DenseRelate<float> relation = relate();
+    relation.weight = nullptr;
+    relation.bf16 = square_->bf16_weight.data();
+    relate_dense_forward<float>(exec, node(h_), relation, node(z_), workspace_.span());
+  }
+
+  double error(const Exec& exec) override {
+    run(exec);
+    const auto list = spread(n_);
+    const auto count = std::ssize(list);
+    Buffer<double> weight(count * n_), truth(count * cols_ * d_);
+    for (Index k = 0; k < count; ++k)
+      std::transform(square_->bf16_weight.data() + list[static_cast<std::size_t>(k)] * n_,
+                     square_->bf16_weight.data() + (list[static_cast<std::size_t>(k)] + 1) * n_,
+                     weight.data() + k * n_, [](Bf16 value) { return widen(value); });
+    const Buffer<double> z = widened(z_), a = widened(a_);
+    const DenseRelate<double> part{count, n_, 1, weight.data(), nullptr, true, {a.data(), d_, d_}};
+    relate_dense_forward<double>({Backend::reference, 1}, {truth.data(), count, cols_, d_}, part,
+                                 {z.data(), n_, cols_, d_}, {});
+    const Buffer<double> values = rows_of(h_, list);
+    return relative_error<double>(values.span(), truth.span());
+  }
+
+ private:
+  Buffer<float> h_;
+};
+
+/// Backward with the update of Adam inside, W and v in bf16.
+class DenseFusedBf16 final : public DenseBackward {
+ public:
+  DenseFusedBf16(Squares& squares, Index n, Index cols, Index d) : DenseBackward(squares, n, cols, d) {
+    square_->make_bf16();
+  }
+
+  void run(const Exec& exec) override { run(exec, 1e-7); }
+
+  /// Some columns of M and v after one update against the update in double, to the rounding of both.
+  double error(const Exec& exec) override {
+    make_context(exec);
+    const auto list = spread(n_);
+    const auto count = std::ssize(list);
+    Buffer<double> theta(n_ * count), v(n_ * count), dz(count * cols_ * d_), theta_found(n_ * count),
+        v_found(n_ * count);
+    const auto gather = [&](Buffer<double>& to, const Buffer<Bf16>& from) {
+      for (Index i = 0; i < n_; ++i)
+        for (Index k = 0; k < count; ++k)
+          to[i * count + k] = widen(from[i * n_ + list[static_cast<std::size_t>(k)]]);
+    };
+    std::fill(square_->bf16_second.begin(), square_->bf16_second.end(), Bf16{});
+    gather(theta, square_->bf16_weight);
+    run(exec, 0.1);
+    gather(theta_found, square_->bf16_weight);
+    gather(v_found, square_->bf16_second);
+    const Buffer<double> z = rows_of(z_, list), delta = widened(delta_), a = widened(a_);
+    const DenseRelate<double> part{n_, count, 1, theta.data(), nullptr, true, {a.data(), d_, d_}};
+    DenseUpdate<double> truth = make_update<double>(0.1);
+    truth.theta = theta.data();
+    truth.v = v.data();
+    relate_dense_backward<double>({Backend::reference, 1}, {dz.data(), count, cols_, d_}, {}, &truth, part,
+                                  {delta.data(), n_, cols_, d_}, {z.data(), count, cols_, d_}, {});
+    const Buffer<double> dz_found = rows_of(dz_, list);
+    return worse(relative_error<double>(dz_found.span(), dz.span()),
+                 worse(relative_error<double>(theta_found.span(), theta.span()),
+                       relative_error<double>(v_found.span(), v.span())));
+  }
+
+ private:
+  void run(const Exec& exec, double lr) {
+    DenseUpdate<float> update = make_update<float>(lr);
+    update.bf16 = {square_->bf16_weight.data(), nullptr, square_->bf16_second.data(), {1, 0}};
+    DenseRelate<float> kept = relate();
+    kept.weight = nullptr;
+    kept.bf16 = square_->bf16_weight.data();
+    kept.context = context_.data();
+    relate_dense_backward<float>(exec, node(dz_), {da_.data(), d_, d_}, &update, kept, node(delta_), node(z_),
+                                 workspace_.span());
   }
 };
 
@@ -266,6 +370,18 @@ std::vector<NamedCase> dense_cases(const Sizes& sizes) {
                        [squares, n, cols = cols, d = d]() -> std::unique_ptr<KernelCase> {
                          return std::make_unique<DenseFused>(*squares, n, cols, d);
                        }});
+      constexpr double rounding = 0x1p-7;  // of bf16, relative
+      cases.push_back({"relate_dense_forward_bf16" + name,
+                       {2 * entries + 12 * node, product + layer, 2 * entries + 8 * node},
+                       [squares, n, cols = cols, d = d]() -> std::unique_ptr<KernelCase> {
+                         return std::make_unique<DenseForwardBf16>(*squares, n, cols, d);
+                       }});
+      cases.push_back({"relate_dense_fused_bf16" + name,
+                       {8 * entries + 16 * node, 2 * product + 2 * layer, 4 * entries + 12 * node},
+                       [squares, n, cols = cols, d = d]() -> std::unique_ptr<KernelCase> {
+                         return std::make_unique<DenseFusedBf16>(*squares, n, cols, d);
+                       },
+                       rounding});
     }
   return cases;
 }

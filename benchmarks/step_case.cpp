@@ -23,19 +23,20 @@ std::vector<StepCase> step_cases() {
     c.n_lon = 84;
   });
   // Momentum makes it the seven passes of the law: M, m and v are read and written.
-  add("discover_10080_slab1", [](StepCase& c) {
-    c.mode = Mode::discover;
-    c.latent = 8;
-    c.per_batch = 1;
-    c.beta1 = 0.9;
-    c.measured = 3;
-  });
-  add("discover_10080_slab8", [](StepCase& c) {
-    c.mode = Mode::discover;
-    c.latent = 8;
-    c.beta1 = 0.9;
-    c.measured = 3;
-  });
+  const auto discover = [&](const char* name, Index per_batch, bool bf16) {
+    add(name, [&](StepCase& c) {
+      c.mode = Mode::discover;
+      c.latent = 8;
+      c.per_batch = per_batch;
+      c.beta1 = 0.9;
+      c.bf16 = bf16;
+      c.measured = 3;
+    });
+  };
+  discover("discover_10080_slab1", 1, false);
+  discover("discover_10080_slab1_bf16", 1, true);
+  discover("discover_10080_slab8", 8, false);
+  discover("discover_10080_slab8_bf16", 8, true);
   add("given_10080_d8", [](StepCase& c) {
     c.mode = Mode::given;
     c.latent = 8;

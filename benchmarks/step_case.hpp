@@ -25,6 +25,7 @@ struct StepCase {
   bool pairs = false;
   Index per_batch = 8;  // steps a slab, or pairs
   double beta1 = 0;
+  bool bf16 = false;   // the dense learned relation and its moments
   Index measured = 0;  // batches of each pass that an epoch runs; 0: all
 
   [[nodiscard]] Index nodes() const { return n_lat * n_lon; }

@@ -14,6 +14,12 @@ struct Sizes {
   double word;
 };
 
+/// Bytes of a value of a parameter.
+template <class T>
+double word_of(const Parameter<T>& parameter) {
+  return parameter.in_bf16 ? sizeof(Bf16) : sizeof(T);
+}
+
 /// Forward and backward of one term over a slab.
 template <class T>
 Cost term_over_slab(const RelationTerm<T>& term, const Sizes& s) {
@@ -30,7 +36,7 @@ Cost term_over_slab(const RelationTerm<T>& term, const Sizes& s) {
     }
     case Kind<T>::dense: {
       const double entries = term.relations * s.rows * s.nodes;
-      cost.bytes = (term.weight ? 1 : 2) * s.word * entries;
+      cost.bytes = (term.weight ? word_of(*term.weight) : 2 * s.word) * entries;
       cost.flops += (term.weight ? 6 : 4) * entries * s.cols * s.d;
       break;
     }
@@ -111,8 +117,8 @@ Work step_work(const StepProblem<T>& problem, Pass pass, const Cost& ops) {
   Work work{cost.bytes, cost.flops, 0};
   const double arrays = item.beta1 > 0 ? 3 : 2;
   for (const Parameter<T>* parameter : problem.parameters()) {
-    work.bytes += 2 * arrays * s.word * touched(*parameter, problem, pass, s);
-    work.working_set += arrays * s.word * static_cast<double>(parameter->size());
+    work.bytes += 2 * arrays * word_of(*parameter) * touched(*parameter, problem, pass, s);
+    work.working_set += arrays * word_of(*parameter) * static_cast<double>(parameter->size());
   }
   return work;
 }

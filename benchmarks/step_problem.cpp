@@ -46,6 +46,7 @@ template <class T>
 std::unique_ptr<Relations<T>> make_relations(const StepCase& item, const RowPartition& partition, int part) {
   auto relations = std::make_unique<Relations<T>>(partition, part);
   if (item.mode == Mode::discover) {
+    if (item.bf16) relations->hold_dense_in_bf16();
     relations->add_discover(1.0 / static_cast<double>(item.nodes()));
   } else {
     GlobalEdges edges = grid_neighbours(whole_grid(item), GridRelations::directional, partition, part);

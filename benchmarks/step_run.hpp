@@ -41,7 +41,7 @@ struct CaseResult {
 };
 
 /// Largest relative difference of the losses of two epochs between the small version of a case on `exec` in
-/// float and on the reference kernels in double. Collective.
+/// float and on the reference kernels in double (float where relations are in bf16). Collective.
 [[nodiscard]] double check_case(const StepCase& item, Ranks& ranks, const Exec& exec);
 
 /// Runs `epochs` epochs, the first of which is not measured. `sampler` (may be null) samples the measured

@@ -27,13 +27,17 @@ struct StateArray {
   /// rows: inner runs over nodes in position order (dense relations, (r, owned, n)), inner = n. The file has
   /// them in global order, too.
   bool inner_is_nodes = false;
+  /// rows: the values where they are in bf16, in place of `data`. They lie in the file as such, two bytes
+  /// each.
+  Bf16* bf16 = nullptr;
+  bool in_bf16 = false;
 };
 
 /// An array laid out as a parameter: its value, its moments. Dense relations go with contiguous row blocks
 /// only, so that their columns are in global order. `edges`: the pattern behind placement entries.
 template <class T>
 StateArray<T> state_array(std::string name, const Parameter<T>& parameter, T* data,
-                          const GlobalEdges* edges = nullptr) {
+                          const GlobalEdges* edges = nullptr, Bf16* bf16 = nullptr) {
   StateArray<T> array{std::move(name), parameter.placement, 1, 1, data, nullptr};
   if (parameter.placement == Placement::rows) {
     array.outer = parameter.shape[0];
@@ -41,6 +45,8 @@ StateArray<T> state_array(std::string name, const Parameter<T>& parameter, T* da
   }
   if (parameter.placement == Placement::replicated) array.inner = parameter.size();
   if (parameter.placement == Placement::entries) array.edges = edges;
+  array.in_bf16 = parameter.in_bf16;
+  array.bf16 = bf16;
   return array;
 }
 
@@ -64,11 +70,11 @@ template <class T>
 void write_state(const Communicator& comm, const std::string& path, const RowPartition& partition,
                  std::span<const StateArray<T>> arrays, const std::string& metadata_json);
 
-/// Fills the arrays from a file written at any P under any partition; values stored in the other precision
-/// are converted. Arrays of the file that are not asked for are left alone. Collective. Throws UserError on
-/// all ranks, naming the array and the difference, where the file cannot be read, has no such array, another
-/// placement, shape or entries pattern, or a checksum that does not match; the arrays' contents are then
-/// undefined.
+/// Fills the arrays from a file written at any P under any partition; values stored in another precision
+/// are converted (to bf16: to the nearest). Arrays of the file that are not asked for are left alone.
+/// Collective. Throws UserError on all ranks, naming the array and the difference, where the file cannot be
+/// read, has no such array, another placement, shape or entries pattern, or a checksum that does not match;
+/// the arrays' contents are then undefined.
 template <class T>
 void read_state(const Communicator& comm, const std::string& path, const RowPartition& partition,
                 std::span<const StateArray<T>> arrays);
@@ -82,7 +88,7 @@ struct StoredArray {
   std::string name;
   Placement placement = Placement::replicated;
   Index extents[3] = {0, 0, 0};
-  int value_bytes = 0;  // 4: float, 8: double
+  int value_bytes = 0;  // 2: bf16, 4: float, 8: double
   std::uint64_t checksum = 0;
 };
 

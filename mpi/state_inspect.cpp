@@ -67,7 +67,9 @@ void verify_dataset(hid_t dataset, Index file_bytes, const std::string& what) {
   const std::size_t size = H5Tget_size(type);
   const bool real = H5Tget_class(type) == H5T_FLOAT;
   std::uint64_t sum = 0;
-  if (size == 4)
+  if (real && size == 2)
+    sum = stored_checksum<Bf16>(dataset, extents);
+  else if (size == 4)
     sum = real ? stored_checksum<float>(dataset, extents) : stored_checksum<std::int32_t>(dataset, extents);
   else if (size == 8)
     sum = real ? stored_checksum<double>(dataset, extents) : stored_checksum<std::int64_t>(dataset, extents);

@@ -5,6 +5,7 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "rossby/base/error.hpp"
@@ -30,6 +31,26 @@ inline std::string_view placement_name(Placement placement) {
   bug("a placement without a name");
 }
 
+/// Where an array's values lie, as D: T or bf16.
+template <class D, class T>
+D* values_of(const StateArray<T>& array) {
+  if constexpr (std::is_same_v<D, Bf16>)
+    return array.bf16;
+  else
+    return array.data;
+}
+
+/// A stored value as D.
+template <class D, class S>
+D converted(S value) {
+  if constexpr (std::is_same_v<D, S>)
+    return value;
+  else if constexpr (std::is_same_v<D, Bf16>)
+    return round_nearest(static_cast<float>(value));
+  else
+    return static_cast<D>(widen(value));
+}
+
 template <class T>
 void check_arrays(std::span<const StateArray<T>> arrays, const RowPartition& partition, int part) {
   std::set<std::string_view> names;
@@ -42,6 +63,8 @@ void check_arrays(std::span<const StateArray<T>> arrays, const RowPartition& par
       require(
           array.edges && array.edges->rows == partition.size(part) && array.outer == 1 && array.inner == 1,
           "an entries array has a pattern of the owned rows and one value an entry: " + array.name);
+    require(!array.in_bf16 || (array.placement == Placement::rows && !array.data),
+            "arrays in bf16 are of rows: " + array.name);
     require(!array.inner_is_nodes || (array.placement == Placement::rows && array.inner == partition.rows()),
             "only rows of n values run over nodes: " + array.name);
   }

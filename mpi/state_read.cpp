@@ -49,23 +49,24 @@ std::string names_in(hid_t arrays) {
   return names;
 }
 
-/// Whether values are stored in double precision.
-bool stored_double(hid_t dataset, const std::string& what) {
+/// Bytes of a stored value: 8, 4, or 2 in bf16.
+std::size_t stored_bytes(hid_t dataset, const std::string& what) {
   const Hdf5Type type(H5Dget_type(dataset));
   const std::size_t size = H5Tget_size(type);
-  if (H5Tget_class(type) != H5T_FLOAT || (size != 4 && size != 8))
+  if (H5Tget_class(type) != H5T_FLOAT || (size != 4 && size != 8 && H5Tequal(type, bf16_type()) <= 0))
     user_error("{} is not of floating-point values", what);
-  return size == 8;
+  return size;
 }
 
-template <class T, class S>
+/// Values stored as S into an array of D.
+template <class D, class S, class T>
 void read_rows(const Reader& reader, hid_t dataset, const StateArray<T>& array, const std::string& what) {
   const RowRedistribution& layout = reader.layout;
   const RowPartition& partition = layout.partition();
-  const Index planes = planes_at_once(layout, array.inner, std::max(sizeof(T), sizeof(S)));
+  const Index planes = planes_at_once(layout, array.inner, std::max(sizeof(D), sizeof(S)));
   const Index rows = rows_at_once(layout, array.inner, sizeof(S));
   std::vector<S> stored;
-  std::vector<T> block;
+  std::vector<D> block;
   std::uint64_t sum = 0;
   for (Index o = 0; o < array.outer; o += planes) {
     const Index count = std::min(planes, array.outer - o);
@@ -77,20 +78,19 @@ void read_rows(const Reader& reader, hid_t dataset, const StateArray<T>& array, 
       });
     sum += row_checksum(layout, stored.data(), o, count, array.inner);
     block.resize(stored.size());
-    std::transform(stored.begin(), stored.end(), block.begin(),
-                   [](S value) { return static_cast<T>(value); });
+    std::transform(stored.begin(), stored.end(), block.begin(), converted<D, S>);
     if (array.inner_is_nodes && !partition.identity()) {
-      std::vector<T> line(static_cast<std::size_t>(array.inner));
+      std::vector<D> line(static_cast<std::size_t>(array.inner));
       for (Index row = 0; row < count * layout.block_rows(); ++row) {
-        T* values = block.data() + row * array.inner;
+        D* values = block.data() + row * array.inner;
         for (Index j = 0; j < array.inner; ++j)
           line[static_cast<std::size_t>(partition.position(GlobalRow{j}).value)] = values[j];
         std::copy(line.begin(), line.end(), values);
       }
     }
     layout.from_blocks(reinterpret_cast<const std::byte*>(block.data()), count,
-                       array.inner * static_cast<Index>(sizeof(T)),
-                       reinterpret_cast<std::byte*>(array.data + o * layout.owned() * array.inner));
+                       array.inner * static_cast<Index>(sizeof(D)),
+                       reinterpret_cast<std::byte*>(values_of<D>(array) + o * layout.owned() * array.inner));
   }
   compare_checksum(reader, dataset, sum, what);
 }
@@ -106,7 +106,7 @@ void read_replicated(const Reader& reader, hid_t dataset, const StateArray<T>& a
   });
   agree(reader.comm,
         [&] { check_damage(checksum(stored.data(), array.outer * array.inner, 0), dataset, what); });
-  std::transform(stored.begin(), stored.end(), array.data, [](S value) { return static_cast<T>(value); });
+  std::transform(stored.begin(), stored.end(), array.data, converted<T, S>);
 }
 
 /// This rank's block of a dataset over entries.
@@ -161,12 +161,14 @@ void check_pattern(Reader& reader, hid_t group, const GlobalEdges& edges, const 
 template <class T, class S>
 void read_values(Reader& reader, hid_t group, hid_t dataset, const StateArray<T>& array,
                  const std::string& what) {
+  if (array.in_bf16) return read_rows<Bf16, S>(reader, dataset, array, what);
   if (array.placement == Placement::rows) return read_rows<T, S>(reader, dataset, array, what);
   if (array.placement == Placement::replicated) return read_replicated<T, S>(reader, dataset, array, what);
   const EntryRedistribution entries(reader.layout, *array.edges);
   check_pattern(reader, group, *array.edges, entries, what);
   const std::vector<S> stored = read_entries<S>(reader, dataset, entries, what);
-  std::vector<T> block(stored.begin(), stored.end());
+  std::vector<T> block(stored.size());
+  std::transform(stored.begin(), stored.end(), block.begin(), converted<T, S>);
   entries.from_blocks(reinterpret_cast<const std::byte*>(block.data()), sizeof(T),
                       reinterpret_cast<std::byte*>(array.data));
 }
@@ -193,9 +195,10 @@ void read_array(Reader& reader, const StateArray<T>& array) {
     return opened;
   });
   const Hdf5Dataset dataset = agree(reader.comm, [&] { return open_dataset(group, "value", extents, what); });
-  const bool is_double = agree(reader.comm, [&] { return stored_double(dataset, what); });
-  is_double ? read_values<T, double>(reader, group, dataset, array, what)
-            : read_values<T, float>(reader, group, dataset, array, what);
+  const std::size_t bytes = agree(reader.comm, [&] { return stored_bytes(dataset, what); });
+  if (bytes == 8) return read_values<T, double>(reader, group, dataset, array, what);
+  if (bytes == 4) return read_values<T, float>(reader, group, dataset, array, what);
+  read_values<T, Bf16>(reader, group, dataset, array, what);
 }
 
 /// Throws what the operating system says of a file that cannot be read.

@@ -51,6 +51,13 @@ std::pair<Hdf5Space, Hdf5Space> select(hid_t dataset, const Slab& slab) {
 
 }  // namespace
 
+Hdf5Type bf16_type() {
+  Hdf5Type type(checked(H5Tcopy(H5T_IEEE_F32LE), "copy a type"));
+  checked(H5Tset_fields(type, 15, 7, 8, 0, 7), "place the fields of bfloat16");
+  checked(H5Tset_size(type, 2), "make a type of two bytes");
+  return type;
+}
+
 void reserve(const std::string& path, std::uint64_t size) {
   const int descriptor = open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
   if (descriptor < 0) refuse("create it");

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "rossby/base/bf16.hpp"
 #include "rossby/base/error.hpp"
 #include "rossby/base/index.hpp"
 #include "rossby/mpi/hdf5_handle.hpp"
@@ -31,23 +32,29 @@ constexpr std::uint64_t mix(std::uint64_t x) {
 /// start at `first` in the dataset. Parts add up in any order.
 template <class V>
 std::uint64_t checksum(const V* values, Index count, Index first) {
-  using Bits = std::conditional_t<sizeof(V) == 8, std::uint64_t,
-                                  std::conditional_t<sizeof(V) == 4, std::uint32_t, std::uint8_t>>;
+  using Bits =
+      std::conditional_t<sizeof(V) == 8, std::uint64_t,
+                         std::conditional_t<sizeof(V) == 4, std::uint32_t,
+                                            std::conditional_t<sizeof(V) == 2, std::uint16_t, std::uint8_t>>>;
   std::uint64_t sum = 0;
   for (Index i = 0; i < count; ++i)
     sum += mix(mix(static_cast<std::uint64_t>(first + i) + 1) + std::bit_cast<Bits>(values[i]));
   return sum;
 }
 
-/// HDF5's name of a scalar in memory.
+/// Bfloat16 as HDF5 describes any floating-point type: readers that do not know it by name convert it.
+Hdf5Type bf16_type();
+
+/// HDF5's type of a scalar in memory.
 template <class V>
-hid_t native_type() {
-  if constexpr (std::is_same_v<V, float>) return H5T_NATIVE_FLOAT;
-  if constexpr (std::is_same_v<V, double>) return H5T_NATIVE_DOUBLE;
-  if constexpr (std::is_same_v<V, std::int64_t>) return H5T_NATIVE_INT64;
-  if constexpr (std::is_same_v<V, std::int32_t>) return H5T_NATIVE_INT32;
-  if constexpr (std::is_same_v<V, std::uint64_t>) return H5T_NATIVE_UINT64;
-  if constexpr (std::is_same_v<V, char>) return H5T_NATIVE_UINT8;
+Hdf5Type native_type() {
+  if constexpr (std::is_same_v<V, float>) return Hdf5Type(H5Tcopy(H5T_NATIVE_FLOAT));
+  if constexpr (std::is_same_v<V, double>) return Hdf5Type(H5Tcopy(H5T_NATIVE_DOUBLE));
+  if constexpr (std::is_same_v<V, std::int64_t>) return Hdf5Type(H5Tcopy(H5T_NATIVE_INT64));
+  if constexpr (std::is_same_v<V, std::int32_t>) return Hdf5Type(H5Tcopy(H5T_NATIVE_INT32));
+  if constexpr (std::is_same_v<V, std::uint64_t>) return Hdf5Type(H5Tcopy(H5T_NATIVE_UINT64));
+  if constexpr (std::is_same_v<V, char>) return Hdf5Type(H5Tcopy(H5T_NATIVE_UINT8));
+  if constexpr (std::is_same_v<V, Bf16>) return bf16_type();
 }
 
 static_assert(std::endian::native == std::endian::little, "state files hold values as they lie in memory");
@@ -66,8 +73,8 @@ struct Slab {
 
 /// A dataset of a file to be made: where it is, what it holds.
 struct PlannedDataset {
-  std::string path;  // "/arrays/<name>/value"; its group is made with it
-  hid_t (*type)();   // a function: HDF5's type identifiers exist only once it is running
+  std::string path;    // "/arrays/<name>/value"; its group is made with it
+  Hdf5Type (*type)();  // a function: HDF5's type identifiers exist only once it is running
   Extents extents{};
   std::string same_as;  // not empty: a second name of that dataset, nothing else
 };

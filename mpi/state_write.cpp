@@ -62,7 +62,11 @@ void plan_array(Writer& writer, const StateArray<T>& array,
   const std::string group = "/arrays/" + array.name;
   if (array.placement != Placement::entries) {
     const Index rows = array.placement == Placement::rows ? writer.layout.rows() : 1;
-    plan_dataset<T>(writer, group + "/value", extents_of(array.outer, rows, array.inner));
+    const Extents extents = extents_of(array.outer, rows, array.inner);
+    if (array.in_bf16)
+      plan_dataset<Bf16>(writer, group + "/value", extents);
+    else
+      plan_dataset<T>(writer, group + "/value", extents);
   } else {
     const auto place = writer.entries.find(array.edges);
     const EntryRedistribution& entries =
@@ -106,20 +110,20 @@ void order_columns(T* values, Index rows, const RowPartition& partition) {
   }
 }
 
-template <class T>
+template <class D, class T>
 void write_rows(Writer& writer, const StateArray<T>& array) {
   const RowRedistribution& layout = writer.layout;
   const RowPartition& partition = layout.partition();
-  const Index planes = planes_at_once(layout, array.inner, sizeof(T));
+  const Index planes = planes_at_once(layout, array.inner, sizeof(D));
   const Index values = layout.block_rows() * array.inner;  // of this rank, a plane
-  std::vector<T> staged;
+  std::vector<D> staged;
   for (Index o = 0; o < array.outer; o += planes) {
     const Index count = std::min(planes, array.outer - o);
-    const T* block = array.data + o * layout.owned() * array.inner;
+    const D* block = values_of<D>(array) + o * layout.owned() * array.inner;
     if (!partition.identity()) {
       staged.resize(static_cast<std::size_t>(count * values));
       layout.to_blocks(reinterpret_cast<const std::byte*>(block), count,
-                       array.inner * static_cast<Index>(sizeof(T)),
+                       array.inner * static_cast<Index>(sizeof(D)),
                        reinterpret_cast<std::byte*>(staged.data()));
       if (array.inner_is_nodes) order_columns(staged.data(), count * layout.block_rows(), partition);
       block = staged.data();
@@ -127,8 +131,8 @@ void write_rows(Writer& writer, const StateArray<T>& array) {
     for (Index k = 0; k < count; ++k) {
       const Index first = ((o + k) * layout.rows() + layout.begin()) * array.inner;
       writer.attempt([&] {
-        writer.file->write(block + k * values, static_cast<std::size_t>(values) * sizeof(T),
-                           writer.offsets[writer.next] + static_cast<std::uint64_t>(first) * sizeof(T));
+        writer.file->write(block + k * values, static_cast<std::size_t>(values) * sizeof(D),
+                           writer.offsets[writer.next] + static_cast<std::uint64_t>(first) * sizeof(D));
       });
       writer.checksums[writer.next] += checksum(block + k * values, values, first);
     }
@@ -154,7 +158,7 @@ void write_pattern(Writer& writer, const GlobalEdges& edges, const EntryRedistri
 template <class T>
 void write_array(Writer& writer, const StateArray<T>& array) {
   if (array.placement == Placement::rows) {
-    write_rows(writer, array);
+    array.in_bf16 ? write_rows<Bf16>(writer, array) : write_rows<T>(writer, array);
   } else if (array.placement == Placement::replicated) {
     write_linear(writer, array.data, 0, writer.comm.rank() == 0 ? array.outer * array.inner : 0);
   } else {

@@ -257,10 +257,11 @@ void squared_difference(Tape<T>& tape, const Var<T>& a, const Var<T>& b, double 
 
 template <class T>
 void clamp_l1(Tape<T>& tape, Parameter<T>& weights, double scale, double* sum) {
-  const std::span<const T> m(weights.value.data(), static_cast<std::size_t>(weights.size()));
+  const std::span<const T> m(weights.value.data(), static_cast<std::size_t>(weights.value.size()));
   DenseUpdate<T>* update = weights.trained && weights.sink ? weights.sink->update() : nullptr;
   if (update && tape.recording()) {
     // Both halves ride on the passes that the relation's own op makes over M.
+    require(update->recorded || !weights.in_bf16, "the norm of weights in bf16 comes from their layer");
     *sum += update->recorded ? update->weight_sum : clamp_l1_sum(tape.exec(), m);
     update->l1 += scale;
     return;

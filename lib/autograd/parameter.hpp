@@ -1,6 +1,8 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "rossby/autograd/table_sink.hpp"
@@ -46,9 +48,12 @@ struct Parameter {
   std::vector<Index> shape;  // local shape; rows: {outer, owned, inner}; entries: {entries}
   int relation_term = -1;    // entries: which term of the relation bank the entries belong to
   Buffer<T> value;
-  Buffer<T> gradient;   // empty while a fixed parameter, or a fusable one that has not needed it yet
-  double decay = 0;     // weight decay
-  double lr_scale = 1;  // this parameter's learning rate over the common one
+  Buffer<Bf16> bf16;     // in place of `value` where in_bf16
+  bool in_bf16 = false;  // a dense relation that its op updates, of float arithmetic
+  Index first_row = 0;   // in_bf16: global row of the first owned one; keys the rounding
+  Buffer<T> gradient;    // empty while a fixed parameter, or a fusable one that has not needed it yet
+  double decay = 0;      // weight decay
+  double lr_scale = 1;   // this parameter's learning rate over the common one
   bool trained = true;
   bool fusable = false;  // its op can update it in backward: it needs no gradient then (dense, low rank)
   GradientSink<T>* sink = nullptr;  // instead of `gradient`
@@ -65,20 +70,32 @@ struct Parameter {
   bool in_step = false;
 
   Parameter() = default;
-  Parameter(std::string n, Placement p, std::vector<Index> s, bool can_fuse = false)
-      : name(std::move(n)), placement(p), shape(std::move(s)), fusable(can_fuse) {
+  Parameter(std::string n, Placement p, std::vector<Index> s, bool can_fuse = false, bool narrow = false)
+      : name(std::move(n)), placement(p), shape(std::move(s)), in_bf16(narrow), fusable(can_fuse) {
+    require(!in_bf16 || (fusable && std::is_same_v<T, float>), "bf16 is for floats that their op updates");
     Index size = 1;
     for (const Index extent : shape) size *= extent;
-    value = Buffer<T>(size);
+    if (in_bf16)
+      bf16 = Buffer<Bf16>(size);
+    else
+      value = Buffer<T>(size);
     if (!fusable) gradient = Buffer<T>(size);
   }
 
-  [[nodiscard]] Index size() const { return value.size(); }
+  [[nodiscard]] Index size() const { return in_bf16 ? bf16.size() : value.size(); }
+
+  /// Value i, however it is held.
+  [[nodiscard]] T stored(Index i) const {
+    if constexpr (std::is_same_v<T, float>)
+      if (in_bf16) return widen(bf16[i]);
+    return value[i];
+  }
 
   /// Where backward adds this parameter's gradient; null where it is not trained. A recording op calls this
   /// (or dense_target) before it reads the value: updates that were put off are made up then.
   [[nodiscard]] T* gradient_target() {
     if (!trained) return nullptr;
+    require(!in_bf16 || sink, "a parameter in bf16 has no gradient");
     require(!table, "a table kept by rows has no gradient as a whole");
     if (overdue) overdue->make_up();
     live = in_step = true;

@@ -103,7 +103,8 @@ Cost layer_cost(const RelationBank<T>& bank, Index cols, Index d, Index w) {
     if (term.kind == Kind<T>::self) entries = bank.rows;
     cost.flops += 2.0 * static_cast<double>(entries * cols * d) +
                   2.0 * static_cast<double>(bank.rows * cols * d * w * term.relations);
-    cost.bytes += static_cast<double>(entries) * (term.kind == Kind<T>::sparse ? 4 + sizeof(T) : sizeof(T));
+    const std::size_t word = term.weight && term.weight->in_bf16 ? sizeof(Bf16) : sizeof(T);
+    cost.bytes += static_cast<double>(entries * (term.kind == Kind<T>::sparse ? 4 + word : word));
   }
   cost.bytes += static_cast<double>(bank.rows * cols * (d + w)) * sizeof(T);
   const Traffic traffic = bank.exchange->gather_cost(cols * d * static_cast<Index>(sizeof(T)));

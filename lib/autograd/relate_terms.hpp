@@ -39,7 +39,8 @@ DenseRelate<T> dense_relate(const RelationBank<T>& bank, const RelationTerm<T>& 
           a,
           nullptr,
           nullptr,
-          bank.dense_product};
+          bank.dense_product,
+          term.bf16_weights()};
 }
 
 /// Node data as a matrix (rows, B·c) or (rows·B, c).

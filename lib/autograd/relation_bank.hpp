@@ -31,7 +31,9 @@ struct RelationTerm {
   Parameter<T>* u = nullptr;
   Parameter<T>* v = nullptr;
 
+  /// Null where they are in bf16.
   [[nodiscard]] const T* weights() const { return weight ? weight->value.data() : fixed.data(); }
+  [[nodiscard]] const Bf16* bf16_weights() const { return weight ? weight->bf16.data() : nullptr; }
   [[nodiscard]] bool clamped() const { return weight != nullptr; }
 };
 

@@ -47,6 +47,10 @@ constexpr KeySpec keys[] = {
      "join the east and west edge of a grid; auto: where longitudes go round", "auto|yes|no"},
     {"relation.neighbours", integer, "8", "", "neighbours a node for graph = nearest", "", 1, 100000},
     {"relation.storage", text, "\"csr\"", "", "csr: non-zeros only; dense: all n columns", "csr|dense"},
+    {"relation.precision", text, "\"model\"", "",
+     "dense learned relations and their moments: model: as model.precision; bf16: two bytes a value, "
+     "arithmetic in float",
+     "model|bf16"},
     {"relation.refine_start", real, "0.5", "", "start of refined weights"},
     {"relation.self", flag, "false", "", "a self relation with one learned weight a node, clamp(s, 0, 1)"},
     {"relation.self_start", real, "0.5", "", "start of its weights"},

@@ -20,12 +20,14 @@ constexpr int repeats = 3;
 template <class T>
 class Trial {
  public:
-  Trial(Index rows, Index columns, Index width)
+  Trial(Index rows, Index columns, Index width, bool bf16)
       : rows_(rows),
         columns_(columns),
         width_(width),
-        weight_(rows * columns),
-        second_(rows * columns),
+        weight_(bf16 ? 0 : rows * columns),
+        second_(bf16 ? 0 : rows * columns),
+        bf16_weight_(bf16 ? rows * columns : 0),
+        bf16_second_(bf16 ? rows * columns : 0),
         one_(1),
         z_(columns * width),
         dz_(columns * width),
@@ -35,6 +37,8 @@ class Trial {
         workspace_(relate_dense_workspace(relate(), width, 1)) {
     std::fill(weight_.begin(), weight_.end(), T(0.5));
     std::fill(second_.begin(), second_.end(), T(1e-4));
+    std::fill(bf16_weight_.begin(), bf16_weight_.end(), round_nearest(0.5F));
+    std::fill(bf16_second_.begin(), bf16_second_.end(), round_nearest(1e-4F));
     one_[0] = T(1);
     for (Index i = 0; i < z_.size(); ++i) z_[i] = static_cast<T>(std::sin(static_cast<double>(i)));
     for (Index i = 0; i < delta_.size(); ++i) delta_[i] = static_cast<T>(std::cos(static_cast<double>(i)));
@@ -54,7 +58,10 @@ class Trial {
 
  private:
   [[nodiscard]] DenseRelate<T> relate() {
-    return {rows_, columns_, 1, weight_.data(), nullptr, true, {one_.data(), 1, 1}, context_.data()};
+    DenseRelate<T> relate{rows_,          columns_, 1, weight_.data(), nullptr, true, {one_.data(), 1, 1},
+                          context_.data()};
+    relate.bf16 = bf16_weight_.data();
+    return relate;
   }
 
   void run(const Exec& exec, DenseProduct product) {
@@ -65,13 +72,16 @@ class Trial {
     DenseUpdate<T> update;
     update.theta = weight_.data();
     update.v = second_.data();
+    update.bf16 = {bf16_weight_.data(), nullptr, bf16_second_.data(), {}};
     update.step.lr = 1e-6;
     relate_dense_backward<T>(exec, {dz_.data(), columns_, width_, 1}, {}, &update, relation, delta, z,
                              workspace_.span());
   }
 
   Index rows_, columns_, width_;
-  Buffer<T> weight_, second_, one_, z_, dz_, h_, delta_, context_, workspace_;
+  Buffer<T> weight_, second_;
+  Buffer<Bf16> bf16_weight_, bf16_second_;
+  Buffer<T> one_, z_, dz_, h_, delta_, context_, workspace_;
 };
 
 }  // namespace
@@ -83,19 +93,19 @@ std::string to_string(const DenseChoice& choice) {
 }
 
 template <class T>
-DenseChoice choose_dense_product(const Exec& exec, Index rows, Index columns, Index width) {
+DenseChoice choose_dense_product(const Exec& exec, Index rows, Index columns, Index width, bool bf16) {
   DenseChoice choice;
   const double flops_a_row = 6.0 * static_cast<double>(columns * width);
   if (static_cast<double>(rows) * flops_a_row < least_flops) return choice;
   const auto enough = static_cast<Index>(std::ceil(trial_flops / flops_a_row));
-  Trial<T> trial(std::min(rows, std::clamp<Index>(enough, 128, 1024)), columns, width);
+  Trial<T> trial(std::min(rows, std::clamp<Index>(enough, 128, 1024)), columns, width, bf16);
   choice.own_seconds = trial.seconds(exec, DenseProduct::own);
   choice.blas_seconds = trial.seconds(exec, DenseProduct::blas);
   if (choice.blas_seconds < (1 - blas_must_save) * choice.own_seconds) choice.product = DenseProduct::blas;
   return choice;
 }
 
-template DenseChoice choose_dense_product<float>(const Exec&, Index, Index, Index);
-template DenseChoice choose_dense_product<double>(const Exec&, Index, Index, Index);
+template DenseChoice choose_dense_product<float>(const Exec&, Index, Index, Index, bool);
+template DenseChoice choose_dense_product<double>(const Exec&, Index, Index, Index, bool);
 
 }  // namespace rossby

@@ -19,8 +19,9 @@ struct DenseChoice {
 /// Times forward and fused backward of both products on some rows of a learned W with n columns and `width` =
 /// B·d values a node, for a few milliseconds. BLAS has to win by 15 % to be chosen. Two runs may choose
 /// differently where both are close: fix the choice where runs are to be bit-equal. Relations that take a
-/// millisecond or two in all are not tried: own.
+/// millisecond or two in all are not tried: own. `bf16`: W and its moments are held so (T = float).
 template <class T>
-[[nodiscard]] DenseChoice choose_dense_product(const Exec& exec, Index rows, Index columns, Index width);
+[[nodiscard]] DenseChoice choose_dense_product(const Exec& exec, Index rows, Index columns, Index width,
+                                               bool bf16 = false);
 
 }  // namespace rossby

@@ -18,6 +18,8 @@ void check(NodeView<const T> h, const DenseRelate<T>& relate, NodeView<const T> 
   require(z.rows == 0 || relate.a.cols / relate.relations == z.channels,
           "relate: weight block width must be the input channels");
   require(h.rows == relate.rows && z.rows == relate.columns, "relate: dense block and node data must match");
+  require(!relate.bf16 || (std::is_same_v<T, float> && !relate.weight),
+          "relate: bf16 takes the place of floats");
 }
 
 }  // namespace
@@ -58,9 +60,11 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
   }
   if (delta.rows == 0 || z.rows == 0) return;
   if (dm.update) {
-    require(dm.update->theta == relate.weight && dm.update->v,
+    const DenseUpdate<T>& update = *dm.update;
+    require(update.theta == relate.weight && update.bf16.theta == relate.bf16 &&
+                (relate.bf16 ? update.bf16.v != nullptr : update.v != nullptr),
             "relate: an update is of the relation's own weight");
-    require(dm.update->m || dm.update->step.beta1 == 0, "relate: beta1 needs a first moment");
+    require(update.m || update.bf16.m || update.step.beta1 == 0, "relate: beta1 needs a first moment");
   }
   if (exec.backend == Backend::reference)
     return reference::relate_dense_backward(exec, dz, da, dm, relate, delta, z, workspace);

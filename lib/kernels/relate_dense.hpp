@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
+#include "rossby/base/bf16.hpp"
 #include "rossby/kernels/exec.hpp"
 #include "rossby/kernels/optimiser.hpp"
 #include "rossby/tensor/view.hpp"
@@ -13,6 +15,10 @@
 // gradient dM_k = g_k zᵀ, which goes to its sink tile by tile: added to a buffer, or straight into the update
 // of Adam, so that no (rows, columns) gradient ever exists. A step then moves W 3 and v 2 times through
 // memory (and m 2 times where beta1 ≠ 0). Results do not depend on the number of threads.
+//
+// Where T is float, M and its moments may be held in bf16: half the bytes, all arithmetic in float. What an
+// update writes is rounded stochastically. Rounding to nearest would lose every update of less than half a
+// unit in the last place, a 512th of the value or less: v of beta2 = 0.999 would never decay.
 
 namespace rossby {
 
@@ -34,6 +40,22 @@ struct DenseRelate {
                                  // null: backward that wants dA goes over W once more
   double* weight_sum = nullptr;  // forward sets it to Σ effective weights, if given
   DenseProduct product = DenseProduct::own;
+  const Bf16* bf16 = nullptr;  // in place of `weight`
+
+  /// The stored value of entry e of (r, rows, columns).
+  [[nodiscard]] T stored(Index e) const {
+    if constexpr (std::is_same_v<T, float>)
+      if (bf16) return widen(bf16[e]);
+    return weight[e];
+  }
+};
+
+/// Arrays of an update in bf16, in place of DenseUpdate's theta, m and v.
+struct Bf16Arrays {
+  Bf16* theta = nullptr;
+  Bf16* m = nullptr;
+  Bf16* v = nullptr;
+  StochasticRounding rounding;
 };
 
 /// A weight that is updated by backward itself: the gradient never exists as an array.
@@ -46,6 +68,7 @@ struct DenseUpdate {
   bool decoupled = false;  // AdamW
   double l1 = 0;           // adds l1 · (gradient of Σ clamp(M)) to the gradient
   double squares = 0;      // out, += Σ gradient² before `step.gradient_scale`
+  Bf16Arrays bf16;         // in place of theta, m and v where DenseRelate::bf16 is
   // How far this step is, for those who share the update:
   bool recorded = false;  // a forward has asked for it
   double weight_sum = 0;  // that forward's Σ clamp(M)
@@ -79,5 +102,11 @@ template <class T>
 void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, DenseGradient<T> dm,
                            const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
                            std::span<T> workspace);
+
+/// Makes up for updates with gradient zero of (relations, rows, columns) values and moments in bf16: `steps`
+/// one after the other in float, as adam_replay, and one rounding of what changed. m is null where beta1 = 0
+/// in all of them.
+void adam_replay(const Exec& exec, const Bf16Arrays& arrays, Index relations, Index rows, Index columns,
+                 std::span<const AdamConstants<float>> steps);
 
 }  // namespace rossby

@@ -74,7 +74,7 @@ void sampled_dense_forward(const Exec&, MatrixView<T> context, const DenseRelate
       const Index first = (k * relate.rows + samples[s].row) * relate.columns;
       for (Index j = 0; j < relate.columns; ++j) {
         if (relate.pattern && !relate.pattern[first + j]) continue;
-        const T weight = effective(relate.weight[first + j], relate.clamped);
+        const T weight = effective(relate.stored(first + j), relate.clamped);
         const T* x = z.at(j, samples[s].col);
         for (Index f = 0; f < d; ++f) out[f] += weight * x[f];
       }
@@ -93,12 +93,12 @@ void sampled_dense_backward(const Exec&, NodeView<T> dz, T* dm, const DenseRelat
       for (Index j = 0; j < relate.columns; ++j) {
         const Index e = first + j;
         if (relate.pattern && !relate.pattern[e]) continue;
-        const T weight = effective(relate.weight[e], relate.clamped);
+        const T weight = effective(relate.stored(e), relate.clamped);
         if (dz.data) {
           T* out = dz.at(j, samples[s].col);
           for (Index f = 0; f < d; ++f) out[f] += weight * g[f];
         }
-        if (!dm || !passes_gradient(relate.weight[e], relate.clamped)) continue;
+        if (!dm || !passes_gradient(relate.stored(e), relate.clamped)) continue;
         const T* x = z.at(j, samples[s].col);
         T sum = 0;
         for (Index f = 0; f < d; ++f) sum += g[f] * x[f];

@@ -13,11 +13,14 @@ using Kind = typename RelationTerm<T>::Kind;
 
 template <class T>
 Parameter<T>* Relations<T>::make(const std::string& name, Placement placement, std::vector<Index> shape,
-                                 double start, bool fusable) {
+                                 double start, bool fusable, bool narrow) {
   require(find(name) == nullptr, "two relation terms of one name");
-  parameters_.push_back(std::make_unique<Parameter<T>>(name, placement, std::move(shape), fusable));
-  std::fill(parameters_.back()->value.begin(), parameters_.back()->value.end(), static_cast<T>(start));
-  return parameters_.back().get();
+  parameters_.push_back(std::make_unique<Parameter<T>>(name, placement, std::move(shape), fusable, narrow));
+  Parameter<T>& parameter = *parameters_.back();
+  std::fill(parameter.value.begin(), parameter.value.end(), static_cast<T>(start));
+  std::fill(parameter.bf16.begin(), parameter.bf16.end(), round_nearest(static_cast<float>(start)));
+  parameter.first_row = partition_->begin(part_);
+  return &parameter;
 }
 
 template <class T>
@@ -47,7 +50,8 @@ void Relations<T>::add_discover(double start, const std::string& name) {
     user_error("a dense relation needs contiguous row blocks: set parallel.partition = \"blocks\"");
   RelationTerm<T> term;
   term.kind = Kind<T>::dense;
-  term.weight = make(name, Placement::rows, {1, partition_->size(part_), partition_->rows()}, start, true);
+  term.weight =
+      make(name, Placement::rows, {1, partition_->size(part_), partition_->rows()}, start, true, bf16_);
   bank_.terms.push_back(std::move(term));
   edges_.push_back(nullptr);
 }
@@ -63,7 +67,7 @@ void Relations<T>::add_dense(const GlobalEdges& edges, bool refine, double start
   term.relations = edges.relations;
   const Index size = edges.relations * rows * n;
   if (refine) {
-    term.weight = make(name, Placement::rows, {edges.relations, rows, n}, start, true);
+    term.weight = make(name, Placement::rows, {edges.relations, rows, n}, start, true, bf16_);
     term.pattern.assign(static_cast<std::size_t>(size), 0);
   } else {
     term.fixed = Buffer<T>(size);
@@ -79,7 +83,12 @@ void Relations<T>::add_dense(const GlobalEdges& edges, bool refine, double start
       }
   if (refine)
     for (Index e = 0; e < size; ++e)
-      if (!term.pattern[static_cast<std::size_t>(e)]) term.weight->value[e] = 0;
+      if (!term.pattern[static_cast<std::size_t>(e)]) {
+        if (bf16_)
+          term.weight->bf16[e] = {};
+        else
+          term.weight->value[e] = 0;
+      }
   bank_.terms.push_back(std::move(term));
   edges_.push_back(nullptr);
 }

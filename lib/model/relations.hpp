@@ -26,6 +26,8 @@ class Relations {
   /// Dense storage of given or refined sparse relations: all n columns are stored.
   void add_dense(const GlobalEdges& edges, bool refine, double start,
                  const std::string& name = "relation_weight");
+  /// Dense learned relations that are added after this, and their moments, are held in bf16 (T = float).
+  void hold_dense_in_bf16() { bf16_ = true; }
   /// One low-rank relation U (Vᵀ z)/n with `rank` columns; values are set by the model's start.
   void add_low_rank(Index rank);
   /// A self relation with one learned weight a node.
@@ -55,10 +57,11 @@ class Relations {
 
  private:
   Parameter<T>* make(const std::string& name, Placement placement, std::vector<Index> shape, double start,
-                     bool fusable = false);
+                     bool fusable = false, bool narrow = false);
 
   const RowPartition* partition_;
   int part_;
+  bool bf16_ = false;
   RelationBank<T> bank_;
   std::vector<std::unique_ptr<GlobalEdges>> edges_;  // of each term; null where it is not sparse
   std::vector<std::unique_ptr<CsrBlock>> blocks_;

@@ -18,8 +18,15 @@ Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>*
     state.parameter = parameter;
     state.has_first = adam ? options.beta1 != 0 : options.momentum != 0;
     state.has_second = adam;
-    if (state.has_first) state.first = Buffer<T>(parameter->size());
-    if (state.has_second) state.second = Buffer<T>(parameter->size());
+    if (parameter->in_bf16) {
+      require(options.fuse && adam, "parameters in bf16 are updated in backward, by Adam");
+      const auto moments = [&](bool has) { return has ? Buffer<Bf16>(parameter->size()) : Buffer<Bf16>(); };
+      state.bf16 = std::make_unique<Bf16Books>(Bf16Books{moments(state.has_first), moments(true),
+                                                         Random(options.seed, "round." + parameter->name)});
+    } else {
+      if (state.has_first) state.first = Buffer<T>(parameter->size());
+      if (state.has_second) state.second = Buffer<T>(parameter->size());
+    }
     if (options.fuse && adam && parameter->fusable) {
       state.sink = std::make_unique<UpdateSink<T>>();
       parameter->sink = state.sink.get();
@@ -34,7 +41,8 @@ Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>*
       state.table = std::make_unique<LazyAdam<T>>(*state.parameter, state.first, state.second,
                                                   options.kind == OptimiserKind::adamw);
     else
-      state.late = std::make_unique<PutOffUpdates<T>>(*state.parameter, state.first, state.second);
+      state.late = std::make_unique<PutOffUpdates<T>>(*state.parameter, state.first, state.second,
+                                                      state.count, state.bf16.get());
   }
 }
 
@@ -49,9 +57,19 @@ void PutOffUpdates<T>::put_off(const Exec& exec, const AdamStep& step, bool deco
 }
 
 template <class T>
+void PutOffUpdates<T>::replay(std::span<const AdamConstants<T>> steps) {
+  if constexpr (std::is_same_v<T, float>)
+    if (bf16_) {
+      const std::vector<Index>& shape = parameter_->shape;
+      return adam_replay(exec_, bf16_->arrays(*parameter_, *count_), shape[0], shape[1], shape[2], steps);
+    }
+  adam_replay<T>(exec_, parameter_->value.span(), first_->span(), second_->span(), {}, steps);
+}
+
+template <class T>
 void PutOffUpdates<T>::make_up() {
   if (steps_.empty()) return;
-  adam_replay<T>(exec_, parameter_->value.span(), first_->span(), second_->span(), {}, steps_);
+  replay(steps_);
   steps_.clear();
 }
 
@@ -60,6 +78,19 @@ void PutOffUpdates<T>::settle() {
   make_up();
   if (missed_ == 0) return;
   const T factor = static_cast<T>(std::pow(beta2_, static_cast<double>(take())));
+  if (bf16_) {
+    const AdamConstants<T> decay{.beta1 = 0,
+                                 .rest1 = 1,
+                                 .beta2 = factor,
+                                 .rest2 = 0,
+                                 .root_correction = 1,
+                                 .step_size = 0,
+                                 .epsilon = 1,
+                                 .scale = 0,
+                                 .decay = 0,
+                                 .keep = 1};
+    return replay({&decay, 1});
+  }
   const NodeView<T> v(second_->data(), 1, 1, second_->size());
   scale<T>(exec_, v, factor, v);
 }
@@ -101,6 +132,7 @@ void Optimiser<T>::begin_step(double lr, double gradient_scale) {
     update.theta = state.parameter->value.data();
     update.m = state.first.data();
     update.v = state.second.data();
+    if (state.bf16) update.bf16 = state.bf16->arrays(*state.parameter, state.count + 1);
     update.step = adam_step(state, lr, gradient_scale);
     ++update.step.count;
     update.decoupled = options_.kind == OptimiserKind::adamw;
@@ -140,6 +172,7 @@ void Optimiser<T>::update(const Exec& exec, double lr, double gradient_scale) {
     }
     require(!state.sink || state.sink->update()->l1 == 0,
             "a loss on a fused relation needs the relation's layer in the step");
+    require(!state.bf16, "a relation in bf16 is updated by its layer alone");
     update(exec, state, lr, gradient_scale);
   }
 }

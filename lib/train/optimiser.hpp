@@ -1,11 +1,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "rossby/autograd/parameter.hpp"
+#include "rossby/base/random.hpp"
 #include "rossby/kernels/exec.hpp"
 #include "rossby/train/lazy_adam.hpp"
 
@@ -33,6 +35,7 @@ struct OptimiserOptions {
   Absent absent = Absent::zero;
   bool fuse =
       false;  // fusable parameters are updated inside backward (Adam, AdamW) and have no gradient array
+  std::uint64_t seed = 1;  // of the rounding of what is held in bf16
 };
 
 /// The sink of a fusable parameter: its gradient goes into the update at once.
@@ -48,14 +51,33 @@ class UpdateSink final : public GradientSink<T> {
   DenseUpdate<T> update_;
 };
 
+/// How an optimiser keeps a parameter in bf16: its arrays, and the updates that it has had, which key the
+/// rounding.
+struct Bf16Books {
+  Buffer<Bf16> first;
+  Buffer<Bf16> second;
+  Random random;
+
+  /// The arrays as they are to be rounded in update number `count`.
+  template <class T>
+  [[nodiscard]] Bf16Arrays arrays(Parameter<T>& parameter, Index count) {
+    return {parameter.bf16.data(),
+            first.data(),
+            second.data(),
+            {random.at(static_cast<std::uint64_t>(count)).bits(0), parameter.first_row}};
+  }
+};
+
 /// Adam's updates of a parameter in steps whose losses did not depend on it (Absent::zero), put off until a
 /// step reads it: with beta1 = 0 and no decay they are one factor on v (AdamStep::missed), otherwise one pass
-/// over memory replays them, equal to the bit.
+/// over memory replays them, equal to the bit (in bf16: to one rounding of them all).
 template <class T>
 class PutOffUpdates final : public OverdueUpdates {
  public:
-  PutOffUpdates(Parameter<T>& parameter, Buffer<T>& first, Buffer<T>& second)
-      : parameter_(&parameter), first_(&first), second_(&second) {
+  /// `count`: updates of the parameter so far, those put off included. `bf16`: null where it is not.
+  PutOffUpdates(Parameter<T>& parameter, Buffer<T>& first, Buffer<T>& second, const Index& count,
+                Bf16Books* bf16)
+      : parameter_(&parameter), first_(&first), second_(&second), count_(&count), bf16_(bf16) {
     parameter.overdue = this;
   }
   ~PutOffUpdates() override { parameter_->overdue = nullptr; }
@@ -75,9 +97,13 @@ class PutOffUpdates final : public OverdueUpdates {
   void restore(const Exec& exec, const OverdueBooks& books);
 
  private:
+  void replay(std::span<const AdamConstants<T>> steps);
+
   Parameter<T>* parameter_;
   Buffer<T>* first_;
   Buffer<T>* second_;
+  const Index* count_;
+  Bf16Books* bf16_;
   Exec exec_;
   double beta2_ = 1;
   Index missed_ = 0;
@@ -120,6 +146,7 @@ class Optimiser {
     bool has_first = false;  // also where this rank holds no values of the parameter
     bool has_second = false;
     Index count = 0;
+    std::unique_ptr<Bf16Books> bf16;      // in place of first and second
     std::unique_ptr<LazyAdam<T>> table;   // of a parameter that steps read by rows
     std::unique_ptr<UpdateSink<T>> sink;  // of a fused parameter
     std::unique_ptr<PutOffUpdates<T>> late;

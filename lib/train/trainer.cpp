@@ -48,16 +48,21 @@ double Trainer<T>::elapsed() const {
 template <class T>
 void Trainer<T>::keep() {
   best_.resize(task_->parameters().size());
+  best_bf16_.resize(best_.size());
   for (std::size_t i = 0; i < best_.size(); ++i) {
-    const Buffer<T>& value = task_->parameters()[i]->value;
-    best_[i].assign(value.begin(), value.end());
+    const Parameter<T>& parameter = *task_->parameters()[i];
+    best_[i].assign(parameter.value.begin(), parameter.value.end());
+    best_bf16_[i].assign(parameter.bf16.begin(), parameter.bf16.end());
   }
 }
 
 template <class T>
 void Trainer<T>::take_best() {
-  for (std::size_t i = 0; i < best_.size(); ++i)
-    std::copy(best_[i].begin(), best_[i].end(), task_->parameters()[i]->value.begin());
+  for (std::size_t i = 0; i < best_.size(); ++i) {
+    Parameter<T>& parameter = *task_->parameters()[i];
+    std::copy(best_[i].begin(), best_[i].end(), parameter.value.begin());
+    std::copy(best_bf16_[i].begin(), best_bf16_[i].end(), parameter.bf16.begin());
+  }
 }
 
 template <class T>
@@ -74,17 +79,21 @@ template <class T>
 std::vector<NamedArray<T>> Trainer<T>::arrays(bool has_best) {
   std::vector<NamedArray<T>> arrays;
   for (Parameter<T>* parameter : task_->parameters())
-    arrays.push_back({parameter->name, parameter, parameter->value.data()});
+    arrays.push_back({parameter->name, parameter, parameter->value.data(), parameter->bf16.data()});
   for (auto& state : optimiser_->states()) {
     const std::string& name = state.parameter->name;
-    if (state.has_first) arrays.push_back({name + ".first", state.parameter, state.first.data()});
-    if (state.has_second) arrays.push_back({name + ".second", state.parameter, state.second.data()});
+    if (state.has_first)
+      arrays.push_back({name + ".first", state.parameter, state.first.data(),
+                        state.bf16 ? state.bf16->first.data() : nullptr});
+    if (state.has_second)
+      arrays.push_back({name + ".second", state.parameter, state.second.data(),
+                        state.bf16 ? state.bf16->second.data() : nullptr});
   }
   if (!has_best) return arrays;
   if (best_.empty()) keep();
   for (std::size_t i = 0; i < best_.size(); ++i) {
     const Parameter<T>* parameter = task_->parameters()[i];
-    arrays.push_back({parameter->name + ".best", parameter, best_[i].data()});
+    arrays.push_back({parameter->name + ".best", parameter, best_[i].data(), best_bf16_[i].data()});
   }
   return arrays;
 }

@@ -88,6 +88,7 @@ struct NamedArray {
   std::string name;
   const Parameter<T>* parameter = nullptr;
   T* data = nullptr;
+  Bf16* bf16 = nullptr;  // in place of `data` where the parameter is in bf16
 };
 
 /// Why a checkpoint is due: its time has come, the training is about to be left, it has ended.
@@ -147,6 +148,7 @@ class Trainer {
   Losses losses_;
   TrainingState now_;  // but schedule, fused_scale and parameters, which their owners keep
   std::vector<std::vector<T>> best_;
+  std::vector<std::vector<Bf16>> best_bf16_;
   double seconds_before_ = 0;  // of the runs before this one
   std::chrono::steady_clock::time_point begin_;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/clamp.hpp"
@@ -57,9 +58,19 @@ MatrixView<T> relation_rows(T* data, const DenseRelate<T>& relate, int k, Index 
   return {data + k * relate.rows * cols * d, relate.rows * cols, d};
 }
 
+/// W as it is stored.
+template <class S>
+const S* stored_weight(const DenseRelate<Arithmetic<S>>& relate) {
+  if constexpr (std::is_same_v<S, Bf16>)
+    return relate.bf16;
+  else
+    return relate.weight;
+}
+
 /// What the sink of one block of columns is given.
-template <class T>
+template <class S>
 struct DenseSinkArguments {
+  using T = Arithmetic<S>;
   DenseSink sink = DenseSink::none;
   AdamConstants<T> adam{};
   T l1 = 0;
@@ -68,38 +79,49 @@ struct DenseSinkArguments {
     if (dm.buffer) sink = DenseSink::accumulate;
     if (!dm.update) return;
     const AdamStep& step = dm.update->step;
-    sink = dm.update->m ? DenseSink::adam_moment : DenseSink::adam;
+    sink = dm.update->m || dm.update->bf16.m ? DenseSink::adam_moment : DenseSink::adam;
     adam = adam_constants<T>(step, dm.update->decoupled);
     l1 = static_cast<T>(dm.update->l1);
   }
 
-  /// The block of relation k at row 0 and column `first`.
-  [[nodiscard]] DenseBackward<T> block(const DenseRelate<T>& relate, const DenseGradient<T>& dm, int k,
-                                       Index first, Index columns) const {
-    const Index at = k * relate.rows * relate.columns + first;
-    DenseBackward<T> b{};
+  /// The block of relation k at row `row` and column `first`, to the last row.
+  [[nodiscard]] DenseBackward<S> block(const DenseRelate<T>& relate, const DenseGradient<T>& dm, int k,
+                                       Index row, Index first, Index columns) const {
+    const Index at = (k * relate.rows + row) * relate.columns + first;
+    DenseBackward<S> b{};
     // Only an update writes to it, and then it is the update's own array.
-    b.weight = const_cast<T*>(relate.weight) + at;
+    b.weight = const_cast<S*>(stored_weight<S>(relate)) + at;
     b.pattern = relate.pattern ? relate.pattern + at : nullptr;
     b.dm = dm.buffer ? dm.buffer + at : nullptr;
-    b.m = dm.update && dm.update->m ? dm.update->m + at : nullptr;
-    b.v = dm.update ? dm.update->v + at : nullptr;
+    if (dm.update) {
+      if constexpr (std::is_same_v<S, Bf16>) {
+        b.m = dm.update->bf16.m ? dm.update->bf16.m + at : nullptr;
+        b.v = dm.update->bf16.v + at;
+        b.rounding = dm.update->bf16.rounding;
+        b.rounding.first_row += row;
+      } else {
+        b.m = dm.update->m ? dm.update->m + at : nullptr;
+        b.v = dm.update->v + at;
+      }
+    }
     b.adam = dm.update ? &adam : nullptr;
     b.stride = relate.columns;
-    b.rows = relate.rows;
+    b.rows = relate.rows - row;
     b.columns = columns;
     b.clamped = relate.clamped;
     b.l1 = l1;
+    b.relation = k;
+    b.first_column = first;
     return b;
   }
 };
 
 /// context (r, rows, width) = W z with BLAS; returns Σ effective weights.
-template <class T>
+template <class S, class T = Arithmetic<S>>
 double blas_contexts(const Exec& exec, T* context, const DenseRelate<T>& relate, NodeView<const T> z);
 
 /// dz += Σ_k W_kᵀ g_k and the gradients g_k zᵀ into their sink; g (r, rows, width). Returns Σ gradient².
-template <class T>
+template <class S, class T = Arithmetic<S>>
 double blas_columns(const Exec& exec, NodeView<T> dz, const DenseGradient<T>& dm,
                     const DenseRelate<T>& relate, const T* g, NodeView<const T> z);
 

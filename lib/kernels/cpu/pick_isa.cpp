@@ -20,3 +20,4 @@ ROSSBY_PICK(NarrowLinearKernels, narrow_linear_kernels)
 ROSSBY_PICK(SparseKernels, sparse_kernels)
 ROSSBY_PICK(SpmmKernels, spmm_kernels)
 ROSSBY_PICK(DenseKernels, dense_kernels)
+template const rossby::cpu::DenseKernels<rossby::Bf16>& rossby::cpu::dense_kernels(Isa);

@@ -28,10 +28,11 @@ const T* pad_rows(const Exec& exec, T* to, NodeView<const T> z, Index padded) {
   return to;
 }
 
-template <class T>
+template <class S, class T = Arithmetic<S>>
 double own_contexts(const Exec& exec, T* context, const DenseRelate<T>& relate, NodeView<const T> z,
                     T* scratch) {
-  const DenseKernels<T>& kernels = dense_kernels<T>(exec.isa);
+  const DenseKernels<S>& kernels = dense_kernels<S>(exec.isa);
+  const S* weight = stored_weight<S>(relate);
   const Index width = z.width();
   const bool narrow = width < kernels.lanes && !relate.pattern;
   const T* form = scratch;
@@ -53,7 +54,7 @@ double own_contexts(const Exec& exec, T* context, const DenseRelate<T>& relate, 
       const Index k = t / tiles;
       const Index begin = t % tiles * dense_forward_rows;
       const Index row = k * relate.rows + begin;
-      DenseForward<T> f{relate.weight + row * relate.columns,
+      DenseForward<S> f{weight + row * relate.columns,
                         relate.pattern ? relate.pattern + row * relate.columns : nullptr,
                         relate.columns,
                         std::min(dense_forward_rows, relate.rows - begin),
@@ -78,11 +79,11 @@ inline Index block_count(Index strips, Index strip_bytes) {
   return std::min({strips, reduction_blocks, (blocks + even - 1) / even * even});
 }
 
-template <class T>
+template <class S, class T = Arithmetic<S>>
 double own_columns(const Exec& exec, NodeView<T> dz, const DenseGradient<T>& dm, const DenseRelate<T>& relate,
                    const T* g, NodeView<const T> z, T* z_strips, T* u) {
-  const DenseKernels<T>& kernels = dense_kernels<T>(exec.isa);
-  const DenseSinkArguments<T> sink(dm);
+  const DenseKernels<S>& kernels = dense_kernels<S>(exec.isa);
+  const DenseSinkArguments<S> sink(dm);
   const Index strip = kernels.strip;
   const Index width = z.width();
   const Index size = width * strip;  // of a strip's z or u
@@ -94,8 +95,8 @@ double own_columns(const Exec& exec, NodeView<T> dz, const DenseGradient<T>& dm,
     for (Index s = first; s < last; ++s) pack_strip(z_strips + s * size, z, s * strip, strip);
     if (dz.data) std::fill_n(u + first * size, (last - first) * size, T(0));
     for (int k = 0; k < relate.relations; ++k) {
-      DenseBackward<T> b =
-          sink.block(relate, dm, k, first * strip, std::min(last * strip, relate.columns) - first * strip);
+      DenseBackward<S> b =
+          sink.block(relate, dm, k, 0, first * strip, std::min(last * strip, relate.columns) - first * strip);
       b.g = g + k * relate.rows * width;
       b.width = width;
       b.z = z_strips + first * size;
@@ -118,10 +119,20 @@ double own_columns(const Exec& exec, NodeView<T> dz, const DenseGradient<T>& dm,
                        });
 }
 
+/// work(S{}) for the type that W is stored as.
+template <class T, class Work>
+double with_storage(const DenseRelate<T>& relate, const Work& work) {
+  if constexpr (std::is_same_v<T, float>)
+    if (relate.bf16) return work(Bf16{});
+  return work(T{});
+}
+
 template <class T>
 double contexts(const Exec& exec, T* context, const DenseRelate<T>& relate, NodeView<const T> z, T* scratch) {
-  return relate.product == DenseProduct::blas ? blas_contexts(exec, context, relate, z)
-                                              : own_contexts(exec, context, relate, z, scratch);
+  return with_storage(relate, [&]<class S>(S) {
+    return relate.product == DenseProduct::blas ? blas_contexts<S>(exec, context, relate, z)
+                                                : own_contexts<S>(exec, context, relate, z, scratch);
+  });
 }
 
 }  // namespace
@@ -166,10 +177,12 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
   for (int k = 0; k < relate.relations; ++k)
     cpu::linear_backward_input<T>(exec, relation_rows(g, relate, k, z.cols), as_layer(delta),
                                   relation_weight(relate, k));
-  const double squares = relate.product == DenseProduct::blas
-                             ? blas_columns<T>(exec, dz, dm, relate, g, z)
-                             : own_columns<T>(exec, dz, dm, relate, g, z, workspace.data() + parts.z,
-                                              workspace.data() + parts.u);
+  const double squares = with_storage(relate, [&]<class S>(S) {
+    return relate.product == DenseProduct::blas
+               ? blas_columns<S>(exec, dz, dm, relate, g, z)
+               : own_columns<S>(exec, dz, dm, relate, g, z, workspace.data() + parts.z,
+                                workspace.data() + parts.u);
+  });
   if (dm.update) dm.update->squares += squares;
 }
 

@@ -14,13 +14,15 @@ struct TileBuffer {
   alignas(64) T values[tile_rows * tile_columns];
 
   /// Effective weights (rows, columns) from `begin`, `first` of relation k, packed; returns their sum.
-  double fill(const DenseRelate<T>& relate, int k, Index begin, Index rows, Index first, Index columns) {
+  template <class S>
+  double fill(const S* weight, const DenseRelate<T>& relate, int k, Index begin, Index rows, Index first,
+              Index columns) {
     double sum = 0;
     for (Index i = 0; i < rows; ++i) {
       const Index at = (k * relate.rows + begin + i) * relate.columns + first;
-      const T* stored = relate.weight + at;
+      const S* stored = weight + at;
       T* out = values + i * columns;
-      for (Index j = 0; j < columns; ++j) out[j] = effective(stored[j], relate.clamped);
+      for (Index j = 0; j < columns; ++j) out[j] = effective(widen(stored[j]), relate.clamped);
       if (relate.pattern)
         for (Index j = 0; j < columns; ++j) out[j] = relate.pattern[at + j] ? out[j] : T(0);
       sum += sum_lanes(columns, [&](Index j) { return double{out[j]}; });
@@ -31,7 +33,7 @@ struct TileBuffer {
 
 }  // namespace
 
-template <class T>
+template <class S, class T>
 double blas_contexts(const Exec& exec, T* context, const DenseRelate<T>& relate, NodeView<const T> z) {
   const Index width = z.width();
   const Index tiles = (relate.rows + tile_rows - 1) / tile_rows;
@@ -45,7 +47,7 @@ double blas_contexts(const Exec& exec, T* context, const DenseRelate<T>& relate,
       const Index rows = std::min(tile_rows, relate.rows - begin);
       for (Index first = 0; first < relate.columns; first += tile_columns) {
         const Index columns = std::min(tile_columns, relate.columns - first);
-        sum += tile.fill(relate, k, begin, rows, first, columns);
+        sum += tile.fill(stored_weight<S>(relate), relate, k, begin, rows, first, columns);
         blas_gemm(CblasNoTrans, CblasNoTrans, rows, width, columns, T(1), tile.values, columns,
                   z.data + first * width, width, first == 0 ? T(0) : T(1),
                   context + (k * relate.rows + begin) * width, width);
@@ -55,25 +57,25 @@ double blas_contexts(const Exec& exec, T* context, const DenseRelate<T>& relate,
   });
 }
 
-template <class T>
+template <class S, class T>
 double blas_columns(const Exec& exec, NodeView<T> dz, const DenseGradient<T>& dm,
                     const DenseRelate<T>& relate, const T* g, NodeView<const T> z) {
-  const DenseSinkArguments<T> sink(dm);
-  const auto pass = dense_kernels<T>(exec.isa).sink[static_cast<int>(sink.sink)];
+  const DenseSinkArguments<S> sink(dm);
+  const auto pass = dense_kernels<S>(exec.isa).sink[static_cast<int>(sink.sink)];
   const Index width = z.width();
   const Index blocks = (relate.columns + tile_columns - 1) / tile_columns;
   const auto tile_backward = [&](TileBuffer<T>& buffer, int k, Index begin, Index first, Index columns) {
     const Index rows = std::min(tile_rows, relate.rows - begin);
     const T* g_tile = g + (k * relate.rows + begin) * width;
     if (dz.data) {
-      buffer.fill(relate, k, begin, rows, first, columns);
+      buffer.fill(stored_weight<S>(relate), relate, k, begin, rows, first, columns);
       blas_gemm(CblasTrans, CblasNoTrans, columns, width, rows, T(1), buffer.values, columns, g_tile, width,
                 T(1), dz.data + first * width, width);
     }
     if (sink.sink == DenseSink::none) return 0.0;
     blas_gemm(CblasNoTrans, CblasTrans, rows, columns, width, T(1), g_tile, width, z.data + first * width,
               width, T(0), buffer.values, columns);
-    DenseBackward<T> b = sink.block(relate, dm, k, begin * relate.columns + first, columns);
+    DenseBackward<S> b = sink.block(relate, dm, k, begin, first, columns);
     b.rows = rows;
     pass(b, buffer.values, columns);
     return b.squares;
@@ -91,11 +93,12 @@ double blas_columns(const Exec& exec, NodeView<T> dz, const DenseGradient<T>& dm
       });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                            \
-  template double blas_contexts(const Exec&, T*, const DenseRelate<T>&, NodeView<const T>);              \
-  template double blas_columns(const Exec&, NodeView<T>, const DenseGradient<T>&, const DenseRelate<T>&, \
-                               const T*, NodeView<const T>);
-ROSSBY_INSTANTIATE(float)
-ROSSBY_INSTANTIATE(double)
+#define ROSSBY_INSTANTIATE(S, T)                                                                            \
+  template double blas_contexts<S>(const Exec&, T*, const DenseRelate<T>&, NodeView<const T>);              \
+  template double blas_columns<S>(const Exec&, NodeView<T>, const DenseGradient<T>&, const DenseRelate<T>&, \
+                                  const T*, NodeView<const T>);
+ROSSBY_INSTANTIATE(float, float)
+ROSSBY_INSTANTIATE(double, double)
+ROSSBY_INSTANTIATE(Bf16, float)
 
 }  // namespace rossby::cpu

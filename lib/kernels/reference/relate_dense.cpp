@@ -15,8 +15,20 @@ void each_entry(const DenseRelate<T>& relate, const Visit& visit) {
       for (Index j = 0; j < relate.columns; ++j) {
         const Index e = (k * relate.rows + i) * relate.columns + j;
         const bool exists = !relate.pattern || relate.pattern[e];
-        visit(k, i, j, e, exists, exists ? effective(relate.weight[e], relate.clamped) : T(0));
+        visit(k, i, j, e, exists, exists ? effective(relate.stored(e), relate.clamped) : T(0));
       }
+}
+
+/// The same in double, and one rounding.
+void update_bf16_entry(DenseUpdate<float>& update, Index e, double gradient, const RoundingBits& random) {
+  const Bf16Arrays& arrays = update.bf16;
+  double theta = widen(arrays.theta[e]), v = widen(arrays.v[e]), m = arrays.m ? widen(arrays.m[e]) : 0;
+  const auto apply = update.decoupled ? adamw_update<double> : adam_update<double>;
+  apply({}, {&theta, 1}, {&m, arrays.m ? std::size_t{1} : 0}, {&v, 1}, std::span<const double>(&gradient, 1),
+        update.step);
+  arrays.theta[e] = round_stochastic(static_cast<float>(theta), random.theta);
+  arrays.v[e] = round_stochastic(static_cast<float>(v), random.v);
+  if (arrays.m) arrays.m[e] = round_stochastic(static_cast<float>(m), random.m);
 }
 
 template <class T>
@@ -61,10 +73,13 @@ void relate_dense_backward(const Exec&, NodeView<T> dz, MatrixView<T> da, DenseG
           gradient += g * a * z.at(j, b)[f];
         }
     if (dm.update) gradient += static_cast<T>(dm.update->l1);
-    if (!exists || !passes_gradient(relate.weight[e], relate.clamped)) gradient = 0;
+    if (!exists || !passes_gradient(relate.stored(e), relate.clamped)) gradient = 0;
     if (dm.buffer) dm.buffer[e] += gradient;
     if (dm.update) {
       dm.update->squares += double{gradient} * double{gradient};
+      if constexpr (std::is_same_v<T, float>)
+        if (relate.bf16)
+          return update_bf16_entry(*dm.update, e, gradient, {dm.update->bf16.rounding.row(k, i), j});
       update_entry(*dm.update, e, gradient);
     }
   });

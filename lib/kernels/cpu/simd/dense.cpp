@@ -5,19 +5,20 @@
 
 namespace rossby::cpu::ROSSBY_ISA {
 
-template <class T>
-const DenseKernels<T>& dense_kernels() {
+template <class S>
+const DenseKernels<S>& dense_kernels() {
   using enum DenseSink;
-  static constexpr DenseKernels<T> kernels{
-      strip<T>,
-      lanes<T>,
-      forward_narrow<T>,
-      forward_wide<T>,
-      {backward<none, T>, backward<accumulate, T>, backward<adam, T>, backward<adam_moment, T>},
-      {sink_rows<none, T>, sink_rows<accumulate, T>, sink_rows<adam, T>, sink_rows<adam_moment, T>}};
+  static constexpr DenseKernels<S> kernels{
+      strip<Arithmetic<S>>,
+      lanes<Arithmetic<S>>,
+      forward_narrow<S>,
+      forward_wide<S>,
+      {backward<none, S>, backward<accumulate, S>, backward<adam, S>, backward<adam_moment, S>},
+      {sink_rows<none, S>, sink_rows<accumulate, S>, sink_rows<adam, S>, sink_rows<adam_moment, S>}};
   return kernels;
 }
 template const DenseKernels<float>& dense_kernels<float>();
 template const DenseKernels<double>& dense_kernels<double>();
+template const DenseKernels<Bf16>& dense_kernels<Bf16>();
 
 }  // namespace rossby::cpu::ROSSBY_ISA

@@ -2,21 +2,24 @@
 
 #include <cstdint>
 
+#include "rossby/base/bf16.hpp"
 #include "rossby/base/index.hpp"
 #include "rossby/kernels/cpu/simd/adam.hpp"
 
 namespace rossby::cpu {
 
 // Products with one dense W (rows, columns) and node data of `width` = B·d values a node. "Strips" are groups
-// of DenseKernels::strip columns: data of a strip is (width, strip), transposed, padded with zeros.
+// of DenseKernels::strip columns: data of a strip is (width, strip), transposed, padded with zeros. W and its
+// moments are held as S, all else and the arithmetic is in T.
 
 /// Rows of G that a caller adds, zeroed, so that register blocks never end early.
 inline constexpr Index dense_row_padding = 8;
 
 /// context (rows, width) = clamp(W) z for a few rows.
-template <class T>
+template <class S>
 struct DenseForward {
-  const T* weight;              // (rows, stride)
+  using T = Arithmetic<S>;
+  const S* weight;              // (rows, stride)
   const std::uint8_t* pattern;  // the same; null: all
   Index stride;
   Index rows;  // at most dense_forward_rows
@@ -38,13 +41,14 @@ enum class DenseSink {
 };
 
 /// Over some columns and all rows: u += clamp(W)ᵀ G and the gradient G zᵀ, which goes to its sink at once.
-template <class T>
+template <class S>
 struct DenseBackward {
-  T* weight;  // (rows, stride) at the first column; written by adam only
+  using T = Arithmetic<S>;
+  S* weight;  // (rows, stride) at the first column; written by adam only
   const std::uint8_t* pattern;
   T* dm;
-  T* m;
-  T* v;
+  S* m;
+  S* v;
   const AdamConstants<T>* adam;
   Index stride;
   Index rows;
@@ -53,24 +57,28 @@ struct DenseBackward {
   T l1;        // added to the gradient where it passes
   const T* g;  // (rows, width), and dense_row_padding rows of zeros
   Index width;
-  const T* z;          // strips
-  T* u;                // strips; null: not wanted
+  const T* z;                   // strips
+  T* u;                         // strips; null: not wanted
+  StochasticRounding rounding;  // bf16: of the first row here, its relation being `relation`
+  Index relation;
+  Index first_column;  // of those here, among all
   double squares = 0;  // out: Σ gradient²
 };
 
 /// Functions of one instruction set.
-template <class T>
+template <class S>
 struct DenseKernels {
+  using T = Arithmetic<S>;
   Index strip;
   Index lanes;
-  void (*forward_narrow)(DenseForward<T>&);  // best for width < lanes
-  void (*forward_wide)(DenseForward<T>&);
-  void (*backward[4])(DenseBackward<T>&);  // by DenseSink
+  void (*forward_narrow)(DenseForward<S>&);  // best for width < lanes
+  void (*forward_wide)(DenseForward<S>&);
+  void (*backward[4])(DenseBackward<S>&);  // by DenseSink
   /// The sink's part alone: `gradient` (rows, gradient_stride) = G zᵀ, unmasked, for the first rows of `b`.
-  void (*sink[4])(DenseBackward<T>& b, const T* gradient, Index gradient_stride);
+  void (*sink[4])(DenseBackward<S>& b, const T* gradient, Index gradient_stride);
 };
 
-template <class T>
-const DenseKernels<T>& dense_kernels(Isa isa);
+template <class S>
+const DenseKernels<S>& dense_kernels(Isa isa);
 
 }  // namespace rossby::cpu

@@ -8,19 +8,22 @@
 namespace rossby::cpu::ROSSBY_ISA {
 
 /// What becomes of the gradients of a vector of weights.
-template <DenseSink sink, class T>
+template <DenseSink sink, class S>
 struct Sink {
+  using T = Arithmetic<S>;
   using V = Vec<T, lanes<T>>;
-  DenseBackward<T>& b;
+  static constexpr bool adam_too = sink != DenseSink::accumulate, with_m = sink == DenseSink::adam_moment;
+  static constexpr bool rounds = sizeof(S) != sizeof(T);
+  DenseBackward<S>& b;
   AdamConstants<T> adam = {};
   bool fetch = true;  // what is `ahead` comes into the cache from here
   V squares = {};
 
-  /// `vectors` of one row, the last with `count` values; `at` is the first one's place in the block, `ahead`
-  /// what comes into the cache meanwhile.
+  /// `vectors` of a row, the last with `count` values, from column `column` on; `ahead` of them is what comes
+  /// into the cache meanwhile.
   template <int vectors>
-  ROSSBY_INLINE void pass(const T* gradient, Index at, Index count, Index ahead) {
-    constexpr bool adam_too = sink != DenseSink::accumulate, with_m = sink == DenseSink::adam_moment;
+  ROSSBY_INLINE void pass(const T* gradient, Index row, Index column, Index count, Index ahead) {
+    const Index at = row * b.stride + column;
     V theta[vectors], passed[vectors], second[vectors], first[vectors];
 #pragma GCC unroll 3
     for (int q = 0; q < vectors; ++q) {
@@ -30,18 +33,30 @@ struct Sink {
       if (b.clamped) passed[q] = keep_inside01(passed[q], theta[q]);
       if (b.pattern) passed[q] = keep_flagged(passed[q], b.pattern + k, count);
       squares += passed[q] * passed[q];
-      second[q] = load_part<V>((adam_too ? b.v : b.dm) + k, count);
+      if constexpr (adam_too)
+        second[q] = load_part<V>(b.v + k, count);
+      else
+        second[q] = load_part<V>(b.dm + k, count);
       first[q] = with_m ? load_part<V>(b.m + k, count) : V{};
-      if (!fetch) continue;
+      if (!fetch || (rounds && q % 2)) continue;
       __builtin_prefetch(b.weight + k + ahead);
-      __builtin_prefetch((adam_too ? b.v : b.dm) + k + ahead);
+      if constexpr (adam_too)
+        __builtin_prefetch(b.v + k + ahead);
+      else
+        __builtin_prefetch(b.dm + k + ahead);
       if constexpr (with_m) __builtin_prefetch(b.m + k + ahead);
     }
     if constexpr (adam_too) adam_lanes<vectors, with_m>(theta, first, second, passed, adam);
+    [[maybe_unused]] const std::uint32_t row_bits = rounds && adam_too ? b.rounding.row(b.relation, row) : 0;
 #pragma GCC unroll 3
     for (int q = 0; q < vectors; ++q) {
       const Index k = at + q * lanes<T>;
-      if constexpr (adam_too) {
+      if constexpr (rounds && adam_too) {
+        const Rounding random(row_bits, b.first_column + column + q * lanes<T>);
+        Rounding::store(b.weight + k, theta[q], random.theta(), count);
+        Rounding::store(b.v + k, second[q], random.v(), count);
+        if constexpr (with_m) Rounding::store(b.m + k, first[q], random.m(), count);
+      } else if constexpr (adam_too) {
         store_part(b.weight + k, theta[q], count);
         store_part(b.v + k, second[q], count);
         if constexpr (with_m) store_part(b.m + k, first[q], count);
@@ -51,10 +66,10 @@ struct Sink {
     }
   }
 
-  /// One row of a strip: `count` columns from `at`.
-  ROSSBY_INLINE void row(const T* gradient, Index at, Index count, Index ahead) {
-    if (count >= strip<T>) return pass<strip_vectors>(gradient, at, lanes<T>, ahead);
-    for (Index j = 0; j < count; j += lanes<T>) pass<1>(gradient + j, at + j, count - j, ahead);
+  /// One row of a strip: `count` columns from `column`.
+  ROSSBY_INLINE void row(const T* gradient, Index row, Index column, Index count, Index ahead) {
+    if (count >= strip<T>) return pass<strip_vectors>(gradient, row, column, lanes<T>, ahead);
+    for (Index j = 0; j < count; j += lanes<T>) pass<1>(gradient + j, row, column + j, count - j, ahead);
   }
 
   void finish() {
@@ -63,10 +78,9 @@ struct Sink {
   }
 };
 
-/// Lines that come into the cache while products go on: `count` lines, `stride` apart.
-template <class T>
+/// Lines that come into the cache while products go on: `count` lines, `stride` bytes apart.
 struct Ahead {
-  const T* line = nullptr;
+  const char* line = nullptr;
   Index stride = 0;
   Index count = 0;
 };
@@ -75,7 +89,7 @@ struct Ahead {
 /// `ahead` every second row.
 template <int outputs, class T>
 ROSSBY_INLINE void transposed_product(T* u, const T* w, const T* g, Index width, Index rows,
-                                      Ahead<T> ahead = {}) {
+                                      Ahead ahead = {}) {
   using V = Vec<T, lanes<T>>;
   V acc[outputs][strip_vectors];
   for (int o = 0; o < outputs; ++o)
@@ -96,8 +110,7 @@ ROSSBY_INLINE void transposed_product(T* u, const T* w, const T* g, Index width,
 /// d (block, strip) += G zᵀ: g (block, width) and z (width, strip) at the first of `count` of the width's
 /// values.
 template <int block, bool add, class T>
-ROSSBY_INLINE void outer_product(T* d, const T* g, const T* z, Index width, Index count,
-                                 Ahead<T> ahead = {}) {
+ROSSBY_INLINE void outer_product(T* d, const T* g, const T* z, Index width, Index count, Ahead ahead = {}) {
   using V = Vec<T, lanes<T>>;
   V acc[block][strip_vectors] = {};
   if constexpr (add)
@@ -116,8 +129,9 @@ ROSSBY_INLINE void outer_product(T* d, const T* g, const T* z, Index width, Inde
     for (int q = 0; q < strip_vectors; ++q) store(d + r * strip<T> + q * lanes<T>, acc[r][q]);
 }
 
-template <DenseSink sink, class T>
+template <DenseSink sink, class S>
 struct BackwardTile {
+  using T = Arithmetic<S>;
   /// Rows that go through a strip together: few where little is computed for each weight, so that rows are
   /// read in the long runs that the hardware fetches ahead; more where that would read u and z too often.
   static constexpr Index most_rows = 64;
@@ -125,25 +139,34 @@ struct BackwardTile {
   static constexpr Index narrow_width = 24;
   static constexpr int block = accumulators / strip_vectors;
   static_assert(dense_row_padding % block == 0);
-  DenseBackward<T>& b;
-  Sink<sink, T> out;
+  DenseBackward<S>& b;
+  Sink<sink, S> out;
   alignas(64) T effective[most_rows * strip<T>];
   alignas(64) T gradient[block * strip<T>];
   bool between = false;  // lines are fetched between products, not where they are used up
 
   /// Lines a row of a strip has in all arrays that a pass goes over.
   static constexpr int arrays = sink == DenseSink::none ? 1 : sink == DenseSink::adam_moment ? 3 : 2;
-  static constexpr int fetched_lines = arrays * strip_vectors;
+  static constexpr int first_lines = strip_lines<S>;  // of W
+  static constexpr int second_lines = sink == DenseSink::accumulate ? strip_lines<T> : strip_lines<S>;
+  static constexpr int other_lines = (arrays > 1 ? second_lines : 0) + (arrays > 2 ? strip_lines<S> : 0);
+  static constexpr int most_fetched = first_lines > other_lines ? first_lines : other_lines;  // at a time
 
-  ROSSBY_INLINE const T* fetched(int line) const {
-    const T* second = sink == DenseSink::accumulate ? b.dm : b.v;
-    const T* array = line < strip_vectors ? b.weight : line < 2 * strip_vectors ? second : b.m;
-    return array + line % strip_vectors * lanes<T>;
+  /// Line number `line` of an array at place `at`, of rows `b.stride` apart.
+  template <class A>
+  ROSSBY_INLINE Ahead lines_of(const A* array, int line, Index at, Index count) const {
+    const Index bytes = static_cast<Index>(sizeof(A));
+    return {reinterpret_cast<const char*>(array + at + line * line_values<A>), b.stride * bytes, count};
   }
 
-  /// The next strip's line number `line` of some rows.
-  ROSSBY_INLINE Ahead<T> lines(int line, Index row, Index s, Index ahead, Index count) const {
-    return {fetched(line) + row * b.stride + s * strip<T> + ahead, b.stride, count};
+  /// The next strip's line number `line` of some rows, of all arrays.
+  ROSSBY_INLINE Ahead lines(int line, Index row, Index s, Index ahead, Index count) const {
+    const Index at = row * b.stride + s * strip<T> + ahead;
+    if (line < first_lines) return lines_of(b.weight, line, at, count);
+    line -= first_lines;
+    if (sink == DenseSink::accumulate) return lines_of(b.dm, line, at, count);
+    return line < second_lines ? lines_of(b.v, line, at, count)
+                               : lines_of(b.m, line - second_lines, at, count);
   }
 
   ROSSBY_INLINE void add_u(Index begin, Index rows, Index s, Index count, Index ahead) {
@@ -151,7 +174,8 @@ struct BackwardTile {
       const Index at = (begin + r) * b.stride + s * strip<T>;
       if constexpr (sink == DenseSink::none)
         if (out.fetch)
-          for (int q = 0; q < strip_vectors; ++q) __builtin_prefetch(b.weight + at + ahead + q * lanes<T>);
+          for (int q = 0; q < first_lines; ++q)
+            __builtin_prefetch(b.weight + at + ahead + q * line_values<S>);
       const std::uint8_t* pattern = b.pattern ? b.pattern + at : nullptr;
       if (b.clamped)
         effective_row<true>(effective + r * strip<T>, b.weight + at, pattern, count, strip<T>);
@@ -166,9 +190,9 @@ struct BackwardTile {
       const Index line = half / 2, row = half % 2 * (rows / 2);
       transposed_product<block>(
           u + o * strip<T>, effective, g + o, b.width, rows,
-          between && line < strip_vectors
+          between && line < first_lines
               ? lines(static_cast<int>(line), begin + row, s, ahead, half % 2 ? rows - rows / 2 : rows / 2)
-              : Ahead<T>{});
+              : Ahead{});
     }
     if constexpr (block > 4)
       for (; o + 4 <= b.width; o += 4)
@@ -181,13 +205,12 @@ struct BackwardTile {
   ROSSBY_INLINE void products(Index row, Index s, const T* z, Index ahead) {
     const T* g = b.g + row * b.width;
     if (!between) return outer_product<block, false>(gradient, g, z, b.width, b.width);
-    constexpr int left = fetched_lines - strip_vectors;
     constexpr Index each = 2 * block;  // values of the width beside one line of the rows
-    outer_product<block, false>(gradient, g, z, b.width, each, lines(strip_vectors, row, s, ahead, block));
+    outer_product<block, false>(gradient, g, z, b.width, each, lines(first_lines, row, s, ahead, block));
     Index o = each;
-    for (int line = 1; line < left; ++line, o += each)
+    for (int line = 1; line < other_lines; ++line, o += each)
       outer_product<block, true>(gradient, g + o, z + o * strip<T>, b.width, each,
-                                 lines(strip_vectors + line, row, s, ahead, block));
+                                 lines(first_lines + line, row, s, ahead, block));
     outer_product<block, true>(gradient, g + o, z + o * strip<T>, b.width, b.width - o);
   }
 
@@ -197,7 +220,7 @@ struct BackwardTile {
       products(begin + r, s, z, ahead);
       const Index here = rows - r < block ? rows - r : block;
       for (Index q = 0; q < here; ++q)
-        out.row(gradient + q * strip<T>, (begin + r + q) * b.stride + s * strip<T>, count, ahead);
+        out.row(gradient + q * strip<T>, begin + r + q, s * strip<T>, count, ahead);
     }
     out.finish();
   }
@@ -206,7 +229,7 @@ struct BackwardTile {
     const Index tile_rows = b.width <= narrow_width ? narrow_rows : most_rows;
     const Index strips = (b.columns + strip<T> - 1) / strip<T>;
     // With enough products, what comes next is fetched between them, evenly.
-    between = b.u && b.width >= 2 * block * (arrays > 2 ? fetched_lines - strip_vectors : strip_vectors);
+    between = b.u && b.width >= 2 * block * most_fetched;
     out.fetch = !between;
     for (Index begin = 0; begin < b.rows; begin += tile_rows) {
       const Index rows = b.rows - begin < tile_rows ? b.rows - begin : tile_rows;
@@ -221,24 +244,25 @@ struct BackwardTile {
   }
 };
 
-template <DenseSink sink, class T>
-void backward(DenseBackward<T>& b) {
+template <DenseSink sink, class S>
+void backward(DenseBackward<S>& b) {
   const FlushSubnormals flush;  // as the update by itself does
-  BackwardTile<sink, T> tile{b, {b}, {}, {}};
+  BackwardTile<sink, S> tile{b, {b}, {}, {}};
   if (b.adam) tile.out.adam = *b.adam;
   tile.run();
 }
 
 /// The sink alone, for gradients that another kernel has made.
-template <DenseSink sink, class T>
-void sink_rows(DenseBackward<T>& b, const T* gradient, Index gradient_stride) {
+template <DenseSink sink, class S>
+void sink_rows(DenseBackward<S>& b, const Arithmetic<S>* gradient, Index gradient_stride) {
+  using T = Arithmetic<S>;
   if constexpr (sink != DenseSink::none) {
     const FlushSubnormals flush;
-    Sink<sink, T> out{b};
+    Sink<sink, S> out{b};
     if (b.adam) out.adam = *b.adam;
     for (Index i = 0; i < b.rows; ++i) {
       for (Index j = 0; j < b.columns; j += strip<T>)
-        out.row(gradient + i * gradient_stride + j, i * b.stride + j, b.columns - j, 0);
+        out.row(gradient + i * gradient_stride + j, i, j, b.columns - j, 0);
       out.finish();
     }
   }

@@ -8,17 +8,18 @@ namespace rossby::cpu::ROSSBY_ISA {
 // Narrow: lanes lie along the columns of W, so a row of W meets `width` rows of the transposed z and nothing
 // is broadcast. Partial sums stay vectors until all columns are done.
 
-template <class T>
+template <class S>
 struct NarrowTile {
+  using T = Arithmetic<S>;
   using V = Vec<T, lanes<T>>;
-  DenseForward<T>& f;
+  DenseForward<S>& f;
   V sums[dense_forward_rows * lanes<T>] = {};  // (rows, width)
   double weight_sum = 0;
 
   /// `mr` rows from `row` against outputs [o, o + outputs) over strips [first, last); `ahead` is where the
   /// next rows begin, which travel into the cache meanwhile.
   template <int mr, int outputs, bool clamped>
-  ROSSBY_INLINE void group(Index row, Index o, Index first, Index last, const T* ahead) {
+  ROSSBY_INLINE void group(Index row, Index o, Index first, Index last, const S* ahead) {
     V acc[mr][outputs];
     V total = {}, part_sum = {};  // in two levels: long sums of equal floats drift
     for (int r = 0; r < mr; ++r)
@@ -30,7 +31,7 @@ struct NarrowTile {
         for (int r = 0; r < mr; ++r) acc[r][q] += w[r] * zq;
       }
     };
-    const T* weight = f.weight + row * f.stride;
+    const S* weight = f.weight + row * f.stride;
     const Index whole = last * strip<T> <= f.columns ? last : last - 1;
     for (Index s = first; s < whole; ++s) {
       for (int part = 0; part < strip_vectors; ++part) {
@@ -39,7 +40,8 @@ struct NarrowTile {
         for (int r = 0; r < mr; ++r) {
           w[r] = load<V>(weight + r * f.stride + j);
           if constexpr (clamped) w[r] = clamp01(w[r]);
-          __builtin_prefetch(ahead + r * f.stride + (j - first * strip<T>));
+          if (sizeof(S) == sizeof(T) || part % 2 == 0)
+            __builtin_prefetch(ahead + r * f.stride + (j - first * strip<T>));
         }
         step(w, f.z + (s * f.width + o) * strip<T> + part * lanes<T>);
       }
@@ -66,7 +68,7 @@ struct NarrowTile {
   void rows(Index o, Index first, Index last) {
     constexpr int most = accumulators / outputs;
     constexpr int mr = most > 8 ? 8 : most;
-    const T* next_block = f.weight + (last * strip<T> < f.columns ? last : first) * strip<T>;
+    const S* next_block = f.weight + (last * strip<T> < f.columns ? last : first) * strip<T>;
     Index row = 0;
     for (; row + mr <= f.rows; row += mr) {
       const bool more = row + 2 * mr <= f.rows;
@@ -97,9 +99,9 @@ struct NarrowTile {
   }
 };
 
-template <class T>
-void forward_narrow(DenseForward<T>& f) {
-  NarrowTile<T> tile{f};
+template <class S>
+void forward_narrow(DenseForward<S>& f) {
+  NarrowTile<S> tile{f};
   if (f.clamped)
     tile.template run<true>();
   else
@@ -109,18 +111,19 @@ void forward_narrow(DenseForward<T>& f) {
 // Wide: lanes lie along the `width` values of a node, so a value of W is broadcast; the clamped block of W
 // lies in the first-level cache and is read once for every register block of outputs.
 
-template <class T>
+template <class S>
 struct WideTile {
+  using T = Arithmetic<S>;
   using V = Vec<T, lanes<T>>;
   static constexpr Index block_columns = 64;
   static constexpr Index tile_rows = dense_forward_rows;  // a multiple of every register block's rows
-  DenseForward<T>& f;
+  DenseForward<S>& f;
   Index padded;  // width rounded up to lanes
   alignas(64) T block[tile_rows * block_columns];
   alignas(64) T sums[tile_rows * 16 * lanes<T>];
 
   template <int vectors>
-  ROSSBY_INLINE void product(Index rows, Index count, const T* z, T* to, Index part, const T* ahead) const {
+  ROSSBY_INLINE void product(Index rows, Index count, const T* z, T* to, Index part, const S* ahead) const {
     constexpr int most = accumulators / vectors;
     constexpr int mr = most > 12 ? 12 : most;
     for (Index row = 0; row < rows; row += mr) {
@@ -130,7 +133,8 @@ struct WideTile {
       const T* w = block + row * block_columns;
       for (Index begin = 0; begin < count; begin += lanes<T>) {
         // The next block's weights, a few at a time between products: a burst would stop them.
-        for (int r = 0; r < mr; ++r) __builtin_prefetch(ahead + (row + r) * f.stride + begin, 0, 2);
+        if (begin % line_values<S> == 0)
+          for (int r = 0; r < mr; ++r) __builtin_prefetch(ahead + (row + r) * f.stride + begin, 0, 2);
         const Index end = count - begin < lanes<T> ? count : begin + lanes<T>;
         for (Index j = begin; j < end; ++j) {
           V zj[vectors];
@@ -171,7 +175,7 @@ struct WideTile {
       const Index count = f.columns - first < block_columns ? f.columns - first : block_columns;
       fill<clamped>(begin, rows, first, count, e == 0);
       const T* z = f.z + first * padded + e;
-      const T* ahead = f.weight + begin * f.stride + first + block_columns;
+      const S* ahead = f.weight + begin * f.stride + first + block_columns;
       T* to = sums;
       Index left = part / lanes<T>;
       for (; left >= 4; left -= 4, z += 4 * lanes<T>, to += 4 * lanes<T>)
@@ -183,12 +187,13 @@ struct WideTile {
   }
 };
 
-template <class T>
-void forward_wide(DenseForward<T>& f) {
-  constexpr Index tile_rows = WideTile<T>::tile_rows;
+template <class S>
+void forward_wide(DenseForward<S>& f) {
+  using T = Arithmetic<S>;
+  constexpr Index tile_rows = WideTile<S>::tile_rows;
   constexpr Index most = 16 * lanes<T>;  // values of z at a time
   const Index padded = (f.width + lanes<T> - 1) / lanes<T> * lanes<T>;
-  WideTile<T> tile{f, padded, {}, {}};
+  WideTile<S> tile{f, padded, {}, {}};
   for (Index begin = 0; begin < f.rows; begin += tile_rows)
     for (Index e = 0; e < padded; e += most) {
       const Index rows = f.rows - begin < tile_rows ? f.rows - begin : tile_rows;

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "rossby/kernels/cpu/simd/vec.hpp"
+#include "rossby/kernels/cpu/simd/bf16.hpp"
 
 // Sizes of the dense kernels' register blocks, and loads at the ends of rows.
 
@@ -15,15 +15,22 @@ inline constexpr int accumulators = register_bytes == 64 ? 24 : 12;
 template <class T>
 inline constexpr Index strip = strip_vectors* lanes<T>;
 
+/// Lines that a row of a strip of W lies on, and the values from one to the next: each is asked for ahead.
+template <class S>
+inline constexpr int strip_lines = sizeof(S) < sizeof(Arithmetic<S>) ? (strip_vectors + 1) / 2
+                                                                     : strip_vectors;
+template <class S>
+inline constexpr Index line_values = lanes<Arithmetic<S>>*(sizeof(Arithmetic<S>) / sizeof(S));
+
 #define ROSSBY_LAMBDA_INLINE __attribute__((always_inline))
 
 /// The first `count` values, zeros behind them.
-template <class V, class T>
-ROSSBY_INLINE V load_part(const T* from, Index count) {
-  constexpr Index all = sizeof(V) / sizeof(T);
+template <class V, class S>
+ROSSBY_INLINE V load_part(const S* from, Index count) {
+  constexpr Index all = sizeof(V) / sizeof(Arithmetic<S>);
   if (count >= all) return load<V>(from);
   V v = {};
-  for (Index l = 0; l < count; ++l) v[l] = from[l];
+  for (Index l = 0; l < count; ++l) v[l] = widen(from[l]);
   return v;
 }
 
@@ -68,8 +75,8 @@ ROSSBY_INLINE V keep_inside01(V d, V m) {
 }
 
 /// out (dense_tile rows, strip) = effective weights of `rows` x `count` values; zeros behind.
-template <bool clamped, class T>
-ROSSBY_INLINE void effective_row(T* out, const T* weight, const std::uint8_t* pattern, Index count,
+template <bool clamped, class S, class T = Arithmetic<S>>
+ROSSBY_INLINE void effective_row(T* out, const S* weight, const std::uint8_t* pattern, Index count,
                                  Index width) {
   using V = Vec<T, lanes<T>>;
   for (Index j = 0; j < width; j += lanes<T>) {
