@@ -84,7 +84,7 @@ template <class T>
 void Training<T>::observe(const EpochReport& report) {
   double peak = peak_resident_bytes();
   run_->reducer().max(std::span<double>(&peak, 1));
-  const Stage stage(comm_, "writing metrics", patience_with_files);
+  const Stage stage(comm_, "writing metrics");
   agree(comm_, [&] {
     if (directory_) directory_->append_metrics(epoch_json(report, task_->validation_name(), peak).dump());
   });

@@ -120,8 +120,7 @@ void Watchdog::tick(double passed) {
   if (board_ && due) write_board();
   if (seen_.wait.empty() || still_ < limit + defer_ || !may_speak()) return;
   ends_ = true;
-  if (board_) board_->remove();
-  ending_(message());
+  ending_(message());  // the file stays for others, whose turn it is should this fail
 }
 
 void Watchdog::write_board() {
@@ -142,7 +141,6 @@ bool Watchdog::may_speak() {
     deferred_ = true;
     defer_ = known ? defer_to_lower : defer_unknown * std::min(rank_, 5);
   }
-  // The lowest one removes the file before it speaks: what was read before still holds.
   if (known) others_ = std::move(*known);
   return !defers;
 }

@@ -86,9 +86,6 @@ class Hosts:
         """Host i loses its network: its processes go on, nobody hears of it."""
         ip("-n", self.bridge, "link", "set", f"port{i}", "down")
 
-    def plug(self, i):
-        ip("-n", self.bridge, "link", "set", f"port{i}", "up")
-
     def stop(self):
         for i in range(1, len(self.names) + 1):
             self.lose(i)

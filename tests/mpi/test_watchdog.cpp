@@ -69,11 +69,11 @@ class WatchdogTest : public testing::Test {
 };
 
 TEST_F(WatchdogTest, LowestWaitingRankNamesTheWaitAndTheSilentRank) {
-  const auto first = rank(0, 0.4);
+  auto first = rank(0, 0.4);
   const auto second = rank(1, 0.4);
-  for (const auto* dog : {&first, &second}) {
-    (*dog)->begin_step(12);
-    (void)(*dog)->begin_wait("a sum");
+  for (Watchdog* dog : {first.get(), second.get()}) {
+    dog->begin_step(12);
+    (void)dog->begin_wait("a sum");
   }
   const auto words = wait_for_word();
   ASSERT_EQ(words.size(), 1U);
@@ -81,6 +81,8 @@ TEST_F(WatchdogTest, LowestWaitingRankNamesTheWaitAndTheSilentRank) {
   EXPECT_TRUE(has(words[0], "s in a sum (training step 12); rank 2 on host2 gives no sign of life; "))
       << words[0];
   EXPECT_TRUE(has(words[0], "parallel.watchdog_seconds = 0.4")) << words[0];
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/.watchdog"));
+  first.reset();
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/.watchdog")) << "the file goes with the job";
 }
 
