@@ -34,31 +34,23 @@ Isa common_isa(const Communicator& comm, const Config& config, Reducer& reducer)
   bug("parallel.isa is none of its choices");
 }
 
-/// A model of steps without a single value would be trained on nothing, without a word.
-void check_observed(const Series& series, const Domain& domain, Reducer& reducer) {
-  const auto steps = domain.split.training_steps();
-  double observed = 0;
-  for (const Index t : steps)
-    for (Index i = 0; i < series.rows; ++i)
-      for (Index f = 0; f < series.features; ++f) observed += std::isnan(series.at(t, i, f)) ? 0 : 1;
-  reducer.sum(std::span<double>(&observed, 1));
-  if (observed == 0)
-    user_error(
-        "{}: the training part ({} to {}) has no observed value; move it with split.train or data.first_step",
-        domain.info.path, domain.info.time.text(steps.front()), domain.info.time.text(steps.back()));
-}
-
 }  // namespace
 
 template <class T>
-ModelRun<T>::ModelRun(const Communicator& comm, const Config& config, Domain domain)
-    : comm_(comm), config_(&config), domain_(std::move(domain)), reducer_(comm) {
-  exec_.threads = threads_per_rank(comm, config);
-  exec_.isa = common_isa(comm, config, reducer_);
-  series_ = read_series(comm, config, domain_);
-  check_observed(series_, domain_, reducer_);
-  data_hash_ = rossby::data_hash(comm, config, domain_, series_);
-  scaler_ = Scaler::fit(series_, domain_.split, scaler_spec(config), reducer_);
+ModelRun<T>::ModelRun(const ProcessGrid& grid, const Config& config, Domain domain)
+    : grid_(grid), config_(&config), domain_(std::move(domain)), reducer_(grid.world()) {
+  exec_.threads = threads_per_rank(grid.world(), config);
+  exec_.isa = common_isa(grid.world(), config, reducer_);
+}
+
+/// A model of steps without a single value would be trained on nothing, without a word.
+template <class T>
+void ModelRun<T>::require_observed(double observed) const {
+  if (observed > 0) return;
+  const auto steps = domain_.split.training_steps();
+  user_error(
+      "{}: the training part ({} to {}) has no observed value; move it with split.train or data.first_step",
+      domain_.info.path, domain_.info.time.text(steps.front()), domain_.info.time.text(steps.back()));
 }
 
 template <class T>
@@ -82,25 +74,59 @@ std::vector<NamedArray<T>> ModelRun<T>::values() const {
 
 template <class T>
 void ModelRun<T>::save(const std::string& path, const nlohmann::ordered_json& metadata) {
-  write_state<T>(comm_, path, domain_.partition, state_arrays(values()), metadata.dump());
+  write(path, values(), metadata.dump());
 }
 
 template <class T>
 void ModelRun<T>::load(const std::string& path) {
-  read_state<T>(comm_, path, domain_.partition, state_arrays(values()));
+  read(path, values());
+}
+
+// What is written is the same in every group: all its arrays are replicated there, or there is one group.
+template <class T>
+void ModelRun<T>::write(const std::string& path, std::span<const NamedArray<T>> arrays,
+                        const std::string& metadata) {
+  const auto all = state_arrays(arrays);
+  if (grid_.groups() == 1) return write_state<T>(grid_.space(), path, domain_.partition, all, metadata);
+  agree(grid_.world(), [&] {
+    if (grid_.group() == 0) write_state<T>(grid_.space(), path, domain_.partition, all, metadata);
+  });
 }
 
 template <class T>
-std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config, Domain domain) {
-  if (config.text("model.name") == "stnn")
-    return std::make_unique<StnnRun<T>>(comm, config, std::move(domain));
-  return std::make_unique<WindowRun<T>>(comm, config, std::move(domain));
+void ModelRun<T>::read(const std::string& path, std::span<const NamedArray<T>> arrays) {
+  const auto all = state_arrays(arrays);
+  if (grid_.groups() == 1) return read_state<T>(grid_.space(), path, domain_.partition, all);
+  agree(grid_.world(), [&] { read_state<T>(grid_.space(), path, domain_.partition, all); });
+}
+
+namespace {
+
+/// A group fails as a whole, so that it may communicate in here; the other groups learn of it.
+Domain domain_of(const ProcessGrid& grid, const Config& config) {
+  if (grid.groups() == 1) return make_domain(grid.space(), config);
+  return agree(grid.world(), [&] { return make_domain(grid.space(), config); });
+}
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config, Purpose purpose) {
+  const Index groups = purpose == Purpose::training ? config.integer("parallel.time_groups") : 1;
+  const bool windowed = config.text("model.name") != "stnn";
+  if (groups > 1 && !windowed)
+    user_error("parallel.time_groups = {}: model.name = \"stnn\" runs on row blocks alone; set it to 1",
+               groups);
+  const ProcessGrid grid = groups == 1 ? ProcessGrid(comm) : ProcessGrid(comm, groups);
+  Domain domain = domain_of(grid, config);
+  if (!windowed) return std::make_unique<StnnRun<T>>(grid, config, std::move(domain));
+  return std::make_unique<WindowRun<T>>(grid, config, std::move(domain), purpose);
 }
 
 template class ModelRun<float>;
 template class ModelRun<double>;
-template std::unique_ptr<ModelRun<float>> make_run(const Communicator&, const Config&, Domain);
-template std::unique_ptr<ModelRun<double>> make_run(const Communicator&, const Config&, Domain);
+template std::unique_ptr<ModelRun<float>> make_run(const Communicator&, const Config&, Purpose);
+template std::unique_ptr<ModelRun<double>> make_run(const Communicator&, const Config&, Purpose);
 
 OptimiserOptions optimiser_options(const Config& config) {
   OptimiserOptions options;
@@ -126,6 +152,10 @@ ScheduleOptions schedule_options(const Config& config) {
                  : name == "linear" ? ScheduleKind::linear
                                     : ScheduleKind::constant;
   options.lr = config.real("optimiser.lr");
+  const double batches = static_cast<double>(config.integer("window.batch")) /
+                         static_cast<double>(config.integer("optimiser.reference_batch"));
+  if (config.text("optimiser.lr_scaling") == "linear") options.lr *= batches;
+  if (config.text("optimiser.lr_scaling") == "sqrt") options.lr *= std::sqrt(batches);
   options.epochs = config.integer("train.epochs");
   options.warmup = config.integer("schedule.warmup");
   options.patience = config.integer("schedule.patience");

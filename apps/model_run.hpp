@@ -11,6 +11,7 @@
 #include "rossby/data/scaler.hpp"
 #include "rossby/io/config.hpp"
 #include "rossby/mpi/domain.hpp"
+#include "rossby/mpi/process_grid.hpp"
 #include "rossby/mpi/reducer.hpp"
 #include "rossby/mpi/state_file.hpp"
 #include "rossby/train/metrics.hpp"
@@ -28,6 +29,7 @@ class ModelRun {
   ModelRun(const ModelRun&) = delete;
   ModelRun& operator=(const ModelRun&) = delete;
 
+  [[nodiscard]] const ProcessGrid& grid() const { return grid_; }
   [[nodiscard]] const Domain& domain() const { return domain_; }
   [[nodiscard]] Reducer& reducer() { return reducer_; }
   [[nodiscard]] const Exec& exec() const { return exec_; }
@@ -58,34 +60,42 @@ class ModelRun {
   /// Adds the model's errors as forecaster 0. Collective.
   virtual void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) = 0;
 
-  /// A training's arrays as a state file takes them.
-  [[nodiscard]] std::vector<StateArray<T>> state_arrays(std::span<const NamedArray<T>> arrays) const;
+  /// Writes a training's arrays, in global row order, and reads them back, whatever the grid that wrote them.
+  /// Collective.
+  void write(const std::string& path, std::span<const NamedArray<T>> arrays, const std::string& metadata);
+  void read(const std::string& path, std::span<const NamedArray<T>> arrays);
   /// Writes the model's parameters to `path`, in global row order, with `metadata`. Collective.
   void save(const std::string& path, const nlohmann::ordered_json& metadata);
   /// Reads them back, whatever the rank count that wrote them. Collective.
   void load(const std::string& path);
 
  protected:
-  /// Collective. Reads the series and fits the scaler; nothing is scaled yet.
-  ModelRun(const Communicator& comm, const Config& config, Domain domain);
+  /// Collective.
+  ModelRun(const ProcessGrid& grid, const Config& config, Domain domain);
 
-  Communicator comm_;
+  /// Throws where the training part has no observed value.
+  void require_observed(double observed) const;
+
+  ProcessGrid grid_;
   const Config* config_;
   Domain domain_;
-  MpiReducer reducer_;
+  MpiReducer reducer_;  // over all ranks
   Exec exec_;
-  Series series_;
-  Scaler scaler_;
+  std::string data_hash_;
 
  private:
+  [[nodiscard]] std::vector<StateArray<T>> state_arrays(std::span<const NamedArray<T>> arrays) const;
   [[nodiscard]] std::vector<NamedArray<T>> values() const;
-  std::string data_hash_;
 };
 
-/// The run that model.name asks for. Collective.
+/// What a run is made for: training holds the steps that it trains and validates on, and no others.
+enum class Purpose { training, forecasting };
+
+/// The run that model.name asks for, with parallel.time_groups groups of ranks where it is for training.
+/// Collective.
 template <class T>
 [[nodiscard]] std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config,
-                                                    Domain domain);
+                                                    Purpose purpose);
 
 [[nodiscard]] OptimiserOptions optimiser_options(const Config& config);
 [[nodiscard]] ScheduleOptions schedule_options(const Config& config);

@@ -89,6 +89,16 @@ std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Con
   return relations;
 }
 
+/// Observed values of the training part, of all ranks.
+double count_observed(const Series& series, const Domain& domain, Reducer& reducer) {
+  double observed = 0;
+  for (const Index t : domain.split.training_steps())
+    for (Index i = 0; i < series.rows; ++i)
+      for (Index f = 0; f < series.features; ++f) observed += std::isnan(series.at(t, i, f)) ? 0 : 1;
+  reducer.sum(std::span<double>(&observed, 1));
+  return observed;
+}
+
 double rate_scale(const Config& config, std::string_view key) {
   const double lr = config.real("optimiser.lr");
   return config.real(key) >= 0 && lr > 0 ? config.real(key) / lr : 1.0;
@@ -123,8 +133,13 @@ StnnTaskOptions task_options(const Config& config) {
 }  // namespace
 
 template <class T>
-StnnRun<T>::StnnRun(const Communicator& comm, const Config& config, Domain domain)
-    : ModelRun<T>(comm, config, std::move(domain)) {
+StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain)
+    : ModelRun<T>(grid, config, std::move(domain)) {
+  const Communicator& comm = grid_.space();
+  series_ = read_series(comm, config, domain_);
+  this->require_observed(count_observed(series_, domain_, reducer_));
+  this->data_hash_ = rossby::data_hash(comm, config, domain_, series_);
+  scaler_ = Scaler::fit(series_, domain_.split, scaler_spec(config), reducer_);
   scaler_.apply(series_);
   auto relations = make_relations<T>(comm, config, domain_);
   if (comm.size() > 1 && relations->needs_all())
@@ -148,14 +163,14 @@ void StnnRun<T>::choose_dense(Relations<T>& relations) {
     const Index slab = config_->integer("train.slab_steps");
     const Index steps = slab > 0 ? std::min(slab, domain_.split.train.last) : domain_.split.train.last;
     const Index width = steps * config_->integer("model.latent");
-    dense_choice_ = choose_dense_product<T>(exec_, domain_.partition.size(comm_.rank()), domain_.nodes(),
+    dense_choice_ = choose_dense_product<T>(exec_, domain_.partition.size(grid_.space().rank()), domain_.nodes(),
                                             width, config_->text("relation.precision") == "bf16");
   } else if (kernel == "blas") {
     dense_choice_.product = DenseProduct::blas;
   }
   double decided[3] = {static_cast<double>(dense_choice_.product == DenseProduct::blas),
                        dense_choice_.own_seconds, dense_choice_.blas_seconds};
-  if (comm_.rank() != 0) std::fill(std::begin(decided), std::end(decided), 0.0);
+  if (grid_.space().rank() != 0) std::fill(std::begin(decided), std::end(decided), 0.0);
   reducer_.sum(decided);
   dense_choice_ = {decided[0] > 0 ? DenseProduct::blas : DenseProduct::own, decided[1], decided[2]};
   relations.set_dense_product(dense_choice_.product);
@@ -208,7 +223,8 @@ std::unique_ptr<Task<T>> StnnRun<T>::make_task() {
   if (batches.pairs && batches.joint)
     user_error("train.joint goes with train.sampling = \"slabs\", not with pairs");
   return std::make_unique<StnnTask<T>>(task_options(*config_), batches, *model_, series_, scaler_,
-                                       domain_.split, domain_.partition, comm_.rank(), reducer_, exec_);
+                                       domain_.split, domain_.partition, grid_.space().rank(), reducer_,
+                                       exec_);
 }
 
 template <class T>

@@ -14,7 +14,7 @@ template <class T>
 class StnnRun final : public ModelRun<T> {
  public:
   /// Collective. Reads the series (scaled in place), builds relations and the model at its start.
-  StnnRun(const Communicator& comm, const Config& config, Domain domain);
+  StnnRun(const ProcessGrid& grid, const Config& config, Domain domain);
 
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return model_->parameters(); }
   [[nodiscard]] std::unique_ptr<Task<T>> make_task() override;
@@ -38,13 +38,13 @@ class StnnRun final : public ModelRun<T> {
   void start_low_rank_at_eofs();
   void roll(std::span<const Index> origins, Index horizons, const typename ModelRun<T>::Visit& visit);
 
-  using ModelRun<T>::comm_;
+  using ModelRun<T>::grid_;
   using ModelRun<T>::config_;
   using ModelRun<T>::domain_;
   using ModelRun<T>::reducer_;
   using ModelRun<T>::exec_;
-  using ModelRun<T>::series_;  // scaled
-  using ModelRun<T>::scaler_;
+  Series series_;  // scaled
+  Scaler scaler_;
   DenseChoice dense_choice_;
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Stnn<T>> model_;

@@ -152,7 +152,7 @@ void Training<T>::save(SaveReason reason) {
   const std::string path = folder_.file(state.steps);
   const auto arrays = trainer_.arrays(state.has_best);
   try {
-    write_state<T>(comm_, path, run_->domain().partition, run_->state_arrays(arrays), text);
+    run_->write(path, arrays, text);
     saved_ = path;
     if (comm_.rank() == 0) folder_.prune(config_->integer("checkpoint.keep"));
   } catch (const UserError& error) {  // of all ranks alike
@@ -183,7 +183,7 @@ void Training<T>::load(const Checkpoint& checkpoint) {
     throw BadContinuation(fmt::format("{} was written with other data: its data_hash is {}, that of {} is {}",
                                       checkpoint.path, hash, run_->domain().info.path, run_->data_hash()));
   const auto arrays = trainer_.arrays(checkpoint.training.has_best);
-  read_state<T>(comm_, checkpoint.path, run_->domain().partition, run_->state_arrays(arrays));
+  run_->read(checkpoint.path, arrays);
   TrainingState state = checkpoint.training;
   state.rollbacks = std::max(state.rollbacks, rollbacks_);
   agree(comm_, [&] { trainer_.restore(state); });

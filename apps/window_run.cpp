@@ -1,11 +1,17 @@
 #include "apps/window_run.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numeric>
+
 #include <fmt/format.h>
 
 #include "rossby/model/dcrnn.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/mailbox.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/step_exchange.hpp"
 #include "rossby/relation/builders.hpp"
 
 namespace rossby {
@@ -14,6 +20,21 @@ namespace {
 Recompute recompute_of(const Config& config) {
   const std::string& text = config.text("train.recompute");
   return text == "cell" ? Recompute::cell : text == "step" ? Recompute::step : Recompute::none;
+}
+
+WindowOptions window_options(const Config& config, const WindowShape& shape, int groups) {
+  WindowOptions options;
+  options.shape = shape;
+  options.batch = config.integer("window.batch");
+  options.seed = static_cast<std::uint64_t>(config.integer("train.seed"));
+  const std::string& sampling = config.text("window.sampling");
+  options.sampling = sampling == "global"    ? WindowSampling::global
+                     : sampling == "blocked" ? WindowSampling::blocked
+                                             : WindowSampling::local;
+  options.groups = groups;
+  options.lanes = config.integer("window.lanes") > 0 ? config.integer("window.lanes") : groups;
+  options.blocks = config.integer("window.blocks");
+  return options;
 }
 
 /// The matrices that a diffusion sums over.
@@ -35,25 +56,98 @@ GlobalEdges make_supports(const Communicator& comm, const Config& config, const 
 }  // namespace
 
 template <class T>
-WindowRun<T>::WindowRun(const Communicator& comm, const Config& config, Domain domain)
-    : ModelRun<T>(comm, config, std::move(domain)),
+WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose)
+    : ModelRun<T>(grid, config, std::move(domain)),
       shape_{config.integer("window.inputs"), config.integer("window.outputs")},
       breaks_(time_breaks(domain_.info.time)) {
-  agree(comm, [&] {
+  agree(grid_.world(), [&] {
     windows_ = training_windows(domain_.split, shape_, config.integer("window.stride"), breaks_);
     times_ = TimeFeatures::of(domain_.info.time, config.flag("window.time_of_day"),
                               config.flag("window.day_of_week"));
+    plan_ = std::make_unique<WindowPlan>(window_options(config, shape_, grid_.groups()), windows_,
+                                         domain_.info.steps);
   });
-  reader_ = std::make_unique<SeriesReader<T>>(series_, scaler_, times_,
+  const auto origins = window_origins(domain_.split.origins(Role::validation, shape_.outputs), shape_,
+                                      shape_.outputs, breaks_);
+  const auto count = static_cast<Index>(origins.size());
+  for (Index g = 0; g < grid_.groups(); ++g)
+    validation_.emplace_back(origins.begin() + count * g / grid_.groups(),
+                             origins.begin() + count * (g + 1) / grid_.groups());
+  if (grid_.groups() > 1)
+    step_exchange_ = std::make_unique<MpiStepExchange>(grid_.time());
+  else
+    step_exchange_ = std::make_unique<OneGroup>();
+  // A group fails as a whole: what communicates within groups may stand in here.
+  agree(grid_.world(), [&] {
+    make_store(purpose);
+    make_graph();
+  });
+  fit(purpose);
+  reader_ = std::make_unique<SeriesReader<T>>(*store_, scaler_, times_,
                                               config.text("window.fill") == "zero" ? Fill::zero : Fill::mean);
-  const GlobalEdges supports = make_supports(comm, config, domain_);
+  agree(grid_.world(), [&] { make_model(); });
+  model_->start(static_cast<std::uint64_t>(config.integer("train.seed")));
+  for (Parameter<T>* parameter : model_->parameters()) parameter->decay = config.real("optimiser.decay");
+}
+
+/// Reads the steps of this group.
+template <class T>
+void WindowRun<T>::make_store(Purpose purpose) {
+  StepLists held = plan_->steps_of_groups();
+  for (std::size_t g = 0; g < held.size(); ++g) {
+    std::vector<Index> starts;
+    for (const Index origin : validation_[g]) starts.push_back(origin + 1 - shape_.inputs);
+    const auto more = plan_->steps_of(starts);
+    std::vector<Index> all;
+    std::set_union(held[g].begin(), held[g].end(), more.begin(), more.end(), std::back_inserter(all));
+    held[g] = std::move(all);
+  }
+  if (purpose == Purpose::forecasting) {
+    held.front().resize(static_cast<std::size_t>(domain_.info.steps));
+    std::iota(held.front().begin(), held.front().end(), Index{0});
+  }
+  store_ = std::make_unique<StepStore>(domain_.info.steps, static_cast<Index>(domain_.rows.size()),
+                                       domain_.info.features, std::move(held), *step_exchange_);
+  read_steps(grid_.space(), *config_, domain_, store_->held(), store_->values());
+}
+
+/// Scales, counts and names the data by what training windows read: the same for every grid.
+template <class T>
+void WindowRun<T>::fit(Purpose purpose) {
+  const auto at = [this](Index step) { return store_->at(step); };
+  const auto read = plan_->steps_of(windows_);
+  const auto counted = store_->counted();
+  std::vector<Index> training;
+  std::set_intersection(read.begin(), read.end(), counted.begin(), counted.end(),
+                        std::back_inserter(training));
+  MpiReducer space(grid_.space()), groups(grid_.time());
+  scaler_ =
+      Scaler::fit({store_->rows(), store_->features(), training, at, grid_.groups() > 1 ? &groups : nullptr},
+                  scaler_spec(*config_), space);
+  std::vector<double> observed(static_cast<std::size_t>(domain_.info.steps));
+  const Index width = store_->rows() * store_->features();
+  double all = 0;
+  for (const Index step : training)
+    for (Index k = 0; k < width; ++k)
+      if (!std::isnan(store_->at(step)[k])) observed[static_cast<std::size_t>(step)] += 1;
+  reducer_.sum(observed);
+  for (const Index start : windows_)
+    for (Index h = 0; h < shape_.outputs; ++h)
+      all += observed[static_cast<std::size_t>(start + shape_.inputs + h)];
+  this->require_observed(all);
+  plan_->set_observed(std::move(observed));
+  if (purpose == Purpose::training)
+    this->data_hash_ = rossby::data_hash(grid_.world(), *config_, domain_, counted, at);
+}
+
+template <class T>
+void WindowRun<T>::make_graph() {
+  const Communicator& comm = grid_.space();
+  const GlobalEdges supports = make_supports(comm, *config_, domain_);
   const GlobalEdges* groups[] = {&supports};
   const GhostList ghosts = collect_ghosts(domain_.partition, comm.rank(), groups);
   exchange_ = std::make_unique<PetscExchange>(comm, domain_.partition, comm.rank(), ghosts);
   block_ = localise(supports, domain_.partition, comm.rank(), ghosts);
-  agree(comm, [&] { make_model(); });
-  model_->start(static_cast<std::uint64_t>(config.integer("train.seed")));
-  for (Parameter<T>* parameter : model_->parameters()) parameter->decay = config.real("optimiser.decay");
 }
 
 template <class T>
@@ -76,18 +170,12 @@ void WindowRun<T>::make_model() {
 
 template <class T>
 std::unique_ptr<WindowTask<T>> WindowRun<T>::make_window_task() {
-  WindowOptions windows;
-  windows.shape = shape_;
-  windows.batch = config_->integer("window.batch");
-  windows.seed = static_cast<std::uint64_t>(config_->integer("train.seed"));
   WindowTaskOptions options;
   options.sampling_decay = config_->real("model.sampling_decay");
-  options.score_batch = windows.batch;
-  options.seed = windows.seed;
-  auto origins = window_origins(domain_.split.origins(Role::validation, shape_.outputs), shape_,
-                                shape_.outputs, breaks_);
-  return std::make_unique<WindowTask<T>>(options, WindowPlan(windows, series_, windows_, reducer_), *model_,
-                                         *reader_, series_, std::move(origins), reducer_, exec_);
+  options.score_batch = std::max<Index>(1, plan_->options().batch / grid_.groups());
+  options.seed = plan_->options().seed;
+  return std::make_unique<WindowTask<T>>(options, *plan_, *model_, *reader_, *store_, validation_, reducer_,
+                                         exec_);
 }
 
 template <class T>
@@ -117,10 +205,7 @@ void WindowRun<T>::forecast(std::span<const Index> origins, Index horizons,
 
 template <class T>
 void WindowRun<T>::add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) {
-  forecast(origins, horizons, [&](Index first, Index horizon, NodeView<const T> x) {
-    errors.add<T>(0, horizon, x, series_,
-                  origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(x.cols)));
-  });
+  make_window_task()->add_errors(errors, origins, horizons);
 }
 
 template class WindowRun<float>;

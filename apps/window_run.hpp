@@ -10,12 +10,13 @@
 
 namespace rossby {
 
-/// A forecaster of windows and all it stands on. The series stays in original units; windows are scaled as
-/// they are read.
+/// A forecaster of windows and all it stands on. A rank holds its rows at its time group's steps, in original
+/// units; windows are scaled as they are read.
 template <class T>
 class WindowRun final : public ModelRun<T> {
  public:
-  WindowRun(const Communicator& comm, const Config& config, Domain domain);
+  /// Collective.
+  WindowRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose);
 
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return model_->parameters(); }
   [[nodiscard]] std::unique_ptr<Task<T>> make_task() override { return make_window_task(); }
@@ -29,19 +30,25 @@ class WindowRun final : public ModelRun<T> {
 
  private:
   [[nodiscard]] std::unique_ptr<WindowTask<T>> make_window_task();
+  void make_store(Purpose purpose);
+  void fit(Purpose purpose);
+  void make_graph();
   void make_model();
 
-  using ModelRun<T>::comm_;
+  using ModelRun<T>::grid_;
   using ModelRun<T>::config_;
   using ModelRun<T>::domain_;
   using ModelRun<T>::reducer_;
   using ModelRun<T>::exec_;
-  using ModelRun<T>::series_;
-  using ModelRun<T>::scaler_;
   WindowShape shape_;
-  std::vector<Index> breaks_;   // of the time axis
-  std::vector<Index> windows_;  // first steps of the training windows
+  std::vector<Index> breaks_;                   // of the time axis
+  std::vector<Index> windows_;                  // first steps of the training windows
+  std::vector<std::vector<Index>> validation_;  // origins, of every group
   TimeFeatures times_;
+  std::unique_ptr<WindowPlan> plan_;
+  std::unique_ptr<StepExchange> step_exchange_;
+  std::unique_ptr<StepStore> store_;
+  Scaler scaler_;
   std::unique_ptr<SeriesReader<T>> reader_;
   CsrBlock block_;  // supports
   std::unique_ptr<Exchange> exchange_;

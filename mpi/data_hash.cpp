@@ -1,6 +1,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "rossby/base/error.hpp"
 #include "rossby/mpi/agree.hpp"
@@ -25,15 +26,18 @@ std::uint64_t bits(double value) {
 }
 
 /// Σ over this rank's values: order does not matter.
-std::uint64_t values_hash(const Domain& domain, const Series& series) {
+std::uint64_t values_hash(const Domain& domain, std::span<const Index> steps,
+                          const std::function<const float*(Index)>& at) {
   std::uint64_t sum = 0;
-  for (Index t = 0; t < series.steps; ++t)
-    for (Index i = 0; i < series.rows; ++i)
-      for (Index f = 0; f < series.features; ++f) {
-        const Index node = domain.rows[static_cast<std::size_t>(i)].value;
-        const Index place = (t * domain.nodes() + node) * series.features + f;
-        sum += mix(mix(static_cast<std::uint64_t>(place) + 1) + bits(series.at(t, i, f)));
+  const Index m = domain.info.features;
+  for (const Index t : steps) {
+    const float* x = at(t);
+    for (const GlobalRow node : domain.rows)
+      for (Index f = 0; f < m; ++f) {
+        const Index place = (t * domain.nodes() + node.value) * m + f;
+        sum += mix(mix(static_cast<std::uint64_t>(place) + 1) + bits(*x++));
       }
+  }
   return sum;
 }
 
@@ -61,14 +65,22 @@ std::uint64_t edges_hash(const Communicator& comm, const Config& config, const D
 
 std::string data_hash(const Communicator& comm, const Config& config, const Domain& domain,
                       const Series& series) {
+  std::vector<Index> steps(static_cast<std::size_t>(series.steps));
+  std::iota(steps.begin(), steps.end(), Index{0});
+  const Index width = series.rows * series.features;
+  return data_hash(comm, config, domain, steps, [&](Index t) { return series.values.data() + t * width; });
+}
+
+std::string data_hash(const Communicator& comm, const Config& config, const Domain& domain,
+                      std::span<const Index> steps, const std::function<const float*(Index)>& at) {
   const Stage stage(comm, "reading edges", patience_with_files);
-  std::uint64_t sum = values_hash(domain, series) + edges_hash(comm, config, domain);
+  std::uint64_t sum = values_hash(domain, steps, at) + edges_hash(comm, config, domain);
   {
     const Wait wait(comm, "a hash of the data (allreduce)");
     MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, comm.handle());
   }
   std::string header =
-      fmt::format("{} {} {}; {}; {}; {}; {}", series.steps, domain.nodes(), series.features,
+      fmt::format("{} {} {}; {}; {}; {}; {}", domain.info.steps, domain.nodes(), domain.info.features,
                   fmt::join(domain.file_node, " "), fmt::join(domain.info.time.values(), " "),
                   fmt::join(domain.latitude, " "), fmt::join(domain.longitude, " "));
   for (const SeriesVariable& variable : domain.info.variables) header += "; " + variable.name;

@@ -235,6 +235,25 @@ Domain make_domain(const Communicator& comm, const Config& config) {
   return domain;
 }
 
+void read_steps(const Communicator& comm, const Config& config, const Domain& domain,
+                std::span<const Index> steps, std::span<float> out) {
+  const Stage stage(comm, "reading the series", patience_with_files);
+  agree(comm, [&] {
+    const SeriesFile file = open_series(config);
+    std::vector<Index> nodes;
+    for (const GlobalRow row : domain.rows)
+      nodes.push_back(domain.file_node[static_cast<std::size_t>(row.value)]);
+    const std::size_t width = nodes.size() * static_cast<std::size_t>(domain.info.features);
+    require(out.size() == steps.size() * width, "room for the steps that are read");
+    for (std::size_t first = 0; first < steps.size();) {
+      std::size_t last = first + 1;
+      while (last < steps.size() && steps[last] == steps[last - 1] + 1) ++last;
+      file.read_steps(nodes, steps[first], static_cast<Index>(last - first), out.data() + first * width);
+      first = last;
+    }
+  });
+}
+
 Series read_series(const Communicator& comm, const Config& config, const Domain& domain) {
   const Stage stage(comm, "reading the series", patience_with_files);
   return agree(comm, [&] {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "rossby/data/series.hpp"
@@ -36,11 +38,20 @@ struct Domain {
 /// reads its own hyperslabs. Collective (errors are agreed on).
 [[nodiscard]] Series read_series(const Communicator& comm, const Config& config, const Domain& domain);
 
+/// The same for some steps (ascending): out is (steps, rows, features). Collective.
+void read_steps(const Communicator& comm, const Config& config, const Domain& domain,
+                std::span<const Index> steps, std::span<float> out);
+
 /// 16 hex digits that tell data from other data: the values of the nodes and steps in use, by global indices,
 /// before any scaling; times, coordinates and names; edges of the file where relations come from them. The
 /// same at every rank count. Collective.
 [[nodiscard]] std::string data_hash(const Communicator& comm, const Config& config, const Domain& domain,
                                     const Series& series);
+/// The same of some steps alone, each of them on one of the ranks that own its rows: `at` gives a step's
+/// (rows, features).
+[[nodiscard]] std::string data_hash(const Communicator& comm, const Config& config, const Domain& domain,
+                                    std::span<const Index> steps,
+                                    const std::function<const float*(Index)>& at);
 
 /// The graph that relation.graph names, with self-loops where relation.self_loops asks for them and weights
 /// as they are: this rank's rows under `partition`. Collective.

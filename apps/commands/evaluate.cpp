@@ -58,7 +58,7 @@ std::string units_of(const Domain& domain) {
 template <class T>
 int evaluate_with(const Communicator& comm, const OpenRun& open) {
   const Config& config = open.config;
-  const auto made = make_run<T>(comm, config, make_domain(comm, config));
+  const auto made = make_run<T>(comm, config, Purpose::forecasting);
   ModelRun<T>& run = *made;
   run.load(open.state);
   const Domain& domain = run.domain();

@@ -51,7 +51,7 @@ SeriesLayout forecast_layout(const Domain& domain, const OpenRun& open, Index or
 template <class T>
 int forecast_with(const Communicator& comm, const OpenRun& open, const Forecast& arguments) {
   const Config& config = open.config;
-  const auto made = make_run<T>(comm, config, make_domain(comm, config));
+  const auto made = make_run<T>(comm, config, Purpose::forecasting);
   ModelRun<T>& run = *made;
   run.load(open.state);
   const Domain& domain = run.domain();

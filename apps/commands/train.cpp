@@ -35,6 +35,7 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
     (parameter->placement == Placement::replicated ? sums[0] : sums[1]) +=
         static_cast<double>(parameter->size());
   sums[0] /= comm.size();
+  sums[2] /= run.grid().groups();
   reducer.sum(sums);
   if (comm.rank() != 0) return;
   const Domain& domain = run.domain();
@@ -46,6 +47,8 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
              count_text(sums[0] + sums[1]), run.relations(), count_text(sums[2]),
              config.text("model.precision"));
   fmt::print("ranks     {} x {} threads, {}\n", comm.size(), run.exec().threads, to_string(run.exec().isa));
+  if (run.grid().groups() > 1)
+    fmt::print("grid      {} row blocks x {} time groups\n", run.grid().space().size(), run.grid().groups());
   fmt::print("{}", run.remarks());
   std::fflush(stdout);
 }
@@ -176,7 +179,7 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
   Start start = look(comm, arguments);
   const Config config = start.checkpoint ? settings_to_resume(comm, asked, *start.checkpoint) : asked;
   // Everything that can be wrong with data and settings is found before the run directory is changed.
-  const auto made = make_run<T>(comm, config, make_domain(comm, config));
+  const auto made = make_run<T>(comm, config, Purpose::training);
   ModelRun<T>& run = *made;
   Training<T> training(comm, asked, arguments.run, run);
   if (start.checkpoint) training.resume(*start.checkpoint, std::move(start.older));

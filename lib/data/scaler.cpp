@@ -13,20 +13,23 @@ struct Sums {
   std::vector<double> sum;
 };
 
-/// Σ (x − center)^power over the observed training values.
-Sums column_sums(const Series& series, std::span<const Index> steps, std::span<const double> center,
-                 int power) {
-  const Index width = series.rows * series.features;
+/// Σ (x − center)^power over the observed training values, of all groups.
+Sums column_sums(const TrainingSteps& training, std::span<const double> center, int power) {
+  const Index width = training.rows * training.features;
   Sums sums{std::vector<double>(static_cast<std::size_t>(width)),
             std::vector<double>(static_cast<std::size_t>(width))};
-  for (const Index t : steps) {
-    const float* x = series.values.data() + t * width;
+  for (const Index t : training.steps) {
+    const float* x = training.at(t);
     for (std::size_t c = 0; c < sums.sum.size(); ++c) {
       if (std::isnan(x[c])) continue;
       const double deviation = static_cast<double>(x[c]) - center[c];
       sums.count[c] += 1;
       sums.sum[c] += power == 2 ? deviation * deviation : deviation;
     }
+  }
+  if (training.groups) {
+    training.groups->sum(sums.count);
+    training.groups->sum(sums.sum);
   }
   return sums;
 }
@@ -80,18 +83,24 @@ Scaler::Scaler(Index rows, Index features, std::vector<double> center, std::vect
 
 Scaler Scaler::fit(const Series& series, const Split& split, const ScalerSpec& spec, Reducer& reducer) {
   require(series.steps == split.steps, "series and split have the same number of steps");
-  Scaler scaler(series.rows, series.features, spec.factor);
+  const Index width = series.rows * series.features;
   const std::vector<Index> steps = split.training_steps();
+  return fit({series.rows, series.features, steps, [&](Index t) { return series.values.data() + t * width; }},
+             spec, reducer);
+}
+
+Scaler Scaler::fit(const TrainingSteps& training, const ScalerSpec& spec, Reducer& reducer) {
+  Scaler scaler(training.rows, training.features, spec.factor);
   const ScaleBy mean_level = spec.center != ScaleBy::none ? spec.center : spec.spread;
   if (mean_level == ScaleBy::none) return scaler;
   const std::vector<double> zero(scaler.center_.size(), 0.0);
-  const Sums first = column_sums(series, steps, zero, 1);
-  std::vector<double> mean = averages(first, mean_level, series.features, 0, reducer);
+  const Sums first = column_sums(training, zero, 1);
+  std::vector<double> mean = averages(first, mean_level, training.features, 0, reducer);
   for (std::size_t c = 0; c < mean.size(); ++c)
     if (first.count[c] == 0) mean[c] = 0;  // never observed: nothing to centre, whatever the others do
   if (spec.spread != ScaleBy::none) {
     const std::vector<double> variance =
-        averages(column_sums(series, steps, mean, 2), spec.spread, series.features, 1, reducer);
+        averages(column_sums(training, mean, 2), spec.spread, training.features, 1, reducer);
     for (std::size_t c = 0; c < variance.size(); ++c) {
       const double deviation = std::sqrt(variance[c]);
       // Rounding of float data leaves a spread of about 1e-7 of the mean in a constant series.

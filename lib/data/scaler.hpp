@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -27,6 +28,16 @@ struct ScalerSpec {
           scale_by("data.spread", config.text("data.spread")), config.real("data.factor")};
 }
 
+/// What a scaler is fitted on: steps and where their (rows, features) values lie. On a process grid each
+/// group gives steps of its own, every step once, and `groups` sums over the ranks with these rows.
+struct TrainingSteps {
+  Index rows = 0;
+  Index features = 0;
+  std::span<const Index> steps;
+  std::function<const float*(Index)> at;
+  Reducer* groups = nullptr;
+};
+
 /// The affine map between original units and what a model sees: scaled = (x − center) · factor / spread, one
 /// center and spread for each owned row and feature. Const once built; NaN stays NaN.
 class Scaler {
@@ -45,6 +56,8 @@ class Scaler {
   /// gets 1; one that is never observed in training gets center 0 and spread 1. Collective where a level is
   /// global; global values have the same bits on every rank.
   static Scaler fit(const Series& series, const Split& split, const ScalerSpec& spec, Reducer& reducer);
+
+  static Scaler fit(const TrainingSteps& training, const ScalerSpec& spec, Reducer& reducer);
 
   /// Scales in place / back to original units in place.
   void apply(Series& series) const;

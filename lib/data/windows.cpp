@@ -84,15 +84,15 @@ TimeFeatures TimeFeatures::of(const TimeAxis& axis, bool time_of_day, bool day_o
 }
 
 template <class T>
-SeriesReader<T>::SeriesReader(const Series& series, const Scaler& scaler, const TimeFeatures& times,
+SeriesReader<T>::SeriesReader(const StepStore& store, const Scaler& scaler, const TimeFeatures& times,
                               Fill fill)
-    : series_(&series), times_(&times) {
-  require(scaler.rows() == series.rows && scaler.features() == series.features,
+    : store_(&store), times_(&times) {
+  require(scaler.rows() == store.rows() && scaler.features() == store.features(),
           "a scaler has the rows and features of its series");
-  require(times.channels == 0 || static_cast<Index>(times.values.size()) == series.steps * times.channels,
+  require(times.channels == 0 || static_cast<Index>(times.values.size()) == store.steps() * times.channels,
           "time features have a value for every step");
-  for (Index i = 0; i < series.rows; ++i)
-    for (Index f = 0; f < series.features; ++f) {
+  for (Index i = 0; i < store.rows(); ++i)
+    for (Index f = 0; f < store.features(); ++f) {
       scale_.push_back(static_cast<T>(scaler.error_factor(i, f)));
       shift_.push_back(static_cast<T>(scaler.to_value(0, i, f)));
       inverse_.push_back(static_cast<T>(1 / scaler.error_factor(i, f)));
@@ -102,14 +102,14 @@ SeriesReader<T>::SeriesReader(const Series& series, const Scaler& scaler, const 
 
 template <class T>
 void SeriesReader<T>::read(const Exec& exec, NodeView<T> out, std::span<const Index> steps) const {
-  const Index m = series_->features, n = series_->rows;
+  const Index m = features(), n = rows();
   require(out.rows == n && out.cols == static_cast<Index>(steps.size()) &&
               (out.channels == m || out.channels == channels()),
           "windows are read as (rows, windows, channels)");
   const Index extra = out.channels - m;
   for_each_place(exec, n, out.cols, out.channels, [&](Index i, Index b) {
     const Index step = steps[static_cast<std::size_t>(b)];
-    const float* x = series_->values.data() + (step * n + i) * m;
+    const float* x = store_->at(step) + i * m;
     T* to = out.at(i, b);
     for (Index f = 0; f < m; ++f) {
       const auto k = static_cast<std::size_t>(i * m + f);
@@ -122,53 +122,15 @@ void SeriesReader<T>::read(const Exec& exec, NodeView<T> out, std::span<const In
 
 template <class T>
 void SeriesReader<T>::read_truth(const Exec& exec, NodeView<float> out, std::span<const Index> steps) const {
-  const Index m = series_->features, n = series_->rows;
+  const Index m = features(), n = rows();
   require(out.rows == n && out.cols == static_cast<Index>(steps.size()) && out.channels == m,
           "targets are read as (rows, windows, features)");
   for_each_place(exec, n, out.cols, m, [&](Index i, Index b) {
-    const float* x = series_->values.data() + (steps[static_cast<std::size_t>(b)] * n + i) * m;
-    std::copy_n(x, m, out.at(i, b));
+    std::copy_n(store_->at(steps[static_cast<std::size_t>(b)]) + i * m, m, out.at(i, b));
   });
 }
 
 template class SeriesReader<float>;
 template class SeriesReader<double>;
-
-WindowPlan::WindowPlan(const WindowOptions& options, const Series& series, std::vector<Index> windows,
-                       Reducer& reducer)
-    : options_(options), windows_(std::move(windows)) {
-  require(options.batch >= 1, "a batch has windows");
-  const Index width = series.rows * series.features;
-  observed_.assign(static_cast<std::size_t>(series.steps), 0.0);
-  for (Index t = 0; t < series.steps; ++t)
-    for (Index q = 0; q < width; ++q)
-      observed_[static_cast<std::size_t>(t)] += std::isnan(series.values[t * width + q]) ? 0 : 1;
-  reducer.sum(observed_);
-}
-
-Index WindowPlan::batches() const {
-  return (static_cast<Index>(windows_.size()) + options_.batch - 1) / options_.batch;
-}
-
-void WindowPlan::start_epoch(Index epoch) {
-  order_.clear();
-  order_.emplace_back(Random(options_.seed, "windows").at(static_cast<std::uint64_t>(epoch)),
-                      static_cast<Index>(windows_.size()));
-}
-
-const WindowBatch& WindowPlan::batch(Index index) {
-  require(!order_.empty() && index >= 0 && index < batches(), "a batch of an epoch that was started");
-  const Index first = index * options_.batch;
-  const Index last = std::min(first + options_.batch, static_cast<Index>(windows_.size()));
-  batch_.starts.clear();
-  batch_.observed = 0;
-  for (Index q = first; q < last; ++q) {
-    const Index start = windows_[static_cast<std::size_t>(order_.front()(q))];
-    batch_.starts.push_back(start);
-    for (Index h = 0; h < options_.shape.outputs; ++h)
-      batch_.observed += observed_[static_cast<std::size_t>(start + options_.shape.inputs + h)];
-  }
-  return batch_;
-}
 
 }  // namespace rossby

@@ -7,6 +7,7 @@
 #include "rossby/data/scaler.hpp"
 #include "rossby/data/series.hpp"
 #include "rossby/data/split.hpp"
+#include "rossby/data/step_store.hpp"
 #include "rossby/exchange/reducer.hpp"
 #include "rossby/io/cf_time.hpp"
 #include "rossby/kernels/exec.hpp"
@@ -51,18 +52,18 @@ enum class Fill {
   zero   // 0 in original units, as published codes have it
 };
 
-/// Reads a series in original units, scaled on the way, as columns of node data. Const; refers to the series.
+/// Reads steps in original units, scaled on the way, as columns of node data. Const; refers to the store.
 template <class T>
 class SeriesReader {
  public:
-  SeriesReader(const Series& series, const Scaler& scaler, const TimeFeatures& times, Fill fill);
+  SeriesReader(const StepStore& store, const Scaler& scaler, const TimeFeatures& times, Fill fill);
 
-  [[nodiscard]] Index rows() const { return series_->rows; }
-  [[nodiscard]] Index features() const { return series_->features; }
-  [[nodiscard]] Index channels() const { return series_->features + times_->channels; }
+  [[nodiscard]] Index rows() const { return store_->rows(); }
+  [[nodiscard]] Index features() const { return store_->features(); }
+  [[nodiscard]] Index channels() const { return features() + times_->channels; }
 
   /// out[i, b] = the scaled values of step steps[b] at row i, then, where out has room for them, the step's
-  /// time features. out (rows, B, features or channels).
+  /// time features. out (rows, B, features or channels). The steps must be in the store.
   void read(const Exec& exec, NodeView<T> out, std::span<const Index> steps) const;
   /// out[i, b, f] = the value in original units, NaN where missing. out (rows, B, features).
   void read_truth(const Exec& exec, NodeView<float> out, std::span<const Index> steps) const;
@@ -72,43 +73,73 @@ class SeriesReader {
   [[nodiscard]] const T* shift() const { return shift_.data(); }
 
  private:
-  const Series* series_;
+  const StepStore* store_;
   const TimeFeatures* times_;
   std::vector<T> scale_, shift_, inverse_, fill_;
 };
 
-/// The windows of one optimiser step.
-struct WindowBatch {
-  std::vector<Index> starts;
-  double observed = 0;  // targets that are not missing, of all nodes
+/// Which windows a group of a process grid takes.
+enum class WindowSampling {
+  local,   // its own contiguous share of the windows, shuffled: nothing moves
+  global,  // any window: its part of batches of all windows, whose steps come from their groups
+  blocked  // contiguous blocks of windows that are dealt out to the groups anew each epoch
 };
 
 struct WindowOptions {
   WindowShape shape;
-  Index batch = 64;  // windows
+  Index batch = 64;  // windows of all groups together
   std::uint64_t seed = 1;
+  WindowSampling sampling = WindowSampling::local;
+  int groups = 1;
+  Index lanes = 1;  // blocked: queues of windows that a batch is made of in equal parts; a multiple of groups
+  Index blocks = 8;  // blocked: blocks a lane
 };
 
-/// The batches of every epoch, as functions of seed and epoch: all windows in a fresh random order, the last
-/// batch smaller.
+/// This group's windows of one optimiser step.
+struct WindowBatch {
+  std::vector<Index> starts;
+  double observed = 0;  // targets of the batches of all groups that are not missing, of all nodes
+};
+
+/// The batches of every epoch, as functions of seed, epoch and the number of a window: every rank can name
+/// those of every group. With global and blocked sampling the windows of a step, all groups together, do not
+/// depend on the number of groups. Orders are fresh each epoch; the last batches may be smaller.
 class WindowPlan {
  public:
-  /// Collective: observed targets are counted once.
-  WindowPlan(const WindowOptions& options, const Series& series, std::vector<Index> windows,
-             Reducer& reducer);
+  /// `windows` are all training windows of a series of `steps` steps. Throws UserError naming the key where batch, lanes and groups do not go together.
+  WindowPlan(const WindowOptions& options, std::vector<Index> windows, Index steps);
+  /// The number of values that are not missing at every step, of all nodes.
+  void set_observed(std::vector<double> observed) { observed_ = std::move(observed); }
 
-  [[nodiscard]] Index batches() const;
-  [[nodiscard]] const WindowShape& shape() const { return options_.shape; }
+  [[nodiscard]] Index batches() const { return batches_; }
+  [[nodiscard]] const WindowOptions& options() const { return options_; }
   void start_epoch(Index epoch);
-  /// Batch `index` of the epoch that was started, valid until the next call.
-  [[nodiscard]] const WindowBatch& batch(Index index);
+
+  /// This epoch's windows of a group in batch `index`.
+  void starts_of(Index index, int group, std::vector<Index>& starts) const;
+  /// Batch `index` of `group`.
+  void batch(Index index, int group, WindowBatch& batch) const;
+
+  /// All steps of the windows that each group takes in the epoch that was started, or, with global sampling,
+  /// of its contiguous share; before any epoch the same for contiguous shares.
+  [[nodiscard]] StepLists steps_of_groups() const;
+  /// All steps of some windows, ascending, without duplicates.
+  [[nodiscard]] std::vector<Index> steps_of(std::span<const Index> starts) const;
 
  private:
+  /// Windows that some group takes one after the other, q a batch.
+  struct Lane {
+    std::vector<Index> windows;
+    Permutation order;
+  };
+  [[nodiscard]] std::vector<Index> share(Index part, Index parts) const;
+
   WindowOptions options_;
   std::vector<Index> windows_;
-  std::vector<double> observed_;  // of each step, global
-  std::vector<Permutation> order_;
-  WindowBatch batch_;
+  std::vector<double> observed_;
+  std::vector<Lane> lanes_;  // of all groups
+  Index lanes_a_group_ = 1;
+  Index batches_ = 0;
 };
 
 }  // namespace rossby

@@ -94,20 +94,38 @@ HorizonErrors::HorizonErrors(std::vector<std::string> names, Index horizons)
 template <class T>
 void HorizonErrors::add(Index forecaster, Index horizon, NodeView<const T> forecast, const Series& truth,
                         std::span<const Index> origins, const Scaler* scaler) {
-  require(forecaster >= 0 && forecaster < static_cast<Index>(names_.size()),
-          "errors of a forecaster that was named");
-  require(horizon >= 1 && horizon <= horizons_, "errors at a horizon that is scored");
   require(forecast.rows == truth.rows && forecast.channels == truth.features &&
               forecast.cols == static_cast<Index>(origins.size()),
           "a forecast has the rows and features of the series and one column an origin");
+  add_columns<T>(
+      forecaster, horizon, forecast,
+      [&](Index b) {
+        const Index step = origins[static_cast<std::size_t>(b)] + horizon;
+        require(step >= 0 && step < truth.steps, "forecast targets lie in the series");
+        return truth.values.data() + step * truth.rows * truth.features;
+      },
+      scaler);
+}
+
+template <class T>
+void HorizonErrors::add(Index forecaster, Index horizon, NodeView<const T> forecast,
+                        const std::function<const float*(Index)>& truth) {
+  add_columns<T>(forecaster, horizon, forecast, truth, nullptr);
+}
+
+template <class T>
+void HorizonErrors::add_columns(Index forecaster, Index horizon, NodeView<const T> forecast,
+                                const std::function<const float*(Index)>& truth, const Scaler* scaler) {
+  require(forecaster >= 0 && forecaster < static_cast<Index>(names_.size()),
+          "errors of a forecaster that was named");
+  require(horizon >= 1 && horizon <= horizons_, "errors at a horizon that is scored");
   double squares = 0, absolutes = 0, count = 0;
   for (Index b = 0; b < forecast.cols; ++b) {
-    const Index step = origins[static_cast<std::size_t>(b)] + horizon;
-    require(step >= 0 && step < truth.steps, "forecast targets lie in the series");
+    const float* x = truth(b);
     for (Index i = 0; i < forecast.rows; ++i) {
       const T* value = forecast.at(i, b);
       for (Index f = 0; f < forecast.channels; ++f) {
-        const float observed = truth.at(step, i, f);
+        const float observed = x[i * forecast.channels + f];
         if (std::isnan(observed)) continue;
         double error = static_cast<double>(value[f]) - static_cast<double>(observed);
         if (scaler) error *= scaler->error_factor(i, f);
@@ -123,10 +141,14 @@ void HorizonErrors::add(Index forecaster, Index horizon, NodeView<const T> forec
   sums[2] += count;
 }
 
-template void HorizonErrors::add<float>(Index, Index, NodeView<const float>, const Series&,
-                                        std::span<const Index>, const Scaler*);
-template void HorizonErrors::add<double>(Index, Index, NodeView<const double>, const Series&,
-                                         std::span<const Index>, const Scaler*);
+#define ROSSBY_INSTANTIATE(T)                                                         \
+  template void HorizonErrors::add<T>(Index, Index, NodeView<const T>, const Series&, \
+                                      std::span<const Index>, const Scaler*);         \
+  template void HorizonErrors::add<T>(Index, Index, NodeView<const T>,                \
+                                      const std::function<const float*(Index)>&);
+ROSSBY_INSTANTIATE(float)
+ROSSBY_INSTANTIATE(double)
+#undef ROSSBY_INSTANTIATE
 
 HorizonScores HorizonErrors::reduce(Reducer& reducer) const {
   std::vector<double> sums = sums_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,19 +50,23 @@ class HorizonErrors {
   void add(Index forecaster, Index horizon, NodeView<const T> forecast, const Series& truth,
            std::span<const Index> origins, const Scaler* scaler = nullptr);
 
+  /// The same against targets in original units, (rows, features) each: truth(b) is that of column b.
+  template <class T>
+  void add(Index forecaster, Index horizon, NodeView<const T> forecast,
+           const std::function<const float*(Index)>& truth);
+
   /// One sum over all ranks. Collective.
   [[nodiscard]] HorizonScores reduce(Reducer& reducer) const;
 
  private:
+  template <class T>
+  void add_columns(Index forecaster, Index horizon, NodeView<const T> forecast,
+                   const std::function<const float*(Index)>& truth, const Scaler* scaler);
+
   std::vector<std::string> names_;
   Index horizons_;
   std::vector<double> sums_;  // (names, horizons, {squares, absolutes, count})
 };
-
-extern template void HorizonErrors::add<float>(Index, Index, NodeView<const float>, const Series&,
-                                               std::span<const Index>, const Scaler*);
-extern template void HorizonErrors::add<double>(Index, Index, NodeView<const double>, const Series&,
-                                                std::span<const Index>, const Scaler*);
 
 /// Content of evaluation.json: {"horizons": [{"step", "rmse": {name: value}, "mae": {…}}, …], "mean":
 /// {"rmse": {…}, "mae": {…}}, "units": units} and, where a model and a baseline were scored, "skill":

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <iterator>
 
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/recurrent.hpp"
@@ -51,33 +51,76 @@ double truth_probability(double decay, Index step) {
 
 template <class T>
 WindowTask<T>::WindowTask(const WindowTaskOptions& options, WindowPlan plan, WindowModel<T>& model,
-                          const SeriesReader<T>& reader, const Series& series,
-                          std::vector<Index> validation_origins, Reducer& reducer, const Exec& exec)
+                          const SeriesReader<T>& reader, StepStore& store,
+                          std::vector<std::vector<Index>> validation_origins, Reducer& reducer,
+                          const Exec& exec)
     : options_(options),
       plan_(std::move(plan)),
       model_(&model),
       reader_(&reader),
-      series_(&series),
-      validation_origins_(std::move(validation_origins)),
+      store_(&store),
+      validation_origins_(validation_origins[static_cast<std::size_t>(store.group())]),
       reducer_(&reducer),
       score_tape_(exec),
-      source_(reader, plan_.shape()),
-      outputs_(static_cast<std::size_t>(plan_.shape().outputs)) {
+      source_(reader, plan_.options().shape),
+      outputs_(static_cast<std::size_t>(plan_.options().shape.outputs)) {
   score_tape_.set_recording(false);
+  const WindowShape& shape = plan_.options().shape;
+  for (std::vector<Index>& origins : validation_origins) {
+    for (Index& origin : origins) origin += 1 - shape.inputs;
+    validation_steps_.push_back(plan_.steps_of(origins));
+  }
+}
+
+template <class T>
+void WindowTask<T>::start_epoch(Index epoch) {
+  plan_.start_epoch(epoch);
+  if (store_->on_the_way()) store_->arrive();  // of an epoch that was left
+  fetching_ = -1;
+  if (plan_.options().sampling != WindowSampling::blocked || plan_.options().groups == 1) return;
+  StepLists held = plan_.steps_of_groups();
+  for (std::size_t g = 0; g < held.size(); ++g) {
+    std::vector<Index> all;
+    std::set_union(held[g].begin(), held[g].end(), validation_steps_[g].begin(), validation_steps_[g].end(),
+                   std::back_inserter(all));
+    held[g] = std::move(all);
+  }
+  store_->rearrange(std::move(held));
+}
+
+/// Starts to bring the steps of a batch to the groups that take its windows.
+template <class T>
+void WindowTask<T>::fetch(Index index) {
+  wanted_.resize(static_cast<std::size_t>(plan_.options().groups));
+  for (std::size_t g = 0; g < wanted_.size(); ++g) {
+    plan_.starts_of(index, static_cast<int>(g), starts_);
+    wanted_[g] = plan_.steps_of(starts_);
+  }
+  store_->prefetch(wanted_);
+  fetching_ = index;
 }
 
 template <class T>
 void WindowTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losses) {
-  const WindowBatch& batch = plan_.batch(index);
+  if (plan_.options().sampling == WindowSampling::global && plan_.options().groups > 1) {
+    if (fetching_ != index) fetch(index);
+    store_->arrive();
+    if (index + 1 < plan_.batches()) fetch(index + 1);  // travels during this step
+  }
+  plan_.batch(index, store_->group(), batch_);
+  weight_ = batch_.observed;
+  const double scale = batch_.observed > 0 ? 1 / batch_.observed : 0;
+  double* sum = losses.add("mae", scale);
+  if (batch_.starts.empty()) {  // other groups have windows left: this one adds nothing to their gradients
+    for (Parameter<T>* parameter : model_->parameters()) (void)parameter->gradient_target();
+    return;
+  }
   const double probability = truth_probability(options_.sampling_decay, step);
   const Random draw = Random(options_.seed, "scheduled sampling").at(static_cast<std::uint64_t>(step));
   feeds_.assign(outputs_.size(), false);
   for (std::size_t h = 0; h < feeds_.size(); ++h) feeds_[h] = draw.uniform(h) < probability;
-  source_.set(batch.starts, feeds_);
+  source_.set(batch_.starts, feeds_);
   model_->predict(tape, source_, outputs_);
-  weight_ = batch.observed;
-  const double scale = batch.observed > 0 ? 1 / batch.observed : 0;
-  double* sum = losses.add("mae", scale);
   for (std::size_t h = 0; h < outputs_.size(); ++h)
     masked_absolute_error(tape, affine_rows(tape, outputs_[h], reader_->scale(), reader_->shift()),
                           source_.target(tape, static_cast<Index>(h)), scale, sum);
@@ -85,13 +128,14 @@ void WindowTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losse
 
 template <class T>
 void WindowTask<T>::forecast(std::span<const Index> origins, Index horizons, const Visit& visit) {
-  require(horizons >= 1 && horizons <= plan_.shape().outputs, "horizons are those that the model puts out");
+  require(horizons >= 1 && horizons <= plan_.options().shape.outputs,
+          "horizons are those that the model puts out");
   std::vector<Index> starts;
   const auto count = static_cast<Index>(origins.size());
   for (Index first = 0; first < count; first += options_.score_batch) {
     starts.clear();
     for (Index q = first; q < std::min(count, first + options_.score_batch); ++q)
-      starts.push_back(origins[static_cast<std::size_t>(q)] + 1 - plan_.shape().inputs);
+      starts.push_back(origins[static_cast<std::size_t>(q)] + 1 - plan_.options().shape.inputs);
     source_.set(starts, {});
     score_tape_.reset();
     const std::span<Var<T>> wanted(outputs_.data(), static_cast<std::size_t>(horizons));
@@ -105,15 +149,19 @@ void WindowTask<T>::forecast(std::span<const Index> origins, Index horizons, con
 }
 
 template <class T>
-double WindowTask<T>::validate() {
-  if (validation_origins_.empty()) return std::numeric_limits<double>::quiet_NaN();
-  const Index horizons = plan_.shape().outputs;
-  HorizonErrors errors({"model"}, horizons);
-  const std::span<const Index> origins(validation_origins_);
+void WindowTask<T>::add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) {
   forecast(origins, horizons, [&](Index first, Index horizon, NodeView<const T> x) {
-    errors.add(0, horizon, x, *series_,
-               origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(x.cols)));
+    errors.add<T>(0, horizon, x, [&](Index b) {
+      return store_->at(origins[static_cast<std::size_t>(first + b)] + horizon);
+    });
   });
+}
+
+template <class T>
+double WindowTask<T>::validate() {
+  const Index horizons = plan_.options().shape.outputs;
+  HorizonErrors errors({"model"}, horizons);
+  add_errors(errors, validation_origins_, horizons);
   return errors.reduce(*reducer_).mean_mae(0);
 }
 

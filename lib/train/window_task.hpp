@@ -54,13 +54,15 @@ struct WindowTaskOptions {
 template <class T>
 class WindowTask final : public Task<T> {
  public:
+  /// `validation_origins` (last known steps) of every group; the steps of their windows are held by it
+  /// whatever the epoch. `reducer` sums over all ranks.
   WindowTask(const WindowTaskOptions& options, WindowPlan plan, WindowModel<T>& model,
-             const SeriesReader<T>& reader, const Series& series, std::vector<Index> validation_origins,
-             Reducer& reducer, const Exec& exec);
+             const SeriesReader<T>& reader, StepStore& store,
+             std::vector<std::vector<Index>> validation_origins, Reducer& reducer, const Exec& exec);
 
   [[nodiscard]] std::span<Parameter<T>* const> parameters() override { return model_->parameters(); }
   [[nodiscard]] Index batches() const override { return plan_.batches(); }
-  void start_epoch(Index epoch) override { plan_.start_epoch(epoch); }
+  void start_epoch(Index epoch) override;
   void record(Tape<T>& tape, Index index, Index step, Losses& losses) override;
   [[nodiscard]] double weight() const override { return weight_; }
   [[nodiscard]] double node_steps() const override { return weight_; }
@@ -69,22 +71,31 @@ class WindowTask final : public Task<T> {
   [[nodiscard]] std::string_view validation_name() const override { return "mae"; }
 
   /// Forecasts from origins (last known steps), `horizons` at most the model's outputs, in original units.
-  /// Collective.
+  /// Collective over the group.
   using Visit = std::function<void(Index first, Index horizon, NodeView<const T> predictions)>;
   void forecast(std::span<const Index> origins, Index horizons, const Visit& visit);
+  /// Their errors, as forecaster 0. Collective over the group.
+  void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons);
 
  private:
   WindowTaskOptions options_;
   WindowPlan plan_;
   WindowModel<T>* model_;
   const SeriesReader<T>* reader_;
-  const Series* series_;
+  StepStore* store_;
   std::vector<Index> validation_origins_;
+  StepLists validation_steps_;  // of every group
   Reducer* reducer_;
   Tape<T> score_tape_;
   SeriesWindows<T> source_;
   std::vector<Var<T>> outputs_;
+  void fetch(Index index);
+
   std::vector<bool> feeds_;
+  WindowBatch batch_;
+  StepLists wanted_;
+  std::vector<Index> starts_;
+  Index fetching_ = -1;  // batch whose steps are on their way
   double weight_ = 0;
 };
 

@@ -108,6 +108,32 @@ class Windows(BadInput):
             self.succeed(2, *self.arguments(recompute, f"train.recompute={recompute}"))
             self.assertEqual(self.ends(recompute), self.ends("kept"))
 
+    def test_process_grids(self):
+        self.succeed(1, *self.arguments("one", "window.sampling=global"))
+        for ranks, groups, sampling in ((2, 2, "global"), (4, 2, "global"), (4, 2, "blocked"), (2, 2, "local")):
+            run = f"grid_{ranks}_{groups}_{sampling}"
+            settings = [f"parallel.time_groups={groups}", f"window.sampling={sampling}", "window.lanes=2"]
+            out = self.succeed(ranks, *self.arguments(run, *settings)).out
+            self.assertRegex(out, f"grid +{ranks // groups} row blocks x {groups} time groups")
+            self.succeed(2, "evaluate", run)
+            if sampling == "global":
+                for mine, one in zip(self.lines(run), self.lines("one")):
+                    self.assertAlmostEqual(mine["loss"], one["loss"], delta=1e-4 * one["loss"])
+                    self.assertAlmostEqual(mine["validation_mae"], one["validation_mae"], delta=1e-4)
+        # Left on one grid, resumed on another.
+        self.leave("moved", 2, "parallel.time_groups=2", "window.sampling=global")
+        self.succeed(4, *self.arguments("moved", "window.sampling=global"))
+        for mine, one in zip(self.lines("moved"), self.lines("one")):
+            self.assertAlmostEqual(mine["loss"], one["loss"], delta=1e-4 * one["loss"])
+        self.refuse(3, self.arguments("refused", "parallel.time_groups=2"), "parallel.time_groups = 2.* 3 ranks")
+        self.refuse_windows(["parallel.time_groups=2", "window.batch=3"], "window.batch = 3 must be a multiple of 2")
+        self.refuse_windows(["parallel.time_groups=2", "window.sampling=blocked", "window.lanes=3"],
+                            "window.lanes = 3 must be a multiple of parallel.time_groups = 2")
+
+    def leave(self, run, ranks, *settings):
+        result = self.run_ranks(ranks, *self.arguments(run, *settings), "--stop-after", "0.000001s")
+        self.assertEqual(result.codes, [75] * ranks, result.out + result.err)
+
     def test_gru_needs_no_graph(self):
         self.assertRegex(self.succeed(2, *self.arguments("gru", "model.name=gru", "relation.graph=none")).out,
                          r"model +gru, .* 0 relations")

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -8,7 +10,9 @@
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/mailbox.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/process_grid.hpp"
 #include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/step_exchange.hpp"
 #include "rossby/relation/builders.hpp"
 #include "rossby/train/window_task.hpp"
 #include "tests/mpi/small_training.hpp"
@@ -31,9 +35,13 @@ struct Case {
   bool shuffled = true;
   Recompute recompute = Recompute::none;
   double clip = 0.05;
+  WindowSampling sampling = WindowSampling::local;
+  Index batch = 5;
+  Index lanes = 1;
 };
 
 struct Training {
+  ProcessGrid grid;
   RowPartition partition;
   MpiReducer reducer;
   Series series;
@@ -44,21 +52,21 @@ struct Training {
   std::unique_ptr<Exchange> exchange;
   std::unique_ptr<Dcrnn<double>> model;
   std::vector<double> losses, forecasts;
+  Traffic sent;  // steps between groups
   double validation = 0;
 
-  Training(const Case& c, const Communicator& comm)
-      : partition(make_partition(c.n, c.shuffled, comm.size())), reducer(comm) {
+  Training(const Case& c, const Communicator& world, Index groups = 1)
+      : grid(world, groups), partition(make_partition(c.n, c.shuffled, grid.space().size())), reducer(world) {
+    const Communicator& comm = grid.space();
     const int part = comm.rank();
     split = make_split(30, {.train = "20", .validation = "8", .test = "rest"});
     series = random_series(partition, part, 30);
-    scaler = Scaler::fit(series, split, {.center = ScaleBy::node, .spread = ScaleBy::global, .factor = 1},
-                         reducer);
     times = TimeFeatures::of(TimeAxis::regular(30, "hours since 2001-01-01", 0, 1), true, false);
     MpiMailbox mailbox(comm);
     const GlobalEdges graph = random_edges(partition, part, 0.15);
     const GlobalEdges supports = random_walks(graph, false, partition, mailbox);
-    const GlobalEdges* groups[] = {&supports};
-    const GhostList ghosts = collect_ghosts(partition, part, groups);
+    const GlobalEdges* lists[] = {&supports};
+    const GhostList ghosts = collect_ghosts(partition, part, lists);
     exchange = std::make_unique<PetscExchange>(comm, partition, part, ghosts);
     block = localise(supports, partition, part, ghosts);
     DcrnnOptions options;
@@ -70,16 +78,64 @@ struct Training {
     options.recompute = c.recompute;
     model = std::make_unique<Dcrnn<double>>(options, Diffusion<double>(block, *exchange, c.steps, c.variant));
     model->start(3);
-    train(c, comm);
+    train(c);
   }
 
-  void train(const Case& c, const Communicator& comm) {
+  /// What this group holds of the series.
+  StepLists held_steps(const WindowPlan& plan, const std::vector<std::vector<Index>>& origins) const {
+    StepLists held = plan.steps_of_groups();
+    for (std::size_t g = 0; g < held.size(); ++g) {
+      for (const Index origin : origins[g])
+        for (Index step = origin - 3; step <= origin + 3; ++step) held[g].push_back(step);
+      std::sort(held[g].begin(), held[g].end());
+      held[g].erase(std::unique(held[g].begin(), held[g].end()), held[g].end());
+    }
+    return held;
+  }
+
+  /// Its values; scale and counts with the other groups.
+  void fill(StepStore& store, WindowPlan& plan) {
+    const Index width = series.rows * 2;
+    float* to = store.values().data();
+    for (const Index step : store.held()) to = std::copy_n(series.values.data() + step * width, width, to);
+    const auto counted = store.counted();
+    std::vector<Index> training;
+    std::copy_if(counted.begin(), counted.end(), std::back_inserter(training),
+                 [](Index t) { return t < 20; });
+    MpiReducer space(grid.space()), across(grid.time());
+    scaler = Scaler::fit({series.rows, 2, training, [&](Index t) { return store.at(t); }, &across},
+                         {.center = ScaleBy::node, .spread = ScaleBy::global, .factor = 1}, space);
+    std::vector<double> observed(30);
+    for (const Index step : training)
+      for (Index k = 0; k < width; ++k)
+        observed[static_cast<std::size_t>(step)] += std::isnan(store.at(step)[k]) ? 0 : 1;
+    reducer.sum(observed);
+    plan.set_observed(std::move(observed));
+  }
+
+  void train(const Case& c) {
     const WindowShape shape{4, 3};
-    const SeriesReader<double> reader(series, scaler, times, Fill::mean);
-    WindowPlan plan({shape, 5, 7}, series, training_windows(split, shape, 1, {}), reducer);
-    const auto origins = window_origins(split.origins(Role::validation, 3), shape, 3, {});
-    WindowTask<double> task({.sampling_decay = 8, .score_batch = 3, .seed = 2}, std::move(plan), *model,
-                            reader, series, origins, reducer, Exec{});
+    const int groups = grid.groups();
+    WindowPlan plan({.shape = shape,
+                     .batch = c.batch,
+                     .seed = 7,
+                     .sampling = c.sampling,
+                     .groups = groups,
+                     .lanes = c.lanes,
+                     .blocks = 2},
+                    training_windows(split, shape, 1, {}), 30);
+    const auto all = window_origins(split.origins(Role::validation, 3), shape, 3, {});
+    std::vector<std::vector<Index>> origins;
+    for (Index g = 0; g < groups; ++g)
+      origins.emplace_back(all.begin() + std::ssize(all) * g / groups,
+                           all.begin() + std::ssize(all) * (g + 1) / groups);
+    std::unique_ptr<StepExchange> between = std::make_unique<OneGroup>();
+    if (groups > 1) between = std::make_unique<MpiStepExchange>(grid.time());
+    StepStore store(30, series.rows, 2, held_steps(plan, origins), *between);
+    fill(store, plan);
+    const SeriesReader<double> reader(store, scaler, times, Fill::mean);
+    WindowTask<double> task({.sampling_decay = 8, .score_batch = 3, .seed = 2}, plan, *model, reader, store,
+                            origins, reducer, Exec{});
     Optimiser<double> optimiser({.beta1 = 0.9, .epsilon = 1e-3}, model->parameters());
     Step<double> step(model->parameters(), optimiser, reducer, c.clip);
     Tape<double> tape{Exec{}};
@@ -94,7 +150,9 @@ struct Training {
       }
     }
     validation = task.validate();
-    const auto rows = partition.rows_of(comm.rank());
+    sent = between->sent();
+    if (groups > 1) return;  // the last origin's steps may be with another group
+    const auto rows = partition.rows_of(grid.space().rank());
     forecasts.assign(static_cast<std::size_t>(c.n * 3 * 2), 0.0);
     const std::vector<Index> origin{26};
     task.forecast(origin, 3, [&](Index, Index horizon, NodeView<const double> x) {
@@ -137,6 +195,63 @@ TEST_P(WindowRanks, RepeatBitForBitWithAndWithoutRecomputing) {
     EXPECT_EQ(first.losses, second.losses);
     EXPECT_EQ(first.validation, second.validation);
     EXPECT_EQ(first.forecasts, second.forecasts);
+  }
+}
+
+/// Every grid of these ranks has the losses of one rank, where the windows of a step do not depend on it.
+TEST(WindowGrid, GivesTheSameLossesAsOneRank) {
+  const int ranks = Communicator::world().size();
+  for (const WindowSampling sampling : {WindowSampling::blocked, WindowSampling::global}) {
+    const Case c{.name = "", .n = 11, .sampling = sampling, .batch = 6, .lanes = 6};
+    const Training one(c, Communicator::self());
+    for (int groups = 1; groups <= ranks; ++groups) {
+      if (ranks % groups != 0 || 6 % groups != 0) continue;
+      SCOPED_TRACE(std::to_string(ranks / groups) + " x " + std::to_string(groups));
+      const Training many(c, Communicator::world(), groups);
+      ASSERT_EQ(many.losses.size(), one.losses.size());
+      for (std::size_t s = 0; s < one.losses.size(); ++s)
+        EXPECT_NEAR(many.losses[s], one.losses[s], 1e-10 * std::abs(one.losses[s])) << "step " << s / 2;
+      EXPECT_NEAR(many.validation, one.validation, 1e-10 * one.validation);
+      for (std::size_t p = 0; p < one.model->parameters().size(); ++p)
+        for (Index i = 0; i < one.model->parameters()[p]->size(); ++i)
+          EXPECT_NEAR(many.model->parameters()[p]->value[i], one.model->parameters()[p]->value[i], 1e-10);
+      const Training again(c, Communicator::world(), groups);
+      EXPECT_EQ(again.losses, many.losses) << "bit for bit";
+    }
+  }
+}
+
+TEST(WindowGrid, LocalSamplingMovesNothing) {
+  const Communicator world = Communicator::world();
+  const Case c{.name = "", .n = 11, .batch = 2 * world.size()};
+  const Training many(c, world, world.size());
+  EXPECT_EQ(many.sent, Traffic{});
+  const Training again(c, world, world.size());
+  EXPECT_EQ(again.losses, many.losses);
+}
+
+TEST(WindowGrid, LocalSamplingDoesNotDependOnTheRowBlocks) {
+  const Communicator world = Communicator::world();
+  if (world.size() % 2 != 0) GTEST_SKIP() << "two groups need an even number of ranks";
+  const Case c{.name = "", .n = 11, .batch = 4};
+  const Training blocks(c, world, 2);
+  const Training pair(c, world.split(world.rank() / 2), 2);
+  ASSERT_EQ(blocks.losses.size(), pair.losses.size());
+  for (std::size_t s = 0; s < pair.losses.size(); ++s)
+    EXPECT_NEAR(blocks.losses[s], pair.losses[s], 1e-10 * std::abs(pair.losses[s])) << "step " << s / 2;
+}
+
+TEST(ProcessGrid, NumbersRowBlocksFirst) {
+  const Communicator world = Communicator::world();
+  for (int groups = 1; groups <= world.size(); ++groups) {
+    if (world.size() % groups != 0) {
+      EXPECT_THROW(ProcessGrid(world, groups), UserError);
+      continue;
+    }
+    const ProcessGrid grid(world, groups);
+    EXPECT_EQ(grid.groups(), groups);
+    EXPECT_EQ(grid.space().size() * groups, world.size());
+    EXPECT_EQ(grid.group() * grid.space().size() + grid.space().rank(), world.rank());
   }
 }
 

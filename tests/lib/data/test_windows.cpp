@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -92,9 +93,12 @@ Series counting(Index steps, Index rows, Index features) {
 }
 
 TEST(SeriesReader, ReadsAnyStepsScaledWithTimesBehind) {
+  OneGroup alone;
   for (const Index rows : {0, 1, 67, 1300}) {
     Series series = counting(9, rows, 2);
     if (rows > 0) series.at(4, rows - 1, 1) = missing;
+    StepStore store(9, rows, 2, {range(0, 9)}, alone);
+    std::copy(series.values.begin(), series.values.end(), store.values().begin());
     const Scaler scaler(rows, 2, std::vector<double>(static_cast<std::size_t>(2 * rows), 5.0),
                         std::vector<double>(static_cast<std::size_t>(2 * rows), 4.0), 2.0);
     TimeFeatures times;
@@ -103,7 +107,7 @@ TEST(SeriesReader, ReadsAnyStepsScaledWithTimesBehind) {
     const std::vector<Index> steps{4, 0, 4, 8, 7, 6, 5, 4, 3, 2, 1, 8, 8, 8};
     const auto cols = static_cast<Index>(steps.size());
     for (const Fill fill : {Fill::mean, Fill::zero}) {
-      const SeriesReader<double> reader(series, scaler, times, fill);
+      const SeriesReader<double> reader(store, scaler, times, fill);
       EXPECT_EQ(reader.channels(), 3);
       for (const int threads : {1, 2}) {
         std::vector<double> values(static_cast<std::size_t>(rows * cols * 3));
@@ -133,31 +137,114 @@ TEST(SeriesReader, ReadsAnyStepsScaledWithTimesBehind) {
   }
 }
 
-TEST(WindowPlan, AnEpochTakesEveryWindowOnceInAnOrderOfItsOwn) {
-  Series series = counting(40, 3, 1);
-  series.at(10, 1, 0) = series.at(11, 2, 0) = missing;
-  OneRankReducer reducer;
-  WindowPlan plan({{4, 3}, 8, 5}, series, range(0, 30), reducer);
-  ASSERT_EQ(plan.batches(), 4);
-  std::vector<std::vector<Index>> orders;
-  for (const Index epoch : {0, 1, 0}) {
-    plan.start_epoch(epoch);
-    std::vector<Index> order;
-    for (Index b = 0; b < plan.batches(); ++b) {
-      const WindowBatch& batch = plan.batch(b);
-      EXPECT_EQ(batch.starts.size(), b < 3 ? 8U : 6U);
-      double observed = 0;
-      for (const Index start : batch.starts)
-        for (Index h = 0; h < 3; ++h)
-          for (Index i = 0; i < 3; ++i) observed += std::isnan(series.at(start + 4 + h, i, 0)) ? 0 : 1;
-      EXPECT_EQ(batch.observed, observed);
-      order.insert(order.end(), batch.starts.begin(), batch.starts.end());
-    }
-    EXPECT_EQ(std::set<Index>(order.begin(), order.end()).size(), 30U);
-    orders.push_back(order);
+std::vector<double> counts(Index steps) {
+  std::vector<double> observed;
+  for (Index t = 0; t < steps; ++t) observed.push_back(static_cast<double>(1000 + t * t));
+  return observed;
+}
+
+/// The windows of batch `index`, group by group, and the counts that each group is told.
+std::vector<std::vector<Index>> batches_of(const WindowPlan& plan, Index index,
+                                           const std::vector<double>& observed) {
+  std::vector<std::vector<Index>> starts;
+  double expected = 0;
+  std::vector<double> told;
+  for (int g = 0; g < plan.options().groups; ++g) {
+    WindowBatch batch;
+    plan.batch(index, g, batch);
+    told.push_back(batch.observed);
+    for (const Index start : batch.starts)
+      for (Index h = 0; h < plan.options().shape.outputs; ++h)
+        expected += observed[static_cast<std::size_t>(start + plan.options().shape.inputs + h)];
+    starts.push_back(batch.starts);
   }
-  EXPECT_NE(orders[0], orders[1]);
-  EXPECT_EQ(orders[0], orders[2]);
+  for (const double count : told) EXPECT_EQ(count, expected);
+  return starts;
+}
+
+class WindowPlans : public testing::TestWithParam<std::tuple<WindowSampling, int>> {};
+
+TEST_P(WindowPlans, AnEpochTakesEveryWindowOnceInAnOrderOfItsOwn) {
+  const auto [sampling, groups] = GetParam();
+  for (const Index size : {12, 30, 97}) {
+    const auto observed = counts(size + 7);
+    WindowPlan plan({.shape = {4, 3},
+                     .batch = 12,
+                     .seed = 5,
+                     .sampling = sampling,
+                     .groups = groups,
+                     .lanes = 6,
+                     .blocks = 3},
+                    range(0, size), size + 7);
+    plan.set_observed(observed);
+    std::vector<std::vector<Index>> orders;
+    for (const Index epoch : {0, 1, 0}) {
+      plan.start_epoch(epoch);
+      const StepLists held = plan.steps_of_groups();
+      std::vector<Index> order;
+      for (Index b = 0; b < plan.batches(); ++b) {
+        const auto batches = batches_of(plan, b, observed);
+        std::size_t together = 0;
+        for (std::size_t g = 0; g < batches.size(); ++g) {
+          together += batches[g].size();
+          order.insert(order.end(), batches[g].begin(), batches[g].end());
+          if (sampling == WindowSampling::global) continue;
+          for (const Index step : plan.steps_of(batches[g]))  // a group holds what it trains on
+            EXPECT_TRUE(std::binary_search(held[g].begin(), held[g].end(), step));
+        }
+        EXPECT_LE(together, 12U);
+        EXPECT_GT(together, 0U);
+      }
+      EXPECT_EQ(order.size(), static_cast<std::size_t>(size));
+      EXPECT_EQ(std::set<Index>(order.begin(), order.end()).size(), static_cast<std::size_t>(size));
+      orders.push_back(order);
+    }
+    EXPECT_NE(orders[0], orders[1]);
+    EXPECT_EQ(orders[0], orders[2]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WindowPlans,
+                         testing::Combine(testing::Values(WindowSampling::local, WindowSampling::global,
+                                                          WindowSampling::blocked),
+                                          testing::Values(1, 2, 3, 6)));
+
+TEST(WindowPlan, TheWindowsOfAStepDoNotDependOnTheGroupsButWithLocalSampling) {
+  for (const WindowSampling sampling : {WindowSampling::global, WindowSampling::blocked}) {
+    std::vector<std::vector<std::multiset<Index>>> all;
+    for (const int groups : {1, 2, 3, 6}) {
+      WindowPlan plan({.shape = {4, 3},
+                       .batch = 12,
+                       .seed = 5,
+                       .sampling = sampling,
+                       .groups = groups,
+                       .lanes = 6,
+                       .blocks = 2},
+                      range(0, 50), 57);
+      plan.start_epoch(4);
+      all.emplace_back();
+      for (Index b = 0; b < plan.batches(); ++b) {
+        all.back().emplace_back();
+        for (int g = 0; g < groups; ++g) {
+          std::vector<Index> starts;
+          plan.starts_of(b, g, starts);
+          all.back().back().insert(starts.begin(), starts.end());
+        }
+      }
+      EXPECT_EQ(all.back(), all.front()) << groups << " groups";
+    }
+  }
+}
+
+TEST(WindowPlan, RefusesWhatDoesNotGoTogether) {
+  const auto make = [](WindowOptions options) { WindowPlan plan(options, range(0, 20), 30); };
+  EXPECT_THROW(make({.shape = {}, .batch = 9, .groups = 2}), UserError);
+  EXPECT_THROW(make({.shape = {}, .batch = 12, .sampling = WindowSampling::blocked, .groups = 2, .lanes = 3}),
+               UserError);
+  EXPECT_THROW(make({.shape = {}, .batch = 10, .sampling = WindowSampling::blocked, .groups = 2, .lanes = 4}),
+               UserError);
+  EXPECT_THROW(make({.shape = {}, .batch = 50, .groups = 25}), UserError);
+  EXPECT_NO_THROW(make({.shape = {}, .batch = 9, .sampling = WindowSampling::global, .groups = 2}));
 }
 
 }  // namespace

@@ -1,0 +1,127 @@
+#include "rossby/data/step_store.hpp"
+
+#include <algorithm>
+
+namespace rossby {
+
+StepStore::StepStore(Index steps, Index rows, Index features, StepLists held, StepExchange& exchange)
+    : rows_(rows),
+      features_(features),
+      held_(std::move(held)),
+      exchange_(&exchange),
+      at_(static_cast<std::size_t>(steps), nullptr) {
+  require(static_cast<int>(held_.size()) == exchange.groups(), "a list of steps for every group");
+  values_ = Buffer<float>(static_cast<Index>(this->held().size()) * rows * features);
+  place();
+}
+
+StepStore::~StepStore() {
+  if (on_the_way_) exchange_->end();
+}
+
+/// What follows from held_ and values_.
+void StepStore::place() {
+  const Index width = rows_ * features_;
+  std::fill(at_.begin(), at_.end(), nullptr);
+  Index k = 0;
+  for (const Index step : held()) at_[static_cast<std::size_t>(step)] = values_.data() + width * k++;
+  holder_.assign(at_.size(), -1);
+  for (std::size_t g = held_.size(); g-- > 0;)
+    for (const Index step : held_[g]) holder_[static_cast<std::size_t>(step)] = static_cast<std::int32_t>(g);
+  arrived_steps_.clear();
+}
+
+int StepStore::holder(Index step) const {
+  const int group = holder_[static_cast<std::size_t>(step)];
+  require(group >= 0, "a step that some group holds");
+  return group;
+}
+
+std::vector<Index> StepStore::counted() const {
+  std::vector<Index> steps;
+  for (const Index step : held())
+    if (holder(step) == group()) steps.push_back(step);
+  return steps;
+}
+
+/// Those of `wanted` that the group does not hold, by holder, then ascending.
+std::vector<Index> StepStore::missing(std::span<const Index> wanted, int group) const {
+  const auto& own = held_[static_cast<std::size_t>(group)];
+  std::vector<Index> steps;
+  for (const Index step : wanted)
+    if (!std::binary_search(own.begin(), own.end(), step)) steps.push_back(step);
+  std::stable_sort(steps.begin(), steps.end(), [&](Index a, Index b) { return holder(a) < holder(b); });
+  return steps;
+}
+
+/// Begins a transfer of what every group misses; this group's arrives at `to`.
+void StepStore::start(const StepLists& wanted, std::span<float> to) {
+  const Index width = rows_ * features_;
+  std::vector<std::vector<const float*>> outgoing(held_.size());
+  std::vector<std::span<float>> incoming(held_.size());
+  for (std::size_t g = 0; g < held_.size(); ++g) {
+    const auto steps = missing(wanted[g], static_cast<int>(g));
+    if (static_cast<int>(g) != group()) {
+      for (const Index step : steps)
+        if (holder(step) == group()) outgoing[g].push_back(at_[static_cast<std::size_t>(step)]);
+      continue;
+    }
+    std::size_t first = 0;
+    while (first < steps.size()) {
+      const int from = holder(steps[first]);
+      std::size_t last = first;
+      while (last < steps.size() && holder(steps[last]) == from) ++last;
+      incoming[static_cast<std::size_t>(from)] = to.subspan(first * static_cast<std::size_t>(width),
+                                                            (last - first) * static_cast<std::size_t>(width));
+      first = last;
+    }
+  }
+  exchange_->begin(width, outgoing, incoming);
+}
+
+void StepStore::prefetch(const StepLists& wanted) {
+  require(!on_the_way_, "one transfer at a time");
+  arriving_steps_ = missing(wanted[static_cast<std::size_t>(group())], group());
+  const Index size = static_cast<Index>(arriving_steps_.size()) * rows_ * features_;
+  if (arriving_.size() < size) arriving_ = Buffer<float>(size + size / 4);
+  start(wanted, arriving_.span());
+  on_the_way_ = true;
+}
+
+void StepStore::arrive() {
+  require(on_the_way_, "something is on its way");
+  exchange_->end();
+  on_the_way_ = false;
+  for (const Index step : arrived_steps_) at_[static_cast<std::size_t>(step)] = nullptr;
+  std::swap(arriving_, arrived_);
+  std::swap(arriving_steps_, arrived_steps_);
+  Index k = 0;
+  for (const Index step : arrived_steps_)
+    at_[static_cast<std::size_t>(step)] = arrived_.data() + rows_ * features_ * k++;
+}
+
+void StepStore::rearrange(StepLists held) {
+  if (on_the_way_) arrive();
+  if (held == held_) return;
+  const Index width = rows_ * features_;
+  const auto& mine = held[static_cast<std::size_t>(group())];
+  const auto steps = missing(mine, group());
+  Buffer<float> fetched(static_cast<Index>(steps.size()) * width);
+  start(held, fetched.span());
+  exchange_->end();
+  for (const Index step : arrived_steps_) at_[static_cast<std::size_t>(step)] = nullptr;
+  Index k = 0;
+  for (const Index step : steps) at_[static_cast<std::size_t>(step)] = fetched.data() + width * k++;
+  Buffer<float> values(static_cast<Index>(mine.size()) * width);
+  k = 0;
+  for (const Index step : mine) {
+    const float* from = at_[static_cast<std::size_t>(step)];
+    if (width > 0) std::copy_n(from, width, values.data() + width * k);
+    ++k;
+  }
+  held_ = std::move(held);
+  values_ = std::move(values);
+  place();
+}
+
+}  // namespace rossby

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "rossby/exchange/step_exchange.hpp"
+#include "rossby/tensor/buffer.hpp"
+
+namespace rossby {
+
+/// Steps (ascending, without duplicates) of every group of a process grid.
+using StepLists = std::vector<std::vector<Index>>;
+
+/// The time steps of a series that this rank's group holds, of the rank's rows, float32, original units: the
+/// group's share, steps that neighbours' windows reach into held twice, and nothing else. Steps of other
+/// groups come in for a batch (prefetch, arrive), or for good (rearrange).
+class StepStore {
+ public:
+  /// `held` names the steps of every group; those of this one are then filled in through `values`. `exchange`
+  /// must outlive the store.
+  StepStore(Index steps, Index rows, Index features, StepLists held, StepExchange& exchange);
+  /// A transfer that is under way is ended.
+  ~StepStore();
+  StepStore(const StepStore&) = delete;
+  StepStore& operator=(const StepStore&) = delete;
+
+  [[nodiscard]] Index steps() const { return static_cast<Index>(at_.size()); }  // T
+  [[nodiscard]] Index rows() const { return rows_; }
+  [[nodiscard]] Index features() const { return features_; }
+  [[nodiscard]] int group() const { return exchange_->group(); }
+
+  /// Steps of this group, and their values (held, rows, features).
+  [[nodiscard]] std::span<const Index> held() const { return held_[static_cast<std::size_t>(group())]; }
+  [[nodiscard]] std::span<float> values() { return values_.span(); }
+  /// Those of them that no lower group holds: over all groups every step once.
+  [[nodiscard]] std::vector<Index> counted() const;
+
+  /// (rows, features) of a step that is here.
+  [[nodiscard]] const float* at(Index step) const {
+    const float* values = at_[static_cast<std::size_t>(step)];
+    require(values || rows_ * features_ == 0, "a step that this group holds or has fetched");
+    return values;
+  }
+
+  /// Starts to bring the steps that each group wants and does not hold, from the lowest group that holds
+  /// them. Every rank gives the same lists. One transfer at a time. Collective.
+  void prefetch(const StepLists& wanted);
+  [[nodiscard]] bool on_the_way() const { return on_the_way_; }
+  /// Ends it: the fetched steps are here until the next arrival. Collective.
+  void arrive();
+
+  /// Every group holds these steps from now on, and no others. Collective.
+  void rearrange(StepLists held);
+
+ private:
+  [[nodiscard]] int holder(Index step) const;
+  void start(const StepLists& wanted, std::span<float> to);
+  [[nodiscard]] std::vector<Index> missing(std::span<const Index> wanted, int group) const;
+  void place();
+
+  Index rows_, features_;
+  StepLists held_;
+  StepExchange* exchange_;
+  Buffer<float> values_;
+  std::vector<const float*> at_;  // of each step; null: not here
+  std::vector<std::int32_t> holder_;
+  Buffer<float> arriving_, arrived_;
+  std::vector<Index> arriving_steps_, arrived_steps_;  // side by side in the buffers
+  bool on_the_way_ = false;
+};
+
+}  // namespace rossby

@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <numeric>
+
+#include "rossby/base/error.hpp"
+#include "rossby/data/windows.hpp"
+
+namespace rossby {
+namespace {
+
+/// Where part `part` of `parts` near-equal parts of `size` things begins.
+Index part_begin(Index size, Index part, Index parts) {
+  return size * part / parts;
+}
+
+}  // namespace
+
+WindowPlan::WindowPlan(const WindowOptions& options, std::vector<Index> windows, Index steps)
+    : options_(options), windows_(std::move(windows)), observed_(static_cast<std::size_t>(steps)) {
+  const Index groups = options_.groups;
+  require(options_.batch >= 1 && groups >= 1, "a batch has windows, a grid has groups");
+  if (options_.sampling == WindowSampling::local) options_.lanes = groups;
+  if (options_.sampling == WindowSampling::global) options_.lanes = 1;
+  if (options_.sampling == WindowSampling::blocked && options_.lanes % groups != 0)
+    user_error("window.lanes = {} must be a multiple of parallel.time_groups = {}", options_.lanes, groups);
+  if (options_.batch % options_.lanes != 0)
+    user_error("window.batch = {} must be a multiple of {}, the {}", options_.batch, options_.lanes,
+               options_.sampling == WindowSampling::local ? "time groups" : "lanes (window.lanes)");
+  if (static_cast<Index>(windows_.size()) < options_.lanes)
+    user_error("window.sampling: {} training windows are too few for {} {}", windows_.size(), options_.lanes,
+               options_.sampling == WindowSampling::local ? "time groups" : "lanes");
+  lanes_a_group_ = options_.sampling == WindowSampling::global ? 1 : options_.lanes / groups;
+  start_epoch(0);
+}
+
+std::vector<Index> WindowPlan::share(Index part, Index parts) const {
+  const auto size = static_cast<Index>(windows_.size());
+  return {windows_.begin() + part_begin(size, part, parts),
+          windows_.begin() + part_begin(size, part + 1, parts)};
+}
+
+void WindowPlan::start_epoch(Index epoch) {
+  const auto random = [&](std::string_view stream) {
+    return Random(options_.seed, stream).at(static_cast<std::uint64_t>(epoch));
+  };
+  lanes_.clear();
+  const Index count = options_.lanes;
+  for (Index lane = 0; lane < count; ++lane) {
+    std::vector<Index> windows;
+    if (options_.sampling == WindowSampling::blocked) {
+      const Index blocks = count * options_.blocks;
+      const Permutation dealt(random("window blocks"), blocks);
+      for (Index k = lane * options_.blocks; k < (lane + 1) * options_.blocks; ++k) {
+        const auto block = share(dealt(k), blocks);
+        windows.insert(windows.end(), block.begin(), block.end());
+      }
+    } else {
+      windows = share(lane, count);
+    }
+    const auto size = static_cast<Index>(windows.size());
+    lanes_.push_back(
+        {std::move(windows), Permutation(random("windows").at(static_cast<std::uint64_t>(lane)), size)});
+  }
+  const Index a_batch = options_.batch / count;
+  batches_ = 0;
+  for (const Lane& lane : lanes_)
+    batches_ = std::max(batches_, (static_cast<Index>(lane.windows.size()) + a_batch - 1) / a_batch);
+}
+
+void WindowPlan::starts_of(Index index, int group, std::vector<Index>& starts) const {
+  require(index >= 0 && index < batches_, "a batch of the epoch");
+  starts.clear();
+  const Index a_batch = options_.batch / options_.lanes;
+  const auto take = [&](const Lane& lane, Index part, Index parts) {
+    const Index first = std::min(index * a_batch, lane.order.size());
+    const Index size = std::min(first + a_batch, lane.order.size()) - first;
+    for (Index q = part_begin(size, part, parts); q < part_begin(size, part + 1, parts); ++q)
+      starts.push_back(lane.windows[static_cast<std::size_t>(lane.order(first + q))]);
+  };
+  if (options_.sampling == WindowSampling::global) return take(lanes_.front(), group, options_.groups);
+  for (Index lane = group * lanes_a_group_; lane < (group + 1) * lanes_a_group_; ++lane)
+    take(lanes_[static_cast<std::size_t>(lane)], 0, 1);
+}
+
+void WindowPlan::batch(Index index, int group, WindowBatch& batch) const {
+  batch.observed = 0;
+  for (int g = 0; g < options_.groups; ++g) {
+    starts_of(index, g, batch.starts);
+    for (const Index start : batch.starts)
+      for (Index h = 0; h < options_.shape.outputs; ++h)
+        batch.observed += observed_[static_cast<std::size_t>(start + options_.shape.inputs + h)];
+  }
+  starts_of(index, group, batch.starts);
+}
+
+std::vector<Index> WindowPlan::steps_of(std::span<const Index> starts) const {
+  std::vector<std::uint8_t> taken(observed_.size(), 0);
+  for (const Index start : starts)
+    std::fill_n(taken.begin() + start, options_.shape.length(), std::uint8_t{1});
+  std::vector<Index> steps;
+  for (std::size_t t = 0; t < taken.size(); ++t)
+    if (taken[t]) steps.push_back(static_cast<Index>(t));
+  return steps;
+}
+
+StepLists WindowPlan::steps_of_groups() const {
+  StepLists lists;
+  for (int g = 0; g < options_.groups; ++g) {
+    std::vector<Index> starts;
+    if (options_.sampling == WindowSampling::global) {
+      starts = share(g, options_.groups);
+    } else {
+      for (Index lane = g * lanes_a_group_; lane < (g + 1) * lanes_a_group_; ++lane) {
+        const auto& windows = lanes_[static_cast<std::size_t>(lane)].windows;
+        starts.insert(starts.end(), windows.begin(), windows.end());
+      }
+    }
+    lists.push_back(steps_of(starts));
+  }
+  return lists;
+}
+
+}  // namespace rossby
