@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "rossby/model/dcrnn.hpp"
+#include "rossby/model/tgcn.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/mailbox.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
@@ -50,6 +51,9 @@ GlobalEdges make_supports(const Communicator& comm, const Config& config, const 
         "model.name = \"{}\" needs a graph: set relation.graph (or model.name = \"gru\", which needs none)",
         config.text("model.name"));
   MpiMailbox mailbox(comm);
+  if (config.text("model.name") == "tgcn")
+    return normalise_symmetrically(with_self_loops(graph, 1, domain.partition, comm.rank()), domain.partition,
+                                   mailbox);
   return random_walks(graph, kind == "dual_random_walk", domain.partition, mailbox);
 }
 
@@ -152,20 +156,25 @@ void WindowRun<T>::make_graph() {
 
 template <class T>
 void WindowRun<T>::make_model() {
-  DcrnnOptions options;
-  options.inputs = shape_.inputs;
-  options.channels = reader_->channels();
-  options.features = reader_->features();
-  options.layers = static_cast<int>(config_->integer("model.layers"));
-  if (options.layers > Dcrnn<T>::most_layers)
-    user_error("model.layers = {}: a {} has 1 to {} layers", options.layers, config_->text("model.name"),
-               Dcrnn<T>::most_layers);
-  options.units = config_->integer("model.units");
-  options.recompute = recompute_of(*config_);
   const auto variant =
       config_->text("model.diffusion") == "legacy" ? DiffusionVariant::legacy : DiffusionVariant::paper;
   const auto steps = static_cast<int>(config_->integer("model.diffusion_steps"));
-  model_ = std::make_unique<Dcrnn<T>>(options, Diffusion<T>(block_, *exchange_, steps, variant));
+  Diffusion<T> diffusion(block_, *exchange_, steps, variant);
+  const Index channels = reader_->channels(), features = reader_->features();
+  const Index units = config_->integer("model.units");
+  const Recompute recompute = recompute_of(*config_);
+  if (config_->text("model.name") == "tgcn") {
+    model_ = std::make_unique<Tgcn<T>>(
+        TgcnOptions{shape_.inputs, shape_.outputs, channels, features, units, recompute},
+        std::move(diffusion));
+    return;
+  }
+  const auto layers = static_cast<int>(config_->integer("model.layers"));
+  if (layers > Dcrnn<T>::most_layers)
+    user_error("model.layers = {}: a {} has 1 to {} layers", layers, config_->text("model.name"),
+               Dcrnn<T>::most_layers);
+  model_ = std::make_unique<Dcrnn<T>>(
+      DcrnnOptions{shape_.inputs, channels, features, layers, units, recompute}, std::move(diffusion));
 }
 
 template <class T>

@@ -69,7 +69,8 @@ int evaluate_with(const Communicator& comm, const OpenRun& open) {
   });
 
   std::vector<std::unique_ptr<Baseline>> baselines;
-  if (config.flag("evaluate.baselines")) baselines = classical_baselines(baseline_settings(config));
+  if (config.flag("evaluate.baselines"))
+    baselines = classical_baselines(baseline_settings(config), &domain.info.time);
   std::vector<std::string> names{"model"};
   for (const auto& baseline : baselines) names.emplace_back(baseline->name());
   HorizonErrors errors(names, test.horizons);

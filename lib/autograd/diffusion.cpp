@@ -251,7 +251,63 @@ void diffusion_linear_accumulate(Tape<T>& tape, const Var<T>& y, const Diffusion
   convolve<T>(tape, y, diffusion, x, weight, nullptr, dweight, nullptr, true);
 }
 
+namespace {
+
+template <class T>
+struct PropagateBackward {
+  Tape<T>* tape;
+  const Diffusion<T>* diffusion;
+  Var<T> x;
+  Var<T> y;
+
+  void operator()() const {
+    const SparseMatrix<T> support{diffusion->block, 0, diffusion->weight.data()};
+    Exchange& exchange = *diffusion->exchange;
+    const Arena::Mark mark = tape->arena().mark();
+    const Index size = exchange.ghosts() * x.value.width();
+    const NodeView<T> ghost(tape->arena().template take_zeroed<T>(size).data(), exchange.ghosts(), x.cols(),
+                            x.channels());
+    spmm_adjoint(tape->exec(), ghost, support, T{1}, x.rows(), read(y.gradient));
+    exchange.scatter_add_begin(read(ghost), x.gradient);
+    spmm_adjoint(tape->exec(), x.gradient, support, T{1}, Index{0}, read(y.gradient));
+    exchange.scatter_add_end();
+    tape->arena().rewind(mark);
+  }
+};
+
+}  // namespace
+
+template <class T>
+Var<T> propagate(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x) {
+  require(diffusion.block && diffusion.block->relations > 0 && diffusion.block->rows == x.rows(),
+          "a signal of the owned rows goes along a support");
+  const CsrBlock& block = *diffusion.block;
+  const SparseMatrix<T> support{&block, 0, diffusion.weight.data()};
+  const Var<T> y = tape.make(x.rows(), x.cols(), x.channels(), x.tracked());
+  Exchange& exchange = *diffusion.exchange;
+  const Arena::Mark mark = tape.arena().mark();
+  const Index size = exchange.ghosts() * x.value.width();
+  const NodeView<T> ghost(tape.arena().template take<T>(size).data(), exchange.ghosts(), x.cols(),
+                          x.channels());
+  exchange.gather_begin(read(x.value), ghost);
+  spmm_forward(tape.exec(), y.value, support, T{1}, {}, block.interior, read(x.value), read(ghost));
+  exchange.gather_end();
+  spmm_forward(tape.exec(), y.value, support, T{1}, {}, block.boundary, read(x.value), read(ghost));
+  tape.arena().rewind(mark);
+  const double flops = 2.0 * static_cast<double>(block.entries()) * static_cast<double>(x.value.width());
+  const auto row_bytes = x.value.width() * static_cast<Index>(sizeof(T));
+  const Traffic sent = exchange.gather_cost(row_bytes);
+  const Cost cost{flops, static_cast<double>(2 * x.rows() * row_bytes), static_cast<double>(sent.messages),
+                  static_cast<double>(sent.bytes)};
+  if (y.tracked())
+    tape.record("propagate", cost, cost, PropagateBackward<T>{&tape, &diffusion, x, y});
+  else
+    tape.record("propagate", cost, Cost{}, [] {});
+  return y;
+}
+
 #define ROSSBY_INSTANTIATE(T)                                                                            \
+  template Var<T> propagate(Tape<T>&, const Diffusion<T>&, const Var<T>&);                               \
   template NodeView<T> diffusion_terms(Tape<T>&, const Diffusion<T>&, NodeView<const T>);                \
   template Var<T> diffusion_linear(Tape<T>&, const Diffusion<T>&, const Var<T>&, Parameter<T>&,          \
                                    Parameter<T>*);                                                       \

@@ -75,6 +75,10 @@ template <class T>
 void diffusion_linear_accumulate(Tape<T>& tape, const Var<T>& y, const Diffusion<T>& diffusion,
                                  const Var<T>& x, Parameter<T>& weight);
 
+/// y (rows, B, c) = S_0 x: one step along the first support. Collective.
+template <class T>
+[[nodiscard]] Var<T> propagate(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x);
+
 /// All terms side by side, (rows, B, terms·c), for tests; nothing is recorded. Collective.
 template <class T>
 [[nodiscard]] NodeView<T> diffusion_terms(Tape<T>& tape, const Diffusion<T>& diffusion, NodeView<const T> x);

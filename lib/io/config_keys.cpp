@@ -63,7 +63,8 @@ constexpr KeySpec keys[] = {
 
     // model
     {"model.name", text, "\"stnn\"", "",
-     "the model: stnn; or a forecaster of windows: dcrnn, gru (of every node on its own)", "stnn|dcrnn|gru"},
+     "the model: stnn; or a forecaster of windows: dcrnn, gru (of every node on its own), tgcn",
+     "stnn|dcrnn|gru|tgcn"},
     {"model.precision", text, "\"float\"", "", "scalar type of parameters and arithmetic", "float|double"},
     {"model.latent", integer, "1", "", "latent width d", "", 1, 4096},
     {"model.activation", text, "\"identity\"", "", "phi around the dynamics", "identity|tanh"},
@@ -213,8 +214,8 @@ constexpr KeySpec keys[] = {
     {"evaluate.filter_lambda", real, "0", "",
      "weight of the prediction in min |Dz − x|² + λ|z − p|² when latents are filtered", "", 0, 1e12, true},
     {"evaluate.baselines", flag, "true", "",
-     "persistence, climatology, AR(1), linear inverse model, ridge VAR beside the model", "", -1e300, 1e300,
-     true},
+     "persistence, climatology, time of week, AR(1), linear inverse model, ridge VAR beside the model", "",
+     -1e300, 1e300, true},
     {"evaluate.lim_modes", integer, "20", "", "EOFs of the linear inverse model", "", 1, 10000, true},
     {"evaluate.ridge", real, "3", "", "ridge VAR: regularisation over the mean eigenvalue of the Gram matrix",
      "", 0, 1e12, true},

@@ -119,10 +119,12 @@ std::unique_ptr<Baseline> make_ar1() {
   return std::make_unique<Ar1>();
 }
 
-std::vector<std::unique_ptr<Baseline>> classical_baselines(const BaselineSettings& settings) {
+std::vector<std::unique_ptr<Baseline>> classical_baselines(const BaselineSettings& settings,
+                                                           const TimeAxis* axis) {
   std::vector<std::unique_ptr<Baseline>> baselines;
   baselines.push_back(make_persistence());
   baselines.push_back(make_climatology());
+  if (auto by_time = axis ? make_time_of_week(*axis) : nullptr) baselines.push_back(std::move(by_time));
   baselines.push_back(make_ar1());
   baselines.push_back(make_linear_inverse_model(settings));
   baselines.push_back(make_ridge_var(settings));

@@ -9,6 +9,7 @@
 #include "rossby/data/series.hpp"
 #include "rossby/data/split.hpp"
 #include "rossby/exchange/reducer.hpp"
+#include "rossby/io/cf_time.hpp"
 #include "rossby/io/config.hpp"
 #include "rossby/tensor/view.hpp"
 
@@ -57,6 +58,11 @@ struct BaselineSettings {
 /// Climatology: the mean of the node's training steps, the same at every horizon.
 [[nodiscard]] std::unique_ptr<Baseline> make_climatology();
 
+/// Time of week ("historical average"): the mean of the training steps at the same time of the same weekday;
+/// where there was none, at the same time of any day, then of all steps. Null where the axis has no dates or
+/// its step is longer than half a day or no divisor of one.
+[[nodiscard]] std::unique_ptr<Baseline> make_time_of_week(const TimeAxis& axis);
+
 /// AR(1) about the node's training mean, a = Σ x'(t+1)·x'(t) / Σ x'(t)², from the last observed value.
 [[nodiscard]] std::unique_ptr<Baseline> make_ar1();
 
@@ -71,7 +77,9 @@ struct BaselineSettings {
 /// UserError where evaluate.ridge = 0 leaves a singular system.
 [[nodiscard]] std::unique_ptr<Baseline> make_ridge_var(const BaselineSettings& settings);
 
-/// The five, in the order of tables and files: persistence, climatology, ar1, lim, ridge_var.
-[[nodiscard]] std::vector<std::unique_ptr<Baseline>> classical_baselines(const BaselineSettings& settings);
+/// All, in the order of tables and files: persistence, climatology, ar1, lim, ridge_var; with the axis of a
+/// series of several steps a day also time_of_week, after climatology.
+[[nodiscard]] std::vector<std::unique_ptr<Baseline>> classical_baselines(const BaselineSettings& settings,
+                                                                         const TimeAxis* axis = nullptr);
 
 }  // namespace rossby

@@ -85,6 +85,12 @@ GlobalEdges transpose(const GlobalEdges& edges, const RowPartition& partition, M
 GlobalEdges random_walks(const GlobalEdges& edges, bool both_directions, const RowPartition& partition,
                          Mailbox& mailbox);
 
+/// D^{−1/2} W D^{−1/2} of each relation with D its row sums: the normalised adjacency matrix of graph
+/// convolutions (Kipf, Welling, ICLR 2017) where W is symmetric and has self-loops. Rows that sum to zero or
+/// less are scaled by 0. Collective.
+GlobalEdges normalise_symmetrically(const GlobalEdges& edges, const RowPartition& partition,
+                                    Mailbox& mailbox);
+
 /// Relations of several groups as one, in order.
 GlobalEdges stack(std::span<const GlobalEdges* const> groups);
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "rossby/base/error.hpp"
@@ -60,6 +61,28 @@ GlobalEdges transpose(const GlobalEdges& edges, const RowPartition& partition, M
     ++out.ptr[static_cast<std::size_t>(entry.row * out.relations + entry.relation) + 1];
   }
   for (std::size_t i = 1; i < out.ptr.size(); ++i) out.ptr[i] += out.ptr[i - 1];
+  return out;
+}
+
+GlobalEdges normalise_symmetrically(const GlobalEdges& edges, const RowPartition& partition,
+                                    Mailbox& mailbox) {
+  const auto lists = static_cast<std::size_t>(edges.rows * edges.relations);
+  std::vector<double> scale(lists);  // of each (row, relation), the same for rows of the transposed relation
+  for (std::size_t list = 0; list < lists; ++list) {
+    double sum = 0;
+    for (Index e = edges.ptr[list]; e < edges.ptr[list + 1]; ++e)
+      sum += edges.value[static_cast<std::size_t>(e)];
+    scale[list] = sum > 0 ? 1 / std::sqrt(sum) : 0;
+  }
+  const auto scale_rows = [&](GlobalEdges& relations) {
+    for (std::size_t list = 0; list < lists; ++list)
+      for (Index e = relations.ptr[list]; e < relations.ptr[list + 1]; ++e)
+        relations.value[static_cast<std::size_t>(e)] *= scale[list];
+  };
+  GlobalEdges columns = transpose(edges, partition, mailbox);
+  scale_rows(columns);
+  GlobalEdges out = transpose(columns, partition, mailbox);
+  scale_rows(out);
   return out;
 }
 

@@ -86,7 +86,7 @@ class Windows(BadInput):
         with open(self.path("run/evaluation.json"), encoding="utf-8") as file:
             scores = json.load(file)
         self.assertEqual(len(scores["horizons"]), 2)
-        self.assertEqual(sorted(scores["horizons"][0]["mae"]), sorted(support.BASELINES))
+        self.assertEqual(sorted(scores["horizons"][0]["mae"]), sorted(support.BASELINES + ["time_of_week"]))
         self.assertIn("written to", self.succeed(2, "forecast", "run", "--steps", "2").out)
         self.refuse(2, ["forecast", "run", "--steps", "3"], "3 horizons.*window.outputs = 2")
         self.refuse(2, ["forecast", "run", "--origin", "2001-01-01T01:00", "--steps", "2"], "window.inputs = 3")
@@ -137,6 +137,11 @@ class Windows(BadInput):
     def test_gru_needs_no_graph(self):
         self.assertRegex(self.succeed(2, *self.arguments("gru", "model.name=gru", "relation.graph=none")).out,
                          r"model +gru, .* 0 relations")
+
+    def test_tgcn(self):
+        out = self.succeed(2, *self.arguments("tgcn", "model.name=tgcn")).out
+        self.assertRegex(out, r"model +tgcn, .* 1 relations with 6 non-zeros")  # edges and self-loops
+        self.succeed(2, "evaluate", "tgcn")
 
     def test_bad_settings(self):
         self.refuse_windows(["window.inputs=20"], "window.inputs = 20, window.outputs = 2.*longest.* 14 steps")

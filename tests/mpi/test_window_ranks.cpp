@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "rossby/model/dcrnn.hpp"
+#include "rossby/model/tgcn.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/mailbox.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
@@ -38,6 +39,7 @@ struct Case {
   WindowSampling sampling = WindowSampling::local;
   Index batch = 5;
   Index lanes = 1;
+  bool tgcn = false;
 };
 
 struct Training {
@@ -50,7 +52,7 @@ struct Training {
   Split split;
   CsrBlock block;
   std::unique_ptr<Exchange> exchange;
-  std::unique_ptr<Dcrnn<double>> model;
+  std::unique_ptr<WindowModel<double>> model;
   std::vector<double> losses, forecasts;
   Traffic sent;  // steps between groups
   double validation = 0;
@@ -64,21 +66,35 @@ struct Training {
     times = TimeFeatures::of(TimeAxis::regular(30, "hours since 2001-01-01", 0, 1), true, false);
     MpiMailbox mailbox(comm);
     const GlobalEdges graph = random_edges(partition, part, 0.15);
-    const GlobalEdges supports = random_walks(graph, false, partition, mailbox);
+    const GlobalEdges supports = c.tgcn ? normalise_symmetrically(first_relation(graph), partition, mailbox)
+                                        : random_walks(graph, false, partition, mailbox);
     const GlobalEdges* lists[] = {&supports};
     const GhostList ghosts = collect_ghosts(partition, part, lists);
     exchange = std::make_unique<PetscExchange>(comm, partition, part, ghosts);
     block = localise(supports, partition, part, ghosts);
-    DcrnnOptions options;
-    options.inputs = 4;
-    options.channels = 3;
-    options.features = 2;
-    options.layers = 2;
-    options.units = 5;
-    options.recompute = c.recompute;
-    model = std::make_unique<Dcrnn<double>>(options, Diffusion<double>(block, *exchange, c.steps, c.variant));
+    Diffusion<double> diffusion(block, *exchange, c.steps, c.variant);
+    if (c.tgcn)
+      model = std::make_unique<Tgcn<double>>(TgcnOptions{4, 3, 3, 2, 5, c.recompute}, std::move(diffusion));
+    else
+      model = std::make_unique<Dcrnn<double>>(DcrnnOptions{4, 3, 2, 2, 5, c.recompute}, std::move(diffusion));
     model->start(3);
     train(c);
+  }
+
+  /// The first relation alone.
+  static GlobalEdges first_relation(const GlobalEdges& graph) {
+    GlobalEdges one;
+    one.rows = graph.rows;
+    one.relations = 1;
+    one.ptr = {0};
+    for (Index i = 0; i < graph.rows; ++i) {
+      for (Index e = graph.begin(i, 0); e < graph.end(i, 0); ++e) {
+        one.column.push_back(graph.column[static_cast<std::size_t>(e)]);
+        one.value.push_back(graph.value[static_cast<std::size_t>(e)]);
+      }
+      one.ptr.push_back(one.entries());
+    }
+    return one;
   }
 
   /// What this group holds of the series.
@@ -261,7 +277,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{.name = "Legacy", .variant = DiffusionVariant::legacy, .steps = 3},
                     Case{.name = "Blocks", .shuffled = false, .clip = 0}, Case{.name = "Gru", .steps = 0},
                     Case{.name = "FewRows", .n = 3}, Case{.name = "OneRow", .n = 1},
-                    Case{.name = "Recomputed", .recompute = Recompute::step}),
+                    Case{.name = "Recomputed", .recompute = Recompute::step},
+                    Case{.name = "Tgcn", .tgcn = true}),
     [](const auto& chosen) { return std::string(chosen.param.name); });
 
 }  // namespace

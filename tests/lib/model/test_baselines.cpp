@@ -236,5 +236,44 @@ TEST(Baselines, SingularRidgeIsTheUsersError) {
                UserError);
 }
 
+TEST(TimeOfWeek, IsTheMeanOfTheSameHourOfTheSameWeekday) {
+  // Twelve days of six-hourly steps from a Monday; the last two are test days whose weekdays were seen once.
+  const Index steps = 48;
+  const TimeAxis axis = TimeAxis::regular(steps, "hours since 2001-01-01", 0, 6);
+  Series series(steps, 2, 1);
+  for (Index t = 0; t < steps; ++t)
+    for (Index i = 0; i < 2; ++i) series.at(t, i, 0) = static_cast<float>(100 * i + t);
+  series.at(11, 1, 0) = NAN;  // Wednesday 18:00, seen again on step 39
+  const Split split = make_split(steps, {.train = "40", .validation = "0", .test = "rest"});
+  OneRankReducer reducer;
+  const auto baseline = make_time_of_week(axis);
+  ASSERT_NE(baseline, nullptr);
+  baseline->fit(series, split, reducer);
+  const std::vector<Index> origins{39, 41};
+  baseline->forecast(series, origins, 2, reducer, [&](Index horizon, NodeView<const float> x) {
+    for (Index o = 0; o < 2; ++o)
+      for (Index i = 0; i < 2; ++i) {
+        const Index step = origins[static_cast<std::size_t>(o)] + horizon;
+        EXPECT_FLOAT_EQ(*x.at(i, o), static_cast<float>(100 * i + step - 28)) << "a week before";
+      }
+  });
+  // Only the first three days to learn from: Thursday falls back on the same hour of any day.
+  const Split early = make_split(steps, {.train = "12", .validation = "0", .test = "rest"});
+  baseline->fit(series, early, reducer);
+  const std::vector<Index> third{11};
+  baseline->forecast(series, third, 4, reducer, [&](Index horizon, NodeView<const float> x) {
+    const double same_hour = static_cast<double>(horizon - 1) + 4;  // steps h, h + 4, h + 8
+    EXPECT_FLOAT_EQ(*x.at(0, 0), static_cast<float>(same_hour));
+    EXPECT_FLOAT_EQ(*x.at(1, 0), static_cast<float>(100 + same_hour - (horizon == 4 ? 2 : 0)));
+  });
+}
+
+TEST(TimeOfWeek, NeedsDatesAndSeveralStepsADay) {
+  EXPECT_EQ(make_time_of_week(TimeAxis::counter(10)), nullptr);
+  EXPECT_EQ(make_time_of_week(TimeAxis::regular(10, "days since 2001-01-01", 0, 1)), nullptr);
+  EXPECT_EQ(make_time_of_week(TimeAxis::monthly(10, "2001-01")), nullptr);
+  EXPECT_NE(make_time_of_week(TimeAxis::regular(10, "minutes since 2001-01-01", 0, 5)), nullptr);
+}
+
 }  // namespace
 }  // namespace rossby

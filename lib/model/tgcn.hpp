@@ -1,0 +1,54 @@
+#pragma once
+
+#include <vector>
+
+#include "rossby/autograd/diffusion.hpp"
+#include "rossby/model/window_model.hpp"
+
+namespace rossby {
+
+/// Shape of a T-GCN; keys model.* and window.* of the configuration.
+struct TgcnOptions {
+  Index inputs = 12;
+  Index outputs = 12;
+  Index channels = 1;  // of an input step
+  Index features = 1;  // of an output step
+  Index units = 64;
+  Recompute recompute = Recompute::none;
+};
+
+/// Temporal graph convolutional network: Zhao et al., "T-GCN: a temporal graph convolutional network for
+/// traffic prediction", IEEE Trans. Intelligent Transportation Systems 21, 2020. One gated recurrent cell
+/// whose gates see their inputs through a graph convolution, and one dense layer from its last state to all
+/// output steps.
+///
+///     a     = (Â x) W_xᵀ + b,  a_r, a_u += (Â h) W_gᵀ      Â = D^{−1/2} (A + I) D^{−1/2}
+///     r, u  = sigmoid(a_r, a_u)
+///     c     = tanh(a_c + (Â (r ∘ h)) W_cᵀ)
+///     h_new = u ∘ h + (1 − u) ∘ c
+///
+/// Parameters: input_weight (3u, channels), rows r, u, c; gates_weight (2u, u); candidate_weight (u, u); bias
+/// (3u); projection_weight (outputs·features, u), output step slowest; projection_bias.
+template <class T>
+class Tgcn final : public WindowModel<T> {
+ public:
+  /// `graph` has the one support Â; its plan is not used.
+  Tgcn(const TgcnOptions& options, Diffusion<T> graph);
+
+  [[nodiscard]] std::string_view name() const override { return "tgcn"; }
+  [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return all_; }
+  /// Weights are uniform with variance 2 / (inputs + outputs) (Glorot, Bengio, AISTATS 2010); biases of the
+  /// gates are 1, others 0.
+  void start(std::uint64_t seed) override;
+  void predict(Tape<T>& tape, const WindowSource<T>& source, std::span<Var<T>> outputs) override;
+
+ private:
+  [[nodiscard]] Var<T> cell(Tape<T>& tape, const Var<T>& x, const Var<T>& h);
+
+  TgcnOptions options_;
+  Diffusion<T> graph_;
+  Parameter<T> input_, gates_, candidate_, bias_, projection_, projection_bias_;
+  std::vector<Parameter<T>*> all_;
+};
+
+}  // namespace rossby
