@@ -68,19 +68,21 @@ struct StochasticRounding {
   }
 };
 
-/// 16 bits each for the value and the two moments of the entry in a column of a row.
+/// 16 bits each for the value and the two moments of the entry in a column of a row: overlapping parts of the
+/// 32 bits that a column shares with its neighbour. Each is uniform and independent of those of other updates,
+/// and what decides how one value is rounded, its highest bits, serves no other value of the entry.
 struct RoundingBits {
+  static constexpr std::uint32_t spread = 0x9E3779B1U;
+  static constexpr std::uint32_t mix = 0x846CA68BU;
   std::uint32_t theta, m, v;
 
   ROSSBY_BF16_INLINE RoundingBits(std::uint32_t row, Index column) {
-    std::uint32_t x = row ^ static_cast<std::uint32_t>(column);
-    x *= 0x7FEB352DU;
-    x ^= x >> 15;
-    x *= 0x846CA68BU;
+    std::uint32_t x = (static_cast<std::uint32_t>(column >> 1) * spread ^ row) * mix;
     x ^= x >> 16;
-    theta = x & 0xFFFFU;
-    v = x >> 16;
-    m = x * 0x9E3779B1U >> 16;
+    const int half = column % 2 == 0 ? 0 : 16;
+    theta = x >> half & 0xFFFFU;
+    v = (x << 8 | x >> 24) >> half & 0xFFFFU;
+    m = x >> (16 - half) & 0xFFFFU;
   }
 };
 

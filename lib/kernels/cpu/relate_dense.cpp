@@ -1,17 +1,33 @@
+#include <limits>
+
 #include "rossby/kernels/cpu/dense_parts.hpp"
 
 namespace rossby::cpu {
 namespace {
 
+/// Where column j of a strip lies in its data.
+template <class S>
+Index place_in_strip(const DenseKernels<S>& kernels, Index j) {
+  return kernels.paired ? j % 2 * (kernels.strip / 2) + j / 2 : j;
+}
+
+/// NaN without the payload that rounding to bf16 could carry into the sign.
+template <class S, class T>
+T canonical(T value) {
+  return std::is_same_v<S, T> || value == value ? value : std::numeric_limits<T>::quiet_NaN();
+}
+
 /// z (columns, width) as (strips, width, strip), zeros behind the last column.
-template <class T>
-void pack_strip(T* to, NodeView<const T> z, Index first, Index strip) {
+template <class S, class T = Arithmetic<S>>
+void pack_strip(T* to, NodeView<const T> z, Index first, const DenseKernels<S>& kernels) {
   const Index width = z.width();
+  const Index strip = kernels.strip;
   const Index count = std::min(strip, z.rows - first);
   for (Index j = 0; j < count; ++j)
-    for (Index o = 0; o < width; ++o) to[o * strip + j] = z.data[(first + j) * width + o];
+    for (Index o = 0; o < width; ++o)
+      to[o * strip + place_in_strip(kernels, j)] = canonical<S>(z.data[(first + j) * width + o]);
   for (Index j = count; j < strip; ++j)
-    for (Index o = 0; o < width; ++o) to[o * strip + j] = T(0);
+    for (Index o = 0; o < width; ++o) to[o * strip + place_in_strip(kernels, j)] = T(0);
 }
 
 /// z (columns, width) with rows of `padded` values: itself where nothing is to be padded.
@@ -40,7 +56,7 @@ double own_contexts(const Exec& exec, T* context, const DenseRelate<T>& relate, 
     const Index strips = (z.rows + kernels.strip - 1) / kernels.strip;
     for_each_piece(exec, strips, Index{16}, z.size(), [&](Index first, Index last) {
       for (Index s = first; s < last; ++s)
-        pack_strip(scratch + s * width * kernels.strip, z, s * kernels.strip, kernels.strip);
+        pack_strip(scratch + s * width * kernels.strip, z, s * kernels.strip, kernels);
     });
   } else {
     form = pad_rows(exec, scratch, z, (width + kernels.lanes - 1) / kernels.lanes * kernels.lanes);
@@ -71,10 +87,10 @@ double own_contexts(const Exec& exec, T* context, const DenseRelate<T>& relate, 
 }
 
 /// Blocks of strips: z and u of a block fit the second-level cache; so many that they share out evenly.
-inline Index block_count(Index strips, Index strip_bytes) {
+inline Index block_count(Index strips, Index strip_bytes, Index most_strips) {
   constexpr Index cache_bytes = Index{1} << 18;
   constexpr Index even = 16;
-  const Index most = std::clamp<Index>(cache_bytes / std::max<Index>(1, strip_bytes), 1, 24);
+  const Index most = std::clamp<Index>(cache_bytes / std::max<Index>(1, strip_bytes), 1, most_strips);
   const Index blocks = (strips + most - 1) / most;
   return std::min({strips, reduction_blocks, (blocks + even - 1) / even * even});
 }
@@ -88,11 +104,12 @@ double own_columns(const Exec& exec, NodeView<T> dz, const DenseGradient<T>& dm,
   const Index width = z.width();
   const Index size = width * strip;  // of a strip's z or u
   const Index strips = (relate.columns + strip - 1) / strip;
-  const Index blocks = block_count(strips, 2 * size * static_cast<Index>(sizeof(T)));
+  const Index blocks =
+      block_count(strips, 2 * size * static_cast<Index>(sizeof(T)), kernels.paired ? 72 : 24);
   const auto backward = kernels.backward[static_cast<int>(sink.sink)];
   const auto block = [&](Index first, Index last) {
     double squares = 0;
-    for (Index s = first; s < last; ++s) pack_strip(z_strips + s * size, z, s * strip, strip);
+    for (Index s = first; s < last; ++s) pack_strip(z_strips + s * size, z, s * strip, kernels);
     if (dz.data) std::fill_n(u + first * size, (last - first) * size, T(0));
     for (int k = 0; k < relate.relations; ++k) {
       DenseBackward<S> b =
@@ -107,7 +124,7 @@ double own_columns(const Exec& exec, NodeView<T> dz, const DenseGradient<T>& dm,
     if (dz.data)
       for (Index j = first * strip; j < std::min(last * strip, relate.columns); ++j)
         for (Index o = 0; o < width; ++o)
-          dz.data[j * width + o] += u[j / strip * size + o * strip + j % strip];
+          dz.data[j * width + o] += u[j / strip * size + o * strip + place_in_strip(kernels, j % strip)];
     return squares;
   };
   return reduce_blocks(exec, blocks, 1, relate.relations * relate.rows * relate.columns,
@@ -178,6 +195,8 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
     cpu::linear_backward_input<T>(exec, relation_rows(g, relate, k, z.cols), as_layer(delta),
                                   relation_weight(relate, k));
   const double squares = with_storage(relate, [&]<class S>(S) {
+    if constexpr (std::is_same_v<S, Bf16>)
+      std::transform(g, g + relate.relations * relate.rows * z.width(), g, canonical<S, T>);
     return relate.product == DenseProduct::blas
                ? blas_columns<S>(exec, dz, dm, relate, g, z)
                : own_columns<S>(exec, dz, dm, relate, g, z, workspace.data() + parts.z,

@@ -8,8 +8,9 @@ namespace rossby::cpu::ROSSBY_ISA {
 /// first / (√v · root + epsilon) of `count` registers, one instruction for all of them after the other: each
 /// waits for the one before, and a processor looks only so far ahead. Floats of AVX-512 take the 14-bit
 /// estimates of 1/√ and 1/x, which the architecture defines to the bit, and one Newton step each (relative
-/// error about 2⁻²²): a fifth of the time of a root and a division.
-template <int count, class V, class T>
+/// error about 2⁻²²): a fifth of the time of a root and a division. `coarse`: the estimates alone (about
+/// 2⁻¹³), for values that are rounded to 8 bits afterwards.
+template <int count, bool coarse = false, class V, class T>
 ROSSBY_INLINE void scaled_by_roots(V* first, const V* v, T root, T epsilon) {
 #if defined(__AVX512F__)
   if constexpr (sizeof(V) == 64 && sizeof(T) == 4) {
@@ -19,6 +20,11 @@ ROSSBY_INLINE void scaled_by_roots(V* first, const V* v, T root, T epsilon) {
     ROSSBY_EACH s[r] = (V)_mm512_max_ps(_mm512_set1_ps(1e-37F), (__m512)v[r]);
     ROSSBY_EACH y[r] = (V)_mm512_rsqrt14_ps((__m512)s[r]);
     ROSSBY_EACH s[r] *= y[r];
+    if constexpr (coarse) {
+      ROSSBY_EACH s[r] = mul_add(s[r], splat<V>(root), splat<V>(epsilon));
+      ROSSBY_EACH first[r] *= (V)_mm512_rcp14_ps((__m512)s[r]);
+      return;
+    }
     ROSSBY_EACH y[r] = mul_add(s[r] * T(-0.5), y[r], splat<V>(T(0.5)));
     ROSSBY_EACH s[r] = mul_add(s[r], y[r], s[r]);
     ROSSBY_EACH s[r] = mul_add(s[r], splat<V>(root), splat<V>(epsilon));
@@ -35,19 +41,23 @@ ROSSBY_INLINE void scaled_by_roots(V* first, const V* v, T root, T epsilon) {
 }
 
 /// One update of the values in `count` registers. Without `with_m`, beta1 is 0 and m dead; without
-/// `decoupled`, keep is 1; without `with_gradient`, the gradient is zero. The result is the same to the bit.
-template <int count, bool with_m, bool decoupled = true, bool with_gradient = true, class V, class T>
+/// `decoupled`, keep is 1; without `with_gradient`, the gradient is zero; without `decays`, decay is 0. The
+/// result is the same to the bit. `coarse`: as in scaled_by_roots.
+template <int count, bool with_m, bool decoupled = true, bool with_gradient = true, bool coarse = false,
+          bool decays = true, class V, class T>
 ROSSBY_INLINE void adam_lanes(V* theta, V* m, V* v, const V* gradient, const AdamConstants<T>& a) {
   V first[count];
 #pragma GCC unroll 8
   for (int r = 0; r < count; ++r) {
-    V g = a.decay * theta[r];
-    if constexpr (with_gradient) g = mul_add(splat<V>(a.scale), gradient[r], g);
+    V g{};
+    if constexpr (decays) g = a.decay * theta[r];
+    if constexpr (with_gradient && decays) g = mul_add(splat<V>(a.scale), gradient[r], g);
+    if constexpr (with_gradient && !decays) g = a.scale * gradient[r];
     v[r] = mul_add(a.rest2 * g, g, a.beta2 * v[r]);
     if constexpr (with_m) m[r] = mul_add(splat<V>(a.rest1), g, a.beta1 * m[r]);
     first[r] = with_m ? m[r] : g;
   }
-  scaled_by_roots<count>(first, v, a.root_correction, a.epsilon);
+  scaled_by_roots<count, coarse>(first, v, a.root_correction, a.epsilon);
 #pragma GCC unroll 8
   for (int r = 0; r < count; ++r)
     theta[r] = mul_add(splat<V>(-a.step_size), first[r], decoupled ? a.keep * theta[r] : theta[r]);

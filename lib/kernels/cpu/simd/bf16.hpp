@@ -3,65 +3,77 @@
 #include "rossby/base/bf16.hpp"
 #include "rossby/kernels/cpu/simd/vec.hpp"
 
-// Values in bf16, a register of floats at a time.
+// Values in bf16, two registers of floats at a time: 32 bits hold two neighbours, so one register takes the
+// even columns and the other the odd ones, without a shuffle. Where a register at a time is read, they lie in
+// order.
 
 namespace rossby::cpu::ROSSBY_ISA {
 
+using Words = Vec<std::uint32_t, lanes<float>>;
+
+/// A register of values in order.
 template <class V>
 ROSSBY_INLINE V load(const Bf16* from) {
-  constexpr int count = sizeof(V) / sizeof(float);
 #if defined(__AVX512F__)
   if constexpr (sizeof(V) == 64)
     return (V)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)from)), 16);
 #endif
+  constexpr int count = sizeof(V) / sizeof(float);
   Vec<std::uint16_t, count> halves;
   __builtin_memcpy(&halves, from, sizeof(halves));
   return (V)(__builtin_convertvector(halves, Vec<std::uint32_t, count>) << 16);
 }
 
-/// The bits of RoundingBits for the entries of a row from `column` on, and rounding with them: equal to
-/// round_stochastic.
-struct Rounding {
-  static constexpr int count = lanes<float>;
-  using U = Vec<std::uint32_t, count>;
-  U x;
+/// The words of 2 · lanes values, zeros behind the first `count`.
+ROSSBY_INLINE Words load_words(const Bf16* from, Index count) {
+  Words words = {};
+  if (count >= 2 * lanes<float>)
+    __builtin_memcpy(&words, from, sizeof(words));
+  else
+    for (Index l = 0; l < count; ++l)
+      words[l / 2] |= static_cast<std::uint32_t>(from[l].bits) << 16 * (l % 2);
+  return words;
+}
+template <class V>
+ROSSBY_INLINE V even_values(Words words) {
+  return (V)(words << 16);
+}
+template <class V>
+ROSSBY_INLINE V odd_values(Words words) {
+  return (V)(words & 0xFFFF0000U);
+}
 
-  ROSSBY_INLINE Rounding(std::uint32_t row, Index column) {
-    U steps;
-    for (int l = 0; l < count; ++l) steps[l] = static_cast<std::uint32_t>(l);
-    x = (steps + static_cast<std::uint32_t>(column)) ^ row;
-    x *= 0x7FEB352DU;
-    x ^= x >> 15;
-    x *= 0x846CA68BU;
-    x ^= x >> 16;
+/// RoundingBits of a strip of columns, two a word: the even one's bits below those of the odd one.
+class PairRounding {
+ public:
+  ROSSBY_INLINE explicit PairRounding(Index column) {  // an even one
+    Words steps;
+    for (int l = 0; l < lanes<float>; ++l) steps[l] = static_cast<std::uint32_t>(l) * RoundingBits::spread;
+    columns_ = steps + static_cast<std::uint32_t>(column >> 1) * RoundingBits::spread;
   }
-  [[nodiscard]] ROSSBY_INLINE U theta() const { return x & 0xFFFFU; }
-  [[nodiscard]] ROSSBY_INLINE U v() const { return x >> 16; }
-  [[nodiscard]] ROSSBY_INLINE U m() const { return x * 0x9E3779B1U >> 16; }
+  [[nodiscard]] ROSSBY_INLINE Words theta(std::uint32_t row) const {
+    const Words x = (columns_ ^ row) * RoundingBits::mix;
+    return x ^ x >> 16;
+  }
+  [[nodiscard]] ROSSBY_INLINE static Words m(Words theta) { return theta << 16 | theta >> 16; }
+  [[nodiscard]] ROSSBY_INLINE static Words v(Words theta) { return theta << 8 | theta >> 24; }
 
-  /// Stores the first `size` values.
+  /// Stores the first `count` of the values as round_stochastic rounds them, but for NaN with a lower half
+  /// that is not zero: there are none of these here.
   template <class V>
-  ROSSBY_INLINE static void store(Bf16* to, V value, U random, Index size) {
-#if defined(__AVX512F__)
-    if constexpr (sizeof(V) == 64) {
-      const __mmask16 ordered = _mm512_cmp_ps_mask((__m512)value, (__m512)value, _CMP_ORD_Q);
-      const __m512i sum = _mm512_mask_add_epi32((__m512i)value, ordered, (__m512i)value, (__m512i)random);
-      const __m256i halves = _mm512_cvtepi32_epi16(_mm512_srli_epi32(sum, 16));
-      if (size >= count)
-        _mm256_storeu_si256((__m256i*)to, halves);
-      else
-        _mm256_mask_storeu_epi16(to, static_cast<__mmask16>((1U << size) - 1), halves);
-      return;
+  ROSSBY_INLINE static void store(Bf16* to, V even, V odd, Words random, Index count) {
+    const Words low = (Words)even + (random & 0xFFFFU), high = (Words)odd + (random >> 16);
+    const Words words = low >> 16 | (high & 0xFFFF0000U);
+    if (count >= 2 * lanes<float>) {
+      std::uint16_t* halves = &to->bits;
+      __builtin_memcpy(halves, &words, sizeof(words));
+    } else {
+      for (Index l = 0; l < count; ++l) to[l].bits = static_cast<std::uint16_t>(words[l / 2] >> 16 * (l % 2));
     }
-#endif
-    U bits = (U)value;
-    bits += value == value ? random : U{};
-    const auto halves = __builtin_convertvector(bits >> 16, Vec<std::uint16_t, count>);
-    if (size >= count)
-      __builtin_memcpy(to, &halves, sizeof(halves));
-    else
-      for (Index l = 0; l < size; ++l) to[l] = {halves[l]};
   }
+
+ private:
+  Words columns_;
 };
 
 }  // namespace rossby::cpu::ROSSBY_ISA

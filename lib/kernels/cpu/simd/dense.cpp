@@ -9,7 +9,8 @@ template <class S>
 const DenseKernels<S>& dense_kernels() {
   using enum DenseSink;
   static constexpr DenseKernels<S> kernels{
-      strip<Arithmetic<S>>,
+      Strip<S>::columns,
+      Strip<S>::paired,
       lanes<Arithmetic<S>>,
       forward_narrow<S>,
       forward_wide<S>,

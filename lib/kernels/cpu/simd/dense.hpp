@@ -70,6 +70,7 @@ template <class S>
 struct DenseKernels {
   using T = Arithmetic<S>;
   Index strip;
+  bool paired;  // the first half of a strip's data is of its even columns, the second of the odd ones
   Index lanes;
   void (*forward_narrow)(DenseForward<S>&);  // best for width < lanes
   void (*forward_wide)(DenseForward<S>&);

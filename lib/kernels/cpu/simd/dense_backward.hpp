@@ -7,17 +7,34 @@
 
 namespace rossby::cpu::ROSSBY_ISA {
 
-/// What becomes of the gradients of a vector of weights.
-template <DenseSink sink, class S>
+/// What becomes of the gradients of a strip of weights. `plain`: there is no decay of either kind.
+template <DenseSink sink, class S, bool plain = false>
 struct Sink {
   using T = Arithmetic<S>;
   using V = Vec<T, lanes<T>>;
   static constexpr bool adam_too = sink != DenseSink::accumulate, with_m = sink == DenseSink::adam_moment;
-  static constexpr bool rounds = sizeof(S) != sizeof(T);
+  static constexpr Index strip = Strip<S>::columns;
   DenseBackward<S>& b;
   AdamConstants<T> adam = {};
   bool fetch = true;  // what is `ahead` comes into the cache from here
   V squares = {};
+  static constexpr Index most_keyed = 64;
+  Index keyed = 0;                      // bf16: first row of those whose
+  std::uint32_t keys[most_keyed] = {};  // random bits are here
+
+  /// Before any of these rows, at most most_keyed.
+  ROSSBY_INLINE void begin_rows(Index first, Index rows) {
+    if constexpr (Strip<S>::paired && adam_too) {
+      keyed = first;
+      for (Index r = 0; r < rows; ++r) keys[r] = b.rounding.row(b.relation, first + r);
+    }
+  }
+
+  /// The gradient of a vector as it passes, where `theta` is the weight.
+  ROSSBY_INLINE V passing(V gradient, V theta) const {
+    const V sum = gradient + b.l1;
+    return b.clamped ? keep_inside01(sum, theta) : sum;
+  }
 
   /// `vectors` of a row, the last with `count` values, from column `column` on; `ahead` of them is what comes
   /// into the cache meanwhile.
@@ -29,34 +46,21 @@ struct Sink {
     for (int q = 0; q < vectors; ++q) {
       const Index k = at + q * lanes<T>;
       theta[q] = load_part<V>(b.weight + k, count);
-      passed[q] = load_part<V>(gradient + q * lanes<T>, count) + b.l1;
-      if (b.clamped) passed[q] = keep_inside01(passed[q], theta[q]);
+      passed[q] = passing(load_part<V>(gradient + q * lanes<T>, count), theta[q]);
       if (b.pattern) passed[q] = keep_flagged(passed[q], b.pattern + k, count);
       squares += passed[q] * passed[q];
-      if constexpr (adam_too)
-        second[q] = load_part<V>(b.v + k, count);
-      else
-        second[q] = load_part<V>(b.dm + k, count);
+      second[q] = load_part<V>((adam_too ? b.v : b.dm) + k, count);
       first[q] = with_m ? load_part<V>(b.m + k, count) : V{};
-      if (!fetch || (rounds && q % 2)) continue;
+      if (!fetch) continue;
       __builtin_prefetch(b.weight + k + ahead);
-      if constexpr (adam_too)
-        __builtin_prefetch(b.v + k + ahead);
-      else
-        __builtin_prefetch(b.dm + k + ahead);
+      __builtin_prefetch((adam_too ? b.v : b.dm) + k + ahead);
       if constexpr (with_m) __builtin_prefetch(b.m + k + ahead);
     }
     if constexpr (adam_too) adam_lanes<vectors, with_m>(theta, first, second, passed, adam);
-    [[maybe_unused]] const std::uint32_t row_bits = rounds && adam_too ? b.rounding.row(b.relation, row) : 0;
 #pragma GCC unroll 3
     for (int q = 0; q < vectors; ++q) {
       const Index k = at + q * lanes<T>;
-      if constexpr (rounds && adam_too) {
-        const Rounding random(row_bits, b.first_column + column + q * lanes<T>);
-        Rounding::store(b.weight + k, theta[q], random.theta(), count);
-        Rounding::store(b.v + k, second[q], random.v(), count);
-        if constexpr (with_m) Rounding::store(b.m + k, first[q], random.m(), count);
-      } else if constexpr (adam_too) {
+      if constexpr (adam_too) {
         store_part(b.weight + k, theta[q], count);
         store_part(b.v + k, second[q], count);
         if constexpr (with_m) store_part(b.m + k, first[q], count);
@@ -66,10 +70,75 @@ struct Sink {
     }
   }
 
-  /// One row of a strip: `count` columns from `column`.
-  ROSSBY_INLINE void row(const T* gradient, Index row, Index column, Index count, Index ahead) {
-    if (count >= strip<T>) return pass<strip_vectors>(gradient, row, column, lanes<T>, ahead);
-    for (Index j = 0; j < count; j += lanes<T>) pass<1>(gradient + j, row, column + j, count - j, ahead);
+  /// A strip of `rows` rows in bf16, of which `count` columns exist; gradients (rows, strip) in its order.
+  template <int rows>
+  ROSSBY_INLINE void pass_pairs(const T* gradient, Index row, Index column, Index count, Index ahead) {
+    constexpr int vectors = 2 * rows;
+    V theta[vectors], passed[vectors], second[vectors], first[vectors];
+#pragma GCC unroll 4
+    for (int q = 0; q < vectors; ++q) {
+      const Index at = (row + q / 2) * b.stride + column;
+      theta[q] = strip_vector<V>(b.weight + at, q % 2, count);
+      passed[q] = passing(load<V>(gradient + q * lanes<T>), theta[q]);
+      if (b.pattern) passed[q] = keep_flagged_in_strip<S>(passed[q], b.pattern + at, q % 2, count);
+      squares += passed[q] * passed[q];
+      if constexpr (adam_too) second[q] = strip_vector<V>(b.v + at, q % 2, count);
+      first[q] = with_m ? strip_vector<V>(b.m + at, q % 2, count) : V{};
+      if (!fetch || q % 2) continue;
+      __builtin_prefetch(b.weight + at + ahead);
+      if constexpr (adam_too) __builtin_prefetch(b.v + at + ahead);
+      if constexpr (with_m) __builtin_prefetch(b.m + at + ahead);
+    }
+    if constexpr (adam_too) {
+      adam_lanes<vectors, with_m, !plain, true, true, !plain>(theta, first, second, passed, adam);
+      const PairRounding rounding(b.first_column + column);
+#pragma GCC unroll 2
+      for (int r = 0; r < rows; ++r) {
+        const Index at = (row + r) * b.stride + column;
+        const Words random = rounding.theta(keys[row + r - keyed]);
+        using R = PairRounding;
+        R::store(b.weight + at, theta[2 * r], theta[2 * r + 1], random, count);
+        R::store(b.v + at, second[2 * r], second[2 * r + 1], R::v(random), count);
+        if constexpr (with_m) R::store(b.m + at, first[2 * r], first[2 * r + 1], R::m(random), count);
+      }
+    } else {
+      for (int q = 0; q < vectors; ++q)
+        for (Index l = 0; l < lanes<T> && 2 * l + q % 2 < count; ++l)
+          b.dm[(row + q / 2) * b.stride + column + 2 * l + q % 2] += passed[q][l];
+    }
+  }
+
+  /// `rows` rows of a strip: `count` columns from `column`; gradients (rows, strip) in its order.
+  ROSSBY_INLINE void strip_rows(const T* gradient, Index row, Index rows, Index column, Index count,
+                                Index ahead) {
+    if constexpr (Strip<S>::paired) {
+      // Of known length: no load or store asks again.
+      if (count < strip) {
+        for (Index r = 0; r < rows; ++r) pass_pairs<1>(gradient + r * strip, row + r, column, count, ahead);
+        return;
+      }
+      Index r = 0;
+      for (; r + 2 <= rows; r += 2) pass_pairs<2>(gradient + r * strip, row + r, column, strip, ahead);
+      if (r < rows) pass_pairs<1>(gradient + r * strip, row + r, column, strip, ahead);
+    } else {
+      for (Index r = 0; r < rows; ++r, gradient += strip)
+        if (count >= strip)
+          pass<strip_vectors>(gradient, row + r, column, lanes<T>, ahead);
+        else
+          for (Index j = 0; j < count; j += lanes<T>)
+            pass<1>(gradient + j, row + r, column + j, count - j, ahead);
+    }
+  }
+
+  /// The same for one row whose gradients lie in order.
+  ROSSBY_INLINE void ordered_row(const T* gradient, Index row, Index column, Index count) {
+    if constexpr (Strip<S>::paired) {
+      T ordered[strip] = {};
+      for (Index j = 0; j < strip && j < count; ++j) ordered[j % 2 * lanes<T> + j / 2] = gradient[j];
+      strip_rows(ordered, row, 1, column, count, 0);
+    } else {
+      strip_rows(gradient, row, 1, column, count, 0);
+    }
   }
 
   void finish() {
@@ -85,51 +154,53 @@ struct Ahead {
   Index count = 0;
 };
 
-/// u (outputs, strip) += Gᵀ W of one tile: g (rows, width) at the first output, w (rows, strip). A line of
-/// `ahead` every second row.
-template <int outputs, class T>
+/// u (outputs, strip) += Gᵀ W of one tile: g (rows, width) at the first output, w (rows, strip), strips of
+/// `vectors`. A line of `ahead` every second row.
+template <int outputs, int vectors, class T>
 ROSSBY_INLINE void transposed_product(T* u, const T* w, const T* g, Index width, Index rows,
                                       Ahead ahead = {}) {
   using V = Vec<T, lanes<T>>;
-  V acc[outputs][strip_vectors];
+  constexpr Index strip = vectors * lanes<T>;
+  V acc[outputs][vectors];
   for (int o = 0; o < outputs; ++o)
-    for (int q = 0; q < strip_vectors; ++q) acc[o][q] = load<V>(u + o * strip<T> + q * lanes<T>);
+    for (int q = 0; q < vectors; ++q) acc[o][q] = load<V>(u + o * strip + q * lanes<T>);
   for (Index i = 0; i < rows; ++i) {
     if (!(i & 1) && i / 2 < ahead.count) __builtin_prefetch(ahead.line + i / 2 * ahead.stride);
-    V wi[strip_vectors];
-    for (int q = 0; q < strip_vectors; ++q) wi[q] = load<V>(w + i * strip<T> + q * lanes<T>);
+    V wi[vectors];
+    for (int q = 0; q < vectors; ++q) wi[q] = load<V>(w + i * strip + q * lanes<T>);
     for (int o = 0; o < outputs; ++o) {
       const V gi = splat<V>(g[i * width + o]);
-      for (int q = 0; q < strip_vectors; ++q) acc[o][q] += gi * wi[q];
+      for (int q = 0; q < vectors; ++q) acc[o][q] += gi * wi[q];
     }
   }
   for (int o = 0; o < outputs; ++o)
-    for (int q = 0; q < strip_vectors; ++q) store(u + o * strip<T> + q * lanes<T>, acc[o][q]);
+    for (int q = 0; q < vectors; ++q) store(u + o * strip + q * lanes<T>, acc[o][q]);
 }
 
 /// d (block, strip) += G zᵀ: g (block, width) and z (width, strip) at the first of `count` of the width's
 /// values.
-template <int block, bool add, class T>
+template <int block, bool add, int vectors, class T>
 ROSSBY_INLINE void outer_product(T* d, const T* g, const T* z, Index width, Index count, Ahead ahead = {}) {
   using V = Vec<T, lanes<T>>;
-  V acc[block][strip_vectors] = {};
+  constexpr Index strip = vectors * lanes<T>;
+  V acc[block][vectors] = {};
   if constexpr (add)
     for (int r = 0; r < block; ++r)
-      for (int q = 0; q < strip_vectors; ++q) acc[r][q] = load<V>(d + r * strip<T> + q * lanes<T>);
+      for (int q = 0; q < vectors; ++q) acc[r][q] = load<V>(d + r * strip + q * lanes<T>);
   for (Index o = 0; o < count; ++o) {
     if (!(o & 1) && o / 2 < ahead.count) __builtin_prefetch(ahead.line + o / 2 * ahead.stride);
-    V zo[strip_vectors];
-    for (int q = 0; q < strip_vectors; ++q) zo[q] = load<V>(z + o * strip<T> + q * lanes<T>);
+    V zo[vectors];
+    for (int q = 0; q < vectors; ++q) zo[q] = load<V>(z + o * strip + q * lanes<T>);
     for (int r = 0; r < block; ++r) {
       const V gr = splat<V>(g[r * width + o]);
-      for (int q = 0; q < strip_vectors; ++q) acc[r][q] += gr * zo[q];
+      for (int q = 0; q < vectors; ++q) acc[r][q] += gr * zo[q];
     }
   }
   for (int r = 0; r < block; ++r)
-    for (int q = 0; q < strip_vectors; ++q) store(d + r * strip<T> + q * lanes<T>, acc[r][q]);
+    for (int q = 0; q < vectors; ++q) store(d + r * strip + q * lanes<T>, acc[r][q]);
 }
 
-template <DenseSink sink, class S>
+template <DenseSink sink, class S, bool plain = false>
 struct BackwardTile {
   using T = Arithmetic<S>;
   /// Rows that go through a strip together: few where little is computed for each weight, so that rows are
@@ -137,31 +208,34 @@ struct BackwardTile {
   static constexpr Index most_rows = 64;
   static constexpr Index narrow_rows = 8;
   static constexpr Index narrow_width = 24;
-  static constexpr int block = accumulators / strip_vectors;
+  static constexpr Index strip = Strip<S>::columns;
+  static constexpr int vectors = Strip<S>::vectors;
+  static constexpr int block = Strip<S>::block;
   static_assert(dense_row_padding % block == 0);
   DenseBackward<S>& b;
-  Sink<sink, S> out;
-  alignas(64) T effective[most_rows * strip<T>];
-  alignas(64) T gradient[block * strip<T>];
+  Sink<sink, S, plain> out;
+  alignas(64) T effective[most_rows * strip];
+  alignas(64) T gradient[block * strip];
   bool between = false;  // lines are fetched between products, not where they are used up
 
   /// Lines a row of a strip has in all arrays that a pass goes over.
   static constexpr int arrays = sink == DenseSink::none ? 1 : sink == DenseSink::adam_moment ? 3 : 2;
-  static constexpr int first_lines = strip_lines<S>;  // of W
-  static constexpr int second_lines = sink == DenseSink::accumulate ? strip_lines<T> : strip_lines<S>;
-  static constexpr int other_lines = (arrays > 1 ? second_lines : 0) + (arrays > 2 ? strip_lines<S> : 0);
+  static constexpr int first_lines = Strip<S>::lines;  // of W
+  static constexpr int second_lines = sink == DenseSink::accumulate ? Strip<T>::lines : Strip<S>::lines;
+  static constexpr int other_lines = (arrays > 1 ? second_lines : 0) + (arrays > 2 ? Strip<S>::lines : 0);
   static constexpr int most_fetched = first_lines > other_lines ? first_lines : other_lines;  // at a time
 
   /// Line number `line` of an array at place `at`, of rows `b.stride` apart.
   template <class A>
   ROSSBY_INLINE Ahead lines_of(const A* array, int line, Index at, Index count) const {
     const Index bytes = static_cast<Index>(sizeof(A));
-    return {reinterpret_cast<const char*>(array + at + line * line_values<A>), b.stride * bytes, count};
+    return {reinterpret_cast<const char*>(array + at + line * Strip<A>::line_values), b.stride * bytes,
+            count};
   }
 
   /// The next strip's line number `line` of some rows, of all arrays.
   ROSSBY_INLINE Ahead lines(int line, Index row, Index s, Index ahead, Index count) const {
-    const Index at = row * b.stride + s * strip<T> + ahead;
+    const Index at = row * b.stride + s * strip + ahead;
     if (line < first_lines) return lines_of(b.weight, line, at, count);
     line -= first_lines;
     if (sink == DenseSink::accumulate) return lines_of(b.dm, line, at, count);
@@ -169,74 +243,83 @@ struct BackwardTile {
                                : lines_of(b.m, line - second_lines, at, count);
   }
 
+  /// Effective weights of row r of the tile.
+  ROSSBY_INLINE void make_effective(Index at, Index r, const std::uint8_t* pattern, Index count) {
+    if (b.clamped)
+      effective_strip<true>(effective + r * strip, b.weight + at, pattern, count);
+    else
+      effective_strip<false>(effective + r * strip, b.weight + at, pattern, count);
+  }
+
   ROSSBY_INLINE void add_u(Index begin, Index rows, Index s, Index count, Index ahead) {
     for (Index r = 0; r < rows; ++r) {
-      const Index at = (begin + r) * b.stride + s * strip<T>;
+      const Index at = (begin + r) * b.stride + s * strip;
       if constexpr (sink == DenseSink::none)
         if (out.fetch)
           for (int q = 0; q < first_lines; ++q)
-            __builtin_prefetch(b.weight + at + ahead + q * line_values<S>);
+            __builtin_prefetch(b.weight + at + ahead + q * Strip<S>::line_values);
       const std::uint8_t* pattern = b.pattern ? b.pattern + at : nullptr;
-      if (b.clamped)
-        effective_row<true>(effective + r * strip<T>, b.weight + at, pattern, count, strip<T>);
+      if (count < strip)
+        make_effective(at, r, pattern, count);
       else
-        effective_row<false>(effective + r * strip<T>, b.weight + at, pattern, count, strip<T>);
+        make_effective(at, r, pattern, strip);
     }
     const T* g = b.g + begin * b.width;
-    T* u = b.u + s * b.width * strip<T>;
+    T* u = b.u + s * b.width * strip;
     Index o = 0;
     // W's lines here, those of the other arrays beside the outer products: what memory delivers in the time.
     for (Index half = 0; o + block <= b.width; o += block, ++half) {
       const Index line = half / 2, row = half % 2 * (rows / 2);
-      transposed_product<block>(
-          u + o * strip<T>, effective, g + o, b.width, rows,
+      transposed_product<block, vectors>(
+          u + o * strip, effective, g + o, b.width, rows,
           between && line < first_lines
               ? lines(static_cast<int>(line), begin + row, s, ahead, half % 2 ? rows - rows / 2 : rows / 2)
               : Ahead{});
     }
     if constexpr (block > 4)
       for (; o + 4 <= b.width; o += 4)
-        transposed_product<4>(u + o * strip<T>, effective, g + o, b.width, rows);
-    for (; o + 2 <= b.width; o += 2) transposed_product<2>(u + o * strip<T>, effective, g + o, b.width, rows);
-    for (; o < b.width; ++o) transposed_product<1>(u + o * strip<T>, effective, g + o, b.width, rows);
+        transposed_product<4, vectors>(u + o * strip, effective, g + o, b.width, rows);
+    for (; o + 2 <= b.width; o += 2)
+      transposed_product<2, vectors>(u + o * strip, effective, g + o, b.width, rows);
+    for (; o < b.width; ++o) transposed_product<1, vectors>(u + o * strip, effective, g + o, b.width, rows);
   }
 
   /// gradient = G zᵀ of a block of rows.
   ROSSBY_INLINE void products(Index row, Index s, const T* z, Index ahead) {
     const T* g = b.g + row * b.width;
-    if (!between) return outer_product<block, false>(gradient, g, z, b.width, b.width);
+    if (!between) return outer_product<block, false, vectors>(gradient, g, z, b.width, b.width);
     constexpr Index each = 2 * block;  // values of the width beside one line of the rows
-    outer_product<block, false>(gradient, g, z, b.width, each, lines(first_lines, row, s, ahead, block));
+    outer_product<block, false, vectors>(gradient, g, z, b.width, each,
+                                         lines(first_lines, row, s, ahead, block));
     Index o = each;
     for (int line = 1; line < other_lines; ++line, o += each)
-      outer_product<block, true>(gradient, g + o, z + o * strip<T>, b.width, each,
-                                 lines(first_lines + line, row, s, ahead, block));
-    outer_product<block, true>(gradient, g + o, z + o * strip<T>, b.width, b.width - o);
+      outer_product<block, true, vectors>(gradient, g + o, z + o * strip, b.width, each,
+                                          lines(first_lines + line, row, s, ahead, block));
+    outer_product<block, true, vectors>(gradient, g + o, z + o * strip, b.width, b.width - o);
   }
 
   ROSSBY_INLINE void pass_gradient(Index begin, Index rows, Index s, Index count, Index ahead) {
-    const T* z = b.z + s * b.width * strip<T>;
+    const T* z = b.z + s * b.width * strip;
     for (Index r = 0; r < rows; r += block) {
       products(begin + r, s, z, ahead);
-      const Index here = rows - r < block ? rows - r : block;
-      for (Index q = 0; q < here; ++q)
-        out.row(gradient + q * strip<T>, begin + r + q, s * strip<T>, count, ahead);
+      out.strip_rows(gradient, begin + r, rows - r < block ? rows - r : block, s * strip, count, ahead);
     }
     out.finish();
   }
 
   void run() {
     const Index tile_rows = b.width <= narrow_width ? narrow_rows : most_rows;
-    const Index strips = (b.columns + strip<T> - 1) / strip<T>;
+    const Index strips = (b.columns + strip - 1) / strip;
     // With enough products, what comes next is fetched between them, evenly.
     between = b.u && b.width >= 2 * block * most_fetched;
     out.fetch = !between;
     for (Index begin = 0; begin < b.rows; begin += tile_rows) {
       const Index rows = b.rows - begin < tile_rows ? b.rows - begin : tile_rows;
+      out.begin_rows(begin, rows);
       for (Index s = 0; s < strips; ++s) {
-        const Index left = b.columns - s * strip<T>;
-        const Index count = left < strip<T> ? left : strip<T>;
-        const Index ahead = s + 1 < strips ? strip<T> : tile_rows * b.stride - s * strip<T>;
+        const Index left = b.columns - s * strip;
+        const Index count = left < strip ? left : strip;
+        const Index ahead = s + 1 < strips ? strip : tile_rows * b.stride - s * strip;
         if (b.u) add_u(begin, rows, s, count, ahead);
         if constexpr (sink != DenseSink::none) pass_gradient(begin, rows, s, count, ahead);
       }
@@ -244,25 +327,33 @@ struct BackwardTile {
   }
 };
 
-template <DenseSink sink, class S>
-void backward(DenseBackward<S>& b) {
+template <DenseSink sink, class S, bool plain>
+void run_backward(DenseBackward<S>& b) {
   const FlushSubnormals flush;  // as the update by itself does
-  BackwardTile<sink, S> tile{b, {b}, {}, {}};
+  BackwardTile<sink, S, plain> tile{b, {b}, {}, {}};
   if (b.adam) tile.out.adam = *b.adam;
   tile.run();
+}
+
+template <DenseSink sink, class S>
+void backward(DenseBackward<S>& b) {
+  constexpr bool adam_too = sink == DenseSink::adam || sink == DenseSink::adam_moment;
+  if constexpr (Strip<S>::paired && adam_too)
+    if (b.adam->decay == 0 && b.adam->keep == 1) return run_backward<sink, S, true>(b);
+  run_backward<sink, S, false>(b);
 }
 
 /// The sink alone, for gradients that another kernel has made.
 template <DenseSink sink, class S>
 void sink_rows(DenseBackward<S>& b, const Arithmetic<S>* gradient, Index gradient_stride) {
-  using T = Arithmetic<S>;
   if constexpr (sink != DenseSink::none) {
     const FlushSubnormals flush;
     Sink<sink, S> out{b};
     if (b.adam) out.adam = *b.adam;
     for (Index i = 0; i < b.rows; ++i) {
-      for (Index j = 0; j < b.columns; j += strip<T>)
-        out.row(gradient + i * gradient_stride + j, i, j, b.columns - j, 0);
+      out.begin_rows(i, 1);
+      for (Index j = 0; j < b.columns; j += Strip<S>::columns)
+        out.ordered_row(gradient + i * gradient_stride + j, i, j, b.columns - j);
       out.finish();
     }
   }

@@ -12,6 +12,7 @@ template <class S>
 struct NarrowTile {
   using T = Arithmetic<S>;
   using V = Vec<T, lanes<T>>;
+  static constexpr Index strip = Strip<S>::columns;
   DenseForward<S>& f;
   V sums[dense_forward_rows * lanes<T>] = {};  // (rows, width)
   double weight_sum = 0;
@@ -27,37 +28,37 @@ struct NarrowTile {
     const auto step = [&](const V(&w)[mr], const T* z) ROSSBY_LAMBDA_INLINE {
       for (int r = 0; r < mr; ++r) part_sum += w[r];
       for (int q = 0; q < outputs; ++q) {
-        const V zq = load<V>(z + q * strip<T>);
+        const V zq = load<V>(z + q * strip);
         for (int r = 0; r < mr; ++r) acc[r][q] += w[r] * zq;
       }
     };
     const S* weight = f.weight + row * f.stride;
-    const Index whole = last * strip<T> <= f.columns ? last : last - 1;
+    const Index whole = last * strip <= f.columns ? last : last - 1;
     for (Index s = first; s < whole; ++s) {
-      for (int part = 0; part < strip_vectors; ++part) {
-        const Index j = s * strip<T> + part * lanes<T>;
+#pragma GCC unroll 3
+      for (int part = 0; part < Strip<S>::vectors; ++part) {
         V w[mr];
         for (int r = 0; r < mr; ++r) {
-          w[r] = load<V>(weight + r * f.stride + j);
+          w[r] = strip_vector<V>(weight + r * f.stride + s * strip, part, strip);
           if constexpr (clamped) w[r] = clamp01(w[r]);
-          if (sizeof(S) == sizeof(T) || part % 2 == 0)
-            __builtin_prefetch(ahead + r * f.stride + (j - first * strip<T>));
+          if (part < Strip<S>::lines)
+            __builtin_prefetch(ahead + r * f.stride + (s - first) * strip + part * lanes<T>);
         }
-        step(w, f.z + (s * f.width + o) * strip<T> + part * lanes<T>);
+        step(w, f.z + (s * f.width + o) * strip + part * lanes<T>);
       }
       total += part_sum;
       part_sum = V{};
     }
     if (whole < last)
-      for (int part = 0; part < strip_vectors; ++part) {
-        const Index j = whole * strip<T> + part * lanes<T>;
-        if (j >= f.columns) break;
+      for (int part = 0; part < Strip<S>::vectors; ++part) {
+        const Index left = f.columns - whole * strip;
+        if (!Strip<S>::paired && left <= part * lanes<T>) break;
         V w[mr];
         for (int r = 0; r < mr; ++r) {
-          w[r] = load_part<V>(weight + r * f.stride + j, f.columns - j);
+          w[r] = strip_vector<V>(weight + r * f.stride + whole * strip, part, left);
           if constexpr (clamped) w[r] = clamp01(w[r]);
         }
-        step(w, f.z + (whole * f.width + o) * strip<T> + part * lanes<T>);
+        step(w, f.z + (whole * f.width + o) * strip + part * lanes<T>);
       }
     for (int r = 0; r < mr; ++r)
       for (int q = 0; q < outputs; ++q) sums[(row + r) * f.width + o + q] = acc[r][q];
@@ -68,12 +69,12 @@ struct NarrowTile {
   void rows(Index o, Index first, Index last) {
     constexpr int most = accumulators / outputs;
     constexpr int mr = most > 8 ? 8 : most;
-    const S* next_block = f.weight + (last * strip<T> < f.columns ? last : first) * strip<T>;
+    const S* next_block = f.weight + (last * strip < f.columns ? last : first) * strip;
     Index row = 0;
     for (; row + mr <= f.rows; row += mr) {
       const bool more = row + 2 * mr <= f.rows;
       group<mr, outputs, clamped>(row, o, first, last,
-                                  more ? f.weight + (row + mr) * f.stride + first * strip<T> : next_block);
+                                  more ? f.weight + (row + mr) * f.stride + first * strip : next_block);
     }
     for (; row < f.rows; ++row) group<1, outputs, clamped>(row, o, first, last, next_block);
   }
@@ -82,8 +83,8 @@ struct NarrowTile {
   void run() {
     // z of a block of strips stays in the first-level cache while all rows pass.
     constexpr Index cache_values = 16384 / sizeof(T);
-    const Index strips = (f.columns + strip<T> - 1) / strip<T>;
-    const Index fitting = cache_values / (f.width * strip<T>);
+    const Index strips = (f.columns + strip - 1) / strip;
+    const Index fitting = cache_values / (f.width * strip);
     const Index block = fitting > 0 ? fitting : 1;
     for (Index first = 0; first < strips; first += block) {
       const Index last = first + block < strips ? first + block : strips;
@@ -133,7 +134,7 @@ struct WideTile {
       const T* w = block + row * block_columns;
       for (Index begin = 0; begin < count; begin += lanes<T>) {
         // The next block's weights, a few at a time between products: a burst would stop them.
-        if (begin % line_values<S> == 0)
+        if (begin % Strip<S>::line_values == 0)
           for (int r = 0; r < mr; ++r) __builtin_prefetch(ahead + (row + r) * f.stride + begin, 0, 2);
         const Index end = count - begin < lanes<T> ? count : begin + lanes<T>;
         for (Index j = begin; j < end; ++j) {

@@ -12,15 +12,18 @@ namespace rossby::cpu::ROSSBY_ISA {
 inline constexpr int strip_vectors = 3;
 inline constexpr int accumulators = register_bytes == 64 ? 24 : 12;
 
-template <class T>
-inline constexpr Index strip = strip_vectors* lanes<T>;
-
-/// Lines that a row of a strip of W lies on, and the values from one to the next: each is asked for ahead.
+/// W of S in strips. In bf16 the two vectors of a strip are its even and its odd columns.
 template <class S>
-inline constexpr int strip_lines = sizeof(S) < sizeof(Arithmetic<S>) ? (strip_vectors + 1) / 2
-                                                                     : strip_vectors;
-template <class S>
-inline constexpr Index line_values = lanes<Arithmetic<S>>*(sizeof(Arithmetic<S>) / sizeof(S));
+struct Strip {
+  static constexpr bool paired = sizeof(S) < sizeof(Arithmetic<S>);
+  static constexpr int vectors = paired ? 2 : strip_vectors;
+  static constexpr Index columns = vectors * lanes<Arithmetic<S>>;
+  /// Rows of a register block with a strip side by side.
+  static constexpr int block = paired ? (register_bytes == 64 ? 8 : 4) : accumulators / strip_vectors;
+  /// Lines that a row lies on, and the values from one to the next: each is asked for ahead.
+  static constexpr int lines = paired ? 1 : strip_vectors;
+  static constexpr Index line_values = paired ? columns : lanes<Arithmetic<S>>;
+};
 
 #define ROSSBY_LAMBDA_INLINE __attribute__((always_inline))
 
@@ -54,6 +57,36 @@ ROSSBY_INLINE V keep_flagged(V v, const std::uint8_t* flag, Index count) {
   return __builtin_convertvector(bytes, Mask) != 0 ? v : V{};
 }
 
+/// Vector number `part` of a strip of which `count` columns exist; zeros behind.
+template <class V, class S>
+ROSSBY_INLINE V strip_vector(const S* from, int part, Index count) {
+  if constexpr (Strip<S>::paired) {
+    const Words words = load_words(from, count);
+    return part == 0 ? even_values<V>(words) : odd_values<V>(words);
+  } else {
+    constexpr Index all = sizeof(V) / sizeof(S);
+    return load_part<V>(from + part * all, count - part * all > 0 ? count - part * all : 0);
+  }
+}
+
+/// v where the flag of its column is not 0, else 0; as strip_vector.
+template <class S, class V>
+ROSSBY_INLINE V keep_flagged_in_strip(V v, const std::uint8_t* flag, int part, Index count) {
+  constexpr int all = sizeof(V) / sizeof(Arithmetic<S>);
+  if constexpr (Strip<S>::paired) {
+    Vec<std::uint16_t, all> pairs = {};
+    if (count >= 2 * all)
+      __builtin_memcpy(&pairs, flag, sizeof(pairs));
+    else
+      for (Index l = 0; l < count; ++l) pairs[l / 2] |= static_cast<std::uint16_t>(flag[l] << 8 * (l % 2));
+    const Vec<std::uint16_t, all> mine = part == 0 ? pairs & 0xFF : pairs >> 8;
+    using Mask = decltype(v < v);
+    return __builtin_convertvector(mine, Mask) != 0 ? v : V{};
+  } else {
+    return keep_flagged(v, flag + part * all, count - part * all > 0 ? count - part * all : 0);
+  }
+}
+
 /// d where m lies strictly between 0 and 1, else 0.
 template <class V>
 ROSSBY_INLINE V keep_inside01(V d, V m) {
@@ -84,6 +117,19 @@ ROSSBY_INLINE void effective_row(T* out, const S* weight, const std::uint8_t* pa
     if constexpr (clamped) w = clamp01(w);
     if (pattern) w = keep_flagged(w, pattern + j, count - j > 0 ? count - j : 0);
     store(out + j, w);
+  }
+}
+
+/// The same of one strip, in the order of its vectors.
+template <bool clamped, class S, class T = Arithmetic<S>>
+ROSSBY_INLINE void effective_strip(T* out, const S* weight, const std::uint8_t* pattern, Index count) {
+  using V = Vec<T, lanes<T>>;
+#pragma GCC unroll 3
+  for (int q = 0; q < Strip<S>::vectors; ++q) {
+    V w = strip_vector<V>(weight, q, count);
+    if constexpr (clamped) w = clamp01(w);
+    if (pattern) w = keep_flagged_in_strip<S>(w, pattern, q, count);
+    store(out + q * lanes<T>, w);
   }
 }
 
