@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 
 #include "rossby/kernels/cpu/loops.hpp"
 #include "rossby/kernels/relate_dense.hpp"
@@ -8,7 +9,18 @@
 namespace rossby {
 namespace {
 
-constexpr Index piece = 512;
+constexpr Index piece = 512;  // even
+
+/// With the halves of `bits` turned left by `turn`.
+void round_piece(Bf16* to, const float* values, const std::uint32_t* bits, Index count, int turn) {
+  std::uint16_t random[piece];
+  for (Index w = 0; w < (count + 1) / 2; ++w) {
+    const std::uint32_t x = std::rotl(bits[w], turn);
+    random[2 * w] = static_cast<std::uint16_t>(x);
+    random[2 * w + 1] = static_cast<std::uint16_t>(x >> 16);
+  }
+  for (Index j = 0; j < count; ++j) to[j] = round_stochastic(values[j], random[j]);
+}
 
 void replay_piece(const Exec& exec, const Bf16Arrays& arrays, Index at, std::uint32_t row, Index column,
                   Index count, std::span<const AdamConstants<float>> steps) {
@@ -20,12 +32,16 @@ void replay_piece(const Exec& exec, const Bf16Arrays& arrays, Index at, std::uin
     m[j] = arrays.m ? widen(arrays.m[at + j]) : 0.0F;
   }
   adam_replay<float>(exec, {theta, size}, {m, arrays.m ? size : 0}, {v, size}, {}, steps);
-  for (Index j = 0; j < count; ++j) {
-    const RoundingBits random(row, column + j);
-    arrays.theta[at + j] = round_stochastic(theta[j], random.theta);
-    arrays.v[at + j] = round_stochastic(v[j], random.v);
-    if (arrays.m) arrays.m[at + j] = round_stochastic(m[j], random.m);
+  // The halves of RoundingBits' words lie in the order of the columns: `column` is even.
+  std::uint32_t bits[piece / 2];
+  for (Index w = 0; w < (count + 1) / 2; ++w) {
+    const auto word = static_cast<std::uint32_t>(column / 2 + w);
+    const std::uint32_t x = (word * RoundingBits::spread ^ row) * RoundingBits::mix;
+    bits[w] = x ^ x >> 16;
   }
+  round_piece(arrays.theta + at, theta, bits, count, 0);
+  round_piece(arrays.v + at, v, bits, count, 8);
+  if (arrays.m) round_piece(arrays.m + at, m, bits, count, 16);
 }
 
 }  // namespace
