@@ -18,6 +18,9 @@ Result checked(Result result, const char* what) {
   return result;
 }
 
+/// Written bytes that may wait in the kernel's cache before the disk is set to work on them.
+constexpr std::size_t writeback_bytes = std::size_t{16} << 20;
+
 Hdf5Properties transfer_mode(bool collective) {
   Hdf5Properties transfer(checked(H5Pcreate(H5P_DATASET_XFER), "make a property list"));
   if (collective) checked(H5Pset_dxpl_mpio(transfer, H5FD_MPIO_COLLECTIVE), "transfer collectively");
@@ -128,13 +131,29 @@ RawFile::~RawFile() {
 void RawFile::write(const void* data, std::size_t bytes, std::uint64_t offset) {
   const auto* from = static_cast<const char*>(data);
   while (bytes > 0) {
-    const ssize_t done = pwrite(descriptor_, from, bytes, static_cast<off_t>(offset));
+    const ssize_t done =
+        pwrite(descriptor_, from, std::min(bytes, writeback_bytes), static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;
     if (done <= 0) refuse("write to it");
+    begin_writeback(offset, static_cast<std::uint64_t>(done));
     from += done;
     offset += static_cast<std::uint64_t>(done);
     bytes -= static_cast<std::size_t>(done);
   }
+}
+
+void RawFile::begin_writeback(std::uint64_t offset, std::uint64_t bytes) {
+  if (cached_ == 0) cached_begin_ = cached_end_ = offset;
+  cached_begin_ = std::min(cached_begin_, offset);
+  cached_end_ = std::max(cached_end_, offset + bytes);
+  cached_ += bytes;
+  if (cached_ < writeback_bytes) return;
+#ifdef __linux__
+  // A hint: what it does not start, sync does, which reports errors, too.
+  (void)sync_file_range(descriptor_, static_cast<off64_t>(cached_begin_),
+                        static_cast<off64_t>(cached_end_ - cached_begin_), SYNC_FILE_RANGE_WRITE);
+#endif
+  cached_ = 0;
 }
 
 void RawFile::sync() {

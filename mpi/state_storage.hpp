@@ -106,12 +106,18 @@ class RawFile {
   RawFile(const RawFile&) = delete;
   RawFile& operator=(const RawFile&) = delete;
   ~RawFile();
+  /// The disk begins to work while the caller goes on: kernels would let gigabytes wait for `sync` otherwise.
   void write(const void* data, std::size_t bytes, std::uint64_t offset);
   /// Brings what was written to the disk.
   void sync();
 
  private:
+  void begin_writeback(std::uint64_t offset, std::uint64_t bytes);
+
   int descriptor_;
+  std::uint64_t cached_ = 0;  // bytes the disk has not been told of, between these offsets
+  std::uint64_t cached_begin_ = 0;
+  std::uint64_t cached_end_ = 0;
 };
 
 /// Throws UserError: "cannot <what>: <errno in words>".

@@ -57,7 +57,7 @@ class Hosts(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
         cls.local(1, "data", "synth", "--lat", "10", "--lon", "20", "--steps", "60", "-o", "p.nc")
         (cls.folder / "short.toml").write_text(CONFIG.format(epochs=6))
-        (cls.folder / "long.toml").write_text(CONFIG.format(epochs=60))
+        (cls.folder / "long.toml").write_text(CONFIG.format(epochs=30))
         cls.whole = {}
 
     def setUp(self):
