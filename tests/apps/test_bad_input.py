@@ -76,6 +76,7 @@ class Corners(BadInput):
     def test_more_ranks_than_nodes(self):
         for settings in [[], ["relation.mode=refine", "relation.self=true"],
                          ["relation.graph=none", "relation.discover=dense"],
+                         ["relation.graph=none", "relation.discover=dense", "relation.precision=bf16"],
                          ["relation.discover=low_rank", "relation.rank=2"], ["parallel.partition=graph"]]:
             with self.subTest(settings):
                 run = "many_" + "_".join(settings)
@@ -132,6 +133,11 @@ class Settings(BadInput):
         self.refuse_training(["parallel.partition=graph", "relation.discover=dense"],
                              "does not go with a dense relation")
         self.refuse_training(["relation.discover=dense", "relation.discover_start=x"], '"1/n" or a number')
+        for settings, needs in [(["relation.discover=low_rank"], "a dense learned relation"),
+                                (["relation.discover=dense", "model.precision=double"], "model.precision"),
+                                (["relation.discover=dense", "optimiser.name=sgd"], "optimiser.name"),
+                                (["relation.discover=dense", "train.sampling=pairs"], "train.sampling")]:
+            self.refuse_training(["relation.precision=bf16", *settings], f'relation.precision = "bf16" needs {needs}')
 
 
 if __name__ == "__main__":
