@@ -225,7 +225,7 @@ void check_room(const Communicator& comm, const std::string& path, const RowRedi
                 std::span<const StateArray<T>> arrays, Index text_bytes) {
   Index bytes = 0;
   for (const StateArray<T>& array : arrays) {
-    const auto value = static_cast<Index>(sizeof(T));
+    const auto value = static_cast<Index>(array.in_bf16 ? sizeof(Bf16) : sizeof(T));
     if (array.placement == Placement::entries) bytes += array.edges->entries() * (value + 20);
     if (array.placement == Placement::rows) bytes += array.outer * layout.owned() * array.inner * value;
     if (array.placement == Placement::replicated && comm.rank() == 0)
