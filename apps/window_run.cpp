@@ -160,6 +160,7 @@ void WindowRun<T>::make_model() {
       config_->text("model.diffusion") == "legacy" ? DiffusionVariant::legacy : DiffusionVariant::paper;
   const auto steps = static_cast<int>(config_->integer("model.diffusion_steps"));
   Diffusion<T> diffusion(block_, *exchange_, steps, variant);
+  diffusion.alone = grid_.space().size() == 1;
   const Index channels = reader_->channels(), features = reader_->features();
   const Index units = config_->integer("model.units");
   const Recompute recompute = recompute_of(*config_);

@@ -137,9 +137,10 @@ struct Training {
     const GhostList ghosts = collect_ghosts(partition, part, lists);
     exchange = std::make_unique<PetscExchange>(grid.space(), partition, part, ghosts);
     block = localise(supports, partition, part, ghosts);
-    model = std::make_unique<Dcrnn<float>>(
-        DcrnnOptions{o.inputs, 2, 1, o.layers, o.units, o.recompute},
-        Diffusion<float>(block, *exchange, o.diffusion, DiffusionVariant::paper));
+    Diffusion<float> diffusion(block, *exchange, o.diffusion, DiffusionVariant::paper);
+    diffusion.alone = grid.space().size() == 1;
+    model = std::make_unique<Dcrnn<float>>(DcrnnOptions{o.inputs, 2, 1, o.layers, o.units, o.recompute},
+                                           std::move(diffusion));
     model->start(1);
   }
 

@@ -61,6 +61,9 @@ NodeView<const T> read(const NodeView<T>& view) {
   return view;
 }
 
+/// Values of a row and term that go through all levels together where nothing is exchanged.
+constexpr Index values_a_slice = 128;
+
 /// The terms side by side, and the products between them.
 template <class T>
 struct Terms {
@@ -79,8 +82,26 @@ struct Terms {
     return {arena.take<T>(size).data(), ghosts(), cols, count * channels};
   }
 
+  /// f(columns of z) over a few columns at a time.
+  template <class F>
+  void for_each_slice(const NodeView<T>& z, const F& f) const {
+    const Index cols = std::max<Index>(1, values_a_slice / std::max<Index>(1, channels));
+    for (Index b = 0; b < z.cols; b += cols) {
+      NodeView<T> part = z;
+      part.data += b * z.col_stride;
+      part.cols = std::min(cols, z.cols - b);
+      f(part);
+    }
+  }
+
   /// Fills terms 1, 2, … from term 0. Collective.
   void forward(Tape<T>& tape, const NodeView<T>& z) const {
+    if (diffusion->alone)
+      return for_each_slice(z, [&](const NodeView<T>& part) {
+        for (const DiffusionPlan::Level& level : diffusion->plan.levels)
+          products(tape.exec(), level, part, NodeView<T>(nullptr, 0, part.cols, level.count * channels),
+                   diffusion->block->interior);
+      });
     for (const DiffusionPlan::Level& level : diffusion->plan.levels) {
       const Arena::Mark mark = tape.arena().mark();
       const NodeView<T> ghost = ghost_buffer(tape.arena(), z.cols, level.count);
@@ -104,19 +125,28 @@ struct Terms {
   /// The adjoint: adds to the gradient of term 0 what those of terms 1, 2, … make of it. Collective.
   void backward(Tape<T>& tape, const NodeView<T>& dz) const {
     const auto& levels = diffusion->plan.levels;
+    if (diffusion->alone)
+      return for_each_slice(dz, [&](const NodeView<T>& part) {
+        for (auto level = levels.rbegin(); level != levels.rend(); ++level)
+          owned_backward(tape.exec(), *level, part);
+      });
     for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
       const Arena::Mark mark = tape.arena().mark();
       const NodeView<T> ghost = ghost_buffer(tape.arena(), dz.cols, level->count);
       std::fill_n(ghost.data, ghost.size(), T{0});
       adjoints(tape.exec(), *level, dz, ghost, dz.rows);
       diffusion->exchange->scatter_add_begin(read(ghost), term(dz, level->first, level->count));
-      adjoints(tape.exec(), *level, dz, slice(dz, level->first * channels, level->count * channels), 0);
-      for (const DiffusionPlan::Product& product : level->products)
-        if (product.minus >= 0)
-          accumulate(tape.exec(), term(dz, product.minus), T{-1}, read(term(dz, product.to)));
+      owned_backward(tape.exec(), *level, dz);
       diffusion->exchange->scatter_add_end();
       tape.arena().rewind(mark);
     }
+  }
+
+  /// What a level's products pass on to owned rows.
+  void owned_backward(const Exec& exec, const DiffusionPlan::Level& level, const NodeView<T>& dz) const {
+    adjoints(exec, level, dz, slice(dz, level.first * channels, level.count * channels), 0);
+    for (const DiffusionPlan::Product& product : level.products)
+      if (product.minus >= 0) accumulate(exec, term(dz, product.minus), T{-1}, read(term(dz, product.to)));
   }
 
   /// `to` holds the gradients of the level's gathered terms: of owned columns (first = 0) or of ghosts.

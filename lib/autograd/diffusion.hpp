@@ -52,6 +52,9 @@ struct Diffusion {
   const CsrBlock* block = nullptr;  // relation s is support s
   Buffer<T> weight;                 // (entries)
   Exchange* exchange = nullptr;
+  /// Whether this rank owns all rows: nothing is exchanged then, and columns are taken through all levels a
+  /// few at a time, while they are in the cache.
+  bool alone = false;
 
   /// `graph` and `ghosts` must outlive it.
   Diffusion(const CsrBlock& graph, Exchange& ghosts, int steps, DiffusionVariant variant)

@@ -9,10 +9,16 @@
 namespace rossby::cpu {
 namespace {
 
-constexpr Index row_piece = 512;     // rows a GEMM call takes
+constexpr Index row_piece = 512;     // rows a GEMM call takes, at least
+constexpr Index long_piece = 2048;   // at most: each call packs the weights anew
 constexpr Index weight_piece = 64;   // rows of dW a GEMM call takes where rows are not split
 constexpr Index most_partials = 32;  // of a reduction over rows
-constexpr Index most_scratch = Index{1} << 20;
+constexpr Index most_scratch = Index{1} << 19;
+
+/// Rows a GEMM call takes: eight pieces for threads, where those are not too short.
+Index piece_rows(Index m) {
+  return std::clamp(m / 8, row_piece, long_piece);
+}
 
 /// Rows a partial sum covers: a function of the shape alone.
 Index partial_rows(Index m, Index size) {
@@ -39,30 +45,38 @@ bool is_narrow(MatrixView<A> x, MatrixView<B> y) {
   return x.stride == x.cols && y.stride == y.cols && weights > 1 && weights <= narrow_weights && x.rows >= 32;
 }
 
-/// dW += dyᵀ·x on one block.
+/// dW += dyᵀ·x on one block, or dW = that without `add`.
 template <class T>
-void add_outer(const Exec& exec, MatrixView<T> dweight, MatrixView<const T> dy, MatrixView<const T> x) {
+void add_outer(const Exec& exec, MatrixView<T> dweight, MatrixView<const T> dy, MatrixView<const T> x,
+               bool add = true) {
+  const bool gemm_takes_it = !is_narrow(dy, x) && !tiny::is_tiny(dy.rows, x.cols, dy.cols);
+  if (!add && !gemm_takes_it)
+    for (Index o = 0; o < dweight.rows; ++o) std::fill_n(dweight.row(o), dweight.cols, T{0});
   if (is_narrow(dy, x))
     narrow_linear_kernels<T>(exec.isa).outer(x.rows, dy.cols, x.cols, dy.data, x.data, dweight.data,
                                              dweight.stride, 1);
   else if (!tiny::outer(dweight, dy, x))
-    gemm(Side::transposed, Side::plain, dy, x, T{1}, dweight);
+    gemm(Side::transposed, Side::plain, dy, x, add || !gemm_takes_it ? T{1} : T{0}, dweight);
 }
 
-/// Runs partial(block, first, last) over row blocks and adds the blocks, `size` values each, to where
-/// total(k) points.
-template <class T, class Partial, class Total>
-void reduce_rows(const Exec& exec, Index m, Index size, Index work, std::span<T> scratch,
-                 const Partial& partial, const Total& total) {
+/// Runs partial(block, first, last), which fills a block of the shape of `total`, over row blocks and adds
+/// the blocks to `total`, in order.
+template <class T, class Partial>
+void reduce_rows(const Exec& exec, Index m, MatrixView<T> total, Index work, std::span<T> scratch,
+                 const Partial& partial) {
+  const Index size = total.size();
   const Index rows = partial_rows(m, size);
   for_each_piece(exec, m, rows, work, [&](Index first, Index last) {
-    T* block = scratch.data() + first / rows * size;
-    std::fill_n(block, size, T{0});
-    partial(block, first, last);
+    partial(scratch.data() + first / rows * size, first, last);
   });
-  for_each_piece(exec, size, flat_piece, size * (m / rows), [&](Index first, Index last) {
-    for (Index p = 0; p * rows < m; ++p)
-      for (Index k = first; k < last; ++k) total(k) += scratch[p * size + k];
+  const Index lines = std::max<Index>(1, flat_piece / std::max<Index>(1, total.cols));
+  for_each_piece(exec, total.rows, lines, size * (m / rows), [&](Index first, Index last) {
+    for (Index o = first; o < last; ++o)
+      for (Index p = 0; p * rows < m; ++p) {
+        const T* from = scratch.data() + p * size + o * total.cols;
+        T* to = total.row(o);
+        for (Index k = 0; k < total.cols; ++k) to[k] += from[k];
+      }
   });
 }
 
@@ -97,44 +111,46 @@ template <class T>
 void linear_forward(const Exec& exec, MatrixView<T> y, MatrixView<const T> x, MatrixView<const T> weight,
                     const T* bias, bool accumulate) {
   if (y.size() == 0) return;
-  for_each_piece(exec, y.rows, row_piece, y.rows * (weight.size() + y.cols), [&](Index first, Index last) {
-    const auto part = row_block(y, first, last);
-    if (!accumulate && bias) fill_rows(part, bias);
-    if (!accumulate && !bias && x.cols == 0)
-      for (Index i = 0; i < part.rows; ++i) std::fill_n(part.row(i), part.cols, T{0});
-    if (x.cols > 0) {
-      const bool add = accumulate || bias;
-      const auto input = row_block(x, first, last);
-      if (is_narrow(input, part))
-        narrow_linear_kernels<T>(exec.isa).multiply(part.rows, x.cols, y.cols, input.data, weight.data, 1,
-                                                    weight.stride, part.data, add);
-      else if (!tiny::forward(part, row_block(x, first, last), weight, add))
-        gemm(Side::plain, Side::transposed, row_block(x, first, last), weight, add ? T{1} : T{0}, part);
-    }
-    if (accumulate && bias)
-      for (Index i = 0; i < part.rows; ++i)
-        for (Index o = 0; o < part.cols; ++o) part.row(i)[o] += bias[o];
-  });
+  for_each_piece(
+      exec, y.rows, piece_rows(y.rows), y.rows * (weight.size() + y.cols), [&](Index first, Index last) {
+        const auto part = row_block(y, first, last);
+        if (!accumulate && bias) fill_rows(part, bias);
+        if (!accumulate && !bias && x.cols == 0)
+          for (Index i = 0; i < part.rows; ++i) std::fill_n(part.row(i), part.cols, T{0});
+        if (x.cols > 0) {
+          const bool add = accumulate || bias;
+          const auto input = row_block(x, first, last);
+          if (is_narrow(input, part))
+            narrow_linear_kernels<T>(exec.isa).multiply(part.rows, x.cols, y.cols, input.data, weight.data, 1,
+                                                        weight.stride, part.data, add);
+          else if (!tiny::forward(part, row_block(x, first, last), weight, add))
+            gemm(Side::plain, Side::transposed, row_block(x, first, last), weight, add ? T{1} : T{0}, part);
+        }
+        if (accumulate && bias)
+          for (Index i = 0; i < part.rows; ++i)
+            for (Index o = 0; o < part.cols; ++o) part.row(i)[o] += bias[o];
+      });
 }
 
 template <class T>
 void linear_backward_input(const Exec& exec, MatrixView<T> dx, MatrixView<const T> dy,
                            MatrixView<const T> weight, bool accumulate) {
   if (dx.size() == 0 || (dy.cols == 0 && accumulate)) return;
-  for_each_piece(exec, dx.rows, row_piece, dx.rows * (weight.size() + dx.cols), [&](Index first, Index last) {
-    const auto part = row_block(dx, first, last);
-    const auto delta = row_block(dy, first, last);
-    if (is_narrow(delta, part))
-      narrow_linear_kernels<T>(exec.isa).multiply(part.rows, dy.cols, dx.cols, delta.data, weight.data,
-                                                  weight.stride, 1, part.data, accumulate);
-    else if (tiny::is_tiny(part.rows, dx.cols, dy.cols) || dy.cols == 0) {
-      if (!accumulate)
-        for (Index i = 0; i < part.rows; ++i) std::fill_n(part.row(i), part.cols, T{0});
-      if (dy.cols > 0 && !tiny::backward_input(part, delta, weight))
-        gemm(Side::plain, Side::plain, delta, weight, T{1}, part);
-    } else
-      gemm(Side::plain, Side::plain, delta, weight, accumulate ? T{1} : T{0}, part);
-  });
+  for_each_piece(
+      exec, dx.rows, piece_rows(dx.rows), dx.rows * (weight.size() + dx.cols), [&](Index first, Index last) {
+        const auto part = row_block(dx, first, last);
+        const auto delta = row_block(dy, first, last);
+        if (is_narrow(delta, part))
+          narrow_linear_kernels<T>(exec.isa).multiply(part.rows, dy.cols, dx.cols, delta.data, weight.data,
+                                                      weight.stride, 1, part.data, accumulate);
+        else if (tiny::is_tiny(part.rows, dx.cols, dy.cols) || dy.cols == 0) {
+          if (!accumulate)
+            for (Index i = 0; i < part.rows; ++i) std::fill_n(part.row(i), part.cols, T{0});
+          if (dy.cols > 0 && !tiny::backward_input(part, delta, weight))
+            gemm(Side::plain, Side::plain, delta, weight, T{1}, part);
+        } else
+          gemm(Side::plain, Side::plain, delta, weight, accumulate ? T{1} : T{0}, part);
+      });
 }
 
 template <class T>
@@ -151,12 +167,10 @@ void linear_backward_weight(const Exec& exec, MatrixView<T> dweight, MatrixView<
     });
     return;
   }
-  reduce_rows(
-      exec, x.rows, out * in, work, scratch,
-      [&](T* block, Index first, Index last) {
-        add_outer(exec, MatrixView<T>{block, out, in}, row_block(dy, first, last), row_block(x, first, last));
-      },
-      [&](Index k) -> T& { return dweight.row(k / in)[k % in]; });
+  reduce_rows(exec, x.rows, dweight, work, scratch, [&](T* block, Index first, Index last) {
+    add_outer(exec, MatrixView<T>{block, out, in}, row_block(dy, first, last), row_block(x, first, last),
+              false);
+  });
 }
 
 template <class T>
@@ -172,7 +186,11 @@ void column_sum(const Exec& exec, T* dbias, MatrixView<const T> dy, std::span<T>
       for (Index o = 0; o < dy.cols; ++o) to[o] += dy.row(i)[o];
   };
   if (linear_scratch_size(dy.rows, dy.cols, 1) == 0) return add_rows(dbias, 0, dy.rows);
-  reduce_rows(exec, dy.rows, dy.cols, dy.size(), scratch, add_rows, [&](Index k) -> T& { return dbias[k]; });
+  reduce_rows(exec, dy.rows, MatrixView<T>(dbias, 1, dy.cols), dy.size(), scratch,
+              [&](T* block, Index first, Index last) {
+                std::fill_n(block, dy.cols, T{0});
+                add_rows(block, first, last);
+              });
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                                                \

@@ -317,6 +317,20 @@ TEST_P(DiffusionOf, ASegmentThatIsComputedAgainGivesTheSameBits) {
   EXPECT_EQ(detail::allocation_count(), before) << "a step of a known shape allocates nothing";
 }
 
+TEST_P(DiffusionOf, ColumnsTakenAFewAtATimeGiveTheSameBits) {
+  const auto [supports, steps, variant] = GetParam();
+  Fixture whole(12, supports, steps, variant), sliced(12, supports, steps, variant);
+  for (Fixture* f : {&whole, &sliced}) {  // several slices, the last one smaller
+    f->cols = 301;
+    f->x = Parameter<double>("x", Placement::rows, {1, 12, 301 * 2});
+    fill<double>(f->x.value.span(), 5);
+  }
+  sliced.diffusion.alone = true;
+  Tape<double> a{Exec{}}, b{Exec{}};
+  EXPECT_EQ(whole.loss(a, false), sliced.loss(b, false));
+  EXPECT_EQ(whole.gradients(a, false), sliced.gradients(b, false));
+}
+
 INSTANTIATE_TEST_SUITE_P(Plans, DiffusionOf,
                          testing::Combine(testing::Values(1, 2, 3), testing::Values(1, 2, 3, 4),
                                           testing::Values(DiffusionVariant::paper,
