@@ -163,8 +163,9 @@ void StnnRun<T>::choose_dense(Relations<T>& relations) {
     const Index slab = config_->integer("train.slab_steps");
     const Index steps = slab > 0 ? std::min(slab, domain_.split.train.last) : domain_.split.train.last;
     const Index width = steps * config_->integer("model.latent");
-    dense_choice_ = choose_dense_product<T>(exec_, domain_.partition.size(grid_.space().rank()), domain_.nodes(),
-                                            width, config_->text("relation.precision") == "bf16");
+    dense_choice_ =
+        choose_dense_product<T>(exec_, domain_.partition.size(grid_.space().rank()), domain_.nodes(), width,
+                                config_->text("relation.precision") == "bf16");
   } else if (kernel == "blas") {
     dense_choice_.product = DenseProduct::blas;
   }

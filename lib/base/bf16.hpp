@@ -69,8 +69,8 @@ struct StochasticRounding {
 };
 
 /// 16 bits each for the value and the two moments of the entry in a column of a row: overlapping parts of the
-/// 32 bits that a column shares with its neighbour. Each is uniform and independent of those of other updates,
-/// and what decides how one value is rounded, its highest bits, serves no other value of the entry.
+/// 32 bits that a column shares with its neighbour. Each is uniform and independent of those of other
+/// updates, and what decides how one value is rounded, its highest bits, serves no other value of the entry.
 struct RoundingBits {
   static constexpr std::uint32_t spread = 0x9E3779B1U;
   static constexpr std::uint32_t mix = 0x846CA68BU;

@@ -106,7 +106,8 @@ struct WindowBatch {
 /// depend on the number of groups. Orders are fresh each epoch; the last batches may be smaller.
 class WindowPlan {
  public:
-  /// `windows` are all training windows of a series of `steps` steps. Throws UserError naming the key where batch, lanes and groups do not go together.
+  /// `windows` are all training windows of a series of `steps` steps. Throws UserError naming the key where
+  /// batch, lanes and groups do not go together.
   WindowPlan(const WindowOptions& options, std::vector<Index> windows, Index steps);
   /// The number of values that are not missing at every step, of all nodes.
   void set_observed(std::vector<double> observed) { observed_ = std::move(observed); }
