@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rossby/autograd/costs.hpp"
+#include "rossby/autograd/record.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/linear.hpp"
 
@@ -56,10 +57,8 @@ NodeView<T> slice(NodeView<T> view, Index first, Index count) {
   return view;
 }
 
-template <class T>
-NodeView<const T> read(const NodeView<T>& view) {
-  return view;
-}
+using detail::finish;
+using detail::read;
 
 /// Values of a row and term that go through all levels together where nothing is exchanged.
 constexpr Index values_a_slice = 128;
@@ -229,13 +228,9 @@ void convolve(Tape<T>& tape, const Var<T>& y, const Diffusion<T>& diffusion, con
   linear_forward(tape.exec(), as_matrix(y.value), MatrixView<const T>(as_matrix(z)), w,
                  bias ? bias->value.data() : nullptr, accumulate_to_y);
   const OpCost cost = cost_of(diffusion, x, y.channels(), dweight != nullptr);
-  if (y.tracked()) {
-    tape.record("diffusion", cost.forward, cost.backward,
-                DiffusionBackward<T>{&tape, terms, z, y, x, w, dweight, dbias});
-  } else {
-    tape.record("diffusion", cost.forward, Cost{}, [] {});
-    if (!tape.recording()) tape.arena().rewind(mark);
-  }
+  finish(tape, "diffusion", cost, y.tracked(),
+         DiffusionBackward<T>{&tape, terms, z, y, x, w, dweight, dbias});
+  if (!tape.recording()) tape.arena().rewind(mark);
 }
 
 template <class T>
@@ -329,10 +324,7 @@ Var<T> propagate(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x) 
   const Traffic sent = exchange.gather_cost(row_bytes);
   const Cost cost{flops, static_cast<double>(2 * x.rows() * row_bytes), static_cast<double>(sent.messages),
                   static_cast<double>(sent.bytes)};
-  if (y.tracked())
-    tape.record("propagate", cost, cost, PropagateBackward<T>{&tape, &diffusion, x, y});
-  else
-    tape.record("propagate", cost, Cost{}, [] {});
+  finish(tape, "propagate", OpCost{cost, cost}, y.tracked(), PropagateBackward<T>{&tape, &diffusion, x, y});
   return y;
 }
 

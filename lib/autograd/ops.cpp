@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rossby/autograd/costs.hpp"
+#include "rossby/autograd/record.hpp"
 #include "rossby/kernels/activation.hpp"
 #include "rossby/kernels/dropout.hpp"
 #include "rossby/kernels/elementwise.hpp"
@@ -15,18 +16,12 @@
 namespace rossby {
 namespace {
 
+using detail::count;
+using detail::finish;
+using detail::read;
+
 template <class T>
 constexpr double word = sizeof(T);
-
-template <class T>
-NodeView<const T> read(const NodeView<T>& view) {
-  return view;
-}
-
-template <class T>
-double count(const Var<T>& x) {
-  return static_cast<double>(x.value.size());
-}
 
 /// Where a parameter's gradient goes while recording; null where it is fixed or nothing records.
 template <class T>
@@ -47,16 +42,6 @@ std::span<const V> keep(Arena& arena, std::span<const V> values) {
   const auto copy = arena.take<V>(std::ssize(values));
   std::copy(values.begin(), values.end(), copy.begin());
   return copy;
-}
-
-/// Counts an op; keeps its backward only where its output has a gradient to pass on.
-template <class T, class Backward>
-void finish(Tape<T>& tape, std::string_view name, const OpCost& cost, bool tracked,
-            const Backward& backward) {
-  if (tracked)
-    tape.record(name, cost.forward, cost.backward, backward);
-  else
-    tape.record(name, cost.forward, Cost{}, [] {});
 }
 
 template <class T>

@@ -1,30 +1,16 @@
 #include "rossby/autograd/recurrent.hpp"
 
 #include "rossby/autograd/costs.hpp"
+#include "rossby/autograd/record.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/gru.hpp"
 
 namespace rossby {
 namespace {
 
-template <class T>
-NodeView<const T> read(const NodeView<T>& view) {
-  return view;
-}
-
-template <class T>
-double count(const Var<T>& x) {
-  return static_cast<double>(x.value.size());
-}
-
-template <class T, class Backward>
-void finish(Tape<T>& tape, std::string_view name, const OpCost& cost, bool tracked,
-            const Backward& backward) {
-  if (tracked)
-    tape.record(name, cost.forward, cost.backward, backward);
-  else
-    tape.record(name, cost.forward, Cost{}, [] {});
-}
+using detail::count;
+using detail::finish;
+using detail::read;
 
 }  // namespace
 
