@@ -8,6 +8,7 @@
 #include "rossby/model/baselines.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/watchdog.hpp"
+#include "rossby/train/evaluation.hpp"
 #include "rossby/train/stnn_task.hpp"
 
 namespace rossby::commands {
@@ -68,9 +69,12 @@ int evaluate_with(const Communicator& comm, const OpenRun& open) {
     return all;
   });
 
+  const TimeAxis& time = domain.info.time;
+  const auto report =
+      agree(comm, [&] { return reported_horizons(config.texts("evaluate.report"), time, test.horizons); });
+
   std::vector<std::unique_ptr<Baseline>> baselines;
-  if (config.flag("evaluate.baselines"))
-    baselines = classical_baselines(baseline_settings(config), &domain.info.time);
+  if (config.flag("evaluate.baselines")) baselines = classical_baselines(baseline_settings(config), &time);
   std::vector<std::string> names{"model"};
   for (const auto& baseline : baselines) names.emplace_back(baseline->name());
   HorizonErrors errors(names, test.horizons);
@@ -80,13 +84,14 @@ int evaluate_with(const Communicator& comm, const OpenRun& open) {
   const HorizonScores scores = errors.reduce(run.reducer());
 
   const std::string units = units_of(domain);
+  const std::vector<Lead> leads = horizon_leads(time, origins, test.horizons);
   const Stage stage(comm, "writing the evaluation", patience_with_files);
   agree(comm, [&] {
     if (comm.rank() != 0) return;
-    atomic_write(open.directory->evaluation_file(), evaluation_json(scores, units).dump(2) + "\n");
-    fmt::print("{} origins from {} to {}\n{}\nwritten to {}\n", origins.size(),
-               domain.info.time.text(origins.front()), domain.info.time.text(origins.back()),
-               evaluation_table(scores, units), open.directory->evaluation_file());
+    atomic_write(open.directory->evaluation_file(), evaluation_json(scores, units, leads).dump(2) + "\n");
+    fmt::print("{} origins from {} to {}\n{}\nwritten to {}\n", origins.size(), time.text(origins.front()),
+               time.text(origins.back()), evaluation_table(scores, units, leads, report),
+               open.directory->evaluation_file());
   });
   return 0;
 }

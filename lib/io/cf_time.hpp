@@ -70,6 +70,17 @@ class TimeAxis {
   [[nodiscard]] double step_count() const { return count_step_; }
   /// "1 month", "7 days", "5 minutes", "1 step", or "none".
   [[nodiscard]] std::string step_text() const;
+  /// How far so many steps reach, short: "15 min", "3 h", "2 days", "2 months", "1 year"; empty for a counter
+  /// or where the step is not known.
+  [[nodiscard]] std::string span_text(Index steps) const;
+  /// The same in seconds; none for months, which have no fixed length.
+  [[nodiscard]] std::optional<double> span_seconds(Index steps) const;
+  /// How many steps make up a time: "15 min", "1.5 h", "2 days", "1 week", "3 months". Throws UserError where
+  /// the text is no time or no whole number of steps of this axis, 1 or more.
+  [[nodiscard]] Index steps_in(std::string_view span) const;
+  /// Whether the stamp so many steps behind step `from` is as far away as so many steps are: false across
+  /// gaps, true behind the end of the axis.
+  [[nodiscard]] bool spans(Index from, Index steps) const;
   /// Where stamps are missing on the regular axis.
   [[nodiscard]] const std::vector<Gap>& gaps() const { return gaps_; }
   /// False where some distance is not a whole number of steps.

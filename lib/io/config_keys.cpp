@@ -204,6 +204,11 @@ constexpr KeySpec keys[] = {
      "origins: forecasts from every validation step, filtered; rollout: one forecast over the whole part",
      "origins|rollout"},
     {"evaluate.horizons", integer, "5", "steps", "forecast steps that are scored", "", 1, 100000, true},
+    {"evaluate.report", text_list, "[]", "",
+     "horizons that are printed, as steps (\"3\") or times (\"15 min\"); empty: all of up to six, of more "
+     "the "
+     "first, the last and the quarters",
+     "", -1e300, 1e300, true},
     {"evaluate.kind", text, "\"origins\"", "",
      "test errors: from every test origin, or one rollout from the last training step", "origins|rollout",
      -1e300, 1e300, true},

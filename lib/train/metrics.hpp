@@ -6,8 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "rossby/data/scaler.hpp"
 #include "rossby/data/series.hpp"
 #include "rossby/exchange/reducer.hpp"
@@ -18,18 +16,24 @@ namespace rossby {
 /// Errors of several forecasters at every horizon, pooled over origins, nodes and features, in original
 /// units. What is not observed is left out, for all forecasters alike. A forecast that is not finite where
 /// there is an observation makes its figures NaN: a diverged model does not hide behind a mask.
+///
+/// MAPE is the mean of |error| / |target|, in percent, over targets that are observed and not zero, as the
+/// traffic literature masks them; a target of a scaled series counts as zero where it is zero but for what
+/// float32 leaves of its center.
 struct HorizonScores {
   std::vector<std::string> names;  // forecasters, the model under the name "model"
   Index horizons = 0;
-  std::vector<double> rmse;   // (names, horizons): √(mean squared error)
-  std::vector<double> mae;    // (names, horizons): mean absolute error
-  std::vector<double> count;  // (names, horizons): observed targets; where 0, rmse and mae are NaN
+  std::vector<double> rmse;          // (names, horizons): √(mean squared error)
+  std::vector<double> mae;           // (names, horizons): mean absolute error
+  std::vector<double> count;         // (names, horizons): observed targets; where 0, rmse and mae are NaN
+  std::vector<double> mape_percent;  // (names, horizons): NaN where no observed target differs from 0
 
   /// Place of a name in `names`, −1 where it is not there.
   [[nodiscard]] Index find(std::string_view name) const;
   /// Mean over horizons; of the RMSE this is the score.
   [[nodiscard]] double mean_rmse(Index forecaster) const;
   [[nodiscard]] double mean_mae(Index forecaster) const;
+  [[nodiscard]] double mean_mape_percent(Index forecaster) const;
   /// The forecaster other than "model" with the smallest mean RMSE, −1 where there is none.
   [[nodiscard]] Index best_baseline() const;
   /// 1 − score of the model / score of the best baseline: above 0 the model is better. NaN where one of them
@@ -65,15 +69,7 @@ class HorizonErrors {
 
   std::vector<std::string> names_;
   Index horizons_;
-  std::vector<double> sums_;  // (names, horizons, {squares, absolutes, count})
+  std::vector<double> sums_;  // (names, horizons, {squares, absolutes, count, ratios, ratio count})
 };
-
-/// Content of evaluation.json: {"horizons": [{"step", "rmse": {name: value}, "mae": {…}}, …], "mean":
-/// {"rmse": {…}, "mae": {…}}, "units": units} and, where a model and a baseline were scored, "skill":
-/// {"baseline": name, "rmse": value}. Figures that are not finite are null.
-[[nodiscard]] nlohmann::ordered_json evaluation_json(const HorizonScores& scores, std::string_view units);
-
-/// The same for people: one table of RMSE, one of MAE, with the skill at every horizon; ends with a newline.
-[[nodiscard]] std::string evaluation_table(const HorizonScores& scores, std::string_view units);
 
 }  // namespace rossby

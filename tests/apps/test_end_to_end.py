@@ -101,16 +101,17 @@ class Pacific(support.ProgramTest):
             found = self.evaluation(self.pipeline(ranks))
             self.assertEqual([entry["step"] for entry in found["horizons"]], [1, 2, 3])
             for entry in found["horizons"]:
-                self.assertEqual(list(entry), ["step", "rmse", "mae"])
+                self.assertEqual(list(entry), ["step", "lead", "rmse", "mae", "mape_percent"])
+            self.assertEqual([entry["lead"] for entry in found["horizons"]], ["1 month", "2 months", "3 months"])
             for entry in [*found["horizons"], found["mean"]]:
-                for measure in ["rmse", "mae"]:
+                for measure in ["rmse", "mae", "mape_percent"]:
                     self.assertEqual(list(entry[measure]), support.BASELINES)
                 for name in support.BASELINES:
                     self.assertTrue(math.isfinite(entry["rmse"][name]))
                     self.assertGreater(entry["mae"][name], 0)
                     self.assertGreaterEqual(entry["rmse"][name], entry["mae"][name], "RMSE is never below MAE")
             for name in support.BASELINES:
-                for measure in ["rmse", "mae"]:
+                for measure in ["rmse", "mae", "mape_percent"]:
                     mean = sum(entry[measure][name] for entry in found["horizons"]) / 3
                     self.assertAlmostEqual(found["mean"][measure][name], mean, 12)
             self.assertEqual(found["units"], "degree_Celsius")
@@ -134,7 +135,7 @@ class Pacific(support.ProgramTest):
         for ranks in self.ranks[1:]:
             other = self.evaluation(self.pipeline(ranks))
             for a, b in zip([*one["horizons"], one["mean"]], [*other["horizons"], other["mean"]]):
-                for measure in ["rmse", "mae"]:
+                for measure in ["rmse", "mae", "mape_percent"]:
                     for name in support.BASELINES:
                         self.assertAlmostEqual(a[measure][name], b[measure][name], delta=1e-8 * abs(a[measure][name]),
                                                msg=f"{measure} of {name} at {ranks} ranks")

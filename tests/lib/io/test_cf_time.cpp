@@ -198,6 +198,55 @@ TEST(TimeAxis, AStepTooSmallForItsDistancesIsNotRegular) {
   EXPECT_TRUE(tiny.gaps().empty());
 }
 
+TEST(TimeAxis, SpansAsPeopleNameThem) {
+  const TimeAxis five = TimeAxis::regular(30, "minutes since 2012-03-01", 0, 5);
+  EXPECT_EQ(five.span_text(1), "5 min");
+  EXPECT_EQ(five.span_text(12), "1 h");
+  EXPECT_EQ(five.span_text(13), "65 min");
+  EXPECT_EQ(five.span_text(576), "2 days");
+  EXPECT_EQ(five.span_seconds(3), 900);
+  EXPECT_EQ(TimeAxis::regular(3, "seconds since 2012-03-01", 0, 1.5).span_text(3), "4.5 s");
+  const TimeAxis months = TimeAxis::monthly(30, "1999-01");
+  EXPECT_EQ(months.span_text(1), "1 month");
+  EXPECT_EQ(months.span_text(23), "23 months");
+  EXPECT_EQ(months.span_text(24), "2 years");
+  EXPECT_FALSE(months.span_seconds(1));
+  EXPECT_EQ(TimeAxis::counter(5).span_text(2), "");
+  EXPECT_FALSE(TimeAxis::counter(5).span_seconds(2));
+}
+
+TEST(TimeAxis, StepsInATime) {
+  const TimeAxis five = TimeAxis::regular(30, "minutes since 2012-03-01", 0, 5);
+  EXPECT_EQ(five.steps_in("15 min"), 3);
+  EXPECT_EQ(five.steps_in("30min"), 6);
+  EXPECT_EQ(five.steps_in("1 h"), 12);
+  EXPECT_EQ(five.steps_in("1.5 hours"), 18);
+  EXPECT_EQ(five.steps_in("1 week"), 2016);
+  EXPECT_EQ(TimeAxis::monthly(30, "1999-01").steps_in("1 year"), 12);
+  for (const char* text : {"", "min", "15", "15 mins", "h 1", "15 min "})
+    EXPECT_NE(user_message([&] { (void)five.steps_in(text); }).find("a number and a unit"), std::string::npos)
+        << text;
+  for (const char* text : {"7 min", "nan min", "0 min", "-5 min", "1e300 min"})
+    EXPECT_NE(user_message([&] { (void)five.steps_in(text); }).find("one every 5 minutes"), std::string::npos)
+        << text;
+  EXPECT_NE(user_message([&] { (void)five.steps_in("1 month"); }).find("its step: 5 minutes"),
+            std::string::npos);
+  EXPECT_NE(user_message([&] { (void)TimeAxis::counter(9).steps_in("1 h"); }).find("its step: 1 step"),
+            std::string::npos);
+}
+
+TEST(TimeAxis, SpansEndAtGaps) {
+  const TimeAxis night = axis({0, 10, 20, 60, 70}, "minutes since 2019-01-01");
+  EXPECT_TRUE(night.spans(0, 2));
+  EXPECT_FALSE(night.spans(0, 3));
+  EXPECT_FALSE(night.spans(2, 1));
+  EXPECT_TRUE(night.spans(3, 1));
+  EXPECT_TRUE(night.spans(3, 7)) << "behind the end nothing is known to be missing";
+  const TimeAxis monthly = axis({0, 31, 90}, "days since 1999-01-01");
+  EXPECT_TRUE(monthly.spans(0, 1));
+  EXPECT_FALSE(monthly.spans(1, 1));
+}
+
 TEST(TimeAxis, OneOrNoStep) {
   const TimeAxis one = axis({5}, "days since 1970-01-01");
   EXPECT_EQ(one.step_text(), "none");

@@ -6,6 +6,8 @@
 
 #include "rossby/base/error.hpp"
 #include "rossby/exchange/one_rank.hpp"
+#include "rossby/io/cf_time.hpp"
+#include "rossby/train/evaluation.hpp"
 #include "rossby/train/metrics.hpp"
 
 namespace rossby {
@@ -57,14 +59,55 @@ TEST(HorizonErrors, PooledMaskedAndReduced) {
   EXPECT_DOUBLE_EQ(scores.rmse[0], std::sqrt((1 + 16 + 4) / 3.0));
   EXPECT_DOUBLE_EQ(scores.mae[0], 7 / 3.0);
   EXPECT_DOUBLE_EQ(scores.count[0], 3);
+  EXPECT_DOUBLE_EQ(scores.mape_percent[0], 100 * (1 / 2.0 + 4 / 3.0 + 2 / 20.0) / 3);
   EXPECT_DOUBLE_EQ(scores.rmse[2], 0);
   EXPECT_TRUE(std::isnan(scores.rmse[1]));  // nothing was scored at horizon 2
   // With another rank: pooled over all, not the mean of the ranks' RMSE.
-  OtherRank two({4, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  std::vector<double> there(20);
+  there[0] = 4, there[1] = 2, there[2] = 1, there[3] = 0.25, there[4] = 1;
+  OtherRank two(there);
   const HorizonScores both = errors.reduce(two);
   EXPECT_EQ(two.calls, 1);
   EXPECT_DOUBLE_EQ(both.rmse[0], std::sqrt(25 / 4.0));
   EXPECT_DOUBLE_EQ(both.mae[0], 9 / 4.0);
+  EXPECT_DOUBLE_EQ(both.mape_percent[0], 100 * (1 / 2.0 + 4 / 3.0 + 2 / 20.0 + 0.25) / 4);
+}
+
+TEST(HorizonErrors, MapeLeavesOutMissingAndZeroTargets) {
+  Series series(2, 4, 1);
+  series.at(1, 0, 0) = -4;
+  series.at(1, 2, 0) = nan;
+  series.at(1, 3, 0) = 1e-3f;
+  const std::vector<float> forecast = {-5, 3, 7, 2e-3f};
+  const std::vector<Index> origins = {0};
+  HorizonErrors errors({"model"}, 1);
+  errors.add<float>(0, 1, {forecast.data(), 4, 1, 1}, series, origins);
+  OneRankReducer one;
+  const HorizonScores scores = errors.reduce(one);
+  EXPECT_DOUBLE_EQ(scores.count[0], 3) << "a zero counts for RMSE and MAE";
+  EXPECT_NEAR(scores.mape_percent[0], 100 * (1 / 4.0 + 1) / 2, 1e-5);
+
+  Series zero(2, 1, 1);
+  HorizonErrors none({"model"}, 1);
+  none.add<float>(0, 1, {forecast.data(), 1, 1, 1}, zero, origins);
+  EXPECT_TRUE(std::isnan(none.reduce(one).mape_percent[0]));
+  EXPECT_DOUBLE_EQ(none.reduce(one).mae[0], 5);
+}
+
+TEST(HorizonErrors, ZeroIsZeroInAScaledSeriesToo) {
+  const std::vector<Index> origins = {0};
+  for (const double center : {0.0, 0.1, 58.9, -1e6})
+    for (const double spread : {1.0, 0.3, 19.7}) {
+      Series series(2, 2, 1);
+      series.at(1, 1, 0) = 50;
+      const Scaler scaler(2, 1, {center, center}, {spread, spread}, 0.7);
+      scaler.apply(series);
+      const std::vector<double> forecast = {scaler.to_scaled(20, 0, 0), scaler.to_scaled(60, 1, 0)};
+      HorizonErrors errors({"model"}, 1);
+      errors.add<double>(0, 1, {forecast.data(), 2, 1, 1}, series, origins, &scaler);
+      OneRankReducer one;
+      EXPECT_NEAR(errors.reduce(one).mape_percent[0], 20, 1e-6 * std::abs(center) + 1e-4) << center;
+    }
 }
 
 TEST(HorizonErrors, ScaledErrorsComeBackInOriginalUnits) {
@@ -89,6 +132,7 @@ TEST(HorizonErrors, DivergedForecastIsNotMasked) {
   OneRankReducer one;
   const HorizonScores scores = errors.reduce(one);
   EXPECT_TRUE(std::isnan(scores.rmse[0]));
+  EXPECT_TRUE(std::isnan(scores.mape_percent[0]));
   EXPECT_TRUE(evaluation_json(scores, "K")["mean"]["rmse"]["model"].is_null());
 }
 
@@ -107,6 +151,7 @@ HorizonScores example() {
   scores.rmse = {0.3, 0.5, 0.6, 0.8, 0.4, 0.6};
   scores.mae = {0.2, 0.4, 0.1, 0.3, 0.3, 0.5};
   scores.count = {1, 1, 1, 1, 1, 1};
+  scores.mape_percent = {2, 4, 10, 30, 3, std::numeric_limits<double>::quiet_NaN()};
   return scores;
 }
 
@@ -118,6 +163,10 @@ TEST(Evaluation, JsonHasTheAgreedKeys) {
   EXPECT_DOUBLE_EQ(json["horizons"][0]["mae"]["ridge_var"], 0.3);
   EXPECT_DOUBLE_EQ(json["mean"]["rmse"]["model"], 0.4);
   EXPECT_DOUBLE_EQ(json["mean"]["mae"]["persistence"], 0.2);
+  EXPECT_DOUBLE_EQ(json["horizons"][1]["mape_percent"]["persistence"], 30);
+  EXPECT_DOUBLE_EQ(json["mean"]["mape_percent"]["model"], 3);
+  EXPECT_TRUE(json["mean"]["mape_percent"]["ridge_var"].is_null());
+  EXPECT_FALSE(json["horizons"][0].contains("lead"));
   EXPECT_EQ(json["units"], "degree_Celsius");
   EXPECT_EQ(json["skill"]["baseline"], "ridge_var");  // by RMSE, though persistence has the smaller MAE
   EXPECT_DOUBLE_EQ(json["skill"]["rmse"], 1 - 0.4 / 0.5);
@@ -132,6 +181,53 @@ TEST(Evaluation, TableNamesMeasuresAndUnits) {
   alone.names = {"model"};
   EXPECT_EQ(evaluation_table(alone, "").find("skill"), std::string::npos);
   EXPECT_FALSE(evaluation_json(alone, "").contains("skill"));
+}
+
+TEST(Evaluation, LeadsAreTimes) {
+  const TimeAxis five = TimeAxis::regular(30, "minutes since 2012-03-01", 0, 5);
+  const std::vector<Index> origins = {3, 4, 20};
+  const auto leads = horizon_leads(five, origins, 2);
+  const auto json = evaluation_json(example(), "mile/hour", leads);
+  EXPECT_EQ(json["horizons"][1]["lead"], "10 min");
+  EXPECT_DOUBLE_EQ(json["horizons"][1]["lead_seconds"], 600);
+  const std::string table = evaluation_table(example(), "mile/hour", leads);
+  EXPECT_NE(table.find("\n  10 min    0.5000       0.8000     0.6000   +16.7 %"), std::string::npos) << table;
+  EXPECT_NE(table.find("MAPE (%)"), std::string::npos);
+
+  const auto months = horizon_leads(TimeAxis::monthly(30, "1999-01"), origins, 2);
+  EXPECT_EQ(months[1].text, "2 months");
+  EXPECT_FALSE(evaluation_json(example(), "K", months)["horizons"][0].contains("lead_seconds"));
+
+  const TimeAxis night =
+      TimeAxis::parse({0, 10, 20, 30, 70, 80, 90}, "minutes since 2019-01-01", "standard", "f.nc");
+  const auto across = horizon_leads(night, std::vector<Index>{0, 2, 4}, 2);
+  EXPECT_EQ(across[0].text, "10 min");
+  EXPECT_EQ(across[1].text, "") << "20 minutes from one origin, 50 from another";
+  EXPECT_EQ(horizon_leads(TimeAxis::counter(9), origins, 1)[0].text, "");
+}
+
+TEST(Evaluation, ReportedHorizons) {
+  const TimeAxis five = TimeAxis::regular(30, "minutes since 2012-03-01", 0, 5);
+  const auto report = [&](std::vector<std::string> wanted, Index horizons) {
+    return reported_horizons(wanted, five, horizons);
+  };
+  EXPECT_EQ(report({}, 1), (std::vector<Index>{1}));
+  EXPECT_EQ(report({}, 6), (std::vector<Index>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(report({}, 7), (std::vector<Index>{1, 3, 5, 7}));
+  EXPECT_EQ(report({}, 12), (std::vector<Index>{1, 3, 6, 9, 12}));
+  EXPECT_EQ(report({"1 h", "15 min", "6", "3"}, 12), (std::vector<Index>{3, 6, 12}));
+  for (const char* wrong : {"0", "13", "65 min", "-1", "3x", "", "7 min", "1 month"}) try {
+      report({wrong}, 12);
+      ADD_FAILURE() << wrong;
+    } catch (const UserError& error) {
+      EXPECT_TRUE(std::string(error.what()).starts_with("evaluate.report: \"" + std::string(wrong) + "\""))
+          << wrong;
+    }
+  const std::string table = evaluation_table(example(), "K", {}, std::vector<Index>{2});
+  EXPECT_EQ(table.find("\n       1  "), std::string::npos);
+  EXPECT_NE(table.find("\n       2  "), std::string::npos);
+  EXPECT_NE(table.find("mean    0.4000"), std::string::npos) << "of all horizons, reported or not";
+  EXPECT_NE(table.find("1 of 2 horizons"), std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,166 @@
+#include "rossby/train/evaluation.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "rossby/base/error.hpp"
+
+namespace rossby {
+namespace {
+
+constexpr std::string_view model_name = "model";
+constexpr Index most_rows = 6;  // of a table that nobody asked for
+
+nlohmann::ordered_json figure(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+
+/// {name: figure(value of the forecaster)} over all names.
+template <class Value>
+nlohmann::ordered_json by_name(const HorizonScores& scores, Value value) {
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  for (std::size_t k = 0; k < scores.names.size(); ++k)
+    object[scores.names[k]] = figure(value(static_cast<Index>(k)));
+  return object;
+}
+
+/// One measure as a table shows it: its values (names, horizons) and their mean over all horizons.
+struct Measure {
+  std::string title;
+  const std::vector<double>* values;
+  double (HorizonScores::*mean)(Index) const;
+  int digits;
+};
+
+std::string label(std::span<const Lead> leads, Index horizon) {
+  const auto h = static_cast<std::size_t>(horizon - 1);
+  return h < leads.size() && !leads[h].text.empty() ? leads[h].text : std::to_string(horizon);
+}
+
+std::string table_of(const HorizonScores& scores, const Measure& measure, std::span<const Lead> leads,
+                     std::span<const Index> report) {
+  const Index model = scores.find(model_name);
+  const Index best = scores.best_baseline();
+  const bool skill = model >= 0 && best >= 0;
+  std::size_t labels = 8;
+  for (const Index h : report) labels = std::max(labels, label(leads, h).size());
+  std::string text = fmt::format("{}\n{:>{}}", measure.title, "horizon", labels);
+  const auto width = [&](std::size_t k) { return std::max<std::size_t>(scores.names[k].size(), 8); };
+  for (std::size_t k = 0; k < scores.names.size(); ++k)
+    text += fmt::format("  {:>{}}", scores.names[k], width(k));
+  text += skill ? "     skill\n" : "\n";
+  const auto line = [&](const std::string& name, auto value) {
+    text += fmt::format("{:>{}}", name, labels);
+    for (std::size_t k = 0; k < scores.names.size(); ++k)
+      text += fmt::format("  {:>{}.{}f}", value(static_cast<Index>(k)), width(k), measure.digits);
+    if (skill) text += fmt::format("  {:>+6.1f} %", 100 * (1 - value(model) / value(best)));
+    text += '\n';
+  };
+  for (const Index h : report)
+    line(label(leads, h),
+         [&](Index k) { return (*measure.values)[static_cast<std::size_t>(k * scores.horizons + h - 1)]; });
+  line("mean", [&](Index k) { return (scores.*measure.mean)(k); });
+  return text;
+}
+
+}  // namespace
+
+std::vector<Lead> horizon_leads(const TimeAxis& axis, std::span<const Index> origins, Index horizons) {
+  std::vector<Lead> leads(static_cast<std::size_t>(horizons));
+  for (Index h = 1; h <= horizons; ++h)
+    if (std::all_of(origins.begin(), origins.end(), [&](Index origin) { return axis.spans(origin, h); }))
+      leads[static_cast<std::size_t>(h - 1)] = {axis.span_text(h), axis.span_seconds(h)};
+  return leads;
+}
+
+std::vector<Index> reported_horizons(std::span<const std::string> wanted, const TimeAxis& axis,
+                                     Index horizons) {
+  std::vector<Index> report;
+  for (const std::string& text : wanted) {
+    Index horizon = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), horizon);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      try {
+        horizon = axis.steps_in(text);
+      } catch (const UserError& fault) {
+        user_error("evaluate.report: {}", fault.what());
+      }
+    }
+    if (horizon < 1 || horizon > horizons)
+      user_error("evaluate.report: \"{}\" is not among the {} horizons that are scored", text, horizons);
+    report.push_back(horizon);
+  }
+  if (wanted.empty() && horizons <= most_rows) {
+    report.resize(static_cast<std::size_t>(horizons));
+    std::iota(report.begin(), report.end(), Index{1});
+  } else if (wanted.empty()) {
+    report = {1, horizons / 4, horizons / 2, 3 * horizons / 4, horizons};
+  }
+  std::sort(report.begin(), report.end());
+  report.erase(std::unique(report.begin(), report.end()), report.end());
+  return report;
+}
+
+nlohmann::ordered_json evaluation_json(const HorizonScores& scores, std::string_view units,
+                                       std::span<const Lead> leads) {
+  nlohmann::ordered_json json;
+  json["horizons"] = nlohmann::ordered_json::array();
+  for (Index h = 0; h < scores.horizons; ++h) {
+    const auto at = [&](const std::vector<double>& values) {
+      return by_name(scores,
+                     [&](Index k) { return values[static_cast<std::size_t>(k * scores.horizons + h)]; });
+    };
+    nlohmann::ordered_json one{{"step", h + 1}};
+    if (const auto place = static_cast<std::size_t>(h); place < leads.size()) {
+      if (!leads[place].text.empty()) one["lead"] = leads[place].text;
+      if (leads[place].seconds) one["lead_seconds"] = *leads[place].seconds;
+    }
+    one["rmse"] = at(scores.rmse);
+    one["mae"] = at(scores.mae);
+    one["mape_percent"] = at(scores.mape_percent);
+    json["horizons"].push_back(std::move(one));
+  }
+  json["mean"]["rmse"] = by_name(scores, [&](Index k) { return scores.mean_rmse(k); });
+  json["mean"]["mae"] = by_name(scores, [&](Index k) { return scores.mean_mae(k); });
+  json["mean"]["mape_percent"] = by_name(scores, [&](Index k) { return scores.mean_mape_percent(k); });
+  json["units"] = std::string(units);
+  const Index best = scores.best_baseline();
+  if (scores.find(model_name) >= 0 && best >= 0) {
+    json["skill"]["baseline"] = scores.names[static_cast<std::size_t>(best)];
+    json["skill"]["rmse"] = figure(scores.skill());
+  }
+  return json;
+}
+
+std::string evaluation_table(const HorizonScores& scores, std::string_view units, std::span<const Lead> leads,
+                             std::span<const Index> report) {
+  const std::string in = units.empty() || units == "1" ? "" : fmt::format(" ({})", units);
+  std::vector<Index> all;
+  if (report.empty()) {
+    all.resize(static_cast<std::size_t>(scores.horizons));
+    std::iota(all.begin(), all.end(), Index{1});
+    report = all;
+  }
+  std::string text;
+  for (const Measure& measure :
+       {Measure{"RMSE" + in, &scores.rmse, &HorizonScores::mean_rmse, 4},
+        Measure{"MAE" + in, &scores.mae, &HorizonScores::mean_mae, 4},
+        Measure{"MAPE (%)", &scores.mape_percent, &HorizonScores::mean_mape_percent, 2}})
+    text += (text.empty() ? "" : "\n") + table_of(scores, measure, leads, report);
+  const Index best = scores.best_baseline();
+  if (scores.find(model_name) >= 0 && best >= 0)
+    text +=
+        fmt::format("skill: 1 - error of the model / error of {}, the baseline with the smallest mean RMSE\n",
+                    scores.names[static_cast<std::size_t>(best)]);
+  if (static_cast<Index>(report.size()) < scores.horizons)
+    text +=
+        fmt::format("{} of {} horizons (evaluate.report); mean: of all\n", report.size(), scores.horizons);
+  return text;
+}
+
+}  // namespace rossby
