@@ -38,6 +38,21 @@ WindowOptions window_options(const Config& config, const WindowShape& shape, int
   return options;
 }
 
+/// Refuses what a model of latents does with relations and these do not.
+void check_relations(const Config& config) {
+  const auto refuse = [&](bool asked, const char* setting) {
+    if (asked)
+      user_error("{} is for model.name = \"stnn\"; a {} takes the weights of relation.graph as they are",
+                 setting, config.text("model.name"));
+  };
+  refuse(config.text("relation.mode") == "refine", "relation.mode = \"refine\"");
+  refuse(config.text("relation.discover") != "none", "relation.discover");
+  refuse(config.flag("relation.self"), "relation.self = true");
+  refuse(config.integers("relation.hops") != std::vector<Index>{1}, "relation.hops other than [1]");
+  refuse(config.text("relation.storage") == "dense", "relation.storage = \"dense\"");
+  refuse(config.text("relation.precision") == "bf16", "relation.precision = \"bf16\"");
+}
+
 /// The matrices that a diffusion sums over.
 GlobalEdges make_supports(const Communicator& comm, const Config& config, const Domain& domain) {
   const std::string& kind = config.text("model.supports");
@@ -50,6 +65,12 @@ GlobalEdges make_supports(const Communicator& comm, const Config& config, const 
     user_error(
         "model.name = \"{}\" needs a graph: set relation.graph (or model.name = \"gru\", which needs none)",
         config.text("model.name"));
+  if (config.text("model.name") == "tgcn" && graph.relations > 1)
+    user_error(
+        "model.name = \"tgcn\" takes one relation; relation.graph = \"{}\" gives {}: use \"grid\" or "
+        "\"nearest\", "
+        "or model.name = \"dcrnn\"",
+        config.text("relation.graph"), graph.relations);
   MpiMailbox mailbox(comm);
   if (config.text("model.name") == "tgcn")
     return normalise_symmetrically(with_self_loops(graph, 1, domain.partition, comm.rank()), domain.partition,
@@ -65,6 +86,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
       shape_{config.integer("window.inputs"), config.integer("window.outputs")},
       breaks_(time_breaks(domain_.info.time)) {
   agree(grid_.world(), [&] {
+    check_relations(config);
     windows_ = training_windows(domain_.split, shape_, config.integer("window.stride"), breaks_);
     times_ = TimeFeatures::of(domain_.info.time, config.flag("window.time_of_day"),
                               config.flag("window.day_of_week"));

@@ -1,6 +1,7 @@
 // h += (W z) Aᵀ with dense learned W (n, n), and its adjoint. The arrays of one n are shared by its cases.
 
 #include <map>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -179,6 +180,43 @@ class DenseBackward : public DenseCase {
                                  workspace_.span());
   }
 
+  /// Some columns of M and v after one update, v from zero, against the update in double; V is float or Bf16.
+  template <class V, class Update>
+  double update_error(const Exec& exec, const Buffer<V>& weight, Buffer<V>& second,
+                      const Update& update_once) {
+    make_context(exec);
+    const auto list = spread(n_);
+    const auto count = std::ssize(list);
+    Buffer<double> theta(n_ * count), v(n_ * count), dz(count * cols_ * d_), theta_found(n_ * count),
+        v_found(n_ * count);
+    const auto gather = [&](Buffer<double>& to, const Buffer<V>& from) {
+      for (Index i = 0; i < n_; ++i)
+        for (Index k = 0; k < count; ++k) {
+          const V value = from[i * n_ + list[static_cast<std::size_t>(k)]];
+          if constexpr (std::is_same_v<V, Bf16>)
+            to[i * count + k] = widen(value);
+          else
+            to[i * count + k] = value;
+        }
+    };
+    std::fill(second.begin(), second.end(), V{});
+    gather(theta, weight);
+    update_once();
+    gather(theta_found, weight);
+    gather(v_found, second);
+    const Buffer<double> z = rows_of(z_, list), delta = widened(delta_), a = widened(a_);
+    const DenseRelate<double> part{n_, count, 1, theta.data(), nullptr, true, {a.data(), d_, d_}};
+    DenseUpdate<double> truth = make_update<double>(0.1);
+    truth.theta = theta.data();
+    truth.v = v.data();
+    relate_dense_backward<double>({Backend::reference, 1}, {dz.data(), count, cols_, d_}, {}, &truth, part,
+                                  {delta.data(), n_, cols_, d_}, {z.data(), count, cols_, d_}, {});
+    const Buffer<double> dz_found = rows_of(dz_, list);
+    return worse(relative_error<double>(dz_found.span(), dz.span()),
+                 worse(relative_error<double>(theta_found.span(), theta.span()),
+                       relative_error<double>(v_found.span(), v.span())));
+  }
+
   Buffer<float> delta_, dz_, da_, context_;
 
  private:
@@ -208,35 +246,11 @@ class DenseFused final : public DenseBackward {
     DenseBackward::run(exec, &update);
   }
 
-  /// Some columns of M and v after one update against the reference.
   double error(const Exec& exec) override {
-    make_context(exec);
-    const auto list = spread(n_);
-    const auto count = std::ssize(list);
-    Buffer<double> theta(n_ * count), v(n_ * count), dz(count * cols_ * d_), theta_found(n_ * count),
-        v_found(n_ * count);
-    const auto gather = [&](Buffer<double>& to, const Buffer<float>& from) {
-      for (Index i = 0; i < n_; ++i)
-        for (Index k = 0; k < count; ++k)
-          to[i * count + k] = from[i * n_ + list[static_cast<std::size_t>(k)]];
-    };
-    std::fill(square_->gradient.begin(), square_->gradient.end(), 0.0F);
-    gather(theta, square_->weight);
-    DenseUpdate<float> update = fused_update(0.1);
-    DenseBackward::run(exec, &update);
-    gather(theta_found, square_->weight);
-    gather(v_found, square_->gradient);
-    const Buffer<double> z = rows_of(z_, list), delta = widened(delta_), a = widened(a_);
-    const DenseRelate<double> part{n_, count, 1, theta.data(), nullptr, true, {a.data(), d_, d_}};
-    DenseUpdate<double> truth = make_update<double>(0.1);
-    truth.theta = theta.data();
-    truth.v = v.data();
-    relate_dense_backward<double>({Backend::reference, 1}, {dz.data(), count, cols_, d_}, {}, &truth, part,
-                                  {delta.data(), n_, cols_, d_}, {z.data(), count, cols_, d_}, {});
-    const Buffer<double> dz_found = rows_of(dz_, list);
-    return worse(relative_error<double>(dz_found.span(), dz.span()),
-                 worse(relative_error<double>(theta_found.span(), theta.span()),
-                       relative_error<double>(v_found.span(), v.span())));
+    return update_error(exec, square_->weight, square_->gradient, [&] {
+      DenseUpdate<float> update = fused_update(0.1);
+      DenseBackward::run(exec, &update);
+    });
   }
 
  private:
@@ -293,34 +307,8 @@ class DenseFusedBf16 final : public DenseBackward {
 
   void run(const Exec& exec) override { run(exec, 1e-7); }
 
-  /// Some columns of M and v after one update against the update in double, to the rounding of both.
   double error(const Exec& exec) override {
-    make_context(exec);
-    const auto list = spread(n_);
-    const auto count = std::ssize(list);
-    Buffer<double> theta(n_ * count), v(n_ * count), dz(count * cols_ * d_), theta_found(n_ * count),
-        v_found(n_ * count);
-    const auto gather = [&](Buffer<double>& to, const Buffer<Bf16>& from) {
-      for (Index i = 0; i < n_; ++i)
-        for (Index k = 0; k < count; ++k)
-          to[i * count + k] = widen(from[i * n_ + list[static_cast<std::size_t>(k)]]);
-    };
-    std::fill(square_->bf16_second.begin(), square_->bf16_second.end(), Bf16{});
-    gather(theta, square_->bf16_weight);
-    run(exec, 0.1);
-    gather(theta_found, square_->bf16_weight);
-    gather(v_found, square_->bf16_second);
-    const Buffer<double> z = rows_of(z_, list), delta = widened(delta_), a = widened(a_);
-    const DenseRelate<double> part{n_, count, 1, theta.data(), nullptr, true, {a.data(), d_, d_}};
-    DenseUpdate<double> truth = make_update<double>(0.1);
-    truth.theta = theta.data();
-    truth.v = v.data();
-    relate_dense_backward<double>({Backend::reference, 1}, {dz.data(), count, cols_, d_}, {}, &truth, part,
-                                  {delta.data(), n_, cols_, d_}, {z.data(), count, cols_, d_}, {});
-    const Buffer<double> dz_found = rows_of(dz_, list);
-    return worse(relative_error<double>(dz_found.span(), dz.span()),
-                 worse(relative_error<double>(theta_found.span(), theta.span()),
-                       relative_error<double>(v_found.span(), v.span())));
+    return update_error(exec, square_->bf16_weight, square_->bf16_second, [&] { run(exec, 0.1); });
   }
 
  private:

@@ -196,24 +196,27 @@ OpCost cost_of(const Diffusion<T>& diffusion, const Var<T>& x, Index out, bool t
   OpCost cost = costs::linear(rows, channels * diffusion.plan.terms, static_cast<double>(out), sizeof(T),
                               x.tracked(), trained);
   const double row_bytes = static_cast<double>(x.value.width()) * sizeof(T);
-  Cost sparse;
+  const auto messages = [](Cost& sum, const Traffic& traffic) {
+    sum.messages += static_cast<double>(traffic.messages);
+    sum.message_bytes += static_cast<double>(traffic.bytes);
+  };
+  Cost products, gathers, scatters;
   for (const auto& level : diffusion.plan.levels) {
     for (const auto& product : level.products) {
-      double entries = 0;
-      const CsrBlock& block = *diffusion.block;
-      for (Index i = 0; i < block.rows; ++i)
-        entries += block.ptr[i * block.relations + product.support + 1] -
-                   block.ptr[i * block.relations + product.support];
-      sparse.flops += 2 * entries * static_cast<double>(x.value.width());
-      sparse.bytes += entries * (4 + sizeof(T)) + 2 * static_cast<double>(x.rows()) * row_bytes;
+      const double entries = diffusion.entries[static_cast<std::size_t>(product.support)];
+      products.flops += 2 * entries * static_cast<double>(x.value.width());
+      products.bytes += entries * (4 + sizeof(T)) + 2 * static_cast<double>(x.rows()) * row_bytes;
     }
     const auto bytes = static_cast<Index>(row_bytes) * level.count;
-    const Traffic gather = diffusion.exchange->gather_cost(bytes);
-    sparse.messages += static_cast<double>(gather.messages);
-    sparse.message_bytes += static_cast<double>(gather.bytes);
+    messages(gathers, diffusion.exchange->gather_cost(bytes));
+    messages(scatters, diffusion.exchange->scatter_cost(bytes));
   }
-  cost.forward += sparse;
-  if (x.tracked()) cost.backward += sparse;
+  cost.forward += products;
+  cost.forward += gathers;
+  if (x.tracked()) {
+    cost.backward += products;
+    cost.backward += scatters;
+  }
   return cost;
 }
 
@@ -321,10 +324,13 @@ Var<T> propagate(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x) 
   tape.arena().rewind(mark);
   const double flops = 2.0 * static_cast<double>(block.entries()) * static_cast<double>(x.value.width());
   const auto row_bytes = x.value.width() * static_cast<Index>(sizeof(T));
-  const Traffic sent = exchange.gather_cost(row_bytes);
-  const Cost cost{flops, static_cast<double>(2 * x.rows() * row_bytes), static_cast<double>(sent.messages),
-                  static_cast<double>(sent.bytes)};
-  finish(tape, "propagate", OpCost{cost, cost}, y.tracked(), PropagateBackward<T>{&tape, &diffusion, x, y});
+  const auto cost = [&](const Traffic& sent) {
+    return Cost{flops, static_cast<double>(2 * x.rows() * row_bytes), static_cast<double>(sent.messages),
+                static_cast<double>(sent.bytes)};
+  };
+  finish(tape, "propagate",
+         OpCost{cost(exchange.gather_cost(row_bytes)), cost(exchange.scatter_cost(row_bytes))}, y.tracked(),
+         PropagateBackward<T>{&tape, &diffusion, x, y});
   return y;
 }
 

@@ -51,6 +51,7 @@ struct Diffusion {
   DiffusionPlan plan;
   const CsrBlock* block = nullptr;  // relation s is support s
   Buffer<T> weight;                 // (entries)
+  std::vector<double> entries;      // of each support
   Exchange* exchange = nullptr;
   /// Whether this rank owns all rows: nothing is exchanged then, and columns are taken through all levels a
   /// few at a time, while they are in the cache.
@@ -58,9 +59,18 @@ struct Diffusion {
 
   /// `graph` and `ghosts` must outlive it.
   Diffusion(const CsrBlock& graph, Exchange& ghosts, int steps, DiffusionVariant variant)
-      : plan(graph.relations, steps, variant), block(&graph), weight(graph.entries()), exchange(&ghosts) {
+      : plan(graph.relations, steps, variant),
+        block(&graph),
+        weight(graph.entries()),
+        entries(static_cast<std::size_t>(graph.relations), 0.0),
+        exchange(&ghosts) {
     for (Index e = 0; e < graph.entries(); ++e)
       weight[e] = static_cast<T>(graph.value[static_cast<std::size_t>(e)]);
+    for (Index i = 0; i < graph.rows; ++i)
+      for (std::size_t s = 0; s < entries.size(); ++s) {
+        const std::size_t row = static_cast<std::size_t>(i) * entries.size() + s;
+        entries[s] += static_cast<double>(graph.ptr[row + 1] - graph.ptr[row]);
+      }
   }
   Diffusion() = default;
 };

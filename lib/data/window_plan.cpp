@@ -38,32 +38,36 @@ std::vector<Index> WindowPlan::share(Index part, Index parts) const {
           windows_.begin() + part_begin(size, part + 1, parts)};
 }
 
-void WindowPlan::start_epoch(Index epoch) {
-  const auto random = [&](std::string_view stream) {
-    return Random(options_.seed, stream).at(static_cast<std::uint64_t>(epoch));
-  };
-  lanes_.clear();
-  const Index count = options_.lanes;
-  for (Index lane = 0; lane < count; ++lane) {
-    std::vector<Index> windows;
-    if (options_.sampling == WindowSampling::blocked) {
-      const Index blocks = count * options_.blocks;
-      const Permutation dealt(random("window blocks"), blocks);
-      for (Index k = lane * options_.blocks; k < (lane + 1) * options_.blocks; ++k) {
-        const auto block = share(dealt(k), blocks);
-        windows.insert(windows.end(), block.begin(), block.end());
-      }
-    } else {
-      windows = share(lane, count);
-    }
-    const auto size = static_cast<Index>(windows.size());
-    lanes_.push_back(
-        {std::move(windows), Permutation(random("windows").at(static_cast<std::uint64_t>(lane)), size)});
+std::vector<Index> WindowPlan::lane_windows(Index epoch, Index lane) const {
+  if (options_.sampling != WindowSampling::blocked) return share(lane, options_.lanes);
+  const Index blocks = options_.lanes * options_.blocks;
+  const Permutation dealt(Random(options_.seed, "window blocks").at(static_cast<std::uint64_t>(epoch)),
+                          blocks);
+  std::vector<Index> windows;
+  for (Index k = lane * options_.blocks; k < (lane + 1) * options_.blocks; ++k) {
+    const auto block = share(dealt(k), blocks);
+    windows.insert(windows.end(), block.begin(), block.end());
   }
-  const Index a_batch = options_.batch / count;
-  batches_ = 0;
-  for (const Lane& lane : lanes_)
-    batches_ = std::max(batches_, (static_cast<Index>(lane.windows.size()) + a_batch - 1) / a_batch);
+  return windows;
+}
+
+Index WindowPlan::batches_in(Index epoch) const {
+  const Index a_batch = options_.batch / options_.lanes;
+  Index longest = 0;
+  for (Index lane = 0; lane < options_.lanes; ++lane)
+    longest = std::max(longest, static_cast<Index>(lane_windows(epoch, lane).size()));
+  return (longest + a_batch - 1) / a_batch;
+}
+
+void WindowPlan::start_epoch(Index epoch) {
+  const Random order = Random(options_.seed, "windows").at(static_cast<std::uint64_t>(epoch));
+  lanes_.clear();
+  for (Index lane = 0; lane < options_.lanes; ++lane) {
+    std::vector<Index> windows = lane_windows(epoch, lane);
+    const auto size = static_cast<Index>(windows.size());
+    lanes_.push_back({std::move(windows), Permutation(order.at(static_cast<std::uint64_t>(lane)), size)});
+  }
+  batches_ = batches_in(epoch);
 }
 
 void WindowPlan::starts_of(Index index, int group, std::vector<Index>& starts) const {

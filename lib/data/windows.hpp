@@ -112,7 +112,9 @@ class WindowPlan {
   /// The number of values that are not missing at every step, of all nodes.
   void set_observed(std::vector<double> observed) { observed_ = std::move(observed); }
 
+  /// Of the epoch that was started, and of any: with blocked sampling they differ by a few.
   [[nodiscard]] Index batches() const { return batches_; }
+  [[nodiscard]] Index batches_in(Index epoch) const;
   [[nodiscard]] const WindowOptions& options() const { return options_; }
   void start_epoch(Index epoch);
 
@@ -134,6 +136,7 @@ class WindowPlan {
     Permutation order;
   };
   [[nodiscard]] std::vector<Index> share(Index part, Index parts) const;
+  [[nodiscard]] std::vector<Index> lane_windows(Index epoch, Index lane) const;
 
   WindowOptions options_;
   std::vector<Index> windows_;

@@ -100,8 +100,10 @@ std::vector<NamedArray<T>> Trainer<T>::arrays(bool has_best) {
 
 template <class T>
 void Trainer<T>::restore(const TrainingState& state) {
-  if (state.batch > task_->batches())
-    user_error("it is at batch {} of an epoch; an epoch has {} here", state.batch, task_->batches());
+  const Index batches = task_->batches_in(state.epoch);
+  if (state.batch > batches)
+    user_error("it is at batch {} of epoch {}; that epoch has {} here", state.batch, state.epoch + 1,
+               batches);
   optimiser_->restore(tape_.exec(), state.parameters);
   schedule_.restore(state.schedule);
   step_.set_fused_scale(state.fused_scale);

@@ -22,7 +22,9 @@ class Task {
  public:
   virtual ~Task() = default;
   [[nodiscard]] virtual std::span<Parameter<T>* const> parameters() = 0;
+  /// Batches of the epoch that was started, and of any epoch.
   [[nodiscard]] virtual Index batches() const = 0;
+  [[nodiscard]] virtual Index batches_in(Index) const { return batches(); }
   virtual void start_epoch(Index epoch) = 0;
   /// Records the losses of batch `index` of the epoch; `step` counts optimiser steps from 0.
   virtual void record(Tape<T>& tape, Index index, Index step, Losses& losses) = 0;

@@ -62,6 +62,7 @@ class WindowTask final : public Task<T> {
 
   [[nodiscard]] std::span<Parameter<T>* const> parameters() override { return model_->parameters(); }
   [[nodiscard]] Index batches() const override { return plan_.batches(); }
+  [[nodiscard]] Index batches_in(Index epoch) const override { return plan_.batches_in(epoch); }
   void start_epoch(Index epoch) override;
   void record(Tape<T>& tape, Index index, Index step, Losses& losses) override;
   [[nodiscard]] double weight() const override { return weight_; }

@@ -91,16 +91,24 @@ class Windows(BadInput):
         self.refuse(2, ["forecast", "run", "--steps", "3"], "3 horizons.*window.outputs = 2")
         self.refuse(2, ["forecast", "run", "--origin", "2001-01-01T01:00", "--steps", "2"], "window.inputs = 3")
 
-    def test_left_and_resumed_at_every_step(self):
-        self.succeed(2, *self.arguments("whole"))
+    def resumed_at_every_step(self, name, *settings):
+        self.succeed(2, *self.arguments(name, *settings))
         for start in range(100):
-            result = self.run_ranks(2, *self.arguments("often"), "--stop-after", "0.000001s")
+            result = self.run_ranks(2, *self.arguments(name + "_often", *settings), "--stop-after", "0.000001s")
             self.assertEqual(result.lines, [])
             if result.codes == [0, 0]:
                 break
             self.assertEqual(result.codes, [75, 75], result.err)
         self.assertGreater(start, 6, "several starts")
-        self.assertEqual(self.ends("often"), self.ends("whole"))
+        self.assertEqual(self.ends(name + "_often"), self.ends(name))
+
+    def test_left_and_resumed_at_every_step(self):
+        self.resumed_at_every_step("whole")
+
+    def test_left_and_resumed_where_epochs_differ_in_length(self):
+        # Ten windows in sixteen blocks of one or none, two lanes: epochs of 5, 7, 8 and 6 steps.
+        self.resumed_at_every_step("dealt", "parallel.time_groups=2", "window.sampling=blocked", "window.lanes=2",
+                                   "window.blocks=8", "window.batch=2", "train.epochs=4")
 
     def test_recomputing_changes_nothing(self):
         self.succeed(2, *self.arguments("kept"))
@@ -148,6 +156,13 @@ class Windows(BadInput):
         self.refuse_windows(["relation.graph=none"], "needs a graph: set relation.graph")
         self.refuse_windows(["model.layers=20"], "model.layers = 20")
         self.refuse_windows(["window.batch=0"], "window.batch")
+        for setting in ("relation.mode=refine", "relation.discover=dense", "relation.self=true", "relation.hops=[1, 2]",
+                        "relation.storage=dense", "relation.precision=bf16"):
+            self.refuse_windows([setting], f"{setting.partition('=')[0]}.* is for model.name = .stnn.")
+        self.succeed(1, "data", "synth", "--lat", "3", "--lon", "4", "--steps", "30", "-o", "grid.nc")
+        self.refuse_windows(["model.name=tgcn", "data.file=grid.nc", "data.variables=[]", "relation.graph=grid8",
+                             "window.time_of_day=false"],
+                            "tgcn. takes one relation; .*grid8. gives 8")
 
     def test_bad_data(self):
         self.netcdf("counter.nc", sensors(steps=30).replace("hours since 2001-01-01", "1"))
