@@ -47,6 +47,7 @@ int forecast(const Communicator& comm, const Forecast& arguments);
 struct Inspect {
   std::string file;
   std::vector<std::string> variables;
+  std::string null_value;  // empty: none
 };
 int inspect(const Communicator& comm, const Inspect& arguments);
 

@@ -71,6 +71,7 @@ void define(CLI::App& app, std::function<int(const Communicator&)>& chosen, comm
                 "variable to describe; may be repeated; default: all that fit")
       ->take_all()
       ->allow_extra_args(false);
+  i->add_option("--null-value", inspect.null_value, "a number that stands for a missing value");
   i->callback([&] { chosen = [&](const Communicator& comm) { return commands::inspect(comm, inspect); }; });
   auto* s = data->add_subcommand("synth", "write a synthetic series");
   s->add_option("--kind", synth.kind,

@@ -17,7 +17,8 @@ SeriesFile open_series(const Config& config) {
   if (config.text("data.file").empty())
     user_error("data.file is not set: name a NetCDF file, for example --set data.file=series.nc");
   return SeriesFile::open(config.text("data.file"), config.texts("data.variables"),
-                          config.integer("data.first_step"), config.integer("data.last_step"));
+                          config.integer("data.first_step"), config.integer("data.last_step"),
+                          parse_null_value(config.text("data.null_value")));
 }
 
 /// What the ranks have to see alike of a file, which each of them opens for itself.
@@ -55,7 +56,10 @@ std::vector<Index> pick_nodes(const Communicator& comm, const Config& config, co
     if (!received.empty()) std::memcpy(nodes.data() + before, received.data(), received.size());
   }
   if (nodes.empty())
-    user_error("{}: no node has a single observed value in the steps used", file.info().path);
+    user_error("{}: no node has a single observed value in the steps used{}", file.info().path,
+               config.text("data.null_value").empty()
+                   ? ""
+                   : " (data.null_value = " + config.text("data.null_value") + ")");
   return nodes;
 }
 

@@ -15,6 +15,9 @@ constexpr KeySpec keys[] = {
     {"data.first_step", integer, "0", "steps", "first time step that is used", "", 0},
     {"data.last_step", integer, "-1", "steps", "one past the last time step that is used; -1: to the end", "",
      -1},
+    {"data.null_value", text, "\"\"", "",
+     "a number that stands for a missing value, such as \"0\", beside _FillValue and missing_value; empty: "
+     "none"},
     {"data.center", text, "\"none\"", "",
      "subtract the mean of the training part: per node, over all nodes, or not", "none|node|global"},
     {"data.spread", text, "\"none\"", "",

@@ -130,13 +130,14 @@ std::string variable_text(const SeriesFile& file) {
 
 }  // namespace
 
-std::string inspect_series(const std::string& path, std::span<const std::string> variables) {
+std::string inspect_series(const std::string& path, std::span<const std::string> variables,
+                           std::optional<double> null_value) {
   std::vector<std::string> names(variables.begin(), variables.end());
   if (names.empty()) names = SeriesFile::candidates(path);
   if (names.empty()) (void)SeriesFile::open(path, {});  // says why nothing fits
   std::string out;
   for (const std::string& name : names) {
-    const SeriesFile file = SeriesFile::open(path, std::span(&name, 1));
+    const SeriesFile file = SeriesFile::open(path, std::span(&name, 1), 0, -1, null_value);
     if (out.empty()) out = file_text(file.info());
     out += variable_text(file);
   }

@@ -1,6 +1,7 @@
 #include "rossby/io/series_file.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -28,8 +29,10 @@ struct Decoder {
   double scale = 1, offset = 0;
   bool packed = false;
   std::vector<double> missing;
+  std::optional<double> null;  // after scaling
 
-  Decoder(const NetcdfFile& file, const NetcdfVariable& variable) {
+  Decoder(const NetcdfFile& file, const NetcdfVariable& variable, std::optional<double> null_value)
+      : null(null_value) {
     const auto factor = file.number(variable, "scale_factor"), shift = file.number(variable, "add_offset");
     packed = factor || shift;
     scale = factor.value_or(1);
@@ -48,7 +51,14 @@ struct Decoder {
       if (raw == static_cast<Raw>(m)) return nan_value;
     const float value =
         packed ? static_cast<float>(static_cast<double>(raw) * scale + offset) : static_cast<float>(raw);
-    return std::isfinite(value) ? value : nan_value;
+    return std::isfinite(value) && !is_null(value) ? value : nan_value;
+  }
+
+  /// Packed values are steps of `scale` apart: they are off by rounding where they mean the same.
+  [[nodiscard]] bool is_null(float value) const {
+    if (!null) return false;
+    if (value == static_cast<float>(*null)) return true;
+    return packed && std::abs(static_cast<double>(value) - *null) <= 1e-3 * std::abs(scale);
   }
 };
 
@@ -114,6 +124,7 @@ struct SeriesFile::State {
   SeriesInfo info;
   std::vector<VariableLayout> layouts;
   std::vector<Decoder> decoders;
+  std::optional<double> null_value;
 
   explicit State(NetcdfFile&& f) : file(std::move(f)) {}
   void describe(Index first_step, Index last_step);
@@ -135,7 +146,7 @@ void SeriesFile::State::describe(Index first_step, Index last_step) {
                               file.text(v, "long_name").value_or(""),
                               file.text(v, "standard_name").value_or(""), l.features});
     info.features += l.features;
-    decoders.emplace_back(file, v);
+    decoders.emplace_back(file, v, null_value);
   }
   const TimeAxis time = detail::read_time(file, layout);
   info.all_steps = time.size();
@@ -160,15 +171,28 @@ void SeriesFile::State::describe(Index first_step, Index last_step) {
   read_edge_facts(file, info);
 }
 
+std::optional<double> parse_null_value(std::string_view text) {
+  if (text.empty()) return std::nullopt;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+    user_error(
+        "\"{}\" is no null value: a finite number is right, such as \"0\" or \"-999\"; empty: none "
+        "(data.null_value)",
+        text);
+  return value;
+}
+
 SeriesFile::SeriesFile(std::unique_ptr<State> state) : state_(std::move(state)) {}
 SeriesFile::SeriesFile(SeriesFile&&) noexcept = default;
 SeriesFile& SeriesFile::operator=(SeriesFile&&) noexcept = default;
 SeriesFile::~SeriesFile() = default;
 
 SeriesFile SeriesFile::open(const std::string& path, std::span<const std::string> variables, Index first_step,
-                            Index last_step) {
+                            Index last_step, std::optional<double> null_value) {
   if (path.empty()) user_error("no data file is given (data.file)");
   auto state = std::make_unique<State>(NetcdfFile::open(path));
+  state->null_value = null_value;
   state->layouts = detail::choose(state->file, {variables.begin(), variables.end()});
   state->describe(first_step, last_step);
   return SeriesFile(std::move(state));

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rossby/base/index.hpp"
@@ -51,15 +53,19 @@ struct SeriesInfo {
   }
 };
 
+/// data.null_value: the number that stands for a missing value, none where the text is empty. Throws
+/// UserError where it is neither, or not finite.
+[[nodiscard]] std::optional<double> parse_null_value(std::string_view text);
+
 /// A NetCDF/CF series, var(time, lat, lon) or var(time, node[, feature]), opened for reading. Each process
 /// reads the nodes it owns. Every failure is a UserError of one line that names the file.
 class SeriesFile {
  public:
   /// Steps [first_step, last_step) are used; last_step −1: to the end. `variables` may be empty: the only one
   /// that fits is taken, and where several fit the error lists them. Several named ones become features, in
-  /// that order.
+  /// that order. Values of all variables that equal `null_value`, in the variable's units, are missing.
   static SeriesFile open(const std::string& path, std::span<const std::string> variables,
-                         Index first_step = 0, Index last_step = -1);
+                         Index first_step = 0, Index last_step = -1, std::optional<double> null_value = {});
 
   /// Names of the variables that `open` would take, in file order.
   static std::vector<std::string> candidates(const std::string& path);
@@ -71,8 +77,9 @@ class SeriesFile {
   [[nodiscard]] const SeriesInfo& info() const;
 
   /// Values of some file nodes (ascending, without duplicates) at all steps in use: out is (T, nodes, m),
-  /// float32, NaN where missing (_FillValue, missing_value, infinite); scale_factor and add_offset are
-  /// applied. Only parts of the file that hold these nodes are read, in pieces of bounded size.
+  /// float32, NaN where missing (_FillValue, missing_value, infinite, the null value); scale_factor and
+  /// add_offset are applied. Only parts of the file that hold these nodes are read, in pieces of bounded
+  /// size.
   void read(std::span<const Index> file_nodes, float* out) const;
 
   /// The same for steps [first, first + count) of those in use: out is (count, nodes, m).

@@ -134,6 +134,42 @@ TEST(SeriesFile, InfinityIsMissing) {
   EXPECT_TRUE(file.observed(7, 0).empty());
 }
 
+TEST(SeriesFile, NullValueIsMissing) {
+  const TemporaryDirectory folder;
+  Maker maker;
+  maker.variables = {"a", "b"};
+  maker.write(folder / "a.nc");  // a: 1000 t + i, b: a quarter more
+  const std::vector<std::string> names{"a", "b"};
+  const auto missing = [&](double null) {
+    const SeriesFile file = SeriesFile::open(folder / "a.nc", names, 1, 3, null);
+    const std::vector<Index> nodes{2, 3};
+    std::vector<float> values(2 * 2 * 2);
+    file.read(nodes, values.data());
+    std::vector<std::size_t> places;
+    for (std::size_t k = 0; k < values.size(); ++k)
+      if (std::isnan(values[k])) places.push_back(k);
+    return places;
+  };
+  EXPECT_EQ(missing(2003), (std::vector<std::size_t>{6}));
+  EXPECT_EQ(missing(1002.25), (std::vector<std::size_t>{1})) << "of every variable";
+  EXPECT_TRUE(missing(1002.3).empty());
+  EXPECT_TRUE(missing(0).empty());
+  Maker one;
+  one.steps = 1;
+  one.times = {0};
+  one.write(folder / "one.nc");
+  EXPECT_EQ(SeriesFile::open(folder / "one.nc", {}, 0, -1, 3.0).observed(0, 7),
+            (std::vector<std::uint8_t>{0, 1, 1, 0, 1, 1, 1}));
+}
+
+TEST(SeriesFile, NullValueIsANumber) {
+  EXPECT_FALSE(parse_null_value(""));
+  EXPECT_EQ(parse_null_value("0"), 0);
+  EXPECT_EQ(parse_null_value("-999.5"), -999.5);
+  for (const char* text : {"none", "nan", "inf", "1e999", "0 ", " 0", "1,5", "0x"})
+    EXPECT_HAS(user_message([&] { (void)parse_null_value(text); }), "data.null_value");
+}
+
 TEST(SeriesFile, FeatureDimensionAndSeveralVariables) {
   const TemporaryDirectory folder;
   Maker maker;
