@@ -9,6 +9,7 @@
 #include "apps/window_run.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
+#include "rossby/mpi/plane_service.hpp"
 
 namespace rossby {
 namespace {
@@ -38,7 +39,11 @@ Isa common_isa(const Communicator& comm, const Config& config, Reducer& reducer)
 
 template <class T>
 ModelRun<T>::ModelRun(const ProcessGrid& grid, const Config& config, Domain domain)
-    : grid_(grid), config_(&config), domain_(std::move(domain)), reducer_(grid.world()) {
+    : grid_(grid),
+      config_(&config),
+      domain_(std::move(domain)),
+      reducer_(grid.world()),
+      groups_reducer_(grid.time()) {
   exec_.threads = threads_per_rank(grid.world(), config);
   exec_.isa = common_isa(grid.world(), config, reducer_);
 }
@@ -82,14 +87,21 @@ void ModelRun<T>::load(const std::string& path) {
   read(path, values());
 }
 
-// What is written is the same in every group: all its arrays are replicated there, or there is one group.
+// The first group writes: the others hold the same but for split arrays, whose planes it asks for.
 template <class T>
 void ModelRun<T>::write(const std::string& path, std::span<const NamedArray<T>> arrays,
                         const std::string& metadata) {
-  const auto all = state_arrays(arrays);
+  auto all = state_arrays(arrays);
   if (grid_.groups() == 1) return write_state<T>(grid_.space(), path, domain_.partition, all, metadata);
+  PlaneService<T> planes(grid_.time(), all, static_cast<Index>(domain_.rows.size()));
   agree(grid_.world(), [&] {
-    if (grid_.group() == 0) write_state<T>(grid_.space(), path, domain_.partition, all, metadata);
+    if (grid_.group() != 0) return planes.answer(all);
+    struct End {
+      PlaneService<T>* planes;
+      ~End() { planes->end(); }
+    } const end{&planes};
+    planes.serve_through(all);
+    write_state<T>(grid_.space(), path, domain_.partition, all, metadata);
   });
 }
 
@@ -114,12 +126,9 @@ template <class T>
 std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config, Purpose purpose) {
   const Index groups = purpose == Purpose::training ? config.integer("parallel.time_groups") : 1;
   const bool windowed = config.text("model.name") != "stnn";
-  if (groups > 1 && !windowed)
-    user_error("parallel.time_groups = {}: model.name = \"stnn\" runs on row blocks alone; set it to 1",
-               groups);
   const ProcessGrid grid = groups == 1 ? ProcessGrid(comm) : ProcessGrid(comm, groups);
   Domain domain = domain_of(grid, config);
-  if (!windowed) return std::make_unique<StnnRun<T>>(grid, config, std::move(domain));
+  if (!windowed) return std::make_unique<StnnRun<T>>(grid, config, std::move(domain), purpose);
   return std::make_unique<WindowRun<T>>(grid, config, std::move(domain), purpose);
 }
 

@@ -31,7 +31,11 @@ class ModelRun {
 
   [[nodiscard]] const ProcessGrid& grid() const { return grid_; }
   [[nodiscard]] const Domain& domain() const { return domain_; }
+  /// Over all ranks.
   [[nodiscard]] Reducer& reducer() { return reducer_; }
+  [[nodiscard]] TimeGroups time_groups() {
+    return {grid_.groups() > 1 ? &groups_reducer_ : nullptr, grid_.group() == 0};
+  }
   [[nodiscard]] const Exec& exec() const { return exec_; }
   /// Tells this data from other data; the same at every rank count.
   [[nodiscard]] const std::string& data_hash() const { return data_hash_; }
@@ -79,7 +83,8 @@ class ModelRun {
   ProcessGrid grid_;
   const Config* config_;
   Domain domain_;
-  MpiReducer reducer_;  // over all ranks
+  MpiReducer reducer_;         // over all ranks
+  MpiReducer groups_reducer_;  // over the ranks with these rows
   Exec exec_;
   std::string data_hash_;
 

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "rossby/data/anomalies.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
+#include "rossby/mpi/group_link.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
 
 namespace rossby {
@@ -89,14 +93,19 @@ std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Con
   return relations;
 }
 
-/// Observed values of the training part, of all ranks.
-double count_observed(const Series& series, const Domain& domain, Reducer& reducer) {
-  double observed = 0;
-  for (const Index t : domain.split.training_steps())
-    for (Index i = 0; i < series.rows; ++i)
-      for (Index f = 0; f < series.features; ++f) observed += std::isnan(series.at(t, i, f)) ? 0 : 1;
-  reducer.sum(std::span<double>(&observed, 1));
-  return observed;
+BatchOptions batch_options(const Config& config, const ProcessGrid& grid) {
+  BatchOptions batches;
+  batches.pairs = config.text("train.sampling") == "pairs";
+  batches.pairs_per_batch = config.integer("train.pairs");
+  batches.slab_steps = config.integer("train.slab_steps");
+  batches.joint = config.flag("train.joint");
+  batches.seed = static_cast<std::uint64_t>(config.integer("train.seed"));
+  batches.lanes = config.integer("train.lanes") > 0 ? config.integer("train.lanes") : grid.groups();
+  batches.groups = grid.groups();
+  batches.group = grid.group();
+  if (batches.pairs && batches.joint)
+    user_error("train.joint goes with train.sampling = \"slabs\", not with pairs");
+  return batches;
 }
 
 double rate_scale(const Config& config, std::string_view key) {
@@ -133,26 +142,121 @@ StnnTaskOptions task_options(const Config& config) {
 }  // namespace
 
 template <class T>
-StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain)
-    : ModelRun<T>(grid, config, std::move(domain)) {
-  const Communicator& comm = grid_.space();
-  series_ = read_series(comm, config, domain_);
-  this->require_observed(count_observed(series_, domain_, reducer_));
-  this->data_hash_ = rossby::data_hash(comm, config, domain_, series_);
-  scaler_ = Scaler::fit(series_, domain_.split, scaler_spec(config), reducer_);
+StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose)
+    : ModelRun<T>(grid, config, std::move(domain)), space_reducer_(grid_.space()) {
+  const Communicator& world = grid_.world();
+  const std::vector<Index> training = domain_.split.training_steps();
+  agree(world, [&] {
+    batches_ = batch_options(config, grid_);
+    held_ = steps_of_groups(batches_, training)[static_cast<std::size_t>(grid_.group())];
+  });
+  const Index start = std::max<Index>(domain_.split.validation.first - 1, 0);
+  validates_ = grid_.groups() == 1 || held_.contains(start);
+  // A group fails as a whole: what communicates within groups may stand in here.
+  agree(world, [&] { read(purpose); });
+  fit();
+  auto relations = agree(world, [&] { return join_relations(); });
+  choose_dense(*relations);
+  agree(world, [&] { make_model(std::move(relations)); });
+  this->start();
+  set_rates(config, *model_);
+}
+
+/// Reads the steps of this group, and those that it validates on.
+template <class T>
+void StnnRun<T>::read(Purpose purpose) {
+  if (purpose == Purpose::forecasting || grid_.groups() == 1) {
+    series_ = read_series(grid_.space(), *config_, domain_);
+    return;
+  }
+  Index last = held_.last;
+  if (validates_) last = std::max(last, domain_.split.validation.last);
+  series_ = Series(last - held_.first, static_cast<Index>(domain_.rows.size()), domain_.info.features);
+  series_.first = held_.first;
+  std::vector<Index> steps(static_cast<std::size_t>(series_.steps));
+  std::iota(steps.begin(), steps.end(), series_.first);
+  read_steps(grid_.space(), *config_, domain_, steps, series_.values.span());
+}
+
+/// Names, counts and scales the data: the same for every grid.
+template <class T>
+void StnnRun<T>::fit() {
+  std::vector<Index> steps;
+  for (const Index t : domain_.split.training_steps())
+    if (grid_.groups() == 1 || held_.contains(t)) steps.push_back(t);
+  double observed = 0;
+  const Index width = series_.rows * series_.features;
+  for (const Index t : steps)
+    for (Index k = 0; k < width; ++k) observed += std::isnan(series_.at(t)[k]) ? 0 : 1;
+  reducer_.sum(std::span<double>(&observed, 1));
+  this->require_observed(observed);
+  this->data_hash_ = hash_data();
+  const auto at = [this](Index t) { return series_.at(t); };
+  scaler_ = Scaler::fit({series_.rows, series_.features, steps, at, this->time_groups().reducer},
+                        scaler_spec(*config_), space_reducer_);
   scaler_.apply(series_);
-  auto relations = make_relations<T>(comm, config, domain_);
+}
+
+/// Every step counts once: the last group reads those behind the training part, a few at a time.
+template <class T>
+std::string StnnRun<T>::hash_data() const {
+  if (grid_.groups() == 1) return rossby::data_hash(grid_.world(), *config_, domain_, series_);
+  constexpr Index chunk = 64;
+  const bool last = grid_.group() + 1 == grid_.groups();
+  std::vector<Index> steps(static_cast<std::size_t>((last ? domain_.info.steps : held_.last) - held_.first));
+  std::iota(steps.begin(), steps.end(), held_.first);
+  Series behind;
+  return rossby::data_hash(grid_.world(), *config_, domain_, steps, [&](Index t) {
+    if (held_.contains(t)) return series_.at(t);
+    if (t >= behind.first + behind.steps) {
+      behind = Series(std::min(chunk, domain_.info.steps - t), series_.rows, series_.features);
+      behind.first = t;
+      std::vector<Index> some(static_cast<std::size_t>(behind.steps));
+      std::iota(some.begin(), some.end(), t);
+      read_steps(grid_.space(), *config_, domain_, some, behind.values.span());
+    }
+    return std::as_const(behind).at(t);
+  });
+}
+
+/// Relations and the exchange that brings their ghosts.
+template <class T>
+std::unique_ptr<Relations<T>> StnnRun<T>::join_relations() {
+  const Communicator& comm = grid_.space();
+  auto relations = make_relations<T>(comm, *config_, domain_);
   if (comm.size() > 1 && relations->needs_all())
     exchange_ = std::make_unique<AllgatherExchange>(comm, domain_.partition, comm.rank());
   else
     exchange_ = std::make_unique<PetscExchange>(comm, domain_.partition, comm.rank(), relations->ghosts());
-  relations->finish(*exchange_, reducer_);
-  choose_dense(*relations);
-  model_ = agree(comm, [&] {
-    return std::make_unique<Stnn<T>>(model_options(config, domain_), std::move(relations), domain_.rows);
-  });
-  start();
-  set_rates(config, *model_);
+  relations->finish(*exchange_, space_reducer_);
+  return relations;
+}
+
+template <class T>
+void StnnRun<T>::make_model(std::unique_ptr<Relations<T>> relations) {
+  StnnOptions options = model_options(*config_, domain_);
+  if (grid_.groups() > 1) {
+    options.held = held_;
+    options.group = grid_.group();
+    link_ = std::make_unique<MpiGroupLink>(grid_.time());
+    gather_ = std::make_unique<MpiGroupGather>(grid_.time());
+    relations->gather_over(*gather_);
+  }
+  model_ = std::make_unique<Stnn<T>>(options, std::move(relations), domain_.rows, link_.get());
+  if (grid_.groups() == 1) return;
+  for (Parameter<T>* parameter : model_->parameters())
+    parameter->fusable = parameter->in_bf16 || (parameter->fusable && exchanges_factors(*parameter));
+}
+
+/// Whether time groups exchange δ and z of a dense relation for an update that each of them makes, instead of
+/// summing its gradient: whatever are fewer values. The same on every rank.
+template <class T>
+bool StnnRun<T>::exchanges_factors(const Parameter<T>& parameter) const {
+  if (parameter.name.starts_with("low_rank")) return false;
+  const Index steps = batches_.slab_steps > 0 ? batches_.slab_steps : domain_.split.train.last;
+  const Index n = domain_.nodes(), rows = n / grid_.space().size() + 1;
+  const Index d = model_->options().latent, w = model_->options().layers > 1 ? model_->options().hidden : d;
+  return steps * (rows * w + n * d) < parameter.shape[0] * rows * n;
 }
 
 /// Every rank tries, as they will run side by side; rank 0 decides.
@@ -162,7 +266,7 @@ void StnnRun<T>::choose_dense(Relations<T>& relations) {
   if (kernel == "auto" && relations.needs_all()) {
     const Index slab = config_->integer("train.slab_steps");
     const Index steps = slab > 0 ? std::min(slab, domain_.split.train.last) : domain_.split.train.last;
-    const Index width = steps * config_->integer("model.latent");
+    const Index width = std::max<Index>(1, steps / grid_.groups()) * config_->integer("model.latent");
     dense_choice_ =
         choose_dense_product<T>(exec_, domain_.partition.size(grid_.space().rank()), domain_.nodes(), width,
                                 config_->text("relation.precision") == "bf16");
@@ -171,7 +275,7 @@ void StnnRun<T>::choose_dense(Relations<T>& relations) {
   }
   double decided[3] = {static_cast<double>(dense_choice_.product == DenseProduct::blas),
                        dense_choice_.own_seconds, dense_choice_.blas_seconds};
-  if (grid_.space().rank() != 0) std::fill(std::begin(decided), std::end(decided), 0.0);
+  if (grid_.world().rank() != 0) std::fill(std::begin(decided), std::end(decided), 0.0);
   reducer_.sum(decided);
   dense_choice_ = {decided[0] > 0 ? DenseProduct::blas : DenseProduct::own, decided[1], decided[2]};
   relations.set_dense_product(dense_choice_.product);
@@ -188,6 +292,7 @@ void StnnRun<T>::start() {
           "model.start = \"data\" needs model.latent = features, but latent is {} and the series has {}",
           config_->integer("model.latent"), domain_.info.features);
     start.data = &series_;
+    if (grid_.groups() > 1) start.around = observed_around();
   }
   start.persistence = config_->text("model.dynamics_start") == "persistence";
   model_->start(start);
@@ -195,16 +300,60 @@ void StnnRun<T>::start() {
     start_low_rank_at_eofs();
 }
 
+/// What other groups observed last before, and first behind, this group's steps.
+template <class T>
+ObservedAround StnnRun<T>::observed_around() {
+  const Index width = series_.rows * series_.features;
+  const auto place = [&](int group, int side, Index q) {
+    return static_cast<std::size_t>((2 * group + side) * width + q);
+  };
+  // (groups, {last, first}, values): the value, and whether there is one.
+  std::vector<double> value(place(grid_.groups(), 0, 0), 0.0), known(value.size(), 0.0);
+  for (Index q = 0; q < width; ++q)
+    for (Index t = held_.first; t < held_.last; ++t) {
+      const float x = series_.at(t)[q];
+      if (std::isnan(x)) continue;
+      const std::size_t last = place(grid_.group(), 0, q), first = place(grid_.group(), 1, q);
+      if (known[first] == 0) value[first] = static_cast<double>(x);
+      value[last] = static_cast<double>(x);
+      known[last] = known[first] = 1;
+    }
+  groups_reducer_.sum(value);
+  groups_reducer_.sum(known);
+  ObservedAround around;
+  const auto nearest = [&](int side, int begin, int end, int step) {
+    std::vector<float> found(static_cast<std::size_t>(width), std::numeric_limits<float>::quiet_NaN());
+    for (int g = begin; g != end; g += step)
+      for (Index q = 0; q < width; ++q)
+        if (float& x = found[static_cast<std::size_t>(q)]; std::isnan(x) && known[place(g, side, q)] > 0)
+          x = static_cast<float>(value[place(g, side, q)]);
+    return found;
+  };
+  around.before = nearest(0, grid_.group() - 1, -1, -1);
+  around.behind = nearest(1, grid_.group() + 1, grid_.groups(), 1);
+  return around;
+}
+
 /// U = 0 and V = √n times the leading EOFs of the scaled training part: Vᵀz/n then holds the amplitudes over
-/// √n. Columns beyond the rank of the data keep their random start.
+/// √n. Columns beyond the rank of the data keep their random start. EOFs need all training steps at once: on
+/// a process grid every group reads them, for this alone.
 template <class T>
 void StnnRun<T>::start_low_rank_at_eofs() {
   const auto steps = domain_.split.training_steps();
-  const auto mean = training_means(series_, steps, reducer_);
+  Series all;
+  if (grid_.groups() > 1) {
+    all = Series(domain_.split.train.last, series_.rows, series_.features);
+    std::vector<Index> every(static_cast<std::size_t>(all.steps));
+    std::iota(every.begin(), every.end(), Index{0});
+    read_steps(grid_.space(), *config_, domain_, every, all.values.span());
+    scaler_.apply(all);
+  }
+  const Series& series = grid_.groups() > 1 ? all : series_;
+  const auto mean = training_means(series, steps, space_reducer_);
   Parameter<T>& u = model_->parameter("low_rank_u");
   Parameter<T>& v = model_->parameter("low_rank_v");
   const Index rank = v.shape[2];
-  const Eofs eofs = leading_eofs(series_, mean, steps, 0, rank, reducer_);
+  const Eofs eofs = leading_eofs(series, mean, steps, 0, rank, space_reducer_);
   const double scale = std::sqrt(static_cast<double>(domain_.nodes()));
   std::fill(u.value.begin(), u.value.end(), T(0));
   for (Index i = 0; i < v.shape[1]; ++i)
@@ -215,17 +364,10 @@ void StnnRun<T>::start_low_rank_at_eofs() {
 
 template <class T>
 std::unique_ptr<Task<T>> StnnRun<T>::make_task() {
-  BatchOptions batches;
-  batches.pairs = config_->text("train.sampling") == "pairs";
-  batches.pairs_per_batch = config_->integer("train.pairs");
-  batches.slab_steps = config_->integer("train.slab_steps");
-  batches.joint = config_->flag("train.joint");
-  batches.seed = static_cast<std::uint64_t>(config_->integer("train.seed"));
-  if (batches.pairs && batches.joint)
-    user_error("train.joint goes with train.sampling = \"slabs\", not with pairs");
-  return std::make_unique<StnnTask<T>>(task_options(*config_), batches, *model_, series_, scaler_,
-                                       domain_.split, domain_.partition, grid_.space().rank(), reducer_,
-                                       exec_);
+  StnnTaskOptions options = task_options(*config_);
+  options.validates = validates_;
+  return std::make_unique<StnnTask<T>>(options, batches_, *model_, series_, scaler_, domain_.split,
+                                       domain_.partition, grid_.space().rank(), reducer_, exec_);
 }
 
 template <class T>

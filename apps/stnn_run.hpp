@@ -14,7 +14,7 @@ template <class T>
 class StnnRun final : public ModelRun<T> {
  public:
   /// Collective. Reads the series (scaled in place), builds relations and the model at its start.
-  StnnRun(const ProcessGrid& grid, const Config& config, Domain domain);
+  StnnRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose);
 
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return model_->parameters(); }
   [[nodiscard]] std::unique_ptr<Task<T>> make_task() override;
@@ -33,6 +33,13 @@ class StnnRun final : public ModelRun<T> {
   void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) override;
 
  private:
+  void read(Purpose purpose);
+  void fit();
+  [[nodiscard]] std::unique_ptr<Relations<T>> join_relations();
+  void make_model(std::unique_ptr<Relations<T>> relations);
+  [[nodiscard]] std::string hash_data() const;
+  [[nodiscard]] ObservedAround observed_around();
+  [[nodiscard]] bool exchanges_factors(const Parameter<T>& parameter) const;
   void choose_dense(Relations<T>& relations);
   void start();
   void start_low_rank_at_eofs();
@@ -42,11 +49,18 @@ class StnnRun final : public ModelRun<T> {
   using ModelRun<T>::config_;
   using ModelRun<T>::domain_;
   using ModelRun<T>::reducer_;
+  using ModelRun<T>::groups_reducer_;
   using ModelRun<T>::exec_;
-  Series series_;  // scaled
+  MpiReducer space_reducer_;  // over the ranks of this group
+  BatchOptions batches_;
+  StepRange held_;         // steps of this group
+  bool validates_ = true;  // this group's latents are those that validation starts from
+  Series series_;          // scaled
   Scaler scaler_;
   DenseChoice dense_choice_;
   std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<GroupLink> link_;
+  std::unique_ptr<GroupGather> gather_;
   std::unique_ptr<Stnn<T>> model_;
 };
 

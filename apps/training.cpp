@@ -57,7 +57,8 @@ Training<T>::Training(const Communicator& comm, const Config& config, const std:
       task_(run.make_task()),
       options_(trainer_options(config, !run.domain().split.validation.empty())),
       optimiser_(optimiser_options(config), run.parameters()),
-      trainer_(options_, schedule_options(config), *task_, optimiser_, run.reducer(), run.exec()),
+      trainer_(options_, schedule_options(config), *task_, optimiser_, run.reducer(), run.exec(),
+               run.time_groups()),
       progress_(comm.rank() == 0, config.real("log.seconds"), options_.epochs),
       guard_(stop_after_seconds(config)),
       keeps_checkpoints_(config.integer("checkpoint.keep") > 0) {}
@@ -105,8 +106,7 @@ unsigned Training<T>::vote() {
 }
 
 template <class T>
-Json Training<T>::metadata() const {
-  const TrainingState state = trainer_.state();
+Json Training<T>::metadata(const TrainingState& state) const {
   Json json;
   json["format"] = 1;
   json["kind"] = "checkpoint";
@@ -147,8 +147,8 @@ void Training<T>::save(SaveReason reason) {
   const Stage stage(comm_, "writing a checkpoint", patience_with_files);
   check_finite();
   const auto begin = std::chrono::steady_clock::now();
-  const TrainingState state = trainer_.state();
-  const std::string text = broadcast(comm_, comm_.rank() == 0 ? metadata().dump() : "");
+  const TrainingState state = trainer_.state_of_groups();
+  const std::string text = broadcast(comm_, comm_.rank() == 0 ? metadata(state).dump() : "");
   const std::string path = folder_.file(state.steps);
   const auto arrays = trainer_.arrays(state.has_best);
   try {

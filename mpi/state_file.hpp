@@ -13,6 +13,15 @@
 
 namespace rossby {
 
+/// Where planes (owned, inner) of an array come from that another time group holds.
+template <class T>
+class PlaneSource {
+ public:
+  virtual ~PlaneSource() = default;
+  /// Planes [plane, plane + count) of array number `array`.
+  virtual void fetch(Index array, Index plane, Index count, T* to) = 0;
+};
+
 /// One array of a state file and where this rank's share of it lies in memory.
 template <class T>
 struct StateArray {
@@ -31,6 +40,12 @@ struct StateArray {
   /// each.
   Bf16* bf16 = nullptr;
   bool in_bf16 = false;
+  /// rows, on a process grid: `data` has the planes [first, first + held) of `outer` alone; −1: all. Those of
+  /// other time groups are asked for when they are written; all are read by every group, which keeps its own.
+  Index first = 0;
+  Index held = -1;
+  PlaneSource<T>* elsewhere = nullptr;
+  Index number = 0;  // of the array, as that source counts them
 };
 
 /// An array laid out as a parameter: its value, its moments. Dense relations go with contiguous row blocks
@@ -40,7 +55,9 @@ StateArray<T> state_array(std::string name, const Parameter<T>& parameter, T* da
                           const GlobalEdges* edges = nullptr, Bf16* bf16 = nullptr) {
   StateArray<T> array{std::move(name), parameter.placement, 1, 1, data, nullptr};
   if (parameter.placement == Placement::rows) {
-    array.outer = parameter.shape[0];
+    array.outer = parameter.split() ? parameter.outer_all : parameter.shape[0];
+    array.first = parameter.outer_first;
+    if (parameter.split()) array.held = parameter.shape[0];
     array.inner = parameter.shape[2];
   }
   if (parameter.placement == Placement::replicated) array.inner = parameter.size();

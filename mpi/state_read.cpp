@@ -66,7 +66,7 @@ void read_rows(const Reader& reader, hid_t dataset, const StateArray<T>& array, 
   const Index planes = planes_at_once(layout, array.inner, std::max(sizeof(D), sizeof(S)));
   const Index rows = rows_at_once(layout, array.inner, sizeof(S));
   std::vector<S> stored;
-  std::vector<D> block;
+  std::vector<D> block, local;
   std::uint64_t sum = 0;
   for (Index o = 0; o < array.outer; o += planes) {
     const Index count = std::min(planes, array.outer - o);
@@ -88,9 +88,19 @@ void read_rows(const Reader& reader, hid_t dataset, const StateArray<T>& array, 
         std::copy(line.begin(), line.end(), values);
       }
     }
+    const Index plane = layout.owned() * array.inner;
+    D* to = values_of<D>(array) + o * plane;
+    if (array.held >= 0) {
+      local.resize(static_cast<std::size_t>(count * plane));
+      to = local.data();
+    }
     layout.from_blocks(reinterpret_cast<const std::byte*>(block.data()), count,
-                       array.inner * static_cast<Index>(sizeof(D)),
-                       reinterpret_cast<std::byte*>(values_of<D>(array) + o * layout.owned() * array.inner));
+                       array.inner * static_cast<Index>(sizeof(D)), reinterpret_cast<std::byte*>(to));
+    if (array.held < 0) continue;
+    const Index begin = std::max(o, array.first), end = std::min(o + count, array.first + array.held);
+    if (begin < end)
+      std::copy_n(to + (begin - o) * plane, (end - begin) * plane,
+                  values_of<D>(array) + (begin - array.first) * plane);
   }
   compare_checksum(reader, dataset, sum, what);
 }

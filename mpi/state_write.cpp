@@ -110,16 +110,41 @@ void order_columns(T* values, Index rows, const RowPartition& partition) {
   }
 }
 
+/// Planes [o, o + count) as they lie in memory, or brought together from all who hold them.
+template <class D, class T>
+const D* planes_of(Writer& writer, const StateArray<T>& array, Index o, Index count,
+                   std::vector<D>& together) {
+  const Index plane = writer.layout.owned() * array.inner;
+  if constexpr (std::is_same_v<D, T>)
+    if (array.held >= 0) {
+      together.resize(static_cast<std::size_t>(count * plane));
+      for (Index p = o; p < o + count;) {
+        D* to = together.data() + (p - o) * plane;
+        const bool own = p >= array.first && p < array.first + array.held;
+        Index end = own ? array.first + array.held : p < array.first ? array.first : array.outer;
+        end = std::min(end, o + count);
+        if (own)
+          std::copy_n(array.data + (p - array.first) * plane, (end - p) * plane, to);
+        else
+          array.elsewhere->fetch(array.number, p, end - p, to);
+        p = end;
+      }
+      return together.data();
+    }
+  require(array.held < 0, "arrays in bf16 are not split");
+  return values_of<D>(array) + o * plane;
+}
+
 template <class D, class T>
 void write_rows(Writer& writer, const StateArray<T>& array) {
   const RowRedistribution& layout = writer.layout;
   const RowPartition& partition = layout.partition();
   const Index planes = planes_at_once(layout, array.inner, sizeof(D));
   const Index values = layout.block_rows() * array.inner;  // of this rank, a plane
-  std::vector<D> staged;
+  std::vector<D> staged, together;
   for (Index o = 0; o < array.outer; o += planes) {
     const Index count = std::min(planes, array.outer - o);
-    const D* block = values_of<D>(array) + o * layout.owned() * array.inner;
+    const D* block = planes_of<D>(writer, array, o, count, together);
     if (!partition.identity()) {
       staged.resize(static_cast<std::size_t>(count * values));
       layout.to_blocks(reinterpret_cast<const std::byte*>(block), count,

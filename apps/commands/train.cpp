@@ -33,8 +33,8 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
   double sums[3] = {0, 0, static_cast<double>(run.entries())};
   for (const Parameter<T>* parameter : run.parameters())
     (parameter->placement == Placement::replicated ? sums[0] : sums[1]) +=
-        static_cast<double>(parameter->size());
-  sums[0] /= comm.size();
+        static_cast<double>(parameter->size()) / (parameter->split() ? 1 : run.grid().groups());
+  sums[0] /= run.grid().space().size();
   sums[2] /= run.grid().groups();
   reducer.sum(sums);
   if (comm.rank() != 0) return;

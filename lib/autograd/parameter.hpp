@@ -46,7 +46,11 @@ struct Parameter {
   std::string name;  // as in checkpoints and golden files: factors, decoder_weight, dynamics0_weight, …
   Placement placement = Placement::replicated;
   std::vector<Index> shape;  // local shape; rows: {outer, owned, inner}; entries: {entries}
-  int relation_term = -1;    // entries: which term of the relation bank the entries belong to
+  /// rows: the outer extents [outer_first, outer_first + shape[0]) of outer_all that this time group holds;
+  /// −1: the parameter is not split, every group holds it whole.
+  Index outer_first = 0;
+  Index outer_all = -1;
+  int relation_term = -1;  // entries: which term of the relation bank the entries belong to
   Buffer<T> value;
   Buffer<Bf16> bf16;     // in place of `value` where in_bf16
   bool in_bf16 = false;  // a dense relation that its op updates, of float arithmetic
@@ -82,6 +86,7 @@ struct Parameter {
     if (!fusable) gradient = Buffer<T>(size);
   }
 
+  [[nodiscard]] bool split() const { return outer_all >= 0; }
   [[nodiscard]] Index size() const { return in_bf16 ? bf16.size() : value.size(); }
 
   /// Value i, however it is held.

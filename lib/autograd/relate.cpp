@@ -4,6 +4,7 @@
 
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/relate_terms.hpp"
+#include "rossby/kernels/elementwise.hpp"
 
 namespace rossby {
 namespace {
@@ -36,6 +37,7 @@ struct LayerTerm {
 
 template <class T>
 struct Layer {
+  Arena* arena;
   const RelationBank<T>* bank;
   std::span<LayerTerm<T>> terms;
   // Bias and identity: the first sparse term's sweep takes them along; without one they are ops of their own.
@@ -120,6 +122,72 @@ Cost twice_computed(Cost cost) {
   return cost;
 }
 
+/// Columns of all time groups, (rows, Σ B, channels), and where this group's begin.
+template <class T>
+struct GatheredColumns {
+  NodeView<T> all;
+  Index first = 0;
+
+  GatheredColumns(const Exec& exec, Arena& arena, GroupGather& groups, NodeView<const T> mine) {
+    const auto bytes_of = [](Index values) { return values * static_cast<Index>(sizeof(T)); };
+    const auto sizes = arena.take<Index>(groups.groups());
+    const std::span<const T> values(mine.data, static_cast<std::size_t>(mine.size()));
+    const std::byte* from = groups.gather(std::as_bytes(values), sizes).data();
+    const Index column = mine.rows * mine.channels;
+    Index cols = 0;
+    for (const Index size : sizes) cols += column > 0 ? size / bytes_of(column) : 0;
+    all = {arena.take<T>(column * cols).data(), mine.rows, cols, mine.channels};
+    Index at = 0;
+    for (std::size_t g = 0; g < sizes.size() && column > 0; ++g) {
+      const Index here = sizes[g] / bytes_of(column);
+      if (static_cast<int>(g) == groups.group()) first = at;
+      pack(exec, columns(all, at, here),
+           NodeView<const T>(reinterpret_cast<const T*>(from), mine.rows, here, mine.channels));
+      from += sizes[g];
+      at += here;
+    }
+  }
+
+  /// Columns [begin, begin + cols) of a view.
+  template <class V>
+  static NodeView<V> columns(NodeView<V> view, Index begin, Index cols) {
+    view.data += begin * view.col_stride;
+    view.cols = cols;
+    return view;
+  }
+};
+
+/// The same of a dense term whose update needs the columns of all time groups: dM from the factors of all, dz
+/// and dA from this group's. Collective over groups.
+template <class T>
+void dense_backward_of_groups(const Exec& exec, const Layer<T>& layer, const LayerTerm<T>& item,
+                              NodeView<const T> delta, NodeView<const T> z, NodeView<T> dz) {
+  Arena& arena = *layer.arena;
+  const Arena::Mark mark = arena.mark();
+  GatheredColumns<T> deltas(exec, arena, *layer.bank->groups, delta);
+  const GatheredColumns<T> zs(exec, arena, *layer.bank->groups, z);
+  if (delta.rows == 0) deltas.all.cols = zs.all.cols;  // nothing came from which to tell
+  const NodeView<T> all(arena.take_zeroed<T>(zs.all.size()).data(), z.rows, zs.all.cols, z.channels);
+  DenseRelate<T> relate = item.dense_relate(*layer.bank);
+  const std::span<T> workspace = arena.take<T>(relate_dense_workspace(relate, zs.all.cols, delta.channels));
+  relate.context = nullptr;
+  relate_dense_backward<T>(exec, dz.data ? all : NodeView<T>{}, {}, item.dense, relate, deltas.all, zs.all,
+                           workspace);
+  if (dz.data) accumulate(exec, dz, T{1}, NodeView<const T>(zs.columns(all, zs.first, z.cols)));
+  if (item.a.gradient.data) {
+    const Index d = z.channels, size = layer.bank->rows * z.cols;
+    const std::span<T> scratch = arena.take<T>(linear_scratch_size(size, delta.channels, d));
+    for (Index k = 0; k < item.term->relations; ++k) {
+      MatrixView<T> da = item.a.gradient;
+      da.data += k * d;
+      da.cols = d;
+      linear_backward_weight(exec, da, MatrixView<const T>(delta.data, size, delta.channels),
+                             MatrixView<const T>(item.context + k * size * d, size, d), scratch);
+    }
+  }
+  arena.rewind(mark);
+}
+
 /// Backward over the owned columns, or over the ghosts, of every sparse term; of dense terms with the columns
 /// that they see, all positions or on one rank the owned rows.
 template <class T>
@@ -136,7 +204,9 @@ void columns_backward(const Exec& exec, const Layer<T>& layer, bool owned, NodeV
           carries ? layer.identity : IdentityBlock<T>{}, carries ? layer.d_identity : IdentityGradient<T>{},
           first, delta, z, layer.workspace);
     }
-    if (item.term->kind == Kind<T>::dense && dense)
+    if (item.term->kind == Kind<T>::dense && dense && layer.bank->groups && item.dense.update)
+      dense_backward_of_groups<T>(exec, layer, item, delta, z, dz);
+    else if (item.term->kind == Kind<T>::dense && dense)
       relate_dense_backward<T>(exec, dz, item.a.gradient, item.dense, item.dense_relate(*layer.bank), delta,
                                z, layer.workspace);
   }
@@ -208,7 +278,7 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
   const Index d = z.channels();
   Arena& arena = tape.arena();
   const Index ghosts = bank.exchange->ghosts();
-  Layer<T> layer{&bank, make_terms(tape, bank, weight, d), nullptr, {}, {}, z, {}, {}, {}};
+  Layer<T> layer{&arena, &bank, make_terms(tape, bank, weight, d), nullptr, {}, {}, z, {}, {}, {}};
   layer.ghost = {arena.template take<T>(ghosts * z.value.width()).data(), ghosts, z.cols(), d};
   bank.exchange->gather_begin(NodeView<const T>(z.value), layer.ghost);
   if (z.tracked()) layer.d_ghost = {arena.template take<T>(layer.ghost.size()).data(), ghosts, z.cols(), d};

@@ -6,6 +6,7 @@
 
 #include "rossby/autograd/parameter.hpp"
 #include "rossby/exchange/exchange.hpp"
+#include "rossby/exchange/group_link.hpp"
 #include "rossby/exchange/reducer.hpp"
 #include "rossby/relation/relation_block.hpp"
 
@@ -46,6 +47,9 @@ struct RelationBank {
   Index rows = 0;   // owned
   Exchange* exchange = nullptr;
   Reducer* reducer = nullptr;
+  /// Between time groups, null where there is one: dense terms that are updated in backward are given the
+  /// factors δ and z of all groups then, and every group makes the same update of its copy.
+  GroupGather* groups = nullptr;
   std::vector<RelationTerm<T>> terms;
   std::vector<LocalColumn> interior;  // rows that no sparse term joins to a ghost
   std::vector<LocalColumn> boundary;  // the others

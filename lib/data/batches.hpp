@@ -6,6 +6,7 @@
 #include "rossby/base/index.hpp"
 #include "rossby/base/random.hpp"
 #include "rossby/data/series.hpp"
+#include "rossby/data/split.hpp"
 #include "rossby/exchange/reducer.hpp"
 #include "rossby/relation/row_partition.hpp"
 
@@ -19,15 +20,18 @@ enum class Pass {
 };
 
 /// One optimiser step's work: a slab (all nodes of some steps) or pairs (time, node), of which a rank holds
-/// those whose node it owns. The counts are global: means run over the whole batch.
+/// those whose node and step it owns. The counts are global: means run over the whole batch.
 struct Batch {
   Pass pass = Pass::decoder;
   bool pairs = false;
-  std::vector<Index> times;            // slab: its steps t; pairs: t of each pair held here, in batch order
+  Index steps = 0;                     // slab: its steps, those of all time groups
+  std::vector<Index> times;            // slab: the group's steps t; pairs: t of each pair held here
   std::vector<Index> rows;             // pairs: local row of each
   std::vector<Index> predicted_times;  // joint: those steps whose predecessor is a training step too
-  double observed = 0;  // decoder: entries (node, step, feature) of the batch that are not missing
-  double targets = 0;   // dynamics: (node, step) pairs of the batch
+  double observed = 0;   // decoder: entries (node, step, feature) of the batch that are not missing
+  double targets = 0;    // dynamics: (node, step) pairs of the batch
+  bool borrows = false;  // dynamics, joint: the first predicted step's predecessor is the group's before
+  bool lends = false;    // the group behind predicts its first step, from this group's last
 };
 
 struct BatchOptions {
@@ -36,13 +40,22 @@ struct BatchOptions {
   Index slab_steps = 8;  // 0: all steps in one slab
   bool joint = false;    // slabs only: decoder and dynamics loss in one step
   std::uint64_t seed = 1;
+  Index lanes = 1;  // slabs only: contiguous parts of the training steps that a slab is made of alike
+  int groups = 1;   // time groups, which take as many lanes each
+  int group = 0;
 };
+
+/// The steps whose latents each group holds: together [0, last training step]. Throws UserError naming the
+/// key where steps, lanes and groups do not go together.
+[[nodiscard]] std::vector<StepRange> steps_of_groups(const BatchOptions& options,
+                                                     std::span<const Index> training_steps);
 
 /// The batches of every epoch, as functions of seed, epoch and global indices: the same at every rank count.
 /// An epoch is one pass of decoder batches over all training steps (pairs: all (step, node)), then one pass
 /// of dynamics batches over all steps t whose predecessor is a training step too; or, joint, one pass over
 /// all training steps. Orders: a fresh random permutation each pass (Ziat et al. 2017, reference
-/// implementation).
+/// implementation). With lanes a slab takes as many steps from each contiguous part of the series, in an
+/// order of the lane's own; which steps a slab has depends on the lanes, not on the groups.
 class BatchPlan {
  public:
   /// `training_steps` and `training_pairs` as data::Split gives them. Collective: observed entries are
@@ -61,7 +74,14 @@ class BatchPlan {
 
  private:
   [[nodiscard]] Index elements(Pass pass) const;
-  void fill_slab(Pass pass, Index first, Index last);
+  [[nodiscard]] const std::vector<Index>& steps_of(Pass pass) const {
+    return pass == Pass::dynamics ? training_pairs_ : training_steps_;
+  }
+  /// Places of a lane's steps in steps_of(pass).
+  [[nodiscard]] std::pair<Index, Index> lane(Pass pass, Index lane) const;
+  [[nodiscard]] Index slabs(Pass pass) const;
+  void fill_slab(Pass pass, Index index);
+  void add_to_slab(Index t, bool predicts);
   void fill_pairs(Pass pass, Index first, Index last);
 
   BatchOptions options_;
@@ -74,10 +94,11 @@ class BatchPlan {
   std::vector<bool> is_pair_;     // of each step: its predecessor is a training step
   std::vector<double> observed_;  // of each step, global
   bool complete_ = false;         // nothing is missing
-  Index per_batch_ = 1;
+  Index per_batch_ = 1;           // pairs: of a batch; slabs: steps of a lane
+  StepRange held_;                // of this group
   Index decoder_batches_ = 0;
   Index dynamics_batches_ = 0;
-  std::vector<Permutation> orders_;     // decoder, dynamics
+  std::vector<Permutation> orders_;     // of decoder, of dynamics, by lane
   std::vector<double> batch_observed_;  // pairs: of each decoder batch of the epoch
   Batch batch_;
 };

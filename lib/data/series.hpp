@@ -9,23 +9,30 @@
 
 namespace rossby {
 
-/// The rank's tile of a series X (T, n, m): all time steps of its owned rows, float32, NaN where missing. The
-/// only copy.
+/// The rank's tile of a series X (T, n, m): its owned rows at all time steps, or on a process grid at those
+/// of its time group, float32, NaN where missing. The only copy. Steps are named by their place in the whole
+/// series.
 struct Series {
-  Index steps = 0;
-  Index rows = 0;  // owned
+  Index first = 0;  // step held first
+  Index steps = 0;  // held
+  Index rows = 0;   // owned
   Index features = 0;
   Buffer<float> values;  // (T, owned, m)
 
   Series() = default;
   Series(Index t, Index n, Index m) : steps(t), rows(n), features(m), values(t * n * m) {}
 
-  [[nodiscard]] float& at(Index t, Index i, Index f) { return values[(t * rows + i) * features + f]; }
-  [[nodiscard]] float at(Index t, Index i, Index f) const { return values[(t * rows + i) * features + f]; }
+  [[nodiscard]] bool holds(Index t) const { return first <= t && t < first + steps; }
+  /// Values (rows, features) of a step that is held.
+  [[nodiscard]] const float* at(Index t) const { return values.data() + (t - first) * rows * features; }
+  [[nodiscard]] float& at(Index t, Index i, Index f) {
+    return values[((t - first) * rows + i) * features + f];
+  }
+  [[nodiscard]] float at(Index t, Index i, Index f) const { return at(t)[i * features + f]; }
 
-  /// Steps [first, first + count) as node data, in place.
-  [[nodiscard]] NodeView<const float> view(Index first, Index count) const {
-    return {values.data() + first * rows * features, rows, count, features, features, rows * features};
+  /// Steps [begin, begin + count) as node data, in place.
+  [[nodiscard]] NodeView<const float> view(Index begin, Index count) const {
+    return {at(begin), rows, count, features, features, rows * features};
   }
 };
 

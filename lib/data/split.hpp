@@ -20,6 +20,7 @@ struct StepRange {
   Index last = 0;
   [[nodiscard]] Index size() const { return last - first; }
   [[nodiscard]] bool empty() const { return last <= first; }
+  [[nodiscard]] bool contains(Index step) const { return first <= step && step < last; }
   friend bool operator==(const StepRange&, const StepRange&) = default;
 };
 

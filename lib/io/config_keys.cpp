@@ -162,6 +162,11 @@ constexpr KeySpec keys[] = {
      "pairs: random (time, node) pairs, as the reference; slabs: all nodes of some steps", "pairs|slabs"},
     {"train.pairs", integer, "1000", "", "pairs a batch", "", 1},
     {"train.slab_steps", integer, "8", "steps", "time steps a slab; 0: all of them", "", 0},
+    {"train.lanes", integer, "0", "",
+     "slabs: contiguous parts of the training part that every slab takes as many steps from, a multiple of "
+     "the "
+     "time groups; 0: as many",
+     "", 0, 65536},
     {"train.joint", flag, "false", "",
      "decoder and dynamics loss in one step (slabs), instead of one pass after the other"},
     {"train.epochs", integer, "100", "", "passes over the training part", "", 0, 1e9, true},
@@ -233,8 +238,8 @@ constexpr KeySpec keys[] = {
      "row blocks: contiguous, grid tiles, by graph (PT-Scotch); auto: the fitting one",
      "auto|blocks|tiles|graph", -1e300, 1e300, true},
     {"parallel.time_groups", integer, "1", "",
-     "groups of ranks that hold different times and train on different windows; divides the ranks", "", 1,
-     1000000, true},
+     "groups of ranks that hold different times and train on different windows or steps; divides the ranks",
+     "", 1, 1000000, true},
     {"parallel.threads", integer, "0", "",
      "OpenMP threads a rank; 0: OMP_NUM_THREADS or the cores a rank has", "", 0, 4096, true},
     {"parallel.isa", text, "\"auto\"", "",

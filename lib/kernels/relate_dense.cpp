@@ -22,6 +22,18 @@ void check(NodeView<const T> h, const DenseRelate<T>& relate, NodeView<const T> 
           "relate: bf16 takes the place of floats");
 }
 
+/// Σ effective weights, for products that have no columns to go over W with.
+template <class T>
+double weight_sum(const DenseRelate<T>& relate) {
+  double sum = 0;
+  for (Index e = 0; e < relate.relations * relate.rows * relate.columns; ++e) {
+    if (relate.pattern && relate.pattern[e] == 0) continue;
+    const auto weight = static_cast<double>(relate.stored(e));
+    sum += relate.clamped ? std::clamp(weight, 0.0, 1.0) : weight;
+  }
+  return sum;
+}
+
 }  // namespace
 
 std::string_view to_string(DenseProduct product) {
@@ -38,7 +50,10 @@ void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>&
                           std::span<T> workspace) {
   check<T>(h, relate, z);
   if (relate.weight_sum) *relate.weight_sum = 0;
-  if (h.size() == 0 || z.size() == 0) return;
+  if (h.size() == 0 || z.size() == 0) {
+    if (relate.weight_sum) *relate.weight_sum = weight_sum(relate);
+    return;
+  }
   if (exec.backend == Backend::reference)
     return reference::relate_dense_forward(exec, h, relate, z, workspace);
   require(std::ssize(workspace) >= relate_dense_workspace(relate, h.cols, h.channels),

@@ -113,13 +113,12 @@ void Forecaster<T>::filter_step(Index step) {
 template <class T>
 void Forecaster<T>::latents_at(Index step) {
   const auto is_learned = [&](Index t) {
-    return t >= 0 && t < model_->options().steps && learned_[static_cast<std::size_t>(t)];
+    return t >= 0 && model_->options().held.contains(t) && learned_[static_cast<std::size_t>(t)];
   };
   Index start = step;
   while (start >= 0 && !is_learned(start) && start != at_) --start;
   if (start >= 0 && start != at_) {
-    const Index size = z_.size();
-    std::copy_n(model_->factors().value.data() + start * size, size, z_.data());
+    std::copy_n(model_->latents(start), z_.size(), z_.data());
     at_ = start;
   }
   if (start < 0) at_ = -1;

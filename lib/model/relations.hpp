@@ -44,6 +44,9 @@ class Relations {
   /// bank.
   void finish(Exchange& exchange, Reducer& reducer);
 
+  /// Where dense terms get the factors of other time groups from.
+  void gather_over(GroupGather& groups) { bank_.groups = &groups; }
+
   /// Whose products dense terms use. The same on every rank.
   void set_dense_product(DenseProduct product) { bank_.dense_product = product; }
 

@@ -9,6 +9,7 @@
 
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/relate.hpp"
+#include "rossby/autograd/time_halo.hpp"
 #include "rossby/kernels/embed.hpp"
 
 namespace rossby {
@@ -19,17 +20,19 @@ template <class T>
 NodeView<const float> gather_targets(Tape<T>& tape, const Batch& batch, const Series& series) {
   const Index m = series.features;
   const auto count = static_cast<Index>(batch.times.size());
-  const std::span<const Index> times(batch.times);
   const float* table = series.values.data();
-  const auto values = tape.arena().template take<float>((batch.pairs ? 1 : series.rows) * count * m);
+  Arena& arena = tape.arena();
+  const auto values = arena.template take<float>((batch.pairs ? 1 : series.rows) * count * m);
+  const auto places = arena.template take<Index>(count);
+  for (std::size_t q = 0; q < places.size(); ++q) places[q] = batch.times[q] - series.first;
   if (batch.pairs) {
     const NodeView<float> out(values.data(), count, 1, m);
-    embed_pairs_forward<float>(tape.exec(), out, table, series.steps, series.rows, times,
-                               std::span<const Index>(batch.rows));
+    embed_pairs_forward<float>(tape.exec(), out, table, series.steps, series.rows,
+                               std::span<const Index>(places), std::span<const Index>(batch.rows));
     return out;
   }
   const NodeView<float> out(values.data(), series.rows, count, m);
-  embed_columns_forward<float>(tape.exec(), out, table, series.steps, times);
+  embed_columns_forward<float>(tape.exec(), out, table, series.steps, std::span<const Index>(places));
   return out;
 }
 
@@ -42,8 +45,8 @@ double inverse(double count) {
 
 template <class T>
 Stnn<T>::Stnn(const StnnOptions& options, std::unique_ptr<Relations<T>> relations,
-              std::vector<GlobalRow> rows)
-    : options_(options), relations_(std::move(relations)), rows_(std::move(rows)) {
+              std::vector<GlobalRow> rows, GroupLink* link)
+    : options_(options), relations_(std::move(relations)), rows_(std::move(rows)), link_(link) {
   const auto n = static_cast<Index>(rows_.size());
   require(n == relations_->bank().rows, "the relations must have the model's rows");
   if (!options.learned_decoder && options.latent != options.features)
@@ -55,9 +58,16 @@ Stnn<T>::Stnn(const StnnOptions& options, std::unique_ptr<Relations<T>> relation
     slot = std::make_unique<Parameter<T>>(std::move(name), placement, std::move(shape));
     all_.push_back(slot.get());
   };
-  all_steps_.resize(static_cast<std::size_t>(options.steps));
-  std::iota(all_steps_.begin(), all_steps_.end(), Index{0});
-  own(factors_, "factors", Placement::rows, {options.steps, n, options.latent});
+  if (options_.held.empty()) options_.held = {0, options.steps};
+  const StepRange& held = options_.held;
+  require(held.first >= 0 && held.last <= options.steps, "a group's steps are steps that have latents");
+  all_steps_.resize(static_cast<std::size_t>(held.size()));
+  std::iota(all_steps_.begin(), all_steps_.end(), held.first);
+  own(factors_, "factors", Placement::rows, {held.size(), n, options.latent});
+  if (held.size() < options.steps) {
+    factors_->outer_first = held.first;
+    factors_->outer_all = options.steps;
+  }
   if (options.learned_decoder)
     own(decoder_, "decoder_weight", Placement::replicated, {options.features, options.latent});
   Index in = (1 + relations_->bank().relations()) * options.latent;
@@ -79,8 +89,23 @@ Parameter<T>& Stnn<T>::parameter(std::string_view name) const {
 
 template <class T>
 Var<T> Stnn<T>::embed(Tape<T>& tape, const Batch& batch, std::span<const Index> times) {
-  return batch.pairs ? embed_pairs(tape, *factors_, times, std::span<const Index>(batch.rows))
-                     : embed_columns(tape, *factors_, times);
+  places_.assign(times.begin(), times.end());
+  for (Index& t : places_) t -= options_.held.first;
+  const std::span<const Index> places(places_);
+  return batch.pairs ? embed_pairs(tape, *factors_, places, std::span<const Index>(batch.rows))
+                     : embed_columns(tape, *factors_, places);
+}
+
+/// The latents of sources_, the first of which another group may hold.
+template <class T>
+Var<T> Stnn<T>::embed_sources(Tape<T>& tape, const Batch& batch) {
+  const std::span<const Index> sources(sources_);
+  if (!batch.borrows) return embed(tape, batch, sources);
+  require(link_ && !sources.empty() && sources.front() == options_.held.first - 1,
+          "the borrowed step is the one before the group's");
+  const Var<T> first =
+      borrow_row<T>(tape, static_cast<Index>(rows_.size()), options_.latent, *link_, options_.group - 1);
+  return join_columns(tape, first, embed(tape, batch, sources.subspan(1)));
 }
 
 template <class T>
@@ -169,11 +194,15 @@ void Stnn<T>::relation_loss(Tape<T>& tape, Losses& losses) {
   const double n = static_cast<double>(bank.nodes);
   const double scale = options_.l1_rel / (n * n * static_cast<double>(bank.relations() + 1));
   double* sum = losses.add("l1_rel", scale);
-  *sum += static_cast<double>(bank.rows);  // the identity's ones
+  // Gradients of all time groups are summed: one of them adds the penalty's. Updates in backward are made by
+  // every group alike.
+  const bool counts = options_.group == 0;
+  double counted_elsewhere = 0;
+  if (counts) *sum += static_cast<double>(bank.rows);  // the identity's ones
   for (const auto& term : bank.terms)
     if (term.weight) {
-      clamp_l1(tape, *term.weight, scale, sum);
-    } else {
+      if (counts || term.weight->sink) clamp_l1(tape, *term.weight, scale, counts ? sum : &counted_elsewhere);
+    } else if (counts) {
       for (const T weight : term.fixed) *sum += std::abs(static_cast<double>(weight));
     }
 }
@@ -187,7 +216,7 @@ void Stnn<T>::dynamics_loss(Tape<T>& tape, const Batch& batch, std::span<const I
   // Pairs read the table in place: their own source latents are needed for the l2 term only.
   const bool needs_source = !batch.pairs || options_.l2_z > 0;
   Var<T> source;
-  if (needs_source) source = embed(tape, batch, sources_);
+  if (needs_source) source = embed_sources(tape, batch);
   const Var<T> dropped = batch.pairs ? Var<T>{} : drop_z(tape, source, batch, sources_, step, 1);
   const Var<T> prediction = predicted(tape, batch, sources_, dropped, step);
   squared_difference(tape, target, prediction, options_.lambda * mean,
@@ -201,17 +230,21 @@ template <class T>
 void Stnn<T>::losses(Tape<T>& tape, const Batch& batch, const Series& series, Index step, Losses& losses) {
   require(series.rows == static_cast<Index>(rows_.size()), "the series must have the model's rows");
   const std::span<const Index> times(batch.times);
+  if (batch.lends) {
+    require(link_, "latents are lent to another group");
+    lend_row(tape, *factors_, options_.held.size() - 1, *link_, options_.group + 1);
+  }
   const Var<T> z = embed(tape, batch, times);
   if (batch.pass != Pass::dynamics)
     decoder_loss(tape, batch, drop_z(tape, z, batch, times, step, 0), series, losses);
   if (batch.pass == Pass::decoder) return;
   if (batch.pass == Pass::dynamics) return dynamics_loss(tape, batch, times, z, step, losses);
   // A joint slab may hold steps without a predecessor in training: they have no dynamics loss.
-  if (batch.predicted_times.size() == times.size()) return dynamics_loss(tape, batch, times, z, step, losses);
+  if (batch.predicted_times.size() == times.size() && batch.targets > 0)
+    return dynamics_loss(tape, batch, times, z, step, losses);
+  // Where other groups have such steps this one takes part without columns.
   targets_ = batch.predicted_times;
-  if (!targets_.empty())
-    dynamics_loss(tape, batch, targets_, embed_columns(tape, *factors_, std::span<const Index>(targets_)),
-                  step, losses);
+  if (batch.targets > 0) dynamics_loss(tape, batch, targets_, embed(tape, batch, targets_), step, losses);
 }
 
 template class Stnn<float>;

@@ -8,6 +8,7 @@
 #include "rossby/base/random.hpp"
 #include "rossby/data/batches.hpp"
 #include "rossby/data/series.hpp"
+#include "rossby/exchange/group_link.hpp"
 #include "rossby/kernels/relate.hpp"
 #include "rossby/model/losses.hpp"
 #include "rossby/model/relations.hpp"
@@ -20,6 +21,8 @@ enum class LatentActivation { identity, tanh };
 /// Shape and loss weights of an STNN; keys model.* of the configuration.
 struct StnnOptions {
   Index steps = 0;     // T: latents exist for steps 0…T−1 of the series
+  StepRange held;      // on a process grid: those of this time group; empty: all
+  int group = 0;       // of it
   Index features = 1;  // m
   Index latent = 1;    // d
   int layers = 1;      // of the dynamics
@@ -33,13 +36,21 @@ struct StnnOptions {
   double dropout_dynamics = 0;
 };
 
+/// Of each value (row, feature): the last observed one of the groups before this one and the first of those
+/// behind it, NaN where there is none. Empty where there are no such groups.
+struct ObservedAround {
+  std::vector<float> before = {};
+  std::vector<float> behind = {};
+};
+
 /// How an STNN begins.
 struct StnnStart {
   std::uint64_t seed = 1;
   double z_range = 0.1;
   const Series* data =
       nullptr;  // Z starts at the data (missing: the last value before, or the first after); null: uniform
-  bool persistence = false;  // one-layer dynamics start as z_t = z_{t−1}; false: uniform in ±1/√inputs
+  ObservedAround around = {};  // data, on a process grid
+  bool persistence = false;    // one-layer dynamics start as z_t = z_{t−1}; false: uniform in ±1/√inputs
 };
 
 /// Spatio-temporal neural network: Ziat, Delasalles, Denoyer, Gallinari, "Spatio-temporal neural networks for
@@ -52,12 +63,15 @@ struct StnnStart {
 ///
 /// Parameters: factors (T, n, d), decoder_weight (m, d), dynamics<l>_weight (out, in), dynamics<l>_bias
 /// (out), and those of the relations. The model is forward code over ops: it does not know how many ranks
-/// there are.
+/// there are. On a process grid a time group has the factors of its steps, and borrows the step before them
+/// where a batch asks for it; all other parameters are held by every group.
 template <class T>
 class Stnn {
  public:
-  /// `rows` are the global rows that this rank owns, in local order; they key the random numbers.
-  Stnn(const StnnOptions& options, std::unique_ptr<Relations<T>> relations, std::vector<GlobalRow> rows);
+  /// `rows` are the global rows that this rank owns, in local order; they key the random numbers. `link`
+  /// leads to the other time groups; null where there are none.
+  Stnn(const StnnOptions& options, std::unique_ptr<Relations<T>> relations, std::vector<GlobalRow> rows,
+       GroupLink* link = nullptr);
 
   /// Sets every parameter's start as a function of seed and global indices.
   void start(const StnnStart& start);
@@ -78,6 +92,11 @@ class Stnn {
   /// D (m, d); empty where the decoder is the identity.
   [[nodiscard]] const Parameter<T>* decoder() const { return decoder_.get(); }
   [[nodiscard]] const StnnOptions& options() const { return options_; }
+  /// The latents (rows, d) of a step that this group holds.
+  [[nodiscard]] const T* latents(Index step) const {
+    require(options_.held.contains(step), "latents that this group holds");
+    return factors_->value.data() + (step - options_.held.first) * factors_->shape[1] * factors_->shape[2];
+  }
   [[nodiscard]] const Relations<T>& relations() const { return *relations_; }
   [[nodiscard]] std::span<const GlobalRow> rows() const { return rows_; }
 
@@ -87,6 +106,7 @@ class Stnn {
                      Index step, Losses& losses);
   void relation_loss(Tape<T>& tape, Losses& losses);
   [[nodiscard]] Var<T> embed(Tape<T>& tape, const Batch& batch, std::span<const Index> times);
+  [[nodiscard]] Var<T> embed_sources(Tape<T>& tape, const Batch& batch);
   [[nodiscard]] Var<T> drop_z(Tape<T>& tape, const Var<T>& z, const Batch& batch,
                               std::span<const Index> times, Index step, std::uint64_t use);
   [[nodiscard]] Var<T> predicted(Tape<T>& tape, const Batch& batch, std::span<const Index> sources,
@@ -97,6 +117,7 @@ class Stnn {
   StnnOptions options_;
   std::unique_ptr<Relations<T>> relations_;
   std::vector<GlobalRow> rows_;
+  GroupLink* link_;
   std::unique_ptr<Parameter<T>> factors_;
   std::unique_ptr<Parameter<T>> decoder_;
   std::vector<std::unique_ptr<Parameter<T>>> weights_;  // of the dynamics, layer by layer
@@ -104,7 +125,7 @@ class Stnn {
   std::vector<Parameter<T>*> all_;
   std::uint64_t seed_ = 1;
   // Lists of a step, kept so that a step allocates nothing.
-  std::vector<Index> all_steps_, sources_, targets_, row_keys_, col_keys_;
+  std::vector<Index> all_steps_, sources_, targets_, places_, row_keys_, col_keys_;
   std::vector<Sample> samples_;
 };
 

@@ -42,16 +42,23 @@ void persistence(Parameter<T>& weight, Parameter<T>& bias, const RelationBank<T>
 }
 
 /// Z = x; a missing value is the node's last observed one before it, or the first one after it, or 0.
+/// `around`: what groups before and behind have for values that are missing here.
 template <class T>
-void start_at_data(Parameter<T>& z, const Series& x) {
+void start_at_data(Parameter<T>& z, const Series& x, Index first, const ObservedAround& around) {
   const Index steps = z.shape[0], width = z.shape[1] * z.shape[2];
+  const float* values = x.at(first);
   for (Index q = 0; q < width; ++q) {
-    T last = 0;
+    const auto observed = [](float value) { return !std::isnan(value); };
+    float last = 0;
+    if (!around.behind.empty() && observed(around.behind[static_cast<std::size_t>(q)]))
+      last = around.behind[static_cast<std::size_t>(q)];
     for (Index t = steps - 1; t >= 0; --t)
-      if (const float value = x.values[t * width + q]; !std::isnan(value)) last = static_cast<T>(value);
+      if (observed(values[t * width + q])) last = values[t * width + q];
+    if (!around.before.empty() && observed(around.before[static_cast<std::size_t>(q)]))
+      last = around.before[static_cast<std::size_t>(q)];
     for (Index t = 0; t < steps; ++t) {
-      if (const float value = x.values[t * width + q]; !std::isnan(value)) last = static_cast<T>(value);
-      z.value[t * width + q] = last;
+      if (observed(values[t * width + q])) last = values[t * width + q];
+      z.value[t * width + q] = static_cast<T>(last);
     }
   }
 }
@@ -62,13 +69,15 @@ template <class T>
 void Stnn<T>::start(const StnnStart& start) {
   seed_ = start.seed;
   if (start.data) {
-    require(start.data->features == options_.latent && start.data->steps >= options_.steps,
+    require(start.data->features == options_.latent && start.data->first <= options_.held.first &&
+                options_.held.last <= start.data->first + start.data->steps,
             "Z can start at the data only where latent = features");
-    start_at_data(*factors_, *start.data);
+    start_at_data(*factors_, *start.data, options_.held.first, start.around);
   } else {
     const Random random(start.seed, "init.factors");
     each_row_value(*factors_, rows_, [&](Index t, std::uint64_t key) {
-      return random.at(static_cast<std::uint64_t>(t)).uniform(key, -start.z_range, start.z_range);
+      return random.at(static_cast<std::uint64_t>(options_.held.first + t))
+          .uniform(key, -start.z_range, start.z_range);
     });
   }
   if (decoder_) uniform(*decoder_, start.seed, 1 / std::sqrt(static_cast<double>(options_.latent)));

@@ -122,11 +122,7 @@ TableBooks LazyAdam<T>::books() const {
   books.beta2 = beta2_;
   books.count = count_;
   books.settled = settled_;
-  for (const Index done : done_)
-    if (!books.done.empty() && books.done.back().first == done)
-      ++books.done.back().second;
-    else
-      books.done.emplace_back(done, 1);
+  for (const Index done : done_) add_run(books.done, done);
   for (const AdamConstants<T>& constants : history_) books.history.push_back(pack(constants));
   return books;
 }
@@ -138,14 +134,20 @@ void LazyAdam<T>::restore(const TableBooks& books) {
   };
   fits(books.settled <= books.count);
   fits(books.closed ? books.history.empty() : std::ssize(books.history) == books.count - books.settled);
+  const bool split = parameter_->split();  // the books are of all groups' rows
+  const Index all = split ? parameter_->outer_all : std::ssize(done_);
   std::vector<Index> done;
-  done.reserve(done_.size());
+  done.reserve(static_cast<std::size_t>(all));
   for (const auto& [updates, rows] : books.done) {
     fits(updates >= (books.closed ? 0 : books.settled) && updates <= books.count && rows > 0);
-    fits(rows <= std::ssize(done_) - std::ssize(done));
+    fits(rows <= all - std::ssize(done));
     done.insert(done.end(), static_cast<std::size_t>(rows), updates);
   }
-  fits(done.size() == done_.size());
+  fits(std::ssize(done) == all);
+  if (split) {
+    const auto first = done.begin() + parameter_->outer_first;
+    done = std::vector<Index>(first, first + std::ssize(done_));
+  }
   closed_ = books.closed;
   beta2_ = books.beta2;
   count_ = books.count;

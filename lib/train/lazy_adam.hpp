@@ -37,8 +37,9 @@ class LazyAdam final : public TableSink<T> {
   /// Makes up for all missed updates: before anything but a step reads the table or its moments.
   void settle(const Exec& exec);
 
-  /// Between two steps: what is owed to whom. `restore` takes it back (the moments and the table are the
-  /// caller's) and forgets a step that was begun. Throws UserError where the books cannot be of this table.
+  /// Between two steps: what is owed to whom, of the rows that are held. `restore` takes it back (the moments
+  /// and the table are the caller's), with all groups' rows where the table is split, and forgets a step that
+  /// was begun. Throws UserError where the books cannot be of this table.
   [[nodiscard]] TableBooks books() const;
   void restore(const TableBooks& books);
 

@@ -66,8 +66,8 @@ void HorizonErrors::add(Index forecaster, Index horizon, NodeView<const T> forec
       forecaster, horizon, forecast,
       [&](Index b) {
         const Index step = origins[static_cast<std::size_t>(b)] + horizon;
-        require(step >= 0 && step < truth.steps, "forecast targets lie in the series");
-        return truth.values.data() + step * truth.rows * truth.features;
+        require(truth.holds(step), "forecast targets lie in the series");
+        return truth.at(step);
       },
       scaler);
 }

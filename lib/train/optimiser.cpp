@@ -219,6 +219,22 @@ std::vector<ParameterBooks> Optimiser<T>::books() const {
 }
 
 template <class T>
+void Optimiser<T>::gather_books(std::span<ParameterBooks> books, Reducer& groups) const {
+  require(books.size() == states_.size(), "books of these parameters");
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    const Parameter<T>& parameter = *states_[i].parameter;
+    if (!states_[i].table || !parameter.split()) continue;
+    std::vector<double> done(static_cast<std::size_t>(parameter.outer_all), 0.0);
+    auto next = done.begin() + parameter.outer_first;
+    for (const auto& [updates, rows] : books[i].table.done)
+      next = std::fill_n(next, rows, static_cast<double>(updates));
+    groups.sum(done);
+    books[i].table.done.clear();
+    for (const double updates : done) add_run(books[i].table.done, static_cast<Index>(updates));
+  }
+}
+
+template <class T>
 void Optimiser<T>::restore(const Exec& exec, std::span<const ParameterBooks> books) {
   if (books.size() != states_.size())
     user_error("it is of {} trained parameters, there are {} here", books.size(), states_.size());

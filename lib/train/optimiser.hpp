@@ -8,6 +8,7 @@
 
 #include "rossby/autograd/parameter.hpp"
 #include "rossby/base/random.hpp"
+#include "rossby/exchange/reducer.hpp"
 #include "rossby/kernels/exec.hpp"
 #include "rossby/train/lazy_adam.hpp"
 
@@ -153,6 +154,9 @@ class Optimiser {
   };
   /// Between two steps: all that is not an array (State::first, State::second, the values).
   [[nodiscard]] std::vector<ParameterBooks> books() const;
+  /// Puts what other time groups know of split tables into books that this one has made. Collective over
+  /// groups, whose ranks with these rows `groups` sums over.
+  void gather_books(std::span<ParameterBooks> books, Reducer& groups) const;
   /// Takes it back, when the arrays are what they were then, and forgets a step that was begun. Throws
   /// UserError where the books are of other parameters.
   void restore(const Exec& exec, std::span<const ParameterBooks> books);

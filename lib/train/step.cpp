@@ -15,8 +15,8 @@ constexpr unsigned all_votes[] = {vote_finish, vote_save, vote_pause, vote_late}
 
 template <class T>
 Step<T>::Step(std::span<Parameter<T>* const> parameters, Optimiser<T>& optimiser, Reducer& reducer,
-              double clip)
-    : optimiser_(&optimiser), reducer_(&reducer), clip_(clip) {
+              double clip, TimeGroups groups)
+    : optimiser_(&optimiser), reducer_(&reducer), groups_(groups), clip_(clip) {
   for (Parameter<T>* parameter : parameters)
     if (parameter->trained)
       (parameter->placement == Placement::replicated ? replicated_ : owned_).push_back(parameter);
@@ -32,13 +32,15 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
   optimiser_->begin_step(lr, fused_scale_);
   forward();
   tape.backward();
+  if (groups_.reducer) sum_over_groups();
 
   owned_squares_ = 0;
   if (clip_ > 0) {
-    owned_squares_ = optimiser_->fused_squares();
+    owned_squares_ = groups_.first ? optimiser_->fused_squares() : 0;
     for (const Parameter<T>* parameter : owned_)
-      owned_squares_ += parameter->table ? parameter->table->squares(tape.exec())
-                                         : sum_of_squares<T>(tape.exec(), parameter->gradient.span());
+      if (groups_.first || parameter->split())
+        owned_squares_ += parameter->table ? parameter->table->squares(tape.exec())
+                                           : sum_of_squares<T>(tape.exec(), parameter->gradient.span());
   }
   allreduce(losses, votes, result);
 
@@ -57,6 +59,13 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
   }
   optimiser_->update(tape.exec(), lr, scale);
   return result;
+}
+
+template <class T>
+void Step<T>::sum_over_groups() {
+  for (Parameter<T>* parameter : owned_)
+    if (parameter->in_step && !parameter->split() && !parameter->sink)
+      groups_.reducer->sum(parameter->gradient.span());
 }
 
 template <class T>

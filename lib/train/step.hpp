@@ -25,16 +25,25 @@ class NotFinite : public UserError {
   using UserError::UserError;
 };
 
+/// The time groups of a process grid, each of which holds all parameters but split ones
+/// (Parameter::split). Their gradients of owned parameters are summed, so that copies stay copies.
+struct TimeGroups {
+  Reducer* reducer = nullptr;  // over the ranks with one row block; null: one group
+  bool first = true;           // whether this is the group whose copies count in a norm
+};
+
 /// One training step, the same for every model. Precedences:
 ///
 ///     losses (forward; ghosts travel inside ops) → backward (ghost gradients travel inside ops)
 ///         (relations that are updated in backward change here, clipped by the norm of the last step)
+///       → sums over time groups of dW, where there are several
 ///       → one allreduce {dΘ of replicated parameters, loss sums, Σ‖g‖² of owned rows, votes}
 ///       → gradient norm → optimiser
 template <class T>
 class Step {
  public:
-  Step(std::span<Parameter<T>* const> parameters, Optimiser<T>& optimiser, Reducer& reducer, double clip);
+  Step(std::span<Parameter<T>* const> parameters, Optimiser<T>& optimiser, Reducer& reducer, double clip,
+       TimeGroups groups = {});
 
   struct Result {
     double loss = 0;
@@ -53,6 +62,7 @@ class Step {
   void set_fused_scale(double scale) { fused_scale_ = scale; }
 
  private:
+  void sum_over_groups();
   void allreduce(Losses& losses, unsigned votes, Result& result);
   [[nodiscard]] double replicated_squares(const Exec& exec) const;
 
@@ -60,6 +70,7 @@ class Step {
   std::vector<Parameter<T>*> owned_;
   Optimiser<T>* optimiser_;
   Reducer* reducer_;
+  TimeGroups groups_;
   double clip_;
   double owned_squares_ = 0;
   double fused_scale_ = 1;  // clipping factor of the last step with fused parameters

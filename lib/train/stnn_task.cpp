@@ -39,14 +39,14 @@ template <class T>
 void StnnTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losses) {
   const Batch& batch = plan_.batch(index);
   weight_ = batch.pass == Pass::decoder ? batch.observed : batch.targets;
-  node_steps_ =
-      batch.pairs ? batch.targets : static_cast<double>(static_cast<Index>(batch.times.size()) * nodes_);
+  node_steps_ = batch.pairs ? batch.targets : static_cast<double>(batch.steps * nodes_);
   model_->losses(tape, batch, *series_, step, losses);
 }
 
 template <class T>
 HorizonScores StnnTask<T>::score(std::span<const Index> origins, Index horizons) {
   HorizonErrors errors({"model"}, horizons);
+  if (!options_.validates) return errors.reduce(*reducer_);
   Forecaster<T> forecaster(exec_, *model_, *series_, learned_steps(*split_), options_.filter_lambda);
   forecaster.run(origins, horizons, [&](Index first, Index horizon, NodeView<const T> predictions) {
     errors.add(0, horizon, predictions, *series_,

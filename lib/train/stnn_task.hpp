@@ -16,6 +16,7 @@ struct StnnTaskOptions {
   Index horizons = 5;    // of validation forecasts from origins
   bool rollout = false;  // validate by one forecast over the whole validation part instead
   double filter_lambda = 0;
+  bool validates = true;  // false: another time group has the latents and steps that validation starts from
 };
 
 /// An STNN for the training loop.

@@ -32,13 +32,14 @@ std::string_view to_string(StopReason reason) {
 
 template <class T>
 Trainer<T>::Trainer(const TrainerOptions& options, const ScheduleOptions& schedule, Task<T>& task,
-                    Optimiser<T>& optimiser, Reducer& reducer, const Exec& exec)
+                    Optimiser<T>& optimiser, Reducer& reducer, const Exec& exec, TimeGroups groups)
     : options_(options),
       schedule_(schedule),
       task_(&task),
       optimiser_(&optimiser),
+      groups_(groups),
       tape_(exec),
-      step_(task.parameters(), optimiser, reducer, options.clip) {}
+      step_(task.parameters(), optimiser, reducer, options.clip, groups) {}
 
 template <class T>
 double Trainer<T>::elapsed() const {
@@ -73,6 +74,13 @@ TrainingState Trainer<T>::state() const {
   state.schedule = schedule_.state();
   state.parameters = optimiser_->books();
   return state;
+}
+
+template <class T>
+TrainingState Trainer<T>::state_of_groups() const {
+  TrainingState all = state();
+  if (groups_.reducer) optimiser_->gather_books(all.parameters, *groups_.reducer);
+  return all;
 }
 
 template <class T>

@@ -108,7 +108,7 @@ template <class T>
 class Trainer {
  public:
   Trainer(const TrainerOptions& options, const ScheduleOptions& schedule, Task<T>& task,
-          Optimiser<T>& optimiser, Reducer& reducer, const Exec& exec);
+          Optimiser<T>& optimiser, Reducer& reducer, const Exec& exec, TimeGroups groups = {});
 
   /// Runs to the end, from the start or from what `restore` took, or until a rank votes to pause. Throws
   /// NotFinite as Step does; a state may be restored then and `run` called again.
@@ -120,6 +120,9 @@ class Trainer {
   /// Where the training is. With `arrays` it is all that the steps to come depend on: restored, they give the
   /// same bits (at the same rank count, instruction set and products of dense relations).
   [[nodiscard]] TrainingState state() const;
+  /// The same with what every time group knows of the steps that it holds: what a checkpoint needs.
+  /// Collective over groups.
+  [[nodiscard]] TrainingState state_of_groups() const;
   /// Optimiser steps so far.
   [[nodiscard]] Index steps() const { return now_.steps; }
   /// All arrays of the state; valid until the next step. `has_best`: with the best state, as
@@ -145,6 +148,7 @@ class Trainer {
   Schedule schedule_;
   Task<T>* task_;
   Optimiser<T>* optimiser_;
+  TimeGroups groups_;
   Tape<T> tape_;
   Step<T> step_;
   Losses losses_;

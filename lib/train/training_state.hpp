@@ -32,6 +32,14 @@ struct TableBooks {
   std::vector<UpdateConstants> history;       // of updates settled + 1, …, count; empty where closed
 };
 
+/// Adds a row that has had `updates` updates to TableBooks::done.
+inline void add_run(std::vector<std::pair<Index, Index>>& done, Index updates) {
+  if (!done.empty() && done.back().first == updates)
+    ++done.back().second;
+  else
+    done.emplace_back(updates, 1);
+}
+
 /// What PutOffUpdates owes a parameter.
 struct OverdueBooks {
   double beta2 = 1;

@@ -1,6 +1,8 @@
 """A small series of sensors with edges, and what tests do that spoil it."""
 
+import json
 import os
+import re
 
 import support
 
@@ -21,10 +23,10 @@ lim_modes = 2
 
 
 def sensors(steps=20, nodes=3, source="0, 1, 2", destination="1, 2, 0", weight="1, 0.5, 2", missing=(),
-            observed_from=0):
+            observed_from=0, holes=()):
     """CDL of a series v(time, node) with edges; nodes in `missing` have no value at all,
-    no node has one before step `observed_from`."""
-    values = ["_" if i in missing or t < observed_from else f"{(t * (i + 2)) % 7 + 0.5 * i}"
+    no node has one before step `observed_from`, (step, node) in `holes` is missing."""
+    values = ["_" if i in missing or t < observed_from or (t, i) in holes else f"{(t * (i + 2)) % 7 + 0.5 * i}"
               for t in range(steps) for i in range(nodes)]
     return f"""netcdf sensors {{
 dimensions: time = {steps} ; node = {nodes} ; edge = {len(source.split(","))} ;
@@ -56,3 +58,41 @@ class BadInput(support.ProgramTest):
         with self.subTest(settings):
             self.refuse(2, self.train(*settings), *patterns)
             self.assertFalse(os.path.exists(self.path("run")), "no run directory is made")
+
+
+class Runs(BadInput):
+    """Trainings of the configuration `config`, and what is left of them."""
+    config = ""
+
+    def arguments(self, run, *settings):
+        return ["train", self.config, "--run", run, *[word for s in settings for word in ("--set", s)]]
+
+    def lines(self, run):
+        with open(self.path(run + "/metrics.jsonl"), encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def ends(self, run):
+        """The final state, and what each epoch's line says but for times."""
+        arrays = json.loads(self.succeed(1, "checkpoint", "inspect", run + "/checkpoints/state.h5", "--json").out)
+        return arrays["arrays"], [{k: v for k, v in line.items() if not re.search("second|bytes", k)}
+                                  for line in self.lines(run)]
+
+    def refuse_settings(self, settings, *patterns):
+        with self.subTest(settings):
+            self.refuse(2, self.arguments("refused", *settings), *patterns)
+            self.assertFalse(os.path.exists(self.path("refused")), "no run directory is made")
+
+    def resumed_at_every_step(self, name, *settings):
+        self.succeed(2, *self.arguments(name, *settings))
+        for start in range(100):
+            result = self.run_ranks(2, *self.arguments(name + "_often", *settings), "--stop-after", "0.000001s")
+            self.assertEqual(result.lines, [])
+            if result.codes == [0, 0]:
+                break
+            self.assertEqual(result.codes, [75, 75], result.err)
+        self.assertGreater(start, 6, "several starts")
+        self.assertEqual(self.ends(name + "_often"), self.ends(name))
+
+    def leave(self, run, ranks, *settings):
+        result = self.run_ranks(ranks, *self.arguments(run, *settings), "--stop-after", "0.000001s")
+        self.assertEqual(result.codes, [75] * ranks, result.out + result.err)

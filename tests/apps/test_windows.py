@@ -2,10 +2,9 @@
 
 import json
 import os
-import re
 
 import support
-from sensors import BadInput, sensors
+from sensors import Runs, sensors
 from test_schemas import SCHEMAS, faults
 
 WINDOWS = """
@@ -45,31 +44,14 @@ lim_modes = 2
 """
 
 
-class Windows(BadInput):
+class Windows(Runs):
+    config = "windows.toml"
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         cls.netcdf("sensors.nc", sensors(steps=30))
         cls.write("windows.toml", WINDOWS)
-
-    def arguments(self, run, *settings):
-        return ["train", "windows.toml", "--run", run, *[word for s in settings for word in ("--set", s)]]
-
-    def lines(self, run):
-        with open(self.path(run + "/metrics.jsonl"), encoding="utf-8") as file:
-            return [json.loads(line) for line in file]
-
-    def ends(self, run):
-        """The final state, and what each epoch's line says but for times."""
-        arrays = json.loads(self.succeed(1, "checkpoint", "inspect", run + "/checkpoints/state.h5", "--json").out)
-        return arrays["arrays"], [{k: v for k, v in line.items() if not re.search("second|bytes", k)}
-                                  for line in self.lines(run)]
-
-    def refuse_windows(self, settings, *patterns):
-        with self.subTest(settings):
-            self.refuse(2, self.arguments("refused", *settings), *patterns)
-            self.assertFalse(os.path.exists(self.path("refused")), "no run directory is made")
 
     def test_trains_scores_and_forecasts(self):
         result = self.succeed(2, *self.arguments("run"))
@@ -90,17 +72,6 @@ class Windows(BadInput):
         self.assertIn("written to", self.succeed(2, "forecast", "run", "--steps", "2").out)
         self.refuse(2, ["forecast", "run", "--steps", "3"], "3 horizons.*window.outputs = 2")
         self.refuse(2, ["forecast", "run", "--origin", "2001-01-01T01:00", "--steps", "2"], "window.inputs = 3")
-
-    def resumed_at_every_step(self, name, *settings):
-        self.succeed(2, *self.arguments(name, *settings))
-        for start in range(100):
-            result = self.run_ranks(2, *self.arguments(name + "_often", *settings), "--stop-after", "0.000001s")
-            self.assertEqual(result.lines, [])
-            if result.codes == [0, 0]:
-                break
-            self.assertEqual(result.codes, [75, 75], result.err)
-        self.assertGreater(start, 6, "several starts")
-        self.assertEqual(self.ends(name + "_often"), self.ends(name))
 
     def test_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("whole")
@@ -134,13 +105,9 @@ class Windows(BadInput):
         for mine, one in zip(self.lines("moved"), self.lines("one")):
             self.assertAlmostEqual(mine["loss"], one["loss"], delta=1e-4 * one["loss"])
         self.refuse(3, self.arguments("refused", "parallel.time_groups=2"), "parallel.time_groups = 2.* 3 ranks")
-        self.refuse_windows(["parallel.time_groups=2", "window.batch=3"], "window.batch = 3 must be a multiple of 2")
-        self.refuse_windows(["parallel.time_groups=2", "window.sampling=blocked", "window.lanes=3"],
+        self.refuse_settings(["parallel.time_groups=2", "window.batch=3"], "window.batch = 3 must be a multiple of 2")
+        self.refuse_settings(["parallel.time_groups=2", "window.sampling=blocked", "window.lanes=3"],
                             "window.lanes = 3 must be a multiple of parallel.time_groups = 2")
-
-    def leave(self, run, ranks, *settings):
-        result = self.run_ranks(ranks, *self.arguments(run, *settings), "--stop-after", "0.000001s")
-        self.assertEqual(result.codes, [75] * ranks, result.out + result.err)
 
     def test_gru_needs_no_graph(self):
         self.assertRegex(self.succeed(2, *self.arguments("gru", "model.name=gru", "relation.graph=none")).out,
@@ -152,30 +119,30 @@ class Windows(BadInput):
         self.succeed(2, "evaluate", "tgcn")
 
     def test_bad_settings(self):
-        self.refuse_windows(["window.inputs=20"], "window.inputs = 20, window.outputs = 2.*longest.* 14 steps")
-        self.refuse_windows(["relation.graph=none"], "needs a graph: set relation.graph")
-        self.refuse_windows(["model.layers=20"], "model.layers = 20")
-        self.refuse_windows(["window.batch=0"], "window.batch")
+        self.refuse_settings(["window.inputs=20"], "window.inputs = 20, window.outputs = 2.*longest.* 14 steps")
+        self.refuse_settings(["relation.graph=none"], "needs a graph: set relation.graph")
+        self.refuse_settings(["model.layers=20"], "model.layers = 20")
+        self.refuse_settings(["window.batch=0"], "window.batch")
         for setting in ("relation.mode=refine", "relation.discover=dense", "relation.self=true", "relation.hops=[1, 2]",
                         "relation.storage=dense", "relation.precision=bf16"):
-            self.refuse_windows([setting], f"{setting.partition('=')[0]}.* is for model.name = .stnn.")
+            self.refuse_settings([setting], f"{setting.partition('=')[0]}.* is for model.name = .stnn.")
         self.succeed(1, "data", "synth", "--lat", "3", "--lon", "4", "--steps", "30", "-o", "grid.nc")
-        self.refuse_windows(["model.name=tgcn", "data.file=grid.nc", "data.variables=[]", "relation.graph=grid8",
+        self.refuse_settings(["model.name=tgcn", "data.file=grid.nc", "data.variables=[]", "relation.graph=grid8",
                              "window.time_of_day=false"],
                             "tgcn. takes one relation; .*grid8. gives 8")
 
     def test_bad_data(self):
         self.netcdf("counter.nc", sensors(steps=30).replace("hours since 2001-01-01", "1"))
-        self.refuse_windows(["data.file=counter.nc"], "window.time_of_day: the time axis counts steps")
+        self.refuse_settings(["data.file=counter.nc"], "window.time_of_day: the time axis counts steps")
         hours = ", ".join(map(str, range(30)))
         later = ", ".join(str(t + (3 if t > 8 else 0)) for t in range(30))
         self.netcdf("gaps.nc", sensors(steps=30).replace("time = " + hours, "time = " + later))
         result = self.succeed(2, *self.arguments("gaps", "data.file=gaps.nc"))
         self.assertRegex(result.out, r"windows +6 of")
         self.netcdf("late.nc", sensors(steps=30, observed_from=15))
-        self.refuse_windows(["data.file=late.nc"], "has no observed value")
+        self.refuse_settings(["data.file=late.nc"], "has no observed value")
         self.netcdf("large.nc", sensors(steps=30, source="0, 1, 5"))
-        self.refuse_windows(["data.file=large.nc"], "edge 2.* 5")
+        self.refuse_settings(["data.file=large.nc"], "edge 2.* 5")
 
 
 if __name__ == "__main__":

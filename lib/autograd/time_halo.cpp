@@ -1,0 +1,95 @@
+#include "rossby/autograd/time_halo.hpp"
+
+#include "rossby/autograd/record.hpp"
+#include "rossby/kernels/elementwise.hpp"
+#include "rossby/kernels/embed.hpp"
+
+namespace rossby {
+namespace {
+
+using detail::read;
+
+/// Columns [first, first + cols) of a view.
+template <class T>
+NodeView<T> columns(NodeView<T> view, Index first, Index cols) {
+  view.data += first * view.col_stride;
+  view.cols = cols;
+  return view;
+}
+
+Cost message_cost(Index values, std::size_t word) {
+  return {0, 0, 1, static_cast<double>(values) * static_cast<double>(word)};
+}
+
+}  // namespace
+
+template <class T>
+void lend_row(Tape<T>& tape, Parameter<T>& table, Index row, GroupLink& link, int group) {
+  require(table.shape.size() == 3, "a table whose rows are lent is (steps, n, d)");
+  const Index n = table.shape[1], d = table.shape[2], size = n * d;
+  TableSink<T>* sink = table.table;
+  if (sink) sink->bring_up_to_date(tape.exec(), {&row, 1});
+  Index slot = row;
+  T* gradient = nullptr;
+  if (tape.recording() && table.trained) {
+    if (sink) {
+      sink->reserve({&row, 1}, {&slot, 1});
+      table.live = table.in_step = true;
+    } else {
+      gradient = table.gradient_target();
+    }
+  }
+  const std::span<const T> values(table.value.data() + row * size, static_cast<std::size_t>(size));
+  link.send(group, std::as_bytes(values));
+  const bool returns = sink || gradient;
+  const Cost cost = message_cost(size, sizeof(T));
+  detail::finish(tape, "lend", {cost, Cost{}}, returns && tape.recording(),
+                 [&tape, &link, group, sink, gradient, slot, n, d, steps = table.shape[0]] {
+                   const Arena::Mark mark = tape.arena().mark();
+                   const std::span<T> back = tape.arena().template take<T>(n * d);
+                   link.receive(group, std::as_writable_bytes(back));
+                   embed_columns_backward<T>(tape.exec(), sink ? sink->gradients() : gradient,
+                                             sink ? sink->slots() : steps, {back.data(), n, 1, d},
+                                             {&slot, 1});
+                   tape.arena().rewind(mark);
+                 });
+}
+
+template <class T>
+Var<T> borrow_row(Tape<T>& tape, Index rows, Index channels, GroupLink& link, int group) {
+  const Var<T> y = tape.make(rows, 1, channels, tape.recording());
+  const auto size = static_cast<std::size_t>(rows * channels);
+  link.receive(group, std::as_writable_bytes(std::span<T>(y.value.data, size)));
+  detail::finish(tape, "borrow", {Cost{}, message_cost(rows * channels, sizeof(T))}, y.tracked(),
+                 [&link, group, y, size] {
+                   link.send(group, std::as_bytes(std::span<const T>(y.gradient.data, size)));
+                 });
+  return y;
+}
+
+template <class T>
+Var<T> join_columns(Tape<T>& tape, const Var<T>& a, const Var<T>& b) {
+  require(a.rows() == b.rows() && a.channels() == b.channels(), "columns of the same rows and channels");
+  const Var<T> y = tape.make(a.rows(), a.cols() + b.cols(), a.channels(), a.tracked() || b.tracked());
+  pack(tape.exec(), columns(y.value, 0, a.cols()), read(a.value));
+  pack(tape.exec(), columns(y.value, a.cols(), b.cols()), read(b.value));
+  const double bytes = 2 * detail::count(y) * sizeof(T);
+  detail::finish(tape, "join", {{0, bytes, 0, 0}, {0, bytes, 0, 0}}, y.tracked(),
+                 [exec = tape.exec(), a, b, y] {
+                   if (a.tracked())
+                     accumulate(exec, a.gradient, T{1}, read(columns(y.gradient, 0, a.cols())));
+                   if (b.tracked())
+                     accumulate(exec, b.gradient, T{1}, read(columns(y.gradient, a.cols(), b.cols())));
+                 });
+  return y;
+}
+
+#define ROSSBY_INSTANTIATE(T)                                              \
+  template void lend_row(Tape<T>&, Parameter<T>&, Index, GroupLink&, int); \
+  template Var<T> borrow_row(Tape<T>&, Index, Index, GroupLink&, int);     \
+  template Var<T> join_columns(Tape<T>&, const Var<T>&, const Var<T>&);
+ROSSBY_INSTANTIATE(float)
+ROSSBY_INSTANTIATE(double)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby

@@ -1,0 +1,112 @@
+"""STNN on a process grid as its users start it: the same losses, resuming, moving to another grid, bad input."""
+
+import support
+from sensors import Runs, sensors
+
+STNN = """
+[data]
+file = "sensors.nc"
+variables = ["v"]
+center = "node"
+[split]
+train = 21
+validation = 5
+[relation]
+graph = "edges"
+mode = "refine"
+self = true
+discover = "low_rank"
+rank = 2
+[model]
+latent = 1
+l2_z = 0.01
+l1_rel = 0.01
+start = "data"
+[optimiser]
+beta1 = 0.9
+clip = 1
+[schedule]
+metric = "validation"
+[train]
+epochs = 2
+slab_steps = 4
+lanes = 4
+[evaluate]
+horizons = 2
+lim_modes = 2
+"""
+
+
+class StnnGrid(Runs):
+    config = "stnn.toml"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.netcdf("sensors.nc", sensors(steps=30))
+        cls.write("stnn.toml", STNN)
+
+    def same(self, run, other):
+        mine, others = self.lines(run), self.lines(other)
+        self.assertEqual(len(mine), len(others))
+        for a, b in zip(mine, others):
+            self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-5 * b["loss"])
+            self.assertAlmostEqual(a["validation_rmse"], b["validation_rmse"], delta=1e-5 * b["validation_rmse"])
+
+    def test_grids(self):
+        first = self.succeed(1, *self.arguments("one")).out
+        for ranks, groups in ((2, 2), (4, 2), (4, 4)):
+            run = f"grid_{ranks}_{groups}"
+            out = self.succeed(ranks, *self.arguments(run, f"parallel.time_groups={groups}")).out
+            self.assertRegex(out, f"grid +{ranks // groups} row blocks x {groups} time groups")
+            for line in first.splitlines():  # data, split, model: counts do not depend on the grid
+                if line.startswith(("data ", "split ", "model ")):
+                    self.assertIn(line, out)
+            self.same(run, "one")
+            self.succeed(2, "evaluate", run)
+            self.assertIn("written to", self.succeed(1, "forecast", run, "--steps", "2").out)
+
+    def test_other_settings(self):
+        for name, *settings in (("joint", "train.joint=true", "train.slab_steps=0"),
+                                ("eof", "relation.low_rank_start=eof", "model.start=uniform"),
+                                ("dense", "relation.discover=dense"),
+                                ("bf16", "relation.discover=dense", "relation.precision=bf16"), ("dense_stored", "relation.storage=dense"),
+                                ("folds", "split.folds=3", "split.fold=1", "split.validation=0"),
+                                ("sgd", "optimiser.name=sgd")):
+            with self.subTest(name):
+                self.succeed(1, *self.arguments(name, *settings))
+                self.succeed(4, *self.arguments(name + "_grid", "parallel.time_groups=2", *settings))
+                self.same(name + "_grid", name)
+
+    def test_missing_values_at_the_seam(self):
+        missing = [(t, 1) for t in range(8, 14)] + [(t, 2) for t in range(0, 13)]
+        self.netcdf("seam.nc", sensors(steps=30, holes=missing))
+        self.succeed(1, *self.arguments("seam", "data.file=seam.nc"))
+        self.succeed(2, *self.arguments("seam_grid", "data.file=seam.nc", "parallel.time_groups=2"))
+        self.same("seam_grid", "seam")
+
+    def test_left_and_resumed_at_every_step(self):
+        self.resumed_at_every_step("whole", "parallel.time_groups=2")
+
+    def test_left_and_resumed_where_updates_are_owed_in_closed_form(self):
+        self.resumed_at_every_step("closed", "parallel.time_groups=2", "optimiser.beta1=0", "optimiser.decay_z=0")
+
+    def test_resumed_on_another_grid(self):
+        self.succeed(1, *self.arguments("stays"))
+        self.leave("moves", 2, "parallel.time_groups=2")
+        self.leave("moves", 4, "parallel.time_groups=4")
+        self.leave("moves", 3)
+        self.succeed(4, *self.arguments("moves", "parallel.time_groups=2"))
+        self.same("moves", "stays")
+
+    def test_bad_settings(self):
+        two = "parallel.time_groups=2"
+        self.refuse(3, self.arguments("refused", two), "parallel.time_groups = 2.* 3 ranks")
+        self.refuse_settings([two, "train.sampling=pairs"], "train.sampling = .pairs. runs on row blocks alone")
+        self.refuse_settings([two, "train.lanes=3"], "train.lanes = 3 must be a multiple of parallel.time_groups = 2")
+        self.refuse_settings([two, "train.slab_steps=6"], "train.slab_steps = 6 must be a multiple of 4")
+        self.refuse_settings(["train.lanes=40", "train.slab_steps=40"], "train.lanes = 40: there are 21 training steps")
+
+
+if __name__ == "__main__":
+    support.main()
