@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rossby/autograd/costs.hpp"
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/relate_terms.hpp"
 #include "rossby/kernels/elementwise.hpp"
@@ -109,16 +110,22 @@ Cost layer_cost(const RelationBank<T>& bank, Index cols, Index d, Index w) {
     cost.bytes += static_cast<double>(entries * (term.kind == Kind<T>::sparse ? 4 + word : word));
   }
   cost.bytes += static_cast<double>(bank.rows * cols * (d + w)) * sizeof(T);
-  const Traffic traffic = bank.exchange->gather_cost(cols * d * static_cast<Index>(sizeof(T)));
-  cost.messages = static_cast<double>(traffic.messages);
-  cost.message_bytes = static_cast<double>(traffic.bytes);
   return cost;
 }
 
+/// Forward gathers ghosts; backward computes twice as much and sends the gradients of ghosts back, if any.
 template <class T>
-Cost twice_computed(Cost cost) {
-  cost.flops *= 2;
-  cost.bytes *= 2;
+OpCost layer_costs(const RelationBank<T>& bank, Index cols, Index d, Index w, bool tracked) {
+  OpCost cost{layer_cost(bank, cols, d, w), layer_cost(bank, cols, d, w)};
+  cost.backward.flops *= 2;
+  cost.backward.bytes *= 2;
+  const Index row_bytes = cols * d * static_cast<Index>(sizeof(T));
+  const auto messages = [](Cost& of, const Traffic& traffic) {
+    of.messages = static_cast<double>(traffic.messages);
+    of.message_bytes = static_cast<double>(traffic.bytes);
+  };
+  messages(cost.forward, bank.exchange->gather_cost(row_bytes));
+  if (tracked) messages(cost.backward, bank.exchange->scatter_cost(row_bytes));
   return cost;
 }
 
@@ -309,9 +316,8 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
       relate_dense_forward<T>(exec, h.value, item.dense_relate(bank), layer.all(z.value), layer.workspace);
   }
 
-  const Cost cost = layer_cost(bank, z.cols(), d, w);
-  tape.record("relate", cost, twice_computed<T>(cost),
-              [layer, h, exec] { layer.backward(exec, h.gradient); });
+  const OpCost cost = layer_costs<T>(bank, z.cols(), d, w, z.tracked());
+  tape.record("relate", cost.forward, cost.backward, [layer, h, exec] { layer.backward(exec, h.gradient); });
   return h;
 }
 

@@ -1,0 +1,137 @@
+#include "apps/stnn_settings.hpp"
+
+#include <cmath>
+
+namespace rossby {
+namespace {
+
+double discover_start(const Config& config, Index nodes) {
+  const std::string& text = config.text("relation.discover_start");
+  if (text == "1/n") return 1.0 / static_cast<double>(nodes);
+  std::size_t used = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used != text.size() || !std::isfinite(value))
+    user_error("relation.discover_start = \"{}\" must be \"1/n\" or a number", text);
+  return value;
+}
+
+/// What relation.precision = "bf16" asks of the other keys.
+void check_bf16(const Config& config) {
+  const auto need = [](bool has, const char* what) {
+    if (!has) user_error("relation.precision = \"bf16\" needs {}", what);
+  };
+  need(config.text("model.precision") == "float", "model.precision = \"float\"");
+  need(config.text("train.sampling") == "slabs",
+       "train.sampling = \"slabs\": batches of pairs do not update relations tile by tile");
+  need(config.text("optimiser.name") != "sgd", "optimiser.name = \"adam\" or \"adamw\"");
+  const bool refined = config.text("relation.graph") != "none" && config.text("relation.mode") == "refine" &&
+                       config.text("relation.storage") == "dense";
+  need(refined || config.text("relation.discover") == "dense",
+       "a dense learned relation: relation.discover = \"dense\", or relation.mode = \"refine\" with "
+       "relation.storage = \"dense\"");
+}
+
+double rate_scale(const Config& config, std::string_view key) {
+  const double lr = config.real("optimiser.lr");
+  return config.real(key) >= 0 && lr > 0 ? config.real(key) / lr : 1.0;
+}
+
+}  // namespace
+
+StnnOptions model_options(const Config& config, const Domain& domain) {
+  StnnOptions options;
+  // Latents exist up to the last training step; with held-out folds some of them are never trained.
+  options.steps = domain.split.train.last;
+  options.features = domain.info.features;
+  options.latent = config.integer("model.latent");
+  options.layers = static_cast<int>(config.integer("model.layers"));
+  options.hidden = config.integer("model.hidden");
+  options.activation =
+      config.text("model.activation") == "tanh" ? LatentActivation::tanh : LatentActivation::identity;
+  options.learned_decoder = config.text("model.decoder") == "learned";
+  options.lambda = config.real("model.lambda");
+  options.l2_z = config.real("model.l2_z");
+  options.l1_rel = config.real("model.l1_rel");
+  options.dropout_z = config.real("model.dropout_z");
+  options.dropout_dynamics = config.real("model.dropout_dynamics");
+  return options;
+}
+
+template <class T>
+std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Config& config,
+                                             const Domain& domain) {
+  auto relations = std::make_unique<Relations<T>>(domain.partition, comm.rank());
+  if (config.text("relation.precision") == "bf16") {
+    check_bf16(config);
+    relations->hold_dense_in_bf16();
+  }
+  GlobalEdges edges = build_edges(comm, config, domain, domain.partition);
+  if (edges.relations > 0) {
+    const bool refine = config.text("relation.mode") == "refine";
+    const double start = config.real("relation.refine_start");
+    if (config.text("relation.storage") == "dense")
+      relations->add_dense(edges, refine, start);
+    else if (refine)
+      relations->add_refine(std::move(edges), start);
+    else
+      relations->add_given(std::move(edges));
+  }
+  if (config.flag("relation.self")) relations->add_self(config.real("relation.self_start"));
+  const std::string& discover = config.text("relation.discover");
+  if (discover == "dense") relations->add_discover(discover_start(config, domain.nodes()));
+  if (discover == "low_rank") relations->add_low_rank(config.integer("relation.rank"));
+  return relations;
+}
+
+BatchOptions batch_options(const Config& config, const ProcessGrid& grid) {
+  BatchOptions batches;
+  batches.pairs = config.text("train.sampling") == "pairs";
+  batches.pairs_per_batch = config.integer("train.pairs");
+  batches.slab_steps = config.integer("train.slab_steps");
+  batches.joint = config.flag("train.joint");
+  batches.seed = static_cast<std::uint64_t>(config.integer("train.seed"));
+  batches.lanes = config.integer("train.lanes") > 0 ? config.integer("train.lanes") : grid.groups();
+  batches.groups = grid.groups();
+  batches.group = grid.group();
+  if (batches.pairs && batches.joint)
+    user_error("train.joint goes with train.sampling = \"slabs\", not with pairs");
+  return batches;
+}
+
+/// What the optimiser has to know of each parameter.
+template <class T>
+void set_rates(const Config& config, Stnn<T>& model) {
+  for (Parameter<T>* parameter : model.parameters()) {
+    parameter->decay = config.real("optimiser.decay");
+    if (parameter->name == "factors") {
+      parameter->decay = config.real("optimiser.decay_z");
+      parameter->lr_scale = rate_scale(config, "optimiser.lr_z");
+    } else if (parameter->name.starts_with("low_rank")) {
+      parameter->decay = config.real("optimiser.decay_low_rank");
+      parameter->lr_scale = rate_scale(config, "optimiser.lr_relation");
+    } else if (parameter->placement != Placement::replicated) {
+      parameter->decay = config.real("optimiser.decay_relation");
+      parameter->lr_scale = rate_scale(config, "optimiser.lr_relation");
+    }
+  }
+}
+
+StnnTaskOptions task_options(const Config& config) {
+  StnnTaskOptions options;
+  options.horizons = config.integer("evaluate.horizons");
+  options.rollout = config.text("validation.kind") == "rollout";
+  options.filter_lambda = config.real("evaluate.filter_lambda");
+  return options;
+}
+
+template std::unique_ptr<Relations<float>> make_relations(const Communicator&, const Config&, const Domain&);
+template std::unique_ptr<Relations<double>> make_relations(const Communicator&, const Config&, const Domain&);
+template void set_rates(const Config&, Stnn<float>&);
+template void set_rates(const Config&, Stnn<double>&);
+
+}  // namespace rossby
