@@ -4,11 +4,13 @@
 # ROSSBY_MACHINE=NAME|FILE  settings of the cluster: jobscripts/machines/NAME.sh, or a file (default generic)
 # ROSSBY_PROGRAM=FILE       the program (default: the machine's, else build/release/apps/rossby of this tree)
 # ROSSBY_MAX_RESTARTS=N     times a job comes back by itself (default 1000)
+# ROSSBY_MAX_HANGS=N        of these after a rank that hung, in a row (default 3)
 # ROSSBY_DRY_RUN=1          print what would be run, run nothing (scripts: --dry-run)
 
 set -euo pipefail
 
 rossby_exit_resume=75 # the program wrote a checkpoint and left before its end
+rossby_exit_hung=76   # its watchdog ended it: a rank hung
 
 # Slurm's signal ahead of the limit may come at any time, up to a minute early, at the very start of a job, too.
 rossby_signalled=0
@@ -89,17 +91,42 @@ export_end_time() {
   fi
 }
 
-# come_back: puts the job into the queue again; Slurm ends this shell then.
+# come_back WHY: puts the job into the queue again; Slurm ends this shell then.
 come_back() {
   local restarts=${SLURM_RESTART_COUNT:-0}
   if ((restarts >= ${ROSSBY_MAX_RESTARTS:-1000})); then
     die "restarted $restarts times (ROSSBY_MAX_RESTARTS): not once more; the checkpoint is kept"
   fi
-  say "the training is not at its end: requeue"
+  say "$1: requeue"
   scontrol requeue "$SLURM_JOB_ID"
   # Slurm kills the batch step of a requeued job.
   sleep 60
   exit "$rossby_exit_resume"
+}
+
+# run_of ARGS...: the run directory among the arguments of a training.
+run_of() {
+  while (($# > 0)); do
+    case $1 in
+      --run) printf '%s\n' "${2:-}" && return ;;
+      --run=*) printf '%s\n' "${1#--run=}" && return ;;
+    esac
+    shift
+  done
+}
+
+# after_a_hang RUN: comes back, unless the starts before this one hung, too.
+after_a_hang() {
+  local file=$1/.hangs hangs=0
+  if [[ -r $file ]]; then hangs=$(<"$file"); fi
+  hangs=$((hangs + 1))
+  if ((hangs > ${ROSSBY_MAX_HANGS:-3})); then
+    rm -f "$file"
+    say "a rank hung in $hangs starts in a row (ROSSBY_MAX_HANGS): not once more; the newest checkpoint is kept"
+    return
+  fi
+  if [[ -d $1 ]]; then printf '%s\n' "$hangs" >"$file"; fi
+  come_back "a rank hung ($hangs in a row)"
 }
 
 # train ARGS...: `rossby train ARGS`, going on from its checkpoints. A signal ahead of the limit makes it write one, and
@@ -133,7 +160,11 @@ train() {
   done
   wait "$child" || status=$?
   trap - USR1 TERM
-  if ((status == rossby_exit_resume && cancelled == 0)); then come_back; fi
+  local run
+  run=$(run_of "$@")
+  if ((status == rossby_exit_hung && cancelled == 0)); then after_a_hang "$run"; fi
+  rm -f "$run/.hangs"
+  if ((status == rossby_exit_resume && cancelled == 0)); then come_back "the training is not at its end"; fi
   if ((status != 0)); then say "the training ended with exit code $status"; fi
   return "$status"
 }

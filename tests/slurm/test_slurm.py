@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -191,6 +192,31 @@ class Slurm(unittest.TestCase):
         finally:
             self.cluster.find_node(node)
         self.assertEqual(self.ends("lost"), self.uninterrupted("long.toml", 2))
+
+    def hang(self, job, run):
+        """Stops a rank of a running job, as a dying device or file system would."""
+        begin = int(self.cluster.job(job)["Restarts"])
+        ranks = subprocess.run(["pgrep", "-f", f"^{support.rossby} train .*--run {run} "], capture_output=True, text=True,
+                               check=True).stdout.split()
+        os.kill(int(ranks[-1]), signal.SIGSTOP)
+        return begin
+
+    def test_rank_that_hangs(self):
+        text = CONFIG.format(folder=self.folder, epochs=80).replace("[parallel]", "[parallel]\nwatchdog_seconds = 3")
+        self.write("watched.toml", text)
+        for launcher in ["srun", "mpirun"]:
+            with self.subTest(launcher=launcher):
+                run = f"hung_{launcher}"
+                job = self.submit("--nodes=2", "--ntasks-per-node=1", config="watched.toml", run=run, launcher=launcher)
+                self.wait_for_epochs(job, run, 2)
+                before = self.hang(job, run)
+                self.cluster.wait_for(lambda: int(self.cluster.job(job)["Restarts"]) > before, 60,
+                                      f"the job to be queued again\n{self.log(job)}")
+                self.cluster.release(job)
+                self.expect(job, "COMPLETED", restarts=1)
+                self.assertRegex(self.log(job), "a rank hung .1 in a row.: requeue")
+                self.assertFalse((self.folder / run / ".hangs").exists())
+                self.assertEqual(self.ends(run), self.uninterrupted("long.toml", 2))
 
     def test_array_of_seeds(self):
         job = self.submit("--array=1-2", "--nodes=1", "--ntasks-per-node=2", config="short.toml", run="seeds",
