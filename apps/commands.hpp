@@ -62,6 +62,27 @@ struct Synth {
 };
 int synth(const Communicator& comm, const Synth& arguments);
 
+struct Graph {
+  std::string file;  // the series whose nodes are joined
+  std::string output;
+  std::string from;        // distances | coordinates | correlation | edges | matrix
+  std::string table;       // comma-separated values; empty: none
+  std::string ids;         // variable with the names that the table uses; empty: node numbers
+  std::string kernel;      // of coordinates: none | gaussian; empty: none
+  std::string variable;    // empty: the only one that fits
+  std::string null_value;  // empty: none
+  std::string train;       // as split.train; empty: its default
+  double threshold = -1;   // −1: the kind's own
+  double sigma = -1;       // −1: standard deviation of the distances
+  Index neighbours = 0;    // 0: the kind's own
+  Index overlap = 0;       // 0: its default
+  Index first_step = 0;    // as data.first_step and data.last_step
+  Index last_step = -1;
+  bool skip_unknown = false;
+  bool symmetric = false;
+};
+int graph(const Communicator& comm, const Graph& arguments);
+
 struct PrintConfig {
   std::string config;  // empty: the table of keys; a file: its resolved configuration
   std::vector<std::string> sets;

@@ -16,10 +16,78 @@ namespace {
 
 using namespace rossby;
 
-/// Defines the subcommands; `chosen` becomes the one on the command line.
+void define_graph(CLI::App& data, std::function<int(const Communicator&)>& chosen, commands::Graph& graph) {
+  auto* g = data.add_subcommand("graph", "make a graph for the nodes of a series, which relation.file reads");
+  g->add_option("file", graph.file, "NetCDF-4/CF file with the series")->required();
+  g->add_option(
+       "--from", graph.from,
+       "distances: a table of source,destination,distance, or edge_distance of the file, through a Gaussian "
+       "kernel; coordinates: k nearest nodes; correlation: of the training part; edges: a table of "
+       "source,destination[,weight]; matrix: a table of n x n weights")
+      ->required()
+      ->check(CLI::IsMember({"distances", "coordinates", "correlation", "edges", "matrix"}));
+  g->add_option("-o,--output", graph.output, "file to write")->required();
+  g->add_option("--table", graph.table, "file of comma-separated values");
+  g->add_option("--ids", graph.ids,
+                "variable with the names that the table uses; default: node numbers from 0");
+  g->add_flag("--skip-unknown", graph.skip_unknown, "leave out lines of the table with unknown nodes");
+  g->add_option("--threshold", graph.threshold,
+                "smallest weight; default: 0.1, for correlations 0.5, or 0 with --neighbours")
+      ->check(non_negative_number());
+  g->add_option(
+       "--sigma", graph.sigma,
+       "width of the Gaussian kernel, in the unit of the distances; default: their standard deviation")
+      ->check(non_negative_number());
+  g->add_option("--neighbours", graph.neighbours,
+                "nearest (default: 8) or most correlated nodes of each node")
+      ->check(whole_number(1));
+  g->add_option("--kernel", graph.kernel,
+                "weights of coordinates: none: 1; gaussian: of kilometres; default: none")
+      ->check(CLI::IsMember({"none", "gaussian"}));
+  g->add_option("--variable", graph.variable, "variable to correlate; default: the only one that fits");
+  g->add_option("--null-value", graph.null_value, "a number that stands for a missing value");
+  g->add_option("--train", graph.train, "training part, as split.train; default: 0.7");
+  g->add_option("--first-step", graph.first_step, "first step used, as data.first_step")
+      ->check(whole_number(0));
+  g->add_option("--last-step", graph.last_step, "one past the last step used, as data.last_step")
+      ->check(whole_number(0));
+  g->add_option("--overlap", graph.overlap,
+                "fewest steps that two correlated nodes have in common; default: 30")
+      ->check(whole_number(2));
+  g->add_flag("--symmetric", graph.symmetric, "both directions of every edge, with the larger weight");
+  g->callback([&] { chosen = [&](const Communicator& comm) { return commands::graph(comm, graph); }; });
+}
+
+void define_data(CLI::App& app, std::function<int(const Communicator&)>& chosen, commands::Inspect& inspect,
+                 commands::Synth& synth, commands::Graph& graph) {
+  auto* data = app.add_subcommand("data", "look at data, make data")->require_subcommand(1);
+  auto* i = data->add_subcommand("inspect", "describe a NetCDF series");
+  i->add_option("file", inspect.file, "NetCDF-4/CF file")->required();
+  i->add_option("--variable", inspect.variables,
+                "variable to describe; may be repeated; default: all that fit")
+      ->take_all()
+      ->allow_extra_args(false);
+  i->add_option("--null-value", inspect.null_value, "a number that stands for a missing value");
+  i->callback([&] { chosen = [&](const Communicator& comm) { return commands::inspect(comm, inspect); }; });
+  auto* s = data->add_subcommand("synth", "write a synthetic series");
+  s->add_option("--kind", synth.kind,
+                "pacific: a sea surface temperature; heat: diffusion with known relations")
+      ->check(CLI::IsMember({"pacific", "heat"}))
+      ->capture_default_str();
+  s->add_option("--lat", synth.lat, "rows of the grid")->check(whole_number(1))->capture_default_str();
+  s->add_option("--lon", synth.lon, "columns of the grid")->check(whole_number(1))->capture_default_str();
+  s->add_option("--steps", synth.steps, "time steps")->check(whole_number(1))->capture_default_str();
+  s->add_option("--seed", synth.seed, "seed")->check(whole_number(0))->capture_default_str();
+  s->add_option("--noise", synth.noise, "standard deviation of the noise; default: the kind's own")
+      ->check(non_negative_number());
+  s->add_option("-o,--output", synth.output, "file to write")->required();
+  s->callback([&] { chosen = [&](const Communicator& comm) { return commands::synth(comm, synth); }; });
+  define_graph(*data, chosen, graph);
+}
+
+/// Defines the subcommands up to data; `chosen` becomes the one on the command line.
 void define(CLI::App& app, std::function<int(const Communicator&)>& chosen, commands::Train& train,
-            commands::StateFile& checkpoint, commands::Evaluate& evaluate, commands::Forecast& forecast,
-            commands::Inspect& inspect, commands::Synth& synth, commands::PrintConfig& config) {
+            commands::StateFile& checkpoint, commands::Evaluate& evaluate, commands::Forecast& forecast) {
   app.require_subcommand(1);
   app.set_version_flag("--version", version_text());
   const char* set_help = "set a configuration key, for example --set train.epochs=20; may be repeated";
@@ -63,33 +131,14 @@ void define(CLI::App& app, std::function<int(const Communicator&)>& chosen, comm
   kv->callback([&] {
     chosen = [&](const Communicator& comm) { return commands::checkpoint_verify(comm, checkpoint); };
   });
+}
 
-  auto* data = app.add_subcommand("data", "look at data, make data")->require_subcommand(1);
-  auto* i = data->add_subcommand("inspect", "describe a NetCDF series");
-  i->add_option("file", inspect.file, "NetCDF-4/CF file")->required();
-  i->add_option("--variable", inspect.variables,
-                "variable to describe; may be repeated; default: all that fit")
-      ->take_all()
-      ->allow_extra_args(false);
-  i->add_option("--null-value", inspect.null_value, "a number that stands for a missing value");
-  i->callback([&] { chosen = [&](const Communicator& comm) { return commands::inspect(comm, inspect); }; });
-  auto* s = data->add_subcommand("synth", "write a synthetic series");
-  s->add_option("--kind", synth.kind,
-                "pacific: a sea surface temperature; heat: diffusion with known relations")
-      ->check(CLI::IsMember({"pacific", "heat"}))
-      ->capture_default_str();
-  s->add_option("--lat", synth.lat, "rows of the grid")->check(whole_number(1))->capture_default_str();
-  s->add_option("--lon", synth.lon, "columns of the grid")->check(whole_number(1))->capture_default_str();
-  s->add_option("--steps", synth.steps, "time steps")->check(whole_number(1))->capture_default_str();
-  s->add_option("--seed", synth.seed, "seed")->check(whole_number(0))->capture_default_str();
-  s->add_option("--noise", synth.noise, "standard deviation of the noise; default: the kind's own")
-      ->check(non_negative_number());
-  s->add_option("-o,--output", synth.output, "file to write")->required();
-  s->callback([&] { chosen = [&](const Communicator& comm) { return commands::synth(comm, synth); }; });
-
+void define_config(CLI::App& app, std::function<int(const Communicator&)>& chosen,
+                   commands::PrintConfig& config) {
   auto* c = app.add_subcommand("config", "print every configuration key with default, unit and meaning");
   c->add_option("config", config.config, "print this file's resolved configuration instead");
-  add_settings(*c, config.sets, set_help);
+  add_settings(*c, config.sets,
+               "set a configuration key, for example --set train.epochs=20; may be repeated");
   c->callback(
       [&] { chosen = [&](const Communicator& comm) { return commands::print_config(comm, config); }; });
 }
@@ -106,8 +155,11 @@ int parse_and_run(const Communicator& comm, int argc, char** argv) {
   commands::Forecast forecast;
   commands::Inspect inspect;
   commands::Synth synth;
+  commands::Graph graph;
   commands::PrintConfig config;
-  define(app, chosen, train, checkpoint, evaluate, forecast, inspect, synth, config);
+  define(app, chosen, train, checkpoint, evaluate, forecast);
+  define_data(app, chosen, inspect, synth, graph);
+  define_config(app, chosen, config);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -46,11 +46,8 @@ std::uint64_t edges_hash(const Communicator& comm, const Config& config, const D
   if (!domain.info.has_edges || (graph != "edges" && graph != "auto")) return 0;
   const RowPartition shares = RowPartition::blocks(domain.info.edges, comm.size());
   const Index first = shares.begin(comm.rank());
-  const auto edges = agree(comm, [&] {
-    return SeriesFile::open(config.text("data.file"), config.texts("data.variables"),
-                            config.integer("data.first_step"), config.integer("data.last_step"))
-        .edges(first, shares.size(comm.rank()));
-  });
+  const auto edges =
+      agree(comm, [&] { return open_graph(config, domain.info).edges(first, shares.size(comm.rank())); });
   std::uint64_t sum = 0;
   for (std::size_t e = 0; e < edges.size(); ++e) {
     std::uint64_t one = mix(static_cast<std::uint64_t>(first) + e + 1);

@@ -63,9 +63,18 @@ std::vector<Index> pick_nodes(const Communicator& comm, const Config& config, co
   return nodes;
 }
 
+const std::string& graph_path(const Config& config) {
+  return config.text(config.text("relation.file").empty() ? "data.file" : "relation.file");
+}
+
 /// relation.graph with "auto" resolved for this file.
 std::string graph_kind(const Config& config, const SeriesInfo& info) {
   const std::string& graph = config.text("relation.graph");
+  if (!config.text("relation.file").empty()) {
+    if (graph != "edges" && graph != "auto")
+      user_error("relation.file goes with relation.graph = \"edges\" or \"auto\", not with \"{}\"", graph);
+    return "edges";
+  }
   if (graph != "auto") return graph;
   return info.has_edges ? "edges" : info.gridded ? "grid8" : info.node_lat.empty() ? "none" : "nearest";
 }
@@ -139,21 +148,20 @@ RowPartition choose_partition(const Communicator& comm, const Config& config, co
 
 /// Edges of the file whose two nodes are both in the run, in global numbering: this rank's share of the list.
 std::vector<Edge> file_edges(const Communicator& comm, const Config& config, const Domain& domain) {
-  const SeriesFile file = open_series(config);
-  if (!file.info().has_edges)
-    user_error("{} has no edges (edge_src, edge_dst): choose another relation.graph", file.info().path);
-  const RowPartition shares = RowPartition::blocks(file.info().edges, comm.size());
+  const GraphFile file = open_graph(config, domain.info);
+  const std::string& path = graph_path(config);
+  const RowPartition shares = RowPartition::blocks(file.size(), comm.size());
   const Index first = shares.begin(comm.rank());
   std::vector<Edge> edges;
   Index number = first;
   for (const FileEdge& edge : file.edges(first, shares.size(comm.rank()))) {
     for (const Index node : {edge.source, edge.destination})
       if (node < 0 || node >= domain.info.file_nodes)
-        user_error("{}: edge {} ({} -> {}) names node {}, but nodes are 0…{}", file.info().path, number,
-                   edge.source, edge.destination, node, domain.info.file_nodes - 1);
+        user_error("{}: edge {} ({} -> {}) names node {}, but nodes are 0…{}", path, number, edge.source,
+                   edge.destination, node, domain.info.file_nodes - 1);
     if (!std::isfinite(edge.weight))
-      user_error("{}: edge {} ({} -> {}) has weight {}; weights must be finite", file.info().path, number,
-                 edge.source, edge.destination, edge.weight);
+      user_error("{}: edge {} ({} -> {}) has weight {}; weights must be finite", path, number, edge.source,
+                 edge.destination, edge.weight);
     ++number;
     const auto row = [&](Index node) {
       const auto it = std::lower_bound(domain.file_node.begin(), domain.file_node.end(), node);
@@ -196,6 +204,14 @@ GlobalEdges base_edges(const Communicator& comm, const Config& config, const Dom
 
 }  // namespace
 
+GraphFile open_graph(const Config& config, const SeriesInfo& info) {
+  GraphFile graph = GraphFile::open(graph_path(config));
+  if (graph.nodes() >= 0 && graph.nodes() != info.file_nodes && !config.text("relation.file").empty())
+    user_error("{}: a graph of {} nodes, but {} has {} (relation.file)", graph_path(config), graph.nodes(),
+               info.path, info.file_nodes);
+  return graph;
+}
+
 GlobalEdges build_graph(const Communicator& comm, const Config& config, const Domain& domain,
                         const RowPartition& partition) {
   const Stage stage(comm, "building relations", patience_with_files);
@@ -223,9 +239,15 @@ GlobalEdges build_edges(const Communicator& comm, const Config& config, const Do
 Domain make_domain(const Communicator& comm, const Config& config) {
   const Stage stage(comm, "looking at the data", patience_with_files);
   const SeriesFile file = agree(comm, [&] { return open_series(config); });
-  agree_same(comm, header_text(file.info()), file.info().path);
   Domain domain;
   domain.info = file.info();
+  agree(comm, [&] {
+    if (config.text("relation.file").empty()) return;
+    (void)graph_kind(config, domain.info);
+    domain.info.edges = open_graph(config, domain.info).size();
+    domain.info.has_edges = true;
+  });
+  agree_same(comm, header_text(domain.info), domain.info.path);
   domain.file_node = pick_nodes(comm, config, file);
   domain.grid = make_grid(config, domain.info, domain.file_node);
   add_coordinates(domain);

@@ -53,6 +53,10 @@ void read_steps(const Communicator& comm, const Config& config, const Domain& do
                                     std::span<const Index> steps,
                                     const std::function<const float*(Index)>& at);
 
+/// The file that relation.graph = "edges" reads: relation.file, or data.file where that is empty. Throws
+/// UserError where it has no edges or is a graph of another number of nodes.
+[[nodiscard]] GraphFile open_graph(const Config& config, const SeriesInfo& info);
+
 /// The graph that relation.graph names, with self-loops where relation.self_loops asks for them and weights
 /// as they are: this rank's rows under `partition`. Collective.
 [[nodiscard]] GlobalEdges build_graph(const Communicator& comm, const Config& config, const Domain& domain,

@@ -41,6 +41,8 @@ constexpr KeySpec keys[] = {
      "file), "
      "none; auto: edges where the file has them, else grid8 or nearest",
      "none|auto|grid|grid8|nearest|edges"},
+    {"relation.file", text, "\"\"", "",
+     "NetCDF file with the edges for graph = edges, as 'rossby data graph' writes it; empty: data.file"},
     {"relation.mode", text, "\"given\"", "", "their weights: given, or refine (learned on their pattern)",
      "given|refine"},
     {"relation.hops", integer_list, "[1]", "", "powers of each relation that are used, ascending", "", 1, 64},

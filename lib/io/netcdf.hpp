@@ -72,6 +72,9 @@ class NetcdfFile {
   void check_claim(const NetcdfVariable& variable) const;
   /// The whole of a one-dimensional variable.
   [[nodiscard]] std::vector<double> read_all(const NetcdfVariable& variable) const;
+  /// The elements of a list as text: numbers, strings, or rows of characters. Throws UserError where it is
+  /// none of these.
+  [[nodiscard]] std::vector<std::string> read_names(const NetcdfVariable& variable) const;
   /// Lengths of the chunks; empty where the variable is contiguous.
   [[nodiscard]] std::vector<Index> chunks(const NetcdfVariable& variable) const;
   /// Bytes of decompressed chunks that are kept for this variable.

@@ -96,27 +96,6 @@ void read_grid(const NetcdfFile& file, const VariableLayout& layout, SeriesInfo&
     }
 }
 
-void read_edge_facts(const NetcdfFile& file, SeriesInfo& info) {
-  const NetcdfVariable* source = file.find("edge_src");
-  const NetcdfVariable* destination = file.find("edge_dst");
-  if (source == nullptr && destination == nullptr) return;
-  if (source == nullptr || destination == nullptr)
-    user_error("{}: edges need both edge_src and edge_dst; {} is missing", info.path,
-               source == nullptr ? "edge_src" : "edge_dst");
-  info.edges = source->dimensions.empty() ? 0 : source->dimensions[0].length;
-  for (const char* name : {"edge_src", "edge_dst", "edge_weight"}) {
-    const NetcdfVariable* v = file.find(name);
-    if (v == nullptr) continue;
-    if (v->dimensions.size() != 1 || v->type == NetcdfType::text)
-      user_error("{}: variable {} has to be a list of numbers, {}(edge)", info.path, name, name);
-    file.check_claim(*v);
-    if (v->dimensions[0].length != info.edges)
-      user_error("{}: edge arrays of unequal length: edge_src has {}, {} has {}", info.path, info.edges, name,
-                 v->dimensions[0].length);
-  }
-  info.has_edges = true;
-}
-
 }  // namespace
 
 struct SeriesFile::State {
@@ -168,7 +147,9 @@ void SeriesFile::State::describe(Index first_step, Index last_step) {
     info.node_lon = node_coordinate(file, layout, "longitude", "node_lon");
     if (info.node_lat.empty() || info.node_lon.empty()) info.node_lat = info.node_lon = {};
   }
-  read_edge_facts(file, info);
+  const Index edges = detail::count_edges(file);
+  info.has_edges = edges >= 0;
+  info.edges = std::max<Index>(edges, 0);
 }
 
 std::optional<double> parse_null_value(std::string_view text) {
@@ -311,17 +292,7 @@ std::vector<std::uint8_t> SeriesFile::observed(Index first, Index count) const {
 std::vector<FileEdge> SeriesFile::edges(Index first, Index count) const {
   const State& s = *state_;
   require(first >= 0 && count >= 0 && first + count <= s.info.edges, "the edges are in the file");
-  if (count == 0) return {};
-  check_memory(count, sizeof(FileEdge) + 24, s.info.path + ": its edges");
-  std::vector<Index> source(static_cast<std::size_t>(count)), destination(source.size());
-  std::vector<double> weight(source.size(), 1.0);
-  const std::span<const Index> begin(&first, 1), length(&count, 1);
-  s.file.read(*s.file.find("edge_src"), begin, length, source.data());
-  s.file.read(*s.file.find("edge_dst"), begin, length, destination.data());
-  if (const NetcdfVariable* v = s.file.find("edge_weight")) s.file.read(*v, begin, length, weight.data());
-  std::vector<FileEdge> edges(source.size());
-  for (std::size_t e = 0; e < edges.size(); ++e) edges[e] = {source[e], destination[e], weight[e]};
-  return edges;
+  return detail::read_edges(s.file, "edge_weight", first, count);
 }
 
 }  // namespace rossby

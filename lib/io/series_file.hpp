@@ -10,6 +10,7 @@
 
 #include "rossby/base/index.hpp"
 #include "rossby/io/cf_time.hpp"
+#include "rossby/io/graph_file.hpp"
 
 namespace rossby {
 
@@ -20,13 +21,6 @@ struct SeriesVariable {
   std::string long_name;      // ""
   std::string standard_name;  // ""
   Index features = 1;
-};
-
-/// A directed edge as the file lists it: source acts on destination.
-struct FileEdge {
-  Index source = 0;
-  Index destination = 0;
-  double weight = 1;
 };
 
 /// What a series file holds, without its values. Every process that opens the file has the same.

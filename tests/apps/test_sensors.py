@@ -1,9 +1,12 @@
-"""What sensor data needs: horizons as times, null values."""
+"""What sensor data needs: horizons as times, null values, graphs."""
 
 import json
+import math
 import os
 import re
 import shutil
+import statistics
+import subprocess
 
 import support
 from sensors import BadInput, sensors
@@ -122,6 +125,141 @@ class NullValue(Sensors):
                                        flags=re.DOTALL))
         self.refuse_training(["data.file=fives.nc", "data.null_value=5"],
                              r"no node has a single observed value.*data\.null_value = 5")
+
+
+class Graphs(Sensors):
+    """rossby data graph and relation.file."""
+
+    IDS = "int id(node) ; char name(node, letters) ; double node_lat(node) ; double node_lon(node) ;\n  float v("
+    PLACES = 'id = 70, 71, 72 ; name = "a", "b ", "cc" ; node_lat = 34, 34.1, 34.5 ; node_lon = -118, -118, -118 ;\n  v ='
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.netcdf("places.nc", sensors(steps=30).replace("edge = 3 ;", "edge = 3 ; letters = 2 ;").replace(
+            "float v(", cls.IDS).replace("v =", cls.PLACES))
+        cls.write("d.csv", "from,to,cost\n70,70,0\n70,71,1\n71,70,3\n72,70,2\n70,99,1\n")
+
+    def graph(self, kind, *arguments, ranks=2, series="places.nc"):
+        """The edges of a new graph as {(source, destination): weight}, and what is printed."""
+        if os.path.exists(self.path("g.nc")):
+            os.remove(self.path("g.nc"))
+        out = self.succeed(ranks, "data", "graph", series, "--from", kind, "-o", "g.nc", *arguments).out
+        dump = subprocess.run(["ncdump", "-p", "9,17", "-v", "edge_src,edge_dst,edge_weight", self.path("g.nc")],
+                              capture_output=True, text=True, check=True).stdout
+        lists = [re.search(rf"\n {name} =([^;]*);", dump)[1].split(",") for name in ("edge_src", "edge_dst", "edge_weight")]
+        return {(int(i), int(j)): float(w) for i, j, w in zip(*lists)}, out + dump
+
+    def refuse_graph(self, kind, arguments, *patterns, series="places.nc"):
+        before = sorted(os.listdir(self.folder))
+        with self.subTest(arguments):
+            self.refuse(2, ["data", "graph", series, "--from", kind, "-o", "refused.nc", *arguments], *patterns)
+            self.assertEqual(sorted(os.listdir(self.folder)), before, "nothing is left behind")
+
+    def test_distances(self):
+        edges, text = self.graph("distances", "--table", "d.csv", "--ids", "id", "--skip-unknown")
+        sigma = statistics.pstdev([0, 1, 3, 2])
+        self.assertEqual(set(edges), {(0, 0), (0, 1)} | ({(2, 0)} if math.exp(-(2 / sigma) ** 2) >= 0.1 else set()))
+        self.assertAlmostEqual(edges[0, 1], math.exp(-1 / sigma ** 2), 12)
+        self.assertRegex(text, r"d\.csv: 1 lines with unknown nodes left out")
+        self.assertRegex(text, r"standard deviation of 4 distances\), entries below 0\.1 dropped")
+        edges, _ = self.graph("distances", "--table", "d.csv", "--ids", "id", "--skip-unknown", "--sigma", "2",
+                              "--threshold", "0", "--symmetric")
+        self.assertAlmostEqual(edges[1, 0], math.exp(-0.25), 12)
+        self.assertEqual(edges[0, 1], edges[1, 0])
+        self.assertEqual(len(edges), 5)
+
+    def test_coordinates(self):
+        edges, text = self.graph("coordinates", "--neighbours", "1")
+        self.assertEqual(edges, {(1, 0): 1, (0, 1): 1, (1, 2): 1})
+        self.assertIn("1 for the 1 nearest nodes", text)
+        edges, _ = self.graph("coordinates", "--neighbours", "2", "--kernel", "gaussian", "--sigma", "30")
+        self.assertAlmostEqual(edges[0, 1], math.exp(-(11.119508 / 30) ** 2), 6)
+
+    def test_correlation_takes_the_training_part_alone(self):
+        """Node 1 follows node 0 in the training part and goes against it behind that; node 2 the other way round."""
+        up = [math.sin(t) for t in range(40)]
+        rows = [(x, x if t < 20 else -x, -x if t < 20 else 5 * x) for t, x in enumerate(up)]
+        self.netcdf("follow.nc", re.sub(r" v = .* ;\n}", " v = " + ", ".join(f"{x:.6f}" for row in rows for x in row) +
+                                        " ;\n}", sensors(steps=40), flags=re.DOTALL))
+        edges, text = self.graph("correlation", "--train", "20", "--overlap", "20", series="follow.nc")
+        self.assertEqual(set(edges), {(0, 1), (1, 0)})
+        self.assertAlmostEqual(edges[0, 1], 1, 6)
+        self.assertRegex(text, "over 20 training steps")
+        behind, _ = self.graph("correlation", "--train", "20", "--overlap", "20", "--first-step", "20", series="follow.nc")
+        self.assertEqual(set(behind), {(0, 2), (2, 0)})
+        date, _ = self.graph("correlation", "--train", "2001-01-01T20", "--neighbours", "1", "--overlap", "9",
+                             series="follow.nc")
+        self.assertEqual(set(date), {(0, 1), (1, 0)})
+
+    def test_edges_and_matrices(self):
+        self.write("e.csv", "a,b,0.5\ncc,a\n")
+        self.assertEqual(self.graph("edges", "--table", "e.csv", "--ids", "name")[0], {(0, 1): 0.5, (2, 0): 1})
+        self.write("m.csv", "0,0.5,0\n0,0,0\n1,0,0\n")
+        self.assertEqual(self.graph("matrix", "--table", "m.csv")[0], {(0, 1): 0.5, (2, 0): 1})
+
+    def test_a_graph_file_serves_as_the_series_own_edges(self):
+        """Same training, scores and hash; at 1 and 3 ranks; another graph is another training and hash."""
+        dcrnn = ["model.name=dcrnn", "relation.graph=edges"]
+        self.write("own.csv", "0,1,1\n1,2,0.5\n2,0,2\n")
+        self.graph("edges", "--table", "own.csv", series="sensors.nc")
+        os.rename(self.path("g.nc"), self.path("own.nc"))
+        own = self.run_of("own", 1, *dcrnn)
+        self.assertEqual(self.run_of("file", 1, *dcrnn, "relation.file=own.nc"), own)
+        self.assertEqual(self.run_of("auto", 1, "model.name=dcrnn", "relation.graph=auto", "relation.file=own.nc"), own)
+        self.assertEqual(self.run_of("ranks", 3, *dcrnn, "relation.file=own.nc")[1], own[1])
+        self.write("own.csv", "0,1,1\n1,2,0.5\n2,1,2\n")
+        self.graph("edges", "--table", "own.csv", series="sensors.nc")
+        other = self.run_of("other", 1, *dcrnn, "relation.file=g.nc")
+        self.assertNotEqual(other[0], own[0])
+        self.assertNotEqual(other[1], own[1])
+
+    def test_bad_graph_files(self):
+        def refuse(settings, *patterns):
+            with self.subTest(settings):
+                self.refuse(2, ["train", "gru.toml", "--run", "refused", "--set", "model.name=dcrnn",
+                                *[word for s in settings for word in ("--set", s)]], *patterns)
+                self.assertFalse(os.path.exists(self.path("refused")))
+
+        self.write("far.csv", "0,3,1\n")
+        self.netcdf("four.nc", sensors(steps=30, nodes=4))
+        self.graph("edges", "--table", "far.csv", series="four.nc")
+        edges = "relation.graph=edges"
+        refuse([edges, "relation.file=g.nc"], r"g\.nc: a graph of 4 nodes, but sensors\.nc has 3")
+        refuse([edges, "relation.file=none.nc"], r"none\.nc: no such file")
+        refuse(["relation.graph=nearest", "relation.file=g.nc"], 'relation.file goes with relation.graph = "edges"')
+        refuse(["relation.file=g.nc"], 'relation.file goes with relation.graph = "edges".*not with "none"')
+        self.netcdf("bare.nc", sensors(steps=30).replace("edge_src", "a").replace("edge_dst", "b"))
+        refuse([edges, "relation.file=bare.nc"], r"bare\.nc has no edges.*rossby data graph")
+
+    def test_bad_input(self):
+        table = ["--table", "bad.csv"]
+        self.refuse_graph("distances", ["--table", "d.csv", "--ids", "id"], r'd\.csv:6: "99" is no id of places\.nc')
+        self.refuse_graph("distances", ["--table", "d.csv"], r'd\.csv:2: "70" is no node number, 0 to 2')
+        self.refuse_graph("distances", ["--table", "none.csv"], r"none\.csv.*No such file")
+        self.refuse_graph("distances", [], r"places\.nc has no edge_distance.*--table")
+        for text, why in [("0,1,1\n1,0,-2\n", r"bad\.csv:2: the distance is -2"), ("0,1,nan\n", r"bad\.csv:1: \"nan\""),
+                          ("0,1\n", "2 columns"), ("", "no edge is left"), ("0,1,2\n1,2,2\n", "equal.*--sigma")]:
+            self.write("bad.csv", text)
+            self.refuse_graph("distances", table, why)
+        self.write("bad.csv", "0,1,1\n1,0,9\n")
+        self.refuse_graph("distances", [*table, "--sigma", "1", "--threshold", "2"], "no edge is left.*below 2 dropped")
+        self.refuse_graph("matrix", table, r"bad\.csv:1: 3 columns|a matrix of 3 rows")
+        self.refuse_graph("edges", [], "--from edges needs --table")
+        self.refuse_graph("coordinates", [], "latitudes and longitudes, but sensors.nc has none", series="sensors.nc")
+        self.refuse_graph("coordinates", table, "--table does not go with --from coordinates")
+        self.refuse_graph("coordinates", ["--sigma", "2"], "--sigma does not go with .* without --kernel gaussian")
+        self.refuse_graph("distances", [*table, "--train", "0.5"], "--train does not go with --from distances")
+        self.refuse_graph("correlation", ["--threshold", "0.999"], "no edge is left")
+        self.refuse_graph("correlation", ["--train", "100"], "split.train")
+        self.refuse_graph("correlation", ["--variable", "w"], "no variable w")
+        for nan in ("node_lat", "node_lon"):
+            self.netcdf("lost.nc", sensors().replace("float v(", self.IDS.replace(", letters", ", node")).replace(
+                "v =", re.sub(nan + " = 34|" + nan + " = -118", nan + " = NaN", self.PLACES).replace("name =", "//")
+                .replace(' ; node_lat', ' ;\n node_lat')))
+            self.refuse_graph("coordinates", [], "node 0 has latitude", series="lost.nc")
+        self.refuse(2, ["data", "graph", "places.nc", "--from", "coordinates", "-o", "./places.nc"], "would replace")
+        self.refuse(2, ["data", "graph", "places.nc", "--from", "coordinates", "-o", "none/g.nc"], "none/g.nc: cannot write")
 
 
 if __name__ == "__main__":

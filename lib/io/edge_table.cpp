@@ -1,0 +1,144 @@
+#include "rossby/io/edge_table.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "rossby/base/error.hpp"
+#include "rossby/io/files.hpp"
+#include "rossby/io/netcdf.hpp"
+
+namespace rossby {
+namespace {
+
+constexpr std::size_t largest_table = std::size_t{1} << 31;
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r\"";
+  const auto first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) + 1 - first);
+}
+
+std::optional<double> number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+/// Calls `use(line number, fields)` for every line that is not empty.
+void for_lines(std::string_view text,
+               const std::function<void(Index, std::span<const std::string_view>)>& use) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // byte order mark
+  std::vector<std::string_view> fields;
+  for (Index line = 1; !text.empty(); ++line) {
+    const auto end = std::min(text.find('\n'), text.size());
+    std::string_view rest = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (trimmed(rest).empty()) continue;
+    fields.clear();
+    for (;;) {
+      const auto comma = rest.find(',');
+      fields.push_back(trimmed(rest.substr(0, comma)));
+      if (comma == std::string_view::npos) break;
+      rest.remove_prefix(comma + 1);
+    }
+    use(line, fields);
+  }
+}
+
+}  // namespace
+
+NodeNames NodeNames::read(const std::string& path, const std::string& variable, Index nodes) {
+  const NetcdfFile file = NetcdfFile::open(path);
+  const NetcdfVariable* v = file.find(variable);
+  if (v == nullptr) {
+    std::vector<std::string> there;
+    for (const NetcdfVariable& other : file.variables()) there.push_back(other.name);
+    const auto nearest = nearest_name(variable, there);
+    user_error("{}: there is no variable {} for --ids{}", path, variable,
+               nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest));
+  }
+  const bool list = v->dimensions.size() == 1 || (v->dimensions.size() == 2 && v->type == NetcdfType::text);
+  if (!list || v->dimensions[0].length != nodes)
+    user_error("{}: variable {} has to have one name for each of the {} nodes (--ids)", path, variable,
+               nodes);
+  NodeNames names(nodes);
+  names.source_ = fmt::format("{} of {}", variable, path);
+  Index node = 0;
+  for (const std::string& name : file.read_names(*v))
+    if (const auto [other, is_new] = names.numbers_.emplace(name, node++); !is_new)
+      user_error("{}: variable {} calls both node {} and node {} \"{}\"; names have to differ (--ids)", path,
+                 variable, other->second, node - 1, name);
+  return names;
+}
+
+Index NodeNames::find(const std::string& name) const {
+  if (!source_.empty()) {
+    const auto place = numbers_.find(name);
+    return place == numbers_.end() ? -1 : place->second;
+  }
+  const auto value = number(name);
+  return value && *value >= 0 && *value < static_cast<double>(nodes_) && *value == std::floor(*value)
+             ? static_cast<Index>(*value)
+             : -1;
+}
+
+std::string NodeNames::what() const {
+  if (!source_.empty()) return "no " + source_;
+  return fmt::format("no node number, 0 to {} (--ids names a variable with other names)", nodes_ - 1);
+}
+
+EdgeTable read_edge_table(const std::string& path, const NodeNames& names, const EdgeTableOptions& options) {
+  EdgeTable table;
+  bool first = true;
+  for_lines(read_text(path, largest_table), [&](Index line, std::span<const std::string_view> fields) {
+    const bool has_value = fields.size() == 3;
+    if (!has_value && (options.needs_value || fields.size() != 2))
+      user_error("{}:{}: {} columns; {} is right", path, line, fields.size(),
+                 options.needs_value ? "source,destination,distance" : "source,destination[,weight]");
+    const FileEdge edge{names.find(std::string(fields[0])), names.find(std::string(fields[1])),
+                        has_value ? number(fields[2]).value_or(NAN) : 1};
+    const bool names_columns =
+        first && edge.source < 0 && edge.destination < 0 && (!has_value || std::isnan(edge.weight));
+    first = false;
+    if (names_columns) return;
+    if (edge.source < 0 || edge.destination < 0) {
+      if (!options.skip_unknown)
+        user_error("{}:{}: \"{}\" is {}; --skip-unknown leaves such lines out", path, line,
+                   fields[edge.source < 0 ? 0 : 1], names.what());
+      ++table.skipped;
+      return;
+    }
+    if (std::isnan(edge.weight)) user_error("{}:{}: \"{}\" is no finite number", path, line, fields[2]);
+    table.edges.push_back(edge);
+    table.lines.push_back(line);
+  });
+  return table;
+}
+
+std::vector<FileEdge> read_edge_matrix(const std::string& path, Index nodes) {
+  std::vector<FileEdge> edges;
+  Index row = 0;
+  for_lines(read_text(path, largest_table), [&](Index line, std::span<const std::string_view> fields) {
+    if (static_cast<Index>(fields.size()) != nodes || row == nodes)
+      user_error("{}:{}: {} columns in row {}; a matrix of {} rows and columns is right, one for each node",
+                 path, line, fields.size(), row, nodes);
+    for (Index column = 0; column < nodes; ++column) {
+      const auto value = number(fields[static_cast<std::size_t>(column)]);
+      if (!value)
+        user_error("{}:{}: \"{}\" in column {} is no finite number", path, line,
+                   fields[static_cast<std::size_t>(column)], column);
+      if (*value != 0) edges.push_back({row, column, *value});
+    }
+    ++row;
+  });
+  if (row != nodes)
+    user_error("{}: {} rows; a matrix of {} rows and columns is right, one for each node", path, row, nodes);
+  return edges;
+}
+
+}  // namespace rossby

@@ -1,0 +1,46 @@
+// Names in NetCDF files: one text or number an element.
+#include <cmath>
+
+#include <netcdf.h>
+
+#include "rossby/base/error.hpp"
+#include "rossby/io/netcdf.hpp"
+
+namespace rossby {
+
+std::vector<std::string> NetcdfFile::read_names(const NetcdfVariable& variable) const {
+  std::vector<std::string> names;
+  check_claim(variable);
+  if (variable.type != NetcdfType::text) {
+    for (const double value : read_all(variable))
+      names.push_back(value == std::round(value) && std::abs(value) < 0x1p53
+                          ? fmt::format("{}", static_cast<Index>(value))
+                          : fmt::format("{}", value));
+    return names;
+  }
+  nc_type type = NC_NAT;
+  check(nc_inq_vartype(id_, variable.id, &type), variable.name);
+  const bool characters = type == NC_CHAR && variable.dimensions.size() == 2;
+  if (!characters && !(type == NC_STRING && variable.dimensions.size() == 1))
+    user_error("{}: variable {} is no list of names", path_, variable.name);
+  check_memory(variable.size(), 40, fmt::format("{}: variable {}", path_, variable.name));
+  const auto count = static_cast<std::size_t>(variable.dimensions[0].length);
+  if (characters) {
+    const auto length = static_cast<std::size_t>(variable.dimensions[1].length);
+    std::string all(count * length, '\0');
+    if (!all.empty()) check(nc_get_var_text(id_, variable.id, all.data()), variable.name);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::string name = all.substr(i * length, length);
+      name.resize(name.find_last_not_of(std::string_view(" \0", 2)) + 1);
+      names.push_back(std::move(name));
+    }
+    return names;
+  }
+  std::vector<char*> texts(count, nullptr);
+  if (count > 0) check(nc_get_var_string(id_, variable.id, texts.data()), variable.name);
+  for (const char* text : texts) names.emplace_back(text == nullptr ? "" : text);
+  if (count > 0) nc_free_string(count, texts.data());
+  return names;
+}
+
+}  // namespace rossby
