@@ -7,6 +7,7 @@
 #include "rossby/io/files.hpp"
 #include "rossby/model/baselines.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/ksp_solver.hpp"
 #include "rossby/mpi/watchdog.hpp"
 #include "rossby/train/evaluation.hpp"
 #include "rossby/train/stnn_task.hpp"
@@ -73,8 +74,10 @@ int evaluate_with(const Communicator& comm, const OpenRun& open) {
   const auto report =
       agree(comm, [&] { return reported_horizons(config.texts("evaluate.report"), time, test.horizons); });
 
+  const KspSolver solver(comm);
   std::vector<std::unique_ptr<Baseline>> baselines;
-  if (config.flag("evaluate.baselines")) baselines = classical_baselines(baseline_settings(config), &time);
+  if (config.flag("evaluate.baselines"))
+    baselines = classical_baselines(baseline_settings(config, &solver), &time);
   std::vector<std::string> names{"model"};
   for (const auto& baseline : baselines) names.emplace_back(baseline->name());
   HorizonErrors errors(names, test.horizons);
@@ -88,6 +91,8 @@ int evaluate_with(const Communicator& comm, const OpenRun& open) {
   const Stage stage(comm, "writing the evaluation", patience_with_files);
   agree(comm, [&] {
     if (comm.rank() != 0) return;
+    for (const auto& baseline : baselines)
+      if (const std::string remark = baseline->remark(); !remark.empty()) fmt::print("{}\n", remark);
     atomic_write(open.directory->evaluation_file(), evaluation_json(scores, units, leads).dump(2) + "\n");
     fmt::print("{} origins from {} to {}\n{}\nwritten to {}\n", origins.size(), time.text(origins.front()),
                time.text(origins.back()), evaluation_table(scores, units, leads, report),

@@ -232,6 +232,9 @@ constexpr KeySpec keys[] = {
      "persistence, climatology, time of week, AR(1), linear inverse model, ridge VAR beside the model", "",
      -1e300, 1e300, true},
     {"evaluate.lim_modes", integer, "20", "", "EOFs of the linear inverse model", "", 1, 10000, true},
+    {"evaluate.var_solver", text, "\"auto\"", "",
+     "ridge VAR: dense (Cholesky), iterative (conjugate gradients by PETSc); auto: by size",
+     "auto|dense|iterative", -1e300, 1e300, true},
     {"evaluate.ridge", real, "3", "", "ridge VAR: regularisation over the mean eigenvalue of the Gram matrix",
      "", 0, 1e12, true},
 

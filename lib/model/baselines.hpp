@@ -3,12 +3,14 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "rossby/data/series.hpp"
 #include "rossby/data/split.hpp"
 #include "rossby/exchange/reducer.hpp"
+#include "rossby/exchange/spd_solver.hpp"
 #include "rossby/io/cf_time.hpp"
 #include "rossby/io/config.hpp"
 #include "rossby/tensor/view.hpp"
@@ -34,6 +36,9 @@ class Baseline {
   /// stand at their node's mean elsewhere.
   virtual void fit(const Series& series, const Split& split, Reducer& reducer) = 0;
 
+  /// How it was fitted, where there was a choice; empty: nothing to say. The same on every rank.
+  [[nodiscard]] virtual std::string remark() const { return ""; }
+
   /// Forecasts for steps origin + 1, …, origin + horizons of all origins (ascending, inside the series), one
   /// call of the sink a horizon. `series` is the one it was fitted on; only values up to an origin enter its
   /// forecasts, which are never NaN.
@@ -42,14 +47,20 @@ class Baseline {
 };
 
 struct BaselineSettings {
-  Index lim_modes = 20;  // evaluate.lim_modes
-  double ridge = 3;      // evaluate.ridge
-  Index gram_steps =
-      4096;  // linear inverse model and ridge VAR use the last so many training steps: T×T memory, T³ time
+  Index lim_modes = 20;     // evaluate.lim_modes
+  double ridge = 3;         // evaluate.ridge
+  Index gram_steps = 4096;  // linear inverse model and dual ridge VAR use the last so many training steps:
+                            // T×T memory, T³ time
+  std::string var_solver = "auto";    // evaluate.var_solver
+  const SpdSolver* solver = nullptr;  // null: dense solutions alone
 };
 
-[[nodiscard]] inline BaselineSettings baseline_settings(const Config& config) {
-  return {.lim_modes = config.integer("evaluate.lim_modes"), .ridge = config.real("evaluate.ridge")};
+[[nodiscard]] inline BaselineSettings baseline_settings(const Config& config,
+                                                        const SpdSolver* solver = nullptr) {
+  return {.lim_modes = config.integer("evaluate.lim_modes"),
+          .ridge = config.real("evaluate.ridge"),
+          .var_solver = config.text("evaluate.var_solver"),
+          .solver = solver};
 }
 
 /// Persistence: the last observed value; before any, the node's training mean.
@@ -72,10 +83,20 @@ struct BaselineSettings {
 [[nodiscard]] std::unique_ptr<Baseline> make_linear_inverse_model(const BaselineSettings& settings);
 
 /// Vector autoregression with two lags by ridge regression: y = x'(t+1) − a∘x'(t) (a: AR(1)) on φ = [x'(t),
-/// x'(t−1)] with ridge λ = settings.ridge × mean eigenvalue of the Gram matrix Φ·Φᵀ (T×T), solved in its dual
-/// form y(φ) = φΦᵀ·(ΦΦᵀ + λI)⁻¹·Y; further horizons by iteration. Memory O(T² + rows·origins). Throws
-/// UserError where evaluate.ridge = 0 leaves a singular system.
+/// x'(t−1)] with ridge λ = settings.ridge × mean eigenvalue of the Gram matrix Φ·Φᵀ (T×T); further horizons
+/// by iteration. How it is solved, `settings.var_solver` or the sizes say when it is fitted:
+///
+/// * few steps: in its dual form y(φ) = φΦᵀ·(ΦΦᵀ + λI)⁻¹·Y, by Cholesky; memory O(T² + rows·origins);
+/// * few nodes: in its primal form (ridge_regression.hpp), by Cholesky; memory O(n²);
+/// * many of both: the primal form by `settings.solver`; memory O(rows·n);
+/// * too many: the dual form of the last `gram_steps` training steps, which remark() says.
+///
+/// Throws UserError where evaluate.ridge = 0 leaves a singular system, or the solver that is asked for is out
+/// of the question.
 [[nodiscard]] std::unique_ptr<Baseline> make_ridge_var(const BaselineSettings& settings);
+
+/// Its dual form, whatever the sizes, of the last `gram_steps` training steps.
+[[nodiscard]] std::unique_ptr<Baseline> make_dual_ridge_var(const BaselineSettings& settings);
 
 /// All, in the order of tables and files: persistence, climatology, ar1, lim, ridge_var; with the axis of a
 /// series of several steps a day also time_of_week, after climatology.

@@ -24,9 +24,7 @@ class RidgeVar final : public Baseline {
     mean_ = training_means(series, split.training_steps(), reducer);
     coefficient_ = lag_one_coefficients(series, mean_, split.training_pairs());
     steps_ = gram_steps(split, settings_.gram_steps);
-    middle_.clear();
-    for (Index j = 1; j + 1 < static_cast<Index>(steps_.size()); ++j)
-      if (steps_[size_of(j + 1)] == steps_[size_of(j - 1)] + 2) middle_.push_back(j);
+    middle_ = steps_with_neighbours(steps_);
     factor_.clear();
     for (Index f = 0; f < series.features; ++f)
       factor_.push_back(factorise(gram_matrix(series, mean_, steps_, f, reducer)));
@@ -177,7 +175,7 @@ class RidgeVar final : public Baseline {
 
 }  // namespace
 
-std::unique_ptr<Baseline> make_ridge_var(const BaselineSettings& settings) {
+std::unique_ptr<Baseline> make_dual_ridge_var(const BaselineSettings& settings) {
   return std::make_unique<RidgeVar>(settings);
 }
 

@@ -1,4 +1,4 @@
-"""What sensor data needs: horizons as times, null values, graphs."""
+"""What sensor data needs: horizons as times, null values, graphs, the ridge VAR of many steps."""
 
 import json
 import math
@@ -260,6 +260,24 @@ class Graphs(Sensors):
             self.refuse_graph("coordinates", [], "node 0 has latitude", series="lost.nc")
         self.refuse(2, ["data", "graph", "places.nc", "--from", "coordinates", "-o", "./places.nc"], "would replace")
         self.refuse(2, ["data", "graph", "places.nc", "--from", "coordinates", "-o", "none/g.nc"], "none/g.nc: cannot write")
+
+
+class RidgeVar(Sensors):
+
+    def test_forms_agree_on_any_number_of_ranks(self):
+        self.succeed(1, "train", "gru.toml", "--run", "run")
+        found = {}
+        for ranks, solver in ((1, "auto"), (1, "iterative"), (3, "auto"), (3, "iterative"), (5, "dense")):
+            out = self.succeed(ranks, "evaluate", "run", "--set", f"evaluate.var_solver={solver}").out
+            self.assertRegex(out, "ridge_var: conjugate gradients, 6 coefficients a node, 14 training steps"
+                             if solver == "iterative" else "ridge_var: Cholesky of 6 coefficients, 14 training steps")
+            with open(self.path("run/evaluation.json"), encoding="utf-8") as file:
+                found[ranks, solver] = [entry["rmse"]["ridge_var"] for entry in json.load(file)["horizons"]]
+        for scores in found.values():
+            for mine, one in zip(scores, found[1, "auto"]):
+                self.assertAlmostEqual(mine, one, 5)
+        self.refuse(2, ["evaluate", "run", "--set", "evaluate.var_solver=iterative", "--set", "evaluate.ridge=0"],
+                    'evaluate.var_solver = "iterative": conjugate gradients need evaluate.ridge above 0')
 
 
 if __name__ == "__main__":
