@@ -67,6 +67,15 @@ GraphFile GraphFile::open(const std::string& path) {
   return graph;
 }
 
+bool holds_edges(const std::string& path) {
+  return detail::count_edges(NetcdfFile::open(path)) >= 0;
+}
+
+std::string GraphFile::meaning() const {
+  const NetcdfVariable* weight = file_->find("edge_weight");
+  return weight == nullptr ? "" : file_->text(*weight, "meaning").value_or("");
+}
+
 std::vector<FileEdge> GraphFile::edges(Index first, Index count) const {
   require(first >= 0 && count >= 0 && first + count <= size_, "the edges are in the file");
   return detail::read_edges(*file_, "edge_weight", first, count);

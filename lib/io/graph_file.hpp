@@ -33,6 +33,9 @@ class GraphFile {
   [[nodiscard]] Index nodes() const { return nodes_; }
   [[nodiscard]] Index size() const { return size_; }
 
+  /// How the weights were made, as the file says it; empty where it does not.
+  [[nodiscard]] std::string meaning() const;
+
   /// Edges [first, first + count) of the list; weight 1 where the file has no edge_weight.
   [[nodiscard]] std::vector<FileEdge> edges(Index first, Index count) const;
 
@@ -45,6 +48,9 @@ class GraphFile {
   Index nodes_ = -1;
   Index size_ = 0;
 };
+
+/// Whether a NetCDF file has edge_src or edge_dst. Throws UserError where it cannot be read.
+[[nodiscard]] bool holds_edges(const std::string& path);
 
 /// What a graph file holds.
 struct GraphLayout {

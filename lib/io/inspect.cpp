@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rossby/base/error.hpp"
+#include "rossby/io/graph_file.hpp"
 #include "rossby/io/series_file.hpp"
 
 namespace rossby {
@@ -130,10 +131,35 @@ std::string variable_text(const SeriesFile& file) {
 
 }  // namespace
 
+namespace {
+
+/// A file that holds a graph and no series: what `rossby data graph` writes.
+std::string graph_text(const std::string& path) {
+  const GraphFile graph = GraphFile::open(path);
+  const auto edges = graph.edges(0, graph.size());
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  Index loops = 0;
+  for (const FileEdge& e : edges) {
+    low = std::min(low, e.weight);
+    high = std::max(high, e.weight);
+    loops += e.source == e.destination;
+  }
+  std::string out = fmt::format("file        {}\n", path);
+  out += graph.nodes() < 0 ? "nodes       not stated\n" : fmt::format("nodes       {}\n", graph.nodes());
+  out += fmt::format("edges       {}, {} of them self-loops\n", edges.size(), loops);
+  if (!edges.empty()) out += fmt::format("weights     {:.6g} to {:.6g}\n", low, high);
+  if (const std::string meaning = graph.meaning(); !meaning.empty())
+    out += fmt::format("meaning     {}\n", meaning);
+  return out;
+}
+
+}  // namespace
+
 std::string inspect_series(const std::string& path, std::span<const std::string> variables,
                            std::optional<double> null_value) {
   std::vector<std::string> names(variables.begin(), variables.end());
   if (names.empty()) names = SeriesFile::candidates(path);
+  if (names.empty() && holds_edges(path)) return graph_text(path);
   if (names.empty()) (void)SeriesFile::open(path, {});  // says why nothing fits
   std::string out;
   for (const std::string& name : names) {

@@ -8,6 +8,7 @@
 
 #include "rossby/io/edge_table.hpp"
 #include "rossby/io/graph_file.hpp"
+#include "rossby/io/inspect.hpp"
 #include "rossby/io/netcdf.hpp"
 #include "tests/lib/io/files.hpp"
 #include "tests/lib/io/messages.hpp"
@@ -49,6 +50,10 @@ TEST(GraphFile, ComesBack) {
   EXPECT_EQ(edges[1].weight, -2);
   EXPECT_TRUE(file.edges(3, 0).empty());
   EXPECT_HAS(user_message([&] { (void)file.distances(); }), "g.nc has no edge_distance");
+  const std::string text = inspect_series(path);
+  EXPECT_HAS(
+      text,
+      "nodes       5\nedges       3, 1 of them self-loops\nweights     -2 to 1\nmeaning     as given\n");
   const NetcdfFile raw = NetcdfFile::open(path);
   EXPECT_EQ(raw.text(*raw.find("edge_weight"), "meaning"), "as given");
   EXPECT_EQ(raw.read_all(*raw.find("node_lon"))[4], 9);
