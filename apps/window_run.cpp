@@ -7,9 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "apps/graph_wavenet_run.hpp"
 #include "rossby/model/dcrnn.hpp"
 #include "rossby/model/tgcn.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/mailbox.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
 #include "rossby/mpi/step_exchange.hpp"
@@ -61,6 +63,7 @@ GlobalEdges make_supports(const Communicator& comm, const Config& config, const 
   none.ptr = {0};
   if (config.text("model.name") == "gru") return none;
   const GlobalEdges graph = build_graph(comm, config, domain, domain.partition);
+  if (graph.relations == 0 && config.text("model.name") == "graph_wavenet") return none;
   if (graph.relations == 0)
     user_error(
         "model.name = \"{}\" needs a graph: set relation.graph (or model.name = \"gru\", which needs none)",
@@ -87,6 +90,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
       breaks_(time_breaks(domain_.info.time)) {
   agree(grid_.world(), [&] {
     check_relations(config);
+    if (config.text("model.name") == "graph_wavenet") check_graph_wavenet(config, shape_);
     windows_ = training_windows(domain_.split, shape_, config.integer("window.stride"), breaks_);
     times_ = TimeFeatures::of(domain_.info.time, config.flag("window.time_of_day"),
                               config.flag("window.day_of_week"));
@@ -174,15 +178,24 @@ void WindowRun<T>::make_graph() {
   const GhostList ghosts = collect_ghosts(domain_.partition, comm.rank(), groups);
   exchange_ = std::make_unique<PetscExchange>(comm, domain_.partition, comm.rank(), ghosts);
   block_ = localise(supports, domain_.partition, comm.rank(), ghosts);
+  if (config_->text("model.name") == "graph_wavenet" && config_->flag("model.adaptive") && comm.size() > 1)
+    all_rows_ = std::make_unique<AllgatherExchange>(comm, domain_.partition, comm.rank());
 }
 
 template <class T>
 void WindowRun<T>::make_model() {
-  const auto variant =
-      config_->text("model.diffusion") == "legacy" ? DiffusionVariant::legacy : DiffusionVariant::paper;
+  const bool graph_wavenet = config_->text("model.name") == "graph_wavenet";
+  const auto variant = graph_wavenet                                  ? DiffusionVariant::powers
+                       : config_->text("model.diffusion") == "legacy" ? DiffusionVariant::legacy
+                                                                      : DiffusionVariant::paper;
   const auto steps = static_cast<int>(config_->integer("model.diffusion_steps"));
   Diffusion<T> diffusion(block_, *exchange_, steps, variant);
   diffusion.alone = grid_.space().size() == 1;
+  if (graph_wavenet) {
+    model_ = make_graph_wavenet(*config_, shape_, *reader_, std::move(diffusion), domain_.partition,
+                                grid_.space().rank(), all_rows_.get(), reducer_);
+    return;
+  }
   const Index channels = reader_->channels(), features = reader_->features();
   const Index units = config_->integer("model.units");
   const Recompute recompute = recompute_of(*config_);

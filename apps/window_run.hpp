@@ -52,6 +52,7 @@ class WindowRun final : public ModelRun<T> {
   std::unique_ptr<SeriesReader<T>> reader_;
   CsrBlock block_;  // supports
   std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<Exchange> all_rows_;  // where a model relates all nodes to all, on several ranks
   std::unique_ptr<WindowModel<T>> model_;
 };
 

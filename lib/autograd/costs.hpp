@@ -88,6 +88,28 @@ namespace detail {
 [[nodiscard]] constexpr OpCost affine_rows(double size, double word) {
   return {detail::cost(2 * size, 2 * size, word), detail::cost(2 * size, 3 * size, word)};
 }
+/// y += x; dx += dy.
+[[nodiscard]] constexpr OpCost add_to(double size, double word) {
+  return {detail::cost(size, 3 * size, word), detail::cost(size, 3 * size, word)};
+}
+/// Moments, then one pass; backward the same.
+[[nodiscard]] constexpr OpCost batch_norm(double size, double word) {
+  return {detail::cost(7 * size, 3 * size, word), detail::cost(11 * size, 6 * size, word)};
+}
+/// softmax(relu(S Tᵀ)) of (m, n) from (m, k) and (n, k).
+[[nodiscard]] constexpr OpCost adaptive_adjacency(double m, double n, double k, double word) {
+  return {detail::cost((2 * k + transcendental_flops + 4) * m * n, m * n + (m + n) * k, word),
+          detail::cost((4 * k + 5) * m * n, 3 * m * n + 3 * (m + n) * k, word)};
+}
+/// y (n, width) = Aᵀ x of A (m, n), x (m, width); dx += A dy, dA += x dyᵀ.
+[[nodiscard]] constexpr OpCost spread(double m, double n, double width, double word, bool input = true,
+                                      bool adjacency = true) {
+  const double flops = 2 * m * n * width;
+  OpCost cost{detail::cost(flops, m * n + (m + n) * width, word), {}};
+  if (input) cost.backward += detail::cost(flops, m * n + (2 * m + n) * width, word);
+  if (adjacency) cost.backward += detail::cost(flops, 2 * m * n + (m + n) * width, word);
+  return cost;
+}
 /// Prediction against a float target.
 [[nodiscard]] constexpr OpCost masked_error(double size, double word) {
   return {{3 * size, size * (word + 4), 0, 0}, {3 * size, size * (3 * word + 4), 0, 0}};

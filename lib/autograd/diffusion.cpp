@@ -14,11 +14,12 @@ DiffusionPlan::DiffusionPlan(int supports, int steps, DiffusionVariant variant) 
   if (supports == 0 || steps == 0) return;
   terms = 1 + supports * steps;
   const auto term = [supports](int k, int s) { return k == 0 ? 0 : 1 + (k - 1) * supports + s; };
-  if (variant == DiffusionVariant::paper) {
+  if (variant != DiffusionVariant::legacy) {
+    const bool powers = variant == DiffusionVariant::powers;
     for (int k = 1; k <= steps; ++k) {
       Level level{k == 1 ? 0 : term(k - 1, 0), k == 1 ? 1 : supports, {}};
       for (int s = 0; s < supports; ++s)
-        level.products.push_back({s, term(k - 1, s), term(k, s), k == 1 ? -1 : term(k - 2, s)});
+        level.products.push_back({s, term(k - 1, s), term(k, s), powers || k == 1 ? -1 : term(k - 2, s)});
       levels.push_back(std::move(level));
     }
     return;

@@ -11,16 +11,18 @@ namespace rossby {
 
 /// How the recursions of several supports start.
 enum class DiffusionVariant {
-  paper,  // each support from the signal itself: Li et al., ICLR 2018
-  legacy  // a support from the last but one term of the support before, as the widely used code has it
+  paper,   // each support from the signal itself: Li et al., ICLR 2018
+  legacy,  // a support from the last but one term of the support before, as the widely used code has it
+  powers   // no recursion: S_s x, S_s² x, … of each support (Wu et al., "Graph WaveNet", IJCAI 2019)
 };
 
 /// The terms of a diffusion convolution over S supports: K-step Chebyshev recursions,
 ///
 ///     z_0 = x;   a = start_s, b = S_s a;   K − 1 times (a, b) = (b, 2 S_s b − a)
 ///
-/// with start_s = z_0 (paper), or for s > 0 the last but one of z_0, …, z_K of the support before (legacy).
-/// The products are ordered by what they wait for: all of a level are computed after one exchange of ghosts.
+/// with start_s = z_0 (paper; powers, where 2 S_s b − a is S_s b), or for s > 0 the last but one of z_0, …,
+/// z_K of the support before (legacy). The products are ordered by what they wait for: all of a level are
+/// computed after one exchange of ghosts.
 ///
 /// Terms are numbered 0 (the signal), then by order k = 1…K, support fastest: term of (k, s) = 1 + (k − 1)·S
 /// + s. Li, Yu, Shahabi, Liu, "Diffusion convolutional recurrent neural network", ICLR 2018, eq. 2.

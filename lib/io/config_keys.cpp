@@ -68,8 +68,9 @@ constexpr KeySpec keys[] = {
 
     // model
     {"model.name", text, "\"stnn\"", "",
-     "the model: stnn; or a forecaster of windows: dcrnn, gru (of every node on its own), tgcn",
-     "stnn|dcrnn|gru|tgcn"},
+     "the model: stnn; or a forecaster of windows: dcrnn, gru (of every node on its own), tgcn, "
+     "graph_wavenet",
+     "stnn|dcrnn|gru|tgcn|graph_wavenet"},
     {"model.precision", text, "\"float\"", "", "scalar type of parameters and arithmetic", "float|double"},
     {"model.latent", integer, "1", "", "latent width d", "", 1, 4096},
     {"model.activation", text, "\"identity\"", "", "phi around the dynamics", "identity|tanh"},
@@ -94,13 +95,25 @@ constexpr KeySpec keys[] = {
     {"model.diffusion", text, "\"paper\"", "",
      "how a second support's recursion starts: from the signal (paper), or where the first one was (legacy)",
      "paper|legacy"},
-    {"model.diffusion_steps", integer, "2", "", "steps K of a diffusion convolution", "", 0, 64},
+    {"model.diffusion_steps", integer, "2", "",
+     "steps K of a diffusion convolution; graph_wavenet: powers of each support", "", 0, 64},
     {"model.supports", text, "\"dual_random_walk\"", "",
      "what it sums over: random walks along the edges (random_walk), and against them too",
      "random_walk|dual_random_walk"},
     {"model.sampling_decay", real, "0", "steps",
      "scheduled sampling: truth is fed to the decoder with probability τ / (τ + exp(step / τ)); 0: never", "",
      0, 1e12},
+
+    {"model.blocks", integer, "4", "", "graph_wavenet: blocks of layers", "", 1, 64},
+    {"model.block_layers", integer, "2", "", "graph_wavenet: layers a block, dilations 1, 2, 4, …", "", 1,
+     16},
+    {"model.channels", integer, "32", "", "graph_wavenet: channels of its layers", "", 1, 65536},
+    {"model.skip", integer, "256", "", "graph_wavenet: channels of its skip connections", "", 1, 65536},
+    {"model.end", integer, "512", "", "graph_wavenet: channels of its last hidden layer", "", 1, 65536},
+    {"model.dropout", real, "0.3", "", "graph_wavenet: dropout behind graph convolutions", "", 0, 0.999},
+    {"model.adaptive", flag, "true", "",
+     "graph_wavenet: the self-adaptive adjacency, learned between all nodes; memory: owned nodes x nodes"},
+    {"model.adaptive_width", integer, "10", "", "graph_wavenet: columns of its two tables", "", 1, 4096},
 
     // windows
     {"window.inputs", integer, "12", "steps", "steps that a window's forecast is made from", "", 1, 1000000},
@@ -185,7 +198,8 @@ constexpr KeySpec keys[] = {
      "zero|skip"},
 
     {"train.recompute", text, "\"none\"", "",
-     "what backward computes again instead of keeping it: nothing, recurrent cells, whole time steps",
+     "what backward computes again instead of keeping it: nothing, recurrent cells (graph_wavenet: layers), "
+     "whole time steps",
      "none|cell|step", -1e300, 1e300, true},
     {"train.stop_after", text, "\"\"", "",
      "write a checkpoint and leave with exit code 75 after so much wall-clock time of this start, for "

@@ -29,12 +29,18 @@ class WindowSource {
   [[nodiscard]] virtual bool feeds_truth(Index h) const = 0;
   /// Scaled truth of output step h = 0, 1, …: (rows, B, features), a constant. Only where it is fed.
   [[nodiscard]] virtual Var<T> truth(Tape<T>& tape, Index h) const = 0;
+
+  /// What keys the random draws of a training step, so that they are the same on every grid: the number of
+  /// the optimiser step, and a number of window b that no other window has.
+  [[nodiscard]] virtual Index step() const { return 0; }
+  [[nodiscard]] virtual Index key(Index b) const { return b; }
 };
 
 /// Which parts of the forward are computed again in backward instead of being kept.
 enum class Recompute {
   none,
-  cell,  // every recurrent cell: its state is kept, its gates and diffusion terms are not
+  cell,  // every recurrent cell: its state is kept, its gates and diffusion terms are not; every layer of a
+         // convolutional network
   step   // every time step, all layers together
 };
 
@@ -50,7 +56,12 @@ class WindowModel {
   virtual void start(std::uint64_t seed) = 0;
 
   /// Fills `outputs`, one (rows, B, features) value an output step, scaled. Collective over the row blocks.
+  /// Where the tape records it is a training step.
   virtual void predict(Tape<T>& tape, const WindowSource<T>& source, std::span<Var<T>> outputs) = 0;
+
+  /// Whether a training step is collective over the time groups too, before its gradients are summed: a group
+  /// that has no windows left then takes part with none of them.
+  [[nodiscard]] virtual bool meets_groups() const { return false; }
 };
 
 }  // namespace rossby

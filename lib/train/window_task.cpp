@@ -10,9 +10,10 @@
 namespace rossby {
 
 template <class T>
-void SeriesWindows<T>::set(std::span<const Index> starts, std::vector<bool> feeds) {
+void SeriesWindows<T>::set(std::span<const Index> starts, std::vector<bool> feeds, Index step) {
   starts_.assign(starts.begin(), starts.end());
   feeds_ = std::move(feeds);
+  step_ = step;
 }
 
 template <class T>
@@ -111,7 +112,8 @@ void WindowTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losse
   weight_ = batch_.observed;
   const double scale = batch_.observed > 0 ? 1 / batch_.observed : 0;
   double* sum = losses.add("mae", scale);
-  if (batch_.starts.empty()) {  // other groups have windows left: this one adds nothing to their gradients
+  if (batch_.starts.empty() &&
+      !model_->meets_groups()) {  // other groups have windows left: this one adds nothing to their gradients
     for (Parameter<T>* parameter : model_->parameters()) (void)parameter->gradient_target();
     return;
   }
@@ -119,7 +121,7 @@ void WindowTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losse
   const Random draw = Random(options_.seed, "scheduled sampling").at(static_cast<std::uint64_t>(step));
   feeds_.assign(outputs_.size(), false);
   for (std::size_t h = 0; h < feeds_.size(); ++h) feeds_[h] = draw.uniform(h) < probability;
-  source_.set(batch_.starts, feeds_);
+  source_.set(batch_.starts, feeds_, step);
   model_->predict(tape, source_, outputs_);
   for (std::size_t h = 0; h < outputs_.size(); ++h)
     masked_absolute_error(tape, affine_rows(tape, outputs_[h], reader_->scale(), reader_->shift()),

@@ -16,7 +16,8 @@ class SeriesWindows final : public WindowSource<T> {
   SeriesWindows(const SeriesReader<T>& reader, const WindowShape& shape) : reader_(&reader), shape_(shape) {}
 
   /// The windows that begin at these steps; `feeds` holds a flag an output step, empty: truth is never fed.
-  void set(std::span<const Index> starts, std::vector<bool> feeds);
+  /// `step` counts optimiser steps.
+  void set(std::span<const Index> starts, std::vector<bool> feeds, Index step = 0);
 
   [[nodiscard]] Index rows() const override { return reader_->rows(); }
   [[nodiscard]] Index windows() const override { return static_cast<Index>(starts_.size()); }
@@ -27,6 +28,8 @@ class SeriesWindows final : public WindowSource<T> {
     return !feeds_.empty() && feeds_[static_cast<std::size_t>(h)];
   }
   [[nodiscard]] Var<T> truth(Tape<T>& tape, Index h) const override;
+  [[nodiscard]] Index step() const override { return step_; }
+  [[nodiscard]] Index key(Index b) const override { return starts_[static_cast<std::size_t>(b)]; }
   /// Output step h in original units, NaN where missing.
   [[nodiscard]] NodeView<const float> target(Tape<T>& tape, Index h) const;
 
@@ -37,6 +40,7 @@ class SeriesWindows final : public WindowSource<T> {
   WindowShape shape_;
   std::vector<Index> starts_;
   std::vector<bool> feeds_;
+  Index step_ = 0;
 };
 
 struct WindowTaskOptions {

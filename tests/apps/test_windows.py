@@ -43,6 +43,9 @@ horizons = 2
 lim_modes = 2
 """
 
+GRAPH_WAVENET = ["model.name=graph_wavenet", "model.layers=1", "model.units=64", "model.sampling_decay=0",
+                 "model.channels=3", "model.skip=5", "model.end=4", "model.blocks=2", "model.adaptive_width=2"]
+
 
 class Windows(Runs):
     config = "windows.toml"
@@ -117,6 +120,63 @@ class Windows(Runs):
         out = self.succeed(2, *self.arguments("tgcn", "model.name=tgcn")).out
         self.assertRegex(out, r"model +tgcn, .* 1 relations with 6 non-zeros")  # edges and self-loops
         self.succeed(2, "evaluate", "tgcn")
+
+    def test_graph_wavenet(self):
+        out = self.succeed(2, *self.arguments("wavenet", *GRAPH_WAVENET)).out
+        self.assertRegex(out, r"model +graph_wavenet, .* 2 relations with 6 non-zeros")
+        self.succeed(2, "evaluate", "wavenet")
+        self.assertIn("written to", self.succeed(1, "forecast", "wavenet", "--steps", "2").out)
+        names = [array["name"] for array in self.ends("wavenet")[0]]
+        for name in ("layer0_norm_running_mean", "layer2_norm_running_variance", "source_factors"):
+            self.assertIn(name, names)
+        with open(self.path("wavenet/evaluation.json"), encoding="utf-8") as file:
+            two = json.load(file)
+        self.succeed(1, "evaluate", "wavenet")
+        with open(self.path("wavenet/evaluation.json"), encoding="utf-8") as file:
+            one = json.load(file)
+        for a, b in zip(two["horizons"], one["horizons"]):
+            self.assertAlmostEqual(a["mae"]["model"], b["mae"]["model"], delta=1e-5)
+        self.assertRegex(self.succeed(2, *self.arguments("no_graph", *GRAPH_WAVENET, "relation.graph=none")).out,
+                         r"model +graph_wavenet, .* 0 relations")
+        self.succeed(2, *self.arguments("no_adaptive", *GRAPH_WAVENET, "model.adaptive=false"))
+        self.succeed(2, *self.arguments("recomputed", *GRAPH_WAVENET, "train.recompute=cell"))
+        self.assertEqual(self.ends("recomputed"), self.ends("wavenet"))
+
+    def test_graph_wavenet_left_and_resumed_at_every_step(self):
+        self.succeed(2, *self.arguments("wavenet_whole", *GRAPH_WAVENET))
+        for start in range(100):
+            result = self.run_ranks(2, *self.arguments("wavenet_often", *GRAPH_WAVENET), "--stop-after", "0.000001s")
+            if result.codes == [0, 0]:
+                break
+            self.assertEqual(result.codes, [75, 75], result.err)
+        self.assertGreater(start, 6, "several starts")
+        self.assertEqual(self.ends("wavenet_often"), self.ends("wavenet_whole"))
+
+    def test_graph_wavenet_on_process_grids(self):
+        settings = [*GRAPH_WAVENET, "window.sampling=blocked", "window.lanes=2", "train.epochs=2"]
+        self.succeed(1, *self.arguments("wavenet_one", *settings))
+        for ranks, groups in ((2, 2), (4, 2)):
+            run = f"wavenet_{ranks}_{groups}"
+            self.succeed(ranks, *self.arguments(run, *settings, f"parallel.time_groups={groups}"))
+            for mine, one in zip(self.lines(run), self.lines("wavenet_one")):
+                self.assertAlmostEqual(mine["loss"], one["loss"], delta=1e-4 * one["loss"])
+                self.assertAlmostEqual(mine["validation_mae"], one["validation_mae"], delta=1e-3)
+
+    def test_bad_settings_of_graph_wavenet(self):
+        for setting, pattern in (
+                ("window.inputs=8", r"window.inputs = 8: model.blocks = 2 of model.block_layers = 2 see 7 steps"),
+                ("train.recompute=step", '"cell" computes its layers again'),
+                ("model.diffusion=legacy", "powers of its supports"),
+                ("model.diffusion_steps=0", "takes one power"),
+                ("model.sampling_decay=5", "all steps at once"),
+                ("model.layers=2", "set model.blocks and model.block_layers"),
+                ("model.units=16", "set model.channels"),
+                ("model.dropout=1", "model.dropout")):
+            self.refuse_windows([*GRAPH_WAVENET, setting], pattern)
+        self.refuse_windows([*GRAPH_WAVENET, "relation.graph=none", "model.adaptive=false"],
+                            "needs a graph or model.adaptive = true")
+        self.refuse_windows([*GRAPH_WAVENET, "model.blocks=1", "model.block_layers=1", "window.inputs=2"],
+                            "needs two or more")
 
     def test_bad_settings(self):
         self.refuse_settings(["window.inputs=20"], "window.inputs = 20, window.outputs = 2.*longest.* 14 steps")

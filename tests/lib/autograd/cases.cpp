@@ -1,6 +1,9 @@
 #include <limits>
 
+#include "rossby/autograd/adaptive.hpp"
+#include "rossby/autograd/convolution.hpp"
 #include "rossby/autograd/recurrent.hpp"
+#include "rossby/exchange/one_rank.hpp"
 #include "tests/lib/autograd/harness.hpp"
 
 namespace rossby::testing {
@@ -220,12 +223,96 @@ std::vector<Case<T>> loss_cases() {
   return cases;
 }
 
+/// Lets a parameter that an op owns stand for one of the bank.
+template <class T>
+class Into final : public GradientSink<T> {
+ public:
+  void stand_for(Parameter<T>& parameter, Parameter<T>& original) {
+    to_ = &original;
+    std::copy(original.value.begin(), original.value.end(), parameter.value.begin());
+    parameter.trained = original.trained;
+    parameter.sink = this;
+  }
+  [[nodiscard]] T* accumulate() override { return to_->gradient_target(); }
+
+ private:
+  Parameter<T>* to_ = nullptr;
+};
+
+template <class T>
+Case<T> batch_norm_case(bool training) {
+  struct State {
+    BatchNorm<T> norm;
+    Into<T> gain, bias;
+    OneRankReducer reducer;
+    explicit State(Index channels) : norm("norm", channels) {
+      norm.momentum = 0;  // every run of a case is to give the same bits
+      norm.epsilon = 1e-2;
+      for (Index c = 0; c < channels; ++c) norm.running_mean.value[c] = static_cast<T>(0.1 * double(c) - 0.2);
+    }
+  };
+  return {training ? "batch_norm in training" : "batch_norm in evaluation",
+          [training](Bank<T>& bank, Shape s) -> Graph<T> {
+            auto& x = bank.make("x", {s.rows, s.cols, s.channels});
+            auto& gain = bank.make("gain", {s.channels}, 0.5, 1.5);
+            auto& bias = bank.make("bias", {s.channels});
+            const auto state = std::make_shared<State>(s.channels);
+            return [&x, &gain, &bias, state, s, training](Tape<T>& tape) {
+              state->gain.stand_for(state->norm.gain, gain);
+              state->bias.stand_for(state->norm.bias, bias);
+              const Var<T> in = add(tape, packed_leaf(tape, x, s), packed_leaf(tape, x, s));
+              return distinct_loss(tape, batch_norm(tape, in, state->norm, training, state->reducer));
+            };
+          }};
+}
+
+template <class T>
+std::vector<Case<T>> convolution_cases() {
+  std::vector<Case<T>> cases;
+  for (const Index taps : {1, 2, 3})
+    for (const Index shift : {1, 4})
+      cases.push_back({fmt::format("column_convolution of {} taps {} columns apart", taps, shift),
+                       [=](Bank<T>& bank, Shape s) -> Graph<T> {
+                         s.cols += (taps - 1) * shift;
+                         auto& x = bank.make("x", {s.rows, s.cols, s.channels});
+                         auto& w = bank.make("weight", {6, taps * s.channels});
+                         auto& b = bank.make("bias", {6});
+                         return [&x, &w, &b, s, taps, shift](Tape<T>& tape) {
+                           const Var<T> y =
+                               column_convolution(tape, packed_leaf(tape, x, s), w, b, taps, shift);
+                           const Var<T> y2 =
+                               column_convolution(tape, packed_leaf(tape, x, s), w, b, taps, shift);
+                           add_to(tape, slice_columns(y, y.cols() / 2, y.cols() - y.cols() / 2),
+                                  slice_columns(y2, 0, y.cols() - y.cols() / 2));
+                           return distinct_loss(tape, y);
+                         };
+                       }});
+  cases.push_back(batch_norm_case<T>(true));
+  cases.push_back(batch_norm_case<T>(false));
+  // Positions in another order than rows; two powers of the adjacency.
+  cases.push_back({"adaptive adjacency", [](Bank<T>& bank, Shape s) -> Graph<T> {
+                     auto& x = bank.make("x", {s.rows, s.cols, s.channels});
+                     auto& source = bank.make("source", {s.rows, 3});
+                     auto& target = bank.make("target", {s.rows, 3});
+                     const auto nodes = std::make_shared<AllNodes>();
+                     for (Index i = s.rows; i-- > 0;) nodes->global.push_back(i);
+                     nodes->owned = s.rows;
+                     return [&x, &source, &target, nodes, s](Tape<T>& tape) {
+                       const Var<T> a = adaptive_adjacency(tape, *nodes, source, target);
+                       const Var<T> once = spread(tape, *nodes, a, packed_leaf(tape, x, s));
+                       return distinct_loss(tape, add(tape, once, spread(tape, *nodes, a, once)));
+                     };
+                   }});
+  return cases;
+}
+
 }  // namespace
 
 template <class T>
 std::vector<Case<T>> all_cases() {
   std::vector<Case<T>> cases;
-  for (const auto& group : {elementwise_cases<T>(), linear_cases<T>(), embedding_cases<T>(), loss_cases<T>()})
+  for (const auto& group : {elementwise_cases<T>(), linear_cases<T>(), convolution_cases<T>(),
+                            embedding_cases<T>(), loss_cases<T>()})
     cases.insert(cases.end(), group.begin(), group.end());
   return cases;
 }

@@ -258,12 +258,13 @@ std::vector<std::vector<double>> dense_terms(const Fixture& f, DiffusionVariant 
   terms[0].assign(f.x.value.begin(), f.x.value.end());
   Signal start = terms[0];
   for (int s = 0; s < supports; ++s) {
-    if (variant == DiffusionVariant::paper) start = terms[0];
+    if (variant != DiffusionVariant::legacy) start = terms[0];
     Signal a = start, b = apply(s, a), before_last = a;
     terms[static_cast<std::size_t>(1 + s)] = b;
     for (int k = 2; k <= steps; ++k) {
       Signal next = apply(s, b);
-      for (std::size_t q = 0; q < next.size(); ++q) next[q] = 2 * next[q] - a[q];
+      for (std::size_t q = 0; variant != DiffusionVariant::powers && q < next.size(); ++q)
+        next[q] = 2 * next[q] - a[q];
       a = b;
       b = next;
       terms[static_cast<std::size_t>(1 + (k - 1) * supports + s)] = b;
@@ -333,8 +334,8 @@ TEST_P(DiffusionOf, ColumnsTakenAFewAtATimeGiveTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Plans, DiffusionOf,
                          testing::Combine(testing::Values(1, 2, 3), testing::Values(1, 2, 3, 4),
-                                          testing::Values(DiffusionVariant::paper,
-                                                          DiffusionVariant::legacy)));
+                                          testing::Values(DiffusionVariant::paper, DiffusionVariant::legacy,
+                                                          DiffusionVariant::powers)));
 
 TEST(DiffusionOf, WithoutSupportsItIsADenseLayer) {
   Fixture f(7, 1, 0, DiffusionVariant::paper);
@@ -347,6 +348,7 @@ TEST(DiffusionOf, WithoutSupportsItIsADenseLayer) {
 
 TEST(DiffusionPlan, PaperExchangesOnceAStepAndLegacyOnceAProductThatWaits) {
   EXPECT_EQ(DiffusionPlan(2, 2, DiffusionVariant::paper).levels.size(), 2U);
+  EXPECT_EQ(DiffusionPlan(2, 2, DiffusionVariant::powers).levels.size(), 2U);
   EXPECT_EQ(DiffusionPlan(2, 2, DiffusionVariant::legacy).levels.size(), 3U);
   EXPECT_EQ(DiffusionPlan(2, 1, DiffusionVariant::legacy).levels.size(), 1U);
 }

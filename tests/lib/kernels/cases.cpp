@@ -1,5 +1,6 @@
 #include "rossby/base/random.hpp"
 #include "rossby/kernels/activation.hpp"
+#include "rossby/kernels/batch_norm.hpp"
 #include "rossby/kernels/dropout.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/embed.hpp"
@@ -8,6 +9,7 @@
 #include "rossby/kernels/linear.hpp"
 #include "rossby/kernels/loss.hpp"
 #include "rossby/kernels/optimiser.hpp"
+#include "rossby/kernels/product.hpp"
 #include "rossby/kernels/reductions.hpp"
 #include "tests/lib/kernels/harness.hpp"
 
@@ -163,6 +165,41 @@ std::vector<Case<T>> row_cases() {
                                         read(dy), read(x), read(mean), read(inverse),
                                         rig.scratch(layer_norm_scratch_size(s.rows, s.channels)));
        }});
+  cases.push_back({"batch_norm", [](const Exec& exec, R& rig, Shape s) {
+                     std::vector<double> sums(static_cast<std::size_t>(2 * s.channels), NAN);
+                     std::vector<double> scratch(
+                         static_cast<std::size_t>(batch_norm_scratch_size(s.rows, s.channels)), NAN);
+                     const auto vector = [&] { return static_cast<const T*>(rig.vector(s.channels).data()); };
+                     const NodeView<T> x = rig.input(s), dy = rig.input(s);
+                     const T *a = vector(), *b = vector(), *c = vector(), *d = vector();
+                     batch_norm_sums<T>(exec, sums, x, a, scratch);
+                     for (const double sum : sums) rig.result(sum);
+                     batch_norm_forward<T>(exec, rig.output(s), x, a, b, c);
+                     batch_norm_backward_sums<T>(exec, sums, dy, x, a, b, scratch);
+                     for (const double sum : sums) rig.result(sum);
+                     batch_norm_backward_input<T>(exec, rig.input(s), dy, x, a, b, c, d);
+                   }});
+  return cases;
+}
+
+/// Products of matrices in all four ways, into tiles that are cut and into single ones.
+template <class T>
+std::vector<Case<T>> product_cases() {
+  using R = Rig<T>;
+  std::vector<Case<T>> cases;
+  for (const Operand a : {Operand::plain, Operand::transposed})
+    for (const Operand b : {Operand::plain, Operand::transposed})
+      for (const bool accumulate : {false, true})
+        cases.push_back({fmt::format("matrix_product {}{}{}", int(a), int(b), accumulate ? " +=" : ""),
+                         [=](const Exec& exec, R& rig, Shape s) {
+                           const Index m = s.rows, k = s.channels, q = std::min<Index>(s.cols * 129, 2500);
+                           const auto operand = [&](Operand op, Index rows, Index cols) {
+                             return read(op == Operand::plain ? rig.matrix(rows, cols)
+                                                              : rig.matrix(cols, rows));
+                           };
+                           matrix_product(exec, rig.matrix(m, q, !accumulate), a, operand(a, m, k), b,
+                                          operand(b, k, q), accumulate);
+                         }});
   return cases;
 }
 
@@ -238,9 +275,9 @@ std::vector<Case<T>> vector_cases() {
 template <class T>
 std::vector<Case<T>> all_cases() {
   std::vector<Case<T>> cases;
-  for (const auto& group :
-       {elementwise_cases<T>(), linear_cases<T>(0), linear_cases<T>(1), linear_cases<T>(2),
-        linear_cases<T>(5), linear_cases<T>(67), row_cases<T>(), loss_cases<T>(), vector_cases<T>()})
+  for (const auto& group : {elementwise_cases<T>(), linear_cases<T>(0), linear_cases<T>(1),
+                            linear_cases<T>(2), linear_cases<T>(5), linear_cases<T>(67), product_cases<T>(),
+                            row_cases<T>(), loss_cases<T>(), vector_cases<T>()})
     cases.insert(cases.end(), group.begin(), group.end());
   return cases;
 }

@@ -7,6 +7,7 @@
 #include "rossby/autograd/ops.hpp"
 #include "rossby/exchange/one_rank.hpp"
 #include "rossby/model/tgcn.hpp"
+#include "tests/lib/model/noise_windows.hpp"
 
 // T-GCN against its equations written out, and its gradients against finite differences, on one rank. Over
 // ranks: tests/mpi/test_window_ranks.cpp.
@@ -16,23 +17,7 @@ namespace {
 
 constexpr Index nodes = 5, windows = 3, inputs = 4, outputs = 2, channels = 3, features = 2, units = 4;
 
-class Noise final : public WindowSource<double> {
- public:
-  [[nodiscard]] Index rows() const override { return nodes; }
-  [[nodiscard]] Index windows() const override { return rossby::windows; }
-  [[nodiscard]] Index channels() const override { return rossby::channels; }
-  [[nodiscard]] Index features() const override { return rossby::features; }
-  [[nodiscard]] bool feeds_truth(Index) const override { return false; }
-  [[nodiscard]] Var<double> truth(Tape<double>&, Index) const override { bug("nothing is fed"); }
-  [[nodiscard]] Var<double> input(Tape<double>& tape, Index t) const override {
-    const Var<double> x = tape.make(nodes, rossby::windows, rossby::channels, false);
-    for (Index k = 0; k < x.value.size(); ++k) x.value.data[k] = value(t, k);
-    return x;
-  }
-  static double value(Index t, Index k) {
-    return std::sin(1.7 * static_cast<double>(k) + 0.9 * static_cast<double>(t));
-  }
-};
+using Noise = NoiseWindows;
 
 struct Fixture {
   CsrBlock block;
@@ -67,7 +52,7 @@ struct Fixture {
   double loss(Tape<double>& tape) {
     tape.reset();
     std::vector<Var<double>> y(outputs);
-    model.predict(tape, Noise(), y);
+    model.predict(tape, Noise(nodes, rossby::windows, rossby::channels, rossby::features), y);
     double sum = 0;
     for (const Var<double>& step : y)
       masked_squared_error(tape, step, {target.data(), nodes, rossby::windows, rossby::features}, 0.5, &sum);
@@ -139,7 +124,7 @@ TEST(Tgcn, IsItsEquations) {
   Tape<double> tape{Exec{}};
   tape.set_recording(false);
   std::vector<Var<double>> y(outputs);
-  f.model.predict(tape, Noise(), y);
+  f.model.predict(tape, Noise(nodes, rossby::windows, rossby::channels, rossby::features), y);
   for (Index b = 0; b < rossby::windows; ++b) {
     const auto expected = by_hand(f, b);
     for (Index i = 0; i < nodes; ++i)

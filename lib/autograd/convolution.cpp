@@ -1,0 +1,292 @@
+#include "rossby/autograd/convolution.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "rossby/autograd/costs.hpp"
+#include "rossby/autograd/record.hpp"
+#include "rossby/kernels/batch_norm.hpp"
+#include "rossby/kernels/elementwise.hpp"
+#include "rossby/kernels/linear.hpp"
+
+namespace rossby {
+namespace {
+
+using detail::count;
+using detail::finish;
+using detail::read;
+
+/// Rows of the matrix of taps that exists at once: it stays in the cache.
+constexpr Index matrix_rows = 4096;
+
+template <class T>
+NodeView<T> slice(NodeView<T> view, Index first_row, Index rows, Index first_col, Index cols) {
+  view.data = view.at(first_row, first_col);
+  view.rows = rows;
+  view.cols = cols;
+  return view;
+}
+
+/// A convolution taken a few rows at a time: their taps side by side, (rows·cols, taps·c), then a dense
+/// layer.
+template <class T>
+struct ColumnConvolution {
+  Tape<T>* tape;
+  Var<T> y, x;
+  MatrixView<const T> weight;  // (out, taps·c)
+  T* dweight;                  // null: not trained
+  T* dbias;
+  Index taps, shift;
+
+  /// f(first row, rows, y's part of `all` as a matrix, the taps' side by side) for each few rows.
+  template <class F>
+  void for_each_block(const NodeView<T>& all, const F& f) const {
+    if (all.size() == 0) return;
+    const Index block = std::min(all.rows, std::max<Index>(1, matrix_rows / all.cols));
+    const NodeView<T> side(tape->arena().template take<T>(block * all.cols * weight.cols).data(), block,
+                           all.cols, weight.cols);
+    for (Index i = 0; i < all.rows; i += block) {
+      const Index rows = std::min(block, all.rows - i);
+      f(i, rows, MatrixView<T>(all.row(i), rows * all.cols, all.channels),
+        NodeView<T>(side.data, rows, all.cols, weight.cols));
+    }
+  }
+  [[nodiscard]] MatrixView<T> matrix(const NodeView<T>& packed) const {
+    return {packed.data, packed.rows * packed.cols, packed.channels};
+  }
+  /// f(tap j's channels of `side`, the rows and columns of x that it is made from).
+  template <class F>
+  void for_each_tap(const NodeView<T>& of_x, Index first, const NodeView<T>& side, const F& f) const {
+    for (Index j = 0; j < taps; ++j) {
+      NodeView<T> tap = side;
+      tap.data += j * of_x.channels;
+      tap.channels = of_x.channels;
+      f(tap, slice(of_x, first, side.rows, j * shift, side.cols));
+    }
+  }
+  void gather(Index first, const NodeView<T>& side) const {
+    for_each_tap(x.value, first, side, [&](const NodeView<T>& tap, const NodeView<T>& from) {
+      pack(tape->exec(), tap, read(from));
+    });
+  }
+
+  void forward(const T* bias) const {
+    const Arena::Mark mark = tape->arena().mark();
+    for_each_block(y.value, [&](Index first, Index, MatrixView<T> to, const NodeView<T>& side) {
+      gather(first, side);
+      linear_forward(tape->exec(), to, MatrixView<const T>(matrix(side)), weight, bias, false);
+    });
+    tape->arena().rewind(mark);
+  }
+
+  void operator()() const {
+    const Exec& exec = tape->exec();
+    const Arena::Mark mark = tape->arena().mark();
+    const Index block = std::max<Index>(1, matrix_rows / std::max<Index>(1, y.cols()));
+    Index size = 0;
+    for (const Index rows : {std::min(block, y.rows()), y.rows() % block})
+      for (const Index in : {weight.cols, Index{1}})
+        size = std::max(size, linear_scratch_size(rows * y.cols(), weight.rows, in));
+    const std::span<T> scratch = tape->arena().template take<T>(size);
+    for_each_block(y.gradient, [&](Index first, Index, MatrixView<T> dy, const NodeView<T>& side) {
+      if (dweight) {
+        gather(first, side);
+        linear_backward_weight(exec, MatrixView<T>(dweight, weight.rows, weight.cols),
+                               MatrixView<const T>(dy), MatrixView<const T>(matrix(side)), scratch);
+      }
+      if (dbias) column_sum(exec, dbias, MatrixView<const T>(dy), scratch);
+      if (!x.tracked()) return;
+      linear_backward_input(exec, matrix(side), MatrixView<const T>(dy), weight, false);
+      for_each_tap(x.gradient, first, side, [&](const NodeView<T>& tap, const NodeView<T>& to) {
+        accumulate(exec, to, T{1}, read(tap));
+      });
+    });
+    tape->arena().rewind(mark);
+  }
+};
+
+template <class T>
+T* target(Tape<T>& tape, Parameter<T>& parameter) {
+  return tape.recording() ? parameter.gradient_target() : nullptr;
+}
+
+}  // namespace
+
+template <class T>
+Var<T> column_convolution(Tape<T>& tape, const Var<T>& x, Parameter<T>& weight, Parameter<T>& bias,
+                          Index taps, Index shift) {
+  const Index cols = x.cols() - (taps - 1) * shift;
+  require(taps >= 1 && shift >= 0 && cols >= 0, "a convolution has room for all its taps");
+  require(
+      weight.shape.size() == 2 && weight.shape[1] == taps * x.channels() && bias.size() == weight.shape[0],
+      "a convolution's weight is (out, taps·channels), its bias (out)");
+  const Index out = weight.shape[0];
+  T* dweight = target(tape, weight);
+  T* dbias = target(tape, bias);
+  const Var<T> y = tape.make(x.rows(), cols, out, x.tracked() || dweight || dbias);
+  const MatrixView<const T> w(weight.value.data(), out, weight.shape[1]);
+  const ColumnConvolution<T> convolution{&tape, y, x, w, dweight, dbias, taps, shift};
+  convolution.forward(bias.value.data());
+  const OpCost cost =
+      costs::linear(static_cast<double>(x.rows() * cols), static_cast<double>(weight.shape[1]),
+                    static_cast<double>(out), sizeof(T), x.tracked(), dweight != nullptr);
+  finish(tape, "column_convolution", cost, y.tracked(), convolution);
+  return y;
+}
+
+template <class T>
+void add_to(Tape<T>& tape, const Var<T>& y, const Var<T>& x) {
+  require(y.tracked() || !tape.recording() || !x.tracked(),
+          "what is added to is tracked where its source is");
+  accumulate(tape.exec(), y.value, T{1}, read(x.value));
+  finish(tape, "add_to", costs::add_to(count(y), sizeof(T)), x.tracked(),
+         [exec = tape.exec(), x, y] { accumulate(exec, x.gradient, T{1}, read(y.gradient)); });
+}
+
+template <class T>
+BatchNorm<T>::BatchNorm(const std::string& name, Index channels)
+    : gain(name + "_gain", Placement::replicated, {channels}),
+      bias(name + "_bias", Placement::replicated, {channels}),
+      running_mean(name + "_running_mean", Placement::replicated, {channels}),
+      running_variance(name + "_running_variance", Placement::replicated, {channels}) {
+  running_mean.trained = running_variance.trained = false;
+  start();
+}
+
+template <class T>
+void BatchNorm<T>::start() {
+  for (Parameter<T>* ones : {&gain, &running_variance})
+    std::fill(ones->value.begin(), ones->value.end(), T{1});
+  for (Parameter<T>* zeros : {&bias, &running_mean})
+    std::fill(zeros->value.begin(), zeros->value.end(), T{0});
+}
+
+namespace {
+
+/// What normalises, one value a channel each.
+template <class T>
+struct Statistics {
+  double values = 0;  // that they are made of, on all ranks; 0: they are constants
+  std::span<T> mean, inverse_deviation, factor;
+
+  Statistics(Arena& arena, Index channels)
+      : mean(arena.take<T>(channels)),
+        inverse_deviation(arena.take<T>(channels)),
+        factor(arena.take<T>(channels)) {}
+};
+
+/// Mean and variance of the batch on all ranks; moves the running ones towards them. Collective.
+template <class T>
+void take_from_batch(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, Reducer& reducer, Statistics<T>& s) {
+  const Index channels = x.channels();
+  const Arena::Mark mark = tape.arena().mark();
+  const std::span<double> sums = tape.arena().template take<double>(2 * channels + 1);
+  const auto scratch = tape.arena().template take<double>(batch_norm_scratch_size(x.rows(), channels));
+  T* running = norm.running_mean.value.data();
+  batch_norm_sums(tape.exec(), sums.first(static_cast<std::size_t>(2 * channels)), read(x.value),
+                  static_cast<const T*>(running), scratch);
+  sums.back() = static_cast<double>(x.rows() * x.cols());
+  reducer.sum(sums);
+  s.values = std::max(1.0, sums.back());
+  for (Index c = 0; c < channels; ++c) {
+    const auto k = static_cast<std::size_t>(c);
+    const double distance = sums[k] / s.values;
+    const double variance =
+        std::max(0.0, sums[static_cast<std::size_t>(channels + c)] / s.values - distance * distance);
+    const double mean = static_cast<double>(running[c]) + distance;
+    s.mean[k] = static_cast<T>(mean);
+    s.inverse_deviation[k] = static_cast<T>(1 / std::sqrt(variance + norm.epsilon));
+    const double keep = 1 - norm.momentum, unbiased = variance * s.values / std::max(1.0, s.values - 1);
+    T& running_variance = norm.running_variance.value[c];
+    running[c] = static_cast<T>(keep * static_cast<double>(running[c]) + norm.momentum * mean);
+    running_variance =
+        static_cast<T>(keep * static_cast<double>(running_variance) + norm.momentum * unbiased);
+  }
+  tape.arena().rewind(mark);
+}
+
+template <class T>
+struct BatchNormBackward {
+  Tape<T>* tape;
+  Var<T> x, y;
+  Statistics<T> s;
+  T* dgain;  // null: not trained
+  T* dbias;
+  Reducer* reducer;
+
+  void operator()() const {
+    const Index channels = x.channels();
+    const Arena::Mark mark = tape->arena().mark();
+    const auto sums = tape->arena().template take<double>(2 * channels);
+    const auto scratch = tape->arena().template take<double>(batch_norm_scratch_size(x.rows(), channels));
+    batch_norm_backward_sums(tape->exec(), sums, read(y.gradient), read(x.value),
+                             static_cast<const T*>(s.mean.data()),
+                             static_cast<const T*>(s.inverse_deviation.data()), scratch);
+    for (Index c = 0; c < channels; ++c) {
+      if (dbias) dbias[c] += static_cast<T>(sums[static_cast<std::size_t>(c)]);
+      if (dgain) dgain[c] += static_cast<T>(sums[static_cast<std::size_t>(channels + c)]);
+    }
+    if (s.values > 0) reducer->sum(sums);
+    if (x.tracked()) {
+      const auto offset = tape->arena().template take<T>(channels),
+                 slope = tape->arena().template take<T>(channels);
+      for (std::size_t c = 0; c < offset.size(); ++c) {
+        const double over = s.values > 0 ? 1 / s.values : 0;
+        offset[c] = static_cast<T>(over * sums[c]);
+        slope[c] =
+            static_cast<T>(over * sums[offset.size() + c] * static_cast<double>(s.inverse_deviation[c]));
+      }
+      batch_norm_backward_input(tape->exec(), x.gradient, read(y.gradient), read(x.value),
+                                static_cast<const T*>(s.mean.data()), static_cast<const T*>(s.factor.data()),
+                                static_cast<const T*>(offset.data()), static_cast<const T*>(slope.data()));
+    }
+    tape->arena().rewind(mark);
+  }
+};
+
+}  // namespace
+
+template <class T>
+Var<T> batch_norm(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, bool training, Reducer& reducer) {
+  const Index channels = x.channels();
+  require(norm.gain.size() == channels, "a batch normalisation has one gain a channel");
+  T* dgain = target(tape, norm.gain);
+  T* dbias = target(tape, norm.bias);
+  const Var<T> y = tape.make(x.rows(), x.cols(), channels, x.tracked() || dgain || dbias);
+  Statistics<T> s(tape.arena(), channels);
+  const Traffic before = reducer.sent();
+  if (training) {
+    take_from_batch(tape, x, norm, reducer, s);
+  } else {
+    for (Index c = 0; c < channels; ++c) {
+      s.mean[static_cast<std::size_t>(c)] = norm.running_mean.value[c];
+      s.inverse_deviation[static_cast<std::size_t>(c)] =
+          static_cast<T>(1 / std::sqrt(static_cast<double>(norm.running_variance.value[c]) + norm.epsilon));
+    }
+  }
+  for (Index c = 0; c < channels; ++c)
+    s.factor[static_cast<std::size_t>(c)] =
+        norm.gain.value[c] * s.inverse_deviation[static_cast<std::size_t>(c)];
+  batch_norm_forward(tape.exec(), y.value, read(x.value), static_cast<const T*>(s.mean.data()),
+                     static_cast<const T*>(s.factor.data()), static_cast<const T*>(norm.bias.value.data()));
+  OpCost cost = costs::batch_norm(count(y), sizeof(T));
+  const auto messages = static_cast<double>(reducer.sent().messages - before.messages);
+  for (Cost* side : {&cost.forward, &cost.backward}) {
+    side->messages = messages;
+    side->message_bytes = messages * static_cast<double>(2 * channels) * sizeof(double);
+  }
+  cost.forward.message_bytes += messages * sizeof(double);
+  finish(tape, "batch_norm", cost, y.tracked(), BatchNormBackward<T>{&tape, x, y, s, dgain, dbias, &reducer});
+  return y;
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                              \
+  template Var<T> column_convolution(Tape<T>&, const Var<T>&, Parameter<T>&, Parameter<T>&, Index, Index); \
+  template void add_to(Tape<T>&, const Var<T>&, const Var<T>&);                                            \
+  template struct BatchNorm<T>;                                                                            \
+  template Var<T> batch_norm(Tape<T>&, const Var<T>&, BatchNorm<T>&, bool, Reducer&);
+ROSSBY_INSTANTIATE(float)
+ROSSBY_INSTANTIATE(double)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby

@@ -1,0 +1,69 @@
+#include "rossby/kernels/batch_norm.hpp"
+
+#include "rossby/base/error.hpp"
+#include "rossby/kernels/backends.hpp"
+
+#define ROSSBY_DISPATCH(kernel, ...) \
+  return exec.backend == Backend::reference ? reference::kernel(__VA_ARGS__) : cpu::kernel(__VA_ARGS__)
+
+namespace rossby {
+namespace {
+
+template <class A, class... B>
+void require_same_shape(const NodeView<A>& a, const NodeView<B>&... b) {
+  require(((a.rows == b.rows && a.cols == b.cols && a.channels == b.channels) && ...),
+          "operands of a normalisation have one shape");
+}
+
+template <class T>
+void require_room(std::span<double> sums, NodeView<const T> x, std::span<double> scratch) {
+  require(std::ssize(sums) == 2 * x.channels &&
+              std::ssize(scratch) >= batch_norm_scratch_size(x.rows, x.channels),
+          "a normalisation has two sums a channel, and scratch for blocks of them");
+}
+
+}  // namespace
+
+template <class T>
+void batch_norm_sums(const Exec& exec, std::span<double> sums, NodeView<const T> x, const T* shift,
+                     std::span<double> scratch) {
+  require_room(sums, x, scratch);
+  ROSSBY_DISPATCH(batch_norm_sums, exec, sums, x, shift, scratch);
+}
+
+template <class T>
+void batch_norm_forward(const Exec& exec, NodeView<T> y, NodeView<const T> x, const T* mean, const T* factor,
+                        const T* bias) {
+  require_same_shape(y, x);
+  ROSSBY_DISPATCH(batch_norm_forward, exec, y, x, mean, factor, bias);
+}
+
+template <class T>
+void batch_norm_backward_sums(const Exec& exec, std::span<double> sums, NodeView<const T> dy,
+                              NodeView<const T> x, const T* mean, const T* inverse_deviation,
+                              std::span<double> scratch) {
+  require_same_shape(dy, x);
+  require_room(sums, x, scratch);
+  ROSSBY_DISPATCH(batch_norm_backward_sums, exec, sums, dy, x, mean, inverse_deviation, scratch);
+}
+
+template <class T>
+void batch_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const T> dy, NodeView<const T> x,
+                               const T* mean, const T* factor, const T* offset, const T* slope) {
+  require_same_shape(dx, dy, x);
+  ROSSBY_DISPATCH(batch_norm_backward_input, exec, dx, dy, x, mean, factor, offset, slope);
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                             \
+  template void batch_norm_sums(const Exec&, std::span<double>, NodeView<const T>, const T*,              \
+                                std::span<double>);                                                       \
+  template void batch_norm_forward(const Exec&, NodeView<T>, NodeView<const T>, const T*, const T*,       \
+                                   const T*);                                                             \
+  template void batch_norm_backward_sums(const Exec&, std::span<double>, NodeView<const T>,               \
+                                         NodeView<const T>, const T*, const T*, std::span<double>);       \
+  template void batch_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>, \
+                                          const T*, const T*, const T*, const T*);
+ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby

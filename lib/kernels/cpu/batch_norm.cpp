@@ -1,0 +1,122 @@
+#include "rossby/kernels/batch_norm.hpp"
+
+#include <algorithm>
+
+#include "rossby/kernels/backends.hpp"
+#include "rossby/kernels/cpu/loops.hpp"
+
+namespace rossby::cpu {
+namespace {
+
+constexpr Index most_partials = 32;
+
+/// Rows a partial sum covers: a function of the shape alone.
+Index partial_rows(Index rows) {
+  return std::max<Index>(1, (rows + most_partials - 1) / most_partials);
+}
+
+template <class T>
+Index rows_a_piece(NodeView<T> x) {
+  return std::max<Index>(1, flat_piece / std::max<Index>(1, x.width()));
+}
+
+/// sums (2c) = those that add(partial sums, row, column) makes of every row and column.
+template <class T, class Add>
+void sum_entries(const Exec& exec, std::span<double> sums, NodeView<const T> x, std::span<double> scratch,
+                 const Add& add) {
+  const Index size = 2 * x.channels, rows = partial_rows(x.rows);
+  for_each_piece(exec, x.rows, rows, 2 * x.size(), [&](Index first, Index last) {
+    double* partial = scratch.data() + first / rows * size;
+    std::fill_n(partial, size, 0.0);
+    for (Index i = first; i < last; ++i)
+      for (Index b = 0; b < x.cols; ++b) add(partial, i, b);
+  });
+  std::fill(sums.begin(), sums.end(), 0.0);
+  for (Index p = 0; p * rows < x.rows; ++p)
+    for (Index k = 0; k < size; ++k)
+      sums[static_cast<std::size_t>(k)] += scratch[static_cast<std::size_t>(p * size + k)];
+}
+
+}  // namespace
+
+template <class T>
+void batch_norm_sums(const Exec& exec, std::span<double> sums, NodeView<const T> x, const T* shift,
+                     std::span<double> scratch) {
+  const Index channels = x.channels;
+  sum_entries(exec, sums, x, scratch, [=](double* partial, Index i, Index b) {
+    const T* from = x.at(i, b);
+    for (Index c = 0; c < channels; ++c) {
+      const double distance = double{from[c]} - double{shift[c]};
+      partial[c] += distance;
+      partial[channels + c] += distance * distance;
+    }
+  });
+}
+
+template <class T>
+void batch_norm_forward(const Exec& exec, NodeView<T> y, NodeView<const T> x, const T* mean, const T* factor,
+                        const T* bias) {
+  for_each_piece(exec, x.rows, rows_a_piece(x), x.size(), [&](Index first, Index last) {
+    for (Index i = first; i < last; ++i)
+      for (Index b = 0; b < x.cols; ++b) {
+        const T* from = x.at(i, b);
+        T* to = y.at(i, b);
+        for (Index c = 0; c < x.channels; ++c) to[c] = (from[c] - mean[c]) * factor[c] + bias[c];
+      }
+  });
+}
+
+template <class T>
+void batch_norm_backward_sums(const Exec& exec, std::span<double> sums, NodeView<const T> dy,
+                              NodeView<const T> x, const T* mean, const T* inverse_deviation,
+                              std::span<double> scratch) {
+  const Index channels = x.channels;
+  sum_entries(exec, sums, x, scratch, [=](double* partial, Index i, Index b) {
+    const T* from = x.at(i, b);
+    const T* g = dy.at(i, b);
+    for (Index c = 0; c < channels; ++c) {
+      partial[c] += double{g[c]};
+      partial[channels + c] += double{g[c]} * (double{from[c]} - double{mean[c]});
+    }
+  });
+  for (Index c = 0; c < channels; ++c)
+    sums[static_cast<std::size_t>(channels + c)] *= double{inverse_deviation[c]};
+}
+
+template <class T>
+void batch_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const T> dy, NodeView<const T> x,
+                               const T* mean, const T* factor, const T* offset, const T* slope) {
+  for_each_piece(exec, x.rows, rows_a_piece(x), 2 * x.size(), [&](Index first, Index last) {
+    for (Index i = first; i < last; ++i)
+      for (Index b = 0; b < x.cols; ++b) {
+        const T* from = x.at(i, b);
+        const T* g = dy.at(i, b);
+        T* to = dx.at(i, b);
+        for (Index c = 0; c < x.channels; ++c)
+          to[c] += factor[c] * (g[c] - offset[c] - (from[c] - mean[c]) * slope[c]);
+      }
+  });
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                             \
+  template void batch_norm_sums(const Exec&, std::span<double>, NodeView<const T>, const T*,              \
+                                std::span<double>);                                                       \
+  template void batch_norm_forward(const Exec&, NodeView<T>, NodeView<const T>, const T*, const T*,       \
+                                   const T*);                                                             \
+  template void batch_norm_backward_sums(const Exec&, std::span<double>, NodeView<const T>,               \
+                                         NodeView<const T>, const T*, const T*, std::span<double>);       \
+  template void batch_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>, \
+                                          const T*, const T*, const T*, const T*);
+ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby::cpu
+
+namespace rossby {
+
+Index batch_norm_scratch_size(Index rows, Index channels) {
+  const Index partial = cpu::partial_rows(rows);
+  return (rows + partial - 1) / partial * 2 * channels;
+}
+
+}  // namespace rossby

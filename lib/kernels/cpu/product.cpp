@@ -1,0 +1,48 @@
+#include "rossby/kernels/product.hpp"
+
+#include "rossby/kernels/backends.hpp"
+#include "rossby/kernels/cpu/blas.hpp"
+#include "rossby/kernels/cpu/loops.hpp"
+
+namespace rossby::cpu {
+namespace {
+
+constexpr Index tile_rows = 256;  // of c: BLAS packs an operand anew for every tile
+constexpr Index tile_cols = 2048;
+
+/// The part of an operand that makes rows (or columns) [first, first + count) of the product.
+template <class T>
+MatrixView<const T> part(MatrixView<const T> x, bool rows, Index first, Index count) {
+  return rows ? MatrixView<const T>(x.row(first), count, x.cols, x.stride)
+              : MatrixView<const T>(x.data + first, x.rows, count, x.stride);
+}
+
+}  // namespace
+
+template <class T>
+void matrix_product(const Exec& exec, MatrixView<T> c, Operand op_a, MatrixView<const T> a, Operand op_b,
+                    MatrixView<const T> b, bool accumulate) {
+  const Index inner = op_a == Operand::plain ? a.cols : a.rows;
+  if (inner == 0) {
+    for (Index i = 0; !accumulate && i < c.rows; ++i) std::fill_n(c.row(i), c.cols, T{0});
+    return;
+  }
+  const auto side = [](Operand op) { return op == Operand::plain ? Side::plain : Side::transposed; };
+  const Index across = (c.cols + tile_cols - 1) / tile_cols;
+  const Index tiles = (c.rows + tile_rows - 1) / tile_rows * across;
+  for_each_piece(exec, tiles, 1, c.size() * std::min<Index>(inner, 64), [&](Index tile, Index) {
+    const Index i = tile / across * tile_rows, j = tile % across * tile_cols;
+    const Index rows = std::min(tile_rows, c.rows - i), cols = std::min(tile_cols, c.cols - j);
+    gemm(side(op_a), side(op_b), part(a, op_a == Operand::plain, i, rows),
+         part(b, op_b == Operand::transposed, j, cols), accumulate ? T{1} : T{0},
+         MatrixView<T>(c.row(i) + j, rows, cols, c.stride));
+  });
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                     \
+  template void matrix_product(const Exec&, MatrixView<T>, Operand, MatrixView<const T>, Operand, \
+                               MatrixView<const T>, bool);
+ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby::cpu

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cmath>
+
+#include "rossby/base/error.hpp"
+#include "rossby/model/window_model.hpp"
+
+namespace rossby {
+
+/// Windows of numbers that are functions of step and place.
+class NoiseWindows final : public WindowSource<double> {
+ public:
+  NoiseWindows(Index rows, Index windows, Index channels, Index features)
+      : rows_(rows), windows_(windows), channels_(channels), features_(features) {}
+
+  [[nodiscard]] Index rows() const override { return rows_; }
+  [[nodiscard]] Index windows() const override { return windows_; }
+  [[nodiscard]] Index channels() const override { return channels_; }
+  [[nodiscard]] Index features() const override { return features_; }
+  [[nodiscard]] bool feeds_truth(Index) const override { return false; }
+  [[nodiscard]] Var<double> truth(Tape<double>&, Index) const override { bug("nothing is fed"); }
+  [[nodiscard]] Var<double> input(Tape<double>& tape, Index t) const override {
+    const Var<double> x = tape.make(rows_, windows_, channels_, false);
+    for (Index k = 0; k < x.value.size(); ++k) x.value.data[k] = value(t, k);
+    return x;
+  }
+  [[nodiscard]] Index step() const override { return 6; }
+  [[nodiscard]] Index key(Index b) const override { return 10 * b + 3; }
+
+  /// Input step t, place k of (rows, windows, channels).
+  static double value(Index t, Index k) {
+    return std::sin(1.7 * static_cast<double>(k) + 0.9 * static_cast<double>(t));
+  }
+
+ private:
+  Index rows_, windows_, channels_, features_;
+};
+
+}  // namespace rossby
