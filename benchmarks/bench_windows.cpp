@@ -1,6 +1,6 @@
-// Training steps of forecasters of windows under mpirun, on a process grid: seconds a step, the share of this
-// machine's SGEMM rate that its arithmetic reaches, what reading windows costs beside copying as many bytes,
-// and what fetching the steps of other groups costs. The loss of a small problem is held against the
+// Training steps of forecasters of windows under mpirun, on a process grid: seconds a step, the share
+// of this machine's SGEMM rate that its arithmetic reaches, what reading windows costs beside copying as many
+// bytes, and what fetching the steps of other groups costs. The loss of a small problem is held against the
 // reference kernels first; where it is wrong the exit code is 1.
 
 #include <algorithm>
@@ -16,18 +16,10 @@
 
 #include "benchmarks/machine.hpp"
 #include "benchmarks/options.hpp"
+#include "benchmarks/window_training.hpp"
 #include "rossby/base/flush_subnormals.hpp"
-#include "rossby/base/random.hpp"
 #include "rossby/kernels/blas_threads.hpp"
-#include "rossby/model/dcrnn.hpp"
 #include "rossby/mpi/host.hpp"
-#include "rossby/mpi/mailbox.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
-#include "rossby/mpi/process_grid.hpp"
-#include "rossby/mpi/reducer.hpp"
-#include "rossby/mpi/step_exchange.hpp"
-#include "rossby/relation/builders.hpp"
-#include "rossby/train/window_task.hpp"
 
 namespace rossby::bench {
 namespace {
@@ -40,19 +32,14 @@ constexpr const char* usage =
     "[--layers=2]\n"
     "                                 [--units=64] [--diffusion=2] [--steps=2016] [--groups=1]\n"
     "                                 [--sampling=local|global|blocked] [--recompute=none|cell|step]\n"
+    "                                 [--model=dcrnn|graph_wavenet] [--adaptive=1]\n"
     "                                 [--repeats=5] [--threads=1] [--json=FILE]\n\n"
-    "A DCRNN on a ring of nodes with eight neighbours each; the defaults are METR-LA's size.\n";
+    "A DCRNN on a ring of nodes with eight neighbours each; the defaults are METR-LA's size. A Graph "
+    "WaveNet\n"
+    "has its published shape: --layers, --units and --diffusion are not for it.\n";
 
-struct Options {
-  Index nodes = 207, inputs = 12, outputs = 12, units = 64, steps = 2016, windows = 64;
-  int layers = 2, diffusion = 2, groups = 1, repeats = 5, threads = 1;
-  WindowSampling sampling = WindowSampling::local;
-  Recompute recompute = Recompute::none;
-  std::string sampling_name = "local", recompute_name = "none", json;
-};
-
-Options parse(Arguments& arguments) {
-  Options o;
+WindowCase parse(Arguments& arguments) {
+  WindowCase o;
   o.nodes = arguments.number("nodes", 207);
   o.windows = arguments.number("windows", 64);
   o.inputs = arguments.number("inputs", 12);
@@ -67,6 +54,9 @@ Options parse(Arguments& arguments) {
   o.sampling_name = arguments.text("sampling", "local");
   o.recompute_name = arguments.text("recompute", "none");
   o.json = arguments.text("json", "");
+  o.model = arguments.text("model", "dcrnn");
+  o.adaptive = arguments.number("adaptive", 1) != 0;
+  if (o.model != "dcrnn" && o.model != "graph_wavenet") user_error("--model is dcrnn or graph_wavenet");
   if (o.sampling_name == "global") o.sampling = WindowSampling::global;
   if (o.sampling_name == "blocked") o.sampling = WindowSampling::blocked;
   if (o.recompute_name == "cell") o.recompute = Recompute::cell;
@@ -85,101 +75,6 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// A training of Options on this rank.
-struct Training {
-  Options o;
-  Exec exec;
-  ProcessGrid grid;
-  RowPartition partition;
-  MpiReducer reducer;
-  CsrBlock block;
-  std::unique_ptr<Exchange> exchange;
-  std::unique_ptr<Dcrnn<float>> model;
-  std::unique_ptr<StepExchange> between;
-  std::unique_ptr<WindowPlan> plan;
-  std::unique_ptr<StepStore> store;
-  TimeFeatures times;
-  Scaler scaler;
-  std::unique_ptr<SeriesReader<float>> reader;
-  std::unique_ptr<WindowTask<float>> task;
-
-  Training(const Options& options, const Exec& e, const Communicator& world)
-      : o(options),
-        exec(e),
-        grid(world, options.groups),
-        partition(RowPartition::blocks(options.nodes, grid.space().size())),
-        reducer(world) {
-    make_model();
-    make_data();
-  }
-
-  void make_model() {
-    const int part = grid.space().rank();
-    GlobalEdges ring;
-    ring.rows = partition.size(part);
-    ring.relations = 1;
-    ring.ptr = {0};
-    for (const GlobalRow row : partition.rows_of(part)) {
-      std::vector<Index> columns;
-      for (Index k = 1; k <= 4; ++k)
-        for (const Index j : {row.value + k, row.value - k}) columns.push_back((j + 4 * o.nodes) % o.nodes);
-      std::sort(columns.begin(), columns.end());
-      columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
-      for (const Index j : columns) {
-        ring.column.emplace_back(j);
-        ring.value.push_back(1.0 / static_cast<double>(1 + (row.value + j) % 7));
-      }
-      ring.ptr.push_back(ring.entries());
-    }
-    MpiMailbox mailbox(grid.space());
-    const GlobalEdges supports = random_walks(ring, true, partition, mailbox);
-    const GlobalEdges* lists[] = {&supports};
-    const GhostList ghosts = collect_ghosts(partition, part, lists);
-    exchange = std::make_unique<PetscExchange>(grid.space(), partition, part, ghosts);
-    block = localise(supports, partition, part, ghosts);
-    Diffusion<float> diffusion(block, *exchange, o.diffusion, DiffusionVariant::paper);
-    diffusion.alone = grid.space().size() == 1;
-    model = std::make_unique<Dcrnn<float>>(DcrnnOptions{o.inputs, 2, 1, o.layers, o.units, o.recompute},
-                                           std::move(diffusion));
-    model->start(1);
-  }
-
-  void make_data() {
-    std::vector<Index> windows;
-    for (Index start = 0; start + o.inputs + o.outputs <= o.steps; ++start) windows.push_back(start);
-    plan = std::make_unique<WindowPlan>(WindowOptions{.shape = {o.inputs, o.outputs},
-                                                      .batch = o.windows,
-                                                      .seed = 1,
-                                                      .sampling = o.sampling,
-                                                      .groups = o.groups,
-                                                      .lanes = o.groups,
-                                                      .blocks = 8},
-                                        windows, o.steps);
-    plan->set_observed(std::vector<double>(static_cast<std::size_t>(o.steps), static_cast<double>(o.nodes)));
-    if (o.groups > 1)
-      between = std::make_unique<MpiStepExchange>(grid.time());
-    else
-      between = std::make_unique<OneGroup>();
-    const auto rows = partition.rows_of(grid.space().rank());
-    const auto owned = static_cast<Index>(rows.size());
-    store = std::make_unique<StepStore>(o.steps, owned, 1, plan->steps_of_groups(), *between);
-    float* to = store->values().data();
-    const Random noise(3, "series");
-    for (const Index step : store->held())
-      for (const GlobalRow row : rows)
-        *to++ =
-            static_cast<float>(std::sin(0.02 * static_cast<double>(step + 3 * row.value)) +
-                               0.1 * noise.uniform(static_cast<std::uint64_t>(step * o.nodes + row.value)));
-    times.channels = 1;
-    for (Index t = 0; t < o.steps; ++t) times.values.push_back(static_cast<float>(t % 288) / 288);
-    scaler = Scaler(owned, 1);
-    reader = std::make_unique<SeriesReader<float>>(*store, scaler, times, Fill::mean);
-    task = std::make_unique<WindowTask<float>>(
-        WindowTaskOptions{.sampling_decay = 2000, .seed = 1}, *plan, *model, *reader, *store,
-        std::vector<std::vector<Index>>(static_cast<std::size_t>(o.groups)), reducer, exec);
-  }
-};
-
 struct Steps {
   std::vector<double> seconds;
   double loss = 0;
@@ -187,7 +82,7 @@ struct Steps {
   double arena_bytes = 0;
 };
 
-Steps run_steps(Training& training, int count) {
+Steps run_steps(WindowTraining& training, int count) {
   Optimiser<float> optimiser({.beta1 = 0.9, .epsilon = 1e-3}, training.model->parameters());
   Step<float> step(training.model->parameters(), optimiser, training.reducer, 5);
   Tape<float> tape(training.exec);
@@ -208,12 +103,12 @@ Steps run_steps(Training& training, int count) {
 }
 
 /// The loss after a few steps of a small problem, by the reference kernels and by those that are timed.
-double small_error(Options o, const Communicator& world, const Exec& exec) {
+double small_error(WindowCase o, const Communicator& world, const Exec& exec) {
   o.nodes = 29;
   o.windows = 2 * o.groups;
   o.units = 5;
   o.steps = std::max<Index>(60, 12 * o.groups) + o.inputs + o.outputs;
-  Training fast(o, exec, world), truth(o, {Backend::reference, 1, exec.isa}, world);
+  WindowTraining fast(o, exec, world), truth(o, {Backend::reference, 1, exec.isa}, world);
   const double a = run_steps(fast, 3).loss, b = run_steps(truth, 3).loss;
   return std::abs(a - b) / std::abs(b);
 }
@@ -223,8 +118,8 @@ struct Reading {
   double read = 0, copy = 0, bytes = 0;
 };
 
-Reading time_reading(Training& training, int repeats) {
-  const Options& o = training.o;
+Reading time_reading(WindowTraining& training, int repeats) {
+  const WindowCase& o = training.o;
   std::vector<Index> starts;
   training.plan->starts_of(0, training.grid.group(), starts);
   if (o.sampling == WindowSampling::global && o.groups > 1) return {};
@@ -258,8 +153,8 @@ Reading time_reading(Training& training, int repeats) {
 }
 
 /// Seconds of a transfer that nothing hides, median over batches, and its bytes to this rank.
-std::pair<double, double> time_fetching(Training& training, int repeats) {
-  const Options& o = training.o;
+std::pair<double, double> time_fetching(WindowTraining& training, int repeats) {
+  const WindowCase& o = training.o;
   if (o.groups == 1 || o.sampling != WindowSampling::global) return {0, 0};
   std::vector<double> seconds;
   const Traffic before = training.between->sent();
@@ -283,7 +178,7 @@ std::pair<double, double> time_fetching(Training& training, int repeats) {
   return {median(seconds), bytes};
 }
 
-int run(const Communicator& world, const Options& o) {
+int run(const Communicator& world, const WindowCase& o) {
   const FlushSubnormals flush;
   use_single_threaded_blas();
   Exec exec;
@@ -295,7 +190,7 @@ int run(const Communicator& world, const Options& o) {
   }
   world.barrier();
   Machine machine(o.threads, false, world.size());
-  Training training(o, exec, world);
+  WindowTraining training(o, exec, world);
   Steps steps = run_steps(training, o.repeats + 2);
   steps.seconds.erase(steps.seconds.begin(),
                       steps.seconds.begin() + 2);  // memory is touched for the first time
@@ -310,11 +205,13 @@ int run(const Communicator& world, const Options& o) {
   if (world.rank() != 0) return 0;
   const double share = rates[0] / second / rates[1];
   const auto windows = static_cast<double>(o.windows);
-  fmt::print(
-      "{} nodes, {} windows of {} + {}, {} layers x {} units, K = {}, {} ranks in {} groups, {} sampling, "
-      "recompute {}\n",
-      o.nodes, o.windows, o.inputs, o.outputs, o.layers, o.units, o.diffusion, world.size(), o.groups,
-      o.sampling_name, o.recompute_name);
+  const std::string shape =
+      o.model == "dcrnn"
+          ? fmt::format("{} layers x {} units, K = {}", o.layers, o.units, o.diffusion)
+          : fmt::format("8 layers x 32 channels, {}", o.adaptive ? "adaptive" : "not adaptive");
+  fmt::print("{}: {} nodes, {} windows of {} + {}, {}, {} ranks in {} groups, {} sampling, recompute {}\n",
+             o.model, o.nodes, o.windows, o.inputs, o.outputs, shape, world.size(), o.groups, o.sampling_name,
+             o.recompute_name);
   fmt::print("small problem against the reference kernels: relative error {:.2g}\n", error);
   fmt::print(
       "step      {:.4g} s (best {:.4g}), {:.4g} Gflop: {:.4g} Gflop/s, {:.1f} % of SGEMM's {:.4g} (best "
@@ -332,7 +229,8 @@ int run(const Communicator& world, const Options& o) {
   fmt::print("memory    {:.4g} GiB of activations, {:.4g} GiB a rank at most\n", peak[1] / (1 << 30),
              peak[0] / (1 << 30));
   if (o.json.empty()) return 0;
-  const Json json = {{"nodes", o.nodes},
+  const Json json = {{"model", o.model},
+                     {"nodes", o.nodes},
                      {"windows", o.windows},
                      {"units", o.units},
                      {"layers", o.layers},

@@ -143,14 +143,7 @@ class Windows(Runs):
         self.assertEqual(self.ends("recomputed"), self.ends("wavenet"))
 
     def test_graph_wavenet_left_and_resumed_at_every_step(self):
-        self.succeed(2, *self.arguments("wavenet_whole", *GRAPH_WAVENET))
-        for start in range(100):
-            result = self.run_ranks(2, *self.arguments("wavenet_often", *GRAPH_WAVENET), "--stop-after", "0.000001s")
-            if result.codes == [0, 0]:
-                break
-            self.assertEqual(result.codes, [75, 75], result.err)
-        self.assertGreater(start, 6, "several starts")
-        self.assertEqual(self.ends("wavenet_often"), self.ends("wavenet_whole"))
+        self.resumed_at_every_step("wavenet_whole", *GRAPH_WAVENET)
 
     def test_graph_wavenet_on_process_grids(self):
         settings = [*GRAPH_WAVENET, "window.sampling=blocked", "window.lanes=2", "train.epochs=2"]
@@ -172,10 +165,10 @@ class Windows(Runs):
                 ("model.layers=2", "set model.blocks and model.block_layers"),
                 ("model.units=16", "set model.channels"),
                 ("model.dropout=1", "model.dropout")):
-            self.refuse_windows([*GRAPH_WAVENET, setting], pattern)
-        self.refuse_windows([*GRAPH_WAVENET, "relation.graph=none", "model.adaptive=false"],
+            self.refuse_settings([*GRAPH_WAVENET, setting], pattern)
+        self.refuse_settings([*GRAPH_WAVENET, "relation.graph=none", "model.adaptive=false"],
                             "needs a graph or model.adaptive = true")
-        self.refuse_windows([*GRAPH_WAVENET, "model.blocks=1", "model.block_layers=1", "window.inputs=2"],
+        self.refuse_settings([*GRAPH_WAVENET, "model.blocks=1", "model.block_layers=1", "window.inputs=2"],
                             "needs two or more")
 
     def test_bad_settings(self):
