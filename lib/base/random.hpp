@@ -22,6 +22,9 @@ class Random {
   /// 64 random bits for a counter.
   [[nodiscard]] std::uint64_t bits(std::uint64_t counter) const;
 
+  /// What keys bits(), for kernels that compute many of them at once.
+  [[nodiscard]] std::uint64_t key() const { return key_; }
+
   /// Uniform in [0, 1), 53 random bits.
   [[nodiscard]] double uniform(std::uint64_t counter) const;
 

@@ -4,6 +4,7 @@
 
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
+#include "rossby/kernels/cpu/simd/dropout.hpp"
 
 namespace rossby::cpu {
 
@@ -12,6 +13,9 @@ void dropout_forward(const Exec& exec, NodeView<T> y, std::span<std::uint8_t> ke
                      double rate, const Random& random, std::span<const Index> row_keys,
                      std::span<const Index> col_keys) {
   const T factor = static_cast<T>(1 / (1 - rate));
+  // uniform() >= rate, in whole numbers.
+  const auto least = static_cast<std::uint64_t>(std::ceil(std::ldexp(rate, 53)));
+  const DropoutKernels<T>& kernels = dropout_kernels<T>(exec.isa);
   const Index piece = std::max<Index>(1, flat_piece / std::max<Index>(1, y.width()));
   for_each_piece(exec, y.rows, piece, y.size() * 16, [&](Index first, Index last) {
     for (Index i = first; i < last; ++i) {
@@ -19,12 +23,8 @@ void dropout_forward(const Exec& exec, NodeView<T> y, std::span<std::uint8_t> ke
       for (Index b = 0; b < y.cols; ++b) {
         const auto counter = static_cast<std::uint64_t>(col_keys[b] * y.channels);
         std::uint8_t* mask = keep.data() + (i * y.cols + b) * y.channels;
-        T* to = y.at(i, b);
-        const T* from = x.at(i, b);
-        for (Index c = 0; c < y.channels; ++c) {
-          mask[c] = row.uniform(counter + static_cast<std::uint64_t>(c)) >= rate;
-          to[c] = mask[c] ? factor * from[c] : T{0};
-        }
+        kernels.draw(y.channels, mask, row.key(), counter, least);
+        kernels.apply(y.channels, y.at(i, b), x.at(i, b), mask, factor);
       }
     }
   });
@@ -34,11 +34,12 @@ template <class T>
 void dropout_backward(const Exec& exec, NodeView<T> dx, NodeView<const T> dy,
                       std::span<const std::uint8_t> keep, double rate) {
   const T factor = static_cast<T>(1 / (1 - rate));
+  const DropoutKernels<T>& kernels = dropout_kernels<T>(exec.isa);
   const NodeView<const std::uint8_t> mask(keep.data(), dy.rows, dy.cols, dy.channels);
   for_each_run(
       exec,
-      [factor](Index size, T* to, const T* from, const std::uint8_t* kept) {
-        for (Index k = 0; k < size; ++k) to[k] += kept[k] ? factor * from[k] : T{0};
+      [&](Index size, T* to, const T* from, const std::uint8_t* kept) {
+        kernels.apply_backward(size, to, from, kept, factor);
       },
       dx, dy, mask);
 }

@@ -3,6 +3,7 @@
 #include "rossby/kernels/cpu/simd/adam.hpp"
 #include "rossby/kernels/cpu/simd/columns.hpp"
 #include "rossby/kernels/cpu/simd/dense.hpp"
+#include "rossby/kernels/cpu/simd/dropout.hpp"
 #include "rossby/kernels/cpu/simd/elementwise.hpp"
 #include "rossby/kernels/cpu/simd/gru.hpp"
 #include "rossby/kernels/cpu/simd/linear.hpp"
@@ -13,6 +14,7 @@
 
 ROSSBY_PICK(AdamKernels, adam_kernels)
 ROSSBY_PICK(ColumnKernels, column_kernels)
+ROSSBY_PICK(DropoutKernels, dropout_kernels)
 ROSSBY_PICK(ElementwiseKernels, elementwise_kernels)
 ROSSBY_PICK(GruKernels, gru_kernels)
 ROSSBY_PICK(LossKernels, loss_kernels)

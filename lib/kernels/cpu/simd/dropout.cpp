@@ -1,0 +1,78 @@
+#include "rossby/kernels/cpu/simd/dropout.hpp"
+
+#include "rossby/kernels/cpu/simd/vec.hpp"
+
+namespace rossby::cpu::ROSSBY_ISA {
+namespace {
+
+using Counters = Vec<std::uint64_t, lanes<double>>;
+constexpr int count = lanes<double>;
+
+/// The products of each lane's lower 32 bits.
+ROSSBY_INLINE Counters multiply_low(Counters x, std::uint64_t by) {
+#if defined(__AVX512F__)
+  return (Counters)_mm512_mul_epu32((__m512i)x, _mm512_set1_epi64(static_cast<long long>(by)));
+#elif defined(__AVX2__)
+  return (Counters)_mm256_mul_epu32((__m256i)x, _mm256_set1_epi64x(static_cast<long long>(by)));
+#else
+  return (x & 0xFFFFFFFFU) * by;
+#endif
+}
+
+/// Philox4x32-10 of base/random.cpp, a counter a lane, a word in the lower half of each. What is in the upper
+/// halves of the words does not matter: products and the last step leave them out.
+ROSSBY_INLINE Counters bits(Counters counter, std::uint64_t key) {
+  Counters x0 = counter, x1 = counter >> 32, x2{}, x3{};
+  auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const Counters a = multiply_low(x0, 0xD2511F53U), b = multiply_low(x2, 0xCD9E8D57U);
+    x0 = (b >> 32) ^ x1 ^ std::uint64_t{k0};
+    x1 = b;
+    x2 = (a >> 32) ^ x3 ^ std::uint64_t{k1};
+    x3 = a;
+    k0 += 0x9E3779B9U;
+    k1 += 0xBB67AE85U;
+  }
+  return (x0 << 32) | (x1 & 0xFFFFFFFFU);
+}
+
+ROSSBY_INLINE Counters kept(Counters counter, std::uint64_t key, std::uint64_t least) {
+  return (Counters)((bits(counter, key) >> 11) >= least) & 1;
+}
+
+template <class T>
+void draw(Index size, std::uint8_t* keep, std::uint64_t key, std::uint64_t first, std::uint64_t least) {
+  Counters counter;
+  for (int l = 0; l < count; ++l) counter[l] = first + static_cast<std::uint64_t>(l);
+  using Bytes = Vec<std::uint8_t, count>;
+  Index k = 0;
+  for (; k + count <= size; k += count, counter += count)
+    store(keep + k, __builtin_convertvector(kept(counter, key, least), Bytes));
+  if (k == size) return;
+  const Counters rest = kept(counter, key, least);
+  for (int l = 0; k < size; ++k, ++l) keep[k] = static_cast<std::uint8_t>(rest[l]);
+}
+
+template <class T>
+void apply(Index size, T* __restrict y, const T* __restrict x, const std::uint8_t* __restrict keep,
+           T factor) {
+  for (Index k = 0; k < size; ++k) y[k] = keep[k] ? factor * x[k] : T(0);
+}
+
+template <class T>
+void apply_backward(Index size, T* __restrict dx, const T* __restrict dy, const std::uint8_t* __restrict keep,
+                    T factor) {
+  for (Index k = 0; k < size; ++k) dx[k] += keep[k] ? factor * dy[k] : T(0);
+}
+
+}  // namespace
+
+template <class T>
+const DropoutKernels<T>& dropout_kernels() {
+  static constexpr DropoutKernels<T> kernels{draw<T>, apply<T>, apply_backward<T>};
+  return kernels;
+}
+template const DropoutKernels<float>& dropout_kernels<float>();
+template const DropoutKernels<double>& dropout_kernels<double>();
+
+}  // namespace rossby::cpu::ROSSBY_ISA
