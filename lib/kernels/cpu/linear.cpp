@@ -5,6 +5,7 @@
 #include "rossby/kernels/cpu/linear_tiny.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 #include "rossby/kernels/cpu/simd/linear.hpp"
+#include "rossby/kernels/cpu/simd/tall.hpp"
 
 namespace rossby::cpu {
 namespace {
@@ -45,6 +46,15 @@ bool is_narrow(MatrixView<A> x, MatrixView<B> y) {
   return x.stride == x.cols && y.stride == y.cols && weights > 1 && weights <= narrow_weights && x.rows >= 32;
 }
 
+/// Whether the tall products take a layer (m, inner) → (m, cols) from BLAS: where they are faster, which was
+/// measured with AVX-512 alone, and where outputs fill their panels.
+template <class T>
+bool is_tall(const Exec& exec, Index m, Index inner, Index cols) {
+  constexpr Index panel = 128 / static_cast<Index>(sizeof(T));
+  return exec.isa == Isa::avx512 && m >= 64 && inner >= 16 && inner <= 2048 && cols <= 1024 &&
+         5 * cols >= 4 * ((cols + panel - 1) / panel * panel);
+}
+
 /// dW += dyᵀ·x on one block, or dW = that without `add`.
 template <class T>
 void add_outer(const Exec& exec, MatrixView<T> dweight, MatrixView<const T> dy, MatrixView<const T> x,
@@ -55,6 +65,10 @@ void add_outer(const Exec& exec, MatrixView<T> dweight, MatrixView<const T> dy, 
   if (is_narrow(dy, x))
     narrow_linear_kernels<T>(exec.isa).outer(x.rows, dy.cols, x.cols, dy.data, x.data, dweight.data,
                                              dweight.stride, 1);
+  else if (gemm_takes_it && is_tall<T>(exec, dy.cols, std::min<Index>(dy.rows, 2048), x.cols) &&
+           dy.rows >= 256)
+    tall_kernels<T>(exec.isa).multiply(dy.cols, x.cols, dy.rows, {dy.data, 1, dy.stride},
+                                       {x.data, x.stride, 1}, dweight.data, dweight.stride, add);
   else if (!tiny::outer(dweight, dy, x))
     gemm(Side::transposed, Side::plain, dy, x, add || !gemm_takes_it ? T{1} : T{0}, dweight);
 }
@@ -123,6 +137,9 @@ void linear_forward(const Exec& exec, MatrixView<T> y, MatrixView<const T> x, Ma
           if (is_narrow(input, part))
             narrow_linear_kernels<T>(exec.isa).multiply(part.rows, x.cols, y.cols, input.data, weight.data, 1,
                                                         weight.stride, part.data, add);
+          else if (is_tall<T>(exec, part.rows, x.cols, y.cols))
+            tall_kernels<T>(exec.isa).multiply(part.rows, y.cols, x.cols, {input.data, input.stride, 1},
+                                               {weight.data, 1, weight.stride}, part.data, part.stride, add);
           else if (!tiny::forward(part, row_block(x, first, last), weight, add))
             gemm(Side::plain, Side::transposed, row_block(x, first, last), weight, add ? T{1} : T{0}, part);
         }
@@ -143,6 +160,10 @@ void linear_backward_input(const Exec& exec, MatrixView<T> dx, MatrixView<const 
         if (is_narrow(delta, part))
           narrow_linear_kernels<T>(exec.isa).multiply(part.rows, dy.cols, dx.cols, delta.data, weight.data,
                                                       weight.stride, 1, part.data, accumulate);
+        else if (is_tall<T>(exec, part.rows, dy.cols, dx.cols))
+          tall_kernels<T>(exec.isa).multiply(part.rows, dx.cols, dy.cols, {delta.data, delta.stride, 1},
+                                             {weight.data, weight.stride, 1}, part.data, part.stride,
+                                             accumulate);
         else if (tiny::is_tiny(part.rows, dx.cols, dy.cols) || dy.cols == 0) {
           if (!accumulate)
             for (Index i = 0; i < part.rows; ++i) std::fill_n(part.row(i), part.cols, T{0});

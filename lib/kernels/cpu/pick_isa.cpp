@@ -11,6 +11,7 @@
 #include "rossby/kernels/cpu/simd/pick.hpp"
 #include "rossby/kernels/cpu/simd/sparse.hpp"
 #include "rossby/kernels/cpu/simd/spmm.hpp"
+#include "rossby/kernels/cpu/simd/tall.hpp"
 
 ROSSBY_PICK(AdamKernels, adam_kernels)
 ROSSBY_PICK(ColumnKernels, column_kernels)
@@ -23,3 +24,4 @@ ROSSBY_PICK(SparseKernels, sparse_kernels)
 ROSSBY_PICK(SpmmKernels, spmm_kernels)
 ROSSBY_PICK(DenseKernels, dense_kernels)
 template const rossby::cpu::DenseKernels<rossby::Bf16>& rossby::cpu::dense_kernels(Isa);
+ROSSBY_PICK(TallKernels, tall_kernels)

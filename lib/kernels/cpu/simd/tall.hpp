@@ -1,0 +1,28 @@
+#pragma once
+
+#include "rossby/base/index.hpp"
+#include "rossby/kernels/isa.hpp"
+
+namespace rossby::cpu {
+
+/// One operand of a product: entry (i, j) lies at data[i·row_stride + j·col_stride].
+template <class T>
+struct Strided {
+  const T* data = nullptr;
+  Index row_stride = 0;
+  Index col_stride = 1;
+};
+
+/// Functions of one instruction set: products of tall matrices with small ones, for shapes where a BLAS
+/// spends a good part of its time on packing the tall operand and on zeroing the result.
+template <class T>
+struct TallKernels {
+  /// c (m, n) = a (m, k)·b (k, n), or c += that with `add`; rows of c packed, `stride` apart. Every entry is
+  /// summed in the order of k, whatever m.
+  void (*multiply)(Index m, Index n, Index k, Strided<T> a, Strided<T> b, T* c, Index stride, bool add);
+};
+
+template <class T>
+const TallKernels<T>& tall_kernels(Isa isa);
+
+}  // namespace rossby::cpu
