@@ -29,8 +29,8 @@ std::vector<StepRange> steps_of_groups(const BatchOptions& options, std::span<co
   const Index groups = options.groups, lanes = options.lanes, steps = std::ssize(training_steps);
   if (options.pairs && lanes * groups > 1)
     user_error(
-        "train.sampling = \"pairs\" runs on row blocks alone: set parallel.time_groups = 1, or sampling = "
-        "\"slabs\"");
+        "train.sampling = \"pairs\" runs on row blocks alone, without lanes: set parallel.time_groups = 1, "
+        "train.lanes = 0");
   if (lanes % groups != 0)
     user_error("train.lanes = {} must be a multiple of parallel.time_groups = {}", lanes, groups);
   if (lanes > 1 && options.slab_steps % lanes != 0)
