@@ -33,10 +33,14 @@ constexpr const char* usage =
     "                                 [--units=64] [--diffusion=2] [--steps=2016] [--groups=1]\n"
     "                                 [--sampling=local|global|blocked] [--recompute=none|cell|step]\n"
     "                                 [--model=dcrnn|graph_wavenet] [--adaptive=1]\n"
+    "                                 [--hold=share|all] [--materialised]\n"
     "                                 [--repeats=5] [--threads=1] [--json=FILE]\n\n"
     "A DCRNN on a ring of nodes with eight neighbours each; the defaults are METR-LA's size. A Graph "
     "WaveNet\n"
-    "has its published shape: --layers, --units and --diffusion are not for it.\n";
+    "has its published shape: --layers, --units and --diffusion are not for it. --hold=all: every group "
+    "holds\n"
+    "all steps (plain data parallelism). --materialised: batches from tensors of windows beside those from\n"
+    "indices.\n";
 
 WindowCase parse(Arguments& arguments) {
   WindowCase o;
@@ -56,6 +60,10 @@ WindowCase parse(Arguments& arguments) {
   o.json = arguments.text("json", "");
   o.model = arguments.text("model", "dcrnn");
   o.adaptive = arguments.number("adaptive", 1) != 0;
+  const std::string hold = arguments.text("hold", "share");
+  o.everything = hold == "all";
+  o.materialised = arguments.flag("materialised");
+  if (hold != "share" && hold != "all") user_error("--hold is share or all");
   if (o.model != "dcrnn" && o.model != "graph_wavenet") user_error("--model is dcrnn or graph_wavenet");
   if (o.sampling_name == "global") o.sampling = WindowSampling::global;
   if (o.sampling_name == "blocked") o.sampling = WindowSampling::blocked;
@@ -122,7 +130,7 @@ Reading time_reading(WindowTraining& training, int repeats) {
   const WindowCase& o = training.o;
   std::vector<Index> starts;
   training.plan->starts_of(0, training.grid.group(), starts);
-  if (o.sampling == WindowSampling::global && o.groups > 1) return {};
+  if (o.sampling == WindowSampling::global && o.groups > 1 && !o.everything) return {};
   const Index rows = training.store->rows();
   const auto cols = static_cast<Index>(starts.size());
   std::vector<float> inputs(static_cast<std::size_t>(rows * cols * 2)),
@@ -152,10 +160,59 @@ Reading time_reading(WindowTraining& training, int repeats) {
   return reading;
 }
 
+/// Batches of windows that were copied out of the series beforehand, as published codes keep them: inputs and
+/// targets, value and time of day, in doubles (Wang et al., PGT-I, SC 2025, eq. 1). Of this group's windows.
+struct Materialised {
+  double bytes = 0, build = 0, read = 0, read_bytes = 0;
+};
+
+Materialised time_materialised(WindowTraining& training, int repeats) {
+  const WindowCase& o = training.o;
+  Materialised result;
+  if (!o.materialised) return result;
+  std::vector<Index> windows, starts, batch;
+  for (Index k = 0; k < training.plan->batches(); ++k) {
+    training.plan->starts_of(k, training.grid.group(), batch);
+    if (k == 0) starts = batch;
+    windows.insert(windows.end(), batch.begin(), batch.end());
+  }
+  std::sort(windows.begin(), windows.end());
+  const StepStore& store = *training.store;
+  const auto rows = static_cast<std::size_t>(store.rows()),
+             steps = static_cast<std::size_t>(o.inputs + o.outputs);
+  const std::size_t window = steps * rows * 2;
+  result.bytes = static_cast<double>(windows.size() * window * sizeof(double));
+  if (result.bytes > 8.0 * (1 << 30))
+    user_error("materialised windows would take {:.3g} GiB a rank; fewer --steps", result.bytes / (1 << 30));
+  auto begin = Clock::now();
+  std::vector<double> tensors(windows.size() * window);
+  double* to = tensors.data();
+  for (const Index start : windows)
+    for (Index t = start; t < start + o.inputs + o.outputs; ++t)
+      for (std::size_t i = 0; i < rows; ++i) {
+        *to++ = static_cast<double>(store.at(t)[i]);
+        *to++ = static_cast<double>(training.times.values[static_cast<std::size_t>(t)]);
+      }
+  result.build = seconds_since(begin);
+  std::vector<double> out(starts.size() * window), seconds;
+  for (int r = 0; r < 4 * repeats; ++r) {
+    begin = Clock::now();
+    for (std::size_t b = 0; b < starts.size(); ++b) {
+      const auto place = static_cast<std::size_t>(
+          std::lower_bound(windows.begin(), windows.end(), starts[b]) - windows.begin());
+      std::copy_n(tensors.data() + place * window, window, out.data() + b * window);
+    }
+    seconds.push_back(seconds_since(begin));
+  }
+  result.read = median(seconds);
+  result.read_bytes = static_cast<double>(out.size() * sizeof(double));
+  return result;
+}
+
 /// Seconds of a transfer that nothing hides, median over batches, and its bytes to this rank.
 std::pair<double, double> time_fetching(WindowTraining& training, int repeats) {
   const WindowCase& o = training.o;
-  if (o.groups == 1 || o.sampling != WindowSampling::global) return {0, 0};
+  if (o.groups == 1 || o.sampling != WindowSampling::global || o.everything) return {0, 0};
   std::vector<double> seconds;
   const Traffic before = training.between->sent();
   training.plan->start_epoch(1);
@@ -198,9 +255,11 @@ int run(const Communicator& world, const WindowCase& o) {
                best = *std::min_element(steps.seconds.begin(), steps.seconds.end());
   const Reading reading = time_reading(training, o.repeats);
   const auto [fetch, fetched] = time_fetching(training, o.repeats);
-  double rates[] = {steps.flops, machine.gemm(), fetched};
+  double peak[] = {peak_resident_bytes(), steps.arena_bytes};  // without what is only compared
+  const Materialised tensors = time_materialised(training, o.repeats);
+  double rates[] = {steps.flops, machine.gemm(), fetched, tensors.bytes,
+                    static_cast<double>(training.store->values().size_bytes())};
   training.reducer.sum(rates);
-  double peak[] = {peak_resident_bytes(), steps.arena_bytes};
   training.reducer.max(peak);
   if (world.rank() != 0) return 0;
   const double share = rates[0] / second / rates[1];
@@ -226,6 +285,15 @@ int run(const Communicator& world, const WindowCase& o) {
     fmt::print(
         "fetching  {:.4g} s a batch where nothing hides it, {:.4g} MB, {:.4g} GB/s: {:.2f} % of the step\n",
         fetch, rates[2] / 1e6, rates[2] / fetch / 1e9, 100 * fetch / second);
+  fmt::print("series    {:.4g} GiB on all ranks, every group holds {}\n", rates[4] / (1 << 30),
+             o.everything ? "all steps" : "its share");
+  if (tensors.read > 0)
+    fmt::print(
+        "tensors   {:.4g} GiB of materialised windows on all ranks, made in {:.3g} s; {:.4g} windows/s, "
+        "{:.4g} "
+        "GB/s\n",
+        rates[3] / (1 << 30), tensors.build, windows / o.groups / tensors.read,
+        tensors.read_bytes / tensors.read / 1e9);
   fmt::print("memory    {:.4g} GiB of activations, {:.4g} GiB a rank at most\n", peak[1] / (1 << 30),
              peak[0] / (1 << 30));
   if (o.json.empty()) return 0;
@@ -249,6 +317,10 @@ int run(const Communicator& world, const WindowCase& o) {
                      {"read_bytes", reading.bytes},
                      {"fetch_seconds", fetch},
                      {"fetch_bytes", rates[2]},
+                     {"series_bytes", rates[4]},
+                     {"materialised_bytes", rates[3]},
+                     {"materialised_build_seconds", tensors.build},
+                     {"materialised_read_seconds", tensors.read},
                      {"activation_bytes", peak[1]},
                      {"peak_rss_bytes", peak[0]},
                      {"loss_error", error},

@@ -20,6 +20,10 @@ class Ranks {
   /// The exchange that the program would choose: all nodes where a relation is dense, otherwise the ghosts.
   [[nodiscard]] virtual std::unique_ptr<Exchange> exchange(const RowPartition& partition,
                                                            const GhostList& ghosts, bool all_nodes) = 0;
+  /// The same owners with neighbours close together, as parallel.row_order = "rcm" has it; the partition
+  /// itself without MPI and PETSc.
+  [[nodiscard]] virtual RowPartition with_neighbours_close(const GlobalEdges& edges,
+                                                           const RowPartition& partition) = 0;
   virtual void barrier() = 0;
   /// Ends all ranks with exit code 1.
   [[noreturn]] virtual void abort(std::string_view message) = 0;

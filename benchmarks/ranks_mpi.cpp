@@ -3,6 +3,7 @@
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
 #include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/row_order.hpp"
 
 namespace rossby::bench {
 namespace {
@@ -17,6 +18,10 @@ class MpiRanks final : public Ranks {
     if (comm_.size() > 1 && all_nodes)
       return std::make_unique<AllgatherExchange>(comm_, partition, comm_.rank());
     return std::make_unique<PetscExchange>(comm_, partition, comm_.rank(), ghosts);
+  }
+  [[nodiscard]] RowPartition with_neighbours_close(const GlobalEdges& edges,
+                                                   const RowPartition& partition) override {
+    return reverse_cuthill_mckee(comm_, edges, partition);
   }
   void barrier() override { comm_.barrier(); }
   [[noreturn]] void abort(std::string_view message) override { abort_all(message); }

@@ -16,6 +16,10 @@ class OneRank final : public Ranks {
                                                    bool) override {
     return std::make_unique<OneRankExchange>(partition.size(0));
   }
+  [[nodiscard]] RowPartition with_neighbours_close(const GlobalEdges&,
+                                                   const RowPartition& partition) override {
+    return partition;
+  }
   void barrier() override {}
   [[noreturn]] void abort(std::string_view message) override {
     std::fprintf(stderr, "rossby: %.*s\n", static_cast<int>(message.size()), message.data());

@@ -57,6 +57,15 @@ std::vector<StepCase> step_cases() {
     c.steps = 48;
   };
   add("million", million);
+  const auto scattered = [&](const char* name, bool close) {
+    add(name, [&](StepCase& c) {
+      million(c);
+      c.scattered = true;
+      c.close = close;
+    });
+  };
+  scattered("million_scattered", false);
+  scattered("million_scattered_rcm", true);
   add("million_low_rank", [&](StepCase& c) {
     million(c);
     c.low_rank = 20;

@@ -25,8 +25,10 @@ struct StepCase {
   bool pairs = false;
   Index per_batch = 8;  // steps a slab, or pairs
   double beta1 = 0;
-  bool bf16 = false;   // the dense learned relation and its moments
-  Index measured = 0;  // batches of each pass that an epoch runs; 0: all
+  bool scattered = false;  // nodes are numbered at random, as in files that follow no neighbourhood
+  bool close = false;      // parallel.row_order = "rcm"
+  bool bf16 = false;       // the dense learned relation and its moments
+  Index measured = 0;      // batches of each pass that an epoch runs; 0: all
 
   [[nodiscard]] Index nodes() const { return n_lat * n_lon; }
 };

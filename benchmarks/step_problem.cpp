@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "rossby/base/random.hpp"
 #include "rossby/relation/builders.hpp"
 
 namespace rossby::bench {
@@ -9,18 +10,26 @@ namespace {
 
 Grid whole_grid(const StepCase& item) {
   Grid grid{item.n_lat, item.n_lon, {}, false};
-  for (Index i = 0; i < item.nodes(); ++i) grid.node_of_cell.push_back(i);
+  const Permutation number(Random(5, "node numbers"), item.nodes());
+  for (Index i = 0; i < item.nodes(); ++i) grid.node_of_cell.push_back(item.scattered ? number(i) : i);
   return grid;
 }
 
 /// Tiles as the program cuts a grid; dense relations need contiguous blocks.
-RowPartition partition_of(const StepCase& item, int parts) {
-  if (item.mode == Mode::discover || parts == 1) return RowPartition::blocks(item.nodes(), parts);
-  return RowPartition::from_owners(grid_tiles(item.n_lat, item.n_lon, whole_grid(item).node_of_cell, parts),
-                                   parts);
+RowPartition partition_of(const StepCase& item, Ranks& ranks) {
+  const int parts = ranks.size();
+  RowPartition partition = RowPartition::blocks(item.nodes(), parts);
+  if (item.mode == Mode::discover) return partition;
+  const Grid grid = whole_grid(item);
+  if (parts > 1)
+    partition =
+        RowPartition::from_owners(grid_tiles(item.n_lat, item.n_lon, grid.node_of_cell, parts), parts);
+  if (!item.close) return partition;
+  return ranks.with_neighbours_close(
+      grid_neighbours(grid, GridRelations::directional, partition, ranks.rank()), partition);
 }
 
-/// Waves that travel east, as functions of the cell and the step alone.
+/// Waves that travel east, as functions of the node's number and the step alone.
 Series waves(const StepCase& item, std::span<const GlobalRow> rows) {
   Series series(item.steps, static_cast<Index>(rows.size()), 1);
   for (Index t = 0; t < item.steps; ++t)
@@ -76,7 +85,7 @@ template <class T>
 StepProblem<T>::StepProblem(const StepCase& item, Ranks& ranks, const Exec& exec)
     : item_(item),
       reducer_(ranks.reducer()),
-      partition_(partition_of(item, ranks.size())),
+      partition_(partition_of(item, ranks)),
       part_(ranks.rank()),
       split_(all_training(item.steps)),
       tape_(exec) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct WindowCase {
   Recompute recompute = Recompute::none;
   std::string sampling_name = "local", recompute_name = "none", model = "dcrnn", json;
   bool adaptive = true;
+  bool everything = false;    // every group holds all steps: plain data parallelism
+  bool materialised = false;  // windows as tensors are timed too
 };
 
 /// A training of a WindowCase on this rank.
@@ -130,7 +133,13 @@ struct WindowTraining {
       between = std::make_unique<OneGroup>();
     const auto rows = partition.rows_of(grid.space().rank());
     const auto owned = static_cast<Index>(rows.size());
-    store = std::make_unique<StepStore>(o.steps, owned, 1, plan->steps_of_groups(), *between);
+    StepLists held = plan->steps_of_groups();
+    if (o.everything)
+      for (auto& steps : held) {
+        steps.resize(static_cast<std::size_t>(o.steps));
+        std::iota(steps.begin(), steps.end(), Index{0});
+      }
+    store = std::make_unique<StepStore>(o.steps, owned, 1, std::move(held), *between);
     float* to = store->values().data();
     const Random noise(3, "series");
     for (const Index step : store->held())

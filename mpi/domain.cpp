@@ -7,6 +7,7 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/graph_partition.hpp"
 #include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/row_order.hpp"
 #include "rossby/mpi/watchdog.hpp"
 #include "rossby/relation/row_cost.hpp"
 
@@ -146,6 +147,36 @@ RowPartition choose_partition(const Communicator& comm, const Config& config, co
       comm.size());
 }
 
+/// Rows inside each rank as parallel.row_order wants them.
+RowPartition order_rows(const Communicator& comm, const Config& config, const Domain& domain,
+                        RowPartition partition) {
+  const std::string& order = config.text("parallel.row_order");
+  const std::string graph = graph_kind(config, domain.info);
+  const bool dense =
+      config.text("relation.discover") == "dense" || config.text("relation.storage") == "dense";
+  if (order == "file" || graph == "none") return partition;
+  if (dense) {
+    if (order == "rcm")
+      user_error(
+          "parallel.row_order = \"rcm\" does not go with a dense relation, which keeps all rows in the "
+          "order of the file: use \"file\"");
+    return partition;
+  }
+  constexpr Index few_rows = 4096;  // their node data stay in caches in any order
+  if (order == "auto" && (graph == "grid" || graph == "grid8" || domain.nodes() < few_rows * comm.size()))
+    return partition;
+  const GlobalEdges edges = build_edges(comm, config, domain, partition);
+  RowPartition ordered = reverse_cuthill_mckee(comm, edges, partition);
+  if (order == "rcm") return ordered;
+  double distances[] = {mean_distance(edges, partition, comm.rank()),
+                        mean_distance(edges, ordered, comm.rank())};
+  {
+    const Wait wait(comm, "a comparison of row orders (allreduce)");
+    MPI_Allreduce(MPI_IN_PLACE, distances, 2, MPI_DOUBLE, MPI_SUM, comm.handle());
+  }
+  return 2 * distances[1] < distances[0] ? ordered : partition;
+}
+
 /// Edges of the file whose two nodes are both in the run, in global numbering: this rank's share of the list.
 std::vector<Edge> file_edges(const Communicator& comm, const Config& config, const Domain& domain) {
   const GraphFile file = open_graph(config, domain.info);
@@ -256,7 +287,7 @@ Domain make_domain(const Communicator& comm, const Config& config) {
     return make_split(domain.info.steps, split_spec(config),
                       [&](std::string_view date) { return time.steps_before(date); });
   });
-  domain.partition = choose_partition(comm, config, domain);
+  domain.partition = order_rows(comm, config, domain, choose_partition(comm, config, domain));
   domain.rows = domain.partition.rows_of(comm.rank());
   return domain;
 }

@@ -25,7 +25,9 @@ RowRedistribution::RowRedistribution(const Communicator& comm, const RowPartitio
   require(partition.parts() == comm.size(), "parts are the ranks");
   for (int p = 0; p < comm.size(); ++p) largest_ = std::max({largest_, partition_.size(p), blocks_.size(p)});
   if (!moves_) return;
-  for (const GlobalRow row : partition_.rows_of(comm.rank())) block_of_.push_back(blocks_.owner(row));
+  order_ = partition_.by_global_row(comm.rank());
+  for (const Index i : order_)
+    block_of_.push_back(blocks_.owner(partition_.global(Position{partition_.begin(comm.rank()) + i})));
   for (Index row = begin(); row < begin() + block_rows(); ++row)
     owner_of_.push_back(partition_.owner(GlobalRow{row}));
 }
@@ -33,12 +35,12 @@ RowRedistribution::RowRedistribution(const Communicator& comm, const RowPartitio
 void RowRedistribution::to_blocks(const std::byte* local, Index outer, Index inner, std::byte* block) const {
   if (!moves_) return copy(local, outer * owned() * inner, block);
   std::vector<std::vector<std::byte>> letters(static_cast<std::size_t>(comm_.size()));
-  for (std::size_t i = 0; i < block_of_.size(); ++i) {
-    auto& letter = letters[static_cast<std::size_t>(block_of_[i])];
+  for (std::size_t k = 0; k < order_.size(); ++k) {
+    auto& letter = letters[static_cast<std::size_t>(block_of_[k])];
     const std::size_t end = letter.size();
     letter.resize(end + static_cast<std::size_t>(outer * inner));
     for (Index o = 0; o < outer; ++o)
-      copy(local + (o * owned() + static_cast<Index>(i)) * inner, inner, letter.data() + end + o * inner);
+      copy(local + (o * owned() + order_[k]) * inner, inner, letter.data() + end + o * inner);
   }
   const auto received = MpiMailbox(comm_).swap(std::move(letters));
   std::vector<Index> at(received.size(), 0);
@@ -64,20 +66,24 @@ void RowRedistribution::from_blocks(const std::byte* block, Index outer, Index i
   }
   const auto received = MpiMailbox(comm_).swap(std::move(letters));
   std::vector<Index> at(received.size(), 0);
-  for (std::size_t i = 0; i < block_of_.size(); ++i) {
-    const auto from = static_cast<std::size_t>(block_of_[i]);
+  for (std::size_t k = 0; k < order_.size(); ++k) {
+    const auto from = static_cast<std::size_t>(block_of_[k]);
     for (Index o = 0; o < outer; ++o, at[from] += inner)
-      copy(received[from].data() + at[from], inner, local + (o * owned() + static_cast<Index>(i)) * inner);
+      copy(received[from].data() + at[from], inner, local + (o * owned() + order_[k]) * inner);
   }
 }
 
 EntryRedistribution::EntryRedistribution(const RowRedistribution& rows, const GlobalEdges& edges)
     : rows_(rows) {
   require(edges.rows == rows.owned(), "entries belong to the owned rows");
-  for (Index i = 0; i < edges.rows; ++i)
-    local_counts_.push_back(edges.relations > 0 ? edges.end(i, edges.relations - 1) - edges.begin(i, 0) : 0);
+  std::vector<Index> counts;
+  local_begin_.push_back(0);
+  for (Index i = 0; i < edges.rows; ++i) {
+    counts.push_back(edges.relations > 0 ? edges.end(i, edges.relations - 1) - edges.begin(i, 0) : 0);
+    local_begin_.push_back(local_begin_.back() + counts.back());
+  }
   block_counts_.resize(static_cast<std::size_t>(rows.block_rows()));
-  rows.to_blocks(reinterpret_cast<const std::byte*>(local_counts_.data()), 1, sizeof(Index),
+  rows.to_blocks(reinterpret_cast<const std::byte*>(counts.data()), 1, sizeof(Index),
                  reinterpret_cast<std::byte*>(block_counts_.data()));
   count_ = std::accumulate(block_counts_.begin(), block_counts_.end(), Index{0});
   const MPI_Comm comm = rows.communicator().handle();
@@ -91,10 +97,10 @@ EntryRedistribution::EntryRedistribution(const RowRedistribution& rows, const Gl
 void EntryRedistribution::to_blocks(const std::byte* local, Index bytes, std::byte* block) const {
   if (!rows_.moves_) return copy(local, count_ * bytes, block);
   std::vector<std::vector<std::byte>> letters(static_cast<std::size_t>(rows_.comm_.size()));
-  for (std::size_t i = 0; i < local_counts_.size(); ++i) {
-    auto& letter = letters[static_cast<std::size_t>(rows_.block_of_[i])];
-    letter.insert(letter.end(), local, local + local_counts_[i] * bytes);
-    local += local_counts_[i] * bytes;
+  for (std::size_t k = 0; k < rows_.order_.size(); ++k) {
+    auto& letter = letters[static_cast<std::size_t>(rows_.block_of_[k])];
+    const auto i = static_cast<std::size_t>(rows_.order_[k]);
+    letter.insert(letter.end(), local + local_begin_[i] * bytes, local + local_begin_[i + 1] * bytes);
   }
   const auto received = MpiMailbox(rows_.comm_).swap(std::move(letters));
   std::vector<Index> at(received.size(), 0);
@@ -116,11 +122,12 @@ void EntryRedistribution::from_blocks(const std::byte* block, Index bytes, std::
   }
   const auto received = MpiMailbox(rows_.comm_).swap(std::move(letters));
   std::vector<Index> at(received.size(), 0);
-  for (std::size_t i = 0; i < local_counts_.size(); ++i) {
-    const auto from = static_cast<std::size_t>(rows_.block_of_[i]);
-    copy(received[from].data() + at[from], local_counts_[i] * bytes, local);
-    at[from] += local_counts_[i] * bytes;
-    local += local_counts_[i] * bytes;
+  for (std::size_t k = 0; k < rows_.order_.size(); ++k) {
+    const auto from = static_cast<std::size_t>(rows_.block_of_[k]);
+    const auto i = static_cast<std::size_t>(rows_.order_[k]);
+    const Index size = (local_begin_[i + 1] - local_begin_[i]) * bytes;
+    copy(received[from].data() + at[from], size, local + local_begin_[i] * bytes);
+    at[from] += size;
   }
 }
 

@@ -38,7 +38,8 @@ class RowRedistribution {
   RowPartition blocks_;
   bool moves_;
   Index largest_ = 0;
-  std::vector<int> block_of_;  // of each owned row: the rank whose block holds it (ascending)
+  std::vector<Index> order_;   // owned rows by ascending global row: the order of letters
+  std::vector<int> block_of_;  // of each of them: the rank whose block holds it (ascending)
   std::vector<int> owner_of_;  // of each block row: its owner
 };
 
@@ -61,7 +62,7 @@ class EntryRedistribution {
 
  private:
   const RowRedistribution& rows_;
-  std::vector<Index> local_counts_;  // entries of each owned row
+  std::vector<Index> local_begin_;   // of each owned row's entries, and behind them all
   std::vector<Index> block_counts_;  // entries of each block row
   Index first_ = 0;
   Index count_ = 0;

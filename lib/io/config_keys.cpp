@@ -256,6 +256,10 @@ constexpr KeySpec keys[] = {
     {"parallel.partition", text, "\"auto\"", "",
      "row blocks: contiguous, grid tiles, by graph (PT-Scotch); auto: the fitting one",
      "auto|blocks|tiles|graph", -1e300, 1e300, true},
+    {"parallel.row_order", text, "\"auto\"", "",
+     "rows inside a rank: as in the file, or neighbours close together (reverse Cuthill-McKee); auto: the "
+     "latter where it halves the distance in memory of neighbours in a graph of 4096 rows a rank or more",
+     "auto|file|rcm", -1e300, 1e300, true},
     {"parallel.time_groups", integer, "1", "",
      "groups of ranks that hold different times and train on different windows or steps; divides the ranks",
      "", 1, 1000000, true},

@@ -93,9 +93,14 @@ std::string NodeNames::what() const {
 }
 
 EdgeTable read_edge_table(const std::string& path, const NodeNames& names, const EdgeTableOptions& options) {
+  return parse_edge_table(read_text(path, largest_table), path, names, options);
+}
+
+EdgeTable parse_edge_table(std::string_view text, const std::string& path, const NodeNames& names,
+                           const EdgeTableOptions& options) {
   EdgeTable table;
   bool first = true;
-  for_lines(read_text(path, largest_table), [&](Index line, std::span<const std::string_view> fields) {
+  for_lines(text, [&](Index line, std::span<const std::string_view> fields) {
     const bool has_value = fields.size() == 3;
     if (!has_value && (options.needs_value || fields.size() != 2))
       user_error("{}:{}: {} columns; {} is right", path, line, fields.size(),
@@ -121,9 +126,13 @@ EdgeTable read_edge_table(const std::string& path, const NodeNames& names, const
 }
 
 std::vector<FileEdge> read_edge_matrix(const std::string& path, Index nodes) {
+  return parse_edge_matrix(read_text(path, largest_table), path, nodes);
+}
+
+std::vector<FileEdge> parse_edge_matrix(std::string_view text, const std::string& path, Index nodes) {
   std::vector<FileEdge> edges;
   Index row = 0;
-  for_lines(read_text(path, largest_table), [&](Index line, std::span<const std::string_view> fields) {
+  for_lines(text, [&](Index line, std::span<const std::string_view> fields) {
     if (static_cast<Index>(fields.size()) != nodes || row == nodes)
       user_error("{}:{}: {} columns in row {}; a matrix of {} rows and columns is right, one for each node",
                  path, line, fields.size(), row, nodes);

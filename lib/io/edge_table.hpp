@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -48,9 +49,15 @@ struct EdgeTableOptions {
 /// value is no finite number.
 [[nodiscard]] EdgeTable read_edge_table(const std::string& path, const NodeNames& names,
                                         const EdgeTableOptions& options);
+/// The same of a text; messages call it `path`.
+[[nodiscard]] EdgeTable parse_edge_table(std::string_view text, const std::string& path,
+                                         const NodeNames& names, const EdgeTableOptions& options);
 
 /// An adjacency matrix as comma-separated values, a line of n weights for each source; entries of 0 are no
 /// edges. Throws UserError where it is not n × n or an entry is no finite number.
 [[nodiscard]] std::vector<FileEdge> read_edge_matrix(const std::string& path, Index nodes);
+/// The same of a text; messages call it `path`.
+[[nodiscard]] std::vector<FileEdge> parse_edge_matrix(std::string_view text, const std::string& path,
+                                                      Index nodes);
 
 }  // namespace rossby

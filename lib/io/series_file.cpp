@@ -242,8 +242,19 @@ void SeriesFile::State::read_variable(std::size_t v, Index feature_offset, std::
   if (!chunk.empty())
     free_cells = std::max(free_cells, chunk[static_cast<std::size_t>(layout.column)] *
                                           (layout.row < 0 ? 1 : chunk[static_cast<std::size_t>(layout.row)]));
-  for (const Rectangle& rectangle : detail::cover(nodes, layout.length(layout.column), free_cells)) {
+  std::vector<Index> order, ascending;  // where the nodes do not ascend
+  if (!std::is_sorted(nodes.begin(), nodes.end())) {
+    order.resize(nodes.size());
+    std::iota(order.begin(), order.end(), Index{0});
+    const auto node = [&](Index k) { return nodes[static_cast<std::size_t>(k)]; };
+    std::sort(order.begin(), order.end(), [&](Index a, Index b) { return node(a) < node(b); });
+    for (const Index k : order) ascending.push_back(node(k));
+  }
+  for (Rectangle& rectangle : detail::cover(order.empty() ? nodes : std::span<const Index>(ascending),
+                                            layout.length(layout.column), free_cells)) {
     const auto n = static_cast<Index>(nodes.size());
+    if (!order.empty())
+      for (auto& node : rectangle.nodes) node.position = order[static_cast<std::size_t>(node.position)];
     if (layout.variable->type == NetcdfType::float32)
       read_rectangle<float>(v, feature_offset, rectangle, n, first, count, out);
     else
@@ -259,7 +270,8 @@ void SeriesFile::read_steps(std::span<const Index> file_nodes, Index first, Inde
   const SeriesInfo& series = state_->info;
   require(first >= 0 && count >= 0 && first + count <= series.steps, "the steps are in use");
   if (file_nodes.empty() || count == 0) return;
-  require(file_nodes.front() >= 0 && file_nodes.back() < series.file_nodes, "the nodes are in the file");
+  const auto [low, high] = std::minmax_element(file_nodes.begin(), file_nodes.end());
+  require(*low >= 0 && *high < series.file_nodes, "the nodes are in the file");
   Index feature_offset = 0;
   for (std::size_t v = 0; v < state_->layouts.size(); ++v) {
     state_->read_variable(v, feature_offset, file_nodes, first, count, out);

@@ -70,7 +70,7 @@ class SeriesFile {
 
   [[nodiscard]] const SeriesInfo& info() const;
 
-  /// Values of some file nodes (ascending, without duplicates) at all steps in use: out is (T, nodes, m),
+  /// Values of some file nodes (without duplicates) at all steps in use: out is (T, nodes, m),
   /// float32, NaN where missing (_FillValue, missing_value, infinite, the null value); scale_factor and
   /// add_offset are applied. Only parts of the file that hold these nodes are read, in pieces of bounded
   /// size.

@@ -63,6 +63,30 @@ RowPartition RowPartition::from_owners(std::span<const int> owners, int parts) {
   return partition;
 }
 
+RowPartition RowPartition::reordered(std::span<const Index> rows) const {
+  require(static_cast<Index>(rows.size()) == rows_, "one row for each position");
+  require(rows.size() < (std::size_t{1} << 31), "positions are stored in 32 bits");
+  RowPartition partition;
+  partition.rows_ = rows_;
+  partition.begin_ = begin_;
+  partition.position_.assign(rows.size(), -1);
+  partition.global_.assign(rows.begin(), rows.end());
+  int part = 0;
+  for (std::size_t p = 0; p < rows.size(); ++p) {
+    const auto at = static_cast<Index>(p);
+    while (at >= end(part)) ++part;
+    require(rows[p] >= 0 && rows[p] < rows_ && owner(GlobalRow{rows[p]}) == part &&
+                partition.position_[static_cast<std::size_t>(rows[p])] < 0,
+            "every position of a part names a row of its own, once");
+    partition.position_[static_cast<std::size_t>(rows[p])] = static_cast<std::int32_t>(at);
+  }
+  if (std::is_sorted(rows.begin(), rows.end())) {
+    partition.position_.clear();
+    partition.global_.clear();
+  }
+  return partition;
+}
+
 Position RowPartition::position(GlobalRow row) const {
   return Position{identity() ? row.value : position_[static_cast<std::size_t>(row.value)]};
 }
@@ -81,6 +105,15 @@ std::vector<GlobalRow> RowPartition::rows_of(int part) const {
   rows.reserve(static_cast<std::size_t>(size(part)));
   for (Index p = begin(part); p < end(part); ++p) rows.push_back(global(Position{p}));
   return rows;
+}
+
+std::vector<Index> RowPartition::by_global_row(int part) const {
+  std::vector<Index> local(static_cast<std::size_t>(size(part)));
+  std::iota(local.begin(), local.end(), Index{0});
+  const Index first = begin(part);
+  const auto row = [&](Index i) { return global(Position{first + i}).value; };
+  if (!identity()) std::sort(local.begin(), local.end(), [&](Index a, Index b) { return row(a) < row(b); });
+  return local;
 }
 
 }  // namespace rossby

@@ -8,8 +8,9 @@
 namespace rossby {
 
 /// Which rank owns which node. Positions number the nodes rank by rank (inside a rank by ascending global
-/// row), so rank p owns the positions [begin(p), end(p)) and its local row l is position begin(p) + l. Every
-/// rank holds the same object. Memory: nothing per node for contiguous blocks, 12 bytes a node otherwise.
+/// row, unless reordered), so rank p owns the positions [begin(p), end(p)) and its local row l is position
+/// begin(p) + l. Every rank holds the same object. Memory: nothing per node for contiguous blocks, 12 bytes a
+/// node otherwise.
 class RowPartition {
  public:
   /// Contiguous blocks of global rows whose summed weights are as equal as a prefix split makes them; equal
@@ -20,6 +21,10 @@ class RowPartition {
   /// From the owner of each global row (partitioners, tiles). Throws UserError where an owner is outside
   /// 0…parts−1.
   static RowPartition from_owners(std::span<const int> owners, int parts);
+
+  /// The same owners, each part's rows in another order: `rows` names the global rows by position. Throws
+  /// BugError where a part's positions do not name its own rows, each once.
+  [[nodiscard]] RowPartition reordered(std::span<const Index> rows) const;
 
   [[nodiscard]] Index rows() const { return rows_; }
   [[nodiscard]] int parts() const { return static_cast<int>(begin_.size()) - 1; }
@@ -32,17 +37,19 @@ class RowPartition {
   [[nodiscard]] int owner(GlobalRow row) const { return owner(position(row)); }
   [[nodiscard]] int owner(Position position) const;
 
-  /// The global rows of one part, ascending.
+  /// The global rows of one part, in local order.
   [[nodiscard]] std::vector<GlobalRow> rows_of(int part) const;
+  /// The local rows of one part by ascending global row: 0, 1, 2, … unless reordered.
+  [[nodiscard]] std::vector<Index> by_global_row(int part) const;
 
-  /// True where positions equal global rows (contiguous blocks).
+  /// True where positions equal global rows (contiguous blocks in their own order).
   [[nodiscard]] bool identity() const { return position_.empty(); }
 
  private:
   Index rows_ = 0;
   std::vector<Index> begin_;
-  std::vector<std::int32_t> position_;  // of each global row; empty for contiguous blocks
-  std::vector<Index> global_;           // of each position; empty for contiguous blocks
+  std::vector<std::int32_t> position_;  // of each global row; empty where it is the row
+  std::vector<Index> global_;           // of each position; empty where it is the position
 };
 
 /// Owners that cut a (lat, lon) grid into `parts` near-square tiles of near-equal weight by recursive

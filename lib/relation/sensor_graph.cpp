@@ -58,6 +58,10 @@ GaussianGraph gaussian_graph(std::vector<Edge> distances, const GaussianKernel& 
   if (!graph.edges.empty() && !(graph.sigma > 0))
     user_error("all {} distances are equal: their standard deviation says nothing; give one with --sigma",
                graph.pairs);
+  if (!std::isfinite(graph.sigma))
+    user_error(
+        "the standard deviation of {} distances is not finite: they are too large; give one with --sigma",
+        graph.pairs);
   for (Edge& e : graph.edges) e.weight = std::exp(-(e.weight / graph.sigma) * (e.weight / graph.sigma));
   std::erase_if(graph.edges, [&](const Edge& e) { return e.weight < kernel.threshold || e.weight == 0; });
   return graph;

@@ -21,7 +21,7 @@ namespace rossby {
 /// `threshold`, no edge elsewhere. `distances` holds d in place of weights, d ≥ 0 in any unit; of a pair that
 /// is listed more than once, the last counts. Directed: d(i → j) and d(j → i) may differ. σ of 0 stands for
 /// spread_of(distances), each pair once. Throws UserError where a distance is negative or not finite, or all
-/// are equal and no σ is given.
+/// are equal or too large for a standard deviation and no σ is given.
 struct GaussianKernel {
   double sigma = 0;
   double threshold = 0.1;

@@ -132,6 +132,8 @@ class Settings(BadInput):
         self.refuse_training(["parallel.partition=tiles"], "needs a gridded file")
         self.refuse_training(["parallel.partition=graph", "relation.discover=dense"],
                              "does not go with a dense relation")
+        self.refuse_training(["parallel.row_order=rcm", "relation.discover=dense"],
+                             "does not go with a dense relation")
         self.refuse_training(["relation.discover=dense", "relation.discover_start=x"], '"1/n" or a number')
         for settings, needs in [(["relation.discover=low_rank"], "a dense learned relation"),
                                 (["relation.discover=dense", "model.precision=double"], "model.precision"),

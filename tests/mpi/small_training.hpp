@@ -8,6 +8,7 @@
 #include "rossby/data/series.hpp"
 #include "rossby/relation/edges.hpp"
 #include "rossby/relation/row_partition.hpp"
+#include "tests/support/shuffled_rows.hpp"
 
 // What tests of whole trainings share: relations, rows and data that are functions of global indices.
 
@@ -34,14 +35,14 @@ inline GlobalEdges random_edges(const RowPartition& partition, int part, double 
   return edges;
 }
 
-/// Row blocks, or rows dealt out at random: parts may stay empty.
+/// Row blocks, or rows dealt out at random in a random order: parts may stay empty.
 inline RowPartition make_partition(Index n, bool shuffled, int parts) {
   if (!shuffled || parts == 1) return RowPartition::blocks(n, parts);
   std::vector<int> owners;
   for (Index i = 0; i < n; ++i)
     owners.push_back(static_cast<int>(Random(2, "owners").bits(static_cast<std::uint64_t>(i)) %
                                       static_cast<unsigned>(parts)));
-  return RowPartition::from_owners(owners, parts);
+  return test::shuffled_rows(RowPartition::from_owners(owners, parts));
 }
 
 /// This part's rows of a series of two features, a tenth of it missing.

@@ -14,6 +14,7 @@
 #include "rossby/mpi/reducer.hpp"
 #include "rossby/train/step.hpp"
 #include "tests/support/golden.hpp"
+#include "tests/support/shuffled_rows.hpp"
 
 namespace rossby::test {
 
@@ -163,7 +164,7 @@ class GoldenStnn {
     for (Index i = 0; i < n; ++i)
       owners.push_back(static_cast<int>(random.bits(static_cast<std::uint64_t>(i)) %
                                         static_cast<std::uint64_t>(comm.size())));
-    return RowPartition::from_owners(owners, comm.size());
+    return test::shuffled_rows(RowPartition::from_owners(owners, comm.size()));
   }
 
   void add_relations(Relations<T>& relations, const Setting& setting) {

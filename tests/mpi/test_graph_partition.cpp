@@ -11,6 +11,7 @@
 #include "rossby/base/random.hpp"
 #include "rossby/mpi/graph_partition.hpp"
 #include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/row_order.hpp"
 
 namespace rossby {
 namespace {
@@ -148,6 +149,42 @@ TEST(GraphPartition, ABadWeightIsAnErrorOnAllRanks) {
   std::vector<double> weights(20, 1.0);
   if (world.rank() == 0) weights[7] = std::nan("");
   EXPECT_THROW(graph_partition(world, lattice.edges(blocks, world.rank()), blocks, weights), UserError);
+}
+
+TEST(RowOrder, NeighboursLieCloseTogetherAndOwnersStay) {
+  const Communicator world = Communicator::world();
+  const Lattice lattice(31, 29);
+  const RowPartition blocks = RowPartition::blocks(31 * 29, world.size());
+  const RowPartition scattered = graph_partition(world, lattice.edges(blocks, world.rank()), blocks);
+  const GlobalEdges edges = lattice.edges(scattered, world.rank());
+  const RowPartition ordered = reverse_cuthill_mckee(world, edges, scattered);
+  EXPECT_EQ(owners_of(ordered), owners_of(scattered));
+  // The bandwidth of a lattice is its shorter side: far below the third of all rows of a random order.
+  const GlobalEdges after = lattice.edges(ordered, world.rank());
+  const double before = mean_distance(edges, scattered, world.rank());
+  EXPECT_LE(mean_distance(after, ordered, world.rank()), std::max(31.0, before / 2));
+  EXPECT_EQ(mean_distance(edges, ordered, world.rank()) == 0, before == 0);
+  const RowPartition again = reverse_cuthill_mckee(world, edges, scattered);
+  std::vector<Index> order, other;
+  for (Index p = 0; p < ordered.rows(); ++p) {
+    order.push_back(ordered.global(Position{p}).value);
+    other.push_back(again.global(Position{p}).value);
+  }
+  EXPECT_EQ(order, other);
+  MPI_Bcast(other.data(), static_cast<int>(other.size()), MPI_INT64_T, 0, world.handle());
+  EXPECT_EQ(order, other);
+}
+
+TEST(RowOrder, RowsWithoutNeighboursAndEmptyRanks) {
+  const Communicator world = Communicator::world();
+  const RowPartition blocks = RowPartition::blocks(3, world.size());
+  GlobalEdges none;
+  none.rows = blocks.size(world.rank());
+  none.relations = 1;
+  none.ptr.assign(static_cast<std::size_t>(none.rows) + 1, 0);
+  EXPECT_EQ(mean_distance(none, blocks, world.rank()), 0);
+  const RowPartition ordered = reverse_cuthill_mckee(world, none, blocks);
+  EXPECT_EQ(owners_of(ordered), owners_of(blocks));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "rossby/base/random.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/state_file.hpp"
+#include "tests/support/shuffled_rows.hpp"
 
 namespace rossby {
 namespace {
@@ -126,7 +127,7 @@ RowPartition scattered(Index n, int parts, const char* seed) {
   for (Index i = 0; i < n; ++i)
     owners.push_back(static_cast<int>(Random(1, seed).bits(static_cast<std::uint64_t>(i)) %
                                       static_cast<std::uint64_t>(parts)));
-  return RowPartition::from_owners(owners, parts);
+  return test::shuffled_rows(RowPartition::from_owners(owners, parts));
 }
 
 template <class T>

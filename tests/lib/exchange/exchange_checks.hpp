@@ -13,6 +13,7 @@
 #include "rossby/exchange/exchange.hpp"
 #include "rossby/relation/relation_block.hpp"
 #include "rossby/relation/row_partition.hpp"
+#include "tests/support/shuffled_rows.hpp"
 
 // What every exchange must do, written once: for one rank, pretended ranks in one process, and real ranks.
 namespace rossby::testing {
@@ -44,6 +45,7 @@ inline std::vector<Case> awkward_partitions(int parts) {
       owners.push_back(static_cast<int>(Random(3, "owners").bits(static_cast<std::uint64_t>(i)) %
                                         static_cast<std::uint64_t>(parts)));
     cases.push_back({"scattered owners of " + std::to_string(n), RowPartition::from_owners(owners, parts)});
+    cases.push_back({"rows in a random order", test::shuffled_rows(cases.back().partition)});
   }
   std::vector<int> last(9, parts - 1);
   cases.push_back({"everything on the last part", RowPartition::from_owners(last, parts)});

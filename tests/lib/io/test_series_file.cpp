@@ -114,6 +114,12 @@ TEST(SeriesFile, ReadsChosenNodesAndSteps) {
     for (std::size_t k = 0; k < 3; ++k)
       EXPECT_EQ(values[static_cast<std::size_t>(t) * 3 + k], value_at(t + 1, nodes[k], 0));
   EXPECT_EQ(values[9], -77) << "nothing is written behind the end";
+  const std::vector<Index> other_order{6, 0, 5, 3, 4};
+  std::vector<float> reordered(15);
+  file.read(other_order, reordered.data());
+  for (Index t = 0; t < 3; ++t)
+    for (std::size_t k = 0; k < 5; ++k)
+      EXPECT_EQ(reordered[static_cast<std::size_t>(t) * 5 + k], value_at(t + 1, other_order[k], 0));
   file.read({}, nullptr);  // a rank without nodes
 }
 

@@ -12,6 +12,7 @@
 #include "rossby/relation/edges.hpp"
 #include "rossby/relation/mailbox.hpp"
 #include "rossby/relation/row_partition.hpp"
+#include "tests/support/shuffled_rows.hpp"
 
 namespace rossby::test {
 
@@ -119,7 +120,8 @@ inline Lists united(const std::vector<GlobalEdges>& blocks, const RowPartition& 
 /// Part counts that every distributed result is held against P = 1 with.
 inline constexpr int part_counts[] = {1, 2, 3, 4, 7};
 
-/// Contiguous blocks, shuffled owners, and owners that leave every second part empty.
+/// Contiguous blocks, shuffled owners, owners that leave every second part empty, and rows in random orders
+/// inside blocks and inside scattered parts.
 inline std::vector<RowPartition> partitions(Index rows, int parts) {
   std::vector<RowPartition> all{RowPartition::blocks(rows, parts)};
   const Random random(11, "owners");
@@ -130,6 +132,8 @@ inline std::vector<RowPartition> partitions(Index rows, int parts) {
   all.push_back(RowPartition::from_owners(owners, parts));
   for (int& owner : owners) owner -= owner % 2;
   all.push_back(RowPartition::from_owners(owners, parts));
+  all.push_back(shuffled_rows(all[0]));
+  all.push_back(shuffled_rows(all[1]));
   return all;
 }
 

@@ -19,9 +19,12 @@ void expect_consistent(const RowPartition& partition) {
     EXPECT_EQ(partition.begin(p), seen);
     const auto rows = partition.rows_of(p);
     ASSERT_EQ(static_cast<Index>(rows.size()), partition.size(p));
+    const auto ascending = partition.by_global_row(p);
+    ASSERT_EQ(ascending.size(), rows.size());
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (i > 0) {
-        EXPECT_LT(rows[i - 1], rows[i]) << "rows of a part ascend";
+        EXPECT_LT(rows[static_cast<std::size_t>(ascending[i - 1])],
+                  rows[static_cast<std::size_t>(ascending[i])]);
       }
       ASSERT_FALSE(taken[static_cast<std::size_t>(rows[i].value)]);
       taken[static_cast<std::size_t>(rows[i].value)] = true;
@@ -59,6 +62,23 @@ TEST(RowPartition, KeepsTheOwnersItIsGiven) {
     EXPECT_EQ(partition.owner(GlobalRow{static_cast<Index>(i)}), owners[i]);
   EXPECT_EQ(partition.size(3), 0);
   EXPECT_TRUE(RowPartition::from_owners(std::vector<int>{0, 0, 1, 3}, 4).identity());
+}
+
+TEST(RowPartition, ReordersRowsInsideTheirParts) {
+  const auto owners = RowPartition::from_owners(std::vector<int>{1, 0, 1, 0, 1}, 2);
+  const auto partition = owners.reordered(std::vector<Index>{3, 1, 4, 0, 2});
+  EXPECT_EQ(partition.position(GlobalRow{4}).value, 2);
+  EXPECT_EQ(partition.global(Position{3}).value, 0);
+  EXPECT_EQ(partition.by_global_row(0), (std::vector<Index>{1, 0}));
+  EXPECT_EQ(partition.by_global_row(1), (std::vector<Index>{1, 2, 0}));
+  for (Index row = 0; row < 5; ++row)
+    EXPECT_EQ(partition.owner(GlobalRow{row}), owners.owner(GlobalRow{row})) << row;
+  const auto blocks = RowPartition::blocks(5, 2);
+  EXPECT_FALSE(blocks.reordered(std::vector<Index>{2, 1, 0, 3, 4}).identity());
+  EXPECT_TRUE(blocks.reordered(std::vector<Index>{0, 1, 2, 3, 4}).identity());
+  EXPECT_THROW((void)blocks.reordered(std::vector<Index>{0, 1, 3, 2, 4}), BugError);
+  EXPECT_THROW((void)blocks.reordered(std::vector<Index>{0, 1, 1, 3, 4}), BugError);
+  EXPECT_THROW((void)blocks.reordered(std::vector<Index>{0, 1, 2}), BugError);
 }
 
 TEST(RowPartition, RefusesOwnersThatAreNotParts) {

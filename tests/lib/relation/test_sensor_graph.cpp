@@ -44,6 +44,8 @@ TEST(SensorGraph, GaussianKernelWithThreshold) {
   EXPECT_EQ(all.sigma, 3);
   EXPECT_NEAR(all.edges[3].weight, std::exp(-4.0), 1e-15);
   EXPECT_TRUE(gaussian_graph({}, {}).edges.empty());
+  EXPECT_THROW(gaussian_graph({{0, 1, 0, 1e300}, {1, 0, 0, 1}}, {}), UserError) << "no finite spread";
+  EXPECT_EQ(gaussian_graph({{0, 1, 0, 1e300}, {1, 0, 0, 1}}, {2, 0.1}).edges.size(), 1U);
   EXPECT_TRUE(gaussian_graph({{0, 1, 0, 1e200}}, {1, 0}).edges.empty()) << "a weight of 0 is no edge";
 }
 
