@@ -72,8 +72,10 @@ std::vector<StateArray<T>> ModelRun<T>::state_arrays(std::span<const NamedArray<
 template <class T>
 std::vector<NamedArray<T>> ModelRun<T>::values() const {
   std::vector<NamedArray<T>> arrays;
-  for (Parameter<T>* parameter : parameters())
+  for (Parameter<T>* parameter : parameters()) {
+    parameter->settle_stream();
     arrays.push_back({parameter->name, parameter, parameter->value.data(), parameter->bf16.data()});
+  }
   return arrays;
 }
 

@@ -84,11 +84,14 @@ std::string describe_not_finite(const Communicator& comm, const ModelRun<T>& run
     text = text_of(found, what, parameter.name, comm.rank());
     place = order + comm.rank();
   };
-  for (const Parameter<T>* parameter : run.parameters())
-    if (parameter->in_bf16)
-      check(parameter->bf16.span(), "value", *parameter);
+  for (Parameter<T>* parameter : run.parameters()) {
+    parameter->settle_stream();
+    const Parameter<T>& values = *parameter;
+    if (values.in_bf16)
+      check(values.bf16.span(), "value", values);
     else
-      check(parameter->value.span(), "value", *parameter);
+      check(values.value.span(), "value", values);
+  }
   for (const Parameter<T>* parameter : run.parameters()) {
     if (!gradients) break;
     std::span<const T> values = parameter->gradient.span();

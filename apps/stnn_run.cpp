@@ -121,7 +121,8 @@ void StnnRun<T>::make_model(std::unique_ptr<Relations<T>> relations) {
   model_ = std::make_unique<Stnn<T>>(options, std::move(relations), domain_.rows, link_.get());
   if (grid_.groups() == 1) return;
   for (Parameter<T>* parameter : model_->parameters())
-    parameter->fusable = parameter->in_bf16 || (parameter->fusable && exchanges_factors(*parameter));
+    parameter->fusable =
+        parameter->in_bf16 || parameter->stream || (parameter->fusable && exchanges_factors(*parameter));
 }
 
 /// Whether time groups exchange δ and z of a dense relation for an update that each of them makes, instead of

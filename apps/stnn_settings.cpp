@@ -36,6 +36,30 @@ void check_bf16(const Config& config) {
        "relation.storage = \"dense\"");
 }
 
+/// Puts dense learned relations into files, as relation.memory = "streamed" asks for.
+template <class T>
+void stream(const Config& config, Relations<T>& relations) {
+  const std::string& folder = config.text("relation.stream_folder");
+  const char* temporary = std::getenv("TMPDIR");
+  relations.stream_dense(!folder.empty()           ? folder
+                         : temporary && *temporary ? temporary
+                                                   : "/tmp",
+                         static_cast<std::size_t>(config.real("relation.stream_gib") * (1 << 30)));
+}
+
+/// What relation.memory = "streamed" asks of the other keys.
+void check_streamed(const Config& config) {
+  const auto need = [](bool has, const char* what) {
+    if (!has) user_error("relation.memory = \"streamed\" needs {}", what);
+  };
+  need(config.text("relation.discover") == "dense",
+       "a dense learned relation: relation.discover = \"dense\"");
+  need(config.text("train.sampling") == "slabs",
+       "train.sampling = \"slabs\": batches of pairs do not update relations tile by tile");
+  need(config.text("optimiser.name") != "sgd", "optimiser.name = \"adam\" or \"adamw\"");
+  need(config.real("relation.stream_gib") > 0, "memory for chunks: relation.stream_gib above 0");
+}
+
 double rate_scale(const Config& config, std::string_view key) {
   const double lr = config.real("optimiser.lr");
   return config.real(key) >= 0 && lr > 0 ? config.real(key) / lr : 1.0;
@@ -70,6 +94,7 @@ std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Con
     check_bf16(config);
     relations->hold_dense_in_bf16();
   }
+  if (config.text("relation.memory") == "streamed") check_streamed(config);
   GlobalEdges edges = build_edges(comm, config, domain, domain.partition);
   if (edges.relations > 0) {
     const bool refine = config.text("relation.mode") == "refine";
@@ -83,6 +108,10 @@ std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Con
   }
   if (config.flag("relation.self")) relations->add_self(config.real("relation.self_start"));
   const std::string& discover = config.text("relation.discover");
+  if (discover == "dense") {
+    relations->work_in_chunks(static_cast<Index>(config.real("relation.chunk_mib") * (1 << 20)));
+    if (config.text("relation.memory") == "streamed") stream(config, *relations);
+  }
   if (discover == "dense") relations->add_discover(discover_start(config, domain.nodes()));
   if (discover == "low_rank") relations->add_low_rank(config.integer("relation.rank"));
   return relations;

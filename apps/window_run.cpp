@@ -53,6 +53,7 @@ void check_relations(const Config& config) {
   refuse(config.integers("relation.hops") != std::vector<Index>{1}, "relation.hops other than [1]");
   refuse(config.text("relation.storage") == "dense", "relation.storage = \"dense\"");
   refuse(config.text("relation.precision") == "bf16", "relation.precision = \"bf16\"");
+  refuse(config.text("relation.memory") == "streamed", "relation.memory = \"streamed\"");
 }
 
 /// The matrices that a diffusion sums over.

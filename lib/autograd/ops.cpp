@@ -247,6 +247,7 @@ void clamp_l1(Tape<T>& tape, Parameter<T>& weights, double scale, double* sum) {
   if (update && tape.recording()) {
     // Both halves ride on the passes that the relation's own op makes over M.
     require(update->recorded || !weights.in_bf16, "the norm of weights in bf16 comes from their layer");
+    if (!update->recorded) weights.settle_stream();
     *sum += update->recorded ? update->weight_sum : clamp_l1_sum(tape.exec(), m);
     update->l1 += scale;
     return;

@@ -10,6 +10,7 @@
 #include "rossby/base/index.hpp"
 #include "rossby/kernels/relate_dense.hpp"
 #include "rossby/tensor/buffer.hpp"
+#include "rossby/tensor/chunk_stream.hpp"
 
 namespace rossby {
 
@@ -55,9 +56,12 @@ struct Parameter {
   Buffer<Bf16> bf16;     // in place of `value` where in_bf16
   bool in_bf16 = false;  // a dense relation that its op updates, of float arithmetic
   Index first_row = 0;   // in_bf16: global row of the first owned one; keys the rounding
-  Buffer<T> gradient;    // empty while a fixed parameter, or a fusable one that has not needed it yet
-  double decay = 0;      // weight decay
-  double lr_scale = 1;   // this parameter's learning rate over the common one
+  /// Where value (or bf16) and moments lie in files and its op works on chunks of its rows: {1, owned, n},
+  /// one that its op updates. Null: in memory.
+  std::unique_ptr<ChunkStream> stream;
+  Buffer<T> gradient;   // empty while a fixed parameter, or a fusable one that has not needed it yet
+  double decay = 0;     // weight decay
+  double lr_scale = 1;  // this parameter's learning rate over the common one
   bool trained = true;
   bool fusable = false;  // its op can update it in backward: it needs no gradient then (dense, low rank)
   GradientSink<T>* sink = nullptr;  // instead of `gradient`
@@ -74,16 +78,39 @@ struct Parameter {
   bool in_step = false;
 
   Parameter() = default;
-  Parameter(std::string n, Placement p, std::vector<Index> s, bool can_fuse = false, bool narrow = false)
-      : name(std::move(n)), placement(p), shape(std::move(s)), in_bf16(narrow), fusable(can_fuse) {
+  Parameter(std::string n, Placement p, std::vector<Index> s, bool can_fuse = false, bool narrow = false,
+            std::unique_ptr<ChunkStream> in_files = nullptr)
+      : name(std::move(n)),
+        placement(p),
+        shape(std::move(s)),
+        in_bf16(narrow),
+        stream(std::move(in_files)),
+        fusable(can_fuse) {
     require(!in_bf16 || (fusable && std::is_same_v<T, float>), "bf16 is for floats that their op updates");
+    require(!stream || (fusable && shape.size() == 3 && shape[0] == 1),
+            "streams are for one relation, updated by its op");
     Index size = 1;
     for (const Index extent : shape) size *= extent;
     if (in_bf16)
-      bf16 = Buffer<Bf16>(size);
+      bf16 = make_array<Bf16>(size);
     else
-      value = Buffer<T>(size);
+      value = make_array<T>(size);
     if (!fusable) gradient = Buffer<T>(size);
+  }
+
+  /// An array that streams as the value does (moments).
+  template <class S>
+  [[nodiscard]] Buffer<S> make_array(Index size) {
+    return stream ? Buffer<S>(stream->add()) : Buffer<S>(size);
+  }
+  /// Another array in the same kind of memory, which its op never sees (copies).
+  template <class S>
+  [[nodiscard]] Buffer<S> make_spare(Index size) const {
+    return stream && size > 0 ? Buffer<S>(stream->spare()) : Buffer<S>(size);
+  }
+  /// Before anything but its op reads or writes value, bf16 or moments.
+  void settle_stream() {
+    if (stream) stream->settle();
   }
 
   [[nodiscard]] bool split() const { return outer_all >= 0; }
@@ -102,6 +129,7 @@ struct Parameter {
     if (!trained) return nullptr;
     require(!in_bf16 || sink, "a parameter in bf16 has no gradient");
     require(!table, "a table kept by rows has no gradient as a whole");
+    require(!stream, "a streamed parameter has no gradient");
     if (overdue) overdue->make_up();
     live = in_step = true;
     if (!sink && gradient.size() != size()) gradient = Buffer<T>(size());

@@ -4,6 +4,7 @@
 
 #include "rossby/autograd/costs.hpp"
 #include "rossby/autograd/ops.hpp"
+#include "rossby/autograd/relate_chunks.hpp"
 #include "rossby/autograd/relate_terms.hpp"
 #include "rossby/kernels/elementwise.hpp"
 
@@ -178,8 +179,8 @@ void dense_backward_of_groups(const Exec& exec, const Layer<T>& layer, const Lay
   DenseRelate<T> relate = item.dense_relate(*layer.bank);
   const std::span<T> workspace = arena.take<T>(relate_dense_workspace(relate, zs.all.cols, delta.channels));
   relate.context = nullptr;
-  relate_dense_backward<T>(exec, dz.data ? all : NodeView<T>{}, {}, item.dense, relate, deltas.all, zs.all,
-                           workspace);
+  detail::chunked_dense_backward<T>(exec, dz.data ? all : NodeView<T>{}, {}, item.dense, relate, deltas.all,
+                                    zs.all, workspace, item.term->stream(), layer.bank->dense_chunk_rows);
   if (dz.data) accumulate(exec, dz, T{1}, NodeView<const T>(zs.columns(all, zs.first, z.cols)));
   if (item.a.gradient.data) {
     const Index d = z.channels, size = layer.bank->rows * z.cols;
@@ -214,8 +215,9 @@ void columns_backward(const Exec& exec, const Layer<T>& layer, bool owned, NodeV
     if (item.term->kind == Kind<T>::dense && dense && layer.bank->groups && item.dense.update)
       dense_backward_of_groups<T>(exec, layer, item, delta, z, dz);
     else if (item.term->kind == Kind<T>::dense && dense)
-      relate_dense_backward<T>(exec, dz, item.a.gradient, item.dense, item.dense_relate(*layer.bank), delta,
-                               z, layer.workspace);
+      detail::chunked_dense_backward<T>(exec, dz, item.a.gradient, item.dense, item.dense_relate(*layer.bank),
+                                        delta, z, layer.workspace, item.term->stream(),
+                                        layer.bank->dense_chunk_rows);
   }
 }
 
@@ -313,7 +315,8 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
     if (item.term->kind == Kind<T>::self)
       item.self = SelfTerm<T>::forward(tape, *item.term, item.a, h.value, z.value);
     if (item.term->kind == Kind<T>::dense)
-      relate_dense_forward<T>(exec, h.value, item.dense_relate(bank), layer.all(z.value), layer.workspace);
+      detail::chunked_dense_forward<T>(exec, h.value, item.dense_relate(bank), layer.all(z.value),
+                                       layer.workspace, item.term->stream(), bank.dense_chunk_rows);
   }
 
   const OpCost cost = layer_costs<T>(bank, z.cols(), d, w, z.tracked());

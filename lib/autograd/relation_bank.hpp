@@ -36,6 +36,8 @@ struct RelationTerm {
   [[nodiscard]] const T* weights() const { return weight ? weight->value.data() : fixed.data(); }
   [[nodiscard]] const Bf16* bf16_weights() const { return weight ? weight->bf16.data() : nullptr; }
   [[nodiscard]] bool clamped() const { return weight != nullptr; }
+  /// Null where the weights are in memory.
+  [[nodiscard]] ChunkStream* stream() const { return weight ? weight->stream.get() : nullptr; }
 };
 
 /// All relations of a model on one rank, and the ports that serve them. Relation 0 is the identity; those of
@@ -54,6 +56,7 @@ struct RelationBank {
   std::vector<LocalColumn> interior;  // rows that no sparse term joins to a ghost
   std::vector<LocalColumn> boundary;  // the others
   DenseProduct dense_product = DenseProduct::own;
+  Index dense_chunk_rows = 0;  // of a dense relation that are worked on at once; 0: all
 
   /// Relations of all terms, without the identity.
   [[nodiscard]] int relations() const {

@@ -13,9 +13,11 @@ using Kind = typename RelationTerm<T>::Kind;
 
 template <class T>
 Parameter<T>* Relations<T>::make(const std::string& name, Placement placement, std::vector<Index> shape,
-                                 double start, bool fusable, bool narrow) {
+                                 double start, bool fusable, bool narrow,
+                                 std::unique_ptr<ChunkStream> stream) {
   require(find(name) == nullptr, "two relation terms of one name");
-  parameters_.push_back(std::make_unique<Parameter<T>>(name, placement, std::move(shape), fusable, narrow));
+  parameters_.push_back(
+      std::make_unique<Parameter<T>>(name, placement, std::move(shape), fusable, narrow, std::move(stream)));
   Parameter<T>& parameter = *parameters_.back();
   std::fill(parameter.value.begin(), parameter.value.end(), static_cast<T>(start));
   std::fill(parameter.bf16.begin(), parameter.bf16.end(), round_nearest(static_cast<float>(start)));
@@ -50,8 +52,19 @@ void Relations<T>::add_discover(double start, const std::string& name) {
     user_error("a dense relation needs contiguous row blocks: set parallel.partition = \"blocks\"");
   RelationTerm<T> term;
   term.kind = Kind<T>::dense;
-  term.weight =
-      make(name, Placement::rows, {1, partition_->size(part_), partition_->rows()}, start, true, bf16_);
+  const Index rows = partition_->size(part_), n = partition_->rows();
+  const Index row_bytes = n * static_cast<Index>(bf16_ ? sizeof(Bf16) : sizeof(T));
+  std::unique_ptr<ChunkStream> stream;
+  if (chunk_bytes_ > 0)
+    bank_.dense_chunk_rows = std::max<Index>(1, chunk_bytes_ / std::max<Index>(row_bytes, 1));
+  if (stream_budget_ > 0)
+    stream = std::make_unique<ChunkStream>(ChunkStreamOptions{
+        .folder = stream_folder_,
+        .rows = rows,
+        .row_bytes = row_bytes,
+        .chunk_rows = bank_.dense_chunk_rows > 0 ? bank_.dense_chunk_rows : std::max<Index>(rows, 1),
+        .budget = stream_budget_});
+  term.weight = make(name, Placement::rows, {1, rows, n}, start, true, bf16_, std::move(stream));
   bank_.terms.push_back(std::move(term));
   edges_.push_back(nullptr);
 }

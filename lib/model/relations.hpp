@@ -28,6 +28,15 @@ class Relations {
                  const std::string& name = "relation_weight");
   /// Dense learned relations that are added after this, and their moments, are held in bf16 (T = float).
   void hold_dense_in_bf16() { bf16_ = true; }
+  /// Dense learned relations that are added after this are worked on by chunks of about so many bytes of
+  /// weights; 0: all at once. Chunks fix the order of sums.
+  void work_in_chunks(Index bytes) { chunk_bytes_ = bytes; }
+  /// Those added after this, and their moments, lie in files below `folder`; at most `budget` bytes of them
+  /// are in this rank's memory at once.
+  void stream_dense(const std::string& folder, std::size_t budget) {
+    stream_folder_ = folder;
+    stream_budget_ = budget;
+  }
   /// One low-rank relation U (Vᵀ z)/n with `rank` columns; values are set by the model's start.
   void add_low_rank(Index rank);
   /// A self relation with one learned weight a node.
@@ -60,11 +69,15 @@ class Relations {
 
  private:
   Parameter<T>* make(const std::string& name, Placement placement, std::vector<Index> shape, double start,
-                     bool fusable = false, bool narrow = false);
+                     bool fusable = false, bool narrow = false,
+                     std::unique_ptr<ChunkStream> stream = nullptr);
 
   const RowPartition* partition_;
   int part_;
   bool bf16_ = false;
+  Index chunk_bytes_ = 0;
+  std::string stream_folder_;
+  std::size_t stream_budget_ = 0;
   RelationBank<T> bank_;
   std::vector<std::unique_ptr<GlobalEdges>> edges_;  // of each term; null where it is not sparse
   std::vector<std::unique_ptr<CsrBlock>> blocks_;

@@ -2,17 +2,22 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>
 
 #include "rossby/base/error.hpp"
 #include "rossby/base/index.hpp"
+#include "rossby/tensor/file_memory.hpp"
 
 namespace rossby {
 
 /// Where a buffer's memory lies.
-enum class Memory { host };
+enum class Memory {
+  host,
+  file  // a mapped file
+};
 
 namespace detail {
 /// Memory aligned to a cache line (64 bytes). Throws UserError naming the size where there is not enough.
@@ -36,6 +41,12 @@ class Buffer {
       std::fill_n(data_, size, T{});
     }
   }
+  /// What a file holds.
+  explicit Buffer(std::shared_ptr<FileMemory> file)
+      : data_(reinterpret_cast<T*>(file->data())),
+        size_(static_cast<Index>(file->bytes() / sizeof(T))),
+        memory_(Memory::file),
+        file_(std::move(file)) {}
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     Buffer moved(std::move(other));
@@ -45,13 +56,17 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() {
-    if (data_) detail::release(memory_, data_);
+    if (data_ && !file_) detail::release(memory_, data_);
   }
 
   [[nodiscard]] T* data() { return data_; }
   [[nodiscard]] const T* data() const { return data_; }
   [[nodiscard]] Index size() const { return size_; }
   [[nodiscard]] Memory memory() const { return memory_; }
+  /// Takes a file's pages out of resident memory; nothing else happens to any buffer.
+  void forget_pages() {
+    if (file_) file_->forget_pages();
+  }
   [[nodiscard]] std::span<T> span() { return {data_, static_cast<std::size_t>(size_)}; }
   [[nodiscard]] std::span<const T> span() const { return {data_, static_cast<std::size_t>(size_)}; }
   T& operator[](Index i) { return data_[i]; }
@@ -66,11 +81,13 @@ class Buffer {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     std::swap(memory_, other.memory_);
+    std::swap(file_, other.file_);
   }
 
   T* data_ = nullptr;
   Index size_ = 0;
   Memory memory_ = Memory::host;
+  std::shared_ptr<FileMemory> file_;
 };
 
 }  // namespace rossby

@@ -20,12 +20,17 @@ Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>*
     state.has_second = adam;
     if (parameter->in_bf16) {
       require(options.fuse && adam, "parameters in bf16 are updated in backward, by Adam");
-      const auto moments = [&](bool has) { return has ? Buffer<Bf16>(parameter->size()) : Buffer<Bf16>(); };
-      state.bf16 = std::make_unique<Bf16Books>(Bf16Books{moments(state.has_first), moments(true),
-                                                         Random(options.seed, "round." + parameter->name)});
+      const auto moments = [&](bool has) {
+        return has ? parameter->template make_array<Bf16>(parameter->size()) : Buffer<Bf16>();
+      };
+      Buffer<Bf16> first = moments(state.has_first);
+      state.bf16 = std::make_unique<Bf16Books>(
+          Bf16Books{std::move(first), moments(true), Random(options.seed, "round." + parameter->name)});
     } else {
-      if (state.has_first) state.first = Buffer<T>(parameter->size());
-      if (state.has_second) state.second = Buffer<T>(parameter->size());
+      require(!parameter->stream || (options.fuse && adam),
+              "streamed parameters are updated in backward, by Adam");
+      if (state.has_first) state.first = parameter->template make_array<T>(parameter->size());
+      if (state.has_second) state.second = parameter->template make_array<T>(parameter->size());
     }
     if (options.fuse && adam && parameter->fusable) {
       state.sink = std::make_unique<UpdateSink<T>>();
@@ -58,6 +63,7 @@ void PutOffUpdates<T>::put_off(const Exec& exec, const AdamStep& step, bool deco
 
 template <class T>
 void PutOffUpdates<T>::replay(std::span<const AdamConstants<T>> steps) {
+  parameter_->settle_stream();
   if constexpr (std::is_same_v<T, float>)
     if (bf16_) {
       const std::vector<Index>& shape = parameter_->shape;
@@ -91,6 +97,7 @@ void PutOffUpdates<T>::settle() {
                                  .keep = 1};
     return replay({&decay, 1});
   }
+  parameter_->settle_stream();
   const NodeView<T> v(second_->data(), 1, 1, second_->size());
   scale<T>(exec_, v, factor, v);
 }

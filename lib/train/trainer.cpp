@@ -46,14 +46,27 @@ double Trainer<T>::elapsed() const {
   return seconds_before_ + seconds_since(begin_);
 }
 
+namespace {
+
+/// A copy in the kind of memory that the parameter is in.
+template <class T, class S>
+void copy(const Parameter<T>& parameter, const Buffer<S>& from, Buffer<S>& to) {
+  if (to.size() != from.size()) to = parameter.template make_spare<S>(from.size());
+  std::copy(from.begin(), from.end(), to.begin());
+  to.forget_pages();
+}
+
+}  // namespace
+
 template <class T>
 void Trainer<T>::keep() {
   best_.resize(task_->parameters().size());
   best_bf16_.resize(best_.size());
   for (std::size_t i = 0; i < best_.size(); ++i) {
-    const Parameter<T>& parameter = *task_->parameters()[i];
-    best_[i].assign(parameter.value.begin(), parameter.value.end());
-    best_bf16_[i].assign(parameter.bf16.begin(), parameter.bf16.end());
+    Parameter<T>& parameter = *task_->parameters()[i];
+    parameter.settle_stream();
+    copy(parameter, parameter.value, best_[i]);
+    copy(parameter, parameter.bf16, best_bf16_[i]);
   }
 }
 
@@ -61,8 +74,11 @@ template <class T>
 void Trainer<T>::take_best() {
   for (std::size_t i = 0; i < best_.size(); ++i) {
     Parameter<T>& parameter = *task_->parameters()[i];
+    parameter.settle_stream();
     std::copy(best_[i].begin(), best_[i].end(), parameter.value.begin());
     std::copy(best_bf16_[i].begin(), best_bf16_[i].end(), parameter.bf16.begin());
+    best_[i].forget_pages();
+    best_bf16_[i].forget_pages();
   }
 }
 
@@ -86,8 +102,10 @@ TrainingState Trainer<T>::state_of_groups() const {
 template <class T>
 std::vector<NamedArray<T>> Trainer<T>::arrays(bool has_best) {
   std::vector<NamedArray<T>> arrays;
-  for (Parameter<T>* parameter : task_->parameters())
+  for (Parameter<T>* parameter : task_->parameters()) {
+    parameter->settle_stream();
     arrays.push_back({parameter->name, parameter, parameter->value.data(), parameter->bf16.data()});
+  }
   for (auto& state : optimiser_->states()) {
     const std::string& name = state.parameter->name;
     if (state.has_first)

@@ -153,8 +153,8 @@ class Trainer {
   Step<T> step_;
   Losses losses_;
   TrainingState now_;  // but schedule, fused_scale and parameters, which their owners keep
-  std::vector<std::vector<T>> best_;
-  std::vector<std::vector<Bf16>> best_bf16_;
+  std::vector<Buffer<T>> best_;
+  std::vector<Buffer<Bf16>> best_bf16_;
   double seconds_before_ = 0;  // of the runs before this one
   std::chrono::steady_clock::time_point begin_;
 };

@@ -1,0 +1,118 @@
+"""A dense learned relation that streams from files: the bits of one in memory, in less memory."""
+
+import os
+
+import support
+from sensors import Runs, sensors
+
+NODES = 13
+STNN = """
+[data]
+file = "sensors.nc"
+variables = ["v"]
+center = "node"
+[split]
+train = 21
+validation = 5
+[relation]
+graph = "none"
+discover = "dense"
+[model]
+latent = 1
+l2_z = 0.01
+l1_rel = 0.01
+start = "data"
+[optimiser]
+beta1 = 0.9
+clip = 1
+[schedule]
+metric = "validation"
+[train]
+epochs = 3
+slab_steps = 4
+[evaluate]
+horizons = 2
+lim_modes = 2
+"""
+
+
+def of_rows(rows, chunks, word=4, arrays=3):
+    """Settings for chunks of so many rows, so many of them in memory."""
+    size = rows * NODES * word
+    return [f"relation.chunk_mib={(size + 1) / 2**20}", f"relation.stream_gib={(chunks * arrays * size + 1) / 2**30}"]
+
+
+class Streamed(Runs):
+    config = "stnn.toml"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.netcdf("sensors.nc", sensors(steps=30, nodes=NODES))
+        cls.write("stnn.toml", STNN)
+        os.mkdir(cls.path("scratch"))
+
+    def streamed(self):
+        return ["relation.memory=streamed", f"relation.stream_folder={self.path('scratch')}"]
+
+    def test_the_bits_of_memory(self):
+        for name, ranks, rows, chunks, *settings in (
+                ("one", 1, 2, 2), ("all", 1, 2, 9), ("odd", 2, 4, 2), ("three", 3, 1, 3), ("whole", 2, 100, 1),
+                ("closed", 2, 2, 2, "optimiser.beta1=0", "optimiser.decay_z=0"),
+                ("decay", 2, 2, 2, "optimiser.decay_relation=0.01"), ("adamw", 1, 3, 2, "optimiser.name=adamw"),
+                ("joint", 2, 2, 2, "train.joint=true"), ("grid", 4, 2, 2, "parallel.time_groups=2"),
+                ("double", 2, 2, 2, "model.precision=double"), ("bf16", 2, 2, 2, "relation.precision=bf16")):
+            with self.subTest(name):
+                word = {"double": 8, "bf16": 2}.get(name, 4)
+                settings += of_rows(rows, chunks, word)
+                self.succeed(ranks, *self.arguments(name, *settings))
+                self.succeed(ranks, *self.arguments(name + "_streamed", *settings, *self.streamed()))
+                self.assertEqual(self.ends(name + "_streamed"), self.ends(name))
+                self.assertEqual(os.listdir(self.path("scratch")), [])
+
+    def test_evaluation_and_forecast(self):
+        for run, settings in (("in_memory", []), ("in_files", self.streamed())):
+            self.succeed(2, *self.arguments(run, *of_rows(2, 2), *settings))
+            self.succeed(2, "evaluate", run)
+            self.succeed(2, "forecast", run, "--steps", "3")
+        def text(run):
+            with open(self.path(run + "/evaluation.json"), encoding="utf-8") as file:
+                return file.read()
+        self.assertEqual(text("in_memory"), text("in_files"))
+        self.succeed(1, "evaluate", "in_files", "--set", "relation.memory=resident")
+
+    def test_left_and_resumed_at_every_step(self):
+        self.resumed_at_every_step("left", *of_rows(2, 2), *self.streamed())
+
+    def test_resumed_in_memory_and_in_files(self):
+        settings = of_rows(3, 2)
+        self.succeed(2, *self.arguments("stays", *settings))
+        self.leave("moves", 2, *settings, *self.streamed())
+        self.leave("moves", 2, *settings)
+        self.leave("moves", 2, *settings, *self.streamed())
+        self.succeed(2, *self.arguments("moves", *settings))
+        self.assertEqual(self.ends("moves"), self.ends("stays"))
+
+    def test_memory(self):
+        nodes = 4000  # 61 MiB of weights, as much of each moment
+        self.netcdf("wide.nc", sensors(steps=8, nodes=nodes))
+        settings = ["data.file=wide.nc", "split.train=6", "split.validation=1", "train.epochs=2",
+                    "relation.chunk_mib=2", "evaluate.baselines=false"]
+        self.succeed(1, *self.arguments("much", *settings))
+        self.succeed(1, *self.arguments("little", *settings, *self.streamed(), "relation.stream_gib=0.03"))
+        self.assertEqual(self.ends("little"), self.ends("much"))
+        much, little = (self.lines(run)[0]["peak_rss_bytes"] for run in ("much", "little"))
+        self.assertGreater(much - little, 120 * 2**20, f"{much}, {little}")
+
+    def test_bad_settings(self):
+        self.refuse_settings(["relation.memory=streamed", "relation.discover=low_rank"],
+                             "streamed. needs a dense learned relation")
+        self.refuse_settings(["relation.memory=streamed", "train.sampling=pairs"], "needs train.sampling = .slabs")
+        self.refuse_settings(["relation.memory=streamed", "optimiser.name=sgd"], "needs optimiser.name")
+        self.refuse_settings(["relation.memory=streamed", "relation.stream_folder=/no/such"], "/no/such: no file can be made")
+        self.refuse_settings(["relation.memory=streamed", *of_rows(2, 1)], "are too few: 2 chunks of .* are needed")
+        self.refuse_settings(["relation.memory=streamed", "relation.discover=none", "model.name=gru"], "streamed. is for model.name")
+
+
+if __name__ == "__main__":
+    support.main()
