@@ -64,7 +64,7 @@ std::vector<StateArray<T>> ModelRun<T>::state_arrays(std::span<const NamedArray<
   for (const NamedArray<T>& array : arrays) {
     const Parameter<T>& parameter = *array.parameter;
     const GlobalEdges* behind = parameter.placement == Placement::entries ? &edges(parameter) : nullptr;
-    all.push_back(state_array(array.name, parameter, array.data, behind, array.bf16));
+    all.push_back(state_array(array.name, parameter, array.data, behind, array.bf16, array.file));
   }
   return all;
 }
@@ -74,7 +74,7 @@ std::vector<NamedArray<T>> ModelRun<T>::values() const {
   std::vector<NamedArray<T>> arrays;
   for (Parameter<T>* parameter : parameters()) {
     parameter->settle_stream();
-    arrays.push_back({parameter->name, parameter, parameter->value.data(), parameter->bf16.data()});
+    arrays.emplace_back(parameter->name, parameter, parameter->value, parameter->bf16);
   }
   return arrays;
 }

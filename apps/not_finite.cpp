@@ -29,10 +29,13 @@ bool finite(T value) {
   return std::isfinite(value);
 }
 
-template <class V>
-Finding look(std::span<const V> values, const std::vector<Index>& row_of, Index inner) {
+/// `passed` is called now and then, with what has been looked at behind it.
+template <class V, class Passed>
+Finding look(std::span<const V> values, const std::vector<Index>& row_of, Index inner, const Passed& passed) {
+  constexpr std::size_t piece = std::size_t{1} << 23;
   Finding found;
   for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i % piece == piece - 1) passed();
     if (finite(values[i])) continue;
     ++found.count;
     if (!row_of.empty() && found.rows.size() <= rows_named)
@@ -75,22 +78,28 @@ std::string describe_not_finite(const Communicator& comm, const ModelRun<T>& run
   double place = nowhere;  // order of the finding, then rank
   double order = 0;
   std::string text;
-  const auto check = [&](auto values, std::string_view what, const Parameter<T>& parameter) {
+  const auto check = [&](auto values, std::string_view what, const Parameter<T>& parameter,
+                         const auto& passed) {
     order += comm.size();
     if (!text.empty()) return;
     const Index inner = parameter.placement == Placement::rows ? parameter.shape[2] : 1;
-    const Finding found = look(values, rows_of(run, parameter), inner);
+    const Finding found = look(values, rows_of(run, parameter), inner, passed);
     if (found.count == 0) return;
     text = text_of(found, what, parameter.name, comm.rank());
     place = order + comm.rank();
   };
   for (Parameter<T>* parameter : run.parameters()) {
     parameter->settle_stream();
-    const Parameter<T>& values = *parameter;
-    if (values.in_bf16)
-      check(values.bf16.span(), "value", values);
+    const Parameter<T>& p = *parameter;
+    const auto forget = [&] {  // of a file few pages are to be in memory
+      parameter->value.forget_pages();
+      parameter->bf16.forget_pages();
+    };
+    if (p.in_bf16)
+      check(p.bf16.span(), "value", p, forget);
     else
-      check(values.value.span(), "value", values);
+      check(p.value.span(), "value", p, forget);
+    forget();
   }
   for (const Parameter<T>* parameter : run.parameters()) {
     if (!gradients) break;
@@ -99,7 +108,7 @@ std::string describe_not_finite(const Communicator& comm, const ModelRun<T>& run
       values = {
           parameter->table->gradients(),
           static_cast<std::size_t>(parameter->table->slots() * parameter->shape[1] * parameter->shape[2])};
-    check(values, "gradient", *parameter);
+    check(values, "gradient", *parameter, [] {});
   }
   MpiReducer reducer(comm);
   double first = -place;

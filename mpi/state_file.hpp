@@ -46,13 +46,17 @@ struct StateArray {
   Index held = -1;
   PlaneSource<T>* elsewhere = nullptr;
   Index number = 0;  // of the array, as that source counts them
+  /// rows in contiguous blocks, the same on all ranks: the mapped file where `data` or `bf16` lies, null:
+  /// memory. It passes in pieces whose pages are forgotten.
+  FileMemory* file = nullptr;
 };
 
 /// An array laid out as a parameter: its value, its moments. Dense relations go with contiguous row blocks
 /// only, so that their columns are in global order. `edges`: the pattern behind placement entries.
 template <class T>
 StateArray<T> state_array(std::string name, const Parameter<T>& parameter, T* data,
-                          const GlobalEdges* edges = nullptr, Bf16* bf16 = nullptr) {
+                          const GlobalEdges* edges = nullptr, Bf16* bf16 = nullptr,
+                          FileMemory* file = nullptr) {
   StateArray<T> array{std::move(name), parameter.placement, 1, 1, data, nullptr};
   if (parameter.placement == Placement::rows) {
     array.outer = parameter.split() ? parameter.outer_all : parameter.shape[0];
@@ -64,6 +68,7 @@ StateArray<T> state_array(std::string name, const Parameter<T>& parameter, T* da
   if (parameter.placement == Placement::entries) array.edges = edges;
   array.in_bf16 = parameter.in_bf16;
   array.bf16 = bf16;
+  array.file = file;
   return array;
 }
 

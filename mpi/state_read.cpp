@@ -58,9 +58,39 @@ std::size_t stored_bytes(hid_t dataset, const std::string& what) {
   return size;
 }
 
+/// Values stored as S into an array of D that lies in a file, a piece of rows after the other.
+template <class D, class S, class T>
+void read_into_file(const Reader& reader, hid_t dataset, const StateArray<T>& array,
+                    const std::string& what) {
+  const RowRedistribution& layout = reader.layout;
+  require(layout.partition().identity() && array.held < 0, "arrays in files go with contiguous blocks");
+  const Index step = rows_at_once(layout, array.inner, sizeof(S));
+  std::vector<S> stored;
+  std::uint64_t sum = 0;
+  for (Index o = 0; o < array.outer; ++o)
+    for (Index r = 0; r < layout.largest(); r += step) {
+      Slab slab = row_slab(layout, o, 1, array.inner, r, step);
+      const auto rows = static_cast<Index>(slab.count[1]);
+      const Index first = layout.begin() + std::min(r, layout.block_rows());
+      slab.memory[1] = slab.count[1];
+      slab.memory_row = 0;
+      stored.resize(static_cast<std::size_t>(rows * array.inner));
+      agree(reader.comm, [&] {
+        const Wait wait(reader.comm, collective_read);
+        read_slab(dataset, native_type<S>(), slab, stored.data());
+      });
+      sum += checksum(stored.data(), rows * array.inner, (o * layout.rows() + first) * array.inner);
+      D* to = values_of<D>(array) + (o * layout.block_rows() + first - layout.begin()) * array.inner;
+      std::transform(stored.begin(), stored.end(), to, converted<D, S>);
+      array.file->forget_pages();
+    }
+  compare_checksum(reader, dataset, sum, what);
+}
+
 /// Values stored as S into an array of D.
 template <class D, class S, class T>
 void read_rows(const Reader& reader, hid_t dataset, const StateArray<T>& array, const std::string& what) {
+  if (array.file) return read_into_file<D, S>(reader, dataset, array, what);
   const RowRedistribution& layout = reader.layout;
   const RowPartition& partition = layout.partition();
   const Index planes = planes_at_once(layout, array.inner, std::max(sizeof(D), sizeof(S)));

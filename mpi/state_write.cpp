@@ -154,12 +154,18 @@ void write_rows(Writer& writer, const StateArray<T>& array) {
       block = staged.data();
     }
     for (Index k = 0; k < count; ++k) {
-      const Index first = ((o + k) * layout.rows() + layout.begin()) * array.inner;
-      writer.attempt([&] {
-        writer.file->write(block + k * values, static_cast<std::size_t>(values) * sizeof(D),
-                           writer.offsets[writer.next] + static_cast<std::uint64_t>(first) * sizeof(D));
-      });
-      writer.checksums[writer.next] += checksum(block + k * values, values, first);
+      const Index piece = array.file ? rows_at_once(layout, array.inner, sizeof(D)) * array.inner
+                                     : std::max<Index>(values, 1);
+      for (Index at = 0; at < values; at += piece) {
+        const Index here = std::min(piece, values - at);
+        const Index first = ((o + k) * layout.rows() + layout.begin()) * array.inner + at;
+        writer.attempt([&] {
+          writer.file->write(block + k * values + at, static_cast<std::size_t>(here) * sizeof(D),
+                             writer.offsets[writer.next] + static_cast<std::uint64_t>(first) * sizeof(D));
+        });
+        writer.checksums[writer.next] += checksum(block + k * values + at, here, first);
+        if (array.file) array.file->forget_pages();
+      }
     }
   }
   ++writer.next;

@@ -19,8 +19,15 @@ Parameter<T>* Relations<T>::make(const std::string& name, Placement placement, s
   parameters_.push_back(
       std::make_unique<Parameter<T>>(name, placement, std::move(shape), fusable, narrow, std::move(stream)));
   Parameter<T>& parameter = *parameters_.back();
-  std::fill(parameter.value.begin(), parameter.value.end(), static_cast<T>(start));
-  std::fill(parameter.bf16.begin(), parameter.bf16.end(), round_nearest(static_cast<float>(start)));
+  const auto fill = [](auto& values, auto value) {
+    constexpr Index piece = Index{1} << 23;  // of a file few pages are in memory
+    for (Index at = 0; at < values.size(); at += piece) {
+      std::fill_n(values.data() + at, std::min(piece, values.size() - at), value);
+      values.forget_pages();
+    }
+  };
+  fill(parameter.value, static_cast<T>(start));
+  fill(parameter.bf16, round_nearest(static_cast<float>(start)));
   parameter.first_row = partition_->begin(part_);
   return &parameter;
 }

@@ -63,6 +63,8 @@ class Buffer {
   [[nodiscard]] const T* data() const { return data_; }
   [[nodiscard]] Index size() const { return size_; }
   [[nodiscard]] Memory memory() const { return memory_; }
+  /// The file that it lies in; null where it is in memory.
+  [[nodiscard]] FileMemory* file() { return file_.get(); }
   /// Takes a file's pages out of resident memory; nothing else happens to any buffer.
   void forget_pages() {
     if (file_) file_->forget_pages();

@@ -63,9 +63,9 @@ void ChunkStream::make_slots() {
 void ChunkStream::start(int arrays, bool descending, bool writes) {
   require(!taken_ && arrays > 0 && arrays <= static_cast<int>(files_.size()),
           "a sweep over arrays that are there");
-  if (slots_.empty()) make_slots();
   if (std::exchange(mapped_, false))
     for (const auto& file : files_) file->forget_pages();
+  if (slots_.empty()) make_slots();
   arrays_ = arrays;
   descending_ = descending;
   writes_ = writes;

@@ -63,13 +63,41 @@ void PutOffUpdates<T>::put_off(const Exec& exec, const AdamStep& step, bool deco
 
 template <class T>
 void PutOffUpdates<T>::replay(std::span<const AdamConstants<T>> steps) {
-  parameter_->settle_stream();
+  if (parameter_->stream) return replay_chunks(steps);
   if constexpr (std::is_same_v<T, float>)
     if (bf16_) {
       const std::vector<Index>& shape = parameter_->shape;
       return adam_replay(exec_, bf16_->arrays(*parameter_, *count_), shape[0], shape[1], shape[2], steps);
     }
   adam_replay<T>(exec_, parameter_->value.span(), first_->span(), second_->span(), {}, steps);
+}
+
+template <class T>
+void PutOffUpdates<T>::replay_chunks(std::span<const AdamConstants<T>> steps) {
+  ChunkStream& stream = *parameter_->stream;
+  const Index columns = parameter_->shape[2];
+  const bool moment = bf16_ ? bf16_->first.size() > 0 : first_->size() > 0;
+  const int arrays = moment ? 3 : 2;
+  stream.start(arrays, true, true);
+  for (Index k = 0; k < stream.chunks(); ++k) {
+    const Index chunk = stream.take(), rows = stream.rows(chunk);
+    const auto array = [&]<class S>(S, int a) {
+      return std::span<S>(reinterpret_cast<S*>(stream.array(a)), static_cast<std::size_t>(rows * columns));
+    };
+    if constexpr (std::is_same_v<T, float>)
+      if (bf16_) {
+        Bf16Arrays part = bf16_->arrays(*parameter_, *count_);
+        part.theta = array(Bf16{}, 0).data();
+        part.m = moment ? array(Bf16{}, 1).data() : nullptr;
+        part.v = array(Bf16{}, arrays - 1).data();
+        part.rounding.first_row += stream.first(chunk);
+        adam_replay(exec_, part, 1, rows, columns, steps);
+      }
+    if (!bf16_)
+      adam_replay<T>(exec_, array(T{}, 0), moment ? array(T{}, 1) : std::span<T>{}, array(T{}, arrays - 1),
+                     {}, steps);
+    stream.give_back();
+  }
 }
 
 template <class T>
@@ -98,8 +126,13 @@ void PutOffUpdates<T>::settle() {
     return replay({&decay, 1});
   }
   parameter_->settle_stream();
-  const NodeView<T> v(second_->data(), 1, 1, second_->size());
-  scale<T>(exec_, v, factor, v);
+  // In pieces, so that of a file few pages are in memory.
+  constexpr Index piece = Index{1} << 23;
+  for (Index at = 0; at < second_->size(); at += piece) {
+    const NodeView<T> v(second_->data() + at, 1, 1, std::min(piece, second_->size() - at));
+    scale<T>(exec_, v, factor, v);
+    second_->forget_pages();
+  }
 }
 
 template <class T>

@@ -99,6 +99,7 @@ class PutOffUpdates final : public OverdueUpdates {
 
  private:
   void replay(std::span<const AdamConstants<T>> steps);
+  void replay_chunks(std::span<const AdamConstants<T>> steps);
 
   Parameter<T>* parameter_;
   Buffer<T>* first_;

@@ -48,12 +48,22 @@ double Trainer<T>::elapsed() const {
 
 namespace {
 
+/// Copies, in pieces so that of files few pages are in memory.
+template <class S>
+void copy(Buffer<S>& from, Buffer<S>& to) {
+  constexpr Index piece = Index{1} << 23;
+  for (Index at = 0; at < from.size(); at += piece) {
+    std::copy_n(from.data() + at, std::min(piece, from.size() - at), to.data() + at);
+    from.forget_pages();
+    to.forget_pages();
+  }
+}
+
 /// A copy in the kind of memory that the parameter is in.
 template <class T, class S>
-void copy(const Parameter<T>& parameter, const Buffer<S>& from, Buffer<S>& to) {
+void keep_copy(const Parameter<T>& parameter, Buffer<S>& from, Buffer<S>& to) {
   if (to.size() != from.size()) to = parameter.template make_spare<S>(from.size());
-  std::copy(from.begin(), from.end(), to.begin());
-  to.forget_pages();
+  copy(from, to);
 }
 
 }  // namespace
@@ -65,8 +75,8 @@ void Trainer<T>::keep() {
   for (std::size_t i = 0; i < best_.size(); ++i) {
     Parameter<T>& parameter = *task_->parameters()[i];
     parameter.settle_stream();
-    copy(parameter, parameter.value, best_[i]);
-    copy(parameter, parameter.bf16, best_bf16_[i]);
+    keep_copy(parameter, parameter.value, best_[i]);
+    keep_copy(parameter, parameter.bf16, best_bf16_[i]);
   }
 }
 
@@ -75,10 +85,8 @@ void Trainer<T>::take_best() {
   for (std::size_t i = 0; i < best_.size(); ++i) {
     Parameter<T>& parameter = *task_->parameters()[i];
     parameter.settle_stream();
-    std::copy(best_[i].begin(), best_[i].end(), parameter.value.begin());
-    std::copy(best_bf16_[i].begin(), best_bf16_[i].end(), parameter.bf16.begin());
-    best_[i].forget_pages();
-    best_bf16_[i].forget_pages();
+    copy(best_[i], parameter.value);
+    copy(best_bf16_[i], parameter.bf16);
   }
 }
 
@@ -104,23 +112,23 @@ std::vector<NamedArray<T>> Trainer<T>::arrays(bool has_best) {
   std::vector<NamedArray<T>> arrays;
   for (Parameter<T>* parameter : task_->parameters()) {
     parameter->settle_stream();
-    arrays.push_back({parameter->name, parameter, parameter->value.data(), parameter->bf16.data()});
+    arrays.emplace_back(parameter->name, parameter, parameter->value, parameter->bf16);
   }
   for (auto& state : optimiser_->states()) {
     const std::string& name = state.parameter->name;
+    Buffer<Bf16> none;
     if (state.has_first)
-      arrays.push_back({name + ".first", state.parameter, state.first.data(),
-                        state.bf16 ? state.bf16->first.data() : nullptr});
+      arrays.emplace_back(name + ".first", state.parameter, state.first,
+                          state.bf16 ? state.bf16->first : none);
     if (state.has_second)
-      arrays.push_back({name + ".second", state.parameter, state.second.data(),
-                        state.bf16 ? state.bf16->second.data() : nullptr});
+      arrays.emplace_back(name + ".second", state.parameter, state.second,
+                          state.bf16 ? state.bf16->second : none);
   }
   if (!has_best) return arrays;
   if (best_.empty()) keep();
-  for (std::size_t i = 0; i < best_.size(); ++i) {
-    const Parameter<T>* parameter = task_->parameters()[i];
-    arrays.push_back({parameter->name + ".best", parameter, best_[i].data(), best_bf16_[i].data()});
-  }
+  for (std::size_t i = 0; i < best_.size(); ++i)
+    arrays.emplace_back(task_->parameters()[i]->name + ".best", task_->parameters()[i], best_[i],
+                        best_bf16_[i]);
   return arrays;
 }
 

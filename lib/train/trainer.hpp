@@ -90,7 +90,15 @@ struct NamedArray {
   std::string name;
   const Parameter<T>* parameter = nullptr;
   T* data = nullptr;
-  Bf16* bf16 = nullptr;  // in place of `data` where the parameter is in bf16
+  Bf16* bf16 = nullptr;        // in place of `data` where the parameter is in bf16
+  FileMemory* file = nullptr;  // where it lies in one
+
+  NamedArray(std::string n, const Parameter<T>* p, Buffer<T>& values, Buffer<Bf16>& narrow)
+      : name(std::move(n)),
+        parameter(p),
+        data(values.data()),
+        bf16(narrow.data()),
+        file(p->in_bf16 ? narrow.file() : values.file()) {}
 };
 
 /// Why a checkpoint is due: its time has come, the training is about to be left, it has ended.

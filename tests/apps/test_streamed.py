@@ -1,6 +1,7 @@
 """A dense learned relation that streams from files: the bits of one in memory, in less memory."""
 
 import os
+import re
 
 import support
 from sensors import Runs, sensors
@@ -98,11 +99,13 @@ class Streamed(Runs):
         self.netcdf("wide.nc", sensors(steps=8, nodes=nodes))
         settings = ["data.file=wide.nc", "split.train=6", "split.validation=1", "train.epochs=2",
                     "relation.chunk_mib=2", "evaluate.baselines=false"]
-        self.succeed(1, *self.arguments("much", *settings))
-        self.succeed(1, *self.arguments("little", *settings, *self.streamed(), "relation.stream_gib=0.03"))
+        most = {}
+        for run, more in (("much", []), ("little", [*self.streamed(), "relation.stream_gib=0.03"])):
+            out = self.succeed(1, *self.arguments(run, *settings, *more)).out
+            most[run] = float(re.search(r"at most ([0-9.]+) MiB a rank", out)[1])
         self.assertEqual(self.ends("little"), self.ends("much"))
-        much, little = (self.lines(run)[0]["peak_rss_bytes"] for run in ("much", "little"))
-        self.assertGreater(much - little, 120 * 2**20, f"{much}, {little}")
+        # Checkpoints pass through in pieces, too: W, m, v and the best W are 244 MiB.
+        self.assertGreater(most["much"] - most["little"], 120, most)
 
     def test_bad_settings(self):
         self.refuse_settings(["relation.memory=streamed", "relation.discover=low_rank"],
