@@ -49,7 +49,7 @@ struct Arrays {
   }
   int* mapped(int a) { return reinterpret_cast<int*>(files[static_cast<std::size_t>(a)]->data()); }
 
-  /// Adds `add` to every value where `writes`; counts what is not as it should be.
+  /// Changes every value where `writes`, each in its own way; counts what is not as it should be.
   Index sweep(int arrays, bool descending, bool writes, int add) {
     Index wrong = 0;
     Index expected = descending ? stream.chunks() - 1 : 0;
@@ -62,7 +62,8 @@ struct Arrays {
         int* right = truth[static_cast<std::size_t>(a)].data() + stream.first(chunk) * shape.columns;
         for (Index i = 0; i < stream.rows(chunk) * shape.columns; ++i) {
           wrong += values[i] != right[i];
-          if (writes) values[i] = right[i] += add + a;
+          if (writes)
+            values[i] = right[i] = (5 * right[i] + add + a + static_cast<int>(7 * chunk + i)) % 100003;
         }
       }
       stream.give_back();
@@ -135,7 +136,8 @@ std::string message_of(const Work& work) {
 TEST(ChunkStream, SaysWhatIsMissing) {
   ChunkStream small({folder(), 10, 1 << 20, 2, 7 << 20, true});
   (void)small.add();
-  EXPECT_NE(message_of([&] { (void)small.add(); }).find("2 chunks of 4.000 MiB are needed"), std::string::npos);
+  EXPECT_NE(message_of([&] { (void)small.add(); }).find("2 chunks of 4.000 MiB are needed"),
+            std::string::npos);
   ChunkStream nowhere({"/there/is/no/such/folder", 10, 8, 2, 1 << 20, true});
   EXPECT_NE(message_of([&] { (void)nowhere.add(); }).find("/there/is/no/such/folder"), std::string::npos);
   ChunkStream huge({folder(), Index{1} << 30, Index{1} << 28, 2, 1 << 20, true});
