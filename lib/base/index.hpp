@@ -32,7 +32,8 @@ struct StrongIndex {
 /// order and file layout are functions of it.
 using GlobalRow = detail::StrongIndex<struct GlobalRowTag>;
 
-/// A node in the order of a RowPartition: rank by rank, inside a rank by ascending GlobalRow or as it was reordered.
+/// A node in the order of a RowPartition: rank by rank, inside a rank by ascending GlobalRow or as it was
+/// reordered.
 using Position = detail::StrongIndex<struct PositionTag>;
 
 /// A node among those that one rank owns, 0…owned−1.
