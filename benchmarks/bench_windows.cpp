@@ -67,6 +67,9 @@ WindowCase parse(Arguments& arguments) {
   if (o.model != "dcrnn" && o.model != "graph_wavenet") user_error("--model is dcrnn or graph_wavenet");
   if (o.sampling_name == "global") o.sampling = WindowSampling::global;
   if (o.sampling_name == "blocked") o.sampling = WindowSampling::blocked;
+  if (o.materialised && o.sampling == WindowSampling::global && o.groups > 1 && !o.everything)
+    user_error(
+        "--materialised with --sampling=global needs --hold=all: windows of other groups are not here");
   if (o.recompute_name == "cell") o.recompute = Recompute::cell;
   if (o.recompute_name == "step") o.recompute = Recompute::step;
   if (arguments.rest().size() > 1) user_error("unknown option {}; see --help", arguments.rest()[1]);
@@ -161,7 +164,7 @@ Reading time_reading(WindowTraining& training, int repeats) {
 }
 
 /// Batches of windows that were copied out of the series beforehand, as published codes keep them: inputs and
-/// targets, value and time of day, in doubles (Wang et al., PGT-I, SC 2025, eq. 1). Of this group's windows.
+/// targets, value and time of day, in doubles (what PGT-I, SC 2025, starts from). Of this group's windows.
 struct Materialised {
   double bytes = 0, build = 0, read = 0, read_bytes = 0;
 };

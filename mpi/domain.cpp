@@ -154,6 +154,8 @@ RowPartition order_rows(const Communicator& comm, const Config& config, const Do
   const std::string graph = graph_kind(config, domain.info);
   const bool dense =
       config.text("relation.discover") == "dense" || config.text("relation.storage") == "dense";
+  if (order == "rcm" && graph == "none")
+    user_error("parallel.row_order = \"rcm\" needs relations: set relation.graph");
   if (order == "file" || graph == "none") return partition;
   if (dense) {
     if (order == "rcm")

@@ -132,6 +132,8 @@ class Settings(BadInput):
         self.refuse_training(["parallel.partition=tiles"], "needs a gridded file")
         self.refuse_training(["parallel.partition=graph", "relation.discover=dense"],
                              "does not go with a dense relation")
+        self.refuse_training(["parallel.row_order=rcm", "relation.graph=none", "relation.discover=dense"],
+                             "needs relations: set relation.graph")
         self.refuse_training(["parallel.row_order=rcm", "relation.discover=dense"],
                              "does not go with a dense relation")
         self.refuse_training(["relation.discover=dense", "relation.discover_start=x"], '"1/n" or a number')
