@@ -61,7 +61,7 @@ class DenseCase : public KernelCase {
         square_(squares.of(n)),
         z_(random_values<float>(n * cols * d, "z")),
         a_(random_values<float>(d * d, "a")) {
-    workspace_ = Buffer<float>(relate_dense_workspace<float>(relate(), cols, d));
+    workspace_ = Buffer<float>(relate_dense_workspace<float>(Exec{}, relate(), cols, d));
   }
 
  protected:

@@ -177,7 +177,8 @@ void dense_backward_of_groups(const Exec& exec, const Layer<T>& layer, const Lay
   if (delta.rows == 0) deltas.all.cols = zs.all.cols;  // nothing came from which to tell
   const NodeView<T> all(arena.take_zeroed<T>(zs.all.size()).data(), z.rows, zs.all.cols, z.channels);
   DenseRelate<T> relate = item.dense_relate(*layer.bank);
-  const std::span<T> workspace = arena.take<T>(relate_dense_workspace(relate, zs.all.cols, delta.channels));
+  const std::span<T> workspace =
+      arena.take<T>(relate_dense_workspace(exec, relate, zs.all.cols, delta.channels));
   relate.context = nullptr;
   detail::chunked_dense_backward<T>(exec, dz.data ? all : NodeView<T>{}, {}, item.dense, relate, deltas.all,
                                     zs.all, workspace, item.term->stream(), layer.bank->dense_chunk_rows);
@@ -248,7 +249,8 @@ std::span<T> make_workspace(Tape<T>& tape, const RelationBank<T>& bank, std::spa
                                                  cols, channels));
     if (item.term->kind == Kind<T>::dense)
       size = std::max(
-          size, relate_dense_workspace(detail::dense_relate(bank, *item.term, item.a.value), cols, channels));
+          size, relate_dense_workspace(tape.exec(), detail::dense_relate(bank, *item.term, item.a.value),
+                                       cols, channels));
   }
   return tape.arena().template take<T>(size);
 }

@@ -5,7 +5,11 @@
 #include "rossby/base/index.hpp"
 
 // Always inline, no library calls: sources compiled for different instruction sets share no function.
+#if defined(__CUDACC__)
+#define ROSSBY_BF16_INLINE __host__ __device__ inline
+#else
 #define ROSSBY_BF16_INLINE [[gnu::always_inline]] inline
+#endif
 
 namespace rossby {
 

@@ -5,36 +5,12 @@
 #include <numbers>
 
 #include "rossby/base/error.hpp"
+#include "rossby/base/philox.hpp"
 
 namespace rossby {
 namespace {
 
-struct Block {
-  std::uint32_t word[4];
-};
-
-Block philox(std::uint64_t counter, std::uint64_t key) {
-  Block x{{static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32), 0u, 0u}};
-  auto k0 = static_cast<std::uint32_t>(key);
-  auto k1 = static_cast<std::uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t a = std::uint64_t{0xD2511F53u} * x.word[0];
-    const std::uint64_t b = std::uint64_t{0xCD9E8D57u} * x.word[2];
-    x = Block{{static_cast<std::uint32_t>(b >> 32) ^ x.word[1] ^ k0, static_cast<std::uint32_t>(b),
-               static_cast<std::uint32_t>(a >> 32) ^ x.word[3] ^ k1, static_cast<std::uint32_t>(a)}};
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  return x;
-}
-
-/// splitmix64's finaliser: spreads a key over all 64 bits.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9E3779B97F4A7C15ull;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
-  return x ^ (x >> 31);
-}
+using philox::mix;
 
 std::uint64_t hash(std::string_view text) {
   std::uint64_t h = 0xCBF29CE484222325ull;  // FNV-1a
@@ -48,21 +24,20 @@ Random::Random(std::uint64_t seed, std::string_view stream) : key_(mix(mix(seed)
 
 Random Random::at(std::uint64_t key) const {
   Random child = *this;
-  child.key_ = mix(key_ ^ mix(key + 0x632BE59BD9B4E019ull));
+  child.key_ = philox::child(key_, key);
   return child;
 }
 
 std::uint64_t Random::bits(std::uint64_t counter) const {
-  const Block x = philox(counter, key_);
-  return (std::uint64_t{x.word[0]} << 32) | x.word[1];
+  return philox::bits(counter, key_);
 }
 
 double Random::uniform(std::uint64_t counter) const {
-  return static_cast<double>(bits(counter) >> 11) * 0x1.0p-53;
+  return philox::uniform(counter, key_);
 }
 
 double Random::normal(std::uint64_t counter) const {
-  const Block x = philox(counter, key_);
+  const philox::Block x = philox::block(counter, key_);
   const std::uint64_t a = (std::uint64_t{x.word[0]} << 32) | x.word[1];
   const std::uint64_t b = (std::uint64_t{x.word[2]} << 32) | x.word[3];
   const double u = (static_cast<double>(a >> 11) + 1.0) * 0x1.0p-53;  // (0, 1]: log is finite

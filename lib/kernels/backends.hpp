@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "rossby/base/error.hpp"
 #include "rossby/base/random.hpp"
 #include "rossby/kernels/activation.hpp"
 #include "rossby/kernels/exec.hpp"
@@ -18,6 +19,61 @@
   INSTANTIATE(float)                    \
   INSTANTIATE(double)
 
+#if defined(ROSSBY_CUDA)
+/// DECLARE in the namespace of every back end.
+#define ROSSBY_EVERY_BACKEND(DECLARE) \
+  namespace rossby::reference {       \
+  DECLARE                             \
+  }                                   \
+  namespace rossby::cpu {             \
+  DECLARE                             \
+  }                                   \
+  namespace rossby::simulated {       \
+  DECLARE                             \
+  }                                   \
+  namespace rossby::cuda {            \
+  DECLARE                             \
+  }
+
+/// Returns what the kernel of Exec's back end returns.
+#define ROSSBY_DISPATCH(kernel, ...)         \
+  switch (exec.backend) {                    \
+    case Backend::reference:                 \
+      return reference::kernel(__VA_ARGS__); \
+    case Backend::simulated:                 \
+      return simulated::kernel(__VA_ARGS__); \
+    case Backend::cuda:                      \
+      return cuda::kernel(__VA_ARGS__);      \
+    case Backend::cpu:                       \
+      break;                                 \
+  }                                          \
+  return cpu::kernel(__VA_ARGS__)
+#else
+#define ROSSBY_EVERY_BACKEND(DECLARE) \
+  namespace rossby::reference {       \
+  DECLARE                             \
+  }                                   \
+  namespace rossby::cpu {             \
+  DECLARE                             \
+  }                                   \
+  namespace rossby::simulated {       \
+  DECLARE                             \
+  }
+
+#define ROSSBY_DISPATCH(kernel, ...)         \
+  switch (exec.backend) {                    \
+    case Backend::reference:                 \
+      return reference::kernel(__VA_ARGS__); \
+    case Backend::simulated:                 \
+      return simulated::kernel(__VA_ARGS__); \
+    case Backend::cuda:                      \
+      bug("this build has no CUDA");         \
+    case Backend::cpu:                       \
+      break;                                 \
+  }                                          \
+  return cpu::kernel(__VA_ARGS__)
+#endif
+
 namespace rossby::reference {
 #include "rossby/kernels/backend.inc"
 }
@@ -25,3 +81,13 @@ namespace rossby::reference {
 namespace rossby::cpu {
 #include "rossby/kernels/backend.inc"
 }
+
+namespace rossby::simulated {
+#include "rossby/kernels/backend.inc"
+}
+
+#if defined(ROSSBY_CUDA)
+namespace rossby::cuda {
+#include "rossby/kernels/backend.inc"
+}
+#endif

@@ -3,9 +3,6 @@
 #include "rossby/base/error.hpp"
 #include "rossby/kernels/backends.hpp"
 
-#define ROSSBY_DISPATCH(kernel, ...) \
-  return exec.backend == Backend::reference ? reference::kernel(__VA_ARGS__) : cpu::kernel(__VA_ARGS__)
-
 namespace rossby {
 namespace {
 

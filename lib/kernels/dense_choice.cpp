@@ -34,7 +34,7 @@ class Trial {
         h_(rows * width),
         delta_(rows * width),
         context_(rows * width),
-        workspace_(relate_dense_workspace(relate(), width, 1)) {
+        workspace_(relate_dense_workspace(Exec{}, relate(), width, 1)) {
     std::fill(weight_.begin(), weight_.end(), T(0.5));
     std::fill(second_.begin(), second_.end(), T(1e-4));
     std::fill(bf16_weight_.begin(), bf16_weight_.end(), round_nearest(0.5F));

@@ -12,9 +12,6 @@
 #include "rossby/kernels/linear.hpp"
 #include "rossby/kernels/reductions.hpp"
 
-#define ROSSBY_DISPATCH(kernel, ...) \
-  return exec.backend == Backend::reference ? reference::kernel(__VA_ARGS__) : cpu::kernel(__VA_ARGS__)
-
 namespace rossby {
 namespace {
 

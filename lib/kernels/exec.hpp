@@ -5,16 +5,27 @@
 
 namespace rossby {
 
+class Device;
+
 /// How kernels run: the back end and its resources. Passed first to every kernel.
 enum class Backend {
   reference,  // plain loops: the truth, for tests
-  cpu         // OpenMP, BLAS, vector instructions
+  cpu,        // OpenMP, BLAS, vector instructions
+  simulated,  // the kernels of a GPU run by the host, for tests (tensor/simulated_device.hpp)
+  cuda        // a GPU
 };
+
+/// Whether a back end's data lie on Exec::device. Host arrays that kernels take (lists of indices, constants
+/// of updates) lie on the host with every back end.
+[[nodiscard]] constexpr bool on_device(Backend backend) {
+  return backend == Backend::simulated || backend == Backend::cuda;
+}
 
 struct Exec {
   Backend backend = Backend::cpu;
   int threads = 1;
-  Isa isa = widest_isa();  // of the cpu kernels
+  Isa isa = widest_isa();    // of the cpu kernels
+  Device* device = nullptr;  // of the back ends that have one
 };
 
 /// What an op does, beside its code: planner, benchmarks and profile regions read these figures.

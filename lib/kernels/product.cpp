@@ -13,10 +13,7 @@ void matrix_product(const Exec& exec, MatrixView<T> c, Operand op_a, MatrixView<
               (flip_a ? a.rows : a.cols) == (flip_b ? b.cols : b.rows),
           "a product of (m, k) and (k, q) is (m, q)");
   if (c.size() == 0) return;
-  if (exec.backend == Backend::reference)
-    reference::matrix_product(exec, c, op_a, a, op_b, b, accumulate);
-  else
-    cpu::matrix_product(exec, c, op_a, a, op_b, b, accumulate);
+  ROSSBY_DISPATCH(matrix_product, exec, c, op_a, a, op_b, b, accumulate);
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                                     \

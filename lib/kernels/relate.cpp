@@ -30,7 +30,7 @@ void check_identity(const IdentityBlock<T>& identity, const SparseRelate<T>& rel
 
 template <class T>
 Index relate_sparse_workspace(const Exec& exec, const SparseRelate<T>& relate, Index cols, Index channels) {
-  return cpu::relate_sparse_workspace(exec, relate, cols, channels);
+  ROSSBY_DISPATCH(relate_sparse_workspace, exec, relate, cols, channels);
 }
 
 template <class T>
@@ -43,11 +43,9 @@ void relate_sparse_forward(const Exec& exec, NodeView<T> h, const SparseRelate<T
           "relate: rows must be the owned rows");
   require(ghost.rows == 0 || ghost.packed(), "relate: ghosts must be packed");
   if (rows.empty()) return;
-  if (exec.backend == Backend::reference)
-    return reference::relate_sparse_forward(exec, h, relate, identity, rows, owned, ghost, workspace);
   require(static_cast<Index>(workspace.size()) >= relate_sparse_workspace(exec, relate, h.cols, h.channels),
           "relate: workspace too small");
-  cpu::relate_sparse_forward(exec, h, relate, identity, rows, owned, ghost, workspace);
+  ROSSBY_DISPATCH(relate_sparse_forward, exec, h, relate, identity, rows, owned, ghost, workspace);
 }
 
 template <class T>
@@ -64,13 +62,11 @@ void relate_sparse_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, 
           "relate: dz must match z");
   require(!da.data || (da.rows == relate.a.rows && da.cols == relate.a.cols), "relate: da must match A");
   if (z.rows == 0) return;
-  if (exec.backend == Backend::reference)
-    return reference::relate_sparse_backward(exec, dz, da, dm, relate, identity, d_identity, first, delta, z,
-                                             workspace);
   require(static_cast<Index>(workspace.size()) >=
               relate_sparse_workspace(exec, relate, delta.cols, delta.channels),
           "relate: workspace too small");
-  cpu::relate_sparse_backward(exec, dz, da, dm, relate, identity, d_identity, first, delta, z, workspace);
+  ROSSBY_DISPATCH(relate_sparse_backward, exec, dz, da, dm, relate, identity, d_identity, first, delta, z,
+                  workspace);
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                                               \

@@ -41,8 +41,8 @@ std::string_view to_string(DenseProduct product) {
 }
 
 template <class T>
-Index relate_dense_workspace(const DenseRelate<T>& relate, Index cols, Index channels) {
-  return cpu::relate_dense_workspace(relate, cols, channels);
+Index relate_dense_workspace(const Exec& exec, const DenseRelate<T>& relate, Index cols, Index channels) {
+  ROSSBY_DISPATCH(relate_dense_workspace, exec, relate, cols, channels);
 }
 
 template <class T>
@@ -50,15 +50,13 @@ void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>&
                           std::span<T> workspace) {
   check<T>(h, relate, z);
   if (relate.weight_sum) *relate.weight_sum = 0;
-  if (h.size() == 0 || z.size() == 0) {
+  if (!on_device(exec.backend) && (h.size() == 0 || z.size() == 0)) {
     if (relate.weight_sum) *relate.weight_sum = weight_sum(relate);
     return;
   }
-  if (exec.backend == Backend::reference)
-    return reference::relate_dense_forward(exec, h, relate, z, workspace);
-  require(std::ssize(workspace) >= relate_dense_workspace(relate, h.cols, h.channels),
+  require(std::ssize(workspace) >= relate_dense_workspace(exec, relate, h.cols, h.channels),
           "relate: workspace too small");
-  cpu::relate_dense_forward(exec, h, relate, z, workspace);
+  ROSSBY_DISPATCH(relate_dense_forward, exec, h, relate, z, workspace);
 }
 
 template <class T>
@@ -81,15 +79,13 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
             "relate: an update is of the relation's own weight");
     require(update.m || update.bf16.m || update.step.beta1 == 0, "relate: beta1 needs a first moment");
   }
-  if (exec.backend == Backend::reference)
-    return reference::relate_dense_backward(exec, dz, da, dm, relate, delta, z, workspace);
-  require(std::ssize(workspace) >= relate_dense_workspace(relate, delta.cols, delta.channels),
+  require(std::ssize(workspace) >= relate_dense_workspace(exec, relate, delta.cols, delta.channels),
           "relate: workspace too small");
-  cpu::relate_dense_backward(exec, dz, da, dm, relate, delta, z, workspace);
+  ROSSBY_DISPATCH(relate_dense_backward, exec, dz, da, dm, relate, delta, z, workspace);
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                                            \
-  template Index relate_dense_workspace(const DenseRelate<T>&, Index, Index);                            \
+  template Index relate_dense_workspace(const Exec&, const DenseRelate<T>&, Index, Index);               \
   template void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>, \
                                      std::span<T>);                                                      \
   template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,         \

@@ -88,7 +88,7 @@ struct DenseGradient {
 
 /// Scratch values that both kernels need for z (columns, B, d) and h (rows, B, w).
 template <class T>
-Index relate_dense_workspace(const DenseRelate<T>& relate, Index cols, Index channels);
+Index relate_dense_workspace(const Exec& exec, const DenseRelate<T>& relate, Index cols, Index channels);
 
 /// h += Σ_k (W_k z) A_kᵀ; z (columns, B, d) packed.
 template <class T>

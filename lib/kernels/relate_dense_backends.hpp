@@ -1,24 +1,20 @@
 #pragma once
 
+#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/relate_dense.hpp"
 
 // The same functions per back end; relate_dense.cpp checks shapes once and picks.
 
-#define ROSSBY_RELATE_DENSE_BACKEND                                                             \
-  template <class T>                                                                            \
-  void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>, \
-                            std::span<T>);                                                      \
-  template <class T>                                                                            \
-  void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,         \
+#define ROSSBY_RELATE_DENSE_BACKEND                                                               \
+  template <class T>                                                                              \
+  Index relate_dense_workspace(const Exec& exec, const DenseRelate<T>&, Index cols, Index width); \
+  template <class T>                                                                              \
+  void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>,   \
+                            std::span<T>);                                                        \
+  template <class T>                                                                              \
+  void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,           \
                              const DenseRelate<T>&, NodeView<const T>, NodeView<const T>, std::span<T>);
 
-namespace rossby::reference {
-ROSSBY_RELATE_DENSE_BACKEND
-}
-namespace rossby::cpu {
-ROSSBY_RELATE_DENSE_BACKEND
-template <class T>
-Index relate_dense_workspace(const DenseRelate<T>& relate, Index cols, Index channels);
-}  // namespace rossby::cpu
+ROSSBY_EVERY_BACKEND(ROSSBY_RELATE_DENSE_BACKEND)
 
 #undef ROSSBY_RELATE_DENSE_BACKEND

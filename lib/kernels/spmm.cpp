@@ -21,9 +21,7 @@ void spmm_forward(const Exec& exec, NodeView<T> y, const SparseMatrix<T>& s, T a
   require(same_width(y, owned) && (ghost.rows == 0 || same_width(y, ghost)), "spmm: widths differ");
   require(!minus.data || (minus.rows == y.rows && same_width(y, minus)), "spmm: widths differ");
   if (rows.empty() || y.width() == 0) return;
-  if (exec.backend == Backend::reference)
-    return reference::spmm_forward(exec, y, s, alpha, minus, rows, owned, ghost);
-  cpu::spmm_forward(exec, y, s, alpha, minus, rows, owned, ghost);
+  ROSSBY_DISPATCH(spmm_forward, exec, y, s, alpha, minus, rows, owned, ghost);
 }
 
 template <class T>
@@ -34,8 +32,7 @@ void spmm_adjoint(const Exec& exec, NodeView<T> dx, const SparseMatrix<T>& s, T 
   require(first >= 0 && first + dx.rows <= s.block->columns(), "spmm: columns are those of the block");
   if (dx.size() == 0 || dy.rows == 0) return;
   require(same_width(dx, dy), "spmm: widths differ");
-  if (exec.backend == Backend::reference) return reference::spmm_adjoint(exec, dx, s, alpha, first, dy);
-  cpu::spmm_adjoint(exec, dx, s, alpha, first, dy);
+  ROSSBY_DISPATCH(spmm_adjoint, exec, dx, s, alpha, first, dy);
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                                        \

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/spmm.hpp"
 
 // The same functions per back end; spmm.cpp checks shapes once and picks.
@@ -11,11 +12,6 @@
   template <class T>                                                                        \
   void spmm_adjoint(const Exec&, NodeView<T>, const SparseMatrix<T>&, T, Index, NodeView<const T>);
 
-namespace rossby::reference {
-ROSSBY_SPMM_BACKEND
-}
-namespace rossby::cpu {
-ROSSBY_SPMM_BACKEND
-}
+ROSSBY_EVERY_BACKEND(ROSSBY_SPMM_BACKEND)
 
 #undef ROSSBY_SPMM_BACKEND

@@ -15,6 +15,9 @@ namespace rossby {
 /// nothing is allocated.
 class Arena {
  public:
+  /// In host memory, or on a device, which outlives it.
+  explicit Arena(Device* device = nullptr) : device_(device) {}
+
   /// A moment of the arena: what was taken after it can be given back.
   struct Mark {
     std::size_t block = 0;
@@ -34,7 +37,10 @@ class Arena {
   template <class T>
   [[nodiscard]] std::span<T> take_zeroed(Index count) {
     auto values = take<T>(count);
-    if (count > 0) std::memset(static_cast<void*>(values.data()), 0, values.size_bytes());
+    if (count > 0 && device_)
+      device_->driver().zero(values.data(), values.size_bytes());
+    else if (count > 0)
+      std::memset(static_cast<void*>(values.data()), 0, values.size_bytes());
     return values;
   }
 
@@ -54,7 +60,7 @@ class Arena {
       std::size_t total = 0;
       for (const auto& block : blocks_) total += static_cast<std::size_t>(block.size());
       blocks_.clear();
-      blocks_.emplace_back(static_cast<Index>(total));
+      blocks_.emplace_back(static_cast<Index>(total), device_);
     }
     rewind({});
   }
@@ -74,13 +80,15 @@ class Arena {
       if (block_ < blocks_.size()) ++block_;
       used_ = 0;
       if (block_ == blocks_.size())
-        blocks_.emplace_back(static_cast<Index>(std::max<std::size_t>(rounded, std::size_t{1} << 16)));
+        blocks_.emplace_back(static_cast<Index>(std::max<std::size_t>(rounded, std::size_t{1} << 16)),
+                             device_);
     }
     void* pointer = blocks_[block_].data() + used_;
     used_ += rounded;
     return pointer;
   }
 
+  Device* device_;
   std::vector<Buffer<std::byte>> blocks_;
   std::size_t block_ = 0;  // that memory is taken from
   std::size_t used_ = 0;   // of it

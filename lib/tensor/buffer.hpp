@@ -9,6 +9,7 @@
 
 #include "rossby/base/error.hpp"
 #include "rossby/base/index.hpp"
+#include "rossby/tensor/device.hpp"
 #include "rossby/tensor/file_memory.hpp"
 
 namespace rossby {
@@ -16,7 +17,8 @@ namespace rossby {
 /// Where a buffer's memory lies.
 enum class Memory {
   host,
-  file  // a mapped file
+  file,   // a mapped file
+  device  // of a Device: only its queue may read and write it
 };
 
 namespace detail {
@@ -41,6 +43,15 @@ class Buffer {
       std::fill_n(data_, size, T{});
     }
   }
+  /// On a device, which outlives it; zeroed in its queue.
+  Buffer(Index size, Device& device) : size_(size), memory_(Memory::device), device_(&device) {
+    require(size >= 0, "a buffer needs a size of zero or more");
+    const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(T);
+    data_ = static_cast<T*>(device.allocate(bytes));
+    if (size > 0) device.driver().zero(data_, bytes);
+  }
+  /// There, or in host memory where `device` is null.
+  Buffer(Index size, Device* device) : Buffer(device ? Buffer(size, *device) : Buffer(size)) {}
   /// What a file holds.
   explicit Buffer(std::shared_ptr<FileMemory> file)
       : data_(reinterpret_cast<T*>(file->data())),
@@ -56,13 +67,19 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() {
-    if (data_ && !file_) detail::release(memory_, data_);
+    if (!data_ || file_) return;
+    if (device_)
+      device_->release(data_);
+    else
+      detail::release(memory_, data_);
   }
 
   [[nodiscard]] T* data() { return data_; }
   [[nodiscard]] const T* data() const { return data_; }
   [[nodiscard]] Index size() const { return size_; }
   [[nodiscard]] Memory memory() const { return memory_; }
+  /// The device that it lies on; null where the host may touch it.
+  [[nodiscard]] Device* device() const { return device_; }
   /// The file that it lies in; null where it is in memory.
   [[nodiscard]] FileMemory* file() { return file_.get(); }
   /// Takes a file's pages out of resident memory; nothing else happens to any buffer.
@@ -84,12 +101,14 @@ class Buffer {
     std::swap(size_, other.size_);
     std::swap(memory_, other.memory_);
     std::swap(file_, other.file_);
+    std::swap(device_, other.device_);
   }
 
   T* data_ = nullptr;
   Index size_ = 0;
   Memory memory_ = Memory::host;
   std::shared_ptr<FileMemory> file_;
+  Device* device_ = nullptr;
 };
 
 }  // namespace rossby

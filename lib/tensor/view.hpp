@@ -21,20 +21,20 @@ struct NodeView {
   Index row_stride = 0;
   Index col_stride = 0;
 
-  NodeView() = default;
-  NodeView(T* d, Index r, Index b, Index c)
+  constexpr NodeView() = default;
+  constexpr NodeView(T* d, Index r, Index b, Index c)
       : data(d), rows(r), cols(b), channels(c), row_stride(b * c), col_stride(c) {}
-  NodeView(T* d, Index r, Index b, Index c, Index rs, Index cs)
+  constexpr NodeView(T* d, Index r, Index b, Index c, Index rs, Index cs)
       : data(d), rows(r), cols(b), channels(c), row_stride(rs), col_stride(cs) {}
   template <class U>
-  requires(std::same_as<const U, T> && !std::is_const_v<U>) NodeView(const NodeView<U>& other)
+  requires(std::same_as<const U, T> && !std::is_const_v<U>) constexpr NodeView(const NodeView<U>& other)
       : NodeView(other.data, other.rows, other.cols, other.channels, other.row_stride, other.col_stride) {}
 
-  [[nodiscard]] T* row(Index i) const { return data + i * row_stride; }
-  [[nodiscard]] T* at(Index i, Index b) const { return data + i * row_stride + b * col_stride; }
-  [[nodiscard]] Index width() const { return cols * channels; }
-  [[nodiscard]] Index size() const { return rows * cols * channels; }
-  [[nodiscard]] bool packed() const {
+  [[nodiscard]] constexpr T* row(Index i) const { return data + i * row_stride; }
+  [[nodiscard]] constexpr T* at(Index i, Index b) const { return data + i * row_stride + b * col_stride; }
+  [[nodiscard]] constexpr Index width() const { return cols * channels; }
+  [[nodiscard]] constexpr Index size() const { return rows * cols * channels; }
+  [[nodiscard]] constexpr bool packed() const {
     return (col_stride == channels || cols <= 1) && (row_stride == cols * channels || rows <= 1);
   }
 };
@@ -47,15 +47,15 @@ struct MatrixView {
   Index cols = 0;
   Index stride = 0;
 
-  MatrixView() = default;
-  MatrixView(T* d, Index r, Index c) : data(d), rows(r), cols(c), stride(c) {}
-  MatrixView(T* d, Index r, Index c, Index s) : data(d), rows(r), cols(c), stride(s) {}
+  constexpr MatrixView() = default;
+  constexpr MatrixView(T* d, Index r, Index c) : data(d), rows(r), cols(c), stride(c) {}
+  constexpr MatrixView(T* d, Index r, Index c, Index s) : data(d), rows(r), cols(c), stride(s) {}
   template <class U>
-  requires(std::same_as<const U, T> && !std::is_const_v<U>) MatrixView(const MatrixView<U>& other)
+  requires(std::same_as<const U, T> && !std::is_const_v<U>) constexpr MatrixView(const MatrixView<U>& other)
       : MatrixView(other.data, other.rows, other.cols, other.stride) {}
 
-  [[nodiscard]] T* row(Index i) const { return data + i * stride; }
-  [[nodiscard]] Index size() const { return rows * cols; }
+  [[nodiscard]] constexpr T* row(Index i) const { return data + i * stride; }
+  [[nodiscard]] constexpr Index size() const { return rows * cols; }
 };
 
 }  // namespace rossby

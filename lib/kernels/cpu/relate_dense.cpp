@@ -155,7 +155,7 @@ double contexts(const Exec& exec, T* context, const DenseRelate<T>& relate, Node
 }  // namespace
 
 template <class T>
-Index relate_dense_workspace(const DenseRelate<T>& relate, Index cols, Index channels) {
+Index relate_dense_workspace(const Exec&, const DenseRelate<T>& relate, Index cols, Index channels) {
   return DenseWorkspace<T>(relate, cols, channels).size;
 }
 
@@ -206,7 +206,7 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                                            \
-  template Index relate_dense_workspace(const DenseRelate<T>&, Index, Index);                            \
+  template Index relate_dense_workspace(const Exec&, const DenseRelate<T>&, Index, Index);               \
   template void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>, \
                                      std::span<T>);                                                      \
   template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,         \

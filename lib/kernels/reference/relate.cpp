@@ -77,7 +77,13 @@ void relate_sparse_backward(const Exec&, NodeView<T> dz, MatrixView<T> da, T* dm
       }
 }
 
+template <class T>
+Index relate_sparse_workspace(const Exec&, const SparseRelate<T>&, Index, Index) {
+  return 0;
+}
+
 #define ROSSBY_INSTANTIATE(T)                                                                               \
+  template Index relate_sparse_workspace(const Exec&, const SparseRelate<T>&, Index, Index);                \
   template void relate_sparse_forward(const Exec&, NodeView<T>, const SparseRelate<T>&,                     \
                                       const IdentityBlock<T>&, std::span<const LocalColumn>,                \
                                       NodeView<const T>, NodeView<const T>, std::span<T>);                  \

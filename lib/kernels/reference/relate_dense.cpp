@@ -85,7 +85,13 @@ void relate_dense_backward(const Exec&, NodeView<T> dz, MatrixView<T> da, DenseG
   });
 }
 
+template <class T>
+Index relate_dense_workspace(const Exec&, const DenseRelate<T>&, Index, Index) {
+  return 0;
+}
+
 #define ROSSBY_INSTANTIATE(T)                                                                            \
+  template Index relate_dense_workspace(const Exec&, const DenseRelate<T>&, Index, Index);               \
   template void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>, \
                                      std::span<T>);                                                      \
   template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,         \

@@ -373,7 +373,7 @@ struct DenseOutputs {
         s.n, s.n + 3, 2, m.data(), patterned ? pattern.data() : nullptr, true, {a.data(), s.w, 2 * s.d}};
     const NodeView<const T> z_view(z.data(), s.n + 3, s.cols, s.d),
         delta_view(delta.data(), s.n, s.cols, s.w);
-    std::vector<T> workspace(static_cast<std::size_t>(relate_dense_workspace(relate, s.cols, s.w)));
+    std::vector<T> workspace(static_cast<std::size_t>(relate_dense_workspace(exec, relate, s.cols, s.w)));
     relate_dense_forward<T>(exec, {h.data(), s.n, s.cols, s.w}, relate, z_view, workspace);
     relate_dense_backward<T>(exec, {dz.data(), s.n + 3, s.cols, s.d}, {da.data(), s.w, 2 * s.d}, dm.data(),
                              relate, delta_view, z_view, workspace);

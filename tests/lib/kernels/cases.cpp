@@ -141,12 +141,11 @@ std::vector<Case<T>> row_cases() {
                                           draw(pairs, steps, 1), draw(pairs, 41, 2));
                    }});
   cases.push_back({"dropout", [](const Exec& exec, R& rig, Shape s) {
-                     std::vector<std::uint8_t> keep(static_cast<std::size_t>(s.rows * s.cols * s.channels));
+                     const std::span<std::uint8_t> keep = rig.bytes(s.rows * s.cols * s.channels);
                      const auto rows = draw(s.rows, 1000, 3);
                      const auto cols = draw(s.cols, Index{1} << 40, 4);
                      const NodeView<T> y = rig.output(s);
-                     dropout_forward(exec, y, std::span(keep), read(rig.input(s)), 0.3, Random(1, "d"), rows,
-                                     cols);
+                     dropout_forward(exec, y, keep, read(rig.input(s)), 0.3, Random(1, "d"), rows, cols);
                      dropout_backward(exec, rig.input(s), read(y), std::span<const std::uint8_t>(keep), 0.3);
                    }});
   cases.push_back(

@@ -88,7 +88,8 @@ struct Problem {
   [[nodiscard]] NodeView<const T> delta_view() const { return {delta.data(), s.rows, s.cols, s.w}; }
 
   void run(const Exec& exec, DenseGradient<T> sink) {
-    std::vector<T> workspace(static_cast<std::size_t>(relate_dense_workspace(relate, s.cols, s.w)), T(NAN));
+    std::vector<T> workspace(static_cast<std::size_t>(relate_dense_workspace(exec, relate, s.cols, s.w)),
+                             T(NAN));
     relate_dense_forward<T>(exec, {h.data() + guard, s.rows, s.cols, s.w}, relate, z_view(), workspace);
     relate_dense_backward<T>(exec, {dz.data() + guard, s.columns, s.cols, s.d},
                              {da.data() + guard, s.w, s.relations * s.d}, sink, relate, delta_view(),

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "rossby/kernels/exec.hpp"
+#include "rossby/tensor/buffer.hpp"
 #include "rossby/tensor/view.hpp"
 
 namespace rossby::testing {
@@ -28,23 +29,19 @@ struct Shape {
 };
 
 /// Hands a kernel its operands, each surrounded and interleaved by sentinels, filled with numbers that depend
-/// on their order alone; outputs start as NaN, which no kernel may leave or read.
+/// on their order alone; outputs start as NaN, which no kernel may leave or read. With a device the operands
+/// lie there.
 template <class T>
 class Rig {
  public:
-  explicit Rig(Layout layout) : layout_(layout) {}
+  explicit Rig(Layout layout, Device* device = nullptr) : layout_(layout), device_(device) {}
 
   NodeView<T> input(Shape s, double low = -1, double high = 1) { return place<T>(s, layout_, low, high); }
   NodeView<T> output(Shape s) { return place<T>(s, layout_, 0, 0, true); }
   /// Float data, every fourth value NaN.
   NodeView<float> target(Shape s) {
-    const NodeView<float> view = place<float>(s, layout_, -1, 1);
+    const NodeView<float> view = place<float>(s, layout_, -1, 1, false, true);
     if constexpr (std::is_same_v<T, float>) fields_.back()->has_missing = true;
-    Index k = 0;
-    for (Index i = 0; i < s.rows; ++i)
-      for (Index b = 0; b < s.cols; ++b)
-        for (Index c = 0; c < s.channels; ++c)
-          if (k++ % 4 == 2) view.at(i, b)[c] = std::numeric_limits<float>::quiet_NaN();
     return view;
   }
   MatrixView<T> matrix(Index rows, Index cols, bool is_output = false) {
@@ -56,13 +53,17 @@ class Rig {
   }
   /// Memory whose contents after the kernel do not matter; NaN at first.
   std::span<T> scratch(Index size) {
-    scratch_.emplace_back(static_cast<std::size_t>(size), std::numeric_limits<T>::quiet_NaN());
-    return scratch_.back();
+    if (device_) return {scratch_.emplace_back(size, *device_).data(), static_cast<std::size_t>(size)};
+    Buffer<T>& memory = scratch_.emplace_back(size);
+    std::fill(memory.begin(), memory.end(), std::numeric_limits<T>::quiet_NaN());
+    return memory.span();
   }
+  std::span<std::uint8_t> bytes(Index size) { return bytes_.emplace_back(size, device_).span(); }
   void result(double value) { results_.push_back(value); }
 
   /// Every operand with its sentinels, then the scalar results.
   [[nodiscard]] std::vector<double> everything() const {
+    fetch();
     std::vector<double> values;
     for (const auto& field : fields_) values.insert(values.end(), field->all.begin(), field->all.end());
     for (const auto& field : float_fields_) values.insert(values.end(), field->all.begin(), field->all.end());
@@ -71,9 +72,13 @@ class Rig {
   }
 
   /// Sentinels that a kernel overwrote.
-  [[nodiscard]] Index damaged() const { return count_damage(fields_) + count_damage(float_fields_); }
+  [[nodiscard]] Index damaged() const {
+    fetch();
+    return count_damage(fields_) + count_damage(float_fields_);
+  }
   /// Values that are NaN after the kernel: left unwritten, or made from unwritten ones.
   [[nodiscard]] Index unwritten() const {
+    fetch();
     Index count = 0;
     for (const auto& field : fields_)
       for (std::size_t k = 0; !field->has_missing && k < field->all.size(); ++k)
@@ -90,7 +95,15 @@ class Rig {
     std::vector<V> all;
     std::vector<char> used;
     bool has_missing = false;  // NaN belongs there
+    Buffer<V> on_device;
   };
+
+  void fetch() const {
+    if (!device_) return;
+    for (const auto& field : fields_) device_->download(std::span(field->all), field->on_device.data());
+    for (const auto& field : float_fields_) device_->download(std::span(field->all), field->on_device.data());
+    device_->wait();
+  }
 
   template <class V>
   static Index count_damage(const std::vector<std::unique_ptr<Field<V>>>& fields) {
@@ -102,7 +115,8 @@ class Rig {
   }
 
   template <class V>
-  NodeView<V> place(Shape s, Layout layout, double low, double high, bool is_output = false) {
+  NodeView<V> place(Shape s, Layout layout, double low, double high, bool is_output = false,
+                    bool missing = false) {
     Index col_stride = s.channels;
     Index row_stride = s.cols * s.channels;
     if (layout == Layout::gapped) {
@@ -118,26 +132,36 @@ class Rig {
     field->used.assign(size, false);
     const NodeView<V> view(field->all.data() + margin, s.rows, s.cols, s.channels, row_stride, col_stride);
     std::mt19937 random(++operands_);
+    Index number = 0;
     for (Index i = 0; i < s.rows; ++i)
       for (Index b = 0; b < s.cols; ++b)
         for (Index c = 0; c < s.channels; ++c) {
           V* at = view.at(i, b) + c;
           *at = is_output ? std::numeric_limits<V>::quiet_NaN()
                           : static_cast<V>(low + (high - low) * static_cast<double>(random()) * 0x1.0p-32);
+          if (missing && number++ % 4 == 2) *at = std::numeric_limits<V>::quiet_NaN();
           field->used[static_cast<std::size_t>(at - field->all.data())] = true;
         }
+    NodeView<V> there = view;
+    if (device_) {
+      field->on_device = Buffer<V>(static_cast<Index>(size), *device_);
+      there.data = field->on_device.data() + margin;
+      device_->upload(field->on_device.data(), std::span<const V>(field->all));
+    }
     if constexpr (std::is_same_v<V, T>)
       fields_.push_back(std::move(field));
     else
       float_fields_.push_back(std::move(field));
-    return view;
+    return there;
   }
 
   Layout layout_;
+  Device* device_;
   std::uint32_t operands_ = 0;
   std::vector<std::unique_ptr<Field<T>>> fields_;
   std::vector<std::unique_ptr<Field<float>>> float_fields_;
-  std::vector<std::vector<T>> scratch_;
+  std::vector<Buffer<T>> scratch_;
+  std::vector<Buffer<std::uint8_t>> bytes_;
   std::vector<double> results_;
 };
 

@@ -1,0 +1,109 @@
+#include "rossby/kernels/cuda/blas.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include <cublas_v2.h>
+#include <dlfcn.h>
+
+#include "rossby/base/error.hpp"
+#include "rossby/kernels/backends.hpp"
+#include "rossby/tensor/cuda_device.hpp"
+
+namespace rossby::cuda {
+namespace {
+
+/// cuBLAS and a handle of it for one stream. Without atomics its results are the same bits from run to run.
+class Blas {
+ public:
+  explicit Blas(const Device& device) {
+    const std::string version = std::to_string(CUBLAS_VER_MAJOR);
+    const char* home = std::getenv("CUDA_HOME");
+    for (const std::string& name : {"libcublas.so." + version, std::string(home ? home : "/usr/local/cuda") +
+                                                                   "/lib64/libcublas.so." + version})
+      if (!library_) library_ = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library_) return;
+    find(create_, "cublasCreate_v2");
+    find(destroy_, "cublasDestroy_v2");
+    find(set_stream_, "cublasSetStream_v2");
+    find(set_math_mode_, "cublasSetMathMode");
+    find(single_, "cublasSgemm_v2_64");
+    find(double_, "cublasDgemm_v2_64");
+    if (!complete_) return;
+    check(create_(&handle_), "starting");
+    const auto& driver = static_cast<const CudaDriver&>(device.driver());
+    check(set_stream_(handle_, static_cast<cudaStream_t>(driver.stream())), "taking a stream");
+    check(set_math_mode_(handle_, device.tf32() ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH),
+          "choosing its arithmetic");
+  }
+  ~Blas() {
+    if (handle_) (void)destroy_(handle_);
+    // Not closed: what it registered with the runtime would outlive its code.
+  }
+  Blas(const Blas&) = delete;
+  Blas& operator=(const Blas&) = delete;
+
+  [[nodiscard]] bool there() const { return handle_ != nullptr; }
+
+  /// Column-major c (m, n) = op(a) op(b) + beta·c.
+  void multiply(cublasOperation_t op_a, cublasOperation_t op_b, Index m, Index n, Index k, const float* a,
+                Index lda, const float* b, Index ldb, float beta, float* c, Index ldc) const {
+    const float one = 1;
+    check(single_(handle_, op_a, op_b, m, n, k, &one, a, lda, b, ldb, &beta, c, ldc), "multiplying");
+  }
+  void multiply(cublasOperation_t op_a, cublasOperation_t op_b, Index m, Index n, Index k, const double* a,
+                Index lda, const double* b, Index ldb, double beta, double* c, Index ldc) const {
+    const double one = 1;
+    check(double_(handle_, op_a, op_b, m, n, k, &one, a, lda, b, ldb, &beta, c, ldc), "multiplying");
+  }
+
+ private:
+  template <class F>
+  void find(F& function, const char* name) {
+    function = reinterpret_cast<F>(::dlsym(library_, name));
+    complete_ = complete_ && function;
+  }
+  static void check(cublasStatus_t status, const char* what) {
+    if (status != CUBLAS_STATUS_SUCCESS) user_error("cuBLAS failed while {}: status {}", what, int(status));
+  }
+
+  void* library_ = nullptr;
+  bool complete_ = true;
+  cublasHandle_t handle_ = nullptr;
+  decltype(&cublasCreate_v2) create_ = nullptr;
+  decltype(&cublasDestroy_v2) destroy_ = nullptr;
+  decltype(&cublasSetStream_v2) set_stream_ = nullptr;
+  decltype(&cublasSetMathMode) set_math_mode_ = nullptr;
+  decltype(&cublasSgemm_v2_64) single_ = nullptr;
+  decltype(&cublasDgemm_v2_64) double_ = nullptr;
+};
+
+}  // namespace
+
+template <class T>
+bool blas_product(const Exec& exec, MatrixView<T> c, Operand op_a, MatrixView<const T> a, Operand op_b,
+                  MatrixView<const T> b, bool accumulate) {
+  const Index depth = op_a == Operand::transposed ? a.rows : a.cols;
+  if (depth == 0) return false;
+  std::shared_ptr<void>& kept = exec.device->library();
+  if (!kept) kept = std::make_shared<Blas>(*exec.device);
+  const auto& blas = *static_cast<const Blas*>(kept.get());
+  if (!blas.there()) return false;
+  // Rows of ours are columns there: cᵀ = op(b)ᵀ op(a)ᵀ.
+  const auto op = [](Operand ours) { return ours == Operand::transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  const auto lead = [](Index stride, Index cols) { return std::max({stride, cols, Index{1}}); };
+  blas.multiply(op(op_b), op(op_a), c.cols, c.rows, depth, b.data, lead(b.stride, b.cols), a.data,
+                lead(a.stride, a.cols), accumulate ? T(1) : T(0), c.data, lead(c.stride, c.cols));
+  return true;
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                   \
+  template bool blas_product(const Exec&, MatrixView<T>, Operand, MatrixView<const T>, Operand, \
+                             MatrixView<const T>, bool);
+ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby::cuda

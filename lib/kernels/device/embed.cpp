@@ -1,0 +1,63 @@
+#include "rossby/kernels/embed.hpp"
+
+#include "rossby/kernels/device/backend.hpp"
+#include "rossby/kernels/device/launch.hpp"
+
+namespace rossby::ROSSBY_DEVICE {
+
+template <class T>
+void embed_columns_forward(const Exec& exec, NodeView<T> out, const T* table, std::span<const Index> times) {
+  const Index* at = exec.device->on_device(times);
+  for_each_entry(exec, numbered(out), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
+    out.at(i, b)[c] = table[(at[b] * out.rows + i) * out.channels + c];
+  });
+}
+
+/// A thread takes all columns of its entry, in order: times may repeat.
+template <class T>
+void embed_columns_backward(const Exec& exec, T* dtable, NodeView<const T> dout,
+                            std::span<const Index> times) {
+  const Index* at = exec.device->on_device(times);
+  for_each(exec, dout.rows * dout.channels, [=] ROSSBY_ON_DEVICE(Index k) {
+    const Index i = k / dout.channels, c = k % dout.channels;
+    for (Index b = 0; b < dout.cols; ++b)
+      dtable[(at[b] * dout.rows + i) * dout.channels + c] += dout.at(i, b)[c];
+  });
+}
+
+template <class T>
+void embed_pairs_forward(const Exec& exec, NodeView<T> out, const T* table, Index n,
+                         std::span<const Index> times, std::span<const Index> rows) {
+  const Index* time = exec.device->on_device(times);
+  const Index* row = exec.device->on_device(rows);
+  for_each_entry(exec, numbered(out), [=] ROSSBY_ON_DEVICE(Index q, Index b, Index c) {
+    out.at(q, b)[c] = table[(time[q] * n + row[q]) * out.channels + c];
+  });
+}
+
+/// Pairs may repeat, anywhere in the list: a few threads share the nodes, and each goes through all pairs in
+/// order.
+template <class T>
+void embed_pairs_backward(const Exec& exec, T* dtable, Index n, NodeView<const T> dout,
+                          std::span<const Index> times, std::span<const Index> rows) {
+  const Index* time = exec.device->on_device(times);
+  const Index* row = exec.device->on_device(rows);
+  const Index d = dout.channels, shares = n < 1024 ? n : 1024;
+  for_each(exec, shares * d, [=] ROSSBY_ON_DEVICE(Index k) {
+    const Index share = k / d, c = k % d;
+    for (Index q = 0; q < dout.rows; ++q)
+      if (row[q] % shares == share) dtable[(time[q] * n + row[q]) * d + c] += dout.row(q)[c];
+  });
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                           \
+  template void embed_columns_forward(const Exec&, NodeView<T>, const T*, std::span<const Index>);      \
+  template void embed_columns_backward(const Exec&, T*, NodeView<const T>, std::span<const Index>);     \
+  template void embed_pairs_forward(const Exec&, NodeView<T>, const T*, Index, std::span<const Index>,  \
+                                    std::span<const Index>);                                            \
+  template void embed_pairs_backward(const Exec&, T*, Index, NodeView<const T>, std::span<const Index>, \
+                                     std::span<const Index>);
+ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby::ROSSBY_DEVICE

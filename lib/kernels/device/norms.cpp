@@ -1,0 +1,153 @@
+#include <cmath>
+
+#include "rossby/kernels/batch_norm.hpp"
+#include "rossby/kernels/device/backend.hpp"
+#include "rossby/kernels/device/sums.hpp"
+#include "rossby/kernels/layer_norm.hpp"
+
+namespace rossby::ROSSBY_DEVICE {
+
+/// A thread a row and column: channels are few.
+template <class T>
+void layer_norm_forward(const Exec& exec, NodeView<T> y, std::span<T> mean, std::span<T> inverse_deviation,
+                        NodeView<const T> x, const T* gain, const T* bias, double epsilon) {
+  T* means = mean.data();
+  T* inverses = inverse_deviation.data();
+  for_each(exec, x.rows * x.cols, [=] ROSSBY_ON_DEVICE(Index k) {
+    const Index i = k / x.cols, b = k % x.cols, size = x.channels;
+    const T* from = x.at(i, b);
+    double average = 0, variance = 0;
+    for (Index c = 0; c < size; ++c) average += static_cast<double>(from[c]);
+    average /= static_cast<double>(size);
+    for (Index c = 0; c < size; ++c) {
+      const double distance = static_cast<double>(from[c]) - average;
+      variance += distance * distance;
+    }
+    const double inverse = 1 / std::sqrt(variance / static_cast<double>(size) + epsilon);
+    means[k] = static_cast<T>(average);
+    inverses[k] = static_cast<T>(inverse);
+    T* to = y.at(i, b);
+    for (Index c = 0; c < size; ++c)
+      to[c] = static_cast<T>((static_cast<double>(from[c]) - average) * inverse) * gain[c] + bias[c];
+  });
+}
+
+template <class T>
+void layer_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const T> dy, NodeView<const T> x,
+                               std::span<const T> mean, std::span<const T> inverse_deviation, const T* gain) {
+  const T* means = mean.data();
+  const T* inverses = inverse_deviation.data();
+  for_each(exec, x.rows * x.cols, [=] ROSSBY_ON_DEVICE(Index k) {
+    const Index i = k / x.cols, b = k % x.cols;
+    const T *from = x.at(i, b), *g = dy.at(i, b);
+    const T average = means[k], inverse = inverses[k];
+    double sum = 0, sum_normal = 0;
+    for (Index c = 0; c < x.channels; ++c) {
+      const T slope = g[c] * gain[c];
+      sum += static_cast<double>(slope);
+      sum_normal += static_cast<double>(slope * (from[c] - average) * inverse);
+    }
+    const T mean_slope = static_cast<T>(sum / static_cast<double>(x.channels));
+    const T mean_normal = static_cast<T>(sum_normal / static_cast<double>(x.channels));
+    T* to = dx.at(i, b);
+    for (Index c = 0; c < x.channels; ++c)
+      to[c] += inverse * (g[c] * gain[c] - mean_slope - (from[c] - average) * inverse * mean_normal);
+  });
+}
+
+template <class T>
+void layer_norm_backward_parameters(const Exec& exec, T* dgain, T* dbias, NodeView<const T> dy,
+                                    NodeView<const T> x, std::span<const T> mean,
+                                    std::span<const T> inverse_deviation, std::span<T>) {
+  const T* means = mean.data();
+  const T* inverses = inverse_deviation.data();
+  const Index channels = x.channels;
+  sum_rows(
+      exec, x.rows * x.cols, 2 * channels,
+      [=] ROSSBY_ON_DEVICE(Index k, Index o) {
+        const Index i = k / x.cols, b = k % x.cols;
+        if (o >= channels) return static_cast<double>(dy.at(i, b)[o - channels]);
+        return static_cast<double>(dy.at(i, b)[o]) *
+               ((static_cast<double>(x.at(i, b)[o]) - static_cast<double>(means[k])) *
+                static_cast<double>(inverses[k]));
+      },
+      [=] ROSSBY_ON_DEVICE(Index o, double sum) {
+        T* to = o < channels ? dgain : dbias;
+        const Index c = o < channels ? o : o - channels;
+        if (to) to[c] = static_cast<T>(to[c] + sum);
+      });
+}
+
+/// Sums that the host shares with other ranks: they are left in the scratch and waited for.
+template <class Term>
+void channel_sums(const Exec& exec, std::span<double> sums, Index rows, const Term& term) {
+  if (sums.empty()) return;
+  // In the half of the scratch that sum_rows leaves alone.
+  const auto room = static_cast<Index>(exec.device->scratch_bytes() / sizeof(double));
+  double* to = exec.device->template scratch<double>(room) + room - std::ssize(sums);
+  sum_rows(exec, rows, std::ssize(sums), term, [=] ROSSBY_ON_DEVICE(Index o, double sum) { to[o] = sum; });
+  exec.device->download(sums, to);
+  exec.device->wait();
+}
+
+template <class T>
+void batch_norm_sums(const Exec& exec, std::span<double> sums, NodeView<const T> x, const T* shift,
+                     std::span<double>) {
+  const Index channels = x.channels;
+  channel_sums(exec, sums, x.rows * x.cols, [=] ROSSBY_ON_DEVICE(Index k, Index o) {
+    const Index c = o < channels ? o : o - channels;
+    const double distance =
+        static_cast<double>(x.at(k / x.cols, k % x.cols)[c]) - static_cast<double>(shift[c]);
+    return o < channels ? distance : distance * distance;
+  });
+}
+
+template <class T>
+void batch_norm_forward(const Exec& exec, NodeView<T> y, NodeView<const T> x, const T* mean, const T* factor,
+                        const T* bias) {
+  for_each_entry(exec, numbered(y), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
+    y.at(i, b)[c] = (x.at(i, b)[c] - mean[c]) * factor[c] + bias[c];
+  });
+}
+
+template <class T>
+void batch_norm_backward_sums(const Exec& exec, std::span<double> sums, NodeView<const T> dy,
+                              NodeView<const T> x, const T* mean, const T* inverse_deviation,
+                              std::span<double>) {
+  const Index channels = x.channels;
+  channel_sums(exec, sums, x.rows * x.cols, [=] ROSSBY_ON_DEVICE(Index k, Index o) {
+    const Index i = k / x.cols, b = k % x.cols, c = o < channels ? o : o - channels;
+    const double g = static_cast<double>(dy.at(i, b)[c]);
+    if (o < channels) return g;
+    return g * (static_cast<double>(x.at(i, b)[c]) - static_cast<double>(mean[c])) *
+           static_cast<double>(inverse_deviation[c]);
+  });
+}
+
+template <class T>
+void batch_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const T> dy, NodeView<const T> x,
+                               const T* mean, const T* factor, const T* offset, const T* slope) {
+  for_each_entry(exec, numbered(dx), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
+    dx.at(i, b)[c] += factor[c] * (dy.at(i, b)[c] - offset[c] - (x.at(i, b)[c] - mean[c]) * slope[c]);
+  });
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                               \
+  template void layer_norm_forward(const Exec&, NodeView<T>, std::span<T>, std::span<T>, NodeView<const T>, \
+                                   const T*, const T*, double);                                             \
+  template void layer_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,   \
+                                          std::span<const T>, std::span<const T>, const T*);                \
+  template void layer_norm_backward_parameters(const Exec&, T*, T*, NodeView<const T>, NodeView<const T>,   \
+                                               std::span<const T>, std::span<const T>, std::span<T>);       \
+  template void batch_norm_sums(const Exec&, std::span<double>, NodeView<const T>, const T*,                \
+                                std::span<double>);                                                         \
+  template void batch_norm_forward(const Exec&, NodeView<T>, NodeView<const T>, const T*, const T*,         \
+                                   const T*);                                                               \
+  template void batch_norm_backward_sums(const Exec&, std::span<double>, NodeView<const T>,                 \
+                                         NodeView<const T>, const T*, const T*, std::span<double>);         \
+  template void batch_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,   \
+                                          const T*, const T*, const T*, const T*);
+ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby::ROSSBY_DEVICE

@@ -1,0 +1,81 @@
+#include "rossby/kernels/optimiser.hpp"
+
+#include "rossby/kernels/device/backend.hpp"
+#include "rossby/kernels/device/values.hpp"
+
+namespace rossby::ROSSBY_DEVICE {
+namespace {
+
+/// `count` updates of every value, the last with its gradient.
+template <class T>
+struct Replay {
+  T* theta;
+  T* m;
+  T* v;
+  const T* gradient;
+  const AdamConstants<T>* steps;
+  Index count;
+
+  ROSSBY_ON_DEVICE void operator()(Index k) const {
+    T value = theta[k], second = v[k], first = m ? m[k] : T(0);
+    for (Index s = 0; s < count; ++s)
+      adam_step(value, first, second, gradient && s + 1 == count ? gradient[k] : T(0), steps[s]);
+    theta[k] = value;
+    v[k] = second;
+    if (m) m[k] = first;
+  }
+};
+
+}  // namespace
+
+template <class T>
+void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
+                 std::span<const T> gradient, std::span<const AdamConstants<T>> steps) {
+  for_each(exec, std::ssize(theta),
+           Replay<T>{theta.data(), m.empty() ? nullptr : m.data(), v.data(),
+                     gradient.empty() ? nullptr : gradient.data(), exec.device->on_device(steps),
+                     std::ssize(steps)});
+}
+
+template <class T>
+void adam_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
+                 std::span<const T> gradient, const AdamStep& step) {
+  const AdamConstants<T> constants = adam_constants<T>(step, false);
+  ROSSBY_DEVICE::adam_replay<T>(exec, theta, m, v, gradient, {&constants, 1});
+}
+
+template <class T>
+void adamw_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
+                  std::span<const T> gradient, const AdamStep& step) {
+  const AdamConstants<T> constants = adam_constants<T>(step, true);
+  ROSSBY_DEVICE::adam_replay<T>(exec, theta, m, v, gradient, {&constants, 1});
+}
+
+template <class T>
+void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std::span<const T> gradient,
+                const SgdStep& step) {
+  T* value = theta.data();
+  T* speed = velocity.empty() ? nullptr : velocity.data();
+  const T* slope = gradient.empty() ? nullptr : gradient.data();
+  const T lr = static_cast<T>(step.lr), momentum = static_cast<T>(step.momentum);
+  const T decay = static_cast<T>(step.decay), scale = static_cast<T>(step.gradient_scale);
+  for_each(exec, std::ssize(theta), [=] ROSSBY_ON_DEVICE(Index k) {
+    const T g = (slope ? scale * slope[k] : T(0)) + decay * value[k];
+    const T b = (speed ? momentum * speed[k] : T(0)) + g;
+    if (speed) speed[k] = b;
+    value[k] -= lr * (g + momentum * b);
+  });
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                           \
+  template void adam_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
+                            const AdamStep&);                                                           \
+  template void adamw_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>, \
+                             const AdamStep&);                                                          \
+  template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
+                            std::span<const AdamConstants<T>>);                                         \
+  template void sgd_update(const Exec&, std::span<T>, std::span<T>, std::span<const T>, const SgdStep&);
+ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby::ROSSBY_DEVICE

@@ -1,0 +1,183 @@
+#include <type_traits>
+
+#include "rossby/kernels/clamp.hpp"
+#include "rossby/kernels/device/backend.hpp"
+#include "rossby/kernels/device/product.hpp"
+#include "rossby/kernels/device/values.hpp"
+
+namespace rossby::ROSSBY_DEVICE {
+
+/// Effective weights of dense relations, on the device.
+template <class T>
+struct DenseWeights {
+  Index rows, columns;
+  const T* weight;
+  const Bf16* bf16;
+  const std::uint8_t* pattern;
+  bool clamped;
+
+  DenseWeights(const Exec& exec, const DenseRelate<T>& relate)
+      : rows(relate.rows),
+        columns(relate.columns),
+        weight(relate.weight),
+        bf16(relate.bf16),
+        pattern(nullptr),
+        clamped(relate.clamped) {
+    const auto size = static_cast<std::size_t>(relate.relations * relate.rows * relate.columns);
+    if (relate.pattern) pattern = exec.device->on_device(std::span<const std::uint8_t>(relate.pattern, size));
+  }
+
+  [[nodiscard]] ROSSBY_ON_DEVICE bool exists(Index e) const { return !pattern || pattern[e] != 0; }
+  [[nodiscard]] ROSSBY_ON_DEVICE T stored(Index e) const {
+    if constexpr (std::is_same_v<T, float>)
+      if (bf16) return widen(bf16[e]);
+    return weight[e];
+  }
+  [[nodiscard]] ROSSBY_ON_DEVICE T at(Index relation, Index i, Index j) const {
+    const Index e = (relation * rows + i) * columns + j;
+    return exists(e) ? effective(stored(e), clamped) : T(0);
+  }
+};
+
+/// context (r, rows, B·d) = W z.
+template <class T>
+void multiply_weights(const Exec& exec, T* context, const DenseRelate<T>& relate, NodeView<const T> z) {
+  const DenseWeights<T> weights(exec, relate);
+  const Index width = z.width(), rows = relate.rows;
+  const T* from = z.data;
+  for (Index k = 0; k < relate.relations; ++k)
+    tile_product<T>(
+        exec, rows, width, relate.columns, TileOrder{},
+        [=] ROSSBY_ON_DEVICE(Index i, Index j) { return weights.at(k, i, j); },
+        [=] ROSSBY_ON_DEVICE(Index j, Index q) { return from[j * width + q]; },
+        [=] ROSSBY_ON_DEVICE(Index i, Index q, T value) { context[(k * rows + i) * width + q] = value; });
+}
+
+template <class T>
+MatrixView<const T> block_of(MatrixView<const T> a, Index relation, Index d) {
+  return {a.data + relation * d, a.rows, d, a.stride};
+}
+
+/// The gradient of entries of dM to where it goes; returns its square where it goes into an update.
+template <class T>
+struct DenseSink {
+  DenseWeights<T> weights;
+  Index relation;
+  T* buffer;
+  T *theta, *m, *v;
+  Bf16Arrays bf16;
+  const AdamConstants<T>* constants;
+  T l1;
+
+  ROSSBY_ON_DEVICE double operator()(Index i, Index j, T gradient) const {
+    const Index e = (relation * weights.rows + i) * weights.columns + j;
+    const T stored = weights.stored(e);
+    gradient = weights.exists(e) && passes_gradient(stored, weights.clamped) ? gradient + l1 : T(0);
+    if (buffer) {
+      buffer[e] += gradient;
+      return 0;
+    }
+    if constexpr (std::is_same_v<T, float>)
+      if (weights.bf16) {
+        float value = stored, first = bf16.m ? widen(bf16.m[e]) : 0.0F, second = widen(bf16.v[e]);
+        adam_step(value, first, second, gradient, *constants);
+        const RoundingBits random(bf16.rounding.row(relation, i), j);
+        bf16.theta[e] = round_stochastic(value, random.theta);
+        bf16.v[e] = round_stochastic(second, random.v);
+        if (bf16.m) bf16.m[e] = round_stochastic(first, random.m);
+        return static_cast<double>(gradient) * static_cast<double>(gradient);
+      }
+    T first = m ? m[e] : T(0);
+    adam_step(theta[e], first, v[e], gradient, *constants);
+    if (m) m[e] = first;
+    return static_cast<double>(gradient) * static_cast<double>(gradient);
+  }
+};
+
+template <class T>
+void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>& relate, NodeView<const T> z,
+                          std::span<T> workspace) {
+  const Index d = z.channels, size = relate.rows * z.width();
+  T* context = relate.context ? relate.context : workspace.data();
+  multiply_weights(exec, context, relate, z);
+  const MatrixView<T> to(h.data, h.rows * h.cols, h.channels);
+  for (Index k = 0; k < relate.relations; ++k)
+    product(exec, to, Operand::plain, MatrixView<const T>(context + k * size, to.rows, d),
+            Operand::transposed, block_of(relate.a, k, d), true);
+  if (!relate.weight_sum) return;
+  const DenseWeights<T> weights(exec, relate);
+  *relate.weight_sum =
+      sum_now(exec, relate.relations * relate.rows * relate.columns,
+              [=] ROSSBY_ON_DEVICE(Index e) { return static_cast<double>(weights.at(0, 0, e)); });
+}
+
+/// dz and dA from W as it is; then the products g zᵀ, whose results go into the update as they come. W is
+/// read twice and written once.
+template <class T>
+void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, DenseGradient<T> dm,
+                           const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
+                           std::span<T> workspace) {
+  const DenseWeights<T> weights(exec, relate);
+  const Index d = z.channels, width = z.width(), rows = relate.rows, size = rows * width;
+  const MatrixView<const T> g(delta.data, delta.rows * delta.cols, delta.channels);
+  const T* context = relate.context;
+  if (da.data && !context) {
+    multiply_weights(exec, workspace.data(), relate, z);
+    context = workspace.data();
+  }
+  AdamConstants<T> constants{};
+  if (dm.update) constants = adam_constants<T>(dm.update->step, dm.update->decoupled);
+  const AdamConstants<T>* on_device =
+      exec.device->on_device(std::span<const AdamConstants<T>>(&constants, 1));
+  for (Index k = 0; k < relate.relations; ++k) {
+    if (da.data)
+      product(exec, MatrixView<T>(da.data + k * d, da.rows, d, da.stride), Operand::transposed, g,
+              Operand::plain, MatrixView<const T>(context + k * size, g.rows, d), true);
+    if (!dz.data && !dm.buffer && !dm.update) continue;
+    // Past the context, which later relations still need.
+    T* factor = workspace.data() + relate.relations * size;
+    product(exec, MatrixView<T>(factor, g.rows, d), Operand::plain, g, Operand::plain,
+            block_of(relate.a, k, d), false);
+    if (dz.data) {
+      T* to = dz.data;
+      tile_product<T>(
+          exec, relate.columns, width, rows, TileOrder{.a_down = true},
+          [=] ROSSBY_ON_DEVICE(Index j, Index i) { return weights.at(k, i, j); },
+          [=] ROSSBY_ON_DEVICE(Index i, Index q) { return factor[i * width + q]; },
+          [=] ROSSBY_ON_DEVICE(Index j, Index q, T value) { to[j * width + q] += value; });
+    }
+    if (!dm.buffer && !dm.update) continue;
+    DenseSink<T> sink{weights, k, dm.buffer, nullptr, nullptr, nullptr, {}, on_device, T(0)};
+    if (dm.update) {
+      sink.theta = dm.update->theta;
+      sink.m = dm.update->m;
+      sink.v = dm.update->v;
+      sink.bf16 = dm.update->bf16;
+      sink.l1 = static_cast<T>(dm.update->l1);
+    }
+    const T* from = z.data;
+    const double squares = tile_product_squares<T>(
+        exec, rows, relate.columns, width, TileOrder{.b_along = true},
+        [=] ROSSBY_ON_DEVICE(Index i, Index q) { return factor[i * width + q]; },
+        [=] ROSSBY_ON_DEVICE(Index q, Index j) { return from[j * width + q]; }, sink);
+    if (dm.update) dm.update->squares += squares;
+  }
+}
+
+template <class T>
+Index relate_dense_workspace(const Exec&, const DenseRelate<T>& relate, Index cols, Index) {
+  const Index d = relate.a.cols / relate.relations;
+  return (relate.relations + 1) * relate.rows * cols * d;
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                            \
+  template Index relate_dense_workspace(const Exec&, const DenseRelate<T>&, Index, Index);               \
+  template void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>, \
+                                     std::span<T>);                                                      \
+  template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,         \
+                                      const DenseRelate<T>&, NodeView<const T>, NodeView<const T>,       \
+                                      std::span<T>);
+ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby::ROSSBY_DEVICE

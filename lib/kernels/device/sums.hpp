@@ -1,0 +1,105 @@
+#pragma once
+
+#include "rossby/kernels/device/launch.hpp"
+
+// Sums in a fixed order: it follows from the shape alone.
+
+namespace rossby::ROSSBY_DEVICE {
+
+struct SumShared {
+  double value[block_threads];
+};
+
+/// Adds a block's values up, pair by pair; the sum is value[0] then.
+ROSSBY_ON_DEVICE inline void fold(const Block& block, SumShared& shared) {
+  for (int half = block_threads / 2; half > 0; half /= 2)
+    block.each([&](int t) {
+      if (t < half) shared.value[t] += shared.value[t + half];
+    });
+}
+
+/// *out (device) = Σ over k in [0, size) of term(k), which is double; *out += that with `accumulate`.
+template <class Term>
+void sum_terms(const Exec& exec, Index size, const Term& term, double* out, bool accumulate = false) {
+  constexpr Index piece = 8192, most = 1024;
+  const Index pieces = std::clamp((size + piece - 1) / piece, Index{1}, most);
+  const Index each = (size + pieces - 1) / pieces;
+  double* partial = exec.device->scratch<double>(pieces);
+  for_each_block<SumShared>(exec, pieces, [=] ROSSBY_ON_DEVICE(const Block& block, SumShared& shared) {
+    const Index end = (block.index + 1) * each < size ? (block.index + 1) * each : size;
+    block.each([&](int t) {
+      double sum = 0;
+      for (Index k = block.index * each + t; k < end; k += block_threads) sum += term(k);
+      shared.value[t] = sum;
+    });
+    fold(block, shared);
+    block.each([&](int t) {
+      if (t == 0) partial[block.index] = shared.value[0];
+    });
+  });
+  for_each_block<SumShared>(exec, 1, [=] ROSSBY_ON_DEVICE(const Block& block, SumShared& shared) {
+    block.each([&](int t) {
+      double sum = 0;
+      for (Index k = t; k < pieces; k += block_threads) sum += partial[k];
+      shared.value[t] = sum;
+    });
+    fold(block, shared);
+    block.each([&](int t) {
+      if (t == 0) *out = (accumulate ? *out : 0.0) + shared.value[0];
+    });
+  });
+}
+
+/// Where sums that a caller waits for are left: the end of the scratch, which sum_terms does not use.
+inline double* result_place(const Exec& exec) {
+  const auto values = static_cast<Index>(exec.device->scratch_bytes() / sizeof(double));
+  return exec.device->scratch<double>(values) + (values - 1);
+}
+
+/// The sum itself. Waits for it.
+template <class Term>
+double sum_now(const Exec& exec, Index size, const Term& term) {
+  double* place = result_place(exec);
+  sum_terms(exec, size, term, place);
+  double sum = 0;
+  exec.device->download(std::span<double>(&sum, 1), place);
+  exec.device->wait();
+  return sum;
+}
+
+/// Σ over entries of term(i, b, c).
+template <class Term>
+double sum_entries_now(const Exec& exec, const Entries& entries, const Term& term) {
+  return sum_now(exec, entries.size(),
+                 [=] ROSSBY_ON_DEVICE(Index number) { return entries.visit(number, term); });
+}
+
+/// store(o, Σ over r in [0, rows) of term(r, o)) for every o in [0, outputs); sums in double. The second half
+/// of the scratch stays as it is.
+template <class Term, class Store>
+void sum_rows(const Exec& exec, Index rows, Index outputs, const Term& term, const Store& store) {
+  if (outputs <= 0) return;
+  constexpr Index least = 32, threads = Index{1} << 16;
+  const auto room = static_cast<Index>(exec.device->scratch_bytes() / sizeof(double) / 2);
+  const Index together = std::min(outputs, room);
+  for (Index first = 0; first < outputs; first += together) {
+    const Index count = std::min(together, outputs - first);
+    const Index pieces = std::max<Index>(1, std::min({rows / least, threads / count, room / count}));
+    const Index each = (rows + pieces - 1) / pieces;
+    double* partial = exec.device->scratch<double>(pieces * count);
+    for_each(exec, pieces * count, [=] ROSSBY_ON_DEVICE(Index k) {
+      const Index piece = k / count, o = first + k % count;
+      const Index end = (piece + 1) * each < rows ? (piece + 1) * each : rows;
+      double sum = 0;
+      for (Index r = piece * each; r < end; ++r) sum += term(r, o);
+      partial[k] = sum;
+    });
+    for_each(exec, count, [=] ROSSBY_ON_DEVICE(Index o) {
+      double sum = 0;
+      for (Index piece = 0; piece < pieces; ++piece) sum += partial[piece * count + o];
+      store(first + o, sum);
+    });
+  }
+}
+
+}  // namespace rossby::ROSSBY_DEVICE

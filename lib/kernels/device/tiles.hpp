@@ -1,0 +1,143 @@
+#pragma once
+
+#include "rossby/kernels/device/sums.hpp"
+
+namespace rossby::ROSSBY_DEVICE {
+
+inline constexpr int tile = 64;        // rows and columns of a block's result
+inline constexpr int tile_depth = 16;  // terms between two phases
+inline constexpr int lanes = 16;       // threads a side; each has 4 × 4 results
+
+/// Along which index neighbouring threads read: the one whose values lie side by side.
+struct TileOrder {
+  bool a_down = false;   // a(i, k) along i, not along k
+  bool b_along = false;  // b(k, j) along k, not along j
+};
+
+template <class T>
+struct TileShared {
+  T a[tile_depth][tile + 1];
+  T b[tile_depth][tile + 1];
+  SumShared squares;  // where results return them
+};
+
+/// store(piece, i, j, Σ over k of piece `piece` of a(i, k)·b(k, j)) for every (i, j) of (rows, cols) and each
+/// of `pieces` equal parts of [0, depth): blocks of 64 × 64 through shared memory. What a and b do to what
+/// they read, and what becomes of a result, is theirs. With `squares` (one a block) store returns doubles,
+/// and their sums go there.
+template <class T, class A, class B, class Store>
+void tile_blocks(const Exec& exec, Index pieces, Index rows, Index cols, Index depth, TileOrder order,
+                 const A& a, const B& b, const Store& store, double* squares) {
+  const Index across = (cols + tile - 1) / tile, down = (rows + tile - 1) / tile;
+  const Index each = (depth + pieces - 1) / pieces;
+  for_each_block<TileShared<T>>(
+      exec, across * down * pieces, [=] ROSSBY_ON_DEVICE(const Block& block, TileShared<T>& shared) {
+        const Index piece = block.index / (across * down), place = block.index % (across * down);
+        const Index first_row = place / across * tile, first_col = place % across * tile;
+        const Index begin = piece * each, end = begin + each < depth ? begin + each : depth;
+        constexpr int side = tile / lanes, loads = tile * tile_depth / block_threads;
+        PerThread<T, side * side> sums;
+        for (Index first = begin; first < end; first += tile_depth) {
+          block.each([&](int t) {
+            for (int q = 0; q < loads; ++q) {
+              const int e = t + q * block_threads;
+              const int row = order.a_down ? e % tile : e / tile_depth;
+              const int k = order.a_down ? e / tile : e % tile_depth;
+              const Index i = first_row + row;
+              shared.a[k][row] = i < rows && first + k < end ? a(i, first + k) : T(0);
+              const int col = order.b_along ? e / tile_depth : e % tile;
+              const int l = order.b_along ? e % tile_depth : e / tile;
+              const Index j = first_col + col;
+              shared.b[l][col] = j < cols && first + l < end ? b(first + l, j) : T(0);
+            }
+          });
+          block.each([&](int t) {
+            const int row = t / lanes, col = t % lanes;
+            auto&& mine = sums[t];
+            for (int k = 0; k < tile_depth; ++k) {
+              T left[side], right[side];
+              for (int q = 0; q < side; ++q) left[q] = shared.a[k][row + q * lanes];
+              for (int q = 0; q < side; ++q) right[q] = shared.b[k][col + q * lanes];
+              for (int p = 0; p < side; ++p)
+                for (int q = 0; q < side; ++q) mine[p * side + q] += left[p] * right[q];
+            }
+          });
+        }
+        block.each([&](int t) {
+          auto&& mine = sums[t];
+          double sum = 0;
+          for (int p = 0; p < side; ++p)
+            for (int q = 0; q < side; ++q) {
+              const Index i = first_row + t / lanes + p * lanes, j = first_col + t % lanes + q * lanes;
+              if (i < rows && j < cols) sum += store(piece, i, j, mine[p * side + q]);
+            }
+          shared.squares.value[t] = sum;
+        });
+        if (!squares) return;
+        fold(block, shared.squares);
+        block.each([&](int t) {
+          if (t == 0) squares[block.index] = shared.squares.value[0];
+        });
+      });
+}
+
+/// Into how many pieces the terms are cut where results are few: enough to fill a GPU, sums of at least 512
+/// terms, within the scratch.
+template <class T>
+Index pieces_of(const Exec& exec, Index rows, Index cols, Index depth) {
+  constexpr Index least_depth = 512, enough_blocks = 256;
+  const Index blocks = std::max<Index>(1, ((rows + tile - 1) / tile) * ((cols + tile - 1) / tile));
+  const auto room =
+      static_cast<Index>(exec.device->scratch_bytes() / sizeof(T)) / std::max<Index>(1, rows * cols);
+  return std::max<Index>(1, std::min({depth / least_depth, enough_blocks / blocks, room}));
+}
+
+/// add(i, j, Σ over k in [0, depth) of a(i, k)·b(k, j)), by pieces_of pieces that are added up in order.
+template <class T, class A, class B, class Add>
+void tile_product(const Exec& exec, Index rows, Index cols, Index depth, TileOrder order, const A& a,
+                  const B& b, const Add& add) {
+  const Index pieces = pieces_of<T>(exec, rows, cols, depth);
+  if (pieces == 1) {
+    const auto store = [=] ROSSBY_ON_DEVICE(Index, Index i, Index j, T value) {
+      add(i, j, value);
+      return 0.0;
+    };
+    return tile_blocks<T>(exec, 1, rows, cols, depth, order, a, b, store, nullptr);
+  }
+  T* partial = exec.device->scratch<T>(pieces * rows * cols);
+  const auto store = [=] ROSSBY_ON_DEVICE(Index piece, Index i, Index j, T value) {
+    partial[(piece * rows + i) * cols + j] = value;
+    return 0.0;
+  };
+  tile_blocks<T>(exec, pieces, rows, cols, depth, order, a, b, store, nullptr);
+  for_each(exec, rows * cols, [=] ROSSBY_ON_DEVICE(Index k) {
+    T sum = T(0);
+    for (Index piece = 0; piece < pieces; ++piece) sum += partial[piece * rows * cols + k];
+    add(k / cols, k % cols, sum);
+  });
+}
+
+/// The same in one piece, of results that return a double each: their sum. Waits for it.
+template <class T, class A, class B, class Sink>
+double tile_product_squares(const Exec& exec, Index rows, Index cols, Index depth, TileOrder order,
+                            const A& a, const B& b, const Sink& sink) {
+  // In the middle of the scratch: the sum of the blocks' sums uses its beginning and its end.
+  const auto room = static_cast<Index>(exec.device->scratch_bytes() / sizeof(double));
+  double* squares = exec.device->scratch<double>(room) + room / 2 - 1;
+  const Index across = (cols + tile - 1) / tile;
+  const Index together = std::max<Index>(1, (room / 2 - 1) / std::max<Index>(1, across)) * tile;
+  double sum = 0;
+  for (Index first = 0; first < rows; first += together) {
+    const Index count = std::min(together, rows - first);
+    tile_blocks<T>(
+        exec, 1, count, cols, depth, order,
+        [=] ROSSBY_ON_DEVICE(Index i, Index k) { return a(first + i, k); }, b,
+        [=] ROSSBY_ON_DEVICE(Index, Index i, Index j, T value) { return sink(first + i, j, value); },
+        squares);
+    sum += sum_now(exec, (count + tile - 1) / tile * across,
+                   [=] ROSSBY_ON_DEVICE(Index k) { return squares[k]; });
+  }
+  return sum;
+}
+
+}  // namespace rossby::ROSSBY_DEVICE

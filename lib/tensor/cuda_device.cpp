@@ -1,0 +1,84 @@
+#include "rossby/tensor/cuda_device.hpp"
+
+#include "rossby/base/error.hpp"
+
+namespace rossby {
+
+CudaDevices cuda_devices(const CudaApi* api) {
+  if (!api) return {0, "this build has no CUDA"};
+  int count = 0;
+  if (const int error = api->device_count(&count); error != 0)
+    return {0, fmt::format("CUDA error {}: {}", error, api->error_text(error))};
+  if (count <= 0) return {0, "the driver sees no GPU"};
+  return {count, {}};
+}
+
+CudaDriver::CudaDriver(int device, const CudaApi* api) : api_(api), device_(device) {
+  const CudaDevices found = cuda_devices(api);
+  if (found.count == 0) user_error("there is no GPU: {}", found.reason);
+  if (device < 0 || device >= found.count)
+    user_error("there is no GPU {}: this process sees {}", device, found.count);
+  check(api_->set_device(device), "choosing it");
+  check(api_->properties(device, &properties_), "asking what it is");
+  check(api_->stream_create(&stream_), "making a stream");
+}
+
+CudaDriver::~CudaDriver() {
+  if (stream_) (void)api_->stream_destroy(stream_);
+}
+
+void CudaDriver::check(int error, const char* what) const {
+  if (error != 0)
+    user_error("GPU {} failed while {}: CUDA error {}: {}", device_, what, error, api_->error_text(error));
+}
+
+void CudaDriver::check_launch(const char* kernel) const {
+  if (const int error = api_->last_error(); error != 0)
+    user_error("GPU {} failed to start {}: CUDA error {}: {}", device_, kernel, error,
+               api_->error_text(error));
+}
+
+std::string CudaDriver::name() const {
+  return fmt::format("{} (sm_{}{})", properties_.name, properties_.major, properties_.minor);
+}
+
+void* CudaDriver::allocate(std::size_t bytes) {
+  void* pointer = nullptr;
+  if (api_->allocate(&pointer, bytes) == 0) return pointer;
+  (void)api_->last_error();  // or the next launch would report it
+  return nullptr;
+}
+
+void CudaDriver::release(void* pointer) noexcept {
+  (void)api_->release(pointer);
+}
+
+void* CudaDriver::allocate_pinned(std::size_t bytes) {
+  void* pointer = nullptr;
+  if (api_->allocate_host(&pointer, bytes) == 0) return pointer;
+  (void)api_->last_error();
+  return nullptr;
+}
+
+void CudaDriver::release_pinned(void* pointer) noexcept {
+  (void)api_->release_host(pointer);
+}
+
+void CudaDriver::copy_in(void* device, const void* host, std::size_t bytes) {
+  check(api_->copy(device, host, bytes, CudaApi::Direction::in, stream_), "copying to it");
+}
+void CudaDriver::copy_out(void* host, const void* device, std::size_t bytes) {
+  check(api_->copy(host, device, bytes, CudaApi::Direction::out, stream_), "copying from it");
+}
+void CudaDriver::copy_within(void* to, const void* from, std::size_t bytes) {
+  check(api_->copy(to, from, bytes, CudaApi::Direction::within, stream_), "copying within it");
+}
+void CudaDriver::zero(void* device, std::size_t bytes) {
+  check(api_->fill_zero(device, bytes, stream_), "clearing memory");
+}
+
+void CudaDriver::wait() {
+  check(api_->stream_synchronize(stream_), "it computed");
+}
+
+}  // namespace rossby

@@ -1,0 +1,66 @@
+#include "rossby/tensor/cuda_device.hpp"
+
+#if defined(ROSSBY_CUDA)
+#include <cuda_runtime_api.h>
+#endif
+
+namespace rossby {
+
+#if defined(ROSSBY_CUDA)
+namespace {
+
+class Runtime final : public CudaApi {
+ public:
+  int device_count(int* count) const override { return cudaGetDeviceCount(count); }
+  int properties(int device, Properties* out) const override {
+    cudaDeviceProp properties{};
+    const int error = cudaGetDeviceProperties(&properties, device);
+    if (error == cudaSuccess)
+      *out = {properties.name, properties.major, properties.minor, properties.totalGlobalMem};
+    return error;
+  }
+  int set_device(int device) const override { return cudaSetDevice(device); }
+  int stream_create(void** stream) const override {
+    // Not the default stream, which waits for every other one.
+    return cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t*>(stream), cudaStreamNonBlocking);
+  }
+  int stream_destroy(void* stream) const override { return cudaStreamDestroy(cast(stream)); }
+  int stream_synchronize(void* stream) const override { return cudaStreamSynchronize(cast(stream)); }
+  int allocate(void** pointer, std::size_t bytes) const override { return cudaMalloc(pointer, bytes); }
+  int release(void* pointer) const override { return cudaFree(pointer); }
+  int allocate_host(void** pointer, std::size_t bytes) const override {
+    return cudaMallocHost(pointer, bytes);
+  }
+  int release_host(void* pointer) const override { return cudaFreeHost(pointer); }
+  int copy(void* to, const void* from, std::size_t bytes, Direction direction, void* stream) const override {
+    const cudaMemcpyKind kind = direction == Direction::in    ? cudaMemcpyHostToDevice
+                                : direction == Direction::out ? cudaMemcpyDeviceToHost
+                                                              : cudaMemcpyDeviceToDevice;
+    return cudaMemcpyAsync(to, from, bytes, kind, cast(stream));
+  }
+  int fill_zero(void* pointer, std::size_t bytes, void* stream) const override {
+    return cudaMemsetAsync(pointer, 0, bytes, cast(stream));
+  }
+  int last_error() const override { return cudaGetLastError(); }
+  [[nodiscard]] std::string error_text(int error) const override {
+    return cudaGetErrorString(static_cast<cudaError_t>(error));
+  }
+
+ private:
+  static cudaStream_t cast(void* stream) { return static_cast<cudaStream_t>(stream); }
+};
+
+const Runtime runtime;
+
+}  // namespace
+
+const CudaApi* cuda_runtime() {
+  return &runtime;
+}
+#else
+const CudaApi* cuda_runtime() {
+  return nullptr;
+}
+#endif
+
+}  // namespace rossby

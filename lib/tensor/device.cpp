@@ -1,0 +1,157 @@
+#include "rossby/tensor/device.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "rossby/base/error.hpp"
+
+namespace rossby {
+namespace {
+
+constexpr std::size_t alignment = 256;
+
+std::size_t rounded(std::size_t bytes) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+double gib(std::size_t bytes) {
+  return static_cast<double>(bytes) / (1 << 30);
+}
+
+}  // namespace
+
+Device::Device(std::unique_ptr<DeviceDriver> driver, const DeviceOptions& options)
+    : driver_(std::move(driver)), options_(options) {
+  make_ring(rounded(options_.staging_bytes));
+}
+
+Device::~Device() {
+  library_.reset();
+  drop_ring();
+  release(scratch_);
+}
+
+void* Device::allocate(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  const std::size_t size = rounded(bytes);
+  const std::size_t limit = options_.limit > 0 ? options_.limit : driver_->total_bytes();
+  const bool within = size >= bytes && size <= limit && used_ <= limit - size;
+  void* pointer = within ? driver_->allocate(size) : nullptr;
+  if (!pointer)
+    user_error(
+        "out of device memory: {:.3f} GiB do not fit beside the {:.3f} GiB in use of {:.3f} GiB ({}); use "
+        "more "
+        "ranks, fewer steps or windows a batch, model.recompute, or a smaller model",
+        gib(bytes), gib(used_), gib(limit), driver_->name());
+  sizes_[pointer] = size;
+  used_ += size;
+  peak_ = std::max(peak_, used_);
+  return pointer;
+}
+
+void Device::release(void* pointer) noexcept {
+  if (!pointer) return;
+  const auto it = sizes_.find(pointer);
+  used_ -= it->second;
+  sizes_.erase(it);
+  driver_->release(pointer);
+}
+
+void Device::wait() {
+  driver_->wait();
+}
+
+void* Device::scratch_of(std::size_t bytes) {
+  require(bytes <= options_.scratch_bytes, "partial sums fit into the device's scratch");
+  if (!scratch_) scratch_ = allocate(options_.scratch_bytes);
+  return scratch_;
+}
+
+void Device::make_ring(std::size_t bytes) {
+  drop_ring();
+  ring_ = static_cast<std::byte*>(allocate(bytes));
+  ring_host_ = static_cast<std::byte*>(driver_->allocate_pinned(bytes));
+  if (!ring_host_) user_error("out of pinned memory: {:.3f} GiB for lists that travel", gib(bytes));
+  ring_bytes_ = bytes;
+}
+
+void Device::drop_ring() noexcept {
+  if (ring_host_) driver_->release_pinned(ring_host_);
+  release(ring_);
+  ring_host_ = ring_ = nullptr;
+  ring_bytes_ = ring_at_ = 0;
+}
+
+const void* Device::stage(const void* host, std::size_t bytes) {
+  const std::size_t size = rounded(bytes);
+  if (ring_at_ + size > ring_bytes_) {
+    // Whoever reads what is about to be written over has been enqueued: once it is done the ring is free.
+    wait();
+    if (size > ring_bytes_ / 2) make_ring(2 * size);
+    ring_at_ = 0;
+  }
+  std::byte* from = ring_host_ + ring_at_;
+  std::byte* to = ring_ + ring_at_;
+  ring_at_ += size;
+  std::memcpy(from, host, bytes);
+  driver_->copy_in(to, from, bytes);
+  return to;
+}
+
+const void* Device::on_device_bytes(const void* host, std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  // The kept array that begins at or before `host`.
+  auto it = kept_.upper_bound(host);
+  if (it != kept_.begin()) {
+    --it;
+    const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(host) -
+                                                 static_cast<const std::byte*>(it->first));
+    if (offset + bytes <= it->second.bytes) return static_cast<const std::byte*>(it->second.device) + offset;
+  }
+  return stage(host, bytes);
+}
+
+void Device::drop(const void* host) noexcept {
+  const auto it = kept_.find(host);
+  if (it == kept_.end() || --it->second.holders > 0) return;
+  release(it->second.device);
+  kept_.erase(it);
+}
+
+Device::Copy::Copy(Device& device, const void* host, std::size_t bytes) {
+  if (bytes == 0) return;
+  Kept& kept = device.kept_[host];
+  require(kept.holders == 0 || kept.bytes == bytes, "an array is kept whole");
+  if (kept.holders == 0) {
+    try {
+      kept = {bytes, device.allocate(bytes), 0};
+    } catch (...) {
+      device.kept_.erase(host);
+      throw;
+    }
+    device.driver_->copy_in(kept.device, host, bytes);
+    device.wait();
+  }
+  ++kept.holders;
+  device_ = &device;
+  host_ = host;
+}
+
+Device::Copy::Copy(Copy&& other) noexcept
+    : device_(std::exchange(other.device_, nullptr)), host_(std::exchange(other.host_, nullptr)) {}
+
+Device::Copy& Device::Copy::operator=(Copy&& other) noexcept {
+  if (this != &other) {
+    if (device_) device_->drop(host_);
+    device_ = std::exchange(other.device_, nullptr);
+    host_ = std::exchange(other.host_, nullptr);
+  }
+  return *this;
+}
+
+Device::Copy::~Copy() {
+  if (device_) device_->drop(host_);
+}
+
+}  // namespace rossby

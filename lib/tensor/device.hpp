@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include "rossby/base/index.hpp"
+
+namespace rossby {
+
+/// Port: a processor with its own memory and one queue, in which it does what it is given in order. Nothing
+/// waits but `wait`. Errors of the queue come out there, as UserError.
+class DeviceDriver {
+ public:
+  virtual ~DeviceDriver() = default;
+  /// Maker, name, architecture.
+  [[nodiscard]] virtual std::string name() const = 0;
+  [[nodiscard]] virtual std::size_t total_bytes() const = 0;
+
+  /// Device memory, aligned to 256 bytes; null where there is not enough.
+  [[nodiscard]] virtual void* allocate(std::size_t bytes) = 0;
+  virtual void release(void* pointer) noexcept = 0;
+  /// Host memory that copies to and from without a detour; null where there is not enough.
+  [[nodiscard]] virtual void* allocate_pinned(std::size_t bytes) = 0;
+  virtual void release_pinned(void* pointer) noexcept = 0;
+
+  /// Enqueue. Host memory must stay as it is, or is not filled yet, until `wait`.
+  virtual void copy_in(void* device, const void* host, std::size_t bytes) = 0;
+  virtual void copy_out(void* host, const void* device, std::size_t bytes) = 0;
+  virtual void copy_within(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void zero(void* device, std::size_t bytes) = 0;
+  virtual void wait() = 0;
+};
+
+struct DeviceOptions {
+  std::size_t limit = 0;                             // bytes that may be allocated; 0: all there are
+  std::size_t staging_bytes = std::size_t{4} << 20;  // of the ring for a step's lists
+  std::size_t scratch_bytes = std::size_t{8} << 20;  // of partial sums
+  bool tf32 = false;                                 // products of floats with 10 bits of fraction
+};
+
+/// One device as kernels and tensors see it: memory within a budget, a ring that carries a step's small host
+/// arrays over, copies of host arrays that do not change. Not for several threads at once.
+class Device {
+ public:
+  explicit Device(std::unique_ptr<DeviceDriver> driver, const DeviceOptions& options = {});
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  [[nodiscard]] DeviceDriver& driver() const { return *driver_; }
+
+  /// Uninitialised. Throws UserError naming what was asked for, what is in use, and what would make it fit.
+  [[nodiscard]] void* allocate(std::size_t bytes);
+  void release(void* pointer) noexcept;
+  [[nodiscard]] std::size_t used_bytes() const { return used_; }
+  [[nodiscard]] std::size_t peak_bytes() const { return peak_; }
+
+  template <class T>
+  void upload(T* device, std::span<const T> host) {
+    if (!host.empty()) driver_->copy_in(device, host.data(), host.size_bytes());
+  }
+  template <class T>
+  void download(std::span<T> host, const T* device) {
+    if (!host.empty()) driver_->copy_out(host.data(), device, host.size_bytes());
+  }
+  void wait();
+
+  /// Device memory for partial sums, good for one kernel's two halves: `count` values. Throws BugError beyond
+  /// DeviceOptions::scratch_bytes.
+  template <class T>
+  [[nodiscard]] T* scratch(Index count) {
+    return static_cast<T*>(scratch_of(static_cast<std::size_t>(count) * sizeof(T)));
+  }
+  [[nodiscard]] std::size_t scratch_bytes() const { return options_.scratch_bytes; }
+  [[nodiscard]] bool tf32() const { return options_.tf32; }
+  /// What kernels keep with a device: the handle of a library.
+  [[nodiscard]] std::shared_ptr<void>& library() { return library_; }
+
+  /// What a host array holds, on the device: its copy where one is kept, otherwise one that travels now and
+  /// is good for the kernels enqueued until the ring comes round (half of it is always behind). The host
+  /// array may change at once.
+  template <class T>
+  [[nodiscard]] const T* on_device(std::span<const T> host) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return static_cast<const T*>(on_device_bytes(host.data(), host.size_bytes()));
+  }
+
+  /// Keeps a copy of a host array that does not change for as long as the handle lives.
+  class Copy {
+   public:
+    Copy() = default;
+    Copy(Device& device, const void* host, std::size_t bytes);
+    Copy(Copy&& other) noexcept;
+    Copy& operator=(Copy&& other) noexcept;
+    ~Copy();
+
+   private:
+    Device* device_ = nullptr;
+    const void* host_ = nullptr;
+  };
+  template <class Range>
+  [[nodiscard]] Copy keep(const Range& host) {
+    return Copy(*this, std::data(host), std::size(host) * sizeof(*std::data(host)));
+  }
+
+ private:
+  struct Kept {
+    std::size_t bytes = 0;
+    void* device = nullptr;
+    int holders = 0;
+  };
+
+  [[nodiscard]] void* scratch_of(std::size_t bytes);
+  [[nodiscard]] const void* on_device_bytes(const void* host, std::size_t bytes);
+  [[nodiscard]] const void* stage(const void* host, std::size_t bytes);
+  void make_ring(std::size_t bytes);
+  void drop_ring() noexcept;
+  void drop(const void* host) noexcept;
+
+  std::unique_ptr<DeviceDriver> driver_;
+  DeviceOptions options_;
+  std::size_t used_ = 0;
+  std::size_t peak_ = 0;
+  std::map<void*, std::size_t> sizes_;
+  std::map<const void*, Kept> kept_;  // by host address
+  void* scratch_ = nullptr;
+  std::byte* ring_host_ = nullptr;
+  std::byte* ring_ = nullptr;
+  std::size_t ring_bytes_ = 0;
+  std::size_t ring_at_ = 0;
+  std::shared_ptr<void> library_;
+};
+
+}  // namespace rossby

@@ -1,0 +1,98 @@
+#include <gtest/gtest.h>
+
+#include "rossby/kernels/linear.hpp"
+#include "rossby/kernels/loss.hpp"
+#include "rossby/kernels/reductions.hpp"
+#include "tests/lib/kernels/compare.hpp"
+#include "tests/support/test_device.hpp"
+
+// The kernels of lib/kernels/device, on a simulated device anywhere and on a GPU where there is one (label
+// gpu).
+
+namespace rossby::testing {
+namespace {
+
+class DeviceKernels : public ::testing::TestWithParam<Backend> {
+ protected:
+  void SetUp() override {
+    std::string reason;
+    device_ = test_device(GetParam(), reason);
+    if (!device_) GTEST_SKIP() << "no GPU: " << reason;
+  }
+  [[nodiscard]] Exec exec() const { return {GetParam(), 1, widest_isa(), device_.get()}; }
+
+  template <class T>
+  void test_one(const Case<T>& test, const Shape& shape, Layout layout, double tolerance) {
+    SCOPED_TRACE(fmt::format("{} ({}, {}, {}) layout {}", test.name, shape.rows, shape.cols, shape.channels,
+                             static_cast<int>(layout)));
+    Rig<T> reference(layout), there(layout, device_.get()), again(layout, device_.get());
+    test.run({Backend::reference, 1}, reference, shape);
+    test.run(exec(), there, shape);
+    test.run(exec(), again, shape);
+    EXPECT_EQ(there.damaged(), 0);
+    EXPECT_EQ(there.unwritten(), 0);
+    const auto got = there.everything();
+    expect_near(got, reference.everything(), static_cast<double>(shape.rows * shape.cols), tolerance);
+    expect_same(again.everything(), got, "a second run");
+  }
+
+  template <class T>
+  void test_all(double tolerance) {
+    for (const auto& test : all_cases<T>()) {
+      for (const Shape& shape : small_shapes)
+        for (const Layout layout : layouts) test_one(test, shape, layout, tolerance);
+      for (const Shape& shape : large_shapes) test_one(test, shape, Layout::packed, tolerance);
+      test_one(test, large_shapes[0], Layout::gapped, tolerance);
+    }
+  }
+
+  std::unique_ptr<Device> device_;
+};
+
+TEST_P(DeviceKernels, EqualReferenceInsideTheirOutputsFloat) {
+  test_all<float>(1e-5);
+}
+TEST_P(DeviceKernels, EqualReferenceInsideTheirOutputsDouble) {
+  test_all<double>(2e-14);
+}
+
+/// Gradients of weights of a tall layer: the terms are cut into pieces.
+TEST_P(DeviceKernels, LongSumsAreCutIntoPieces) {
+  for (const Index rows : {511, 512, 5000, 20011}) {
+    Rig<double> reference(Layout::packed), there(Layout::gapped, device_.get());
+    const auto run = [&](const Exec& how, Rig<double>& rig) {
+      linear_backward_weight<double>(how, rig.matrix(3, 70), rig.matrix(rows, 3), rig.matrix(rows, 70),
+                                     rig.scratch(linear_scratch_size(rows, 3, 70)));
+      column_sum<double>(how, rig.vector(3).data(), rig.matrix(rows, 3),
+                         rig.scratch(linear_scratch_size(rows, 3, 1)));
+      rig.result(sum_of_squares<double>(how, rig.vector(rows)));
+    };
+    Rig<double> packed(Layout::packed, device_.get());
+    run({Backend::reference, 1}, reference);
+    run(exec(), packed);
+    expect_near(packed.everything(), reference.everything(), static_cast<double>(rows), 1e-14);
+    run(exec(), there);
+    EXPECT_EQ(there.damaged(), 0);
+  }
+}
+
+TEST_P(DeviceKernels, NonFiniteValuesAreFound) {
+  std::vector<double> values(100003, 1.0);
+  const auto find = [&] {
+    Buffer<double> x(std::ssize(values), *device_);
+    device_->upload(x.data(), std::span<const double>(values));
+    const Index found = first_non_finite<double>(exec(), x.span());
+    return found;
+  };
+  EXPECT_EQ(find(), -1);
+  values[90001] = -std::numeric_limits<double>::infinity();
+  EXPECT_EQ(find(), 90001);
+  values[3] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(find(), 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Simulated, DeviceKernels, ::testing::Values(Backend::simulated));
+INSTANTIATE_TEST_SUITE_P(Gpu, DeviceKernels, ::testing::Values(Backend::cuda));
+
+}  // namespace
+}  // namespace rossby::testing

@@ -1,0 +1,239 @@
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "rossby/base/error.hpp"
+#include "rossby/tensor/arena.hpp"
+#include "rossby/tensor/cuda_device.hpp"
+#include "rossby/tensor/simulated_device.hpp"
+
+namespace rossby {
+namespace {
+
+Device simulated(std::size_t bytes = std::size_t{1} << 30, DeviceOptions options = {}) {
+  return Device(std::make_unique<SimulatedDriver>(bytes), options);
+}
+
+std::string error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Device, BuffersAreZeroAndCopiesComeBackAfterWaiting) {
+  Device device = simulated();
+  Buffer<int> buffer(1000, device);
+  std::vector<int> host(1000, 7);
+  device.download(std::span(host), buffer.data());
+  EXPECT_EQ(host[0], 7);  // not waited for
+  device.wait();
+  EXPECT_EQ(std::count(host.begin(), host.end(), 0), 1000);
+  std::iota(host.begin(), host.end(), 0);
+  device.upload(buffer.data(), std::span<const int>(host));
+  std::vector<int> back(1000);
+  device.download(std::span(back), buffer.data());
+  device.wait();
+  EXPECT_EQ(back, host);
+  EXPECT_EQ(buffer.memory(), Memory::device);
+  EXPECT_EQ(buffer.device(), &device);
+}
+
+TEST(DeviceDeathTest, TheHostMayNotTouchDeviceMemory) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  Device device = simulated();
+  Buffer<double> buffer(8, device);
+  device.wait();
+  EXPECT_DEATH({ buffer[3] = 1; }, "");
+  EXPECT_DEATH({ std::fprintf(stderr, "%f", buffer[3]); }, "");
+}
+
+TEST(Device, FreshMemoryIsNotANumber) {
+  Device device = simulated();
+  auto* fresh = static_cast<float*>(device.allocate(400));
+  std::vector<float> host(100, 0);
+  device.download(std::span(host), fresh);
+  device.wait();
+  for (const float value : host) EXPECT_NE(value, value);
+  device.release(fresh);
+  Arena arena(&device);
+  const auto zeros = arena.take_zeroed<float>(100);
+  device.download(std::span(host), zeros.data());
+  device.wait();
+  for (const float value : host) EXPECT_EQ(value, 0);
+}
+
+TEST(Device, BeyondItsBudgetItSaysWhatWouldFit) {
+  DeviceOptions options;
+  options.limit = std::size_t{64} << 20;
+  Device device = simulated(std::size_t{1} << 30, options);
+  const std::size_t before = device.used_bytes();
+  {
+    Buffer<std::byte> most(std::size_t{40} << 20, device);
+    EXPECT_EQ(device.used_bytes(), before + (std::size_t{40} << 20));
+    const std::string error = error_of([&] { Buffer<std::byte> more(std::size_t{40} << 20, device); });
+    EXPECT_NE(
+        error.find("out of device memory: 0.039 GiB do not fit beside the 0.043 GiB in use of 0.062 GiB"),
+        std::string::npos)
+        << error;
+    EXPECT_NE(error.find("more ranks"), std::string::npos);
+  }
+  EXPECT_EQ(device.used_bytes(), before);
+  Buffer<std::byte> fits(std::size_t{40} << 20, device);
+}
+
+TEST(Device, ListsTravelHoweverManyAndLarge) {
+  DeviceOptions options;
+  options.staging_bytes = 4096;
+  Device device = simulated(std::size_t{1} << 30, options);
+  std::vector<std::vector<int>> got;
+  std::vector<Buffer<int>> places;
+  for (int k = 0; k < 100; ++k) {
+    std::vector<int> list(static_cast<std::size_t>(k == 50 ? 5000 : 1 + k % 7), k);
+    const int* there = device.on_device(std::span<const int>(list));
+    // As a kernel would: read after it was enqueued.
+    places.emplace_back(std::ssize(list), device);
+    device.driver().copy_within(places.back().data(), there, list.size() * sizeof(int));
+    list.assign(list.size(), -1);  // the host array may change at once
+    got.emplace_back(list.size());
+  }
+  for (std::size_t k = 0; k < got.size(); ++k) device.download(std::span(got[k]), places[k].data());
+  device.wait();
+  for (std::size_t k = 0; k < got.size(); ++k)
+    EXPECT_EQ(got[k], std::vector<int>(got[k].size(), static_cast<int>(k)));
+  EXPECT_EQ(device.on_device(std::span<const int>()), nullptr);
+}
+
+TEST(Device, KeptArraysTravelOnce) {
+  Device device = simulated();
+  std::vector<int> values(100);
+  std::iota(values.begin(), values.end(), 0);
+  const std::size_t before = device.used_bytes();
+  {
+    Device::Copy copy = device.keep(values);
+    const Device::Copy second = device.keep(values);
+    const int* all = device.on_device(std::span<const int>(values));
+    EXPECT_EQ(device.on_device(std::span<const int>(values).subspan(40, 60)), all + 40);
+    copy = {};
+    EXPECT_EQ(device.on_device(std::span<const int>(values)), all);
+    EXPECT_GT(device.used_bytes(), before);
+    std::vector<int> back(60);
+    device.download(std::span(back), all + 40);
+    device.wait();
+    EXPECT_EQ(back[0], 40);
+  }
+  EXPECT_EQ(device.used_bytes(), before);
+}
+
+TEST(Device, ScratchHasItsSize) {
+  Device device = simulated();
+  EXPECT_NE(device.scratch<double>(100), nullptr);
+  EXPECT_THROW((void)device.scratch<double>(Index{1} << 30), BugError);
+}
+
+/// A CUDA runtime whose calls fail when they are told to.
+class FakeApi final : public CudaApi {
+ public:
+  int devices = 2;
+  int fail_count = 0, fail_set = 0, fail_stream = 0, fail_copy = 0, fail_wait = 0, fail_launch = 0;
+  bool memory = true;
+  mutable int streams = 0, forgotten = 0;
+
+  int device_count(int* count) const override {
+    if (fail_count != 0) return fail_count;
+    *count = devices;
+    return 0;
+  }
+  int properties(int, Properties* out) const override {
+    *out = {"Fake GPU", 9, 0, std::size_t{1} << 30};
+    return 0;
+  }
+  int set_device(int) const override { return fail_set; }
+  int stream_create(void** stream) const override {
+    if (fail_stream == 0) *stream = &streams, ++streams;
+    return fail_stream;
+  }
+  int stream_destroy(void*) const override { return --streams, 0; }
+  int stream_synchronize(void*) const override { return fail_wait; }
+  int allocate(void** pointer, std::size_t bytes) const override { return take(pointer, bytes); }
+  int release(void* pointer) const override { return std::free(pointer), 0; }
+  int allocate_host(void** pointer, std::size_t bytes) const override { return take(pointer, bytes); }
+  int release_host(void* pointer) const override { return std::free(pointer), 0; }
+  int copy(void*, const void*, std::size_t, Direction, void*) const override { return fail_copy; }
+  int fill_zero(void*, std::size_t, void*) const override { return 0; }
+  int last_error() const override { return ++forgotten, fail_launch; }
+  std::string error_text(int error) const override { return "text of " + std::to_string(error); }
+
+ private:
+  int take(void** pointer, std::size_t bytes) const {
+    if (!memory) return 2;
+    *pointer = std::malloc(bytes);
+    return 0;
+  }
+};
+
+TEST(Cuda, ItsErrorsNameTheGpuAndWhatItDid) {
+  FakeApi api;
+  {
+    CudaDriver driver(1, &api);
+    EXPECT_EQ(driver.name(), "Fake GPU (sm_90)");
+    api.fail_copy = 700;
+    EXPECT_EQ(error_of([&] { driver.copy_in(nullptr, nullptr, 1); }),
+              "GPU 1 failed while copying to it: CUDA error 700: text of 700");
+    api.fail_wait = 719;
+    EXPECT_EQ(error_of([&] { driver.wait(); }),
+              "GPU 1 failed while it computed: CUDA error 719: text of 719");
+    driver.check_launch("a kernel");
+    api.fail_launch = 9;
+    EXPECT_EQ(error_of([&] { driver.check_launch("a kernel"); }),
+              "GPU 1 failed to start a kernel: CUDA error 9: text of 9");
+    api.fail_launch = 0;
+    api.memory = false;
+    const int before = api.forgotten;
+    EXPECT_EQ(driver.allocate(100), nullptr);
+    EXPECT_EQ(driver.allocate_pinned(100), nullptr);
+    EXPECT_EQ(api.forgotten, before + 2);
+  }
+  EXPECT_EQ(api.streams, 0);
+}
+
+TEST(Cuda, OutOfMemoryIsTheUsersToMend) {
+  FakeApi api;
+  Device device(std::make_unique<CudaDriver>(0, &api));
+  api.memory = false;
+  const std::string error = error_of([&] { Buffer<float> more(1 << 20, device); });
+  EXPECT_NE(error.find("out of device memory: 0.004 GiB"), std::string::npos) << error;
+  EXPECT_NE(error.find("Fake GPU (sm_90)"), std::string::npos) << error;
+}
+
+TEST(Cuda, DevicesThatAreNotThereAreNamed) {
+  EXPECT_EQ(error_of([] { CudaDriver driver(0, nullptr); }), "there is no GPU: this build has no CUDA");
+  FakeApi api;
+  EXPECT_EQ(cuda_devices(&api).count, 2);
+  EXPECT_EQ(error_of([&] { CudaDriver driver(2, &api); }), "there is no GPU 2: this process sees 2");
+  api.devices = 0;
+  EXPECT_EQ(cuda_devices(&api).reason, "the driver sees no GPU");
+  api.fail_count = 35;
+  EXPECT_EQ(cuda_devices(&api).reason, "CUDA error 35: text of 35");
+  api.fail_count = 0;
+  api.devices = 1;
+  api.fail_set = 101;
+  EXPECT_EQ(error_of([&] { CudaDriver driver(0, &api); }),
+            "GPU 0 failed while choosing it: CUDA error 101: text of 101");
+  api.fail_set = 0;
+  api.fail_stream = 2;
+  EXPECT_EQ(error_of([&] { CudaDriver driver(0, &api); }),
+            "GPU 0 failed while making a stream: CUDA error 2: text of 2");
+}
+
+TEST(Cuda, TheRealRuntimeSaysWhyThereIsNoGpu) {
+  const CudaDevices found = cuda_devices();
+  EXPECT_EQ(found.count > 0, found.reason.empty());
+}
+
+}  // namespace
+}  // namespace rossby
