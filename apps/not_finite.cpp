@@ -90,6 +90,8 @@ std::string describe_not_finite(const Communicator& comm, const ModelRun<T>& run
   };
   for (Parameter<T>* parameter : run.parameters()) {
     parameter->settle_stream();
+    parameter->fetch();
+    if (parameter->device) parameter->device->wait();
     const Parameter<T>& p = *parameter;
     const auto forget = [&] {  // of a file few pages are to be in memory
       parameter->value.forget_pages();
@@ -108,6 +110,13 @@ std::string describe_not_finite(const Communicator& comm, const ModelRun<T>& run
       values = {
           parameter->table->gradients(),
           static_cast<std::size_t>(parameter->table->slots() * parameter->shape[1] * parameter->shape[2])};
+    std::vector<T> home;
+    if (parameter->device && !values.empty()) {
+      home.resize(values.size());
+      parameter->device->download(std::span<T>(home), values.data());
+      parameter->device->wait();
+      values = home;
+    }
     check(values, "gradient", *parameter, [] {});
   }
   MpiReducer reducer(comm);

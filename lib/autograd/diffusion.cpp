@@ -73,8 +73,8 @@ struct Terms {
   [[nodiscard]] NodeView<T> term(const NodeView<T>& all, int k, int count = 1) const {
     return slice(all, k * channels, count * channels);
   }
-  [[nodiscard]] SparseMatrix<T> support(int s) const {
-    return {diffusion->block, s, diffusion->weight.data()};
+  [[nodiscard]] SparseMatrix<T> support(const Exec& exec, int s) const {
+    return {diffusion->block, s, diffusion->weights(exec.device)};
   }
   [[nodiscard]] Index ghosts() const { return diffusion->exchange ? diffusion->exchange->ghosts() : 0; }
   [[nodiscard]] NodeView<T> ghost_buffer(Arena& arena, Index cols, int count) const {
@@ -84,7 +84,8 @@ struct Terms {
 
   /// f(columns of z) over a few columns at a time.
   template <class F>
-  void for_each_slice(const NodeView<T>& z, const F& f) const {
+  void for_each_slice(const Exec& exec, const NodeView<T>& z, const F& f) const {
+    if (exec.device) return f(z);
     const Index cols = std::max<Index>(1, values_a_slice / std::max<Index>(1, channels));
     for (Index b = 0; b < z.cols; b += cols) {
       NodeView<T> part = z;
@@ -97,19 +98,19 @@ struct Terms {
   /// Fills terms 1, 2, … from term 0. Collective.
   void forward(Tape<T>& tape, const NodeView<T>& z) const {
     if (diffusion->alone)
-      return for_each_slice(z, [&](const NodeView<T>& part) {
+      return for_each_slice(tape.exec(), z, [&](const NodeView<T>& part) {
         for (const DiffusionPlan::Level& level : diffusion->plan.levels)
           products(tape.exec(), level, part, NodeView<T>(nullptr, 0, part.cols, level.count * channels),
                    diffusion->block->interior);
       });
     for (const DiffusionPlan::Level& level : diffusion->plan.levels) {
-      const Arena::Mark mark = tape.arena().mark();
-      const NodeView<T> ghost = ghost_buffer(tape.arena(), z.cols, level.count);
+      const auto mark = tape.mark();
+      const NodeView<T> ghost = ghost_buffer(tape.memory(), z.cols, level.count);
       diffusion->exchange->gather_begin(read(term(z, level.first, level.count)), ghost);
       products(tape.exec(), level, z, ghost, diffusion->block->interior);
       diffusion->exchange->gather_end();
       products(tape.exec(), level, z, ghost, diffusion->block->boundary);
-      tape.arena().rewind(mark);
+      tape.rewind(mark);
     }
   }
 
@@ -117,7 +118,7 @@ struct Terms {
                 const NodeView<T>& ghost, std::span<const LocalColumn> rows) const {
     for (const DiffusionPlan::Product& product : level.products) {
       const NodeView<const T> minus = product.minus >= 0 ? read(term(z, product.minus)) : NodeView<const T>{};
-      spmm_forward(exec, term(z, product.to), support(product.support), static_cast<T>(product.alpha()),
+      spmm_forward(exec, term(z, product.to), support(exec, product.support), static_cast<T>(product.alpha()),
                    minus, rows, read(term(z, product.from)), read(term(ghost, product.from - level.first)));
     }
   }
@@ -126,19 +127,19 @@ struct Terms {
   void backward(Tape<T>& tape, const NodeView<T>& dz) const {
     const auto& levels = diffusion->plan.levels;
     if (diffusion->alone)
-      return for_each_slice(dz, [&](const NodeView<T>& part) {
+      return for_each_slice(tape.exec(), dz, [&](const NodeView<T>& part) {
         for (auto level = levels.rbegin(); level != levels.rend(); ++level)
           owned_backward(tape.exec(), *level, part);
       });
     for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
-      const Arena::Mark mark = tape.arena().mark();
-      const NodeView<T> ghost = ghost_buffer(tape.arena(), dz.cols, level->count);
-      std::fill_n(ghost.data, ghost.size(), T{0});
+      const auto mark = tape.mark();
+      const NodeView<T> ghost = ghost_buffer(tape.memory(), dz.cols, level->count);
+      clear(tape.exec(), ghost.data, ghost.size());
       adjoints(tape.exec(), *level, dz, ghost, dz.rows);
       diffusion->exchange->scatter_add_begin(read(ghost), term(dz, level->first, level->count));
       owned_backward(tape.exec(), *level, dz);
       diffusion->exchange->scatter_add_end();
-      tape.arena().rewind(mark);
+      tape.rewind(mark);
     }
   }
 
@@ -153,7 +154,7 @@ struct Terms {
   void adjoints(const Exec& exec, const DiffusionPlan::Level& level, const NodeView<T>& dz,
                 const NodeView<T>& to, Index first) const {
     for (const DiffusionPlan::Product& product : level.products)
-      spmm_adjoint(exec, term(to, product.from - level.first), support(product.support),
+      spmm_adjoint(exec, term(to, product.from - level.first), support(exec, product.support),
                    static_cast<T>(product.alpha()), first, read(term(dz, product.to)));
   }
 };
@@ -171,22 +172,22 @@ struct DiffusionBackward {
 
   void operator()() const {
     const Exec& exec = tape->exec();
-    const Arena::Mark mark = tape->arena().mark();
+    const auto mark = tape->mark();
     const MatrixView<const T> dy = as_matrix(y.gradient);
     const Index scratch_size = std::max(linear_scratch_size(dy.rows, weight.rows, weight.cols),
                                         linear_scratch_size(dy.rows, weight.rows, 1));
-    const std::span<T> scratch = tape->arena().template take<T>(scratch_size);
+    const std::span<T> scratch = tape->memory().template take<T>(scratch_size);
     if (dweight)
       linear_backward_weight(exec, MatrixView<T>(dweight, weight.rows, weight.cols), dy,
                              MatrixView<const T>(as_matrix(z)), scratch);
     if (dbias) column_sum(exec, dbias, dy, scratch);
     if (x.tracked()) {
-      const NodeView<T> dz(tape->arena().template take<T>(z.size()).data(), z.rows, z.cols, z.channels);
+      const NodeView<T> dz(tape->memory().template take<T>(z.size()).data(), z.rows, z.cols, z.channels);
       linear_backward_input(exec, as_matrix(dz), dy, weight, false);
       terms.backward(*tape, dz);
       accumulate(exec, x.gradient, T{1}, read(terms.term(dz, 0)));
     }
-    tape->arena().rewind(mark);
+    tape->rewind(mark);
   }
 };
 
@@ -226,15 +227,15 @@ template <class T>
 void convolve(Tape<T>& tape, const Var<T>& y, const Diffusion<T>& diffusion, const Var<T>& x,
               Parameter<T>& weight, Parameter<T>* bias, T* dweight, T* dbias, bool accumulate_to_y) {
   const Terms<T> terms{&diffusion, x.channels()};
-  const Arena::Mark mark = tape.arena().mark();
+  const auto mark = tape.mark();
   const NodeView<T> z = diffusion_terms(tape, diffusion, read(x.value));
-  const MatrixView<const T> w(weight.value.data(), weight.shape[0], weight.shape[1]);
+  const MatrixView<const T> w(weight.data(tape.exec().device), weight.shape[0], weight.shape[1]);
   linear_forward(tape.exec(), as_matrix(y.value), MatrixView<const T>(as_matrix(z)), w,
-                 bias ? bias->value.data() : nullptr, accumulate_to_y);
+                 bias ? bias->data(tape.exec().device) : nullptr, accumulate_to_y);
   const OpCost cost = cost_of(diffusion, x, y.channels(), dweight != nullptr);
   finish(tape, "diffusion", cost, y.tracked(),
          DiffusionBackward<T>{&tape, terms, z, y, x, w, dweight, dbias});
-  if (!tape.recording()) tape.arena().rewind(mark);
+  if (!tape.recording()) tape.rewind(mark);
 }
 
 template <class T>
@@ -250,7 +251,7 @@ template <class T>
 NodeView<T> diffusion_terms(Tape<T>& tape, const Diffusion<T>& diffusion, NodeView<const T> x) {
   const Terms<T> terms{&diffusion, x.channels};
   const Index width = diffusion.plan.terms * x.channels;
-  const NodeView<T> z(tape.arena().template take<T>(x.rows * x.cols * width).data(), x.rows, x.cols, width);
+  const NodeView<T> z(tape.memory().template take<T>(x.rows * x.cols * width).data(), x.rows, x.cols, width);
   pack(tape.exec(), terms.term(z, 0), x);
   terms.forward(tape, z);
   return z;
@@ -290,17 +291,17 @@ struct PropagateBackward {
   Var<T> y;
 
   void operator()() const {
-    const SparseMatrix<T> support{diffusion->block, 0, diffusion->weight.data()};
+    const SparseMatrix<T> support{diffusion->block, 0, diffusion->weights(tape->exec().device)};
     Exchange& exchange = *diffusion->exchange;
-    const Arena::Mark mark = tape->arena().mark();
+    const auto mark = tape->mark();
     const Index size = exchange.ghosts() * x.value.width();
-    const NodeView<T> ghost(tape->arena().template take_zeroed<T>(size).data(), exchange.ghosts(), x.cols(),
+    const NodeView<T> ghost(tape->memory().template take_zeroed<T>(size).data(), exchange.ghosts(), x.cols(),
                             x.channels());
     spmm_adjoint(tape->exec(), ghost, support, T{1}, x.rows(), read(y.gradient));
     exchange.scatter_add_begin(read(ghost), x.gradient);
     spmm_adjoint(tape->exec(), x.gradient, support, T{1}, Index{0}, read(y.gradient));
     exchange.scatter_add_end();
-    tape->arena().rewind(mark);
+    tape->rewind(mark);
   }
 };
 
@@ -311,18 +312,18 @@ Var<T> propagate(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x) 
   require(diffusion.block && diffusion.block->relations > 0 && diffusion.block->rows == x.rows(),
           "a signal of the owned rows goes along a support");
   const CsrBlock& block = *diffusion.block;
-  const SparseMatrix<T> support{&block, 0, diffusion.weight.data()};
+  const SparseMatrix<T> support{&block, 0, diffusion.weights(tape.exec().device)};
   const Var<T> y = tape.make(x.rows(), x.cols(), x.channels(), x.tracked());
   Exchange& exchange = *diffusion.exchange;
-  const Arena::Mark mark = tape.arena().mark();
+  const auto mark = tape.mark();
   const Index size = exchange.ghosts() * x.value.width();
-  const NodeView<T> ghost(tape.arena().template take<T>(size).data(), exchange.ghosts(), x.cols(),
+  const NodeView<T> ghost(tape.memory().template take<T>(size).data(), exchange.ghosts(), x.cols(),
                           x.channels());
   exchange.gather_begin(read(x.value), ghost);
   spmm_forward(tape.exec(), y.value, support, T{1}, {}, block.interior, read(x.value), read(ghost));
   exchange.gather_end();
   spmm_forward(tape.exec(), y.value, support, T{1}, {}, block.boundary, read(x.value), read(ghost));
-  tape.arena().rewind(mark);
+  tape.rewind(mark);
   const double flops = 2.0 * static_cast<double>(block.entries()) * static_cast<double>(x.value.width());
   const auto row_bytes = x.value.width() * static_cast<Index>(sizeof(T));
   const auto cost = [&](const Traffic& sent) {

@@ -75,6 +75,17 @@ struct Diffusion {
       }
   }
   Diffusion() = default;
+
+  /// For kernels of `device` (null: of the host).
+  [[nodiscard]] const T* weights(Device* device) const {
+    return device ? device->on_device(weight.span()) : weight.data();
+  }
+  [[nodiscard]] std::vector<Device::Copy> keep_on(Device& device) const {
+    std::vector<Device::Copy> copies;
+    copies.push_back(device.keep(weight.span()));
+    if (block) rossby::keep_on(device, *block, copies);
+    return copies;
+  }
 };
 
 /// y (rows, B, out) = Σ_k z_k(x) W_kᵀ + bias: a diffusion convolution of x (rows, B, c). `weight` is (out,

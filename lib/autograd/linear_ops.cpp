@@ -70,7 +70,7 @@ std::span<T> take_scratch(Tape<T>& tape, const Var<T>& y, Index in) {
   Index size = 0;
   for (const Index m : {y.rows() * y.cols(), y.rows()})
     size = std::max({size, linear_scratch_size(m, out, in), linear_scratch_size(m, out, 1)});
-  return tape.arena().template take<T>(size);
+  return tape.memory().template take<T>(size);
 }
 
 template <class T>
@@ -107,8 +107,8 @@ Var<T> linear(Tape<T>& tape, const Var<T>& x, Parameter<T>& weight,
   T* dweight = target(tape, weight);
   T* dbias = bias ? target(tape, *bias) : nullptr;
   const Var<T> y = tape.make(x.rows(), x.cols(), out, x.tracked() || dweight || dbias);
-  const MatrixView<const T> w(weight.value.data(), out, x.channels());
-  const T* b = bias ? bias->value.data() : nullptr;
+  const MatrixView<const T> w(weight.data(tape.exec().device), out, x.channels());
+  const T* b = bias ? bias->data(tape.exec().device) : nullptr;
   for_each_matrix([&](auto to, auto from) { linear_forward(tape.exec(), to, from, w, b, false); }, y.value,
                   read(x.value));
   const std::span<T> scratch = dweight || dbias ? take_scratch(tape, y, x.channels()) : std::span<T>{};
@@ -127,7 +127,7 @@ void linear_accumulate(Tape<T>& tape, const Var<T>& y, const Var<T>& x, Paramete
   T* dweight = target(tape, weight);
   require(y.tracked() || !tape.recording() || (!dweight && !x.tracked()),
           "what is accumulated into must be tracked");
-  const MatrixView<const T> w(weight.value.data() + first_column, y.channels(), x.channels(),
+  const MatrixView<const T> w(weight.data(tape.exec().device) + first_column, y.channels(), x.channels(),
                               weight.shape[1]);
   for_each_matrix(
       [&](auto to, auto from) {
@@ -144,7 +144,7 @@ void bias_accumulate(Tape<T>& tape, const Var<T>& y, Parameter<T>& bias) {
   require(bias.size() == y.channels(), "a bias has one value a channel");
   T* dbias = target(tape, bias);
   require(y.tracked() || !dbias, "what is accumulated into must be tracked");
-  for_each_matrix([&](auto to) { bias_add(tape.exec(), to, static_cast<const T*>(bias.value.data())); },
+  for_each_matrix([&](auto to) { bias_add(tape.exec(), to, static_cast<const T*>(bias.data(tape.exec().device))); },
                   y.value);
   const std::span<T> scratch = dbias ? take_scratch(tape, y, 1) : std::span<T>{};
   const OpCost cost = costs::bias_accumulate(static_cast<double>(y.rows() * y.cols()),

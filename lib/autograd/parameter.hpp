@@ -59,7 +59,8 @@ struct Parameter {
   /// Where value (or bf16) and moments lie in files and its op works on chunks of its rows: {1, owned, n},
   /// one that its op updates. Null: in memory.
   std::unique_ptr<ChunkStream> stream;
-  Buffer<T> gradient;   // empty while a fixed parameter, or a fusable one that has not needed it yet
+  Buffer<T> gradient;   // empty while a fixed parameter, or a fusable one that has not needed it yet; on `device`
+  Device* device = nullptr;  // that trains it
   double decay = 0;     // weight decay
   double lr_scale = 1;  // this parameter's learning rate over the common one
   bool trained = true;
@@ -71,6 +72,8 @@ struct Parameter {
   TableSink<T>* table = nullptr;
 
   OverdueUpdates* overdue = nullptr;  // asked to make up before a step reads the value
+
+  Buffer<T> there;  // the values on `device`
 
   /// True once a loss has depended on it: until then optimisers leave it alone.
   bool live = false;
@@ -123,6 +126,29 @@ struct Parameter {
     return value[i];
   }
 
+  /// The values for kernels of `on` (null: of the host). On a device they must have been sent.
+  [[nodiscard]] T* data(const Device* on) {
+    if (!on) return value.data();
+    require(on == device && there.size() == value.size(), "a parameter is on the device");
+    return there.data();
+  }
+  /// Trains it on a device from now on: its gradient moves there, and the host's values. `fetch` brings the
+  /// values back, `send` takes them there again; both are enqueued, and Device::wait ends them.
+  void move_to(Device& to) {
+    require(!in_bf16 && !stream, "a parameter on a device is in memory, in its own precision");
+    device = &to;
+    if (gradient.size() > 0) gradient = Buffer<T>(gradient.size(), to);
+    send();
+  }
+  void send() {
+    if (!device) return;
+    if (there.size() != value.size()) there = Buffer<T>(value.size(), *device);
+    device->upload(there.data(), std::span<const T>(value.span()));
+  }
+  void fetch() {
+    if (device) device->download(value.span(), there.data());
+  }
+
   /// Where backward adds this parameter's gradient; null where it is not trained. A recording op calls this
   /// (or dense_target) before it reads the value: updates that were put off are made up then.
   [[nodiscard]] T* gradient_target() {
@@ -132,7 +158,7 @@ struct Parameter {
     require(!stream, "a streamed parameter has no gradient");
     if (overdue) overdue->make_up();
     live = in_step = true;
-    if (!sink && gradient.size() != size()) gradient = Buffer<T>(size());
+    if (!sink && gradient.size() != size()) gradient = Buffer<T>(size(), device);
     return sink ? sink->accumulate() : gradient.data();
   }
 

@@ -52,17 +52,13 @@ void assign(Tape<T>& tape, const Var<T>& y, const Var<T>& x) {
 template <class T>
 Var<T> affine_rows(Tape<T>& tape, const Var<T>& x, const T* scale, const T* shift) {
   const Var<T> y = tape.make(x.rows(), x.cols(), x.channels(), x.tracked());
-  const Index channels = x.channels();
-  for (Index i = 0; i < x.rows(); ++i)
-    for (Index b = 0; b < x.cols(); ++b)
-      for (Index f = 0; f < channels; ++f)
-        y.value.at(i, b)[f] = scale[i * channels + f] * x.value.at(i, b)[f] + shift[i * channels + f];
-  finish(tape, "affine_rows", costs::affine_rows(count(y), sizeof(T)), y.tracked(), [x, y, scale, channels] {
-    for (Index i = 0; i < x.rows(); ++i)
-      for (Index b = 0; b < x.cols(); ++b)
-        for (Index f = 0; f < channels; ++f)
-          x.gradient.at(i, b)[f] += scale[i * channels + f] * y.gradient.at(i, b)[f];
-  });
+  const auto size = static_cast<std::size_t>(x.rows() * x.channels());
+  const std::span<const T> factors(scale, size), offsets(shift, size);
+  affine_rows_forward(tape.exec(), y.value, factors, offsets, read(x.value));
+  finish(tape, "affine_rows", costs::affine_rows(count(y), sizeof(T)), y.tracked(),
+         [exec = tape.exec(), x, y, factors] {
+           affine_rows_backward(exec, x.gradient, factors, read(y.gradient));
+         });
   return y;
 }
 

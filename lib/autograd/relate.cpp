@@ -29,8 +29,8 @@ struct LayerTerm {
   LowRank<T> low_rank;
   SelfTerm<T> self;
 
-  [[nodiscard]] DenseRelate<T> dense_relate(const RelationBank<T>& bank) const {
-    DenseRelate<T> relate = detail::dense_relate(bank, *term, a.value);
+  [[nodiscard]] DenseRelate<T> dense_relate(const Exec& exec, const RelationBank<T>& bank) const {
+    DenseRelate<T> relate = detail::dense_relate(exec, bank, *term, a.value);
     relate.context = context;
     if (dense.update) relate.weight_sum = &dense.update->weight_sum;
     return relate;
@@ -66,17 +66,18 @@ std::span<LayerTerm<T>> make_terms(Tape<T>& tape, const RelationBank<T>& bank, P
           "relate_linear: weight must be (w, (1 + relations)·d)");
   auto terms = tape.arena().template take<LayerTerm<T>>(static_cast<Index>(bank.terms.size()));
   T* target = tape.recording() ? weight.gradient_target() : nullptr;
+  const Exec& exec = tape.exec();
   int first = 1;
   for (std::size_t i = 0; i < terms.size(); ++i) {
     const RelationTerm<T>& term = bank.terms[i];
     new (&terms[i])
         LayerTerm<T>{&term,
-                     WeightBlock<T>(weight, target, d, first, term.relations),
+                     WeightBlock<T>(exec, weight, target, d, first, term.relations),
                      nullptr,
                      {},
                      nullptr,
-                     {{}, {}, {}, {}, {weight, target, d, first, 1}, nullptr, T(0), {}, {}, {}, {}, {}},
-                     {nullptr, nullptr, {weight, target, d, first, 1}, {}, {}, {}}};
+                     {{}, {}, {}, {}, {exec, weight, target, d, first, 1}, nullptr, T(0), {}, {}, {}, {}, {}},
+                     {nullptr, nullptr, {exec, weight, target, d, first, 1}, {}, {}, {}}};
     if (term.weight && tape.recording()) {
       if (term.kind == Kind<T>::sparse) terms[i].dm = term.weight->gradient_target();
       if (term.kind == Kind<T>::dense) terms[i].dense = term.weight->dense_target();
@@ -90,7 +91,7 @@ std::span<LayerTerm<T>> make_terms(Tape<T>& tape, const RelationBank<T>& bank, P
 template <class T>
 void prepare_dense(Tape<T>& tape, LayerTerm<T>& item, Index context) {
   if (item.term->kind != Kind<T>::dense) return;
-  item.context = tape.arena().template take<T>(item.term->relations * context).data();
+  item.context = tape.memory().template take<T>(item.term->relations * context).data();
   if (!item.dense.update) return;
   require(!item.dense.update->recorded, "a relation that is updated in backward serves one layer a step");
   item.dense.update->recorded = true;
@@ -176,7 +177,7 @@ void dense_backward_of_groups(const Exec& exec, const Layer<T>& layer, const Lay
   const GatheredColumns<T> zs(exec, arena, *layer.bank->groups, z);
   if (delta.rows == 0) deltas.all.cols = zs.all.cols;  // nothing came from which to tell
   const NodeView<T> all(arena.take_zeroed<T>(zs.all.size()).data(), z.rows, zs.all.cols, z.channels);
-  DenseRelate<T> relate = item.dense_relate(*layer.bank);
+  DenseRelate<T> relate = item.dense_relate(exec, *layer.bank);
   const std::span<T> workspace =
       arena.take<T>(relate_dense_workspace(exec, relate, zs.all.cols, delta.channels));
   relate.context = nullptr;
@@ -209,14 +210,14 @@ void columns_backward(const Exec& exec, const Layer<T>& layer, bool owned, NodeV
     if (item.term->kind == Kind<T>::sparse) {
       const bool carries = layer.carrier == &item && owned;
       relate_sparse_backward<T>(
-          exec, dz, item.a.gradient, item.dm, detail::sparse_relate(*item.term, item.a.value),
+          exec, dz, item.a.gradient, item.dm, detail::sparse_relate(exec, *item.term, item.a.value),
           carries ? layer.identity : IdentityBlock<T>{}, carries ? layer.d_identity : IdentityGradient<T>{},
           first, delta, z, layer.workspace);
     }
     if (item.term->kind == Kind<T>::dense && dense && layer.bank->groups && item.dense.update)
       dense_backward_of_groups<T>(exec, layer, item, delta, z, dz);
     else if (item.term->kind == Kind<T>::dense && dense)
-      detail::chunked_dense_backward<T>(exec, dz, item.a.gradient, item.dense, item.dense_relate(*layer.bank),
+      detail::chunked_dense_backward<T>(exec, dz, item.a.gradient, item.dense, item.dense_relate(exec, *layer.bank),
                                         delta, z, layer.workspace, item.term->stream(),
                                         layer.bank->dense_chunk_rows);
   }
@@ -225,7 +226,7 @@ void columns_backward(const Exec& exec, const Layer<T>& layer, bool owned, NodeV
 template <class T>
 void Layer<T>::backward(const Exec& exec, NodeView<const T> delta) const {
   // Ghost columns first: their gradients travel while those of the owned columns are computed.
-  if (d_ghost.data) std::fill_n(d_ghost.data, d_ghost.size(), T(0));
+  if (d_ghost.data) clear(exec, d_ghost.data, d_ghost.size());
   if (ghost.rows > 0) columns_backward<T>(exec, *this, false, delta, ghost, d_ghost);
   if (z.tracked()) bank->exchange->scatter_add_begin(NodeView<const T>(d_ghost), z.gradient);
   for (const LayerTerm<T>& item : terms)
@@ -241,18 +242,19 @@ void Layer<T>::backward(const Exec& exec, NodeView<const T> delta) const {
 template <class T>
 std::span<T> make_workspace(Tape<T>& tape, const RelationBank<T>& bank, std::span<const LayerTerm<T>> terms,
                             Index cols, Index channels) {
+  const Exec& exec = tape.exec();
   Index size = 0;
   for (const LayerTerm<T>& item : terms) {
     if (item.term->kind == Kind<T>::sparse)
       size =
-          std::max(size, relate_sparse_workspace(tape.exec(), detail::sparse_relate(*item.term, item.a.value),
+          std::max(size, relate_sparse_workspace(exec, detail::sparse_relate(exec, *item.term, item.a.value),
                                                  cols, channels));
     if (item.term->kind == Kind<T>::dense)
       size = std::max(
-          size, relate_dense_workspace(tape.exec(), detail::dense_relate(bank, *item.term, item.a.value),
+          size, relate_dense_workspace(exec, detail::dense_relate(exec, bank, *item.term, item.a.value),
                                        cols, channels));
   }
-  return tape.arena().template take<T>(size);
+  return tape.memory().template take<T>(size);
 }
 
 /// h with bias and identity in it, or left to the first sparse term's sweep.
@@ -269,7 +271,8 @@ Var<T> start_layer(Tape<T>& tape, Layer<T>& layer, Parameter<T>& weight, Paramet
     linear_accumulate(tape, h, layer.z, weight, 0);
     return h;
   }
-  layer.identity = {{weight.value.data(), w, d, weight.shape[1]}, bias ? bias->value.data() : nullptr};
+  Device* device = tape.exec().device;
+  layer.identity = {{weight.data(device), w, d, weight.shape[1]}, bias ? bias->data(device) : nullptr};
   if (tape.recording()) {
     if (T* target = weight.gradient_target()) layer.d_identity.da = {target, w, d, weight.shape[1]};
     if (bias) layer.d_identity.dbias = bias->gradient_target();
@@ -287,7 +290,7 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
   const Exec& exec = tape.exec();
   const Index w = weight.shape[0];
   const Index d = z.channels();
-  Arena& arena = tape.arena();
+  Arena& arena = tape.memory();
   const Index ghosts = bank.exchange->ghosts();
   Layer<T> layer{&arena, &bank, make_terms(tape, bank, weight, d), nullptr, {}, {}, z, {}, {}, {}};
   layer.ghost = {arena.template take<T>(ghosts * z.value.width()).data(), ghosts, z.cols(), d};
@@ -305,7 +308,7 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
   const auto sparse = [&](std::span<const LocalColumn> rows) {
     for (const LayerTerm<T>& item : layer.terms)
       if (item.term->kind == Kind<T>::sparse)
-        relate_sparse_forward<T>(exec, h.value, detail::sparse_relate(*item.term, item.a.value),
+        relate_sparse_forward<T>(exec, h.value, detail::sparse_relate(exec, *item.term, item.a.value),
                                  layer.carrier == &item ? layer.identity : IdentityBlock<T>{}, rows, z.value,
                                  layer.ghost, layer.workspace);
   };
@@ -317,7 +320,7 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
     if (item.term->kind == Kind<T>::self)
       item.self = SelfTerm<T>::forward(tape, *item.term, item.a, h.value, z.value);
     if (item.term->kind == Kind<T>::dense)
-      detail::chunked_dense_forward<T>(exec, h.value, item.dense_relate(bank), layer.all(z.value),
+      detail::chunked_dense_forward<T>(exec, h.value, item.dense_relate(exec, bank), layer.all(z.value),
                                        layer.workspace, item.term->stream(), bank.dense_chunk_rows);
   }
 
@@ -331,7 +334,7 @@ Var<T> whole_table(Tape<T>& tape, Parameter<T>& table) {
   require(table.shape.size() == 3, "whole_table: the table must be (T, n, d)");
   const Index steps = table.shape[0], n = table.shape[1], d = table.shape[2];
   Var<T> var;
-  var.value = {table.value.data(), n, steps, d, d, n * d};
+  var.value = {table.data(tape.exec().device), n, steps, d, d, n * d};
   if (T* target = tape.recording() ? table.gradient_target() : nullptr)
     var.gradient = {target, n, steps, d, d, n * d};
   return var;

@@ -106,10 +106,10 @@ void SampledLayer<T>::forward(const Exec& exec, SampledTerm<T>& item) const {
   const RelationTerm<T>& term = *item.term;
   switch (term.kind) {
     case Kind<T>::sparse:
-      return sampled_sparse_forward<T>(exec, item.context, detail::sparse_relate(term, item.a.value), samples,
+      return sampled_sparse_forward<T>(exec, item.context, detail::sparse_relate(exec, term, item.a.value), samples,
                                        z.value, ghost);
     case Kind<T>::dense:
-      return sampled_dense_forward<T>(exec, item.context, detail::dense_relate(*bank, term, item.a.value),
+      return sampled_dense_forward<T>(exec, item.context, detail::dense_relate(exec, *bank, term, item.a.value),
                                       samples, all());
     case Kind<T>::low_rank:
       return low_rank_forward(exec, item);
@@ -132,11 +132,11 @@ void SampledLayer<T>::backward(const Exec& exec, const SampledTerm<T>& item,
   switch (term.kind) {
     case Kind<T>::sparse:
       return sampled_sparse_backward<T>(exec, z.gradient, d_ghost, item.dm,
-                                        detail::sparse_relate(term, item.a.value), samples, g, z.value,
+                                        detail::sparse_relate(exec, term, item.a.value), samples, g, z.value,
                                         ghost);
     case Kind<T>::dense:
       return sampled_dense_backward<T>(exec, d_all(), item.dm,
-                                       detail::dense_relate(*bank, term, item.a.value), samples, g, all());
+                                       detail::dense_relate(exec, *bank, term, item.a.value), samples, g, all());
     case Kind<T>::low_rank:
       return low_rank_backward(exec, item, g);
     case Kind<T>::self:
@@ -158,6 +158,7 @@ std::span<SampledTerm<T>> make_terms(Tape<T>& tape, const RelationBank<T>& bank,
                                      Index samples, Parameter<T>& weight) {
   Arena& arena = tape.arena();
   const Index d = z.channels();
+  require(!tape.exec().device, "batches of pairs are worked on by the host");
   require(weight.shape.size() == 2 && weight.shape[1] == (1 + bank.relations()) * d,
           "relate_linear_sampled: weight must be (w, (1 + relations)·d)");
   auto terms = arena.template take<SampledTerm<T>>(static_cast<Index>(bank.terms.size()));
@@ -168,7 +169,7 @@ std::span<SampledTerm<T>> make_terms(Tape<T>& tape, const RelationBank<T>& bank,
     const Index width = term.relations * d;
     SampledTerm<T>* item =
         new (&terms[i]) SampledTerm<T>{&term,
-                                       {weight, target, d, first, term.relations},
+                                       {tape.exec(), weight, target, d, first, term.relations},
                                        {arena.template take<T>(samples * width).data(), samples, width},
                                        nullptr,
                                        nullptr,

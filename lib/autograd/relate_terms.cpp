@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rossby/kernels/clamp.hpp"
+#include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/optimiser.hpp"
 #include "rossby/kernels/reductions.hpp"
 
@@ -46,9 +47,9 @@ LowRank<T> LowRank<T>::begin(Tape<T>& tape, const RelationBank<T>& bank, const R
   for (const Index rows : {tile, z.rows % tile})
     scratch =
         std::max({scratch, linear_scratch_size(rows, k, z.width()), linear_scratch_size(rows, k, out_width)});
-  Arena& arena = tape.arena();
-  LowRank low{{term.u->value.data(), z.rows, k},
-              {term.v->value.data(), z.rows, k},
+  Arena& arena = tape.memory();
+  LowRank low{{term.u->data(exec.device), z.rows, k},
+              {term.v->data(exec.device), z.rows, k},
               {},
               {},
               a,
@@ -70,9 +71,15 @@ LowRank<T> LowRank<T>::begin(Tape<T>& tape, const RelationBank<T>& bank, const R
 }
 
 template <class T>
+void LowRank<T>::scale_by_inverse_n(const Exec& exec) const {
+  const NodeView<T> all(s.data, 1, 1, s.size());
+  scale<T>(exec, all, inverse_n, all);
+}
+
+template <class T>
 void LowRank<T>::end(const Exec& exec, NodeView<T> h) const {
   reducer->sum_end();
-  for (Index i = 0; i < s.size(); ++i) s.data[i] *= inverse_n;
+  scale_by_inverse_n(exec);
   const MatrixView<T> s_rows(s.data, s.rows * h.cols, a.value.cols);
   const MatrixView<T> q_rows(q.data, q.rows * h.cols, h.channels);
   linear_forward<T>(exec, q_rows, s_rows, a.value, nullptr, false);
@@ -105,7 +112,7 @@ void LowRank<T>::backward_begin(const Exec& exec, NodeView<const T> delta) const
   const Index k = u.cols;
   const Index w = delta.channels;
   const Index cols = delta.cols;
-  std::fill_n(dq.data, dq.size(), T(0));
+  clear(exec, dq.data, dq.size());
   const Index tile = tile_rows(u.rows, k);
   for (Index begin = 0; begin < u.rows; begin += tile) {
     const Index rows = std::min(tile, u.rows - begin);
@@ -126,9 +133,9 @@ void LowRank<T>::backward_end(const Exec& exec, NodeView<const T> z, NodeView<T>
   reducer->sum_end();
   const MatrixView<T> dq_rows(dq.data, k * z.cols, a.value.rows);
   const MatrixView<T> ds_rows(s.data, k * z.cols, z.channels);
-  std::fill_n(s.data, s.size(), T(0));
+  clear(exec, s.data, s.size());
   linear_backward_input<T>(exec, ds_rows, dq_rows, a.value);
-  for (Index i = 0; i < s.size(); ++i) s.data[i] *= inverse_n;
+  scale_by_inverse_n(exec);
   const Index tile = tile_rows(v.rows, k);
   for (Index begin = 0; begin < v.rows; begin += tile) {
     const Index rows = std::min(tile, v.rows - begin);
@@ -142,7 +149,8 @@ void LowRank<T>::backward_end(const Exec& exec, NodeView<const T> z, NodeView<T>
 template <class T>
 SelfTerm<T> SelfTerm<T>::forward(Tape<T>& tape, const RelationTerm<T>& term, const WeightBlock<T>& a,
                                  NodeView<T> h, NodeView<const T> z) {
-  Arena& arena = tape.arena();
+  require(!tape.exec().device, "a self relation is worked on by the host");
+  Arena& arena = tape.memory();
   SelfTerm self{term.weight->value.data(),
                 tape.recording() ? term.weight->gradient_target() : nullptr,
                 a,

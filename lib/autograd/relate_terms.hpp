@@ -15,25 +15,25 @@ struct WeightBlock {
   MatrixView<const T> value;
   MatrixView<T> gradient;  // data null: not trained
 
-  WeightBlock(Parameter<T>& weight, T* target, Index d, int first, int relations) {
+  WeightBlock(const Exec& exec, Parameter<T>& weight, T* target, Index d, int first, int relations) {
     const Index w = weight.shape[0];
     const Index width = weight.shape[1];
-    value = {weight.value.data() + first * d, w, relations * d, width};
+    value = {weight.data(exec.device) + first * d, w, relations * d, width};
     if (target) gradient = {target + first * d, w, relations * d, width};
   }
 };
 
 template <class T>
-SparseRelate<T> sparse_relate(const RelationTerm<T>& term, MatrixView<const T> a) {
-  return {term.sparse, term.weights(), term.clamped(), a};
+SparseRelate<T> sparse_relate(const Exec& exec, const RelationTerm<T>& term, MatrixView<const T> a) {
+  return {term.sparse, term.weights(exec.device), term.clamped(), a};
 }
 
 template <class T>
-DenseRelate<T> dense_relate(const RelationBank<T>& bank, const RelationTerm<T>& term, MatrixView<const T> a) {
+DenseRelate<T> dense_relate(const Exec& exec, const RelationBank<T>& bank, const RelationTerm<T>& term, MatrixView<const T> a) {
   return {bank.rows,
           bank.nodes,
           term.relations,
-          term.weights(),
+          term.weights(exec.device),
           term.pattern.empty() ? nullptr : term.pattern.data(),
           term.clamped(),
           a,
@@ -79,6 +79,7 @@ struct LowRank {
   void backward_end(const Exec& exec, NodeView<const T> z, NodeView<T> dz) const;
 
  private:
+  void scale_by_inverse_n(const Exec& exec) const;
   void weight_backward(const Exec& exec, const DenseGradient<T>& d, Index begin, Index rows,
                        MatrixView<const T> x, MatrixView<const T> y) const;
 };

@@ -32,8 +32,11 @@ struct RelationTerm {
   Parameter<T>* u = nullptr;
   Parameter<T>* v = nullptr;
 
-  /// Null where they are in bf16.
-  [[nodiscard]] const T* weights() const { return weight ? weight->value.data() : fixed.data(); }
+  /// For kernels of `device` (null: of the host). Null where they are in bf16.
+  [[nodiscard]] const T* weights(Device* device = nullptr) const {
+    if (weight) return weight->data(device);
+    return device ? device->on_device(fixed.span()) : fixed.data();
+  }
   [[nodiscard]] const Bf16* bf16_weights() const { return weight ? weight->bf16.data() : nullptr; }
   [[nodiscard]] bool clamped() const { return weight != nullptr; }
   /// Null where the weights are in memory.
@@ -57,6 +60,19 @@ struct RelationBank {
   std::vector<LocalColumn> boundary;  // the others
   DenseProduct dense_product = DenseProduct::own;
   Index dense_chunk_rows = 0;  // of a dense relation that are worked on at once; 0: all
+
+  /// Copies on a device of all that does not change: what kernels there would otherwise ask for in every step.
+  [[nodiscard]] std::vector<Device::Copy> keep_on(Device& device) const {
+    std::vector<Device::Copy> copies;
+    copies.push_back(device.keep(interior));
+    copies.push_back(device.keep(boundary));
+    for (const RelationTerm<T>& term : terms) {
+      copies.push_back(device.keep(term.fixed.span()));
+      copies.push_back(device.keep(term.pattern));
+      if (term.sparse) rossby::keep_on(device, *term.sparse, copies);
+    }
+    return copies;
+  }
 
   /// Relations of all terms, without the identity.
   [[nodiscard]] int relations() const {

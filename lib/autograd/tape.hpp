@@ -28,11 +28,12 @@ struct Var {
 };
 
 /// Records the backward closures of a step's ops and runs them in reverse. Everything it hands out lives in
-/// its arena and dies at `reset`; a step of a shape seen before allocates nothing.
+/// its arenas and dies at `reset`; a step of a shape seen before allocates nothing. What kernels read and write
+/// lies in `memory`, on Exec's device where it has one; closures and lists of indices in `arena`, on the host.
 template <class T>
 class Tape {
  public:
-  explicit Tape(Exec exec) : exec_(exec) {}
+  explicit Tape(Exec exec) : exec_(exec), device_memory_(exec.device) {}
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
@@ -46,8 +47,9 @@ class Tape {
   [[nodiscard]] Var<T> make(Index rows, Index cols, Index channels, bool tracked) {
     Var<T> var;
     const Index size = rows * cols * channels;
-    var.value = {arena_.take<T>(size).data(), rows, cols, channels};
-    if (tracked && recording_) var.gradient = {arena_.take_zeroed<T>(size).data(), rows, cols, channels};
+    var.value = {memory().template take<T>(size).data(), rows, cols, channels};
+    if (tracked && recording_)
+      var.gradient = {memory().template take_zeroed<T>(size).data(), rows, cols, channels};
     return var;
   }
 
@@ -58,8 +60,19 @@ class Tape {
     return var;
   }
 
-  /// Scratch that dies with the step.
+  /// Scratch that dies with the step: the host's, and kernels' (the same where there is no device).
   [[nodiscard]] Arena& arena() { return arena_; }
+  [[nodiscard]] Arena& memory() { return exec_.device ? device_memory_ : arena_; }
+
+  /// A moment of both.
+  struct Mark {
+    Arena::Mark arena, memory;
+  };
+  [[nodiscard]] Mark mark() const { return {arena_.mark(), device_memory_.mark()}; }
+  void rewind(const Mark& mark) {
+    arena_.rewind(mark.arena);
+    device_memory_.rewind(mark.memory);
+  }
 
   /// Counts what an op did, and keeps its backward closure where recording. The closure is copied into the
   /// arena, so it captures by value and only trivially destructible things (views, spans, pointers, numbers).
@@ -86,26 +99,27 @@ class Tape {
   /// twice, so it may not change anything that it reads.
   template <class Forward>
   void recomputed(std::string_view name, std::span<const Var<T>> outputs, const Forward& forward) {
-    const Arena::Mark mark = arena_.mark();
+    const Mark before = mark();
     const bool recording = std::exchange(recording_, false);
     forward(*this, outputs);
     recording_ = recording;
-    arena_.rewind(mark);
+    rewind(before);
     if (!recording_) return;
     auto kept = arena_.template take<Var<T>>(static_cast<Index>(outputs.size()));
     std::copy(outputs.begin(), outputs.end(), kept.begin());
     record(name, Cost{}, Cost{}, [this, kept, forward] {
-      const Arena::Mark before = arena_.mark();
+      const Mark moment = mark();
       const std::size_t floor = records_.size();
       forward(*this, std::span<const Var<T>>(kept));
       backward_to(floor);
-      arena_.rewind(before);
+      rewind(moment);
     });
   }
 
   void reset() {
     records_.clear();
     arena_.reset();
+    device_memory_.reset();
   }
 
   struct OpTotal {
@@ -148,6 +162,7 @@ class Tape {
   Exec exec_;
   bool recording_ = true;
   Arena arena_;
+  Arena device_memory_;
   std::vector<Record> records_;
   std::vector<OpTotal> totals_;
 };

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "rossby/base/error.hpp"
+#include "rossby/kernels/elementwise.hpp"
 
 namespace rossby {
 namespace {
@@ -106,6 +107,16 @@ void SeriesReader<T>::read(const Exec& exec, NodeView<T> out, std::span<const In
   require(out.rows == n && out.cols == static_cast<Index>(steps.size()) &&
               (out.channels == m || out.channels == channels()),
           "windows are read as (rows, windows, channels)");
+  if (exec.device) {
+    // Assembled by the host, and carried over.
+    std::vector<T> values(static_cast<std::size_t>(out.size()));
+    Exec host = exec;
+    host.backend = Backend::cpu;
+    host.device = nullptr;
+    read(host, NodeView<T>(values.data(), out.rows, out.cols, out.channels), steps);
+    const T* there = exec.device->on_device(std::span<const T>(values));
+    return pack(exec, out, NodeView<const T>(there, out.rows, out.cols, out.channels));
+  }
   const Index extra = out.channels - m;
   for_each_place(exec, n, out.cols, out.channels, [&](Index i, Index b) {
     const Index step = steps[static_cast<std::size_t>(b)];
@@ -125,6 +136,15 @@ void SeriesReader<T>::read_truth(const Exec& exec, NodeView<float> out, std::spa
   const Index m = features(), n = rows();
   require(out.rows == n && out.cols == static_cast<Index>(steps.size()) && out.channels == m,
           "targets are read as (rows, windows, features)");
+  if (exec.device) {
+    std::vector<float> values(static_cast<std::size_t>(out.size()));
+    Exec host = exec;
+    host.backend = Backend::cpu;
+    host.device = nullptr;
+    read_truth(host, NodeView<float>(values.data(), out.rows, out.cols, out.channels), steps);
+    const float* there = exec.device->on_device(std::span<const float>(values));
+    return pack(exec, out, NodeView<const float>(there, out.rows, out.cols, out.channels));
+  }
   for_each_place(exec, n, out.cols, m, [&](Index i, Index b) {
     std::copy_n(store_->at(steps[static_cast<std::size_t>(b)]) + i * m, m, out.at(i, b));
   });

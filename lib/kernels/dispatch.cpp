@@ -95,6 +95,21 @@ void multiply_accumulate(const Exec& exec, NodeView<T> y, NodeView<const T> a, N
 }
 
 template <class T>
+void affine_rows_forward(const Exec& exec, NodeView<T> y, std::span<const T> scale, std::span<const T> shift,
+                         NodeView<const T> x) {
+  require(same_shape(y, x) && std::ssize(scale) == y.rows * y.channels && shift.size() == scale.size(),
+          "rows are scaled by a factor and a shift for every row and channel");
+  ROSSBY_DISPATCH(affine_rows_forward, exec, y, scale, shift, x);
+}
+
+template <class T>
+void affine_rows_backward(const Exec& exec, NodeView<T> dx, std::span<const T> scale, NodeView<const T> dy) {
+  require(same_shape(dx, dy) && std::ssize(scale) == dx.rows * dx.channels,
+          "rows are scaled by a factor for every row and channel");
+  ROSSBY_DISPATCH(affine_rows_backward, exec, dx, scale, dy);
+}
+
+template <class T>
 void linear_forward(const Exec& exec, MatrixView<T> y, MatrixView<const T> x, MatrixView<const T> weight,
                     const T* bias, bool accumulate) {
   require(y.rows == x.rows && y.cols == weight.rows && x.cols == weight.cols,
@@ -336,6 +351,9 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
   template void accumulate(const Exec&, NodeView<T>, T, NodeView<const T>);                                  \
   template void multiply(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);                    \
   template void multiply_accumulate(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);         \
+  template void affine_rows_forward(const Exec&, NodeView<T>, std::span<const T>, std::span<const T>,        \
+                                    NodeView<const T>);                                                      \
+  template void affine_rows_backward(const Exec&, NodeView<T>, std::span<const T>, NodeView<const T>);       \
   template void embed_columns_forward(const Exec&, NodeView<T>, const T*, Index, std::span<const Index>);    \
   template void embed_columns_backward(const Exec&, T*, Index, NodeView<const T>, std::span<const Index>);   \
   template void embed_pairs_forward(const Exec&, NodeView<T>, const T*, Index, Index,                        \

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <algorithm>
+#include <span>
+
 #include "rossby/kernels/exec.hpp"
+#include "rossby/tensor/device.hpp"
 #include "rossby/tensor/view.hpp"
 
 namespace rossby {
@@ -31,5 +35,23 @@ void multiply(const Exec& exec, NodeView<T> y, NodeView<const T> a, NodeView<con
 /// y += a ∘ b.
 template <class T>
 void multiply_accumulate(const Exec& exec, NodeView<T> y, NodeView<const T> a, NodeView<const T> b);
+
+/// y[i, b, f] = scale[i, f]·x[i, b, f] + shift[i, f]; scale and shift are (rows, channels), arrays of the host.
+template <class T>
+void affine_rows_forward(const Exec& exec, NodeView<T> y, std::span<const T> scale, std::span<const T> shift,
+                         NodeView<const T> x);
+/// dx += scale ∘ dy.
+template <class T>
+void affine_rows_backward(const Exec& exec, NodeView<T> dx, std::span<const T> scale, NodeView<const T> dy);
+
+/// values[0 … size) = 0, contiguous.
+template <class T>
+void clear(const Exec& exec, T* values, Index size) {
+  if (size == 0) return;
+  if (exec.device)
+    exec.device->driver().zero(values, static_cast<std::size_t>(size) * sizeof(T));
+  else
+    std::fill_n(values, size, T{});
+}
 
 }  // namespace rossby

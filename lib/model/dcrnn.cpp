@@ -6,6 +6,7 @@
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/recurrent.hpp"
 #include "rossby/base/random.hpp"
+#include "rossby/kernels/elementwise.hpp"
 
 namespace rossby {
 namespace {
@@ -26,7 +27,7 @@ double glorot(Index inputs, Index outputs) {
 template <class T>
 Var<T> zero_state(Tape<T>& tape, Index rows, Index cols, Index channels) {
   const Var<T> state = tape.make(rows, cols, channels, false);
-  std::fill_n(state.value.data, state.value.size(), T{0});
+  clear(tape.exec(), state.value.data, state.value.size());
   return state;
 }
 

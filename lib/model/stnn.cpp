@@ -20,10 +20,10 @@ template <class T>
 NodeView<const float> gather_targets(Tape<T>& tape, const Batch& batch, const Series& series) {
   const Index m = series.features;
   const auto count = static_cast<Index>(batch.times.size());
-  const float* table = series.values.data();
-  Arena& arena = tape.arena();
-  const auto values = arena.template take<float>((batch.pairs ? 1 : series.rows) * count * m);
-  const auto places = arena.template take<Index>(count);
+  Device* device = tape.exec().device;
+  const float* table = device ? device->on_device(series.values.span()) : series.values.data();
+  const auto values = tape.memory().template take<float>((batch.pairs ? 1 : series.rows) * count * m);
+  const auto places = tape.arena().template take<Index>(count);
   for (std::size_t q = 0; q < places.size(); ++q) places[q] = batch.times[q] - series.first;
   if (batch.pairs) {
     const NodeView<float> out(values.data(), count, 1, m);

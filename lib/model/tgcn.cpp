@@ -6,6 +6,7 @@
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/recurrent.hpp"
 #include "rossby/base/random.hpp"
+#include "rossby/kernels/elementwise.hpp"
 
 namespace rossby {
 namespace {
@@ -59,7 +60,7 @@ void Tgcn<T>::predict(Tape<T>& tape, const WindowSource<T>& source, std::span<Va
           "a window has the channels and features that the model was made for");
   require(static_cast<Index>(outputs.size()) <= options_.outputs, "as many output steps as the model has");
   Var<T> h = tape.make(source.rows(), source.windows(), options_.units, false);
-  std::fill_n(h.value.data, h.value.size(), T{0});
+  clear(tape.exec(), h.value.data, h.value.size());
   for (Index t = 0; t < options_.inputs; ++t) {
     const Var<T> x = source.input(tape, t);
     if (options_.recompute == Recompute::none) {

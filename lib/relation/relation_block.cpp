@@ -95,4 +95,16 @@ CsrBlock localise(const GlobalEdges& edges, const RowPartition& partition, int p
   return block;
 }
 
+void keep_on(Device& device, const CsrBlock& block, std::vector<Device::Copy>& copies) {
+  copies.push_back(device.keep(block.ptr));
+  copies.push_back(device.keep(block.column));
+  copies.push_back(device.keep(block.relation));
+  copies.push_back(device.keep(block.t_ptr));
+  copies.push_back(device.keep(block.t_row));
+  copies.push_back(device.keep(block.t_entry));
+  copies.push_back(device.keep(block.t_relation));
+  copies.push_back(device.keep(block.interior));
+  copies.push_back(device.keep(block.boundary));
+}
+
 }  // namespace rossby

@@ -6,6 +6,7 @@
 #include "rossby/base/index.hpp"
 #include "rossby/relation/edges.hpp"
 #include "rossby/relation/row_partition.hpp"
+#include "rossby/tensor/device.hpp"
 
 namespace rossby {
 
@@ -35,6 +36,9 @@ struct CsrBlock {
   [[nodiscard]] Index columns() const { return rows + ghosts; }
   [[nodiscard]] Index entries() const { return static_cast<Index>(column.size()); }
 };
+
+/// Adds copies of a block's index on a device to `copies`: what kernels there would otherwise ask for every time.
+void keep_on(Device& device, const CsrBlock& block, std::vector<Device::Copy>& copies);
 
 /// The ghosts that a rank needs for several relations together.
 GhostList collect_ghosts(const RowPartition& partition, int part, std::span<const GlobalEdges* const> groups);

@@ -58,6 +58,14 @@ void Device::release(void* pointer) noexcept {
   driver_->release(pointer);
 }
 
+bool Device::owns(const void* pointer) const {
+  auto it = sizes_.upper_bound(const_cast<void*>(pointer));
+  if (it == sizes_.begin()) return false;
+  --it;
+  return static_cast<std::size_t>(static_cast<const std::byte*>(pointer) -
+                                  static_cast<const std::byte*>(it->first)) < it->second;
+}
+
 void Device::wait() {
   driver_->wait();
 }

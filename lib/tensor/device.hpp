@@ -57,6 +57,8 @@ class Device {
   [[nodiscard]] void* allocate(std::size_t bytes);
   void release(void* pointer) noexcept;
   [[nodiscard]] std::size_t used_bytes() const { return used_; }
+  /// Whether an address lies in its memory.
+  [[nodiscard]] bool owns(const void* pointer) const;
   [[nodiscard]] std::size_t peak_bytes() const { return peak_; }
 
   template <class T>

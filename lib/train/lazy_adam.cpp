@@ -9,7 +9,7 @@
 namespace rossby {
 
 template <class T>
-LazyAdam<T>::LazyAdam(Parameter<T>& parameter, Buffer<T>& first, Buffer<T>& second, bool decoupled)
+LazyAdam<T>::LazyAdam(Parameter<T>& parameter, Twin<T>& first, Twin<T>& second, bool decoupled)
     : parameter_(&parameter), first_(&first), second_(&second), decoupled_(decoupled) {
   require(parameter.shape.size() == 3, "a table that is updated by rows is (T, n, d)");
   const auto rows = static_cast<std::size_t>(parameter.shape[0]);
@@ -26,16 +26,17 @@ LazyAdam<T>::~LazyAdam() {
 }
 
 template <class T>
-std::span<T> LazyAdam<T>::row(Buffer<T>& table, Index t) const {
-  if (table.size() == 0) return {};
-  return {table.data() + t * width_, static_cast<std::size_t>(width_)};
+std::span<T> LazyAdam<T>::row(T* table, Index t) const {
+  if (!table) return {};
+  return {table + t * width_, static_cast<std::size_t>(width_)};
 }
 
 template <class T>
 void LazyAdam<T>::replay(const Exec& exec, Index t, const T* gradient,
                          std::span<const AdamConstants<T>> steps) {
   const auto size = static_cast<std::size_t>(gradient ? width_ : 0);
-  adam_replay<T>(exec, row(parameter_->value, t), row(*first_, t), row(*second_, t), {gradient, size}, steps);
+  adam_replay<T>(exec, row(parameter_->data(exec.device), t), row(first_->data(exec.device), t),
+                 row(second_->data(exec.device), t), {gradient, size}, steps);
 }
 
 template <class T>
@@ -64,7 +65,7 @@ void LazyAdam<T>::reserve(std::span<const Index> rows, std::span<Index> slots) {
   capacity_ = std::max<Index>(std::ssize(reserved_), 2 * std::ssize(rows));
   capacity_ = std::min(capacity_, parameter_->shape[0]);
   gradients_ = {};
-  gradients_ = Buffer<T>(capacity_ * width_);
+  gradients_ = Buffer<T>(capacity_ * width_, parameter_->device);
 }
 
 template <class T>
@@ -90,7 +91,7 @@ void LazyAdam<T>::update(const Exec& exec, const AdamStep& step) {
     const AdamConstants<T> own = adam_constants<T>(mine, decoupled_);
     T* gradient = gradients_.data() + static_cast<Index>(slot) * width_;
     replay(exec, t, gradient, {&own, 1});
-    std::fill_n(gradient, width_, T(0));
+    clear(exec, gradient, width_);
     done = count_;
     slot_of_[static_cast<std::size_t>(t)] = -1;
   }
@@ -104,7 +105,7 @@ void LazyAdam<T>::settle(const Exec& exec) {
     if (closed_) {
       if (done_[t] == count_) continue;
       const T factor = static_cast<T>(std::pow(beta2_, static_cast<double>(count_ - done_[t])));
-      const NodeView<T> v(row(*second_, at).data(), 1, 1, width_);
+      const NodeView<T> v(row(second_->data(exec.device), at).data(), 1, 1, width_);
       scale<T>(exec, v, factor, v);
       done_[t] = count_;
     } else {
@@ -128,7 +129,7 @@ TableBooks LazyAdam<T>::books() const {
 }
 
 template <class T>
-void LazyAdam<T>::restore(const TableBooks& books) {
+void LazyAdam<T>::restore(const Exec& exec, const TableBooks& books) {
   const auto fits = [&](bool holds) {
     if (!holds) user_error("its books of '{}' do not belong to this table", parameter_->name);
   };
@@ -157,7 +158,7 @@ void LazyAdam<T>::restore(const TableBooks& books) {
   for (const UpdateConstants& constants : books.history) history_.push_back(unpack<T>(constants));
   for (const Index t : reserved_) slot_of_[static_cast<std::size_t>(t)] = -1;
   reserved_.clear();
-  std::fill(gradients_.begin(), gradients_.end(), T(0));
+  clear(exec, gradients_.data(), gradients_.size());
 }
 
 template class LazyAdam<float>;

@@ -4,6 +4,7 @@
 
 #include "rossby/autograd/parameter.hpp"
 #include "rossby/kernels/optimiser.hpp"
+#include "rossby/tensor/twin.hpp"
 #include "rossby/train/training_state.hpp"
 
 namespace rossby {
@@ -20,7 +21,7 @@ template <class T>
 class LazyAdam final : public TableSink<T> {
  public:
   /// `first` is empty where beta1 = 0. Takes the parameter's gradient buffer away.
-  LazyAdam(Parameter<T>& parameter, Buffer<T>& first, Buffer<T>& second, bool decoupled);
+  LazyAdam(Parameter<T>& parameter, Twin<T>& first, Twin<T>& second, bool decoupled);
   ~LazyAdam() override;
   LazyAdam(const LazyAdam&) = delete;
   LazyAdam& operator=(const LazyAdam&) = delete;
@@ -41,15 +42,15 @@ class LazyAdam final : public TableSink<T> {
   /// and the table are the caller's), with all groups' rows where the table is split, and forgets a step that
   /// was begun. Throws UserError where the books cannot be of this table.
   [[nodiscard]] TableBooks books() const;
-  void restore(const TableBooks& books);
+  void restore(const Exec& exec, const TableBooks& books);
 
  private:
   void replay(const Exec& exec, Index row, const T* gradient, std::span<const AdamConstants<T>> steps);
-  [[nodiscard]] std::span<T> row(Buffer<T>& table, Index t) const;
+  [[nodiscard]] std::span<T> row(T* table, Index t) const;
 
   Parameter<T>* parameter_;
-  Buffer<T>* first_;
-  Buffer<T>* second_;
+  Twin<T>* first_;
+  Twin<T>* second_;
   bool decoupled_;
   bool closed_ = false;  // missed updates have a closed form
   double beta2_ = 0;

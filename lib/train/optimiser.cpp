@@ -9,8 +9,8 @@
 namespace rossby {
 
 template <class T>
-Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>* const> parameters)
-    : options_(options) {
+Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>* const> parameters, Device* device)
+    : options_(options), parameters_(parameters.begin(), parameters.end()), device_(device) {
   const bool adam = options.kind != OptimiserKind::sgd;
   for (Parameter<T>* parameter : parameters) {
     if (!parameter->trained) continue;
@@ -29,8 +29,8 @@ Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>*
     } else {
       require(!parameter->stream || (options.fuse && adam),
               "streamed parameters are updated in backward, by Adam");
-      if (state.has_first) state.first = parameter->template make_array<T>(parameter->size());
-      if (state.has_second) state.second = parameter->template make_array<T>(parameter->size());
+      if (state.has_first) state.first = Twin<T>(parameter->template make_array<T>(parameter->size()));
+      if (state.has_second) state.second = Twin<T>(parameter->template make_array<T>(parameter->size()));
     }
     if (options.fuse && adam && parameter->fusable) {
       state.sink = std::make_unique<UpdateSink<T>>();
@@ -39,6 +39,9 @@ Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>*
     }
     states_.push_back(std::move(state));
   }
+  if (device_)
+    for (Parameter<T>* parameter : parameters_) parameter->move_to(*device_);
+  send();
   // Now that the states stay where they are.
   for (State& state : states_) {
     if (!adam) continue;
@@ -69,7 +72,9 @@ void PutOffUpdates<T>::replay(std::span<const AdamConstants<T>> steps) {
       const std::vector<Index>& shape = parameter_->shape;
       return adam_replay(exec_, bf16_->arrays(*parameter_, *count_), shape[0], shape[1], shape[2], steps);
     }
-  adam_replay<T>(exec_, parameter_->value.span(), first_->span(), second_->span(), {}, steps);
+  Device* device = exec_.device;
+  const std::span<T> values(parameter_->data(device), static_cast<std::size_t>(parameter_->size()));
+  adam_replay<T>(exec_, values, first_->span(device), second_->span(device), {}, steps);
 }
 
 template <class T>
@@ -129,9 +134,9 @@ void PutOffUpdates<T>::settle() {
   // In pieces, so that of a file few pages are in memory.
   constexpr Index piece = Index{1} << 23;
   for (Index at = 0; at < second_->size(); at += piece) {
-    const NodeView<T> v(second_->data() + at, 1, 1, std::min(piece, second_->size() - at));
+    const NodeView<T> v(second_->data(exec_.device) + at, 1, 1, std::min(piece, second_->size() - at));
     scale<T>(exec_, v, factor, v);
-    second_->forget_pages();
+    second_->host().forget_pages();
   }
 }
 
@@ -169,9 +174,9 @@ void Optimiser<T>::begin_step(double lr, double gradient_scale) {
   for (State& state : states_) {
     if (!state.sink) continue;
     DenseUpdate<T> update;
-    update.theta = state.parameter->value.data();
-    update.m = state.first.data();
-    update.v = state.second.data();
+    update.theta = state.parameter->data(device_);
+    update.m = state.first.data(device_);
+    update.v = state.second.data(device_);
     if (state.bf16) update.bf16 = state.bf16->arrays(*state.parameter, state.count + 1);
     update.step = adam_step(state, lr, gradient_scale);
     ++update.step.count;
@@ -221,17 +226,18 @@ template <class T>
 void Optimiser<T>::update(const Exec& exec, State& state, double lr, double gradient_scale) const {
   Parameter<T>& parameter = *state.parameter;
   const std::span<const T> gradient = parameter.gradient.span();
+  const std::span<T> values(parameter.data(device_), static_cast<std::size_t>(parameter.size()));
   if (state.table) return state.table->update(exec, adam_step(state, lr, gradient_scale));
   if (options_.kind == OptimiserKind::sgd) {
-    sgd_update<T>(exec, parameter.value.span(), state.first.span(), gradient,
+    sgd_update<T>(exec, values, state.first.span(device_), gradient,
                   {lr * parameter.lr_scale, options_.momentum, parameter.decay, gradient_scale});
   } else {
     const auto apply = options_.kind == OptimiserKind::adam ? adam_update<T> : adamw_update<T>;
-    apply(exec, parameter.value.span(), state.first.span(), state.second.span(), gradient,
+    apply(exec, values, state.first.span(device_), state.second.span(device_), gradient,
           adam_step(state, lr, gradient_scale));
     if (state.late) (void)state.late->take();
   }
-  std::fill(parameter.gradient.begin(), parameter.gradient.end(), T(0));
+  clear(exec, parameter.gradient.data(), parameter.gradient.size());
 }
 
 template <class T>
@@ -241,6 +247,28 @@ void Optimiser<T>::settle(const Exec& exec) {
       state.table->settle(exec);
     else if (state.late)
       state.late->settle();
+}
+
+template <class T>
+void Optimiser<T>::fetch() {
+  if (!device_) return;
+  for (Parameter<T>* parameter : parameters_) parameter->fetch();
+  for (State& state : states_) {
+    state.first.fetch();
+    state.second.fetch();
+  }
+  device_->wait();
+}
+
+template <class T>
+void Optimiser<T>::send() {
+  if (!device_) return;
+  for (Parameter<T>* parameter : parameters_) parameter->send();
+  for (State& state : states_) {
+    state.first.send(*device_);
+    state.second.send(*device_);
+  }
+  device_->wait();
 }
 
 template <class T>
@@ -286,9 +314,9 @@ void Optimiser<T>::restore(const Exec& exec, std::span<const ParameterBooks> boo
     state.parameter->live = books[i].live;
     state.parameter->in_step = false;
     state.count = books[i].count;
-    if (state.table) state.table->restore(books[i].table);
+    if (state.table) state.table->restore(exec, books[i].table);
     if (state.late) state.late->restore(exec, books[i].overdue);
-    std::fill(state.parameter->gradient.begin(), state.parameter->gradient.end(), T(0));
+    clear(exec, state.parameter->gradient.data(), state.parameter->gradient.size());
   }
 }
 

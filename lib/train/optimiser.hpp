@@ -10,6 +10,7 @@
 #include "rossby/base/random.hpp"
 #include "rossby/exchange/reducer.hpp"
 #include "rossby/kernels/exec.hpp"
+#include "rossby/tensor/twin.hpp"
 #include "rossby/train/lazy_adam.hpp"
 
 namespace rossby {
@@ -76,7 +77,7 @@ template <class T>
 class PutOffUpdates final : public OverdueUpdates {
  public:
   /// `count`: updates of the parameter so far, those put off included. `bf16`: null where it is not.
-  PutOffUpdates(Parameter<T>& parameter, Buffer<T>& first, Buffer<T>& second, const Index& count,
+  PutOffUpdates(Parameter<T>& parameter, Twin<T>& first, Twin<T>& second, const Index& count,
                 Bf16Books* bf16)
       : parameter_(&parameter), first_(&first), second_(&second), count_(&count), bf16_(bf16) {
     parameter.overdue = this;
@@ -102,8 +103,8 @@ class PutOffUpdates final : public OverdueUpdates {
   void replay_chunks(std::span<const AdamConstants<T>> steps);
 
   Parameter<T>* parameter_;
-  Buffer<T>* first_;
-  Buffer<T>* second_;
+  Twin<T>* first_;
+  Twin<T>* second_;
   const Index* count_;
   Bf16Books* bf16_;
   Exec exec_;
@@ -121,7 +122,8 @@ class PutOffUpdates final : public OverdueUpdates {
 template <class T>
 class Optimiser {
  public:
-  Optimiser(const OptimiserOptions& options, std::span<Parameter<T>* const> parameters);
+  /// With a device it moves the parameters and their moments there.
+  Optimiser(const OptimiserOptions& options, std::span<Parameter<T>* const> parameters, Device* device = nullptr);
   Optimiser(Optimiser&&) noexcept = default;
   Optimiser& operator=(Optimiser&&) = delete;
   ~Optimiser();
@@ -143,8 +145,8 @@ class Optimiser {
   /// none.
   struct State {
     Parameter<T>* parameter;
-    Buffer<T> first;         // m, or the velocity
-    Buffer<T> second;        // v
+    Twin<T> first;           // m, or the velocity
+    Twin<T> second;          // v
     bool has_first = false;  // also where this rank holds no values of the parameter
     bool has_second = false;
     Index count = 0;
@@ -162,6 +164,11 @@ class Optimiser {
   /// UserError where the books are of other parameters.
   void restore(const Exec& exec, std::span<const ParameterBooks> books);
 
+  /// Brings parameters and moments home from the device, or takes them there: around all that the host does
+  /// with them. Nothing happens where there is no device.
+  void fetch();
+  void send();
+
   [[nodiscard]] std::span<State> states() { return states_; }
   [[nodiscard]] std::span<const State> states() const { return states_; }
 
@@ -170,6 +177,8 @@ class Optimiser {
   [[nodiscard]] AdamStep adam_step(const State& state, double lr, double gradient_scale) const;
 
   OptimiserOptions options_;
+  std::vector<Parameter<T>*> parameters_;
+  Device* device_;
   std::vector<State> states_;
 };
 

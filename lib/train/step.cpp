@@ -46,10 +46,10 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
 
   result.loss = losses.total();
   if (!std::isfinite(result.loss)) throw NotFinite(fmt::format("the loss is {} (not finite)", result.loss));
-  for (const Parameter<T>* parameter : replicated_)
-    for (const T gradient : parameter->gradient)
+  for (std::size_t i = 0; i < replicated_.size(); ++i)
+    for (const T gradient : gradient_at_home(i))
       if (!std::isfinite(gradient))
-        throw NotFinite(fmt::format("the gradient of {} is not finite", parameter->name));
+        throw NotFinite(fmt::format("the gradient of {} is not finite", replicated_[i]->name));
   double scale = 1;
   if (clip_ > 0) {
     result.gradient_norm = std::sqrt(owned_squares_ + replicated_squares(tape.exec()));
@@ -70,22 +70,48 @@ void Step<T>::sum_over_groups() {
 
 template <class T>
 void Step<T>::allreduce(Losses& losses, unsigned votes, Result& result) {
+  fetch_gradients();
   fused_.clear();
-  for (const Parameter<T>* parameter : replicated_)
-    if (parameter->in_step)
-      fused_.insert(fused_.end(), parameter->gradient.begin(), parameter->gradient.end());
+  for (std::size_t i = 0; i < replicated_.size(); ++i)
+    if (replicated_[i]->in_step) {
+      const std::span<const T> gradient = gradient_at_home(i);
+      fused_.insert(fused_.end(), gradient.begin(), gradient.end());
+    }
   for (const LossTerm& term : losses.terms()) fused_.push_back(term.sum);
   fused_.push_back(owned_squares_);
   for (const unsigned vote : all_votes) fused_.push_back(votes & vote ? 1 : 0);
   reducer_->sum(fused_);
   auto next = fused_.begin();
-  for (Parameter<T>* parameter : replicated_)
-    if (parameter->in_step)
-      for (T& gradient : parameter->gradient) gradient = static_cast<T>(*next++);
+  for (std::size_t i = 0; i < replicated_.size(); ++i) {
+    if (!replicated_[i]->in_step) continue;
+    for (T& gradient : gradient_at_home(i)) gradient = static_cast<T>(*next++);
+    if (Device* device = replicated_[i]->device)
+      device->upload(replicated_[i]->gradient.data(), std::span<const T>(gradient_at_home(i)));
+  }
   for (LossTerm& term : losses.terms()) term.sum = *next++;
   owned_squares_ = *next++;
   for (const unsigned vote : all_votes)
     if (*next++ > 0) result.votes |= vote;
+}
+
+/// Where gradients lie on a device they are copied: they are small, and the ranks share them through the host.
+template <class T>
+void Step<T>::fetch_gradients() {
+  fetched_.resize(replicated_.size());
+  Device* device = nullptr;
+  for (std::size_t i = 0; i < replicated_.size(); ++i) {
+    Parameter<T>& parameter = *replicated_[i];
+    if (!parameter.device) continue;
+    device = parameter.device;
+    fetched_[i].resize(static_cast<std::size_t>(parameter.gradient.size()));
+    device->download(std::span<T>(fetched_[i]), parameter.gradient.data());
+  }
+  if (device) device->wait();
+}
+
+template <class T>
+std::span<T> Step<T>::gradient_at_home(std::size_t i) {
+  return replicated_[i]->device ? std::span<T>(fetched_[i]) : replicated_[i]->gradient.span();
 }
 
 template <class T>

@@ -64,6 +64,8 @@ class Step {
  private:
   void sum_over_groups();
   void allreduce(Losses& losses, unsigned votes, Result& result);
+  void fetch_gradients();
+  [[nodiscard]] std::span<T> gradient_at_home(std::size_t i);
   [[nodiscard]] double replicated_squares(const Exec& exec) const;
 
   std::vector<Parameter<T>*> replicated_;
@@ -75,6 +77,7 @@ class Step {
   double owned_squares_ = 0;
   double fused_scale_ = 1;  // clipping factor of the last step with fused parameters
   std::vector<double> fused_;
+  std::vector<std::vector<T>> fetched_;  // gradients of replicated_ that lie on a device
 };
 
 }  // namespace rossby

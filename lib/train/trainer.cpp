@@ -109,6 +109,7 @@ TrainingState Trainer<T>::state_of_groups() const {
 
 template <class T>
 std::vector<NamedArray<T>> Trainer<T>::arrays(bool has_best) {
+  optimiser_->fetch();
   std::vector<NamedArray<T>> arrays;
   for (Parameter<T>* parameter : task_->parameters()) {
     parameter->settle_stream();
@@ -118,10 +119,10 @@ std::vector<NamedArray<T>> Trainer<T>::arrays(bool has_best) {
     const std::string& name = state.parameter->name;
     Buffer<Bf16> none;
     if (state.has_first)
-      arrays.emplace_back(name + ".first", state.parameter, state.first,
+      arrays.emplace_back(name + ".first", state.parameter, state.first.host(),
                           state.bf16 ? state.bf16->first : none);
     if (state.has_second)
-      arrays.emplace_back(name + ".second", state.parameter, state.second,
+      arrays.emplace_back(name + ".second", state.parameter, state.second.host(),
                           state.bf16 ? state.bf16->second : none);
   }
   if (!has_best) return arrays;
@@ -138,6 +139,7 @@ void Trainer<T>::restore(const TrainingState& state) {
   if (state.batch > batches)
     user_error("it is at batch {} of epoch {}; that epoch has {} here", state.batch, state.epoch + 1,
                batches);
+  optimiser_->send();
   optimiser_->restore(tape_.exec(), state.parameters);
   schedule_.restore(state.schedule);
   step_.set_fused_scale(state.fused_scale);
@@ -221,6 +223,7 @@ void Trainer<T>::end_epoch(EpochReport& report, bool leaving, const TrainerHooks
   const bool due = leaving || done % options_.validate_every == 0 || done == options_.epochs;
   const bool looks = due || !options_.watch_validation;
   if (looks) optimiser_->settle(tape_.exec());
+  if (looks) optimiser_->fetch();
   if (due) report.validation = task_->validate();
   if (looks) {
     report.best = schedule_.observe(options_.watch_validation ? report.validation : report.loss);
@@ -271,7 +274,9 @@ TrainingResult Trainer<T>::run(const TrainerHooks& hooks) {
   if (end == StopReason::paused) return result;
   if (hooks.save && !saved) hooks.save(SaveReason::end);
   optimiser_->settle(tape_.exec());
+  optimiser_->fetch();
   if (options_.keep_best) take_best();
+  optimiser_->send();
   return result;
 }
 

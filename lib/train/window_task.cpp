@@ -40,7 +40,7 @@ Var<T> SeriesWindows<T>::truth(Tape<T>& tape, Index h) const {
 template <class T>
 NodeView<const float> SeriesWindows<T>::target(Tape<T>& tape, Index h) const {
   const Index size = rows() * windows() * features();
-  const NodeView<float> x(tape.arena().template take<float>(size).data(), rows(), windows(), features());
+  const NodeView<float> x(tape.memory().template take<float>(size).data(), rows(), windows(), features());
   reader_->read_truth(tape.exec(), x, steps(tape, shape_.inputs + h));
   return x;
 }

@@ -41,13 +41,46 @@ void multiply_accumulate(const Exec& exec, NodeView<T> y, NodeView<const T> a, N
   for_each_run(exec, elementwise_kernels<T>(exec.isa).multiply_accumulate, y, a, b);
 }
 
+/// f(i, b) over rows, in pieces.
+template <class F>
+void for_each_place(const Exec& exec, Index rows, Index cols, Index channels, const F& f) {
+  const Index piece = std::max<Index>(1, flat_piece / std::max<Index>(1, cols * channels));
+  for_each_piece(exec, rows, piece, rows * cols * channels, [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i)
+      for (Index b = 0; b < cols; ++b) f(i, b);
+  });
+}
+
+template <class T>
+void affine_rows_forward(const Exec& exec, NodeView<T> y, std::span<const T> scale, std::span<const T> shift,
+                         NodeView<const T> x) {
+  for_each_place(exec, y.rows, y.cols, y.channels, [&](Index i, Index b) {
+    const T *factor = scale.data() + i * y.channels, *offset = shift.data() + i * y.channels;
+    const T* from = x.at(i, b);
+    T* to = y.at(i, b);
+    for (Index c = 0; c < y.channels; ++c) to[c] = factor[c] * from[c] + offset[c];
+  });
+}
+
+template <class T>
+void affine_rows_backward(const Exec& exec, NodeView<T> dx, std::span<const T> scale, NodeView<const T> dy) {
+  for_each_place(exec, dx.rows, dx.cols, dx.channels, [&](Index i, Index b) {
+    const T* factor = scale.data() + i * dx.channels;
+    const T* from = dy.at(i, b);
+    T* to = dx.at(i, b);
+    for (Index c = 0; c < dx.channels; ++c) to[c] += factor[c] * from[c];
+  });
+}
+
 #define ROSSBY_INSTANTIATE(T)                                                             \
   template void pack(const Exec&, NodeView<T>, NodeView<const T>);                        \
   template void add(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);      \
   template void scale(const Exec&, NodeView<T>, T, NodeView<const T>);                    \
   template void accumulate(const Exec&, NodeView<T>, T, NodeView<const T>);               \
   template void multiply(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>); \
-  template void multiply_accumulate(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);
+  template void multiply_accumulate(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>); \
+  template void affine_rows_forward(const Exec&, NodeView<T>, std::span<const T>, std::span<const T>, NodeView<const T>); \
+  template void affine_rows_backward(const Exec&, NodeView<T>, std::span<const T>, NodeView<const T>);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE
 

@@ -76,6 +76,25 @@ void multiply_accumulate(const Exec& exec, NodeView<T> y, NodeView<const T> a, N
 }
 
 template <class T>
+void affine_rows_forward(const Exec& exec, NodeView<T> y, std::span<const T> scale, std::span<const T> shift,
+                         NodeView<const T> x) {
+  const T* factor = exec.device->on_device(scale);
+  const T* offset = exec.device->on_device(shift);
+  for_each_entry(exec, numbered(y), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
+    const Index k = i * y.channels + c;
+    y.at(i, b)[c] = factor[k] * x.at(i, b)[c] + offset[k];
+  });
+}
+
+template <class T>
+void affine_rows_backward(const Exec& exec, NodeView<T> dx, std::span<const T> scale, NodeView<const T> dy) {
+  const T* factor = exec.device->on_device(scale);
+  for_each_entry(exec, numbered(dx), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
+    dx.at(i, b)[c] += factor[i * dx.channels + c] * dy.at(i, b)[c];
+  });
+}
+
+template <class T>
 void gru_update_forward(const Exec& exec, NodeView<T> y, NodeView<const T> u, NodeView<const T> h,
                         NodeView<const T> c) {
   for_each_entry(exec, entries_of(y, u, h, c), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index k) {
@@ -148,6 +167,9 @@ void gru_output_backward(const Exec& exec, NodeView<T> da_u, NodeView<T> da_c, N
   template void accumulate(const Exec&, NodeView<T>, T, NodeView<const T>);                                \
   template void multiply(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);                  \
   template void multiply_accumulate(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);       \
+  template void affine_rows_forward(const Exec&, NodeView<T>, std::span<const T>, std::span<const T>,      \
+                                    NodeView<const T>);                                                    \
+  template void affine_rows_backward(const Exec&, NodeView<T>, std::span<const T>, NodeView<const T>);     \
   template void gru_update_forward(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,         \
                                    NodeView<const T>);                                                     \
   template void gru_update_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \

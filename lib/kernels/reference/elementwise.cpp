@@ -46,13 +46,34 @@ void multiply_accumulate(const Exec&, NodeView<T> y, NodeView<const T> a, NodeVi
   });
 }
 
+template <class T>
+void affine_rows_forward(const Exec&, NodeView<T> y, std::span<const T> scale, std::span<const T> shift,
+                         NodeView<const T> x) {
+  for_each_entry(y, [&](Index i, Index b, Index c) {
+    const auto k = static_cast<std::size_t>(i * y.channels + c);
+    entry(y, i, b, c) = static_cast<T>(double{scale[k]} * double{entry(x, i, b, c)} + double{shift[k]});
+  });
+}
+
+template <class T>
+void affine_rows_backward(const Exec&, NodeView<T> dx, std::span<const T> scale, NodeView<const T> dy) {
+  for_each_entry(dx, [&](Index i, Index b, Index c) {
+    const auto k = static_cast<std::size_t>(i * dx.channels + c);
+    entry(dx, i, b, c) =
+        static_cast<T>(double{entry(dx, i, b, c)} + double{scale[k]} * double{entry(dy, i, b, c)});
+  });
+}
+
 #define ROSSBY_INSTANTIATE(T)                                                             \
   template void pack(const Exec&, NodeView<T>, NodeView<const T>);                        \
   template void add(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);      \
   template void scale(const Exec&, NodeView<T>, T, NodeView<const T>);                    \
   template void accumulate(const Exec&, NodeView<T>, T, NodeView<const T>);               \
   template void multiply(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>); \
-  template void multiply_accumulate(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);
+  template void multiply_accumulate(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);         \
+  template void affine_rows_forward(const Exec&, NodeView<T>, std::span<const T>, std::span<const T>,        \
+                                    NodeView<const T>);                                                      \
+  template void affine_rows_backward(const Exec&, NodeView<T>, std::span<const T>, NodeView<const T>);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE
 

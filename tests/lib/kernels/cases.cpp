@@ -48,6 +48,17 @@ std::vector<Case<T>> elementwise_cases() {
   cases.push_back({"multiply_accumulate", [](const Exec& exec, R& rig, Shape s) {
                      multiply_accumulate(exec, rig.input(s), read(rig.input(s)), read(rig.input(s)));
                    }});
+  cases.push_back({"affine_rows", [](const Exec& exec, R& rig, Shape s) {
+                     const auto values = [&](double by) {
+                       std::vector<T> list(static_cast<std::size_t>(s.rows * s.channels));
+                       for (std::size_t k = 0; k < list.size(); ++k)
+                         list[k] = static_cast<T>(std::sin(by * static_cast<double>(k)));
+                       return list;
+                     };
+                     const std::vector<T> scale = values(1), shift = values(2);
+                     affine_rows_forward<T>(exec, rig.output(s), scale, shift, read(rig.input(s)));
+                     affine_rows_backward<T>(exec, rig.input(s), scale, read(rig.input(s)));
+                   }});
   cases.push_back({"gru_update", [](const Exec& exec, R& rig, Shape s) {
                      gru_update_forward(exec, rig.output(s), read(rig.input(s)), read(rig.input(s)),
                                         read(rig.input(s)));

@@ -120,13 +120,13 @@ TEST(Fused, ClipsOneStepLateByTheCompleteNorm) {
   const double scale = clip / (expected.gradient_norm + 1e-6);
   ASSERT_LT(scale, 0.5);
   // The first step of M was not scaled; all others were.
-  const auto& v_plain = plain_optimiser.states()[1].second;
-  const auto& v_fused = fused_optimiser.states()[1].second;
+  const auto& v_plain = plain_optimiser.states()[1].second.host();
+  const auto& v_fused = fused_optimiser.states()[1].second.host();
   for (Index e = 0; e < v_plain.size(); ++e)
     EXPECT_NEAR(v_fused[e] * scale * scale, v_plain[e], 1e-12 * (1 + v_plain[e])) << e;
-  const auto& v_z = fused_optimiser.states()[0].second;
+  const auto& v_z = fused_optimiser.states()[0].second.host();
   for (Index e = 0; e < v_z.size(); ++e)
-    EXPECT_NEAR(v_z[e], plain_optimiser.states()[0].second[e], 1e-12 * (1 + v_z[e])) << e;
+    EXPECT_NEAR(v_z[e], plain_optimiser.states()[0].second.host()[e], 1e-12 * (1 + v_z[e])) << e;
   // The second one is, by the first one's factor.
   std::vector<double> before(v_fused.begin(), v_fused.end());
   Problem twin;  // the second step's gradient, from the same state

@@ -1,0 +1,129 @@
+#include "rossby/autograd/staged_ports.hpp"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "rossby/kernels/elementwise.hpp"
+
+namespace rossby {
+namespace {
+
+/// `size` values in a buffer that grows.
+template <class T>
+T* room(Buffer<std::byte>& buffer, Index size, Device* device) {
+  const Index bytes = size * static_cast<Index>(sizeof(T));
+  if (buffer.size() < bytes) {
+    buffer = {};
+    buffer = Buffer<std::byte>(bytes, device);
+  }
+  return reinterpret_cast<T*>(buffer.data());
+}
+
+}  // namespace
+
+bool StagedExchange::idle() const {
+  const Traffic none;
+  return inner_->ghosts() == 0 && inner_->gather_cost(8) == none && inner_->scatter_cost(8) == none;
+}
+
+template <class T>
+void StagedExchange::gather(NodeView<const T> owned, NodeView<T> ghost) {
+  Device& device = *exec_.device;
+  if (idle() || !(device.owns(owned.data) || device.owns(ghost.data))) return inner_->gather_begin(owned, ghost);
+  const NodeView<T> packed(room<T>(packed_, owned.size(), &device), owned.rows, owned.cols, owned.channels);
+  const NodeView<T> from(room<T>(owned_, owned.size(), nullptr), owned.rows, owned.cols, owned.channels);
+  const NodeView<T> to(room<T>(ghost_, ghost.size(), nullptr), ghost.rows, ghost.cols, ghost.channels);
+  pack(exec_, packed, owned);
+  device.download(std::span<T>(from.data, static_cast<std::size_t>(from.size())), packed.data);
+  device.wait();
+  if constexpr (std::is_same_v<T, float>)
+    to_float_ = ghost;
+  else
+    to_double_ = ghost;
+  inner_->gather_begin(NodeView<const T>(from), to);
+}
+
+void StagedExchange::gather_end() {
+  inner_->gather_end();
+  const auto send = [this](auto& to) {
+    using T = std::remove_pointer_t<decltype(to.data)>;
+    if (to.data)
+      exec_.device->upload(to.data, std::span<const T>(reinterpret_cast<const T*>(ghost_.data()),
+                                                       static_cast<std::size_t>(to.size())));
+    to = {};
+  };
+  send(to_float_);
+  send(to_double_);
+}
+
+template <class T>
+void StagedExchange::scatter(NodeView<const T> ghost, NodeView<T> owned) {
+  Device& device = *exec_.device;
+  if (idle() || !(device.owns(owned.data) || device.owns(ghost.data))) return inner_->scatter_add_begin(ghost, owned);
+  const NodeView<T> from(room<T>(ghost_, ghost.size(), nullptr), ghost.rows, ghost.cols, ghost.channels);
+  const NodeView<T> to(room<T>(owned_, owned.size(), nullptr), owned.rows, owned.cols, owned.channels);
+  device.download(std::span<T>(from.data, static_cast<std::size_t>(from.size())), ghost.data);
+  device.wait();
+  std::fill_n(to.data, to.size(), T(0));
+  if constexpr (std::is_same_v<T, float>)
+    to_float_ = owned;
+  else
+    to_double_ = owned;
+  inner_->scatter_add_begin(NodeView<const T>(from), to);
+}
+
+template <class T>
+void StagedExchange::add(NodeView<T> owned) {
+  if (!owned.data) return;
+  Device& device = *exec_.device;
+  const NodeView<T> packed(room<T>(packed_, owned.size(), &device), owned.rows, owned.cols, owned.channels);
+  device.upload(packed.data, std::span<const T>(reinterpret_cast<const T*>(owned_.data()),
+                                                static_cast<std::size_t>(owned.size())));
+  accumulate<T>(exec_, owned, T(1), NodeView<const T>(packed));
+}
+
+void StagedExchange::scatter_add_end() {
+  inner_->scatter_add_end();
+  add(to_float_);
+  add(to_double_);
+  to_float_ = {};
+  to_double_ = {};
+}
+
+template <class T>
+std::span<T> StagedReducer::fetch(std::span<T> values) {
+  if (begun_ == open_.size()) open_.emplace_back();
+  Open& open = open_[begun_++];
+  const std::span<T> host(room<T>(open.host, std::ssize(values), nullptr), values.size());
+  open.device = reinterpret_cast<std::byte*>(values.data());
+  open.bytes = values.size_bytes();
+  device_->download(host, values.data());
+  device_->wait();
+  return host;
+}
+
+template <class T>
+void StagedReducer::sum_now(std::span<T> values) {
+  if (!device_->owns(values.data())) return inner_->sum(values);
+  require(begun_ == 0, "a sum of device data begins before others have ended");
+  const std::span<T> host = fetch(values);
+  begun_ = 0;
+  inner_->sum(host);
+  device_->upload(values.data(), std::span<const T>(host));
+  device_->wait();  // the host array serves the next sum
+}
+
+template <class T>
+void StagedReducer::begin(std::span<T> values) {
+  inner_->sum_begin(device_->owns(values.data()) ? fetch(values) : values);
+}
+
+void StagedReducer::sum_end() {
+  inner_->sum_end();
+  for (std::size_t k = 0; k < begun_; ++k)
+    device_->upload(open_[k].device, std::span<const std::byte>(open_[k].host.data(), open_[k].bytes));
+  if (begun_ > 0) device_->wait();
+  begun_ = 0;
+}
+
+}  // namespace rossby
