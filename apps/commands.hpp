@@ -19,6 +19,8 @@ struct Train {
   std::string run;                // --run DIR
   std::string resume = "auto";    // --resume auto|never|FILE
   std::string stop_after;         // --stop-after 1h50m; empty: as configured
+  std::string device;             // --device auto|cpu|cuda; empty: as configured
+  std::string device_memory;      // --device-memory 4GiB; empty: as configured
   std::vector<std::string> sets;  // --set key=value
 };
 int train(const Communicator& comm, const Train& arguments);

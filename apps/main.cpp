@@ -102,6 +102,9 @@ void define(CLI::App& app, std::function<int(const Communicator&)>& chosen, comm
       ->capture_default_str();
   t->add_option("--stop-after", train.stop_after,
                 "write a checkpoint and leave with exit code 75 after so much time, for example 1h50m");
+  t->add_option("--device", train.device, "what trains: auto, cpu, cuda (parallel.device)");
+  t->add_option("--device-memory", train.device_memory,
+                "most memory of a GPU that a rank takes, for example 4GiB (parallel.device_memory)");
   add_settings(*t, train.sets, set_help);
   t->callback([&] { chosen = [&](const Communicator& comm) { return commands::train(comm, train); }; });
 

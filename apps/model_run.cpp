@@ -48,6 +48,14 @@ ModelRun<T>::ModelRun(const ProcessGrid& grid, const Config& config, Domain doma
   exec_.isa = common_isa(grid.world(), config, reducer_);
 }
 
+template <class T>
+void ModelRun<T>::open_device(Purpose purpose, const std::string& unfit) {
+  if (purpose == Purpose::training) device_ = choose_device(grid_.world(), *config_, unfit);
+  training_exec_ = exec_;
+  training_exec_.backend = device_.backend;
+  training_exec_.device = device_.device.get();
+}
+
 /// A model of steps without a single value would be trained on nothing, without a word.
 template <class T>
 void ModelRun<T>::require_observed(double observed) const {

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/device_choice.hpp"
 #include "rossby/data/scaler.hpp"
 #include "rossby/io/config.hpp"
 #include "rossby/mpi/domain.hpp"
@@ -18,6 +19,9 @@
 #include "rossby/train/trainer.hpp"
 
 namespace rossby {
+
+/// What a run is made for: training holds the steps that it trains and validates on, and no others.
+enum class Purpose { training, forecasting };
 
 /// A model and all it stands on, on this rank, built from a configuration: data → scaler → graph → exchange →
 /// model. Values flow one way: nothing changes after construction but the model's parameters. Subcommands
@@ -36,7 +40,13 @@ class ModelRun {
   [[nodiscard]] TimeGroups time_groups() {
     return {grid_.groups() > 1 ? &groups_reducer_ : nullptr, grid_.group() == 0};
   }
+  /// Of the host: forecasts, validation, start.
   [[nodiscard]] const Exec& exec() const { return exec_; }
+  /// Of training steps, on the device where there is one.
+  [[nodiscard]] const Exec& training_exec() const { return training_exec_; }
+  /// Null: the host trains.
+  [[nodiscard]] Device* device() const { return device_.device.get(); }
+  [[nodiscard]] const std::string& device_remark() const { return device_.remark; }
   /// Tells this data from other data; the same at every rank count.
   [[nodiscard]] const std::string& data_hash() const { return data_hash_; }
 
@@ -77,6 +87,8 @@ class ModelRun {
   /// Collective.
   ModelRun(const ProcessGrid& grid, const Config& config, Domain domain);
 
+  /// Opens the device that a training asks for. `unfit`: as in choose_device. Collective.
+  void open_device(Purpose purpose, const std::string& unfit);
   /// Throws where the training part has no observed value.
   void require_observed(double observed) const;
 
@@ -87,14 +99,14 @@ class ModelRun {
   MpiReducer groups_reducer_;  // over the ranks with these rows
   Exec exec_;
   std::string data_hash_;
+  DeviceChoice device_;
+  Exec training_exec_;
+  std::vector<Device::Copy> kept_;  // of what does not change
 
  private:
   [[nodiscard]] std::vector<StateArray<T>> state_arrays(std::span<const NamedArray<T>> arrays) const;
   [[nodiscard]] std::vector<NamedArray<T>> values() const;
 };
-
-/// What a run is made for: training holds the steps that it trains and validates on, and no others.
-enum class Purpose { training, forecasting };
 
 /// The run that model.name asks for, with parallel.time_groups groups of ranks where it is for training.
 /// Collective.

@@ -16,6 +16,19 @@
 #include "rossby/mpi/petsc_exchange.hpp"
 
 namespace rossby {
+namespace {
+
+/// What of the settings devices cannot do; empty: nothing.
+std::string unfit_for_devices(const Config& config) {
+  if (config.text("train.sampling") == "pairs") return "train.sampling = \"pairs\"";
+  if (config.flag("relation.self")) return "relation.self = true";
+  if (config.text("relation.precision") == "bf16") return "relation.precision = \"bf16\"";
+  if (config.text("relation.memory") == "streamed") return "relation.memory = \"streamed\"";
+  if (config.integer("parallel.time_groups") > 1) return "an STNN with parallel.time_groups > 1";
+  return "";
+}
+
+}  // namespace
 
 template <class T>
 StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose)
@@ -26,6 +39,7 @@ StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain
     batches_ = batch_options(config, grid_);
     held_ = steps_of_groups(batches_, training)[static_cast<std::size_t>(grid_.group())];
   });
+  this->open_device(purpose, unfit_for_devices(config));
   const Index start = std::max<Index>(domain_.split.validation.first - 1, 0);
   validates_ = grid_.groups() == 1 || held_.contains(start);
   // A group fails as a whole: what communicates within groups may stand in here.
@@ -104,7 +118,13 @@ std::unique_ptr<Relations<T>> StnnRun<T>::join_relations() {
     exchange_ = std::make_unique<AllgatherExchange>(comm, domain_.partition, comm.rank());
   else
     exchange_ = std::make_unique<PetscExchange>(comm, domain_.partition, comm.rank(), relations->ghosts());
-  relations->finish(*exchange_, space_reducer_);
+  if (Device* device = this->device()) {
+    staged_exchange_ = std::make_unique<StagedExchange>(training_exec_, *exchange_);
+    staged_reducer_ = std::make_unique<StagedReducer>(*device, space_reducer_);
+    relations->finish(*staged_exchange_, *staged_reducer_);
+  } else {
+    relations->finish(*exchange_, space_reducer_);
+  }
   return relations;
 }
 
@@ -119,6 +139,10 @@ void StnnRun<T>::make_model(std::unique_ptr<Relations<T>> relations) {
     relations->gather_over(*gather_);
   }
   model_ = std::make_unique<Stnn<T>>(options, std::move(relations), domain_.rows, link_.get());
+  if (Device* device = this->device()) {
+    kept_ = model_->relations().bank().keep_on(*device);
+    kept_.push_back(device->keep(series_.values.span()));
+  }
   if (grid_.groups() == 1) return;
   for (Parameter<T>* parameter : model_->parameters())
     parameter->fusable =
@@ -140,7 +164,7 @@ bool StnnRun<T>::exchanges_factors(const Parameter<T>& parameter) const {
 template <class T>
 void StnnRun<T>::choose_dense(Relations<T>& relations) {
   const std::string& kernel = config_->text("parallel.dense_kernel");
-  if (kernel == "auto" && relations.needs_all()) {
+  if (kernel == "auto" && relations.needs_all() && !this->device()) {
     const Index slab = config_->integer("train.slab_steps");
     const Index steps = slab > 0 ? std::min(slab, domain_.split.train.last) : domain_.split.train.last;
     const Index width = std::max<Index>(1, steps / grid_.groups()) * config_->integer("model.latent");
@@ -249,8 +273,9 @@ std::unique_ptr<Task<T>> StnnRun<T>::make_task() {
 
 template <class T>
 std::string StnnRun<T>::remarks() const {
-  return model_->relations().needs_all() ? fmt::format("dense     products: {}\n", to_string(dense_choice_))
-                                         : "";
+  return model_->relations().needs_all() && !this->device()
+             ? fmt::format("dense     products: {}\n", to_string(dense_choice_))
+             : "";
 }
 
 template <class T>

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "apps/model_run.hpp"
+#include "rossby/autograd/staged_ports.hpp"
 #include "rossby/kernels/dense_choice.hpp"
 #include "rossby/train/stnn_task.hpp"
 
@@ -51,6 +52,8 @@ class StnnRun final : public ModelRun<T> {
   using ModelRun<T>::reducer_;
   using ModelRun<T>::groups_reducer_;
   using ModelRun<T>::exec_;
+  using ModelRun<T>::training_exec_;
+  using ModelRun<T>::kept_;
   MpiReducer space_reducer_;  // over the ranks of this group
   BatchOptions batches_;
   StepRange held_;         // steps of this group
@@ -59,6 +62,8 @@ class StnnRun final : public ModelRun<T> {
   Scaler scaler_;
   DenseChoice dense_choice_;
   std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<StagedExchange> staged_exchange_;
+  std::unique_ptr<StagedReducer> staged_reducer_;
   std::unique_ptr<GroupLink> link_;
   std::unique_ptr<GroupGather> gather_;
   std::unique_ptr<Stnn<T>> model_;

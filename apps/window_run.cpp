@@ -98,6 +98,8 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
     plan_ = std::make_unique<WindowPlan>(window_options(config, shape_, grid_.groups()), windows_,
                                          domain_.info.steps);
   });
+  this->open_device(purpose,
+                    config.text("model.name") == "graph_wavenet" ? "model.name = \"graph_wavenet\"" : "");
   const auto origins = window_origins(domain_.split.origins(Role::validation, shape_.outputs), shape_,
                                       shape_.outputs, breaks_);
   const auto count = static_cast<Index>(origins.size());
@@ -178,6 +180,12 @@ void WindowRun<T>::make_graph() {
   const GlobalEdges* groups[] = {&supports};
   const GhostList ghosts = collect_ghosts(domain_.partition, comm.rank(), groups);
   exchange_ = std::make_unique<PetscExchange>(comm, domain_.partition, comm.rank(), ghosts);
+  Exchange* exchange = exchange_.get();
+  if (this->device()) {
+    staged_exchange_ = std::make_unique<StagedExchange>(training_exec_, *exchange_);
+    exchange = staged_exchange_.get();
+  }
+  graph_exchange_ = exchange;
   block_ = localise(supports, domain_.partition, comm.rank(), ghosts);
   if (config_->text("model.name") == "graph_wavenet" && config_->flag("model.adaptive") && comm.size() > 1)
     all_rows_ = std::make_unique<AllgatherExchange>(comm, domain_.partition, comm.rank());
@@ -190,8 +198,9 @@ void WindowRun<T>::make_model() {
                        : config_->text("model.diffusion") == "legacy" ? DiffusionVariant::legacy
                                                                       : DiffusionVariant::paper;
   const auto steps = static_cast<int>(config_->integer("model.diffusion_steps"));
-  Diffusion<T> diffusion(block_, *exchange_, steps, variant);
+  Diffusion<T> diffusion(block_, *graph_exchange_, steps, variant);
   diffusion.alone = grid_.space().size() == 1;
+  if (Device* device = this->device()) kept_ = diffusion.keep_on(*device);
   if (graph_wavenet) {
     model_ = make_graph_wavenet(*config_, shape_, *reader_, std::move(diffusion), domain_.partition,
                                 grid_.space().rank(), all_rows_.get(), reducer_);

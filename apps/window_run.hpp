@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "apps/model_run.hpp"
+#include "rossby/autograd/staged_ports.hpp"
 #include "rossby/data/windows.hpp"
 #include "rossby/model/window_model.hpp"
 #include "rossby/relation/relation_block.hpp"
@@ -40,6 +41,8 @@ class WindowRun final : public ModelRun<T> {
   using ModelRun<T>::domain_;
   using ModelRun<T>::reducer_;
   using ModelRun<T>::exec_;
+  using ModelRun<T>::training_exec_;
+  using ModelRun<T>::kept_;
   WindowShape shape_;
   std::vector<Index> breaks_;                   // of the time axis
   std::vector<Index> windows_;                  // first steps of the training windows
@@ -52,6 +55,8 @@ class WindowRun final : public ModelRun<T> {
   std::unique_ptr<SeriesReader<T>> reader_;
   CsrBlock block_;  // supports
   std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<StagedExchange> staged_exchange_;
+  Exchange* graph_exchange_ = nullptr;  // the one that diffusions use
   std::unique_ptr<Exchange> all_rows_;  // where a model relates all nodes to all, on several ranks
   std::unique_ptr<WindowModel<T>> model_;
 };

@@ -5,7 +5,7 @@ find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(tomlplusplus REQUIRED)
 
-# The helper targets rossby_netcdf, rossby_blas and rossby_openmp are imported ones, so that the installed package can
+# The helper targets rossby_netcdf, rossby_blas, rossby_openmp and rossby_cuda are imported ones, so that the installed package can
 # define the same names anew on the consumer's machine (rossbyConfig.cmake.in) instead of keeping paths of this one.
 
 # netcdf.pc adds the include path of the serial HDF5, which must never precede the parallel one: netcdf.h itself

@@ -7,14 +7,32 @@
 
 namespace rossby {
 
-int ranks_on_host(const Communicator& comm) {
+namespace {
+
+struct Place {
+  int rank = 0;
+  int ranks = 1;
+};
+
+Place place_on_host(const Communicator& comm) {
   const Wait wait(comm, "a count of ranks on a host (comm split)");
   MPI_Comm host = MPI_COMM_NULL;
   MPI_Comm_split_type(comm.handle(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
-  int ranks = 1;
-  MPI_Comm_size(host, &ranks);
+  Place place;
+  MPI_Comm_rank(host, &place.rank);
+  MPI_Comm_size(host, &place.ranks);
   MPI_Comm_free(&host);
-  return ranks;
+  return place;
+}
+
+}  // namespace
+
+int ranks_on_host(const Communicator& comm) {
+  return place_on_host(comm).ranks;
+}
+
+int rank_on_host(const Communicator& comm) {
+  return place_on_host(comm).rank;
 }
 
 double peak_resident_bytes() {

@@ -49,6 +49,7 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
   fmt::print("ranks     {} x {} threads, {}\n", comm.size(), run.exec().threads, to_string(run.exec().isa));
   if (run.grid().groups() > 1)
     fmt::print("grid      {} row blocks x {} time groups\n", run.grid().space().size(), run.grid().groups());
+  if (!run.device_remark().empty()) fmt::print("{}\n", run.device_remark());
   fmt::print("{}", run.remarks());
   std::fflush(stdout);
 }
@@ -215,6 +216,8 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
 
 int train(const Communicator& comm, const Train& arguments) {
   std::vector<std::string> sets = arguments.sets;
+  if (!arguments.device.empty()) sets.push_back("parallel.device=" + arguments.device);
+  if (!arguments.device_memory.empty()) sets.push_back("parallel.device_memory=" + arguments.device_memory);
   if (!arguments.stop_after.empty()) sets.push_back("train.stop_after=" + arguments.stop_after);
   watch(comm, default_watchdog_seconds);
   const Config config = agree(comm, [&] { return Config::load(arguments.config, sets); });

@@ -144,8 +144,9 @@ void bias_accumulate(Tape<T>& tape, const Var<T>& y, Parameter<T>& bias) {
   require(bias.size() == y.channels(), "a bias has one value a channel");
   T* dbias = target(tape, bias);
   require(y.tracked() || !dbias, "what is accumulated into must be tracked");
-  for_each_matrix([&](auto to) { bias_add(tape.exec(), to, static_cast<const T*>(bias.data(tape.exec().device))); },
-                  y.value);
+  for_each_matrix(
+      [&](auto to) { bias_add(tape.exec(), to, static_cast<const T*>(bias.data(tape.exec().device))); },
+      y.value);
   const std::span<T> scratch = dbias ? take_scratch(tape, y, 1) : std::span<T>{};
   const OpCost cost = costs::bias_accumulate(static_cast<double>(y.rows() * y.cols()),
                                              static_cast<double>(y.channels()), sizeof(T));

@@ -119,7 +119,8 @@ Var<T> embed_rows(Tape<T>& tape, Parameter<T>& table, std::span<const Index> tim
   sink->bring_up_to_date(tape.exec(), times);
   const bool tracked = flows(tape, table);
   const Var<T> y = tape.make(table.shape[1], std::ssize(times), table.shape[2], tracked);
-  embed_columns_forward(tape.exec(), y.value, static_cast<const T*>(table.data(tape.exec().device)), table.shape[0], times);
+  embed_columns_forward(tape.exec(), y.value, static_cast<const T*>(table.data(tape.exec().device)),
+                        table.shape[0], times);
   const auto slots = tape.arena().template take<Index>(std::ssize(times));
   if (tracked) {
     sink->reserve(times, slots);
@@ -141,7 +142,8 @@ Var<T> embed_columns(Tape<T>& tape, Parameter<T>& table, std::span<const Index> 
   T* gradient = target(tape, table);
   const Index steps = table.shape[0];
   const Var<T> y = tape.make(table.shape[1], std::ssize(times), table.shape[2], flows(tape, table));
-  embed_columns_forward(tape.exec(), y.value, static_cast<const T*>(table.data(tape.exec().device)), steps, times);
+  embed_columns_forward(tape.exec(), y.value, static_cast<const T*>(table.data(tape.exec().device)), steps,
+                        times);
   finish(tape, "embed", costs::embed(count(y), word<T>), y.tracked(),
          [exec = tape.exec(), gradient, steps, y, kept = keep(tape.arena(), times)] {
            embed_columns_backward(exec, gradient, steps, read(y.gradient), kept);
@@ -157,7 +159,8 @@ Var<T> embed_pairs(Tape<T>& tape, Parameter<T>& table, std::span<const Index> ti
   const Index steps = table.shape[0];
   const Index n = table.shape[1];
   const Var<T> y = tape.make(std::ssize(times), 1, table.shape[2], flows(tape, table));
-  embed_pairs_forward(tape.exec(), y.value, static_cast<const T*>(table.data(tape.exec().device)), steps, n, times, rows);
+  embed_pairs_forward(tape.exec(), y.value, static_cast<const T*>(table.data(tape.exec().device)), steps, n,
+                      times, rows);
   finish(tape, "embed", costs::embed(count(y), word<T>), y.tracked(),
          [exec = tape.exec(), gradient, steps, n, y, t = keep(tape.arena(), times),
           i = keep(tape.arena(), rows)] {
@@ -192,11 +195,11 @@ Var<T> layer_norm(Tape<T>& tape, const Var<T>& x, Parameter<T>& gain, Parameter<
   const auto inverse = arena.take<T>(x.rows() * x.cols());
   layer_norm_forward(tape.exec(), y.value, mean, inverse, read(x.value),
                      static_cast<const T*>(gain.data(tape.exec().device)),
-                     static_cast<const T*>(bias.data(tape.exec().device)),
-                     epsilon);
+                     static_cast<const T*>(bias.data(tape.exec().device)), epsilon);
   const auto scratch = arena.take<T>(dgain || dbias ? layer_norm_scratch_size(x.rows(), x.channels()) : 0);
   finish(tape, "layer_norm", costs::layer_norm(count(x), word<T>), y.tracked(),
-         [exec = tape.exec(), x, y, mean, inverse, scratch, dgain, dbias, weights = gain.data(tape.exec().device)] {
+         [exec = tape.exec(), x, y, mean, inverse, scratch, dgain, dbias,
+          weights = gain.data(tape.exec().device)] {
            const std::span<const T> middle = mean;
            const std::span<const T> deviation = inverse;
            if (x.tracked())
@@ -244,7 +247,8 @@ void squared_difference(Tape<T>& tape, const Var<T>& a, const Var<T>& b, double 
 
 template <class T>
 void clamp_l1(Tape<T>& tape, Parameter<T>& weights, double scale, double* sum) {
-  const std::span<const T> m(weights.data(tape.exec().device), static_cast<std::size_t>(weights.value.size()));
+  const std::span<const T> m(weights.data(tape.exec().device),
+                             static_cast<std::size_t>(weights.value.size()));
   DenseUpdate<T>* update = weights.trained && weights.sink ? weights.sink->update() : nullptr;
   if (update && tape.recording()) {
     // Both halves ride on the passes that the relation's own op makes over M.

@@ -59,10 +59,11 @@ struct Parameter {
   /// Where value (or bf16) and moments lie in files and its op works on chunks of its rows: {1, owned, n},
   /// one that its op updates. Null: in memory.
   std::unique_ptr<ChunkStream> stream;
-  Buffer<T> gradient;   // empty while a fixed parameter, or a fusable one that has not needed it yet; on `device`
+  Buffer<T>
+      gradient;  // empty while a fixed parameter, or a fusable one that has not needed it yet; on `device`
   Device* device = nullptr;  // that trains it
-  double decay = 0;     // weight decay
-  double lr_scale = 1;  // this parameter's learning rate over the common one
+  double decay = 0;          // weight decay
+  double lr_scale = 1;       // this parameter's learning rate over the common one
   bool trained = true;
   bool fusable = false;  // its op can update it in backward: it needs no gradient then (dense, low rank)
   GradientSink<T>* sink = nullptr;  // instead of `gradient`

@@ -217,9 +217,9 @@ void columns_backward(const Exec& exec, const Layer<T>& layer, bool owned, NodeV
     if (item.term->kind == Kind<T>::dense && dense && layer.bank->groups && item.dense.update)
       dense_backward_of_groups<T>(exec, layer, item, delta, z, dz);
     else if (item.term->kind == Kind<T>::dense && dense)
-      detail::chunked_dense_backward<T>(exec, dz, item.a.gradient, item.dense, item.dense_relate(exec, *layer.bank),
-                                        delta, z, layer.workspace, item.term->stream(),
-                                        layer.bank->dense_chunk_rows);
+      detail::chunked_dense_backward<T>(exec, dz, item.a.gradient, item.dense,
+                                        item.dense_relate(exec, *layer.bank), delta, z, layer.workspace,
+                                        item.term->stream(), layer.bank->dense_chunk_rows);
   }
 }
 
@@ -246,13 +246,12 @@ std::span<T> make_workspace(Tape<T>& tape, const RelationBank<T>& bank, std::spa
   Index size = 0;
   for (const LayerTerm<T>& item : terms) {
     if (item.term->kind == Kind<T>::sparse)
-      size =
-          std::max(size, relate_sparse_workspace(exec, detail::sparse_relate(exec, *item.term, item.a.value),
-                                                 cols, channels));
+      size = std::max(size, relate_sparse_workspace(
+                                exec, detail::sparse_relate(exec, *item.term, item.a.value), cols, channels));
     if (item.term->kind == Kind<T>::dense)
       size = std::max(
-          size, relate_dense_workspace(exec, detail::dense_relate(exec, bank, *item.term, item.a.value),
-                                       cols, channels));
+          size, relate_dense_workspace(exec, detail::dense_relate(exec, bank, *item.term, item.a.value), cols,
+                                       channels));
   }
   return tape.memory().template take<T>(size);
 }

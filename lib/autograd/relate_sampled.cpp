@@ -106,11 +106,11 @@ void SampledLayer<T>::forward(const Exec& exec, SampledTerm<T>& item) const {
   const RelationTerm<T>& term = *item.term;
   switch (term.kind) {
     case Kind<T>::sparse:
-      return sampled_sparse_forward<T>(exec, item.context, detail::sparse_relate(exec, term, item.a.value), samples,
-                                       z.value, ghost);
+      return sampled_sparse_forward<T>(exec, item.context, detail::sparse_relate(exec, term, item.a.value),
+                                       samples, z.value, ghost);
     case Kind<T>::dense:
-      return sampled_dense_forward<T>(exec, item.context, detail::dense_relate(exec, *bank, term, item.a.value),
-                                      samples, all());
+      return sampled_dense_forward<T>(exec, item.context,
+                                      detail::dense_relate(exec, *bank, term, item.a.value), samples, all());
     case Kind<T>::low_rank:
       return low_rank_forward(exec, item);
     case Kind<T>::self:
@@ -135,8 +135,8 @@ void SampledLayer<T>::backward(const Exec& exec, const SampledTerm<T>& item,
                                         detail::sparse_relate(exec, term, item.a.value), samples, g, z.value,
                                         ghost);
     case Kind<T>::dense:
-      return sampled_dense_backward<T>(exec, d_all(), item.dm,
-                                       detail::dense_relate(exec, *bank, term, item.a.value), samples, g, all());
+      return sampled_dense_backward<T>(
+          exec, d_all(), item.dm, detail::dense_relate(exec, *bank, term, item.a.value), samples, g, all());
     case Kind<T>::low_rank:
       return low_rank_backward(exec, item, g);
     case Kind<T>::self:

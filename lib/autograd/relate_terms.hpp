@@ -29,7 +29,8 @@ SparseRelate<T> sparse_relate(const Exec& exec, const RelationTerm<T>& term, Mat
 }
 
 template <class T>
-DenseRelate<T> dense_relate(const Exec& exec, const RelationBank<T>& bank, const RelationTerm<T>& term, MatrixView<const T> a) {
+DenseRelate<T> dense_relate(const Exec& exec, const RelationBank<T>& bank, const RelationTerm<T>& term,
+                            MatrixView<const T> a) {
   return {bank.rows,
           bank.nodes,
           term.relations,

@@ -61,7 +61,8 @@ struct RelationBank {
   DenseProduct dense_product = DenseProduct::own;
   Index dense_chunk_rows = 0;  // of a dense relation that are worked on at once; 0: all
 
-  /// Copies on a device of all that does not change: what kernels there would otherwise ask for in every step.
+  /// Copies on a device of all that does not change: what kernels there would otherwise ask for in every
+  /// step.
   [[nodiscard]] std::vector<Device::Copy> keep_on(Device& device) const {
     std::vector<Device::Copy> copies;
     copies.push_back(device.keep(interior));

@@ -29,7 +29,8 @@ bool StagedExchange::idle() const {
 template <class T>
 void StagedExchange::gather(NodeView<const T> owned, NodeView<T> ghost) {
   Device& device = *exec_.device;
-  if (idle() || !(device.owns(owned.data) || device.owns(ghost.data))) return inner_->gather_begin(owned, ghost);
+  if (idle() || !(device.owns(owned.data) || device.owns(ghost.data)))
+    return inner_->gather_begin(owned, ghost);
   const NodeView<T> packed(room<T>(packed_, owned.size(), &device), owned.rows, owned.cols, owned.channels);
   const NodeView<T> from(room<T>(owned_, owned.size(), nullptr), owned.rows, owned.cols, owned.channels);
   const NodeView<T> to(room<T>(ghost_, ghost.size(), nullptr), ghost.rows, ghost.cols, ghost.channels);
@@ -59,7 +60,8 @@ void StagedExchange::gather_end() {
 template <class T>
 void StagedExchange::scatter(NodeView<const T> ghost, NodeView<T> owned) {
   Device& device = *exec_.device;
-  if (idle() || !(device.owns(owned.data) || device.owns(ghost.data))) return inner_->scatter_add_begin(ghost, owned);
+  if (idle() || !(device.owns(owned.data) || device.owns(ghost.data)))
+    return inner_->scatter_add_begin(ghost, owned);
   const NodeView<T> from(room<T>(ghost_, ghost.size(), nullptr), ghost.rows, ghost.cols, ghost.channels);
   const NodeView<T> to(room<T>(owned_, owned.size(), nullptr), owned.rows, owned.cols, owned.channels);
   device.download(std::span<T>(from.data, static_cast<std::size_t>(from.size())), ghost.data);

@@ -20,12 +20,18 @@ class StagedExchange final : public Exchange {
   void gather_begin(NodeView<const float> owned, NodeView<float> ghost) override { gather(owned, ghost); }
   void gather_begin(NodeView<const double> owned, NodeView<double> ghost) override { gather(owned, ghost); }
   void gather_end() override;
-  void scatter_add_begin(NodeView<const float> ghost, NodeView<float> owned) override { scatter(ghost, owned); }
-  void scatter_add_begin(NodeView<const double> ghost, NodeView<double> owned) override { scatter(ghost, owned); }
+  void scatter_add_begin(NodeView<const float> ghost, NodeView<float> owned) override {
+    scatter(ghost, owned);
+  }
+  void scatter_add_begin(NodeView<const double> ghost, NodeView<double> owned) override {
+    scatter(ghost, owned);
+  }
   void scatter_add_end() override;
   [[nodiscard]] Traffic sent() const override { return inner_->sent(); }
   [[nodiscard]] Traffic gather_cost(Index row_bytes) const override { return inner_->gather_cost(row_bytes); }
-  [[nodiscard]] Traffic scatter_cost(Index row_bytes) const override { return inner_->scatter_cost(row_bytes); }
+  [[nodiscard]] Traffic scatter_cost(Index row_bytes) const override {
+    return inner_->scatter_cost(row_bytes);
+  }
 
  private:
   template <class T>

@@ -28,8 +28,9 @@ struct Var {
 };
 
 /// Records the backward closures of a step's ops and runs them in reverse. Everything it hands out lives in
-/// its arenas and dies at `reset`; a step of a shape seen before allocates nothing. What kernels read and write
-/// lies in `memory`, on Exec's device where it has one; closures and lists of indices in `arena`, on the host.
+/// its arenas and dies at `reset`; a step of a shape seen before allocates nothing. What kernels read and
+/// write lies in `memory`, on Exec's device where it has one; closures and lists of indices in `arena`, on
+/// the host.
 template <class T>
 class Tape {
  public:

@@ -278,6 +278,17 @@ constexpr KeySpec keys[] = {
      "", 1, 1000000, true},
     {"parallel.threads", integer, "0", "",
      "OpenMP threads a rank; 0: OMP_NUM_THREADS or the cores a rank has", "", 0, 4096, true},
+    {"parallel.device", text, "\"auto\"", "",
+     "what trains: the cores (cpu), a GPU a rank (cuda), a simulated device (slow, for tests); auto: GPUs "
+     "where "
+     "every "
+     "rank finds one and the settings allow it",
+     "auto|cpu|cuda|simulated", -1e300, 1e300, true},
+    {"parallel.device_memory", text, "\"\"", "",
+     "most memory of a device that a rank takes, for example 4GiB; empty: its share of what there is", "",
+     -1e300, 1e300, true},
+    {"parallel.tf32", flag, "false", "",
+     "GPUs multiply floats with 10 bits of fraction, several times as fast", "", -1e300, 1e300, true},
     {"parallel.isa", text, "\"auto\"", "",
      "vector instructions of the kernels, the same on all ranks; auto: the widest that every rank has",
      "auto|portable|avx2|avx512", -1e300, 1e300, true},

@@ -36,7 +36,8 @@ void multiply(const Exec& exec, NodeView<T> y, NodeView<const T> a, NodeView<con
 template <class T>
 void multiply_accumulate(const Exec& exec, NodeView<T> y, NodeView<const T> a, NodeView<const T> b);
 
-/// y[i, b, f] = scale[i, f]·x[i, b, f] + shift[i, f]; scale and shift are (rows, channels), arrays of the host.
+/// y[i, b, f] = scale[i, f]·x[i, b, f] + shift[i, f]; scale and shift are (rows, channels), arrays of the
+/// host.
 template <class T>
 void affine_rows_forward(const Exec& exec, NodeView<T> y, std::span<const T> scale, std::span<const T> shift,
                          NodeView<const T> x);

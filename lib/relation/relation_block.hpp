@@ -37,7 +37,8 @@ struct CsrBlock {
   [[nodiscard]] Index entries() const { return static_cast<Index>(column.size()); }
 };
 
-/// Adds copies of a block's index on a device to `copies`: what kernels there would otherwise ask for every time.
+/// Adds copies of a block's index on a device to `copies`: what kernels there would otherwise ask for every
+/// time.
 void keep_on(Device& device, const CsrBlock& block, std::vector<Device::Copy>& copies);
 
 /// The ghosts that a rank needs for several relations together.

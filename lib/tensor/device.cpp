@@ -42,7 +42,7 @@ void* Device::allocate(std::size_t bytes) {
     user_error(
         "out of device memory: {:.3f} GiB do not fit beside the {:.3f} GiB in use of {:.3f} GiB ({}); use "
         "more "
-        "ranks, fewer steps or windows a batch, model.recompute, or a smaller model",
+        "ranks, fewer steps or windows a batch, train.recompute, or a smaller model",
         gib(bytes), gib(used_), gib(limit), driver_->name());
   sizes_[pointer] = size;
   used_ += size;

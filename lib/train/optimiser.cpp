@@ -9,7 +9,8 @@
 namespace rossby {
 
 template <class T>
-Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>* const> parameters, Device* device)
+Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>* const> parameters,
+                        Device* device)
     : options_(options), parameters_(parameters.begin(), parameters.end()), device_(device) {
   const bool adam = options.kind != OptimiserKind::sgd;
   for (Parameter<T>* parameter : parameters) {

@@ -77,8 +77,7 @@ template <class T>
 class PutOffUpdates final : public OverdueUpdates {
  public:
   /// `count`: updates of the parameter so far, those put off included. `bf16`: null where it is not.
-  PutOffUpdates(Parameter<T>& parameter, Twin<T>& first, Twin<T>& second, const Index& count,
-                Bf16Books* bf16)
+  PutOffUpdates(Parameter<T>& parameter, Twin<T>& first, Twin<T>& second, const Index& count, Bf16Books* bf16)
       : parameter_(&parameter), first_(&first), second_(&second), count_(&count), bf16_(bf16) {
     parameter.overdue = this;
   }
@@ -123,7 +122,8 @@ template <class T>
 class Optimiser {
  public:
   /// With a device it moves the parameters and their moments there.
-  Optimiser(const OptimiserOptions& options, std::span<Parameter<T>* const> parameters, Device* device = nullptr);
+  Optimiser(const OptimiserOptions& options, std::span<Parameter<T>* const> parameters,
+            Device* device = nullptr);
   Optimiser(Optimiser&&) noexcept = default;
   Optimiser& operator=(Optimiser&&) = delete;
   ~Optimiser();

@@ -94,7 +94,8 @@ void Step<T>::allreduce(Losses& losses, unsigned votes, Result& result) {
     if (*next++ > 0) result.votes |= vote;
 }
 
-/// Where gradients lie on a device they are copied: they are small, and the ranks share them through the host.
+/// Where gradients lie on a device they are copied: they are small, and the ranks share them through the
+/// host.
 template <class T>
 void Step<T>::fetch_gradients() {
   fetched_.resize(replicated_.size());

@@ -64,15 +64,15 @@ void affine_rows_backward(const Exec&, NodeView<T> dx, std::span<const T> scale,
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                             \
-  template void pack(const Exec&, NodeView<T>, NodeView<const T>);                        \
-  template void add(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);      \
-  template void scale(const Exec&, NodeView<T>, T, NodeView<const T>);                    \
-  template void accumulate(const Exec&, NodeView<T>, T, NodeView<const T>);               \
-  template void multiply(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>); \
-  template void multiply_accumulate(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);         \
-  template void affine_rows_forward(const Exec&, NodeView<T>, std::span<const T>, std::span<const T>,        \
-                                    NodeView<const T>);                                                      \
+#define ROSSBY_INSTANTIATE(T)                                                                         \
+  template void pack(const Exec&, NodeView<T>, NodeView<const T>);                                    \
+  template void add(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);                  \
+  template void scale(const Exec&, NodeView<T>, T, NodeView<const T>);                                \
+  template void accumulate(const Exec&, NodeView<T>, T, NodeView<const T>);                           \
+  template void multiply(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);             \
+  template void multiply_accumulate(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);  \
+  template void affine_rows_forward(const Exec&, NodeView<T>, std::span<const T>, std::span<const T>, \
+                                    NodeView<const T>);                                               \
   template void affine_rows_backward(const Exec&, NodeView<T>, std::span<const T>, NodeView<const T>);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

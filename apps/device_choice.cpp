@@ -1,0 +1,95 @@
+#include "apps/device_choice.hpp"
+
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "rossby/base/error.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/host.hpp"
+#include "rossby/mpi/reducer.hpp"
+#include "rossby/tensor/cuda_device.hpp"
+#include "rossby/tensor/simulated_device.hpp"
+
+namespace rossby {
+namespace {
+
+/// Of the memory that ranks on one GPU share, for what the CUDA runtime takes itself.
+constexpr double share_of_memory = 0.92;
+
+std::unique_ptr<Device> open_device(const Config& config, Backend backend, int gpu, int ranks_on_gpu) {
+  DeviceOptions options;
+  options.tf32 = config.flag("parallel.tf32");
+  std::unique_ptr<DeviceDriver> driver;
+  if (backend == Backend::simulated)
+    driver = std::make_unique<SimulatedDriver>();
+  else
+    driver = std::make_unique<CudaDriver>(gpu);
+  const std::string& limit = config.text("parallel.device_memory");
+  options.limit = limit.empty() ? static_cast<std::size_t>(share_of_memory / ranks_on_gpu *
+                                                           static_cast<double>(driver->total_bytes()))
+                                : parse_bytes(limit, "parallel.device_memory");
+  return std::make_unique<Device>(std::move(driver), options);
+}
+
+}  // namespace
+
+std::size_t parse_bytes(const std::string& text, const std::string& key) {
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit(end, text.data() + text.size());
+  double factor = 0;
+  for (const auto& [name, bytes] :
+       {std::pair{"", 1.0}, std::pair{"B", 1.0}, std::pair{"KiB", 0x1p10}, std::pair{"MiB", 0x1p20},
+        std::pair{"GiB", 0x1p30}, std::pair{"TiB", 0x1p40}, std::pair{"KB", 1e3}, std::pair{"MB", 1e6},
+        std::pair{"GB", 1e9}, std::pair{"TB", 1e12}})
+    if (unit == name) factor = bytes;
+  if (code != std::errc() || factor == 0 || !std::isfinite(value) || value <= 0 || value * factor > 0x1p60)
+    user_error("{} = \"{}\" is no amount of memory; write it like \"4GiB\" or \"512MiB\"", key, text);
+  return static_cast<std::size_t>(value * factor);
+}
+
+DeviceChoice choose_device(const Communicator& world, const Config& config, const std::string& unfit) {
+  DeviceChoice choice;
+  const std::string& asked = config.text("parallel.device");
+  if (asked == "cpu") return choice;
+  if (asked != "auto" && !unfit.empty())
+    user_error("parallel.device = \"{}\": {} is for the CPU so far; set parallel.device = \"cpu\"", asked,
+               unfit);
+  if (asked == "simulated") {
+    choice.backend = Backend::simulated;
+    choice.device = agree(world, [&] { return open_device(config, choice.backend, 0, 1); });
+    choice.remark = "device    simulated";
+    return choice;
+  }
+  const CudaDevices found = cuda_devices();
+  const int ranks = ranks_on_host(world), rank = rank_on_host(world);
+  if (asked == "cuda")
+    agree(world, [&] {
+      if (found.count == 0) user_error("parallel.device = \"cuda\": there is no GPU: {}", found.reason);
+    });
+  MpiReducer reducer(world);
+  double lacking = found.count == 0 ? 1 : 0;
+  reducer.max(std::span<double>(&lacking, 1));
+  if (lacking > 0) {
+    choice.remark =
+        fmt::format("device    cpu (no GPU: {})", found.count == 0 ? found.reason : "another rank sees none");
+    return choice;
+  }
+  if (!unfit.empty()) {
+    choice.remark = fmt::format("device    cpu ({} is for the CPU so far)", unfit);
+    return choice;
+  }
+  choice.backend = Backend::cuda;
+  const int on_gpu = (ranks + found.count - 1) / found.count;
+  choice.device =
+      agree(world, [&] { return open_device(config, choice.backend, rank % found.count, on_gpu); });
+  choice.remark =
+      fmt::format("device    {} x {}{}", std::min(ranks, found.count), choice.device->driver().name(),
+                  on_gpu > 1 ? fmt::format(", up to {} ranks on each", on_gpu) : "");
+  if (world.size() > 1) choice.remark += "; ranks exchange through host memory";
+  return choice;
+}
+
+}  // namespace rossby

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "rossby/io/config.hpp"
+#include "rossby/kernels/exec.hpp"
+#include "rossby/mpi/environment.hpp"
+#include "rossby/tensor/device.hpp"
+
+namespace rossby {
+
+/// What a training runs on, chosen once and agreed by all ranks.
+struct DeviceChoice {
+  std::unique_ptr<Device> device;  // null: the host's cores
+  Backend backend = Backend::cpu;
+  std::string remark;  // one line for the start of a training, without its end; rank 0's
+};
+
+/// Bytes of "512MiB", "4GiB", "1.5GB", "4096"; throws UserError naming `key`.
+[[nodiscard]] std::size_t parse_bytes(const std::string& text, const std::string& key);
+
+/// Opens what parallel.device asks for. `unfit` says what of the settings devices cannot do; empty: nothing.
+/// GPUs go to the ranks of a host in turn (those that CUDA_VISIBLE_DEVICES leaves; Slurm may leave one a
+/// rank); ranks that share one share its memory. Throws UserError on all ranks where a GPU was asked for and
+/// cannot be had. Collective.
+[[nodiscard]] DeviceChoice choose_device(const Communicator& world, const Config& config,
+                                         const std::string& unfit);
+
+}  // namespace rossby

@@ -1,0 +1,128 @@
+"""Trainings on a simulated device: the losses of the host, over ranks, left and resumed; devices that are not there."""
+
+import support
+from sensors import Runs, sensors
+from test_windows import GRAPH_WAVENET, WINDOWS
+
+STNN = """
+[data]
+file = "sensors.nc"
+variables = ["v"]
+center = "node"
+[split]
+train = 21
+validation = 5
+[relation]
+graph = "nearest"
+neighbours = 3
+[model]
+latent = 2
+l2_z = 0.01
+l1_rel = 0.01
+precision = "double"
+[optimiser]
+beta1 = 0.9
+clip = 1
+[schedule]
+metric = "validation"
+[train]
+epochs = 3
+slab_steps = 4
+[evaluate]
+horizons = 2
+lim_modes = 2
+"""
+
+DEVICE = "parallel.device=simulated"
+
+
+class Device(Runs):
+    config = "stnn.toml"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.netcdf("sensors.nc", sensors(steps=30, nodes=9, holes=[(3, 2), (17, 8)]))
+        cls.write("stnn.toml", STNN.replace('"nearest"', '"edges"'))
+        cls.write("windows.toml", WINDOWS + '[parallel]\ndevice = "cpu"\n')
+
+    def same_losses(self, name, ranks, *settings, tolerance=1e-10):
+        self.succeed(ranks, *self.arguments(name + "_host", *settings, "parallel.device=cpu"))
+        out = self.succeed(ranks, *self.arguments(name, *settings, DEVICE)).out
+        self.assertIn("device    simulated", out)
+        for here, there in zip(self.lines(name), self.lines(name + "_host"), strict=True):
+            figures = [k for k in there if k == "loss" or k.startswith("validation")]
+            self.assertGreaterEqual(len(figures), 2)
+            for key in figures:
+                self.assertAlmostEqual(here[key], there[key], delta=tolerance * (1 + abs(there[key])), msg=f"{name} {key}")
+
+    def test_stnn(self):
+        for name, ranks, *settings in (
+                ("given", 2), ("given3", 3, "model.layers=2", "model.hidden=3"), ("refine", 2, "relation.mode=refine"),
+                ("low_rank", 2, "relation.discover=low_rank", "relation.rank=2"),
+                ("dense", 1, "relation.discover=dense"), ("dense3", 3, "relation.discover=dense", "optimiser.beta1=0"),
+                ("stored", 2, "relation.storage=dense", "relation.mode=refine"),
+                ("joint", 4, "train.joint=true"), ("adamw", 1, "optimiser.name=adamw", "model.dropout_z=0.2"),
+                ("sgd", 2, "optimiser.name=sgd", "optimiser.lr=0.01")):
+            with self.subTest(name):
+                self.same_losses(name, ranks, *settings)
+
+    def test_float(self):
+        self.same_losses("float", 2, "model.precision=float", "relation.mode=refine", tolerance=1e-4)
+
+    def test_left_and_resumed_at_every_step(self):
+        self.resumed_at_every_step("left", "relation.discover=dense", DEVICE)
+
+    def test_evaluation_of_what_a_device_trained(self):
+        self.succeed(2, *self.arguments("scored", DEVICE))
+        self.succeed(2, "evaluate", "scored")
+        self.succeed(1, "forecast", "scored", "--steps", "2")
+
+    def test_what_devices_cannot_do_yet(self):
+        self.refuse_settings([DEVICE, "train.sampling=pairs"], "train.sampling = .pairs.* is for the CPU so far")
+        self.refuse_settings([DEVICE, "relation.self=true"], "relation.self = true is for the CPU so far")
+        self.refuse_settings([DEVICE, "relation.discover=dense", "model.precision=float", "relation.precision=bf16"],
+                             "relation.precision")
+        self.refuse_settings([DEVICE, "parallel.time_groups=2", "relation.discover=dense"], "time_groups")
+
+    def test_memory_of_a_device(self):
+        self.refuse_settings([DEVICE, "parallel.device_memory=1MiB"], "out of device memory: .* more ranks")
+        self.refuse_settings([DEVICE, "parallel.device_memory=much"], "is no amount of memory", "4GiB")
+        self.refuse_settings([DEVICE, "parallel.device_memory=-1GiB"], "is no amount of memory")
+
+    def test_no_gpu(self):
+        out = self.succeed(2, *self.arguments("anything", "parallel.device=auto")).out
+        if "no GPU" not in out:
+            self.skipTest("there is a GPU")
+        self.assertEqual(out.count("device    cpu (no GPU: "), 1)
+        self.refuse(2, [*self.arguments("refused"), "--device", "cuda"], 'parallel.device = "cuda": there is no GPU')
+        self.refuse(2, [*self.arguments("refused"), "--device", "gpu"], "parallel.device", "auto, cpu, cuda")
+        self.refuse(1, [*self.arguments("refused"), "--device", "simulated", "--device-memory", "1QiB"], "1QiB")
+
+
+class Windowed(Device):
+    """The same for forecasters of windows."""
+    config = "windows.toml"
+
+    def test_forecasters(self):
+        double = "model.precision=double"
+        for name, ranks, *settings in (
+                ("dcrnn", 1), ("dcrnn2", 2), ("legacy", 3, "model.diffusion=legacy"), ("recomputed", 2, "train.recompute=step"),
+                ("groups", 2, "parallel.time_groups=2"), ("grid", 4, "parallel.time_groups=2", "window.sampling=global"),
+                ("gru", 2, "model.name=gru"), ("tgcn", 2, "model.name=tgcn", "model.layers=1", "model.sampling_decay=0")):
+            with self.subTest(name):
+                self.same_losses(name, ranks, double, *settings)
+
+    def test_left_and_resumed_at_every_step(self):
+        self.resumed_at_every_step("left", DEVICE)
+
+    def test_what_devices_cannot_do_yet(self):
+        self.refuse_settings([DEVICE, *GRAPH_WAVENET], "graph_wavenet.* is for the CPU so far")
+        out = self.succeed(2, *self.arguments("auto", *GRAPH_WAVENET, "parallel.device=auto")).out
+        self.assertIn("device    cpu", out)
+
+    test_stnn = test_float = test_memory_of_a_device = test_no_gpu = None
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# The tests that need a GPU, on a machine that has one: tests/gpu/run.sh --help
+set -euo pipefail
+
+usage() {
+  cat <<'TEXT'
+usage: tests/gpu/run.sh [OPTION...]
+
+Builds lib/ and its tests with CUDA and without MPI, and runs the tests with the label gpu: once as they are, then
+under each tool of compute-sanitizer. Needs nvcc, CMake and the libraries that lib/ needs (fmt, spdlog, nlohmann-json,
+toml++, NetCDF, BLAS, LAPACK, GoogleTest), from the system or below --prefix.
+
+  --prefix DIR      where CMake looks for libraries first; may be repeated
+  --build DIR       build folder (default: build/gpu)
+  --log DIR         where the logs go (default: the build folder)
+  --arch LIST       GPU architectures, e.g. 90 (default: native)
+  --tools LIST      tools of compute-sanitizer, commas between; none: no such run (default: memcheck,racecheck,initcheck)
+  --programs DIR    run test programs that were built elsewhere (test_kernels_device, test_device_training, test_tensor)
+                    instead of building
+  --mpi PREFIX      also train with the program rossby of --programs on 1, 2 and 4 ranks by PREFIX/bin/mpirun, and hold
+                    the losses against each other and those of the CPU
+
+Exit code 0: all passed; 77: there is no GPU; other: something failed, and the last lines say what.
+TEXT
+}
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build=$root/build/gpu
+log=
+arch=native
+tools=memcheck,racecheck,initcheck
+programs=
+mpi=
+prefixes=()
+while (($# > 0)); do
+  case $1 in
+    -h | --help) usage && exit 0 ;;
+    --prefix) prefixes+=("$2") && shift 2 ;;
+    --build) build=$2 && shift 2 ;;
+    --log) log=$2 && shift 2 ;;
+    --arch) arch=$2 && shift 2 ;;
+    --tools) tools=$2 && shift 2 ;;
+    --programs) programs=$2 && shift 2 ;;
+    --mpi) mpi=$2 && shift 2 ;;
+    *) echo "error: unknown option $1 (see --help)" >&2 && exit 2 ;;
+  esac
+done
+log=${log:-$build}
+mkdir -p "$log"
+
+if ! nvidia-smi -L >"$log/gpus.txt" 2>&1 || ! grep -q '^GPU ' "$log/gpus.txt"; then
+  echo "skipped: there is no GPU here ($(head -1 "$log/gpus.txt"))"
+  exit 77
+fi
+cat "$log/gpus.txt"
+
+names=(test_tensor test_kernels_device test_device_training)
+if [[ -z $programs ]]; then
+  cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DROSSBY_WITH_MPI=OFF -DROSSBY_WITH_CUDA=ON \
+    -DROSSBY_BUILD_TESTS=ON -DCMAKE_CUDA_ARCHITECTURES="$arch" \
+    -DCMAKE_PREFIX_PATH="$(IFS=';' && echo "${prefixes[*]}")" >"$log/configure.txt" 2>&1 ||
+    { tail -20 "$log/configure.txt" && exit 1; }
+  cmake --build "$build" -j "$(nproc)" --target "${names[@]}" >"$log/build.txt" 2>&1 ||
+    { grep -E 'error|FAILED' "$log/build.txt" | head -20 && exit 1; }
+  programs=$log/programs
+  mkdir -p "$programs"
+  for name in "${names[@]}"; do find "$build/tests" -name "$name" -type f -exec cp {} "$programs" \;; done
+fi
+
+failed=()
+run() { # run NAME COMMAND...: keeps the output, shows its end
+  local name=$1 start=$SECONDS
+  shift
+  if "$@" >"$log/$name.txt" 2>&1; then
+    echo "passed  $name ($((SECONDS - start)) s)"
+  else
+    echo "FAILED  $name ($((SECONDS - start)) s):"
+    tail -15 "$log/$name.txt"
+    failed+=("$name")
+  fi
+}
+
+for name in "${names[@]}"; do
+  filter='--gtest_filter=Gpu/*'
+  if [[ $name == test_tensor ]]; then filter='--gtest_filter=Cuda*:Device*'; fi
+  run "$name" "$programs/$name" "$filter"
+  if [[ $tools == none || $name == test_tensor ]]; then continue; fi
+  for tool in ${tools//,/ }; do
+    run "$name.$tool" compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 5 "$programs/$name" "$filter"
+  done
+done
+
+if [[ -n $mpi ]]; then
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  "$programs/rossby" data synth -o "$work/data.nc" --lat 12 --lon 14 --steps 80 >/dev/null
+  cat >"$work/run.toml" <<TOML
+[data]
+file = "$work/data.nc"
+center = "node"
+[split]
+train = "60"
+validation = "10"
+test = "rest"
+[relation]
+graph = "grid8"
+mode = "refine"
+discover = "low_rank"
+[model]
+name = "stnn"
+latent = 2
+precision = "double"
+[train]
+epochs = 4
+TOML
+  for ranks in 0 1 2 4; do
+    device=cuda
+    if ((ranks == 0)); then device=cpu; fi
+    run "train.$device.np$ranks" "$mpi/bin/mpirun" -n $((ranks == 0 ? 1 : ranks)) "$programs/rossby" train \
+      "$work/run.toml" --run "$work/run$ranks" --device "$device"
+    sed -n '$s/.*"loss":\([^,]*\),.*/\1/p' "$work/run$ranks/metrics.jsonl" >>"$work/losses"
+  done
+  cat "$work/losses"
+  # shellcheck disable=SC2016
+  run train.losses awk 'NR == 1 { first = $1 } { d = ($1 - first) / first; if (d < 0) d = -d; if (d > 1e-9) exit 1 }' \
+    "$work/losses"
+fi
+
+if ((${#failed[@]} > 0)); then
+  echo "failed: ${failed[*]}"
+  exit 1
+fi
+echo "all passed; logs in $log"
