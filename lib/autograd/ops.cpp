@@ -57,7 +57,7 @@ Var<T> activation(Tape<T>& tape, Activation f, std::string_view name, const OpCo
 template <class T>
 void masked_error(Tape<T>& tape, MaskedError kind, std::string_view name, const Var<T>& prediction,
                   NodeView<const float> truth, double scale, double* sum) {
-  *sum += masked_error_sum(tape.exec(), kind, read(prediction.value), truth);
+  masked_error_sum(tape.exec(), kind, read(prediction.value), truth, sum);
   finish(tape, name, costs::masked_error(count(prediction), word<T>), prediction.tracked(),
          [exec = tape.exec(), kind, prediction, truth, scale] {
            masked_error_backward(exec, kind, prediction.gradient, read(prediction.value), truth, scale);
@@ -238,7 +238,7 @@ void masked_absolute_error(Tape<T>& tape, const Var<T>& prediction, NodeView<con
 
 template <class T>
 void squared_difference(Tape<T>& tape, const Var<T>& a, const Var<T>& b, double scale, double* sum) {
-  *sum += squared_difference_sum(tape.exec(), read(a.value), read(b.value));
+  squared_difference_sum(tape.exec(), read(a.value), read(b.value), sum);
   finish(tape, "squared_difference", costs::squared_difference(count(a), word<T>), a.tracked() || b.tracked(),
          [exec = tape.exec(), a, b, scale] {
            squared_difference_backward(exec, a.gradient, b.gradient, read(a.value), read(b.value), scale);
@@ -254,12 +254,17 @@ void clamp_l1(Tape<T>& tape, Parameter<T>& weights, double scale, double* sum) {
     // Both halves ride on the passes that the relation's own op makes over M.
     require(update->recorded || !weights.in_bf16, "the norm of weights in bf16 comes from their layer");
     if (!update->recorded) weights.settle_stream();
-    *sum += update->recorded ? update->weight_sum : clamp_l1_sum(tape.exec(), m);
+    if (!update->recorded)
+      clamp_l1_sum(tape.exec(), m, sum);
+    else if (Device* device = tape.exec().device)
+      device->then_add(sum, &update->weight_sum);
+    else
+      *sum += update->weight_sum;
     update->l1 += scale;
     return;
   }
   T* gradient = target(tape, weights);
-  *sum += clamp_l1_sum(tape.exec(), m);
+  clamp_l1_sum(tape.exec(), m, sum);
   finish(tape, "clamp_l1", costs::clamp_l1(static_cast<double>(m.size()), word<T>), gradient != nullptr,
          [exec = tape.exec(), gradient, m, scale] {
            clamp_l1_backward(exec, std::span<T>(gradient, m.size()), m, scale);

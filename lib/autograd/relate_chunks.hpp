@@ -39,18 +39,20 @@ void take_weights(DenseRelate<T>& part, ChunkStream& stream) {
     part.weight = reinterpret_cast<const T*>(stream.array(0));
 }
 
-/// Rows of a chunk; all of them where there is one chunk.
+/// Rows of a chunk; all of them where there is one chunk, as on a device.
 template <class T>
-Index chunk_rows_of(const DenseRelate<T>& relate, const ChunkStream* stream, Index chunk_rows) {
+Index chunk_rows_of(const Exec& exec, const DenseRelate<T>& relate, const ChunkStream* stream,
+                    Index chunk_rows) {
   if (stream) return stream->options().chunk_rows;
-  return chunk_rows > 0 && relate.relations == 1 ? chunk_rows : std::max<Index>(relate.rows, 1);
+  return chunk_rows > 0 && relate.relations == 1 && !exec.device ? chunk_rows
+                                                                 : std::max<Index>(relate.rows, 1);
 }
 
 /// relate_dense_forward, chunk by chunk.
 template <class T>
 void chunked_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>& relate, NodeView<const T> z,
                            std::span<T> workspace, ChunkStream* stream, Index chunk_rows) {
-  const Index step = chunk_rows_of(relate, stream, chunk_rows);
+  const Index step = chunk_rows_of(exec, relate, stream, chunk_rows);
   if (!stream && step >= relate.rows) return relate_dense_forward<T>(exec, h, relate, z, workspace);
   if (stream) stream->start(1, false, false);
   double sum = 0;
@@ -104,7 +106,7 @@ template <class T>
 void chunked_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, DenseGradient<T> dm,
                             const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
                             std::span<T> workspace, ChunkStream* stream, Index chunk_rows) {
-  const Index step = chunk_rows_of(relate, stream, chunk_rows);
+  const Index step = chunk_rows_of(exec, relate, stream, chunk_rows);
   if (!stream && step >= relate.rows)
     return relate_dense_backward<T>(exec, dz, da, dm, relate, delta, z, workspace);
   require(!stream || !dm.buffer, "a streamed relation is updated in backward");

@@ -98,7 +98,7 @@ void LowRank<T>::weight_backward(const Exec& exec, const DenseGradient<T>& d, In
   const auto size = static_cast<std::size_t>(rows * k);
   const std::span<T> tile = gradient.first(size);
   linear_forward<T>(exec, MatrixView<T>(tile.data(), rows, k), x, y, nullptr, false);
-  update.squares += sum_of_squares<T>(exec, tile);
+  sum_of_squares<T>(exec, tile, &update.squares);
   const auto part = [&](T* values) {
     return std::span<T>(values ? values + begin * k : nullptr, values ? size : 0);
   };

@@ -25,8 +25,8 @@ class TableSink {
   [[nodiscard]] virtual T* gradients() = 0;
   [[nodiscard]] virtual Index slots() const = 0;
 
-  /// Σ g² over the reserved slots.
-  [[nodiscard]] virtual double squares(const Exec& exec) const = 0;
+  /// *sum += Σ g² over the reserved slots; when, says kernels/loss.hpp.
+  virtual void add_squares(const Exec& exec, double* sum) const = 0;
 };
 
 }  // namespace rossby

@@ -11,6 +11,7 @@
 #include "rossby/kernels/layer_norm.hpp"
 #include "rossby/kernels/linear.hpp"
 #include "rossby/kernels/reductions.hpp"
+#include "rossby/tensor/device.hpp"
 
 namespace rossby {
 namespace {
@@ -44,6 +45,10 @@ void check_moments(std::span<T> theta, std::span<T> m, std::span<T> v, std::span
 }
 
 }  // namespace
+
+void settle(const Exec& exec) {
+  if (exec.device) exec.device->settle();
+}
 
 template <class T>
 void activation_forward(const Exec& exec, Activation f, NodeView<T> y, NodeView<const T> x) {
@@ -181,10 +186,10 @@ void embed_pairs_backward(const Exec& exec, T* dtable, Index steps, Index n, Nod
 }
 
 template <class T>
-double masked_error_sum(const Exec& exec, MaskedError kind, NodeView<const T> prediction,
-                        NodeView<const float> target) {
+void masked_error_sum(const Exec& exec, MaskedError kind, NodeView<const T> prediction,
+                      NodeView<const float> target, double* sum) {
   require(same_shape(prediction, target), shapes_differ);
-  ROSSBY_DISPATCH(masked_error_sum, exec, kind, prediction, target);
+  ROSSBY_DISPATCH(masked_error_sum, exec, kind, prediction, target, sum);
 }
 
 template <class T>
@@ -199,9 +204,9 @@ Index count_observed(const Exec& exec, NodeView<const float> target) {
 }
 
 template <class T>
-double squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b) {
+void squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b, double* sum) {
   require(same_shape(a, b), shapes_differ);
-  ROSSBY_DISPATCH(squared_difference_sum, exec, a, b);
+  ROSSBY_DISPATCH(squared_difference_sum, exec, a, b, sum);
 }
 
 template <class T>
@@ -311,8 +316,8 @@ void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std
 }
 
 template <class T>
-double sum_of_squares(const Exec& exec, std::span<const T> x) {
-  ROSSBY_DISPATCH(sum_of_squares, exec, x);
+void sum_of_squares(const Exec& exec, std::span<const T> x, double* sum) {
+  ROSSBY_DISPATCH(sum_of_squares, exec, x, sum);
 }
 
 template <class T>
@@ -327,8 +332,8 @@ void clamp_unit(const Exec& exec, std::span<T> y, std::span<const T> m) {
 }
 
 template <class T>
-double clamp_l1_sum(const Exec& exec, std::span<const T> m) {
-  ROSSBY_DISPATCH(clamp_l1_sum, exec, m);
+void clamp_l1_sum(const Exec& exec, std::span<const T> m, double* sum) {
+  ROSSBY_DISPATCH(clamp_l1_sum, exec, m, sum);
 }
 
 template <class T>
@@ -374,10 +379,11 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
   template void linear_backward_weight(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>, \
                                        std::span<T>);                                                        \
   template void column_sum(const Exec&, T*, MatrixView<const T>, std::span<T>);                              \
-  template double masked_error_sum(const Exec&, MaskedError, NodeView<const T>, NodeView<const float>);      \
+  template void masked_error_sum(const Exec&, MaskedError, NodeView<const T>, NodeView<const float>,         \
+                                 double*);                                                                   \
   template void masked_error_backward(const Exec&, MaskedError, NodeView<T>, NodeView<const T>,              \
                                       NodeView<const float>, double);                                        \
-  template double squared_difference_sum(const Exec&, NodeView<const T>, NodeView<const T>);                 \
+  template void squared_difference_sum(const Exec&, NodeView<const T>, NodeView<const T>, double*);          \
   template void squared_difference_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>,        \
                                             NodeView<const T>, double);                                      \
   template void adam_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,       \
@@ -388,10 +394,10 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
   template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,       \
                             std::span<const AdamConstants<T>>);                                              \
   template void sgd_update(const Exec&, std::span<T>, std::span<T>, std::span<const T>, const SgdStep&);     \
-  template double sum_of_squares(const Exec&, std::span<const T>);                                           \
+  template void sum_of_squares(const Exec&, std::span<const T>, double*);                                    \
   template Index first_non_finite(const Exec&, std::span<const T>);                                          \
   template void clamp_unit(const Exec&, std::span<T>, std::span<const T>);                                   \
-  template double clamp_l1_sum(const Exec&, std::span<const T>);                                             \
+  template void clamp_l1_sum(const Exec&, std::span<const T>, double*);                                      \
   template void clamp_l1_backward(const Exec&, std::span<T>, std::span<const T>, double);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

@@ -28,6 +28,9 @@ struct Exec {
   Device* device = nullptr;  // of the back ends that have one
 };
 
+/// Waits for the sums that a device still owes (Device::settle); nothing where there is none.
+void settle(const Exec& exec);
+
 /// What an op does, beside its code: planner, benchmarks and profile regions read these figures.
 struct Cost {
   double flops = 0;     // multiply and add count as two

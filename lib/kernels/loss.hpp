@@ -11,10 +11,21 @@ namespace rossby {
 
 enum class MaskedError { squared, absolute };
 
-/// Σ (prediction − target)² or Σ |prediction − target| over observed entries.
+// *sum is added to at once by the host's kernels, by a device's when it settles (Device::settle): it stays in
+// place until then. The forms that return a sum wait for it.
+
+/// *sum += Σ (prediction − target)² or Σ |prediction − target| over observed entries.
+template <class T>
+void masked_error_sum(const Exec& exec, MaskedError kind, NodeView<const T> prediction,
+                      NodeView<const float> target, double* sum);
 template <class T>
 [[nodiscard]] double masked_error_sum(const Exec& exec, MaskedError kind, NodeView<const T> prediction,
-                                      NodeView<const float> target);
+                                      NodeView<const float> target) {
+  double sum = 0;
+  masked_error_sum(exec, kind, prediction, target, &sum);
+  settle(exec);
+  return sum;
+}
 
 /// dprediction += scale · gradient of masked_error_sum; for `absolute` the sign, 0 where both are equal.
 template <class T>
@@ -24,9 +35,16 @@ void masked_error_backward(const Exec& exec, MaskedError kind, NodeView<T> dpred
 /// Entries that are not NaN.
 [[nodiscard]] Index count_observed(const Exec& exec, NodeView<const float> target);
 
-/// Σ (a − b)².
+/// *sum += Σ (a − b)².
 template <class T>
-[[nodiscard]] double squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b);
+void squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b, double* sum);
+template <class T>
+[[nodiscard]] double squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b) {
+  double sum = 0;
+  squared_difference_sum(exec, a, b, &sum);
+  settle(exec);
+  return sum;
+}
 
 /// da += 2·scale·(a − b), db −= 2·scale·(a − b); a gradient whose data is null is skipped.
 template <class T>

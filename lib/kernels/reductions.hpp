@@ -9,9 +9,16 @@ namespace rossby {
 // Sums are taken in double over blocks that depend on the size alone: the same bits at every number of
 // threads.
 
-/// Σ x².
+/// *sum += Σ x²: when, says loss.hpp.
 template <class T>
-[[nodiscard]] double sum_of_squares(const Exec& exec, std::span<const T> x);
+void sum_of_squares(const Exec& exec, std::span<const T> x, double* sum);
+template <class T>
+[[nodiscard]] double sum_of_squares(const Exec& exec, std::span<const T> x) {
+  double sum = 0;
+  sum_of_squares<T>(exec, x, &sum);
+  settle(exec);
+  return sum;
+}
 
 /// Position of the first NaN or infinity, −1 where all values are finite.
 template <class T>
@@ -21,9 +28,16 @@ template <class T>
 template <class T>
 void clamp_unit(const Exec& exec, std::span<T> y, std::span<const T> m);
 
-/// Σ clamp(m, 0, 1): their l1 norm.
+/// *sum += Σ clamp(m, 0, 1): their l1 norm.
 template <class T>
-[[nodiscard]] double clamp_l1_sum(const Exec& exec, std::span<const T> m);
+void clamp_l1_sum(const Exec& exec, std::span<const T> m, double* sum);
+template <class T>
+[[nodiscard]] double clamp_l1_sum(const Exec& exec, std::span<const T> m) {
+  double sum = 0;
+  clamp_l1_sum<T>(exec, m, &sum);
+  settle(exec);
+  return sum;
+}
 
 /// dm += scale where 0 < m < 1: the gradient of scale · clamp_l1_sum. Zero elsewhere, also at exactly 0 and
 /// exactly 1.

@@ -10,6 +10,7 @@ namespace rossby {
 namespace {
 
 constexpr std::size_t alignment = 256;
+constexpr std::size_t most_sums = 512;  // between two settlements
 
 std::size_t rounded(std::size_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
@@ -30,6 +31,8 @@ Device::~Device() {
   library_.reset();
   drop_ring();
   release(scratch_);
+  release(sums_);
+  if (sums_host_) driver_->release_pinned(sums_host_);
 }
 
 void* Device::allocate(std::size_t bytes) {
@@ -68,6 +71,27 @@ bool Device::owns(const void* pointer) const {
 
 void Device::wait() {
   driver_->wait();
+}
+
+double* Device::later(double* host) {
+  if (owed_.size() == most_sums) settle();
+  if (!sums_) {
+    sums_ = static_cast<double*>(allocate(most_sums * sizeof(double)));
+    sums_host_ = static_cast<double*>(driver_->allocate_pinned(most_sums * sizeof(double)));
+    if (!sums_host_) user_error("out of pinned memory: {} bytes for sums", most_sums * sizeof(double));
+  }
+  if (owed_.empty()) driver_->zero(sums_, most_sums * sizeof(double));
+  owed_.push_back(host);
+  return sums_ + (owed_.size() - 1);
+}
+
+void Device::settle() {
+  if (!owed_.empty()) driver_->copy_out(sums_host_, sums_, owed_.size() * sizeof(double));
+  wait();
+  for (std::size_t k = 0; k < owed_.size(); ++k) *owed_[k] += sums_host_[k];
+  for (const auto& [to, from] : adds_) *to += *from;
+  owed_.clear();
+  adds_.clear();
 }
 
 void* Device::scratch_of(std::size_t bytes) {

@@ -6,6 +6,8 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "rossby/base/index.hpp"
 
@@ -71,6 +73,14 @@ class Device {
   }
   void wait();
 
+  /// A double of the device, 0 at first, that the next `settle` adds to *host, which stays where it is until
+  /// then.
+  [[nodiscard]] double* later(double* host);
+  /// At the next `settle`, after all that: *to += *from, both of the host.
+  void then_add(double* to, const double* from) { adds_.emplace_back(to, from); }
+  /// Waits, and brings all sums home. Copies to the host that were enqueued have arrived then, too.
+  void settle();
+
   /// Device memory for partial sums, good for one kernel's two halves: `count` values. Throws BugError beyond
   /// DeviceOptions::scratch_bytes.
   template <class T>
@@ -135,6 +145,10 @@ class Device {
   std::size_t ring_bytes_ = 0;
   std::size_t ring_at_ = 0;
   std::shared_ptr<void> library_;
+  double* sums_ = nullptr;       // on the device
+  double* sums_host_ = nullptr;  // pinned
+  std::vector<double*> owed_;    // where each of them goes
+  std::vector<std::pair<double*, const double*>> adds_;
 };
 
 }  // namespace rossby

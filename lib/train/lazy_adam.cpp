@@ -69,9 +69,8 @@ void LazyAdam<T>::reserve(std::span<const Index> rows, std::span<Index> slots) {
 }
 
 template <class T>
-double LazyAdam<T>::squares(const Exec& exec) const {
-  return sum_of_squares<T>(exec,
-                           gradients_.span().first(reserved_.size() * static_cast<std::size_t>(width_)));
+void LazyAdam<T>::add_squares(const Exec& exec, double* sum) const {
+  sum_of_squares<T>(exec, gradients_.span().first(reserved_.size() * static_cast<std::size_t>(width_)), sum);
 }
 
 template <class T>

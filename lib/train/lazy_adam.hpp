@@ -30,7 +30,7 @@ class LazyAdam final : public TableSink<T> {
   void reserve(std::span<const Index> rows, std::span<Index> slots) override;
   [[nodiscard]] T* gradients() override { return gradients_.data(); }
   [[nodiscard]] Index slots() const override { return capacity_; }
-  [[nodiscard]] double squares(const Exec& exec) const override;
+  void add_squares(const Exec& exec, double* sum) const override;
 
   /// Update number step.count: of the reserved rows with their gradients, of the others with zero.
   void update(const Exec& exec, const AdamStep& step);

@@ -36,12 +36,18 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
 
   owned_squares_ = 0;
   if (clip_ > 0) {
-    owned_squares_ = groups_.first ? optimiser_->fused_squares() : 0;
-    for (const Parameter<T>* parameter : owned_)
-      if (groups_.first || parameter->split())
-        owned_squares_ += parameter->table ? parameter->table->squares(tape.exec())
-                                           : sum_of_squares<T>(tape.exec(), parameter->gradient.span());
+    for (const Parameter<T>* parameter : owned_) {
+      if (!groups_.first && !parameter->split()) continue;
+      if (parameter->table)
+        parameter->table->add_squares(tape.exec(), &owned_squares_);
+      else
+        sum_of_squares<T>(tape.exec(), parameter->gradient.span(), &owned_squares_);
+    }
   }
+  // The one wait of a step on a device, for all that the ranks share.
+  fetch_gradients();
+  settle(tape.exec());
+  if (clip_ > 0 && groups_.first) owned_squares_ += optimiser_->fused_squares();
   allreduce(losses, votes, result);
 
   result.loss = losses.total();
@@ -70,7 +76,6 @@ void Step<T>::sum_over_groups() {
 
 template <class T>
 void Step<T>::allreduce(Losses& losses, unsigned votes, Result& result) {
-  fetch_gradients();
   fused_.clear();
   for (std::size_t i = 0; i < replicated_.size(); ++i)
     if (replicated_[i]->in_step) {
@@ -99,15 +104,12 @@ void Step<T>::allreduce(Losses& losses, unsigned votes, Result& result) {
 template <class T>
 void Step<T>::fetch_gradients() {
   fetched_.resize(replicated_.size());
-  Device* device = nullptr;
   for (std::size_t i = 0; i < replicated_.size(); ++i) {
     Parameter<T>& parameter = *replicated_[i];
     if (!parameter.device) continue;
-    device = parameter.device;
     fetched_[i].resize(static_cast<std::size_t>(parameter.gradient.size()));
-    device->download(std::span<T>(fetched_[i]), parameter.gradient.data());
+    parameter.device->download(std::span<T>(fetched_[i]), parameter.gradient.data());
   }
-  if (device) device->wait();
 }
 
 template <class T>
@@ -116,10 +118,12 @@ std::span<T> Step<T>::gradient_at_home(std::size_t i) {
 }
 
 template <class T>
-double Step<T>::replicated_squares(const Exec& exec) const {
+double Step<T>::replicated_squares(const Exec& exec) {
+  Exec host = exec;
+  host.backend = exec.device ? Backend::cpu : exec.backend;
+  host.device = nullptr;
   double sum = 0;
-  for (const Parameter<T>* parameter : replicated_)
-    sum += sum_of_squares<T>(exec, parameter->gradient.span());
+  for (std::size_t i = 0; i < replicated_.size(); ++i) sum_of_squares<T>(host, gradient_at_home(i), &sum);
   return sum;
 }
 

@@ -66,7 +66,7 @@ class Step {
   void allreduce(Losses& losses, unsigned votes, Result& result);
   void fetch_gradients();
   [[nodiscard]] std::span<T> gradient_at_home(std::size_t i);
-  [[nodiscard]] double replicated_squares(const Exec& exec) const;
+  [[nodiscard]] double replicated_squares(const Exec& exec);
 
   std::vector<Parameter<T>*> replicated_;
   std::vector<Parameter<T>*> owned_;

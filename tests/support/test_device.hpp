@@ -44,7 +44,7 @@ class OnDevice {
   }
   void fetch() {
     for (const auto& fetch : fetches_) fetch();
-    device_->wait();
+    device_->settle();
     fetches_.clear();
   }
 

@@ -7,12 +7,12 @@
 namespace rossby::cpu {
 
 template <class T>
-double masked_error_sum(const Exec& exec, MaskedError kind, NodeView<const T> prediction,
-                        NodeView<const float> target) {
+void masked_error_sum(const Exec& exec, MaskedError kind, NodeView<const T> prediction,
+                      NodeView<const float> target, double* sum) {
   const LossKernels<T>& kernels = loss_kernels<T>(exec.isa);
-  return reduce_runs(exec,
-                     kind == MaskedError::squared ? kernels.masked_squared_sum : kernels.masked_absolute_sum,
-                     prediction, target);
+  *sum += reduce_runs(exec,
+                      kind == MaskedError::squared ? kernels.masked_squared_sum : kernels.masked_absolute_sum,
+                      prediction, target);
 }
 
 template <class T>
@@ -32,8 +32,8 @@ Index count_observed(const Exec& exec, NodeView<const float> target) {
 }
 
 template <class T>
-double squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b) {
-  return reduce_runs(exec, loss_kernels<T>(exec.isa).squared_difference_sum, a, b);
+void squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b, double* sum) {
+  *sum += reduce_runs(exec, loss_kernels<T>(exec.isa).squared_difference_sum, a, b);
 }
 
 template <class T>
@@ -57,12 +57,13 @@ void squared_difference_backward(const Exec& exec, NodeView<T> da, NodeView<T> d
         a, b);
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                           \
-  template double masked_error_sum(const Exec&, MaskedError, NodeView<const T>, NodeView<const float>); \
-  template void masked_error_backward(const Exec&, MaskedError, NodeView<T>, NodeView<const T>,         \
-                                      NodeView<const float>, double);                                   \
-  template double squared_difference_sum(const Exec&, NodeView<const T>, NodeView<const T>);            \
-  template void squared_difference_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>,   \
+#define ROSSBY_INSTANTIATE(T)                                                                         \
+  template void masked_error_sum(const Exec&, MaskedError, NodeView<const T>, NodeView<const float>,  \
+                                 double*);                                                            \
+  template void masked_error_backward(const Exec&, MaskedError, NodeView<T>, NodeView<const T>,       \
+                                      NodeView<const float>, double);                                 \
+  template void squared_difference_sum(const Exec&, NodeView<const T>, NodeView<const T>, double*);   \
+  template void squared_difference_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>, \
                                             NodeView<const T>, double);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

@@ -10,8 +10,8 @@
 namespace rossby::cpu {
 
 template <class T>
-double sum_of_squares(const Exec& exec, std::span<const T> x) {
-  return reduce_span(exec, std::ssize(x), loss_kernels<T>(exec.isa).sum_of_squares, x.data());
+void sum_of_squares(const Exec& exec, std::span<const T> x, double* sum) {
+  *sum += reduce_span(exec, std::ssize(x), loss_kernels<T>(exec.isa).sum_of_squares, x.data());
 }
 
 template <class T>
@@ -32,8 +32,8 @@ void clamp_unit(const Exec& exec, std::span<T> y, std::span<const T> m) {
 }
 
 template <class T>
-double clamp_l1_sum(const Exec& exec, std::span<const T> m) {
-  return reduce_span(exec, std::ssize(m), loss_kernels<T>(exec.isa).clamp_sum, m.data());
+void clamp_l1_sum(const Exec& exec, std::span<const T> m, double* sum) {
+  *sum += reduce_span(exec, std::ssize(m), loss_kernels<T>(exec.isa).clamp_sum, m.data());
 }
 
 template <class T>
@@ -46,10 +46,10 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
 }
 
 #define ROSSBY_INSTANTIATE(T)                                              \
-  template double sum_of_squares(const Exec&, std::span<const T>);         \
+  template void sum_of_squares(const Exec&, std::span<const T>, double*);  \
   template Index first_non_finite(const Exec&, std::span<const T>);        \
   template void clamp_unit(const Exec&, std::span<T>, std::span<const T>); \
-  template double clamp_l1_sum(const Exec&, std::span<const T>);           \
+  template void clamp_l1_sum(const Exec&, std::span<const T>, double*);    \
   template void clamp_l1_backward(const Exec&, std::span<T>, std::span<const T>, double);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

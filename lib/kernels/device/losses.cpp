@@ -8,15 +8,17 @@
 namespace rossby::ROSSBY_DEVICE {
 
 template <class T>
-double masked_error_sum(const Exec& exec, MaskedError kind, NodeView<const T> prediction,
-                        NodeView<const float> target) {
-  return sum_entries_now(
-      exec, entries_of(prediction, target), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
+void masked_error_sum(const Exec& exec, MaskedError kind, NodeView<const T> prediction,
+                      NodeView<const float> target, double* sum) {
+  sum_entries_later(
+      exec, entries_of(prediction, target),
+      [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
         const float x = target.at(i, b)[c];
         if (x != x) return 0.0;
         const double error = static_cast<double>(prediction.at(i, b)[c]) - static_cast<double>(x);
         return kind == MaskedError::squared ? error * error : std::fabs(error);
-      });
+      },
+      sum);
 }
 
 template <class T>
@@ -34,19 +36,27 @@ void masked_error_backward(const Exec& exec, MaskedError kind, NodeView<T> dpred
 }
 
 Index count_observed(const Exec& exec, NodeView<const float> target) {
-  return static_cast<Index>(
-      sum_entries_now(exec, entries_of(target), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
+  double count = 0;
+  sum_entries_later(
+      exec, entries_of(target),
+      [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
         const float x = target.at(i, b)[c];
         return x == x ? 1.0 : 0.0;
-      }));
+      },
+      &count);
+  exec.device->settle();
+  return static_cast<Index>(count);
 }
 
 template <class T>
-double squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b) {
-  return sum_entries_now(exec, entries_of(a, b), [=] ROSSBY_ON_DEVICE(Index i, Index t, Index c) {
-    const double difference = static_cast<double>(a.at(i, t)[c]) - static_cast<double>(b.at(i, t)[c]);
-    return difference * difference;
-  });
+void squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b, double* sum) {
+  sum_entries_later(
+      exec, entries_of(a, b),
+      [=] ROSSBY_ON_DEVICE(Index i, Index t, Index c) {
+        const double difference = static_cast<double>(a.at(i, t)[c]) - static_cast<double>(b.at(i, t)[c]);
+        return difference * difference;
+      },
+      sum);
 }
 
 template <class T>
@@ -60,11 +70,14 @@ void squared_difference_backward(const Exec& exec, NodeView<T> da, NodeView<T> d
 }
 
 template <class T>
-double sum_of_squares(const Exec& exec, std::span<const T> x) {
+void sum_of_squares(const Exec& exec, std::span<const T> x, double* sum) {
   const T* values = x.data();
-  return sum_now(exec, std::ssize(x), [=] ROSSBY_ON_DEVICE(Index k) {
-    return static_cast<double>(values[k]) * static_cast<double>(values[k]);
-  });
+  sum_later(
+      exec, std::ssize(x),
+      [=] ROSSBY_ON_DEVICE(Index k) {
+        return static_cast<double>(values[k]) * static_cast<double>(values[k]);
+      },
+      sum);
 }
 
 /// The smallest number in ascending pieces: each thread its first, then the first of those.
@@ -102,12 +115,15 @@ void clamp_unit(const Exec& exec, std::span<T> y, std::span<const T> m) {
 }
 
 template <class T>
-double clamp_l1_sum(const Exec& exec, std::span<const T> m) {
+void clamp_l1_sum(const Exec& exec, std::span<const T> m, double* sum) {
   const T* from = m.data();
-  return sum_now(exec, std::ssize(m), [=] ROSSBY_ON_DEVICE(Index k) {
-    const T value = from[k] < T(0) ? T(0) : from[k] > T(1) ? T(1) : from[k];
-    return static_cast<double>(value);
-  });
+  sum_later(
+      exec, std::ssize(m),
+      [=] ROSSBY_ON_DEVICE(Index k) {
+        const T value = from[k] < T(0) ? T(0) : from[k] > T(1) ? T(1) : from[k];
+        return static_cast<double>(value);
+      },
+      sum);
 }
 
 template <class T>
@@ -119,17 +135,18 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                           \
-  template double masked_error_sum(const Exec&, MaskedError, NodeView<const T>, NodeView<const float>); \
-  template void masked_error_backward(const Exec&, MaskedError, NodeView<T>, NodeView<const T>,         \
-                                      NodeView<const float>, double);                                   \
-  template double squared_difference_sum(const Exec&, NodeView<const T>, NodeView<const T>);            \
-  template void squared_difference_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>,   \
-                                            NodeView<const T>, double);                                 \
-  template double sum_of_squares(const Exec&, std::span<const T>);                                      \
-  template Index first_non_finite(const Exec&, std::span<const T>);                                     \
-  template void clamp_unit(const Exec&, std::span<T>, std::span<const T>);                              \
-  template double clamp_l1_sum(const Exec&, std::span<const T>);                                        \
+#define ROSSBY_INSTANTIATE(T)                                                                         \
+  template void masked_error_sum(const Exec&, MaskedError, NodeView<const T>, NodeView<const float>,  \
+                                 double*);                                                            \
+  template void masked_error_backward(const Exec&, MaskedError, NodeView<T>, NodeView<const T>,       \
+                                      NodeView<const float>, double);                                 \
+  template void squared_difference_sum(const Exec&, NodeView<const T>, NodeView<const T>, double*);   \
+  template void squared_difference_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>, \
+                                            NodeView<const T>, double);                               \
+  template void sum_of_squares(const Exec&, std::span<const T>, double*);                             \
+  template Index first_non_finite(const Exec&, std::span<const T>);                                   \
+  template void clamp_unit(const Exec&, std::span<T>, std::span<const T>);                            \
+  template void clamp_l1_sum(const Exec&, std::span<const T>, double*);                               \
   template void clamp_l1_backward(const Exec&, std::span<T>, std::span<const T>, double);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

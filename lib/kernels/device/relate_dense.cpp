@@ -106,9 +106,9 @@ void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>&
             Operand::transposed, block_of(relate.a, k, d), true);
   if (!relate.weight_sum) return;
   const DenseWeights<T> weights(exec, relate);
-  *relate.weight_sum =
-      sum_now(exec, relate.relations * relate.rows * relate.columns,
-              [=] ROSSBY_ON_DEVICE(Index e) { return static_cast<double>(weights.at(0, 0, e)); });
+  sum_later(
+      exec, relate.relations * relate.rows * relate.columns,
+      [=] ROSSBY_ON_DEVICE(Index e) { return static_cast<double>(weights.at(0, 0, e)); }, relate.weight_sum);
 }
 
 /// dz and dA from W as it is; then the products g zᵀ, whose results go into the update as they come. W is
@@ -156,11 +156,11 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
       sink.l1 = static_cast<T>(dm.update->l1);
     }
     const T* from = z.data;
-    const double squares = tile_product_squares<T>(
+    tile_product_squares<T>(
         exec, rows, relate.columns, width, TileOrder{.b_along = true},
         [=] ROSSBY_ON_DEVICE(Index i, Index q) { return factor[i * width + q]; },
-        [=] ROSSBY_ON_DEVICE(Index q, Index j) { return from[j * width + q]; }, sink);
-    if (dm.update) dm.update->squares += squares;
+        [=] ROSSBY_ON_DEVICE(Index q, Index j) { return from[j * width + q]; }, sink,
+        dm.update ? &dm.update->squares : nullptr);
   }
 }
 

@@ -50,28 +50,17 @@ void sum_terms(const Exec& exec, Index size, const Term& term, double* out, bool
   });
 }
 
-/// Where sums that a caller waits for are left: the end of the scratch, which sum_terms does not use.
-inline double* result_place(const Exec& exec) {
-  const auto values = static_cast<Index>(exec.device->scratch_bytes() / sizeof(double));
-  return exec.device->scratch<double>(values) + (values - 1);
+/// *host += Σ over k in [0, size) of term(k), when the device settles.
+template <class Term>
+void sum_later(const Exec& exec, Index size, const Term& term, double* host) {
+  sum_terms(exec, size, term, exec.device->later(host));
 }
 
-/// The sum itself. Waits for it.
+/// *host += Σ over entries of term(i, b, c), when the device settles.
 template <class Term>
-double sum_now(const Exec& exec, Index size, const Term& term) {
-  double* place = result_place(exec);
-  sum_terms(exec, size, term, place);
-  double sum = 0;
-  exec.device->download(std::span<double>(&sum, 1), place);
-  exec.device->wait();
-  return sum;
-}
-
-/// Σ over entries of term(i, b, c).
-template <class Term>
-double sum_entries_now(const Exec& exec, const Entries& entries, const Term& term) {
-  return sum_now(exec, entries.size(),
-                 [=] ROSSBY_ON_DEVICE(Index number) { return entries.visit(number, term); });
+void sum_entries_later(const Exec& exec, const Entries& entries, const Term& term, double* host) {
+  sum_later(
+      exec, entries.size(), [=] ROSSBY_ON_DEVICE(Index number) { return entries.visit(number, term); }, host);
 }
 
 /// store(o, Σ over r in [0, rows) of term(r, o)) for every o in [0, outputs); sums in double. The second half

@@ -117,27 +117,29 @@ void tile_product(const Exec& exec, Index rows, Index cols, Index depth, TileOrd
   });
 }
 
-/// The same in one piece, of results that return a double each: their sum. Waits for it.
+/// The same in one piece, of results that return a double each: *squares += their sum, when the device
+/// settles; null: they are dropped.
 template <class T, class A, class B, class Sink>
-double tile_product_squares(const Exec& exec, Index rows, Index cols, Index depth, TileOrder order,
-                            const A& a, const B& b, const Sink& sink) {
-  // In the middle of the scratch: the sum of the blocks' sums uses its beginning and its end.
+void tile_product_squares(const Exec& exec, Index rows, Index cols, Index depth, TileOrder order, const A& a,
+                          const B& b, const Sink& sink, double* squares) {
+  // Behind what sum_terms uses.
+  constexpr Index behind = 4096;
   const auto room = static_cast<Index>(exec.device->scratch_bytes() / sizeof(double));
-  double* squares = exec.device->scratch<double>(room) + room / 2 - 1;
+  double* partial = exec.device->scratch<double>(room) + behind;
   const Index across = (cols + tile - 1) / tile;
-  const Index together = std::max<Index>(1, (room / 2 - 1) / std::max<Index>(1, across)) * tile;
-  double sum = 0;
+  const Index together = std::max<Index>(1, (room - behind) / std::max<Index>(1, across)) * tile;
   for (Index first = 0; first < rows; first += together) {
     const Index count = std::min(together, rows - first);
     tile_blocks<T>(
         exec, 1, count, cols, depth, order,
         [=] ROSSBY_ON_DEVICE(Index i, Index k) { return a(first + i, k); }, b,
         [=] ROSSBY_ON_DEVICE(Index, Index i, Index j, T value) { return sink(first + i, j, value); },
+        squares ? partial : nullptr);
+    if (!squares) continue;
+    sum_later(
+        exec, (count + tile - 1) / tile * across, [=] ROSSBY_ON_DEVICE(Index k) { return partial[k]; },
         squares);
-    sum += sum_now(exec, (count + tile - 1) / tile * across,
-                   [=] ROSSBY_ON_DEVICE(Index k) { return squares[k]; });
   }
-  return sum;
 }
 
 }  // namespace rossby::ROSSBY_DEVICE

@@ -8,8 +8,8 @@
 namespace rossby::reference {
 
 template <class T>
-double masked_error_sum(const Exec&, MaskedError kind, NodeView<const T> prediction,
-                        NodeView<const float> target) {
+void masked_error_sum(const Exec&, MaskedError kind, NodeView<const T> prediction,
+                      NodeView<const float> target, double* to) {
   double sum = 0;
   for_each_entry(prediction, [&](Index i, Index b, Index c) {
     const double x = entry(target, i, b, c);
@@ -17,7 +17,7 @@ double masked_error_sum(const Exec&, MaskedError kind, NodeView<const T> predict
     const double error = double{entry(prediction, i, b, c)} - x;
     sum += kind == MaskedError::squared ? error * error : std::abs(error);
   });
-  return sum;
+  *to += sum;
 }
 
 template <class T>
@@ -40,13 +40,13 @@ Index count_observed(const Exec&, NodeView<const float> target) {
 }
 
 template <class T>
-double squared_difference_sum(const Exec&, NodeView<const T> a, NodeView<const T> b) {
+void squared_difference_sum(const Exec&, NodeView<const T> a, NodeView<const T> b, double* to) {
   double sum = 0;
   for_each_entry(a, [&](Index i, Index t, Index c) {
     const double difference = double{entry(a, i, t, c)} - double{entry(b, i, t, c)};
     sum += difference * difference;
   });
-  return sum;
+  *to += sum;
 }
 
 template <class T>
@@ -59,12 +59,13 @@ void squared_difference_backward(const Exec&, NodeView<T> da, NodeView<T> db, No
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                           \
-  template double masked_error_sum(const Exec&, MaskedError, NodeView<const T>, NodeView<const float>); \
-  template void masked_error_backward(const Exec&, MaskedError, NodeView<T>, NodeView<const T>,         \
-                                      NodeView<const float>, double);                                   \
-  template double squared_difference_sum(const Exec&, NodeView<const T>, NodeView<const T>);            \
-  template void squared_difference_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>,   \
+#define ROSSBY_INSTANTIATE(T)                                                                         \
+  template void masked_error_sum(const Exec&, MaskedError, NodeView<const T>, NodeView<const float>,  \
+                                 double*);                                                            \
+  template void masked_error_backward(const Exec&, MaskedError, NodeView<T>, NodeView<const T>,       \
+                                      NodeView<const float>, double);                                 \
+  template void squared_difference_sum(const Exec&, NodeView<const T>, NodeView<const T>, double*);   \
+  template void squared_difference_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>, \
                                             NodeView<const T>, double);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

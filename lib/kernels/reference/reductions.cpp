@@ -7,10 +7,10 @@
 namespace rossby::reference {
 
 template <class T>
-double sum_of_squares(const Exec&, std::span<const T> x) {
+void sum_of_squares(const Exec&, std::span<const T> x, double* to) {
   double sum = 0;
   for (const T value : x) sum += double{value} * double{value};
-  return sum;
+  *to += sum;
 }
 
 template <class T>
@@ -26,10 +26,10 @@ void clamp_unit(const Exec&, std::span<T> y, std::span<const T> m) {
 }
 
 template <class T>
-double clamp_l1_sum(const Exec&, std::span<const T> m) {
+void clamp_l1_sum(const Exec&, std::span<const T> m, double* to) {
   double sum = 0;
   for (const T value : m) sum += value < 0 ? 0 : value > 1 ? 1 : value;
-  return sum;
+  *to += sum;
 }
 
 template <class T>
@@ -39,10 +39,10 @@ void clamp_l1_backward(const Exec&, std::span<T> dm, std::span<const T> m, doubl
 }
 
 #define ROSSBY_INSTANTIATE(T)                                              \
-  template double sum_of_squares(const Exec&, std::span<const T>);         \
+  template void sum_of_squares(const Exec&, std::span<const T>, double*);  \
   template Index first_non_finite(const Exec&, std::span<const T>);        \
   template void clamp_unit(const Exec&, std::span<T>, std::span<const T>); \
-  template double clamp_l1_sum(const Exec&, std::span<const T>);           \
+  template void clamp_l1_sum(const Exec&, std::span<const T>, double*);    \
   template void clamp_l1_backward(const Exec&, std::span<T>, std::span<const T>, double);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

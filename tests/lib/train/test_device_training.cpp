@@ -29,10 +29,12 @@ struct Setting {
 struct Result {
   std::vector<double> losses;
   std::vector<double> parameters;
+  Index steps = 0;
 };
 
 /// Epochs of an STNN on a 6 x 7 grid. `device` null: on the host.
-Result train(const Setting& setting, Device* device, Backend backend, Index epochs = 3) {
+Result train(const Setting& setting, Device* device, Backend backend, Index epochs = 3,
+             bool keep_best = true) {
   constexpr Index n = 42, steps = 14;
   const RowPartition partition = RowPartition::blocks(n, 1);
   OneRankExchange exchange(n);
@@ -86,13 +88,15 @@ Result train(const Setting& setting, Device* device, Backend backend, Index epoc
   TrainerOptions trainer_options;
   trainer_options.epochs = epochs;
   trainer_options.clip = setting.clip;
+  trainer_options.keep_best = keep_best;
   Trainer<double> trainer(trainer_options, {.lr = 1e-2}, task, optimiser, reducer,
                           device ? Exec{backend, 1, widest_isa(), device} : Exec{});
   Result result;
-  trainer.run([&](const EpochReport& report) {
+  const TrainingResult run = trainer.run([&](const EpochReport& report) {
     for (const TermMean& term : report.terms) result.losses.push_back(term.value);
     result.losses.push_back(report.validation);
   });
+  result.steps = run.steps;
   for (Parameter<double>* parameter : model.parameters())
     result.parameters.insert(result.parameters.end(), parameter->value.begin(), parameter->value.end());
   return result;
@@ -122,6 +126,23 @@ TEST_P(DeviceTraining, StnnEqualsTheHost) {
     expect_near(there.parameters, host.parameters, 1e-9);
     const Result again = train(setting, device.get(), GetParam());
     EXPECT_EQ(again.parameters, there.parameters) << "two runs are bit-equal";
+  }
+}
+
+/// The host waits once a step, for what the ranks share.
+TEST(DeviceSteps, WaitOnce) {
+  for (const Setting& setting : {Setting{Kind::refine}, Setting{Kind::discover, true, 0.9},
+                                 Setting{Kind::given_low_rank, false, 0.9, 2, 0.1}}) {
+    Index waits[2] = {}, steps[2] = {};
+    for (const int more : {0, 1}) {
+      auto driver = std::make_unique<SimulatedDriver>();
+      const SimulatedDriver* counter = driver.get();
+      Device device(std::move(driver));
+      steps[more] = train(setting, &device, Backend::simulated, 2 + more, false).steps;
+      waits[more] = counter->waits();
+    }
+    EXPECT_EQ(waits[1] - waits[0], steps[1] - steps[0] + 1)
+        << "one a step, and one an epoch to bring arrays home";
   }
 }
 
