@@ -8,6 +8,7 @@
 #include "rossby/base/error.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
+#include "rossby/mpi/nccl_api.hpp"
 #include "rossby/mpi/reducer.hpp"
 #include "rossby/tensor/cuda_device.hpp"
 #include "rossby/tensor/simulated_device.hpp"
@@ -88,7 +89,19 @@ DeviceChoice choose_device(const Communicator& world, const Config& config, cons
   choice.remark =
       fmt::format("device    {} x {}{}", std::min(ranks, found.count), choice.device->driver().name(),
                   on_gpu > 1 ? fmt::format(", up to {} ranks on each", on_gpu) : "");
-  if (world.size() > 1) choice.remark += "; ranks exchange through host memory";
+  if (world.size() > 1) {
+    double no_nccl = on_gpu > 1 || !nccl_library() ? 1 : 0;
+    reducer.max(std::span<double>(&no_nccl, 1));
+    const std::string& transport = config.text("parallel.transport");
+    if (transport == "nccl" && no_nccl > 0)
+      user_error(
+          "parallel.transport = \"nccl\" needs libnccl.so.2 and a GPU for every rank ({} rank{} on the "
+          "busiest here); "
+          "set parallel.transport = \"host\"",
+          on_gpu, on_gpu == 1 ? "" : "s");
+    choice.nccl = transport != "host" && no_nccl == 0;
+    choice.remark += choice.nccl ? "; ranks exchange by NCCL" : "; ranks exchange through host memory";
+  }
   return choice;
 }
 

@@ -14,6 +14,7 @@ namespace rossby {
 struct DeviceChoice {
   std::unique_ptr<Device> device;  // null: the host's cores
   Backend backend = Backend::cpu;
+  bool nccl = false;   // how ranks exchange: directly, or through the host
   std::string remark;  // one line for the start of a training, without its end; rank 0's
 };
 

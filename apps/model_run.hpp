@@ -46,6 +46,7 @@ class ModelRun {
   [[nodiscard]] const Exec& training_exec() const { return training_exec_; }
   /// Null: the host trains.
   [[nodiscard]] Device* device() const { return device_.device.get(); }
+  [[nodiscard]] bool uses_nccl() const { return device_.nccl; }
   [[nodiscard]] const std::string& device_remark() const { return device_.remark; }
   /// Tells this data from other data; the same at every rank count.
   [[nodiscard]] const std::string& data_hash() const { return data_hash_; }

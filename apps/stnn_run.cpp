@@ -119,9 +119,9 @@ std::unique_ptr<Relations<T>> StnnRun<T>::join_relations() {
   else
     exchange_ = std::make_unique<PetscExchange>(comm, domain_.partition, comm.rank(), relations->ghosts());
   if (Device* device = this->device()) {
-    staged_exchange_ = std::make_unique<StagedExchange>(training_exec_, *exchange_);
-    staged_reducer_ = std::make_unique<StagedReducer>(*device, space_reducer_);
-    relations->finish(*staged_exchange_, *staged_reducer_);
+    ports_ = std::make_unique<DevicePorts>(comm, *device, training_exec_, this->uses_nccl(), *exchange_,
+                                           space_reducer_, domain_.partition, relations->ghosts());
+    relations->finish(ports_->exchange(), ports_->reducer());
   } else {
     relations->finish(*exchange_, space_reducer_);
   }

@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
+#include "apps/device_ports.hpp"
 #include "apps/model_run.hpp"
-#include "rossby/autograd/staged_ports.hpp"
 #include "rossby/kernels/dense_choice.hpp"
 #include "rossby/train/stnn_task.hpp"
 
@@ -62,8 +62,7 @@ class StnnRun final : public ModelRun<T> {
   Scaler scaler_;
   DenseChoice dense_choice_;
   std::unique_ptr<Exchange> exchange_;
-  std::unique_ptr<StagedExchange> staged_exchange_;
-  std::unique_ptr<StagedReducer> staged_reducer_;
+  std::unique_ptr<DevicePorts> ports_;
   std::unique_ptr<GroupLink> link_;
   std::unique_ptr<GroupGather> gather_;
   std::unique_ptr<Stnn<T>> model_;

@@ -98,8 +98,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
     plan_ = std::make_unique<WindowPlan>(window_options(config, shape_, grid_.groups()), windows_,
                                          domain_.info.steps);
   });
-  this->open_device(purpose,
-                    config.text("model.name") == "graph_wavenet" ? "model.name = \"graph_wavenet\"" : "");
+  this->open_device(purpose, "");
   const auto origins = window_origins(domain_.split.origins(Role::validation, shape_.outputs), shape_,
                                       shape_.outputs, breaks_);
   const auto count = static_cast<Index>(origins.size());
@@ -181,14 +180,21 @@ void WindowRun<T>::make_graph() {
   const GhostList ghosts = collect_ghosts(domain_.partition, comm.rank(), groups);
   exchange_ = std::make_unique<PetscExchange>(comm, domain_.partition, comm.rank(), ghosts);
   Exchange* exchange = exchange_.get();
-  if (this->device()) {
-    staged_exchange_ = std::make_unique<StagedExchange>(training_exec_, *exchange_);
-    exchange = staged_exchange_.get();
+  if (Device* device = this->device()) {
+    ports_ = std::make_unique<DevicePorts>(comm, *device, training_exec_, this->uses_nccl(), *exchange_,
+                                           reducer_, domain_.partition, ghosts);
+    exchange = &ports_->exchange();
   }
   graph_exchange_ = exchange;
   block_ = localise(supports, domain_.partition, comm.rank(), ghosts);
   if (config_->text("model.name") == "graph_wavenet" && config_->flag("model.adaptive") && comm.size() > 1)
     all_rows_ = std::make_unique<AllgatherExchange>(comm, domain_.partition, comm.rank());
+  if (Device* device = this->device(); device && all_rows_) {
+    GhostList all(static_cast<std::size_t>(domain_.partition.rows()));
+    for (Index p = 0; p < domain_.partition.rows(); ++p) all[static_cast<std::size_t>(p)] = Position{p};
+    all_ports_ = std::make_unique<DevicePorts>(comm, *device, training_exec_, this->uses_nccl(), *all_rows_,
+                                               reducer_, domain_.partition, all);
+  }
 }
 
 template <class T>
@@ -203,7 +209,8 @@ void WindowRun<T>::make_model() {
   if (Device* device = this->device()) kept_ = diffusion.keep_on(*device);
   if (graph_wavenet) {
     model_ = make_graph_wavenet(*config_, shape_, *reader_, std::move(diffusion), domain_.partition,
-                                grid_.space().rank(), all_rows_.get(), reducer_);
+                                grid_.space().rank(), all_ports_ ? &all_ports_->exchange() : all_rows_.get(),
+                                reducer_);
     return;
   }
   const Index channels = reader_->channels(), features = reader_->features();

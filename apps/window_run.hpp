@@ -2,8 +2,8 @@
 
 #include <memory>
 
+#include "apps/device_ports.hpp"
 #include "apps/model_run.hpp"
-#include "rossby/autograd/staged_ports.hpp"
 #include "rossby/data/windows.hpp"
 #include "rossby/model/window_model.hpp"
 #include "rossby/relation/relation_block.hpp"
@@ -55,9 +55,10 @@ class WindowRun final : public ModelRun<T> {
   std::unique_ptr<SeriesReader<T>> reader_;
   CsrBlock block_;  // supports
   std::unique_ptr<Exchange> exchange_;
-  std::unique_ptr<StagedExchange> staged_exchange_;
+  std::unique_ptr<DevicePorts> ports_;
   Exchange* graph_exchange_ = nullptr;  // the one that diffusions use
   std::unique_ptr<Exchange> all_rows_;  // where a model relates all nodes to all, on several ranks
+  std::unique_ptr<DevicePorts> all_ports_;
   std::unique_ptr<WindowModel<T>> model_;
 };
 

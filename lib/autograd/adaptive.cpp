@@ -5,7 +5,10 @@
 
 #include "rossby/autograd/costs.hpp"
 #include "rossby/autograd/record.hpp"
+#include "rossby/kernels/elementwise.hpp"
+#include "rossby/kernels/embed.hpp"
 #include "rossby/kernels/product.hpp"
+#include "rossby/kernels/softmax.hpp"
 
 namespace rossby {
 namespace {
@@ -23,37 +26,18 @@ MatrixView<T> adjacency_matrix(const NodeView<T>& view) {
 
 /// Rows of a (n, k) table in another order, packed.
 template <class T>
-MatrixView<T> take_rows(Arena& arena, const Parameter<T>& table, std::span<const Index> rows) {
-  const Index k = table.shape[1];
-  const MatrixView<T> packed(arena.take<T>(std::ssize(rows) * k).data(), std::ssize(rows), k);
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    std::copy_n(table.value.data() + rows[i] * k, k, packed.row(static_cast<Index>(i)));
+MatrixView<T> take_rows(Tape<T>& tape, Parameter<T>& table, std::span<const Index> rows) {
+  const Index n = table.shape[0], k = table.shape[1], count = std::ssize(rows);
+  const MatrixView<T> packed(tape.memory().template take<T>(count * k).data(), count, k);
+  embed_columns_forward<T>(tape.exec(), NodeView<T>(packed.data, 1, count, k), table.data(tape.exec().device),
+                           n, rows);
   return packed;
 }
 
 template <class T>
-void add_rows(T* table, std::span<const Index> rows, MatrixView<const T> packed) {
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    for (Index c = 0; c < packed.cols; ++c)
-      table[rows[i] * packed.cols + c] += packed.row(static_cast<Index>(i))[c];
-}
-
-/// Scores become softmax(relu(scores)) in place; `positive` keeps where relu lets gradients through.
-template <class T>
-void softmax_row(T* a, std::uint8_t* positive, Index n) {
-  double largest = 0;
-  for (Index w = 0; w < n; ++w) {
-    positive[w] = a[w] > 0;
-    largest = std::max(largest, static_cast<double>(a[w]));
-  }
-  double sum = 0;
-  for (Index w = 0; w < n; ++w) {
-    const double score = a[w] > 0 || std::isnan(a[w]) ? static_cast<double>(a[w]) : 0.0;
-    const double power = std::exp(score - largest);
-    a[w] = static_cast<T>(power);
-    sum += power;
-  }
-  for (Index w = 0; w < n; ++w) a[w] = static_cast<T>(static_cast<double>(a[w]) / sum);
+void add_rows(const Exec& exec, T* table, Index n, std::span<const Index> rows, MatrixView<const T> packed) {
+  embed_columns_backward<T>(exec, table, n, NodeView<const T>(packed.data, 1, packed.rows, packed.cols),
+                            rows);
 }
 
 template <class T>
@@ -70,30 +54,22 @@ struct AdjacencyBackward {
   void operator()() const {
     const Exec& exec = tape->exec();
     const Index n = nodes->rows(), k = source->shape[1];
-    for (Index v = 0; v < nodes->owned; ++v) {
-      const T* value = a.value.row(v);
-      T* d = a.gradient.row(v);
-      double mean = 0;
-      for (Index w = 0; w < n; ++w) mean += static_cast<double>(value[w]) * static_cast<double>(d[w]);
-      for (Index w = 0; w < n; ++w)
-        d[w] = positive[static_cast<std::size_t>(v * n + w)]
-                   ? static_cast<T>(static_cast<double>(value[w]) * (static_cast<double>(d[w]) - mean))
-                   : T{0};
-    }
-    const Arena::Mark mark = tape->arena().mark();
+    softmax_relu_backward(exec, adjacency_matrix(a.gradient), adjacency_matrix(read(a.value)), positive);
+    const auto mark = tape->mark();
     const MatrixView<const T> dscores = adjacency_matrix(read(a.gradient));
     const auto product = [&](Operand op, Index rows, MatrixView<const T> other) {
-      const MatrixView<T> d(tape->arena().template take<T>(rows * k).data(), rows, k);
+      const MatrixView<T> d(tape->memory().template take<T>(rows * k).data(), rows, k);
       matrix_product(exec, d, op, dscores, Operand::plain, other, false);
       return MatrixView<const T>(d);
     };
     if (dsource)
-      add_rows(dsource, nodes->own(),
-               product(Operand::plain, nodes->owned, take_rows(tape->arena(), *target, nodes->global)));
+      add_rows(exec, dsource, n, nodes->own(),
+               product(Operand::plain, nodes->owned,
+                       take_rows(*tape, *target, std::span<const Index>(nodes->global))));
     if (dtarget)
-      add_rows(dtarget, std::span<const Index>(nodes->global),
-               product(Operand::transposed, n, take_rows(tape->arena(), *source, nodes->own())));
-    tape->arena().rewind(mark);
+      add_rows(exec, dtarget, n, std::span<const Index>(nodes->global),
+               product(Operand::transposed, n, take_rows(*tape, *source, nodes->own())));
+    tape->rewind(mark);
   }
 };
 
@@ -112,14 +88,13 @@ Var<T> adaptive_adjacency(Tape<T>& tape, const AllNodes& nodes, Parameter<T>& so
   T* dsource = gradient_of(tape, source);
   T* dtarget = gradient_of(tape, target);
   const Var<T> a = tape.make(owned, 1, n, dsource || dtarget);
-  const auto positive = tape.arena().template take<std::uint8_t>(owned * n);
-  const Arena::Mark mark = tape.arena().mark();
+  const auto positive = tape.memory().template take<std::uint8_t>(owned * n);
+  const auto mark = tape.mark();
   matrix_product(tape.exec(), adjacency_matrix(a.value), Operand::plain,
-                 MatrixView<const T>(take_rows(tape.arena(), source, nodes.own())), Operand::transposed,
-                 MatrixView<const T>(take_rows(tape.arena(), target, std::span<const Index>(nodes.global))),
-                 false);
-  tape.arena().rewind(mark);
-  for (Index v = 0; v < owned; ++v) softmax_row(a.value.row(v), positive.data() + v * n, n);
+                 MatrixView<const T>(take_rows(tape, source, nodes.own())), Operand::transposed,
+                 MatrixView<const T>(take_rows(tape, target, std::span<const Index>(nodes.global))), false);
+  tape.rewind(mark);
+  softmax_relu_forward(tape.exec(), adjacency_matrix(a.value), positive);
   finish(tape, "adaptive_adjacency",
          costs::adaptive_adjacency(static_cast<double>(owned), static_cast<double>(n),
                                    static_cast<double>(source.shape[1]), sizeof(T)),
@@ -152,14 +127,14 @@ struct Spread {
   template <class F>
   void for_each_block(const F& f) const {
     for (Index b = 0; b < x.cols(); b += block()) {
-      const Arena::Mark mark = tape->arena().mark();
+      const auto mark = tape->mark();
       f(b, std::min(block(), x.cols() - b));
-      tape->arena().rewind(mark);
+      tape->rewind(mark);
     }
   }
   [[nodiscard]] NodeView<T> buffer(Index cols) const {
     const Index n = nodes->rows();
-    return {tape->arena().template take<T>(n * cols * x.channels()).data(), n, cols, x.channels()};
+    return {tape->memory().template take<T>(n * cols * x.channels()).data(), n, cols, x.channels()};
   }
   [[nodiscard]] MatrixView<const T> adjacency() const { return adjacency_matrix(read(a.value)); }
 
@@ -170,7 +145,10 @@ struct Spread {
       matrix_product(tape->exec(), matrix(all), Operand::transposed, adjacency(), Operand::plain,
                      const_matrix(columns(x.value, first, count)), false);
       if (!nodes->exchange) return;
-      for (Index i = 0; i < to.rows; ++i) std::fill_n(to.row(i), to.width(), T{0});
+      if (to.packed())
+        clear(tape->exec(), to.data, to.size());
+      else
+        for (Index i = 0; i < to.rows; ++i) clear(tape->exec(), to.row(i), to.width());
       nodes->exchange->template scatter_add<T>(read(all), to);
     });
   }

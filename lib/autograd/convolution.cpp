@@ -16,8 +16,10 @@ using detail::count;
 using detail::finish;
 using detail::read;
 
-/// Rows of the matrix of taps that exists at once: it stays in the cache.
-constexpr Index matrix_rows = 4096;
+/// Rows of the matrix of taps that exists at once: on the host it stays in the cache.
+Index matrix_rows(const Exec& exec) {
+  return exec.device ? Index{1} << 20 : 4096;
+}
 
 template <class T>
 NodeView<T> slice(NodeView<T> view, Index first_row, Index rows, Index first_col, Index cols) {
@@ -42,8 +44,8 @@ struct ColumnConvolution {
   template <class F>
   void for_each_block(const NodeView<T>& all, const F& f) const {
     if (all.size() == 0) return;
-    const Index block = std::min(all.rows, std::max<Index>(1, matrix_rows / all.cols));
-    const NodeView<T> side(tape->arena().template take<T>(block * all.cols * weight.cols).data(), block,
+    const Index block = std::min(all.rows, std::max<Index>(1, matrix_rows(tape->exec()) / all.cols));
+    const NodeView<T> side(tape->memory().template take<T>(block * all.cols * weight.cols).data(), block,
                            all.cols, weight.cols);
     for (Index i = 0; i < all.rows; i += block) {
       const Index rows = std::min(block, all.rows - i);
@@ -71,23 +73,23 @@ struct ColumnConvolution {
   }
 
   void forward(const T* bias) const {
-    const Arena::Mark mark = tape->arena().mark();
+    const auto mark = tape->mark();
     for_each_block(y.value, [&](Index first, Index, MatrixView<T> to, const NodeView<T>& side) {
       gather(first, side);
       linear_forward(tape->exec(), to, MatrixView<const T>(matrix(side)), weight, bias, false);
     });
-    tape->arena().rewind(mark);
+    tape->rewind(mark);
   }
 
   void operator()() const {
     const Exec& exec = tape->exec();
-    const Arena::Mark mark = tape->arena().mark();
-    const Index block = std::max<Index>(1, matrix_rows / std::max<Index>(1, y.cols()));
+    const auto mark = tape->mark();
+    const Index block = std::max<Index>(1, matrix_rows(exec) / std::max<Index>(1, y.cols()));
     Index size = 0;
     for (const Index rows : {std::min(block, y.rows()), y.rows() % block})
       for (const Index in : {weight.cols, Index{1}})
         size = std::max(size, linear_scratch_size(rows * y.cols(), weight.rows, in));
-    const std::span<T> scratch = tape->arena().template take<T>(size);
+    const std::span<T> scratch = tape->memory().template take<T>(size);
     for_each_block(y.gradient, [&](Index first, Index, MatrixView<T> dy, const NodeView<T>& side) {
       if (dweight) {
         gather(first, side);
@@ -101,7 +103,7 @@ struct ColumnConvolution {
         accumulate(exec, to, T{1}, read(tap));
       });
     });
-    tape->arena().rewind(mark);
+    tape->rewind(mark);
   }
 };
 
@@ -124,9 +126,9 @@ Var<T> column_convolution(Tape<T>& tape, const Var<T>& x, Parameter<T>& weight, 
   T* dweight = target(tape, weight);
   T* dbias = target(tape, bias);
   const Var<T> y = tape.make(x.rows(), cols, out, x.tracked() || dweight || dbias);
-  const MatrixView<const T> w(weight.value.data(), out, weight.shape[1]);
+  const MatrixView<const T> w(weight.data(tape.exec().device), out, weight.shape[1]);
   const ColumnConvolution<T> convolution{&tape, y, x, w, dweight, dbias, taps, shift};
-  convolution.forward(bias.value.data());
+  convolution.forward(bias.data(tape.exec().device));
   const OpCost cost =
       costs::linear(static_cast<double>(x.rows() * cols), static_cast<double>(weight.shape[1]),
                     static_cast<double>(out), sizeof(T), x.tracked(), dweight != nullptr);
@@ -163,28 +165,50 @@ void BatchNorm<T>::start() {
 
 namespace {
 
-/// What normalises, one value a channel each.
+/// Values of the host, one a channel, where kernels of this step and its backward find them.
+template <class T>
+const T* carry(Tape<T>& tape, std::span<const T> values) {
+  Device* device = tape.exec().device;
+  if (!device) return values.data();
+  const auto size = static_cast<Index>(values.size());
+  T* there = tape.memory().template take<T>(size).data();
+  if (size > 0) device->driver().copy_within(there, device->on_device(values), values.size_bytes());
+  return there;
+}
+
+/// What normalises, one value a channel each; on the host, and where kernels find it.
 template <class T>
 struct Statistics {
   double values = 0;  // that they are made of, on all ranks; 0: they are constants
-  std::span<T> mean, inverse_deviation, factor;
+  std::span<T> host_mean, host_inverse;
+  const T *mean = nullptr, *inverse_deviation = nullptr, *factor = nullptr;
 
   Statistics(Arena& arena, Index channels)
-      : mean(arena.take<T>(channels)),
-        inverse_deviation(arena.take<T>(channels)),
-        factor(arena.take<T>(channels)) {}
+      : host_mean(arena.take<T>(channels)), host_inverse(arena.take<T>(channels)) {}
+
+  /// Carries them over, and makes the factor of them and the gain.
+  void finish(Tape<T>& tape, Parameter<T>& gain) {
+    const auto channels = static_cast<Index>(host_mean.size());
+    mean = carry<T>(tape, host_mean);
+    inverse_deviation = carry<T>(tape, host_inverse);
+    T* product = tape.memory().template take<T>(channels).data();
+    multiply<T>(tape.exec(), NodeView<T>(product, 1, 1, channels),
+                NodeView<const T>(gain.data(tape.exec().device), 1, 1, channels),
+                NodeView<const T>(inverse_deviation, 1, 1, channels));
+    factor = product;
+  }
 };
 
 /// Mean and variance of the batch on all ranks; moves the running ones towards them. Collective.
 template <class T>
 void take_from_batch(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, Reducer& reducer, Statistics<T>& s) {
   const Index channels = x.channels();
-  const Arena::Mark mark = tape.arena().mark();
+  const auto mark = tape.mark();
   const std::span<double> sums = tape.arena().template take<double>(2 * channels + 1);
   const auto scratch = tape.arena().template take<double>(batch_norm_scratch_size(x.rows(), channels));
   T* running = norm.running_mean.value.data();
   batch_norm_sums(tape.exec(), sums.first(static_cast<std::size_t>(2 * channels)), read(x.value),
-                  static_cast<const T*>(running), scratch);
+                  static_cast<const T*>(norm.running_mean.data(tape.exec().device)), scratch);
   sums.back() = static_cast<double>(x.rows() * x.cols());
   reducer.sum(sums);
   s.values = std::max(1.0, sums.back());
@@ -194,15 +218,19 @@ void take_from_batch(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, Reducer
     const double variance =
         std::max(0.0, sums[static_cast<std::size_t>(channels + c)] / s.values - distance * distance);
     const double mean = static_cast<double>(running[c]) + distance;
-    s.mean[k] = static_cast<T>(mean);
-    s.inverse_deviation[k] = static_cast<T>(1 / std::sqrt(variance + norm.epsilon));
+    s.host_mean[k] = static_cast<T>(mean);
+    s.host_inverse[k] = static_cast<T>(1 / std::sqrt(variance + norm.epsilon));
     const double keep = 1 - norm.momentum, unbiased = variance * s.values / std::max(1.0, s.values - 1);
     T& running_variance = norm.running_variance.value[c];
     running[c] = static_cast<T>(keep * static_cast<double>(running[c]) + norm.momentum * mean);
     running_variance =
         static_cast<T>(keep * static_cast<double>(running_variance) + norm.momentum * unbiased);
   }
-  tape.arena().rewind(mark);
+  if (tape.exec().device) {  // the next sums are about the new mean
+    norm.running_mean.send();
+    norm.running_variance.send();
+  }
+  tape.rewind(mark);
 }
 
 template <class T>
@@ -216,16 +244,21 @@ struct BatchNormBackward {
 
   void operator()() const {
     const Index channels = x.channels();
-    const Arena::Mark mark = tape->arena().mark();
+    const Exec& exec = tape->exec();
+    const auto mark = tape->mark();
     const auto sums = tape->arena().template take<double>(2 * channels);
     const auto scratch = tape->arena().template take<double>(batch_norm_scratch_size(x.rows(), channels));
-    batch_norm_backward_sums(tape->exec(), sums, read(y.gradient), read(x.value),
-                             static_cast<const T*>(s.mean.data()),
-                             static_cast<const T*>(s.inverse_deviation.data()), scratch);
-    for (Index c = 0; c < channels; ++c) {
-      if (dbias) dbias[c] += static_cast<T>(sums[static_cast<std::size_t>(c)]);
-      if (dgain) dgain[c] += static_cast<T>(sums[static_cast<std::size_t>(channels + c)]);
-    }
+    batch_norm_backward_sums(exec, sums, read(y.gradient), read(x.value), s.mean, s.inverse_deviation,
+                             scratch);
+    const auto own = tape->arena().template take<T>(2 * channels);
+    std::transform(sums.begin(), sums.end(), own.begin(), [](double sum) { return static_cast<T>(sum); });
+    const T* there = carry<T>(*tape, own);
+    const auto add = [&](T* to, const T* from) {
+      if (to)
+        accumulate<T>(exec, NodeView<T>(to, 1, 1, channels), T{1}, NodeView<const T>(from, 1, 1, channels));
+    };
+    add(dbias, there);
+    add(dgain, there + channels);
     if (s.values > 0) reducer->sum(sums);
     if (x.tracked()) {
       const auto offset = tape->arena().template take<T>(channels),
@@ -233,14 +266,12 @@ struct BatchNormBackward {
       for (std::size_t c = 0; c < offset.size(); ++c) {
         const double over = s.values > 0 ? 1 / s.values : 0;
         offset[c] = static_cast<T>(over * sums[c]);
-        slope[c] =
-            static_cast<T>(over * sums[offset.size() + c] * static_cast<double>(s.inverse_deviation[c]));
+        slope[c] = static_cast<T>(over * sums[offset.size() + c] * static_cast<double>(s.host_inverse[c]));
       }
-      batch_norm_backward_input(tape->exec(), x.gradient, read(y.gradient), read(x.value),
-                                static_cast<const T*>(s.mean.data()), static_cast<const T*>(s.factor.data()),
-                                static_cast<const T*>(offset.data()), static_cast<const T*>(slope.data()));
+      batch_norm_backward_input(exec, x.gradient, read(y.gradient), read(x.value), s.mean, s.factor,
+                                carry<T>(*tape, offset), carry<T>(*tape, slope));
     }
-    tape->arena().rewind(mark);
+    tape->rewind(mark);
   }
 };
 
@@ -259,16 +290,14 @@ Var<T> batch_norm(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, bool train
     take_from_batch(tape, x, norm, reducer, s);
   } else {
     for (Index c = 0; c < channels; ++c) {
-      s.mean[static_cast<std::size_t>(c)] = norm.running_mean.value[c];
-      s.inverse_deviation[static_cast<std::size_t>(c)] =
+      s.host_mean[static_cast<std::size_t>(c)] = norm.running_mean.value[c];
+      s.host_inverse[static_cast<std::size_t>(c)] =
           static_cast<T>(1 / std::sqrt(static_cast<double>(norm.running_variance.value[c]) + norm.epsilon));
     }
   }
-  for (Index c = 0; c < channels; ++c)
-    s.factor[static_cast<std::size_t>(c)] =
-        norm.gain.value[c] * s.inverse_deviation[static_cast<std::size_t>(c)];
-  batch_norm_forward(tape.exec(), y.value, read(x.value), static_cast<const T*>(s.mean.data()),
-                     static_cast<const T*>(s.factor.data()), static_cast<const T*>(norm.bias.value.data()));
+  s.finish(tape, norm.gain);
+  batch_norm_forward(tape.exec(), y.value, read(x.value), s.mean, s.factor,
+                     static_cast<const T*>(norm.bias.data(tape.exec().device)));
   OpCost cost = costs::batch_norm(count(y), sizeof(T));
   const auto messages = static_cast<double>(reducer.sent().messages - before.messages);
   for (Cost* side : {&cost.forward, &cost.backward}) {

@@ -287,6 +287,10 @@ constexpr KeySpec keys[] = {
     {"parallel.device_memory", text, "\"\"", "",
      "most memory of a device that a rank takes, for example 4GiB; empty: its share of what there is", "",
      -1e300, 1e300, true},
+    {"parallel.transport", text, "\"auto\"", "",
+     "between GPUs: nccl, or through the memory of the host; auto: nccl where every rank has a GPU of its "
+     "own",
+     "auto|nccl|host", -1e300, 1e300, true},
     {"parallel.tf32", flag, "false", "",
      "GPUs multiply floats with 10 bits of fraction, several times as fast", "", -1e300, 1e300, true},
     {"parallel.isa", text, "\"auto\"", "",

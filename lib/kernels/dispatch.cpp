@@ -11,6 +11,7 @@
 #include "rossby/kernels/layer_norm.hpp"
 #include "rossby/kernels/linear.hpp"
 #include "rossby/kernels/reductions.hpp"
+#include "rossby/kernels/softmax.hpp"
 #include "rossby/tensor/device.hpp"
 
 namespace rossby {
@@ -112,6 +113,33 @@ void affine_rows_backward(const Exec& exec, NodeView<T> dx, std::span<const T> s
   require(same_shape(dx, dy) && std::ssize(scale) == dx.rows * dx.channels,
           "rows are scaled by a factor for every row and channel");
   ROSSBY_DISPATCH(affine_rows_backward, exec, dx, scale, dy);
+}
+
+template <class T>
+void softmax_relu_forward(const Exec& exec, MatrixView<T> a, std::span<std::uint8_t> positive) {
+  require(a.stride == a.cols || a.rows <= 1, "rows of a softmax are packed");
+  require(std::ssize(positive) >= a.size(), "a flag for every score");
+  if (a.size() == 0) return;
+  ROSSBY_DISPATCH(softmax_relu_forward, exec, a, positive);
+}
+
+template <class T>
+void softmax_relu_backward(const Exec& exec, MatrixView<T> d, MatrixView<const T> a,
+                           std::span<const std::uint8_t> positive) {
+  require(d.rows == a.rows && d.cols == a.cols && std::ssize(positive) >= a.size(), shapes_differ);
+  if (a.size() == 0) return;
+  ROSSBY_DISPATCH(softmax_relu_backward, exec, d, a, positive);
+}
+
+template <class T>
+void gather_rows(const Exec& exec, T* out, NodeView<const T> x, std::span<const LocalColumn> rows) {
+  ROSSBY_DISPATCH(gather_rows, exec, out, x, rows);
+}
+
+template <class T>
+void scatter_add_rows(const Exec& exec, NodeView<T> y, const T* in, const RowSums& sums) {
+  require(sums.ptr.size() == sums.rows.size() + 1, "a list of places for every row");
+  ROSSBY_DISPATCH(scatter_add_rows, exec, y, in, sums);
 }
 
 template <class T>
@@ -358,6 +386,11 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
   template void multiply_accumulate(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);         \
   template void affine_rows_forward(const Exec&, NodeView<T>, std::span<const T>, std::span<const T>,        \
                                     NodeView<const T>);                                                      \
+  template void softmax_relu_forward(const Exec&, MatrixView<T>, std::span<std::uint8_t>);                   \
+  template void softmax_relu_backward(const Exec&, MatrixView<T>, MatrixView<const T>,                       \
+                                      std::span<const std::uint8_t>);                                        \
+  template void gather_rows(const Exec&, T*, NodeView<const T>, std::span<const LocalColumn>);               \
+  template void scatter_add_rows(const Exec&, NodeView<T>, const T*, const RowSums&);                        \
   template void affine_rows_backward(const Exec&, NodeView<T>, std::span<const T>, NodeView<const T>);       \
   template void embed_columns_forward(const Exec&, NodeView<T>, const T*, Index, std::span<const Index>);    \
   template void embed_columns_backward(const Exec&, T*, Index, NodeView<const T>, std::span<const Index>);   \

@@ -21,9 +21,19 @@ CudaDriver::CudaDriver(int device, const CudaApi* api) : api_(api), device_(devi
   check(api_->set_device(device), "choosing it");
   check(api_->properties(device, &properties_), "asking what it is");
   check(api_->stream_create(&stream_), "making a stream");
+  check(api_->stream_create(&side_), "making a stream");
+  check(api_->event_create(&event_), "making an event");
+}
+
+void CudaDriver::follow(void* behind, void* ahead) {
+  // The event may be recorded anew at once: who waits has noted this moment of it.
+  check(api_->event_record(event_, ahead), "recording an event");
+  check(api_->stream_wait(behind, event_), "waiting for an event");
 }
 
 CudaDriver::~CudaDriver() {
+  if (event_) (void)api_->event_destroy(event_);
+  if (side_) (void)api_->stream_destroy(side_);
   if (stream_) (void)api_->stream_destroy(stream_);
 }
 
@@ -78,6 +88,7 @@ void CudaDriver::zero(void* device, std::size_t bytes) {
 }
 
 void CudaDriver::wait() {
+  check(api_->stream_synchronize(side_), "it exchanged");
   check(api_->stream_synchronize(stream_), "it computed");
 }
 

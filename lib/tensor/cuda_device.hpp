@@ -28,6 +28,10 @@ class CudaApi {
   virtual int stream_create(void** stream) const = 0;
   virtual int stream_destroy(void* stream) const = 0;
   virtual int stream_synchronize(void* stream) const = 0;
+  virtual int event_create(void** event) const = 0;
+  virtual int event_destroy(void* event) const = 0;
+  virtual int event_record(void* event, void* stream) const = 0;
+  virtual int stream_wait(void* stream, void* event) const = 0;
   virtual int allocate(void** pointer, std::size_t bytes) const = 0;
   virtual int release(void* pointer) const = 0;
   virtual int allocate_host(void** pointer, std::size_t bytes) const = 0;
@@ -75,14 +79,20 @@ class CudaDriver final : public DeviceDriver {
   void copy_within(void* to, const void* from, std::size_t bytes) override;
   void zero(void* device, std::size_t bytes) override;
   void wait() override;
+  [[nodiscard]] void* side_queue() override { return side_; }
+  void fork() override { follow(side_, stream_); }
+  void join() override { follow(stream_, side_); }
 
  private:
   void check(int error, const char* what) const;
+  void follow(void* behind, void* ahead);
 
   const CudaApi* api_;
   int device_;
   CudaApi::Properties properties_;
   void* stream_ = nullptr;
+  void* side_ = nullptr;
+  void* event_ = nullptr;
 };
 
 }  // namespace rossby

@@ -26,6 +26,16 @@ class Runtime final : public CudaApi {
   }
   int stream_destroy(void* stream) const override { return cudaStreamDestroy(cast(stream)); }
   int stream_synchronize(void* stream) const override { return cudaStreamSynchronize(cast(stream)); }
+  int event_create(void** event) const override {
+    return cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(event), cudaEventDisableTiming);
+  }
+  int event_destroy(void* event) const override { return cudaEventDestroy(static_cast<cudaEvent_t>(event)); }
+  int event_record(void* event, void* stream) const override {
+    return cudaEventRecord(static_cast<cudaEvent_t>(event), cast(stream));
+  }
+  int stream_wait(void* stream, void* event) const override {
+    return cudaStreamWaitEvent(cast(stream), static_cast<cudaEvent_t>(event), 0);
+  }
   int allocate(void** pointer, std::size_t bytes) const override { return cudaMalloc(pointer, bytes); }
   int release(void* pointer) const override { return cudaFree(pointer); }
   int allocate_host(void** pointer, std::size_t bytes) const override {

@@ -35,6 +35,12 @@ class DeviceDriver {
   virtual void copy_within(void* to, const void* from, std::size_t bytes) = 0;
   virtual void zero(void* device, std::size_t bytes) = 0;
   virtual void wait() = 0;
+
+  /// A second queue, for what travels while the first one computes; libraries enqueue there. `fork`: what is
+  /// enqueued there from now on comes after what the first queue has; `join`: the other way round.
+  [[nodiscard]] virtual void* side_queue() = 0;
+  virtual void fork() = 0;
+  virtual void join() = 0;
 };
 
 struct DeviceOptions {

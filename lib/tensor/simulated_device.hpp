@@ -31,6 +31,10 @@ class SimulatedDriver final : public DeviceDriver {
   void copy_within(void* to, const void* from, std::size_t bytes) override;
   void zero(void* device, std::size_t bytes) override;
   void wait() override;
+  /// This driver: there is one queue.
+  [[nodiscard]] void* side_queue() override { return this; }
+  void fork() override {}
+  void join() override {}
 
   /// How often `wait` was called: what a test of a step without waiting counts.
   [[nodiscard]] Index waits() const { return waits_; }

@@ -109,6 +109,7 @@ class Windowed(Device):
         for name, ranks, *settings in (
                 ("dcrnn", 1), ("dcrnn2", 2), ("legacy", 3, "model.diffusion=legacy"), ("recomputed", 2, "train.recompute=step"),
                 ("groups", 2, "parallel.time_groups=2"), ("grid", 4, "parallel.time_groups=2", "window.sampling=global"),
+                ("graph_wavenet", 1, *GRAPH_WAVENET), ("graph_wavenet3", 3, *GRAPH_WAVENET, "train.recompute=cell"),
                 ("gru", 2, "model.name=gru"), ("tgcn", 2, "model.name=tgcn", "model.layers=1", "model.sampling_decay=0")):
             with self.subTest(name):
                 self.same_losses(name, ranks, double, *settings)
@@ -116,12 +117,7 @@ class Windowed(Device):
     def test_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("left", DEVICE)
 
-    def test_what_devices_cannot_do_yet(self):
-        self.refuse_settings([DEVICE, *GRAPH_WAVENET], "graph_wavenet.* is for the CPU so far")
-        out = self.succeed(2, *self.arguments("auto", *GRAPH_WAVENET, "parallel.device=auto")).out
-        self.assertIn("device    cpu", out)
-
-    test_stnn = test_float = test_memory_of_a_device = test_no_gpu = None
+    test_stnn = test_float = test_memory_of_a_device = test_no_gpu = test_what_devices_cannot_do_yet = None
 
 
 if __name__ == "__main__":

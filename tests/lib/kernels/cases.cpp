@@ -11,6 +11,8 @@
 #include "rossby/kernels/optimiser.hpp"
 #include "rossby/kernels/product.hpp"
 #include "rossby/kernels/reductions.hpp"
+#include "rossby/kernels/rows.hpp"
+#include "rossby/kernels/softmax.hpp"
 #include "tests/lib/kernels/harness.hpp"
 
 namespace rossby::testing {
@@ -58,6 +60,30 @@ std::vector<Case<T>> elementwise_cases() {
                      const std::vector<T> scale = values(1), shift = values(2);
                      affine_rows_forward<T>(exec, rig.output(s), scale, shift, read(rig.input(s)));
                      affine_rows_backward<T>(exec, rig.input(s), scale, read(rig.input(s)));
+                   }});
+  cases.push_back({"rows", [](const Exec& exec, R& rig, Shape s) {
+                     std::vector<LocalColumn> named, unique;
+                     std::vector<LocalEntry> ptr{0}, position;
+                     for (Index i = 0; i < s.rows; i += 2) {
+                       unique.push_back(static_cast<LocalColumn>(s.rows - 1 - i));
+                       for (Index twice = 0; twice <= i % 3; ++twice) {
+                         named.push_back(unique.back());
+                         position.push_back(static_cast<LocalEntry>(position.size()));
+                       }
+                       ptr.push_back(static_cast<LocalEntry>(position.size()));
+                     }
+                     const auto size = static_cast<Index>(named.size()) * s.cols * s.channels;
+                     const std::span<T> message = rig.vector(size);
+                     gather_rows<T>(exec, message.data(), read(rig.input(s)), named);
+                     scatter_add_rows<T>(exec, rig.input(s), message.data(), {unique, ptr, position});
+                   }});
+  cases.push_back({"softmax_relu", [](const Exec& exec, R& rig, Shape s) {
+                     const Index m = s.rows, n = s.cols * s.channels;
+                     const MatrixView<T> a(rig.vector(m * n, -2, 3).data(), m, n),
+                         d(rig.vector(m * n).data(), m, n);
+                     const std::span<std::uint8_t> positive = rig.bytes(m * n);
+                     softmax_relu_forward<T>(exec, a, positive);
+                     softmax_relu_backward<T>(exec, d, read(a), positive);
                    }});
   cases.push_back({"gru_update", [](const Exec& exec, R& rig, Shape s) {
                      gru_update_forward(exec, rig.output(s), read(rig.input(s)), read(rig.input(s)),

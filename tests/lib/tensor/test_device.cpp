@@ -139,7 +139,8 @@ TEST(Device, ScratchHasItsSize) {
 class FakeApi final : public CudaApi {
  public:
   int devices = 2;
-  int fail_count = 0, fail_set = 0, fail_stream = 0, fail_copy = 0, fail_wait = 0, fail_launch = 0;
+  int fail_count = 0, fail_set = 0, fail_stream = 0, fail_copy = 0, fail_wait = 0, fail_launch = 0,
+      fail_event = 0;
   bool memory = true;
   mutable int streams = 0, forgotten = 0;
 
@@ -159,6 +160,10 @@ class FakeApi final : public CudaApi {
   }
   int stream_destroy(void*) const override { return --streams, 0; }
   int stream_synchronize(void*) const override { return fail_wait; }
+  int event_create(void** event) const override { return *event = &streams, 0; }
+  int event_destroy(void*) const override { return 0; }
+  int event_record(void*, void*) const override { return fail_event; }
+  int stream_wait(void*, void*) const override { return 0; }
   int allocate(void** pointer, std::size_t bytes) const override { return take(pointer, bytes); }
   int release(void* pointer) const override { return std::free(pointer), 0; }
   int allocate_host(void** pointer, std::size_t bytes) const override { return take(pointer, bytes); }
@@ -186,7 +191,10 @@ TEST(Cuda, ItsErrorsNameTheGpuAndWhatItDid) {
               "GPU 1 failed while copying to it: CUDA error 700: text of 700");
     api.fail_wait = 719;
     EXPECT_EQ(error_of([&] { driver.wait(); }),
-              "GPU 1 failed while it computed: CUDA error 719: text of 719");
+              "GPU 1 failed while it exchanged: CUDA error 719: text of 719");
+    api.fail_event = 400;
+    EXPECT_EQ(error_of([&] { driver.fork(); }),
+              "GPU 1 failed while recording an event: CUDA error 400: text of 400");
     driver.check_launch("a kernel");
     api.fail_launch = 9;
     EXPECT_EQ(error_of([&] { driver.check_launch("a kernel"); }),

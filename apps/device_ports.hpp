@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+
+#include "rossby/autograd/staged_ports.hpp"
+#include "rossby/mpi/nccl_exchange.hpp"
+
+namespace rossby {
+
+/// How a model on a device reaches other ranks: by NCCL, or through the host's ports.
+class DevicePorts {
+ public:
+  /// `exchange` and `reducer` of the host must outlive it. Collective.
+  DevicePorts(const Communicator& comm, Device& device, const Exec& exec, bool nccl, Exchange& exchange,
+              Reducer& reducer, const RowPartition& partition, const GhostList& ghosts) {
+    if (nccl && comm.size() > 1) {
+      link_ = std::make_unique<NcclLink>(comm, device);
+      exchange_ = std::make_unique<NcclExchange>(comm, *link_, exec, exchange, partition, ghosts);
+      reducer_ = std::make_unique<NcclReducer>(*link_, reducer);
+    } else {
+      exchange_ = std::make_unique<StagedExchange>(exec, exchange);
+      reducer_ = std::make_unique<StagedReducer>(device, reducer);
+    }
+  }
+
+  [[nodiscard]] Exchange& exchange() { return *exchange_; }
+  [[nodiscard]] Reducer& reducer() { return *reducer_; }
+
+ private:
+  std::unique_ptr<NcclLink> link_;
+  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<Reducer> reducer_;
+};
+
+}  // namespace rossby

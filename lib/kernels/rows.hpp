@@ -1,0 +1,29 @@
+#pragma once
+
+#include <span>
+
+#include "rossby/kernels/exec.hpp"
+#include "rossby/tensor/view.hpp"
+
+// Rows of node data into messages and back: what an exchange between devices is made of. Lists are arrays of
+// the host.
+
+namespace rossby {
+
+/// out (rows.size(), B, c) = the named rows of x, packed.
+template <class T>
+void gather_rows(const Exec& exec, T* out, NodeView<const T> x, std::span<const LocalColumn> rows);
+
+/// Which places of a message belong to which rows: rows[k] takes places position[ptr[k]] … position[ptr[k +
+/// 1] − 1], in this order.
+struct RowSums {
+  std::span<const LocalColumn> rows;  // each once
+  std::span<const LocalEntry> ptr;    // rows.size() + 1
+  std::span<const LocalEntry> position;
+};
+
+/// Rows of y (n, B, c) += those of in (places, B, c), packed.
+template <class T>
+void scatter_add_rows(const Exec& exec, NodeView<T> y, const T* in, const RowSums& sums);
+
+}  // namespace rossby

@@ -1,0 +1,166 @@
+#include "rossby/mpi/nccl_exchange.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "rossby/base/error.hpp"
+#include "rossby/mpi/mailbox.hpp"
+
+namespace rossby {
+
+NcclExchange::NcclExchange(const Communicator& comm, NcclLink& link, const Exec& exec, Exchange& host,
+                           const RowPartition& partition, const GhostList& ghosts)
+    : link_(&link), exec_(exec), host_(&host) {
+  require(static_cast<Index>(ghosts.size()) == host.ghosts() && host.owned() == partition.size(comm.rank()),
+          "an exchange of the host has the same rows");
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  for (int r = 0; r < comm.size(); ++r) peers_.push_back({r, 0, 0, 0, 0});
+  // Every rank tells owners which of their rows it wants; what it wants of itself is a letter, too.
+  std::vector<std::vector<std::byte>> wanted(ranks);
+  for (std::size_t g = 0; g < ghosts.size(); ++g) {
+    const int owner = partition.owner(ghosts[g]);
+    Peer& peer = peers_[static_cast<std::size_t>(owner)];
+    if (peer.ghosts++ == 0) peer.first_ghost = static_cast<Index>(g);
+    const auto row = static_cast<LocalColumn>(ghosts[g].value - partition.begin(owner));
+    auto& letter = wanted[static_cast<std::size_t>(owner)];
+    letter.resize(letter.size() + sizeof row);
+    std::memcpy(letter.data() + letter.size() - sizeof row, &row, sizeof row);
+  }
+  MpiMailbox mailbox(comm);
+  const auto requests = mailbox.swap(std::move(wanted));
+  for (std::size_t r = 0; r < ranks; ++r) {
+    peers_[r].first = std::ssize(send_rows_);
+    peers_[r].rows = static_cast<Index>(requests[r].size() / sizeof(LocalColumn));
+    send_rows_.resize(send_rows_.size() + static_cast<std::size_t>(peers_[r].rows));
+    std::memcpy(send_rows_.data() + peers_[r].first, requests[r].data(), requests[r].size());
+  }
+  std::vector<LocalEntry> order(send_rows_.size());
+  for (std::size_t k = 0; k < order.size(); ++k) order[k] = static_cast<LocalEntry>(k);
+  std::stable_sort(order.begin(), order.end(), [&](LocalEntry a, LocalEntry b) {
+    return send_rows_[static_cast<std::size_t>(a)] < send_rows_[static_cast<std::size_t>(b)];
+  });
+  for (const LocalEntry place : order) {
+    const LocalColumn row = send_rows_[static_cast<std::size_t>(place)];
+    if (rows_.empty() || rows_.back() != row) {
+      rows_.push_back(row);
+      ptr_.push_back(static_cast<LocalEntry>(position_.size()));
+    }
+    position_.push_back(place);
+  }
+  ptr_.push_back(static_cast<LocalEntry>(position_.size()));
+  Device& device = link.device();
+  kept_.push_back(device.keep(send_rows_));
+  kept_.push_back(device.keep(rows_));
+  kept_.push_back(device.keep(ptr_));
+  kept_.push_back(device.keep(position_));
+}
+
+Traffic NcclExchange::sent() const {
+  Traffic all = host_->sent();
+  all += sent_;
+  return all;
+}
+
+template <class T>
+T* NcclExchange::message(Index width) {
+  const Index bytes = std::ssize(send_rows_) * width * static_cast<Index>(sizeof(T));
+  if (message_.size() < bytes) {
+    message_ = {};
+    message_ = Buffer<std::byte>(bytes, link_->device());
+  }
+  return reinterpret_cast<T*>(message_.data());
+}
+
+template <class T>
+void NcclExchange::gather(NodeView<const T> owned, NodeView<T> ghost) {
+  require(way_ == Under::nothing, "an exchange begins before the last one has ended");
+  Device& device = link_->device();
+  const Index width = owned.width();
+  const bool here =
+      (owned.size() > 0 && !device.owns(owned.data)) || (ghost.size() > 0 && !device.owns(ghost.data));
+  way_ = here ? Under::host : Under::gather;
+  if (here) return host_->gather_begin(owned, ghost);
+  T* packed = message<T>(width);
+  gather_rows<T>(exec_, packed, owned, send_rows_);
+  const auto bytes = [&](Index rows) { return static_cast<std::size_t>(rows * width) * sizeof(T); };
+  const Peer& self = peers_[static_cast<std::size_t>(link_->rank())];
+  if (bytes(self.ghosts) > 0)
+    device.driver().copy_within(ghost.row(self.first_ghost), packed + self.first * width, bytes(self.ghosts));
+  link_->begin();
+  for (const Peer& peer : peers_) {
+    if (peer.rank == link_->rank()) continue;
+    link_->send(packed + peer.first * width, bytes(peer.rows), peer.rank);
+    link_->receive(ghost.data + peer.first_ghost * width, bytes(peer.ghosts), peer.rank);
+  }
+  link_->end();
+  sent_ += gather_cost(width * static_cast<Index>(sizeof(T)));
+}
+
+void NcclExchange::gather_end() {
+  require(way_ == Under::gather || way_ == Under::host, "an exchange ends that has not begun");
+  if (way_ == Under::host)
+    host_->gather_end();
+  else
+    link_->device().driver().join();
+  way_ = Under::nothing;
+}
+
+template <class T>
+void NcclExchange::scatter(NodeView<const T> ghost, NodeView<T> owned) {
+  require(way_ == Under::nothing, "an exchange begins before the last one has ended");
+  Device& device = link_->device();
+  const Index width = owned.width();
+  const bool here =
+      (owned.size() > 0 && !device.owns(owned.data)) || (ghost.size() > 0 && !device.owns(ghost.data));
+  way_ = here ? Under::host : Under::scatter;
+  if (here) return host_->scatter_add_begin(ghost, owned);
+  if constexpr (std::is_same_v<T, float>)
+    owned_float_ = owned;
+  else
+    owned_double_ = owned;
+  T* packed = message<T>(width);
+  const auto bytes = [&](Index rows) { return static_cast<std::size_t>(rows * width) * sizeof(T); };
+  const Peer& self = peers_[static_cast<std::size_t>(link_->rank())];
+  if (bytes(self.ghosts) > 0)
+    device.driver().copy_within(packed + self.first * width, ghost.row(self.first_ghost), bytes(self.ghosts));
+  link_->begin();
+  for (const Peer& peer : peers_) {
+    if (peer.rank == link_->rank()) continue;
+    link_->send(ghost.data + peer.first_ghost * width, bytes(peer.ghosts), peer.rank);
+    link_->receive(packed + peer.first * width, bytes(peer.rows), peer.rank);
+  }
+  link_->end();
+  sent_ += scatter_cost(width * static_cast<Index>(sizeof(T)));
+}
+
+template <class T>
+void NcclExchange::add(NodeView<T>& owned) {
+  if (owned.data) scatter_add_rows<T>(exec_, owned, message<T>(owned.width()), {rows_, ptr_, position_});
+  owned = {};
+}
+
+void NcclExchange::scatter_add_end() {
+  require(way_ == Under::scatter || way_ == Under::host, "an exchange ends that has not begun");
+  if (way_ == Under::host) {
+    host_->scatter_add_end();
+  } else {
+    link_->device().driver().join();
+    add(owned_float_);
+    add(owned_double_);
+  }
+  way_ = Under::nothing;
+}
+
+template <class T>
+void NcclReducer::begin(std::span<T> values) {
+  if (!link_->device().owns(values.data())) return host_->sum_begin(values);
+  link_->all_reduce(values.data(), values.size(), std::is_same_v<T, double>);
+}
+
+void NcclReducer::sum_end() {
+  host_->sum_end();
+  link_->device().driver().join();
+}
+
+}  // namespace rossby

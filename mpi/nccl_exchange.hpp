@@ -1,0 +1,97 @@
+#pragma once
+
+#include <vector>
+
+#include "rossby/exchange/exchange.hpp"
+#include "rossby/exchange/reducer.hpp"
+#include "rossby/kernels/exec.hpp"
+#include "rossby/kernels/rows.hpp"
+#include "rossby/mpi/nccl_link.hpp"
+#include "rossby/relation/relation_block.hpp"
+#include "rossby/tensor/buffer.hpp"
+
+namespace rossby {
+
+/// Ghost rows from GPU to GPU: packed by a kernel, sent in one group of messages while interior rows are
+/// computed. Gradients come back the same way and are added in an order that the ranks alone decide. Data of
+/// the host go through `host`, an exchange of the same ghosts.
+class NcclExchange final : public Exchange {
+ public:
+  /// `ghosts`: ascending; rows of this rank may be among them (dense relations gather all positions).
+  /// Collective.
+  NcclExchange(const Communicator& comm, NcclLink& link, const Exec& exec, Exchange& host,
+               const RowPartition& partition, const GhostList& ghosts);
+
+  [[nodiscard]] Index owned() const override { return host_->owned(); }
+  [[nodiscard]] Index ghosts() const override { return host_->ghosts(); }
+  void gather_begin(NodeView<const float> owned, NodeView<float> ghost) override { gather(owned, ghost); }
+  void gather_begin(NodeView<const double> owned, NodeView<double> ghost) override { gather(owned, ghost); }
+  void gather_end() override;
+  void scatter_add_begin(NodeView<const float> ghost, NodeView<float> owned) override {
+    scatter(ghost, owned);
+  }
+  void scatter_add_begin(NodeView<const double> ghost, NodeView<double> owned) override {
+    scatter(ghost, owned);
+  }
+  void scatter_add_end() override;
+  [[nodiscard]] Traffic sent() const override;
+  [[nodiscard]] Traffic gather_cost(Index row_bytes) const override { return host_->gather_cost(row_bytes); }
+  [[nodiscard]] Traffic scatter_cost(Index row_bytes) const override {
+    return host_->scatter_cost(row_bytes);
+  }
+
+ private:
+  /// What goes to and comes from a rank: places of the packed rows, and ghosts.
+  struct Peer {
+    int rank;
+    Index first, rows;
+    Index first_ghost, ghosts;
+  };
+
+  template <class T>
+  void gather(NodeView<const T> owned, NodeView<T> ghost);
+  template <class T>
+  void scatter(NodeView<const T> ghost, NodeView<T> owned);
+  template <class T>
+  void add(NodeView<T>& owned);
+  template <class T>
+  T* message(Index width);
+
+  NcclLink* link_;
+  Exec exec_;
+  Exchange* host_;
+  std::vector<Peer> peers_;
+  std::vector<LocalColumn> send_rows_;  // by receiver
+  std::vector<LocalColumn> rows_;       // each once, and their places among send_rows_
+  std::vector<LocalEntry> ptr_, position_;
+  std::vector<Device::Copy> kept_;
+  Buffer<std::byte> message_;
+  enum class Under { nothing, gather, scatter, host } way_ = Under::nothing;
+  NodeView<float> owned_float_;
+  NodeView<double> owned_double_;
+  Traffic sent_;
+};
+
+/// Sums over ranks of arrays on GPUs; those of the host go through `host`.
+class NcclReducer final : public Reducer {
+ public:
+  NcclReducer(NcclLink& link, Reducer& host) : link_(&link), host_(&host) {}
+
+  void sum(std::span<double> values) override { sum_begin(values), sum_end(); }
+  void sum(std::span<float> values) override { sum_begin(values), sum_end(); }
+  void sum_begin(std::span<double> values) override { begin(values); }
+  void sum_begin(std::span<float> values) override { begin(values); }
+  void sum_end() override;
+  void max(std::span<double> values) override { host_->max(values); }
+  void ordered_sum(std::span<double> values) override { host_->ordered_sum(values); }
+  [[nodiscard]] Traffic sent() const override { return host_->sent(); }
+
+ private:
+  template <class T>
+  void begin(std::span<T> values);
+
+  NcclLink* link_;
+  Reducer* host_;
+};
+
+}  // namespace rossby

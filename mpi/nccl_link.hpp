@@ -1,0 +1,39 @@
+#pragma once
+
+#include "rossby/mpi/environment.hpp"
+#include "rossby/mpi/nccl_api.hpp"
+#include "rossby/tensor/device.hpp"
+
+namespace rossby {
+
+/// Ranks that reach each other's GPUs through NCCL, one GPU each. All that travels goes through the device's
+/// second queue.
+class NcclLink {
+ public:
+  /// Throws the same UserError on all ranks where one of them cannot join. Collective.
+  NcclLink(const Communicator& comm, Device& device, const NcclApi* api = nccl_library());
+  ~NcclLink();
+  NcclLink(const NcclLink&) = delete;
+  NcclLink& operator=(const NcclLink&) = delete;
+
+  [[nodiscard]] Device& device() const { return *device_; }
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int ranks() const { return ranks_; }
+
+  /// Messages between begin and end go together.
+  void begin();
+  void send(const void* from, std::size_t bytes, int peer);
+  void receive(void* to, std::size_t bytes, int peer);
+  void end();
+  void all_reduce(void* values, std::size_t count, bool is_double);
+
+ private:
+  void check(int error, const char* what) const;
+
+  const NcclApi* api_;
+  Device* device_;
+  int rank_, ranks_;
+  void* comm_ = nullptr;
+};
+
+}  // namespace rossby
