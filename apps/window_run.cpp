@@ -117,9 +117,22 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   fit(purpose);
   reader_ = std::make_unique<SeriesReader<T>>(*store_, scaler_, times_,
                                               config.text("window.fill") == "zero" ? Fill::zero : Fill::mean);
-  agree(grid_.world(), [&] { make_model(); });
+  agree(grid_.world(), [&] {
+    make_model();
+    if (Device* device = this->device()) keep_data(*device);
+  });
   model_->start(static_cast<std::uint64_t>(config.integer("train.seed")));
   for (Parameter<T>* parameter : model_->parameters()) parameter->decay = config.real("optimiser.decay");
+}
+
+/// The series on the device, where it takes no more than half of the memory left and stays what it is; what
+/// is not kept is carried over step by step.
+template <class T>
+void WindowRun<T>::keep_data(Device& device) {
+  for (Device::Copy& copy : reader_->keep_on(device)) kept_.push_back(std::move(copy));
+  const bool changes = plan_->options().sampling == WindowSampling::blocked && grid_.groups() > 1;
+  if (!changes && store_->values().size_bytes() <= device.free_bytes() / 2)
+    kept_.push_back(device.keep(store_->values()));
 }
 
 /// Reads the steps of this group.
@@ -206,7 +219,8 @@ void WindowRun<T>::make_model() {
   const auto steps = static_cast<int>(config_->integer("model.diffusion_steps"));
   Diffusion<T> diffusion(block_, *graph_exchange_, steps, variant);
   diffusion.alone = grid_.space().size() == 1;
-  if (Device* device = this->device()) kept_ = diffusion.keep_on(*device);
+  if (Device* device = this->device())
+    for (Device::Copy& copy : diffusion.keep_on(*device)) kept_.push_back(std::move(copy));
   if (graph_wavenet) {
     model_ = make_graph_wavenet(*config_, shape_, *reader_, std::move(diffusion), domain_.partition,
                                 grid_.space().rank(), all_ports_ ? &all_ports_->exchange() : all_rows_.get(),

@@ -35,6 +35,7 @@ class WindowRun final : public ModelRun<T> {
   void fit(Purpose purpose);
   void make_graph();
   void make_model();
+  void keep_data(Device& device);
 
   using ModelRun<T>::grid_;
   using ModelRun<T>::config_;

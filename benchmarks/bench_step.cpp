@@ -14,6 +14,8 @@
 #include "benchmarks/options.hpp"
 #include "benchmarks/step_run.hpp"
 #include "rossby/kernels/blas_threads.hpp"
+#include "rossby/tensor/cuda_device.hpp"
+#include "rossby/tensor/simulated_device.hpp"
 
 namespace rossby::bench {
 namespace {
@@ -30,6 +32,10 @@ constexpr const char* usage =
     "  --batches    batches of each pass that an epoch runs; 0: all (default: the case's own)\n"
     "  --beta1      decay of the optimiser's first moment (default: the case's own)\n"
     "  --threads    threads a rank (default 1)\n"
+    "  --device     cpu, cuda (the GPU of the rank's number), simulated; cases of pairs and in bf16 are for "
+    "the\n"
+    "               CPU (default cpu)\n"
+    "  --tf32       GPUs multiply floats with 10 bits of fraction\n"
     "  --size       small: the cases on 7 x 11 nodes\n"
     "  --tolerance  relative error of a loss that counts as wrong (default 5e-6)\n"
     "  --profile    where the time of a step goes\n";
@@ -42,6 +48,8 @@ struct Options {
   bool profile = false;
   double tolerance = 5e-6;
   std::string json;
+  std::string device = "cpu";
+  bool tf32 = false;
 };
 
 Options parse(Arguments& arguments) {
@@ -66,7 +74,11 @@ Options parse(Arguments& arguments) {
   const std::string size = arguments.text("size", "full");
   if (size != "full" && size != "small") user_error("--size = \"{}\" must be full or small", size);
   options.small = size == "small";
-  options.tolerance = arguments.real("tolerance", options.tolerance);
+  options.tf32 = arguments.flag("tf32");
+  options.tolerance = arguments.real("tolerance", options.tf32 ? 5e-3 : options.tolerance);
+  options.device = arguments.text("device", options.device);
+  if (options.device != "cpu" && options.device != "cuda" && options.device != "simulated")
+    user_error("--device = \"{}\" must be cpu, cuda or simulated", options.device);
   options.profile = arguments.flag("profile");
   options.json = arguments.text("json", "");
   for (StepCase& item : options.cases) {
@@ -181,6 +193,7 @@ Json context(const Ranks& ranks, const Options& options, const Machine& machine)
   return {{"executable", "bench_step"},
           {"date", utc_now()},
           {"processor", processor()},
+          {"device", options.exec.device ? options.exec.device->driver().name() : "cpu"},
           {"load_avg", load_average()},
           {"blas_core", blas_core()},
           {"ranks", ranks.size()},
@@ -192,11 +205,31 @@ Json context(const Ranks& ranks, const Options& options, const Machine& machine)
           {"gemm_flops_per_second", machine.gemm()}};
 }
 
-int run(Ranks& ranks, const Options& options) {
+/// What the steps run on; null: the host.
+std::unique_ptr<Device> open_device(const Ranks& ranks, const Options& options) {
+  DeviceOptions with;
+  with.tf32 = options.tf32;
+  if (options.device == "simulated")
+    return std::make_unique<Device>(std::make_unique<SimulatedDriver>(), with);
+  if (options.device == "cpu") return nullptr;
+  const CudaDevices found = cuda_devices();
+  if (found.count == 0) user_error("--device=cuda: there is no GPU: {}", found.reason);
+  return std::make_unique<Device>(std::make_unique<CudaDriver>(ranks.rank() % found.count), with);
+}
+
+int run(Ranks& ranks, Options options) {
   const bool speaks = ranks.rank() == 0;
   use_single_threaded_blas();
   ranks.barrier();
-  Machine machine(options.exec.threads, options.small, ranks.size());
+  const std::unique_ptr<Device> device = open_device(ranks, options);
+  if (device) {
+    options.exec.backend = options.device == "cuda" ? Backend::cuda : Backend::simulated;
+    options.exec.device = device.get();
+    std::erase_if(options.cases, [](const StepCase& item) { return item.pairs || item.bf16; });
+  }
+  Machine machine = device ? Machine::of_device(options.exec, options.small)
+                           : Machine(options.exec.threads, options.small, ranks.size());
+  if (speaks && device) fmt::print("{}{}\n", device->driver().name(), options.tf32 ? ", TF32" : "");
   if (speaks) {
     fmt::print("{} ranks x {} threads, {}, {}; a rank streams {:.1f} GB/s and multiplies at {:.0f} GFLOP/s\n",
                ranks.size(), options.exec.threads, to_string(options.exec.isa), processor(),

@@ -4,11 +4,14 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <vector>
 
 #include <cblas.h>
 #include <unistd.h>
 
+#include "rossby/kernels/elementwise.hpp"
+#include "rossby/kernels/product.hpp"
 #include "rossby/tensor/buffer.hpp"
 
 // OpenBLAS names the kernels that it chose; other libraries lack the function.
@@ -184,6 +187,47 @@ std::string processor() {
   for (std::string line; std::getline(info, line);)
     if (line.starts_with("model name")) return line.substr(std::min(line.find(':') + 2, line.size()));
   return "unknown";
+}
+
+namespace {
+
+/// Seconds of one of `repeats` calls that are enqueued together, the best of three tries.
+template <class F>
+double device_seconds(const Exec& exec, int repeats, const F& f) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int attempt = 0; attempt <= 3; ++attempt) {
+    exec.device->wait();
+    const auto begin = std::chrono::steady_clock::now();
+    for (int r = 0; r < repeats; ++r) f();
+    exec.device->wait();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (attempt > 0) best = std::min(best, seconds / repeats);
+  }
+  return best;
+}
+
+}  // namespace
+
+Machine Machine::of_device(const Exec& exec, bool quick) {
+  Machine machine;
+  const Index size = quick ? 1 << 12 : 1 << 26, n = quick ? 64 : 4096;
+  const int repeats = quick ? 1 : 10;
+  {
+    Buffer<float> x(size, *exec.device), y(size, *exec.device);
+    const NodeView<float> from(x.data(), 1, 1, size), to(y.data(), 1, 1, size);
+    const auto bytes = 4.0 * static_cast<double>(size);
+    machine.bandwidth_ =
+        3 * bytes / device_seconds(exec, repeats, [&] { accumulate<float>(exec, to, 0.5F, from); });
+    machine.update_ = 2 * bytes / device_seconds(exec, repeats, [&] { scale<float>(exec, to, 0.5F, to); });
+    machine.read_ = machine.bandwidth_;
+  }
+  Buffer<float> a(n * n, *exec.device), b(n * n, *exec.device), c(n * n, *exec.device);
+  const double seconds = device_seconds(exec, repeats, [&] {
+    matrix_product<float>(exec, {c.data(), n, n}, Operand::plain, {a.data(), n, n}, Operand::plain,
+                          {b.data(), n, n}, false);
+  });
+  machine.gemm_ = 2.0 * std::pow(static_cast<double>(n), 3) / seconds;
+  return machine;
 }
 
 }  // namespace rossby::bench

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "rossby/base/index.hpp"
+#include "rossby/kernels/exec.hpp"
 
 namespace rossby::bench {
 
@@ -31,6 +32,8 @@ class Machine {
   /// Measures memory bandwidth and GEMM rate. `quick`: smaller sizes and fewer repeats, for smoke tests.
   /// `processes` measure at the same time on this machine and share its last cache.
   Machine(int threads, bool quick, int processes = 1);
+  /// The same of a device: y += s·x by its kernels, square products of 4096 by its BLAS.
+  static Machine of_device(const Exec& exec, bool quick);
 
   [[nodiscard]] int threads() const { return threads_; }
   [[nodiscard]] double bandwidth() const { return bandwidth_; }      // bytes a second, from memory
@@ -50,8 +53,10 @@ class Machine {
   [[nodiscard]] double cache_floor_seconds(const Work& work);
 
  private:
-  int threads_;
-  bool quick_;
+  Machine() = default;
+
+  int threads_ = 1;
+  bool quick_ = true;
   double bandwidth_ = 0;
   double read_ = 0;
   double update_ = 0;

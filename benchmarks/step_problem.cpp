@@ -95,9 +95,22 @@ StepProblem<T>::StepProblem(const StepCase& item, Ranks& ranks, const Exec& exec
   auto relations = make_relations<T>(item, partition_, part_);
   exchange_ = std::make_unique<TimedExchange>(
       ranks.exchange(partition_, relations->ghosts(), relations->needs_all()));
-  relations->finish(*exchange_, reducer_);
+  Exec host = exec;
+  if (exec.device) {
+    host.backend = Backend::cpu;
+    host.device = nullptr;
+    staged_exchange_ = std::make_unique<StagedExchange>(exec, *exchange_);
+    staged_reducer_ = std::make_unique<StagedReducer>(*exec.device, reducer_);
+    relations->finish(*staged_exchange_, *staged_reducer_);
+  } else {
+    relations->finish(*exchange_, reducer_);
+  }
   model_ = std::make_unique<Stnn<T>>(model_options(item), std::move(relations), rows);
   model_->start({});
+  if (exec.device) {
+    kept_ = model_->relations().bank().keep_on(*exec.device);
+    kept_.push_back(exec.device->keep(series_.values.span()));
+  }
   // Decays of the reference code.
   for (Parameter<T>* parameter : model_->parameters()) {
     const bool learned_weight = parameter->name == "relation_weight" || parameter->name == "discover_weight";
@@ -107,11 +120,11 @@ StepProblem<T>::StepProblem(const StepCase& item, Ranks& ranks, const Exec& exec
   cut.pairs = item.pairs;
   (item.pairs ? cut.pairs_per_batch : cut.slab_steps) = item.per_batch;
   task_ = std::make_unique<StnnTask<T>>(StnnTaskOptions{}, cut, *model_, series_, scaler_, split_, partition_,
-                                        part_, reducer_, exec);
+                                        part_, reducer_, host);
   OptimiserOptions optimiser;
   optimiser.beta1 = item.beta1;
   optimiser.fuse = !item.pairs;
-  optimiser_ = std::make_unique<Optimiser<T>>(optimiser, task_->parameters());
+  optimiser_ = std::make_unique<Optimiser<T>>(optimiser, task_->parameters(), exec.device);
   step_ = std::make_unique<Step<T>>(task_->parameters(), *optimiser_, reducer_, 0.0);
   require(batches(Pass::decoder) + batches(Pass::dynamics) == task_->batches(),
           "the task cuts its passes as the benchmark thinks");

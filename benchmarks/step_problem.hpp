@@ -7,6 +7,7 @@
 #include "benchmarks/ranks.hpp"
 #include "benchmarks/step_case.hpp"
 #include "benchmarks/timed_ports.hpp"
+#include "rossby/autograd/staged_ports.hpp"
 #include "rossby/autograd/tape.hpp"
 #include "rossby/train/optimiser.hpp"
 #include "rossby/train/step.hpp"
@@ -56,6 +57,9 @@ class StepProblem {
   Split split_;
   Scaler scaler_;
   std::unique_ptr<TimedExchange> exchange_;
+  std::unique_ptr<StagedExchange> staged_exchange_;  // where the model is on a device
+  std::unique_ptr<StagedReducer> staged_reducer_;
+  std::vector<Device::Copy> kept_;
   std::unique_ptr<Stnn<T>> model_;
   std::unique_ptr<StnnTask<T>> task_;
   std::unique_ptr<Optimiser<T>> optimiser_;

@@ -33,7 +33,8 @@ NcclExchange::NcclExchange(const Communicator& comm, NcclLink& link, const Exec&
     peers_[r].first = std::ssize(send_rows_);
     peers_[r].rows = static_cast<Index>(requests[r].size() / sizeof(LocalColumn));
     send_rows_.resize(send_rows_.size() + static_cast<std::size_t>(peers_[r].rows));
-    std::memcpy(send_rows_.data() + peers_[r].first, requests[r].data(), requests[r].size());
+    if (!requests[r].empty())
+      std::memcpy(send_rows_.data() + peers_[r].first, requests[r].data(), requests[r].size());
   }
   std::vector<LocalEntry> order(send_rows_.size());
   for (std::size_t k = 0; k < order.size(); ++k) order[k] = static_cast<LocalEntry>(k);

@@ -84,7 +84,7 @@ ensure_packages() {
 build_preset() {
   local preset=$1 target=${2:-all} folder=$rossby_root/build/$1 options=()
   if [[ -z ${CMAKE_GENERATOR:-} ]] && command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
-  if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+  if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache); fi
   cd "$rossby_root"
   # A tree that was configured with another generator keeps it.
   if [[ -f $folder/CMakeCache.txt ]]; then unset CMAKE_GENERATOR; fi

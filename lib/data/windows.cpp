@@ -5,29 +5,15 @@
 #include <limits>
 
 #include "rossby/base/error.hpp"
-#include "rossby/kernels/elementwise.hpp"
+#include "rossby/kernels/steps.hpp"
 
 namespace rossby {
 namespace {
-
-constexpr Index block_rows = 64;                  // of nodes whose columns stay in the first-level cache
-constexpr Index least_parallel = Index{1} << 15;  // values below which threads cost more than they save
 
 /// Whether steps [first, last) are joined: no break between two of them.
 bool joined(std::span<const Index> breaks, Index first, Index last) {
   const auto next = std::lower_bound(breaks.begin(), breaks.end(), first);
   return next == breaks.end() || *next >= last - 1;
-}
-
-/// f(i, b) over blocks of rows, columns outside: each step's rows are read side by side.
-template <class F>
-void for_each_place(const Exec& exec, Index rows, Index cols, Index channels, const F& f) {
-  const Index blocks = (rows + block_rows - 1) / block_rows;
-  const int threads = rows * cols * channels < least_parallel ? 1 : exec.threads;
-#pragma omp parallel for num_threads(threads) schedule(static)
-  for (Index block = 0; block < blocks; ++block)
-    for (Index b = 0; b < cols; ++b)
-      for (Index i = block * block_rows; i < std::min(rows, (block + 1) * block_rows); ++i) f(i, b);
 }
 
 }  // namespace
@@ -101,53 +87,45 @@ SeriesReader<T>::SeriesReader(const StepStore& store, const Scaler& scaler, cons
     }
 }
 
+/// Where kernels find these steps: in place, or where a device keeps the series there; what it does not keep
+/// is carried over.
+template <class T>
+std::span<const float* const> SeriesReader<T>::find(const Exec& exec, std::span<const Index> steps) const {
+  pointers_.clear();
+  const auto width = static_cast<std::size_t>(rows() * features());
+  for (const Index step : steps) {
+    const float* values = store_->at(step);
+    pointers_.push_back(exec.device ? exec.device->on_device(std::span<const float>(values, width)) : values);
+  }
+  return pointers_;
+}
+
 template <class T>
 void SeriesReader<T>::read(const Exec& exec, NodeView<T> out, std::span<const Index> steps) const {
-  const Index m = features(), n = rows();
+  const Index m = features(), n = rows(), extra = out.channels - m;
   require(out.rows == n && out.cols == static_cast<Index>(steps.size()) &&
               (out.channels == m || out.channels == channels()),
           "windows are read as (rows, windows, channels)");
-  if (exec.device) {
-    // Assembled by the host, and carried over.
-    std::vector<T> values(static_cast<std::size_t>(out.size()));
-    Exec host = exec;
-    host.backend = Backend::cpu;
-    host.device = nullptr;
-    read(host, NodeView<T>(values.data(), out.rows, out.cols, out.channels), steps);
-    const T* there = exec.device->on_device(std::span<const T>(values));
-    return pack(exec, out, NodeView<const T>(there, out.rows, out.cols, out.channels));
-  }
-  const Index extra = out.channels - m;
-  for_each_place(exec, n, out.cols, out.channels, [&](Index i, Index b) {
-    const Index step = steps[static_cast<std::size_t>(b)];
-    const float* x = store_->at(step) + i * m;
-    T* to = out.at(i, b);
-    for (Index f = 0; f < m; ++f) {
-      const auto k = static_cast<std::size_t>(i * m + f);
-      to[f] = std::isnan(x[f]) ? fill_[k] : (static_cast<T>(x[f]) - shift_[k]) * inverse_[k];
-    }
+  extra_.clear();
+  for (const Index step : steps)
     for (Index f = 0; f < extra; ++f)
-      to[m + f] = static_cast<T>(times_->values[static_cast<std::size_t>(step * extra + f)]);
-  });
+      extra_.push_back(times_->values[static_cast<std::size_t>(step * extra + f)]);
+  read_steps<T>(exec, out, find(exec, steps), {m, shift_, inverse_, fill_}, extra_);
 }
 
 template <class T>
 void SeriesReader<T>::read_truth(const Exec& exec, NodeView<float> out, std::span<const Index> steps) const {
-  const Index m = features(), n = rows();
-  require(out.rows == n && out.cols == static_cast<Index>(steps.size()) && out.channels == m,
+  require(out.rows == rows() && out.cols == static_cast<Index>(steps.size()) && out.channels == features(),
           "targets are read as (rows, windows, features)");
-  if (exec.device) {
-    std::vector<float> values(static_cast<std::size_t>(out.size()));
-    Exec host = exec;
-    host.backend = Backend::cpu;
-    host.device = nullptr;
-    read_truth(host, NodeView<float>(values.data(), out.rows, out.cols, out.channels), steps);
-    const float* there = exec.device->on_device(std::span<const float>(values));
-    return pack(exec, out, NodeView<const float>(there, out.rows, out.cols, out.channels));
-  }
-  for_each_place(exec, n, out.cols, m, [&](Index i, Index b) {
-    std::copy_n(store_->at(steps[static_cast<std::size_t>(b)]) + i * m, m, out.at(i, b));
-  });
+  copy_steps(exec, out, find(exec, steps));
+}
+
+template <class T>
+std::vector<Device::Copy> SeriesReader<T>::keep_on(Device& device) const {
+  std::vector<Device::Copy> copies;
+  for (const std::vector<T>* values : {&scale_, &shift_, &inverse_, &fill_})
+    copies.push_back(device.keep(*values));
+  return copies;
 }
 
 template class SeriesReader<float>;

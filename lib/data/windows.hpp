@@ -72,10 +72,18 @@ class SeriesReader {
   [[nodiscard]] const T* scale() const { return scale_.data(); }
   [[nodiscard]] const T* shift() const { return shift_.data(); }
 
+  /// Copies of the scales on a device.
+  [[nodiscard]] std::vector<Device::Copy> keep_on(Device& device) const;
+
  private:
+  [[nodiscard]] std::span<const float* const> find(const Exec& exec, std::span<const Index> steps) const;
+
   const StepStore* store_;
   const TimeFeatures* times_;
   std::vector<T> scale_, shift_, inverse_, fill_;
+  // Of the read under way:
+  mutable std::vector<const float*> pointers_;
+  mutable std::vector<float> extra_;
 };
 
 /// Which windows a group of a process grid takes.

@@ -13,6 +13,7 @@
 #include "rossby/kernels/optimiser.hpp"
 #include "rossby/kernels/product.hpp"
 #include "rossby/kernels/rows.hpp"
+#include "rossby/kernels/steps.hpp"
 #include "rossby/tensor/view.hpp"
 
 /// Instantiates a kernel's definition for both scalar types. The macro takes the scalar's name.

@@ -116,6 +116,24 @@ void affine_rows_backward(const Exec& exec, NodeView<T> dx, std::span<const T> s
 }
 
 template <class T>
+void read_steps(const Exec& exec, NodeView<T> out, std::span<const float* const> steps,
+                const StepScale<T>& scale, std::span<const float> extra) {
+  const Index values = out.rows * scale.features;
+  require(out.cols == std::ssize(steps) && out.channels >= scale.features, "a step for every column");
+  require(std::ssize(scale.shift) == values && std::ssize(scale.inverse) == values &&
+              std::ssize(scale.fill) == values,
+          "a scale for every row and feature");
+  require(std::ssize(extra) == out.cols * (out.channels - scale.features),
+          "a value a step for every further channel");
+  ROSSBY_DISPATCH(read_steps, exec, out, steps, scale, extra);
+}
+
+void copy_steps(const Exec& exec, NodeView<float> out, std::span<const float* const> steps) {
+  require(out.cols == std::ssize(steps), "a step for every column");
+  ROSSBY_DISPATCH(copy_steps, exec, out, steps);
+}
+
+template <class T>
 void softmax_relu_forward(const Exec& exec, MatrixView<T> a, std::span<std::uint8_t> positive) {
   require(a.stride == a.cols || a.rows <= 1, "rows of a softmax are packed");
   require(std::ssize(positive) >= a.size(), "a flag for every score");
@@ -386,6 +404,8 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
   template void multiply_accumulate(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);         \
   template void affine_rows_forward(const Exec&, NodeView<T>, std::span<const T>, std::span<const T>,        \
                                     NodeView<const T>);                                                      \
+  template void read_steps(const Exec&, NodeView<T>, std::span<const float* const>, const StepScale<T>&,     \
+                           std::span<const float>);                                                          \
   template void softmax_relu_forward(const Exec&, MatrixView<T>, std::span<std::uint8_t>);                   \
   template void softmax_relu_backward(const Exec&, MatrixView<T>, MatrixView<const T>,                       \
                                       std::span<const std::uint8_t>);                                        \

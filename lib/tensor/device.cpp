@@ -38,15 +38,14 @@ Device::~Device() {
 void* Device::allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   const std::size_t size = rounded(bytes);
-  const std::size_t limit = options_.limit > 0 ? options_.limit : driver_->total_bytes();
-  const bool within = size >= bytes && size <= limit && used_ <= limit - size;
+  const bool within = size >= bytes && size <= free_bytes();
   void* pointer = within ? driver_->allocate(size) : nullptr;
   if (!pointer)
     user_error(
         "out of device memory: {:.3f} GiB do not fit beside the {:.3f} GiB in use of {:.3f} GiB ({}); use "
         "more "
         "ranks, fewer steps or windows a batch, train.recompute, or a smaller model",
-        gib(bytes), gib(used_), gib(limit), driver_->name());
+        gib(bytes), gib(used_), gib(limit()), driver_->name());
   sizes_[pointer] = size;
   used_ += size;
   peak_ = std::max(peak_, used_);

@@ -65,6 +65,8 @@ class Device {
   [[nodiscard]] void* allocate(std::size_t bytes);
   void release(void* pointer) noexcept;
   [[nodiscard]] std::size_t used_bytes() const { return used_; }
+  /// What is left of the budget.
+  [[nodiscard]] std::size_t free_bytes() const { return limit() > used_ ? limit() - used_ : 0; }
   /// Whether an address lies in its memory.
   [[nodiscard]] bool owns(const void* pointer) const;
   [[nodiscard]] std::size_t peak_bytes() const { return peak_; }
@@ -132,6 +134,9 @@ class Device {
     int holders = 0;
   };
 
+  [[nodiscard]] std::size_t limit() const {
+    return options_.limit > 0 ? options_.limit : driver_->total_bytes();
+  }
   [[nodiscard]] void* scratch_of(std::size_t bytes);
   [[nodiscard]] const void* on_device_bytes(const void* host, std::size_t bytes);
   [[nodiscard]] const void* stage(const void* host, std::size_t bytes);

@@ -107,14 +107,15 @@ void Step<T>::fetch_gradients() {
   for (std::size_t i = 0; i < replicated_.size(); ++i) {
     Parameter<T>& parameter = *replicated_[i];
     if (!parameter.device) continue;
-    fetched_[i].resize(static_cast<std::size_t>(parameter.gradient.size()));
-    parameter.device->download(std::span<T>(fetched_[i]), parameter.gradient.data());
+    if (std::ssize(fetched_[i].span()) != parameter.gradient.size())
+      fetched_[i] = Pinned<T>(*parameter.device, parameter.gradient.size());
+    parameter.device->download(fetched_[i].span(), parameter.gradient.data());
   }
 }
 
 template <class T>
 std::span<T> Step<T>::gradient_at_home(std::size_t i) {
-  return replicated_[i]->device ? std::span<T>(fetched_[i]) : replicated_[i]->gradient.span();
+  return replicated_[i]->device ? fetched_[i].span() : replicated_[i]->gradient.span();
 }
 
 template <class T>

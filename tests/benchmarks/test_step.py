@@ -31,10 +31,10 @@ class Step(unittest.TestCase):
             with open(path, encoding="utf-8") as file:
                 return json.load(file)
 
-    def check(self, content, ranks):
+    def check(self, content, ranks, cases=CASES):
         self.assertEqual(content["context"]["ranks"], ranks)
         entries = {entry["name"]: entry for entry in content["benchmarks"]}
-        for case in CASES:
+        for case in cases:
             end = f"/ranks:{ranks}/threads:1"
             epoch = entries[f"{case}/epoch{end}"]
             for counter in ("epoch_seconds", "node_steps_per_second", "batches_per_second", "peak_rss_bytes"):
@@ -51,6 +51,19 @@ class Step(unittest.TestCase):
 
     def test_alone(self):
         self.check(self.results(1), 1)
+
+    def test_on_a_simulated_device(self):
+        content = self.results(1, "--device=simulated", "--epochs=2")
+        self.assertEqual(content["context"]["device"], "simulated device")
+        entries = self.check(content, 1, ("refine_10080", "discover_10080_slab8", "given_low_rank_10080"))
+        self.assertFalse([name for name in entries if "pairs" in name or "bf16" in name])
+
+    def test_no_gpu(self):
+        done = bench("--device=cuda", "--case=refine_10080")
+        if done.returncode == 0:
+            self.skipTest("there is a GPU")
+        self.assertIn("there is no GPU", done.stderr + done.stdout)
+        self.assertEqual(bench("--device=tpu").returncode, 2)
 
     def test_two_ranks(self):
         if not MPIRUN:

@@ -13,6 +13,7 @@
 #include "rossby/kernels/reductions.hpp"
 #include "rossby/kernels/rows.hpp"
 #include "rossby/kernels/softmax.hpp"
+#include "rossby/kernels/steps.hpp"
 #include "tests/lib/kernels/harness.hpp"
 
 namespace rossby::testing {
@@ -76,6 +77,28 @@ std::vector<Case<T>> elementwise_cases() {
                      const std::span<T> message = rig.vector(size);
                      gather_rows<T>(exec, message.data(), read(rig.input(s)), named);
                      scatter_add_rows<T>(exec, rig.input(s), message.data(), {unique, ptr, position});
+                   }});
+  cases.push_back({"steps", [](const Exec& exec, R& rig, Shape s) {
+                     // Two features and the other channels as further ones; a step may come twice.
+                     const Index m = std::min<Index>(s.channels, 2);
+                     const auto list = [](Index size, double by) {
+                       std::vector<T> values(static_cast<std::size_t>(size));
+                       for (std::size_t k = 0; k < values.size(); ++k)
+                         values[k] = static_cast<T>(1.5 + std::sin(by * static_cast<double>(k)));
+                       return values;
+                     };
+                     const std::vector<T> shift = list(s.rows * m, 1), inverse = list(s.rows * m, 2),
+                                          fill = list(s.rows * m, 3);
+                     std::vector<float> extra(static_cast<std::size_t>(s.cols * (s.channels - m)));
+                     for (std::size_t k = 0; k < extra.size(); ++k) extra[k] = static_cast<float>(k % 7);
+                     const NodeView<float> series = rig.target({5, 1, s.rows * s.channels});
+                     std::vector<const float*> steps;
+                     for (Index b = 0; b < s.cols; ++b) steps.push_back(series.row(b * b % 5));
+                     read_steps<T>(exec, rig.output(s), steps, {m, shift, inverse, fill}, extra);
+                     if constexpr (std::is_same_v<T, float>) {
+                       for (const float*& step : steps) step = rig.vector(s.rows * s.channels).data();
+                       copy_steps(exec, rig.output(s), steps);
+                     }
                    }});
   cases.push_back({"softmax_relu", [](const Exec& exec, R& rig, Shape s) {
                      const Index m = s.rows, n = s.cols * s.channels;

@@ -1,0 +1,42 @@
+#include "rossby/kernels/steps.hpp"
+
+#include "rossby/kernels/device/backend.hpp"
+#include "rossby/kernels/device/launch.hpp"
+
+namespace rossby::ROSSBY_DEVICE {
+
+template <class T>
+void read_steps(const Exec& exec, NodeView<T> out, std::span<const float* const> steps,
+                const StepScale<T>& scale, std::span<const float> extra) {
+  const float* const* step = exec.device->on_device(steps);
+  const float* more = exec.device->on_device(extra);
+  const T* shift = exec.device->on_device(scale.shift);
+  const T* inverse = exec.device->on_device(scale.inverse);
+  const T* fill = exec.device->on_device(scale.fill);
+  const Index m = scale.features, others = out.channels - m;
+  for_each_entry(exec, numbered(out), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index f) {
+    T& to = out.at(i, b)[f];
+    if (f >= m) {
+      to = static_cast<T>(more[b * others + f - m]);
+      return;
+    }
+    const Index k = i * m + f;
+    const float x = step[b][k];
+    to = x == x ? (static_cast<T>(x) - shift[k]) * inverse[k] : fill[k];
+  });
+}
+
+void copy_steps(const Exec& exec, NodeView<float> out, std::span<const float* const> steps) {
+  const float* const* step = exec.device->on_device(steps);
+  for_each_entry(exec, numbered(out), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index f) {
+    out.at(i, b)[f] = step[b][i * out.channels + f];
+  });
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                            \
+  template void read_steps(const Exec&, NodeView<T>, std::span<const float* const>, const StepScale<T>&, \
+                           std::span<const float>);
+ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby::ROSSBY_DEVICE
