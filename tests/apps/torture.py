@@ -105,7 +105,18 @@ class Torture:
 
     @staticmethod
     def ranks(process):
-        return subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False).stdout.split()
+        """Those that run: one that has ended stays in the list until mpiexec asks how."""
+        listed = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False).stdout.split()
+        running = []
+        for pid in listed:
+            try:
+                with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                    state = file.read().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            if state != "Z":
+                running.append(pid)
+        return running
 
     def wait(self, process):
         """mpiexec's exit code. Open MPI's, at times, does not notice that all of its ranks have ended."""
