@@ -1,52 +1,42 @@
 #include "rossby/kernels/softmax.hpp"
 
-#include <algorithm>
-#include <cmath>
-
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 
 namespace rossby::cpu {
 
-template <class T>
-void softmax_row(T* a, std::uint8_t* positive, Index n) {
-  double largest = 0;
-  for (Index w = 0; w < n; ++w) {
-    positive[w] = a[w] > 0;
-    largest = std::max(largest, static_cast<double>(a[w]));
-  }
-  double sum = 0;
-  for (Index w = 0; w < n; ++w) {
-    const double score = a[w] > 0 || std::isnan(a[w]) ? static_cast<double>(a[w]) : 0.0;
-    const double power = std::exp(score - largest);
-    a[w] = static_cast<T>(power);
-    sum += power;
-  }
-  for (Index w = 0; w < n; ++w) a[w] = static_cast<T>(static_cast<double>(a[w]) / sum);
+// Rows are independent and their cost is one exponential a value: the reference's loops, a few rows a thread.
+
+namespace {
+
+constexpr Index rows_a_piece = 16;
+
+template <class V>
+MatrixView<V> some_rows(MatrixView<V> m, Index first, Index last) {
+  return {m.row(first), last - first, m.cols, m.stride};
 }
 
-template <class T>
-void softmax_row_backward(T* d, const T* a, const std::uint8_t* positive, Index n) {
-  double mean = 0;
-  for (Index w = 0; w < n; ++w) mean += static_cast<double>(a[w]) * static_cast<double>(d[w]);
-  for (Index w = 0; w < n; ++w)
-    d[w] = positive[w] != 0 ? static_cast<T>(static_cast<double>(a[w]) * (static_cast<double>(d[w]) - mean))
-                            : T{0};
+template <class V>
+std::span<V> flags_of(std::span<V> flags, Index cols, Index first, Index last) {
+  return flags.subspan(static_cast<std::size_t>(first * cols),
+                       static_cast<std::size_t>((last - first) * cols));
 }
+
+}  // namespace
 
 template <class T>
 void softmax_relu_forward(const Exec& exec, MatrixView<T> a, std::span<std::uint8_t> positive) {
-  for_each_piece(exec, a.rows, 16, a.size(), [&](Index first, Index last) {
-    for (Index v = first; v < last; ++v) softmax_row(a.row(v), positive.data() + v * a.cols, a.cols);
+  for_each_piece(exec, a.rows, rows_a_piece, a.size(), [&](Index first, Index last) {
+    reference::softmax_relu_forward(exec, some_rows(a, first, last), flags_of(positive, a.cols, first, last));
   });
 }
 
 template <class T>
 void softmax_relu_backward(const Exec& exec, MatrixView<T> d, MatrixView<const T> a,
                            std::span<const std::uint8_t> positive) {
-  for_each_piece(exec, d.rows, 16, d.size(), [&](Index first, Index last) {
-    for (Index v = first; v < last; ++v)
-      softmax_row_backward(d.row(v), a.row(v), positive.data() + v * d.cols, d.cols);
+  for_each_piece(exec, d.rows, rows_a_piece, d.size(), [&](Index first, Index last) {
+    reference::softmax_relu_backward(exec, some_rows(d, first, last), some_rows(a, first, last),
+                                     flags_of(positive, d.cols, first, last));
   });
 }
 
