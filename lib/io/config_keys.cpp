@@ -278,7 +278,7 @@ constexpr KeySpec keys[] = {
      "", 1, 1000000, true},
     {"parallel.threads", integer, "0", "",
      "OpenMP threads a rank; 0: OMP_NUM_THREADS or the cores a rank has", "", 0, 4096, true},
-    {"parallel.device", text, "\"auto\"", "",
+    {"parallel.device", text, "\"cpu\"", "",
      "what trains: the cores (cpu), a GPU a rank (cuda), a simulated device (slow, for tests); auto: GPUs "
      "where "
      "every "
