@@ -85,6 +85,14 @@ struct Graph {
 };
 int graph(const Communicator& comm, const Graph& arguments);
 
+struct StepGraphFile {
+  std::string config;
+  std::string output;             // .txt, .json, .dot, .svg; empty: text to the console
+  bool measure = false;           // compute the steps on the host, and time them
+  std::vector<std::string> sets;  // --set key=value
+};
+int step_graph(const Communicator& comm, const StepGraphFile& arguments);
+
 struct PrintConfig {
   std::string config;  // empty: the table of keys; a file: its resolved configuration
   std::vector<std::string> sets;

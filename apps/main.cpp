@@ -146,6 +146,18 @@ void define_config(CLI::App& app, std::function<int(const Communicator&)>& chose
       [&] { chosen = [&](const Communicator& comm) { return commands::print_config(comm, config); }; });
 }
 
+void define_step_graph(CLI::App& app, std::function<int(const Communicator&)>& chosen,
+                       commands::StepGraphFile& graph) {
+  auto* g =
+      app.add_subcommand("graph", "what a training step computes: blocks of the model, shapes, flops, bytes");
+  g->add_option("config", graph.config, "configuration (TOML)")->required();
+  g->add_option("-o,--output", graph.output,
+                "file to write: .txt, .json, .dot, or .svg (by Graphviz); default: text to the console");
+  g->add_flag("--measure", graph.measure, "compute the steps on the host, and time their blocks");
+  add_settings(*g, graph.sets, "set a configuration key, for example --set window.batch=16; may be repeated");
+  g->callback([&] { chosen = [&](const Communicator& comm) { return commands::step_graph(comm, graph); }; });
+}
+
 int parse_and_run(const Communicator& comm, int argc, char** argv) {
   CLI::App app{
       "Rossby: trains spatio-temporal forecasters on clusters. Start with mpirun or srun for more than one "
@@ -159,9 +171,11 @@ int parse_and_run(const Communicator& comm, int argc, char** argv) {
   commands::Inspect inspect;
   commands::Synth synth;
   commands::Graph graph;
+  commands::StepGraphFile step_graph;
   commands::PrintConfig config;
   define(app, chosen, train, checkpoint, evaluate, forecast);
   define_data(app, chosen, inspect, synth, graph);
+  define_step_graph(app, chosen, step_graph);
   define_config(app, chosen, config);
   try {
     app.parse(argc, argv);

@@ -10,6 +10,7 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/plane_service.hpp"
+#include "rossby/tensor/simulated_device.hpp"
 
 namespace rossby {
 namespace {
@@ -51,6 +52,10 @@ ModelRun<T>::ModelRun(const ProcessGrid& grid, const Config& config, Domain doma
 template <class T>
 void ModelRun<T>::open_device(Purpose purpose, const std::string& unfit) {
   if (purpose == Purpose::training) device_ = choose_device(grid_.world(), *config_, unfit);
+  if (purpose == Purpose::tracing && unfit.empty()) {
+    device_.backend = Backend::simulated;
+    device_.device = std::make_unique<Device>(SimulatedDriver::idle());
+  }
   training_exec_ = exec_;
   training_exec_.backend = device_.backend;
   training_exec_.device = device_.device.get();
@@ -134,7 +139,7 @@ Domain domain_of(const ProcessGrid& grid, const Config& config) {
 
 template <class T>
 std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config, Purpose purpose) {
-  const Index groups = purpose == Purpose::training ? config.integer("parallel.time_groups") : 1;
+  const Index groups = purpose == Purpose::forecasting ? 1 : config.integer("parallel.time_groups");
   const bool windowed = config.text("model.name") != "stnn";
   const ProcessGrid grid = groups == 1 ? ProcessGrid(comm) : ProcessGrid(comm, groups);
   Domain domain = domain_of(grid, config);

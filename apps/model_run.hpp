@@ -20,8 +20,9 @@
 
 namespace rossby {
 
-/// What a run is made for: training holds the steps that it trains and validates on, and no others.
-enum class Purpose { training, forecasting };
+/// What a run is made for: training holds the steps that it trains and validates on, and no others; so does
+/// tracing, whose steps are written down and, where devices can run the model, not computed.
+enum class Purpose { training, forecasting, tracing };
 
 /// A model and all it stands on, on this rank, built from a configuration: data → scaler → graph → exchange →
 /// model. Values flow one way: nothing changes after construction but the model's parameters. Subcommands
@@ -88,7 +89,8 @@ class ModelRun {
   /// Collective.
   ModelRun(const ProcessGrid& grid, const Config& config, Domain domain);
 
-  /// Opens the device that a training asks for. `unfit`: as in choose_device. Collective.
+  /// Opens the device that a training asks for, or one that does nothing where steps are traced. `unfit`: as
+  /// in choose_device. Collective.
   void open_device(Purpose purpose, const std::string& unfit);
   /// Throws where the training part has no observed value.
   void require_observed(double observed) const;

@@ -22,8 +22,6 @@ namespace {
 std::string unfit_for_devices(const Config& config) {
   if (config.text("train.sampling") == "pairs") return "train.sampling = \"pairs\"";
   if (config.flag("relation.self")) return "relation.self = true";
-  if (config.text("relation.precision") == "bf16") return "relation.precision = \"bf16\"";
-  if (config.text("relation.memory") == "streamed") return "relation.memory = \"streamed\"";
   if (config.integer("parallel.time_groups") > 1) return "an STNN with parallel.time_groups > 1";
   return "";
 }
@@ -113,7 +111,7 @@ std::string StnnRun<T>::hash_data() const {
 template <class T>
 std::unique_ptr<Relations<T>> StnnRun<T>::join_relations() {
   const Communicator& comm = grid_.space();
-  auto relations = make_relations<T>(comm, *config_, domain_);
+  auto relations = make_relations<T>(comm, *config_, domain_, this->device());
   if (comm.size() > 1 && relations->needs_all())
     exchange_ = std::make_unique<AllgatherExchange>(comm, domain_.partition, comm.rank());
   else

@@ -36,15 +36,26 @@ void check_bf16(const Config& config) {
        "relation.storage = \"dense\"");
 }
 
-/// Puts dense learned relations into files, as relation.memory = "streamed" asks for.
+/// Streams dense learned relations, as relation.memory = "streamed" asks for.
 template <class T>
-void stream(const Config& config, Relations<T>& relations) {
+void stream(const Config& config, Device* device, Relations<T>& relations) {
   const std::string& folder = config.text("relation.stream_folder");
   const char* temporary = std::getenv("TMPDIR");
-  relations.stream_dense(!folder.empty()           ? folder
-                         : temporary && *temporary ? temporary
-                                                   : "/tmp",
-                         static_cast<std::size_t>(config.real("relation.stream_gib") * (1 << 30)));
+  relations.stream_dense(
+      {.folder = !folder.empty()           ? folder
+                 : temporary && *temporary ? temporary
+                                           : "/tmp",
+       .device = device,
+       .transfer = transfer_named(config.text("relation.transfer")),
+       .budget = static_cast<std::size_t>(config.real("relation.stream_gib") * (1 << 30))});
+}
+
+/// MiB of weights that a dense learned relation is worked on by; 0: all.
+double chunk_mib(const Config& config, const Device* device) {
+  constexpr double usual = 32;
+  const double asked = config.real("relation.chunk_mib");
+  if (asked > 0) return asked;
+  return device && config.text("relation.memory") == "resident" ? 0 : usual;
 }
 
 /// What relation.memory = "streamed" asks of the other keys.
@@ -88,7 +99,7 @@ StnnOptions model_options(const Config& config, const Domain& domain) {
 
 template <class T>
 std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Config& config,
-                                             const Domain& domain) {
+                                             const Domain& domain, Device* device) {
   auto relations = std::make_unique<Relations<T>>(domain.partition, comm.rank());
   if (config.text("relation.precision") == "bf16") {
     check_bf16(config);
@@ -109,8 +120,8 @@ std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Con
   if (config.flag("relation.self")) relations->add_self(config.real("relation.self_start"));
   const std::string& discover = config.text("relation.discover");
   if (discover == "dense") {
-    relations->work_in_chunks(static_cast<Index>(config.real("relation.chunk_mib") * (1 << 20)));
-    if (config.text("relation.memory") == "streamed") stream(config, *relations);
+    relations->work_in_chunks(static_cast<Index>(chunk_mib(config, device) * (1 << 20)));
+    if (config.text("relation.memory") == "streamed") stream(config, device, *relations);
   }
   if (discover == "dense") relations->add_discover(discover_start(config, domain.nodes()));
   if (discover == "low_rank") relations->add_low_rank(config.integer("relation.rank"));
@@ -158,8 +169,10 @@ StnnTaskOptions task_options(const Config& config) {
   return options;
 }
 
-template std::unique_ptr<Relations<float>> make_relations(const Communicator&, const Config&, const Domain&);
-template std::unique_ptr<Relations<double>> make_relations(const Communicator&, const Config&, const Domain&);
+template std::unique_ptr<Relations<float>> make_relations(const Communicator&, const Config&, const Domain&,
+                                                          Device*);
+template std::unique_ptr<Relations<double>> make_relations(const Communicator&, const Config&, const Domain&,
+                                                           Device*);
 template void set_rates(const Config&, Stnn<float>&);
 template void set_rates(const Config&, Stnn<double>&);
 

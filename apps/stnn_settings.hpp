@@ -18,10 +18,11 @@ namespace rossby {
 [[nodiscard]] BatchOptions batch_options(const Config& config, const ProcessGrid& grid);
 [[nodiscard]] StnnTaskOptions task_options(const Config& config);
 
-/// relation.*: no ghosts are known yet, nothing is finished. Collective over `comm`.
+/// relation.*: no ghosts are known yet, nothing is finished. `device`: that trains, null: the host.
+/// Collective over `comm`.
 template <class T>
 [[nodiscard]] std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Config& config,
-                                                           const Domain& domain);
+                                                           const Domain& domain, Device* device);
 
 /// What the optimiser has to know of each parameter: decays and rates.
 template <class T>

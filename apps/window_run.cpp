@@ -181,7 +181,7 @@ void WindowRun<T>::fit(Purpose purpose) {
       all += observed[static_cast<std::size_t>(start + shape_.inputs + h)];
   this->require_observed(all);
   plan_->set_observed(std::move(observed));
-  if (purpose == Purpose::training)
+  if (purpose != Purpose::forecasting)
     this->data_hash_ = rossby::data_hash(grid_.world(), *config_, domain_, counted, at);
 }
 

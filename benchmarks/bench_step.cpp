@@ -27,15 +27,18 @@ constexpr const char* usage =
     "[--isa=NAME]\n"
     "                                [--size=full|small] [--tolerance=X] [--json=FILE] [--profile] "
     "[--list]\n\n"
-    "  --case       which cases (default: all but those of a million nodes); --list names them\n"
+    "  --case       which cases (default: those of up to 50,000 nodes); --list names them\n"
     "  --epochs     epochs of a case, the first of which is not measured (default 3)\n"
     "  --batches    batches of each pass that an epoch runs; 0: all (default: the case's own)\n"
     "  --beta1      decay of the optimiser's first moment (default: the case's own)\n"
     "  --threads    threads a rank (default 1)\n"
-    "  --device     cpu, cuda (the GPU of the rank's number), simulated; cases of pairs and in bf16 are for "
-    "the\n"
-    "               CPU (default cpu)\n"
+    "  --device     cpu, cuda (the GPU of the rank's number), simulated; cases of pairs are for the CPU "
+    "(default cpu)\n"
     "  --tf32       GPUs multiply floats with 10 bits of fraction\n"
+    "  --transfer   how dense learned relations get to the device, some of: resident, pageable, pinned,\n"
+    "               pageable-async, pinned-async (default resident)\n"
+    "  --chunk-mib  weights that travel at once (default 32)\n"
+    "  --stream-gib what chunks may take of the device's memory (default 4)\n"
     "  --size       small: the cases on 7 x 11 nodes\n"
     "  --tolerance  relative error of a loss that counts as wrong (default 5e-6)\n"
     "  --profile    where the time of a step goes\n";
@@ -52,11 +55,30 @@ struct Options {
   bool tf32 = false;
 };
 
+/// Every case of a dense learned relation once by every way.
+std::vector<StepCase> by_ways(const std::vector<StepCase>& cases, const std::vector<std::string>& ways,
+                              double chunk_mib, double stream_gib) {
+  std::vector<StepCase> all;
+  for (const StepCase& item : cases)
+    for (const std::string& way : ways) {
+      if (item.mode != Mode::discover && way != ways.front()) continue;
+      StepCase one = item;
+      if (item.mode == Mode::discover && way != "resident") {
+        one.name += "_" + way;
+        one.transfer = transfer_named(way);
+        one.chunk_bytes = static_cast<Index>(chunk_mib * (1 << 20));
+        one.stream_bytes = static_cast<std::size_t>(stream_gib * (1 << 30));
+      }
+      all.push_back(std::move(one));
+    }
+  return all;
+}
+
 Options parse(Arguments& arguments) {
   Options options;
   const std::string names = arguments.text("case", "");
   for (const StepCase& item : step_cases())
-    if (names.empty() && !item.name.starts_with("million")) options.cases.push_back(item);
+    if (names.empty() && item.nodes() < 50'000) options.cases.push_back(item);
   if (!names.empty())
     for (const std::string& name : parts(names)) {
       const std::size_t before = options.cases.size();
@@ -79,6 +101,12 @@ Options parse(Arguments& arguments) {
   options.device = arguments.text("device", options.device);
   if (options.device != "cpu" && options.device != "cuda" && options.device != "simulated")
     user_error("--device = \"{}\" must be cpu, cuda or simulated", options.device);
+  const std::string ways = arguments.text("transfer", "");
+  const double chunk_mib = arguments.real("chunk-mib", 32), stream_gib = arguments.real("stream-gib", 4);
+  if (!ways.empty()) {
+    if (options.device == "cpu") user_error("--transfer is for devices: add --device=cuda");
+    options.cases = by_ways(options.cases, parts(ways), chunk_mib, stream_gib);
+  }
   options.profile = arguments.flag("profile");
   options.json = arguments.text("json", "");
   for (StepCase& item : options.cases) {
@@ -125,6 +153,8 @@ void add_entries(Json& list, const StepCase& item, const std::string& suffix, co
                      {"optimiser_seconds", pass.time.optimiser},
                      {"exchange_seconds", pass.time.exchange},
                      {"exchange_bytes", pass.exchange_bytes},
+                     {"to_device_bytes", pass.travelled.in},
+                     {"from_device_bytes", pass.travelled.out},
                      {"floor_bytes", pass.work.bytes},
                      {"floor_flops", pass.work.flops},
                      {"state_bytes", pass.work.working_set}};
@@ -138,7 +168,7 @@ void print(const StepCase& item, const CaseResult& result) {
   const PassResult& decoder = result.pass[0];
   const PassResult& dynamics = result.pass[1];
   fmt::print(
-      "{:<24}{:>10.4g}{}{:>11.4g}{:>11.4g}{:>10.4g}{:>10.4g}{:>8.1f}{:>8.1f}{:>11.4g}{:>9.3f}{:>11.4g}\n",
+      "{:<38}{:>10.4g}{}{:>11.4g}{:>11.4g}{:>10.4g}{:>10.4g}{:>8.1f}{:>8.1f}{:>11.4g}{:>9.3f}{:>11.4g}\n",
       item.name, result.epoch_seconds, result.extrapolated ? '*' : ' ', 1e3 * decoder.time.total,
       1e3 * dynamics.time.total, 1e3 * dynamics.best_seconds, 1e3 * dynamics.floor_seconds,
       100 * dynamics.floor_seconds / dynamics.time.total,
@@ -202,7 +232,9 @@ Json context(const Ranks& ranks, const Options& options, const Machine& machine)
           {"bandwidth_bytes_per_second", machine.bandwidth()},
           {"read_bandwidth_bytes_per_second", machine.read_bandwidth()},
           {"update_bandwidth_bytes_per_second", machine.update_bandwidth()},
-          {"gemm_flops_per_second", machine.gemm()}};
+          {"gemm_flops_per_second", machine.gemm()},
+          {"to_device_bytes_per_second", machine.copy_in()},
+          {"from_device_bytes_per_second", machine.copy_out()}};
 }
 
 /// What the steps run on; null: the host.
@@ -225,16 +257,18 @@ int run(Ranks& ranks, Options options) {
   if (device) {
     options.exec.backend = options.device == "cuda" ? Backend::cuda : Backend::simulated;
     options.exec.device = device.get();
-    std::erase_if(options.cases, [](const StepCase& item) { return item.pairs || item.bf16; });
+    std::erase_if(options.cases, [](const StepCase& item) { return item.pairs; });
   }
   Machine machine = device ? Machine::of_device(options.exec, options.small)
                            : Machine(options.exec.threads, options.small, ranks.size());
-  if (speaks && device) fmt::print("{}{}\n", device->driver().name(), options.tf32 ? ", TF32" : "");
+  if (speaks && device)
+    fmt::print("{}{}; {:.1f} GB/s to it, {:.1f} GB/s back\n", device->driver().name(),
+               options.tf32 ? ", TF32" : "", machine.copy_in() / 1e9, machine.copy_out() / 1e9);
   if (speaks) {
     fmt::print("{} ranks x {} threads, {}, {}; a rank streams {:.1f} GB/s and multiplies at {:.0f} GFLOP/s\n",
                ranks.size(), options.exec.threads, to_string(options.exec.isa), processor(),
                machine.bandwidth() / 1e9, machine.gemm() / 1e9);
-    fmt::print("{:<24}{:>10} {:>11}{:>12}{:>9}{:>10}{:>8}{:>8}{:>11}{:>9}{:>11}\n", "case", "epoch s",
+    fmt::print("{:<38}{:>10} {:>11}{:>12}{:>9}{:>10}{:>8}{:>8}{:>11}{:>9}{:>11}\n", "case", "epoch s",
                "decoder ms", "dynamics ms", "best ms", "floor ms", "floor%", "cache%", "node-st/s", "GiB",
                "sent B");
   }
@@ -252,7 +286,7 @@ int run(Ranks& ranks, Options options) {
                       {"run_type", "iteration"},
                       {"error_occurred", true},
                       {"error_message", message}});
-      if (speaks) fmt::print("{:<24}{}\n", item.name, message);
+      if (speaks) fmt::print("{:<38}{}\n", item.name, message);
       continue;
     }
     const auto sampler = options.profile ? std::make_unique<Sampler>() : nullptr;

@@ -220,6 +220,13 @@ Machine Machine::of_device(const Exec& exec, bool quick) {
         3 * bytes / device_seconds(exec, repeats, [&] { accumulate<float>(exec, to, 0.5F, from); });
     machine.update_ = 2 * bytes / device_seconds(exec, repeats, [&] { scale<float>(exec, to, 0.5F, to); });
     machine.read_ = machine.bandwidth_;
+    Buffer<float> host = Buffer<float>::pinned(size, *exec.device);
+    DeviceDriver& driver = exec.device->driver();
+    const auto length = static_cast<std::size_t>(size) * sizeof(float);
+    machine.copy_in_ =
+        bytes / device_seconds(exec, repeats, [&] { driver.travel_in(x.data(), host.data(), length); });
+    machine.copy_out_ =
+        bytes / device_seconds(exec, repeats, [&] { driver.travel_out(host.data(), y.data(), length); });
   }
   Buffer<float> a(n * n, *exec.device), b(n * n, *exec.device), c(n * n, *exec.device);
   const double seconds = device_seconds(exec, repeats, [&] {

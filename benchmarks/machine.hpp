@@ -40,6 +40,9 @@ class Machine {
   [[nodiscard]] double read_bandwidth() const { return read_; }      // of a sum, from memory
   [[nodiscard]] double update_bandwidth() const { return update_; }  // of x = s·x, from memory
   [[nodiscard]] double gemm() const { return gemm_; }                // flops a second
+  /// Of a device: bytes a second from pinned memory to it, and back, each on its own.
+  [[nodiscard]] double copy_in() const { return copy_in_; }
+  [[nodiscard]] double copy_out() const { return copy_out_; }
 
   /// Triad bandwidth over a working set of this size, rounded to a power of two; measured at first use.
   [[nodiscard]] double bandwidth_within(double working_set);
@@ -61,6 +64,8 @@ class Machine {
   double read_ = 0;
   double update_ = 0;
   double gemm_ = 0;
+  double copy_in_ = 0;
+  double copy_out_ = 0;
   Cache l2_, l3_;
   std::map<int, double> within_;  // by log2 of the working set
 };

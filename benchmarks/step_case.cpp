@@ -37,6 +37,15 @@ std::vector<StepCase> step_cases() {
   discover("discover_10080_slab1_bf16", 1, true);
   discover("discover_10080_slab8", 8, false);
   discover("discover_10080_slab8_bf16", 8, true);
+  // 24 GiB of weights, as much of second moments.
+  add("discover_80000_slab8", [](StepCase& c) {
+    c.n_lat = 200;
+    c.n_lon = 400;
+    c.mode = Mode::discover;
+    c.latent = 8;
+    c.steps = 32;
+    c.measured = 3;
+  });
   add("given_10080_d8", [](StepCase& c) {
     c.mode = Mode::given;
     c.latent = 8;
@@ -80,6 +89,10 @@ StepCase small_version(StepCase item) {
   item.low_rank = std::min<Index>(item.low_rank, 3);
   item.per_batch = std::min<Index>(item.per_batch, item.pairs ? 37 : 8);
   item.measured = item.pairs ? 4 : 0;
+  if (item.transfer) {  // ten rows, two chunks of weights and moments
+    item.chunk_bytes = 10 * item.nodes() * Index{sizeof(float)};
+    item.stream_bytes = static_cast<std::size_t>(2 * 3 * item.chunk_bytes);
+  }
   return item;
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "rossby/base/index.hpp"
+#include "rossby/tensor/chunk_transport.hpp"
 
 namespace rossby::bench {
 
@@ -28,7 +30,12 @@ struct StepCase {
   bool scattered = false;  // nodes are numbered at random, as in files that follow no neighbourhood
   bool close = false;      // parallel.row_order = "rcm"
   bool bf16 = false;       // the dense learned relation and its moments
-  Index measured = 0;      // batches of each pass that an epoch runs; 0: all
+  /// The dense learned relation streams to the device: the way, its chunks, and what of the device's memory
+  /// they may take, bytes.
+  std::optional<Transfer> transfer;
+  Index chunk_bytes = 0;
+  std::size_t stream_bytes = 0;
+  Index measured = 0;  // batches of each pass that an epoch runs; 0: all
 
   [[nodiscard]] Index nodes() const { return n_lat * n_lon; }
 };

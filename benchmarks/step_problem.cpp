@@ -52,10 +52,16 @@ Split all_training(Index steps) {
 }
 
 template <class T>
-std::unique_ptr<Relations<T>> make_relations(const StepCase& item, const RowPartition& partition, int part) {
+std::unique_ptr<Relations<T>> make_relations(const StepCase& item, const RowPartition& partition, int part,
+                                             Device* device) {
   auto relations = std::make_unique<Relations<T>>(partition, part);
   if (item.mode == Mode::discover) {
     if (item.bf16) relations->hold_dense_in_bf16();
+    if (item.transfer && device) {
+      relations->work_in_chunks(item.chunk_bytes);
+      relations->stream_dense(
+          {.folder = "", .device = device, .transfer = *item.transfer, .budget = item.stream_bytes});
+    }
     relations->add_discover(1.0 / static_cast<double>(item.nodes()));
   } else {
     GlobalEdges edges = grid_neighbours(whole_grid(item), GridRelations::directional, partition, part);
@@ -92,7 +98,7 @@ StepProblem<T>::StepProblem(const StepCase& item, Ranks& ranks, const Exec& exec
   const std::vector<GlobalRow> rows = partition_.rows_of(part_);
   series_ = waves(item, rows);
   scaler_ = Scaler(series_.rows, series_.features);
-  auto relations = make_relations<T>(item, partition_, part_);
+  auto relations = make_relations<T>(item, partition_, part_, exec.device);
   exchange_ = std::make_unique<TimedExchange>(
       ranks.exchange(partition_, relations->ghosts(), relations->needs_all()));
   Exec host = exec;
@@ -128,6 +134,17 @@ StepProblem<T>::StepProblem(const StepCase& item, Ranks& ranks, const Exec& exec
   step_ = std::make_unique<Step<T>>(task_->parameters(), *optimiser_, reducer_, 0.0);
   require(batches(Pass::decoder) + batches(Pass::dynamics) == task_->batches(),
           "the task cuts its passes as the benchmark thinks");
+}
+
+template <class T>
+StepProblem<T>::Travelled StepProblem<T>::travelled() const {
+  Travelled sum;
+  for (const Parameter<T>* parameter : parameters())
+    if (const ChunkStream* stream = parameter->stream.get()) {
+      sum.in += stream->statistics().read_bytes;
+      sum.out += stream->statistics().written_bytes;
+    }
+  return sum;
 }
 
 template <class T>

@@ -44,6 +44,11 @@ class StepProblem {
   [[nodiscard]] const RelationBank<T>& bank() const { return model_->relations().bank(); }
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const { return model_->parameters(); }
   [[nodiscard]] Tape<T>& tape() { return tape_; }
+  /// Bytes of streamed relations that have gone to the device and back so far.
+  struct Travelled {
+    double in = 0, out = 0;
+  };
+  [[nodiscard]] Travelled travelled() const;
   [[nodiscard]] Traffic exchanged() const { return exchange_->sent(); }
   [[nodiscard]] Traffic reduced() const { return reducer_.sent(); }
   [[nodiscard]] Reducer& reducer() { return reducer_; }

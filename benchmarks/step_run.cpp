@@ -104,6 +104,7 @@ double run_epoch(StepProblem<float>& problem, Index epoch, bool keep, Measuremen
   for (std::size_t p = 0; p < passes.size(); ++p) {
     const Index all = problem.batches(passes[p]);
     const Index count = measured_batches(problem.item(), all);
+    const auto before = problem.travelled();
     const Index sent = problem.exchanged().bytes + problem.reduced().bytes;
     problem.tape().clear_totals();
     double pass_seconds = 0;
@@ -118,6 +119,8 @@ double run_epoch(StepProblem<float>& problem, Index epoch, bool keep, Measuremen
     into.sent[p] = static_cast<double>(problem.exchanged().bytes + problem.reduced().bytes - sent) / steps;
     into.ops[p] = collect_ops(problem.tape(), steps, result.pass[p].ops);
     result.pass[p].batches = static_cast<double>(all);
+    result.pass[p].travelled = {(problem.travelled().in - before.in) / steps,
+                                (problem.travelled().out - before.out) / steps};
     result.extrapolated = result.extrapolated || count < all;
   }
   const auto settling = Clock::now();
@@ -188,7 +191,11 @@ CaseResult measure_case(const StepCase& item, Ranks& ranks, const Exec& exec, in
     pass.time = measured.samples[p].medians(problem.reducer(), pass.best_seconds);
     pass.exchange_bytes = sum_of(of_all(measured.sent[p], ranks, problem.reducer()));
     pass.work = step_work(problem, passes[p], measured.ops[p]);
-    pass.floor_seconds = largest(of_all(machine.floor_seconds(pass.work), ranks, problem.reducer()));
+    double floor = machine.floor_seconds(pass.work);
+    if (pass.travelled.in > 0)
+      floor =
+          std::max({floor, pass.travelled.in / machine.copy_in(), pass.travelled.out / machine.copy_out()});
+    pass.floor_seconds = largest(of_all(floor, ranks, problem.reducer()));
     const bool fits = machine.cache_of(pass.work.working_set).bytes > 0;
     if (largest(of_all(fits ? 0 : 1, ranks, problem.reducer())) > 0) continue;
     ranks.barrier();  // all ranks measure the cache's bandwidth at once

@@ -13,12 +13,13 @@ namespace rossby::bench {
 /// What was measured of the batches of one pass; times are medians over batches, the slowest rank's.
 struct PassResult {
   StepTime time;
-  double best_seconds = 0;         // of the quickest batch
-  double floor_seconds = 0;        // the slowest rank's
-  double cache_floor_seconds = 0;  // 0: no cache holds the state
-  double batches = 0;              // of a whole epoch
-  double exchange_bytes = 0;       // sent by all ranks in one step, ghosts and reductions
-  Work work;                       // of this rank
+  double best_seconds = 0;                  // of the quickest batch
+  double floor_seconds = 0;                 // computing and travelling side by side; the slowest rank's
+  double cache_floor_seconds = 0;           // 0: no cache holds the state
+  double batches = 0;                       // of a whole epoch
+  StepProblem<float>::Travelled travelled;  // of this rank, in one step: to the device and back
+  double exchange_bytes = 0;                // sent by all ranks in one step, ghosts and reductions
+  Work work;                                // of this rank
   struct Op {
     std::string name;
     Cost cost;  // of one step on this rank, as the tape counts it

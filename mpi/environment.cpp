@@ -4,8 +4,13 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include <petscsys.h>
+#if defined(__linux__)
+#include <dlfcn.h>
+#include <link.h>
+#endif
 
 #include "rossby/base/error.hpp"
 #include "rossby/mpi/watchdog.hpp"
@@ -74,11 +79,32 @@ Environment::Environment() : exceptions_(std::uncaught_exceptions()) {
   if (PetscPushErrorHandler(PetscReturnErrorHandler, nullptr) != 0) abort_all("PETSc does not start");
 }
 
+namespace {
+
+/// Open MPI and PMIx unload their plugins while they end, and their progress threads were seen to come back
+/// into one (a segmentation fault after all work was done). What is loaded stays mapped instead.
+void keep_libraries_mapped() {
+#if defined(__linux__)
+  std::vector<std::string> names;  // dlopen must not be called from within
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* to) {
+        if (info->dlpi_name && *info->dlpi_name)
+          static_cast<std::vector<std::string>*>(to)->emplace_back(info->dlpi_name);
+        return 0;
+      },
+      &names);
+  for (const std::string& name : names) (void)dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+#endif
+}
+
+}  // namespace
+
 Environment::~Environment() {
   if (std::uncaught_exceptions() > exceptions_) abort_all("an error leaves this rank alone");
   const Wait wait(world(), "the end of all ranks (MPI_Finalize)");
   (void)PetscPopErrorHandler();
   (void)PetscFinalize();
+  keep_libraries_mapped();
   MPI_Finalize();
 }
 

@@ -255,7 +255,7 @@ void clamp_l1(Tape<T>& tape, Parameter<T>& weights, double scale, double* sum) {
     require(update->recorded || !weights.in_bf16, "the norm of weights in bf16 comes from their layer");
     if (!update->recorded) weights.settle_stream();
     if (!update->recorded)
-      clamp_l1_sum(tape.exec(), m, sum);
+      clamp_l1_sum(weights.stream ? Exec{} : tape.exec(), m, sum);
     else if (Device* device = tape.exec().device)
       device->then_add(sum, &update->weight_sum);
     else

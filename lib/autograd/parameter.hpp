@@ -56,8 +56,8 @@ struct Parameter {
   Buffer<Bf16> bf16;     // in place of `value` where in_bf16
   bool in_bf16 = false;  // a dense relation that its op updates, of float arithmetic
   Index first_row = 0;   // in_bf16: global row of the first owned one; keys the rounding
-  /// Where value (or bf16) and moments lie in files and its op works on chunks of its rows: {1, owned, n},
-  /// one that its op updates. Null: in memory.
+  /// Where value (or bf16) and moments lie in files, or before a device, and its op works on chunks of its
+  /// rows: {1, owned, n}, one that its op updates. Null: where kernels work on them.
   std::unique_ptr<ChunkStream> stream;
   Buffer<T>
       gradient;  // empty while a fixed parameter, or a fusable one that has not needed it yet; on `device`
@@ -74,7 +74,8 @@ struct Parameter {
 
   OverdueUpdates* overdue = nullptr;  // asked to make up before a step reads the value
 
-  Buffer<T> there;  // the values on `device`
+  Buffer<T> there;          // the values on `device`, unless they stream
+  Buffer<Bf16> there_bf16;  // in_bf16
 
   /// True once a loss has depended on it: until then optimisers leave it alone.
   bool live = false;
@@ -105,12 +106,12 @@ struct Parameter {
   /// An array that streams as the value does (moments).
   template <class S>
   [[nodiscard]] Buffer<S> make_array(Index size) {
-    return stream ? Buffer<S>(stream->add()) : Buffer<S>(size);
+    return stream ? stream->template add<S>() : Buffer<S>(size);
   }
   /// Another array in the same kind of memory, which its op never sees (copies).
   template <class S>
   [[nodiscard]] Buffer<S> make_spare(Index size) const {
-    return stream && size > 0 ? Buffer<S>(stream->spare()) : Buffer<S>(size);
+    return stream && size > 0 ? stream->template spare<S>() : Buffer<S>(size);
   }
   /// Before anything but its op reads or writes value, bf16 or moments.
   void settle_stream() {
@@ -127,27 +128,38 @@ struct Parameter {
     return value[i];
   }
 
-  /// The values for kernels of `on` (null: of the host). On a device they must have been sent.
+  /// The values for kernels of `on` (null: of the host). On a device they must have been sent. Null where
+  /// they are in bf16; those that stream are the host's everywhere.
   [[nodiscard]] T* data(const Device* on) {
-    if (!on) return value.data();
+    if (!on || stream) return value.data();
     require(on == device && there.size() == value.size(), "a parameter is on the device");
     return there.data();
+  }
+  [[nodiscard]] Bf16* bf16_data(const Device* on) {
+    if (!on || stream) return bf16.data();
+    require(on == device && there_bf16.size() == bf16.size(), "a parameter is on the device");
+    return there_bf16.data();
   }
   /// Trains it on a device from now on: its gradient moves there, and the host's values. `fetch` brings the
   /// values back, `send` takes them there again; both are enqueued, and Device::wait ends them.
   void move_to(Device& to) {
-    require(!in_bf16 && !stream, "a parameter on a device is in memory, in its own precision");
+    require(!stream || stream->device() == &to, "a parameter streams to the device that trains it");
     device = &to;
     if (gradient.size() > 0) gradient = Buffer<T>(gradient.size(), to);
     send();
   }
   void send() {
-    if (!device) return;
+    if (!device || stream) return;
     if (there.size() != value.size()) there = Buffer<T>(value.size(), *device);
+    if (there_bf16.size() != bf16.size()) there_bf16 = Buffer<Bf16>(bf16.size(), *device);
     device->upload(there.data(), std::span<const T>(value.span()));
+    device->upload(there_bf16.data(), std::span<const Bf16>(bf16.span()));
   }
   void fetch() {
-    if (device) device->download(value.span(), there.data());
+    if (!device) return;
+    if (stream) return settle_stream();
+    device->download(value.span(), there.data());
+    device->download(bf16.span(), there_bf16.data());
   }
 
   /// Where backward adds this parameter's gradient; null where it is not trained. A recording op calls this

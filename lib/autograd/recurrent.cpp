@@ -45,6 +45,8 @@ void assign(Tape<T>& tape, const Var<T>& y, const Var<T>& x) {
   require(y.tracked() || !tape.recording() || !x.tracked(),
           "what is assigned to is tracked where its source is");
   pack(tape.exec(), y.value, read(x.value));
+  if (BlockTrace* trace = tape.trace())
+    trace->same(y.value.data, static_cast<std::size_t>(y.value.size()) * sizeof(T), x.value.data);
   finish(tape, "assign", costs::assign(count(y), sizeof(T)), x.tracked(),
          [exec = tape.exec(), x, y] { accumulate(exec, x.gradient, T{1}, read(y.gradient)); });
 }

@@ -182,7 +182,8 @@ void dense_backward_of_groups(const Exec& exec, const Layer<T>& layer, const Lay
       arena.take<T>(relate_dense_workspace(exec, relate, zs.all.cols, delta.channels));
   relate.context = nullptr;
   detail::chunked_dense_backward<T>(exec, dz.data ? all : NodeView<T>{}, {}, item.dense, relate, deltas.all,
-                                    zs.all, workspace, item.term->stream(), layer.bank->dense_chunk_rows);
+                                    zs.all, workspace, item.term->stream(exec.device),
+                                    layer.bank->dense_chunk_rows);
   if (dz.data) accumulate(exec, dz, T{1}, NodeView<const T>(zs.columns(all, zs.first, z.cols)));
   if (item.a.gradient.data) {
     const Index d = z.channels, size = layer.bank->rows * z.cols;
@@ -219,7 +220,7 @@ void columns_backward(const Exec& exec, const Layer<T>& layer, bool owned, NodeV
     else if (item.term->kind == Kind<T>::dense && dense)
       detail::chunked_dense_backward<T>(exec, dz, item.a.gradient, item.dense,
                                         item.dense_relate(exec, *layer.bank), delta, z, layer.workspace,
-                                        item.term->stream(), layer.bank->dense_chunk_rows);
+                                        item.term->stream(exec.device), layer.bank->dense_chunk_rows);
   }
 }
 
@@ -320,7 +321,8 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
       item.self = SelfTerm<T>::forward(tape, *item.term, item.a, h.value, z.value);
     if (item.term->kind == Kind<T>::dense)
       detail::chunked_dense_forward<T>(exec, h.value, item.dense_relate(exec, bank), layer.all(z.value),
-                                       layer.workspace, item.term->stream(), bank.dense_chunk_rows);
+                                       layer.workspace, item.term->stream(exec.device),
+                                       bank.dense_chunk_rows);
   }
 
   const OpCost cost = layer_costs<T>(bank, z.cols(), d, w, z.tracked());

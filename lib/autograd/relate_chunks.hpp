@@ -39,20 +39,18 @@ void take_weights(DenseRelate<T>& part, ChunkStream& stream) {
     part.weight = reinterpret_cast<const T*>(stream.array(0));
 }
 
-/// Rows of a chunk; all of them where there is one chunk, as on a device.
+/// Rows of a chunk; all of them where there is one chunk.
 template <class T>
-Index chunk_rows_of(const Exec& exec, const DenseRelate<T>& relate, const ChunkStream* stream,
-                    Index chunk_rows) {
+Index chunk_rows_of(const DenseRelate<T>& relate, const ChunkStream* stream, Index chunk_rows) {
   if (stream) return stream->options().chunk_rows;
-  return chunk_rows > 0 && relate.relations == 1 && !exec.device ? chunk_rows
-                                                                 : std::max<Index>(relate.rows, 1);
+  return chunk_rows > 0 && relate.relations == 1 ? chunk_rows : std::max<Index>(relate.rows, 1);
 }
 
 /// relate_dense_forward, chunk by chunk.
 template <class T>
 void chunked_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>& relate, NodeView<const T> z,
                            std::span<T> workspace, ChunkStream* stream, Index chunk_rows) {
-  const Index step = chunk_rows_of(exec, relate, stream, chunk_rows);
+  const Index step = chunk_rows_of(relate, stream, chunk_rows);
   if (!stream && step >= relate.rows) return relate_dense_forward<T>(exec, h, relate, z, workspace);
   if (stream) stream->start(1, false, false);
   double sum = 0;
@@ -64,22 +62,23 @@ void chunked_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>
       take_weights(part, *stream);
     }
     double part_sum = 0;
-    part.weight_sum = relate.weight_sum ? &part_sum : nullptr;
+    // A device adds to it when the step ends, after all that is here.
+    if (relate.weight_sum && !exec.device) part.weight_sum = &part_sum;
     relate_dense_forward<T>(exec, row_range(h, first, rows), part, z, workspace);
     sum += part_sum;
     if (stream) stream->give_back();
   }
-  if (relate.weight_sum) *relate.weight_sum = sum;
+  if (relate.weight_sum && !exec.device) *relate.weight_sum = sum;
 }
 
 /// The update of a chunk, whose arrays a stream has brought where there is one.
 template <class T>
-DenseUpdate<T> update_of_rows(const DenseUpdate<T>& whole, const DenseRelate<T>& part, Index first,
-                              Index columns, ChunkStream* stream) {
+DenseUpdate<T> update_of_rows(DenseUpdate<T>& whole, const DenseRelate<T>& part, Index first, Index columns,
+                              ChunkStream* stream) {
   DenseUpdate<T> update = whole;
+  update.whole = &whole;
   const Index at = first * columns;
   const bool moment = whole.m || whole.bf16.m;
-  update.squares = 0;
   update.applied = false;
   if (part.bf16) {
     const auto array = [&](Bf16* base, int number) {
@@ -106,7 +105,7 @@ template <class T>
 void chunked_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, DenseGradient<T> dm,
                             const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
                             std::span<T> workspace, ChunkStream* stream, Index chunk_rows) {
-  const Index step = chunk_rows_of(exec, relate, stream, chunk_rows);
+  const Index step = chunk_rows_of(relate, stream, chunk_rows);
   if (!stream && step >= relate.rows)
     return relate_dense_backward<T>(exec, dz, da, dm, relate, delta, z, workspace);
   require(!stream || !dm.buffer, "a streamed relation is updated in backward");
@@ -139,7 +138,6 @@ void chunked_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, 
       sink.update = &update;
     }
     relate_dense_backward<T>(exec, dz, {}, sink, part, row_range(delta, first, rows), z, workspace);
-    if (dm.update) dm.update->squares += update.squares;
     if (stream) stream->give_back();
   }
 }

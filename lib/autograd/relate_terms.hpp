@@ -41,7 +41,7 @@ DenseRelate<T> dense_relate(const Exec& exec, const RelationBank<T>& bank, const
           nullptr,
           nullptr,
           bank.dense_product,
-          term.bf16_weights()};
+          term.bf16_weights(exec.device)};
 }
 
 /// Node data as a matrix (rows, B·c) or (rows·B, c).

@@ -37,10 +37,15 @@ struct RelationTerm {
     if (weight) return weight->data(device);
     return device ? device->on_device(fixed.span()) : fixed.data();
   }
-  [[nodiscard]] const Bf16* bf16_weights() const { return weight ? weight->bf16.data() : nullptr; }
+  [[nodiscard]] const Bf16* bf16_weights(Device* device = nullptr) const {
+    return weight ? weight->bf16_data(device) : nullptr;
+  }
   [[nodiscard]] bool clamped() const { return weight != nullptr; }
-  /// Null where the weights are in memory.
-  [[nodiscard]] ChunkStream* stream() const { return weight ? weight->stream.get() : nullptr; }
+  /// What brings the weights to kernels of `device` (null: of the host); null where they need not be brought.
+  [[nodiscard]] ChunkStream* stream(const Device* device) const {
+    ChunkStream* stream = weight ? weight->stream.get() : nullptr;
+    return stream && stream->device() == device ? stream : nullptr;
+  }
 };
 
 /// All relations of a model on one rank, and the ports that serve them. Relation 0 is the identity; those of

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "rossby/autograd/block_trace.hpp"
 #include "rossby/kernels/exec.hpp"
 #include "rossby/tensor/arena.hpp"
 #include "rossby/tensor/view.hpp"
@@ -65,6 +66,14 @@ class Tape {
   [[nodiscard]] Arena& arena() { return arena_; }
   [[nodiscard]] Arena& memory() { return exec_.device ? device_memory_ : arena_; }
 
+  /// What steps are written down in from now on, by blocks; null (the default): nowhere. It outlives them.
+  void set_trace(BlockTrace* trace) { trace_ = trace; }
+  [[nodiscard]] BlockTrace* trace() const { return trace_; }
+  /// Bytes of values and gradients of this step so far.
+  [[nodiscard]] std::size_t kept_bytes() const {
+    return (exec_.device ? device_memory_ : arena_).mark().bytes;
+  }
+
   /// A moment of both.
   struct Mark {
     Arena::Mark arena, memory;
@@ -84,7 +93,8 @@ class Tape {
     if (!recording_) return;
     auto memory = arena_.take<std::byte>(sizeof(Backward));
     auto* closure = new (memory.data()) Backward(backward);
-    records_.push_back({closure, [](void* f) { (*static_cast<Backward*>(f))(); }, op, backward_cost});
+    records_.push_back({closure, [](void* f) { (*static_cast<Backward*>(f))(); }, op, backward_cost,
+                        trace_ ? trace_->current() : BlockTrace::outside});
   }
 
   /// Runs every recorded closure, last first.
@@ -121,6 +131,7 @@ class Tape {
     records_.clear();
     arena_.reset();
     device_memory_.reset();
+    if (trace_) trace_->begin_step();
   }
 
   struct OpTotal {
@@ -138,6 +149,7 @@ class Tape {
     void (*run)(void*);
     std::string_view op;
     Cost cost;
+    int block;
   };
 
   /// Runs and drops the records above the first `floor`; closures may add records of their own on top.
@@ -145,12 +157,20 @@ class Tape {
     while (records_.size() > floor) {
       const Record record = records_.back();
       records_.pop_back();
+      if (trace_) {
+        const BlockTrace::Direction before = trace_->enter_backward(record.block);
+        record.run(record.closure);
+        count(record.op, record.cost);
+        trace_->leave_backward(before);
+        continue;
+      }
       record.run(record.closure);
       count(record.op, record.cost);
     }
   }
 
   void count(std::string_view op, const Cost& cost) {
+    if (trace_) trace_->count(cost);
     for (OpTotal& total : totals_)
       if (total.op == op) {
         total.cost += cost;
@@ -162,6 +182,7 @@ class Tape {
 
   Exec exec_;
   bool recording_ = true;
+  BlockTrace* trace_ = nullptr;
   Arena arena_;
   Arena device_memory_;
   std::vector<Record> records_;

@@ -64,6 +64,11 @@ class BatchPlan {
             std::vector<Index> training_pairs, const RowPartition& partition, int part, Reducer& reducer);
 
   [[nodiscard]] Index batches() const { return decoder_batches_ + dynamics_batches_; }
+  /// A batch of each pass that there is.
+  [[nodiscard]] std::vector<Index> kinds() const {
+    return decoder_batches_ > 0 && dynamics_batches_ > 0 ? std::vector<Index>{0, decoder_batches_}
+                                                         : std::vector<Index>{0};
+  }
 
   /// Makes the orders of an epoch. Collective for pairs with missing values (their counts are summed over
   /// ranks).

@@ -63,15 +63,20 @@ constexpr KeySpec keys[] = {
      "a learned all-to-all relation: dense clamp(M, 0, 1), or low rank U(Vᵀz)/n", "none|dense|low_rank"},
     {"relation.discover_start", text, "\"1/n\"", "", "start of M: 1/n, or a number"},
     {"relation.memory", text, "\"resident\"", "",
-     "where a dense learned relation and its moments are: in memory, or in files that stream through it",
+     "where a dense learned relation and its moments are: where kernels work on them, or streamed there from "
+     "files, or to a device from the host's memory",
      "resident|streamed", -1e300, 1e300, true},
-    {"relation.chunk_mib", real, "32", "MiB",
+    {"relation.chunk_mib", real, "0", "MiB",
      "rows of a dense learned relation that are worked on at once, by the size of their weights; the same "
      "chunks "
-     "give the same bits in memory and from files",
-     "", 1e-6, 1e9, true},
-    {"relation.stream_gib", real, "1", "GiB", "streamed: memory of a rank for chunks, two at least", "", 0,
-     1e9, true},
+     "give the same bits streamed or not; 0: 32, or all of a relation that lies on a device",
+     "", 0, 1e9, true},
+    {"relation.stream_gib", real, "1", "GiB",
+     "streamed: memory of a rank, or of its device, for chunks, two at least", "", 0, 1e9, true},
+    {"relation.transfer", text, "\"pinned-async\"", "",
+     "streamed to a device: from memory as it is (pageable) or from pinned memory, while the host waits or "
+     "(async) beside the kernels",
+     "pageable|pinned|pageable-async|pinned-async", -1e300, 1e300, true},
     {"relation.stream_folder", text, "\"\"", "",
      "streamed: folder of the files, on a disk of the node's own; empty: TMPDIR, or /tmp", "", -1e300, 1e300,
      true},

@@ -21,7 +21,18 @@
   INSTANTIATE(float)                    \
   INSTANTIATE(double)
 
+// The GPU's, which a build without CUDA does not have.
 #if defined(ROSSBY_CUDA)
+#define ROSSBY_IN_CUDA(DECLARE) \
+  namespace rossby::cuda {      \
+  DECLARE                       \
+  }
+#define ROSSBY_FROM_CUDA(kernel, ...) return cuda::kernel(__VA_ARGS__)
+#else
+#define ROSSBY_IN_CUDA(DECLARE)
+#define ROSSBY_FROM_CUDA(kernel, ...) bug("this build has no CUDA")
+#endif
+
 /// DECLARE in the namespace of every back end.
 #define ROSSBY_EVERY_BACKEND(DECLARE) \
   namespace rossby::reference {       \
@@ -33,9 +44,7 @@
   namespace rossby::simulated {       \
   DECLARE                             \
   }                                   \
-  namespace rossby::cuda {            \
-  DECLARE                             \
-  }
+  ROSSBY_IN_CUDA(DECLARE)
 
 /// Returns what the kernel of Exec's back end returns.
 #define ROSSBY_DISPATCH(kernel, ...)         \
@@ -45,36 +54,11 @@
     case Backend::simulated:                 \
       return simulated::kernel(__VA_ARGS__); \
     case Backend::cuda:                      \
-      return cuda::kernel(__VA_ARGS__);      \
+      ROSSBY_FROM_CUDA(kernel, __VA_ARGS__); \
     case Backend::cpu:                       \
       break;                                 \
   }                                          \
   return cpu::kernel(__VA_ARGS__)
-#else
-#define ROSSBY_EVERY_BACKEND(DECLARE) \
-  namespace rossby::reference {       \
-  DECLARE                             \
-  }                                   \
-  namespace rossby::cpu {             \
-  DECLARE                             \
-  }                                   \
-  namespace rossby::simulated {       \
-  DECLARE                             \
-  }
-
-#define ROSSBY_DISPATCH(kernel, ...)         \
-  switch (exec.backend) {                    \
-    case Backend::reference:                 \
-      return reference::kernel(__VA_ARGS__); \
-    case Backend::simulated:                 \
-      return simulated::kernel(__VA_ARGS__); \
-    case Backend::cuda:                      \
-      bug("this build has no CUDA");         \
-    case Backend::cpu:                       \
-      break;                                 \
-  }                                          \
-  return cpu::kernel(__VA_ARGS__)
-#endif
 
 namespace rossby::reference {
 #include "rossby/kernels/backend.inc"

@@ -2,9 +2,9 @@
 #include <bit>
 
 #include "rossby/kernels/cpu/loops.hpp"
-#include "rossby/kernels/relate_dense.hpp"
+#include "rossby/kernels/relate_dense_backends.hpp"
 
-// Once an epoch or so: pieces of rows widened into buffers, for every back end.
+// Once an epoch or so: on hosts, pieces of rows widened into buffers.
 
 namespace rossby {
 namespace {
@@ -49,6 +49,10 @@ void replay_piece(const Exec& exec, const Bf16Arrays& arrays, Index at, std::uin
 void adam_replay(const Exec& exec, const Bf16Arrays& arrays, Index relations, Index rows, Index columns,
                  std::span<const AdamConstants<float>> steps) {
   if (steps.empty()) return;
+  if (exec.backend == Backend::simulated)
+    return simulated::adam_replay(exec, arrays, relations, rows, columns, steps);
+  if (exec.backend == Backend::cuda)
+    ROSSBY_FROM_CUDA(adam_replay, exec, arrays, relations, rows, columns, steps);
   Exec one = exec;
   one.threads = 1;
   cpu::for_each_piece(exec, relations * rows, 1, relations * rows * columns, [&](Index first, Index last) {

@@ -11,7 +11,6 @@
 #include "rossby/kernels/layer_norm.hpp"
 #include "rossby/kernels/linear.hpp"
 #include "rossby/kernels/reductions.hpp"
-#include "rossby/kernels/softmax.hpp"
 #include "rossby/tensor/device.hpp"
 
 namespace rossby {
@@ -113,51 +112,6 @@ void affine_rows_backward(const Exec& exec, NodeView<T> dx, std::span<const T> s
   require(same_shape(dx, dy) && std::ssize(scale) == dx.rows * dx.channels,
           "rows are scaled by a factor for every row and channel");
   ROSSBY_DISPATCH(affine_rows_backward, exec, dx, scale, dy);
-}
-
-template <class T>
-void read_steps(const Exec& exec, NodeView<T> out, std::span<const float* const> steps,
-                const StepScale<T>& scale, std::span<const float> extra) {
-  const Index values = out.rows * scale.features;
-  require(out.cols == std::ssize(steps) && out.channels >= scale.features, "a step for every column");
-  require(std::ssize(scale.shift) == values && std::ssize(scale.inverse) == values &&
-              std::ssize(scale.fill) == values,
-          "a scale for every row and feature");
-  require(std::ssize(extra) == out.cols * (out.channels - scale.features),
-          "a value a step for every further channel");
-  ROSSBY_DISPATCH(read_steps, exec, out, steps, scale, extra);
-}
-
-void copy_steps(const Exec& exec, NodeView<float> out, std::span<const float* const> steps) {
-  require(out.cols == std::ssize(steps), "a step for every column");
-  ROSSBY_DISPATCH(copy_steps, exec, out, steps);
-}
-
-template <class T>
-void softmax_relu_forward(const Exec& exec, MatrixView<T> a, std::span<std::uint8_t> positive) {
-  require(a.stride == a.cols || a.rows <= 1, "rows of a softmax are packed");
-  require(std::ssize(positive) >= a.size(), "a flag for every score");
-  if (a.size() == 0) return;
-  ROSSBY_DISPATCH(softmax_relu_forward, exec, a, positive);
-}
-
-template <class T>
-void softmax_relu_backward(const Exec& exec, MatrixView<T> d, MatrixView<const T> a,
-                           std::span<const std::uint8_t> positive) {
-  require(d.rows == a.rows && d.cols == a.cols && std::ssize(positive) >= a.size(), shapes_differ);
-  if (a.size() == 0) return;
-  ROSSBY_DISPATCH(softmax_relu_backward, exec, d, a, positive);
-}
-
-template <class T>
-void gather_rows(const Exec& exec, T* out, NodeView<const T> x, std::span<const LocalColumn> rows) {
-  ROSSBY_DISPATCH(gather_rows, exec, out, x, rows);
-}
-
-template <class T>
-void scatter_add_rows(const Exec& exec, NodeView<T> y, const T* in, const RowSums& sums) {
-  require(sums.ptr.size() == sums.rows.size() + 1, "a list of places for every row");
-  ROSSBY_DISPATCH(scatter_add_rows, exec, y, in, sums);
 }
 
 template <class T>
@@ -404,13 +358,6 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
   template void multiply_accumulate(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);         \
   template void affine_rows_forward(const Exec&, NodeView<T>, std::span<const T>, std::span<const T>,        \
                                     NodeView<const T>);                                                      \
-  template void read_steps(const Exec&, NodeView<T>, std::span<const float* const>, const StepScale<T>&,     \
-                           std::span<const float>);                                                          \
-  template void softmax_relu_forward(const Exec&, MatrixView<T>, std::span<std::uint8_t>);                   \
-  template void softmax_relu_backward(const Exec&, MatrixView<T>, MatrixView<const T>,                       \
-                                      std::span<const std::uint8_t>);                                        \
-  template void gather_rows(const Exec&, T*, NodeView<const T>, std::span<const LocalColumn>);               \
-  template void scatter_add_rows(const Exec&, NodeView<T>, const T*, const RowSums&);                        \
   template void affine_rows_backward(const Exec&, NodeView<T>, std::span<const T>, NodeView<const T>);       \
   template void embed_columns_forward(const Exec&, NodeView<T>, const T*, Index, std::span<const Index>);    \
   template void embed_columns_backward(const Exec&, T*, Index, NodeView<const T>, std::span<const Index>);   \

@@ -61,18 +61,22 @@ struct Bf16Arrays {
 /// A weight that is updated by backward itself: the gradient never exists as an array.
 template <class T>
 struct DenseUpdate {
-  T* theta = nullptr;      // M, the array that DenseRelate::weight reads
-  T* m = nullptr;          // null: beta1 = 0
-  T* v = nullptr;          // both of M's size
-  AdamStep step;           // of this step
-  bool decoupled = false;  // AdamW
-  double l1 = 0;           // adds l1 · (gradient of Σ clamp(M)) to the gradient
-  double squares = 0;      // out, += Σ gradient² before `step.gradient_scale`
-  Bf16Arrays bf16;         // in place of theta, m and v where DenseRelate::bf16 is
+  T* theta = nullptr;            // M, the array that DenseRelate::weight reads
+  T* m = nullptr;                // null: beta1 = 0
+  T* v = nullptr;                // both of M's size
+  AdamStep step;                 // of this step
+  bool decoupled = false;        // AdamW
+  double l1 = 0;                 // adds l1 · (gradient of Σ clamp(M)) to the gradient
+  double squares = 0;            // out, += Σ gradient² before `step.gradient_scale`
+  DenseUpdate* whole = nullptr;  // the update of which this is a part: its squares are added to instead
+  Bf16Arrays bf16;               // in place of theta, m and v where DenseRelate::bf16 is
   // How far this step is, for those who share the update:
   bool recorded = false;  // a forward has asked for it
   double weight_sum = 0;  // that forward's Σ clamp(M)
   bool applied = false;   // backward has updated M
+
+  /// Where Σ gradient² goes; it stays there until the step has ended, which a part may not.
+  [[nodiscard]] double* squares_to() { return whole ? &whole->squares : &squares; }
 };
 
 /// Where dM goes: nowhere, into a buffer (r, rows, columns) that is added to, or into the update.

@@ -17,4 +17,14 @@
 
 ROSSBY_EVERY_BACKEND(ROSSBY_RELATE_DENSE_BACKEND)
 
+// What bf16.cpp does on hosts for both of them.
+#define ROSSBY_REPLAY_BACKEND                                                                  \
+  void adam_replay(const Exec&, const Bf16Arrays&, Index relations, Index rows, Index columns, \
+                   std::span<const AdamConstants<float>> steps);
+namespace rossby::simulated {
+ROSSBY_REPLAY_BACKEND
+}
+ROSSBY_IN_CUDA(ROSSBY_REPLAY_BACKEND)
+#undef ROSSBY_REPLAY_BACKEND
+
 #undef ROSSBY_RELATE_DENSE_BACKEND

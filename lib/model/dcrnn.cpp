@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rossby/autograd/block.hpp"
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/recurrent.hpp"
 #include "rossby/base/random.hpp"
@@ -34,11 +35,12 @@ Var<T> zero_state(Tape<T>& tape, Index rows, Index cols, Index channels) {
 }  // namespace
 
 template <class T>
-Dcrnn<T>::Cell::Cell(const std::string& name, Index channels, Index units, Index terms)
-    : input(name + "_input_weight", Placement::replicated, {3 * units, terms * channels}),
-      gates(name + "_gates_weight", Placement::replicated, {2 * units, terms * units}),
-      candidate(name + "_candidate_weight", Placement::replicated, {units, terms * units}),
-      bias(name + "_bias", Placement::replicated, {3 * units}) {}
+Dcrnn<T>::Cell::Cell(const std::string& place, Index channels, Index units, Index terms)
+    : name(place),
+      input(place + "_input_weight", Placement::replicated, {3 * units, terms * channels}),
+      gates(place + "_gates_weight", Placement::replicated, {2 * units, terms * units}),
+      candidate(place + "_candidate_weight", Placement::replicated, {units, terms * units}),
+      bias(place + "_bias", Placement::replicated, {3 * units}) {}
 
 template <class T>
 Dcrnn<T>::Dcrnn(const DcrnnOptions& options, Diffusion<T> diffusion)
@@ -90,13 +92,17 @@ Var<T> Dcrnn<T>::forward(Tape<T>& tape, Cell& cell, const Var<T>& x, const Var<T
 template <class T>
 Var<T> Dcrnn<T>::cell(Tape<T>& tape, bool decoder, int layer, const Var<T>& x, const Var<T>& h) {
   Cell& cell = cell_of(decoder, layer);
-  if (options_.recompute != Recompute::cell) return forward(tape, cell, x, h);
+  const Block<T> block(tape, cell.name);
+  block.reads(x);
+  block.reads(h);
+  block.trains(&cell.input, &cell.gates, &cell.candidate, &cell.bias);
+  if (options_.recompute != Recompute::cell) return block.hands_on(forward(tape, cell, x, h));
   const Var<T> state = tape.make(h.rows(), h.cols(), h.channels(), true);
   tape.recomputed("cell", std::span<const Var<T>>(&state, 1),
                   [this, &cell, x, h](Tape<T>& inner, std::span<const Var<T>> outputs) {
                     assign(inner, outputs[0], forward(inner, cell, x, h));
                   });
-  return state;
+  return block.hands_on(state);
 }
 
 template <class T>
@@ -106,7 +112,11 @@ void Dcrnn<T>::advance_layers(Tape<T>& tape, bool decoder, Var<T> x, States& sta
     state = cell(tape, decoder, layer, x, state);
     x = state;
   }
-  if (output) *output = linear(tape, x, projection_, &projection_bias_);
+  if (!output) return;
+  const Block<T> block(tape, "projection");
+  block.reads(x);
+  block.trains(&projection_, &projection_bias_);
+  *output = block.hands_on(linear(tape, x, projection_, &projection_bias_));
 }
 
 /// One time step: new states, and with `output` what the projection makes of the top one.

@@ -66,8 +66,9 @@ class Dcrnn final : public WindowModel<T> {
 
  private:
   struct Cell {
+    std::string name;
     Parameter<T> input, gates, candidate, bias;
-    Cell(const std::string& name, Index channels, Index units, Index terms);
+    Cell(const std::string& place, Index channels, Index units, Index terms);
   };
 
   [[nodiscard]] Cell& cell_of(bool decoder, int layer) const {

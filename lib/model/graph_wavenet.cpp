@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rossby/autograd/block.hpp"
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/recurrent.hpp"
 #include "rossby/base/random.hpp"
@@ -28,17 +29,18 @@ GraphWavenet<T>::Linear::Linear(const std::string& name, Index out, Index in)
       bias(name + "_bias", Placement::replicated, {out}) {}
 
 template <class T>
-GraphWavenet<T>::Layer::Layer(const std::string& name, const GraphWavenetOptions& options, Index d, bool last,
-                              Index terms)
-    : dilation(d),
-      gate(name + "_gate", 2 * options.width, taps * options.width),
-      skip(name + "_skip", options.skip, options.width) {
+GraphWavenet<T>::Layer::Layer(const std::string& place, const GraphWavenetOptions& options, Index d,
+                              bool last, Index terms)
+    : name(place),
+      dilation(d),
+      gate(place + "_gate", 2 * options.width, taps * options.width),
+      skip(place + "_skip", options.skip, options.width) {
   if (last) return;
-  graph.emplace(name + "_graph", options.width, terms * options.width);
+  graph.emplace(place + "_graph", options.width, terms * options.width);
   if (options.adaptive)
-    adaptive.emplace(name + "_adaptive_weight", Placement::replicated,
+    adaptive.emplace(place + "_adaptive_weight", Placement::replicated,
                      std::vector<Index>{options.width, options.powers * options.width});
-  norm.emplace(name + "_norm", options.width);
+  norm.emplace(place + "_norm", options.width);
 }
 
 template <class T>
@@ -160,8 +162,19 @@ typename GraphWavenet<T>::Outcome GraphWavenet<T>::compute(Tape<T>& tape, const 
 template <class T>
 typename GraphWavenet<T>::Outcome GraphWavenet<T>::run(Tape<T>& tape, const Setting& setting,
                                                        const Var<T>& x) {
-  if (options_.recompute == Recompute::none) return compute(tape, setting, x);
   const Layer& layer = *layers_[static_cast<std::size_t>(setting.layer)];
+  const Block<T> block(tape, layer.name);
+  block.reads(x);
+  if (layer.adaptive) block.reads(setting.adjacency);
+  block.trains(&layer.gate.weight, &layer.gate.bias);
+  if (layer.graph) block.trains(&layer.graph->weight, &layer.graph->bias);
+  if (layer.adaptive) block.trains(&*layer.adaptive);
+  const auto handed_on = [&](const Outcome& outcome) {
+    (void)block.hands_on(outcome.last);
+    if (layer.graph) (void)block.hands_on(outcome.h);
+    return outcome;
+  };
+  if (options_.recompute == Recompute::none) return handed_on(compute(tape, setting, x));
   const Index cols = x.cols() - layer.dilation * setting.windows;
   Outcome kept;
   kept.last = tape.make(x.rows(), setting.windows, options_.width, true);
@@ -173,7 +186,31 @@ typename GraphWavenet<T>::Outcome GraphWavenet<T>::run(Tape<T>& tape, const Sett
                     assign(inner, out[0], outcome.last);
                     if (out.size() > 1) assign(inner, out[1], outcome.h);
                   });
-  return kept;
+  return handed_on(kept);
+}
+
+/// From the series' channels to the model's.
+template <class T>
+Var<T> GraphWavenet<T>::open(Tape<T>& tape, const Var<T>& inputs) {
+  const Block<T> block(tape, "start");
+  block.reads(inputs);
+  block.trains(&start_.weight, &start_.bias);
+  return block.hands_on(linear(tape, inputs, start_.weight, &start_.bias));
+}
+
+/// What a layer adds to the sum that the head reads.
+template <class T>
+void GraphWavenet<T>::add_skip(Tape<T>& tape, Layer& layer, const Var<T>& last, Var<T>& skip) {
+  const Block<T> block(tape, "skip");
+  block.reads(last);
+  block.trains(&layer.skip.weight, &layer.skip.bias);
+  if (!skip.value.data) {
+    skip = linear(tape, last, layer.skip.weight, &layer.skip.bias);
+  } else {
+    linear_accumulate(tape, skip, last, layer.skip.weight, 0);
+    bias_accumulate(tape, skip, layer.skip.bias);
+  }
+  (void)block.hands_on(skip);
 }
 
 template <class T>
@@ -189,24 +226,29 @@ void GraphWavenet<T>::predict(Tape<T>& tape, const WindowSource<T>& source, std:
   const auto keys = tape.arena().template take<Index>(setting.windows);
   for (Index b = 0; b < setting.windows; ++b) keys[static_cast<std::size_t>(b)] = source.key(b);
   setting.keys = keys;
-  if (options_.adaptive)
-    setting.adjacency = adaptive_adjacency(tape, nodes_, *source_factors_, *target_factors_);
-  Var<T> x = linear(tape, padded_inputs(tape, source), start_.weight, &start_.bias), skip;
+  if (options_.adaptive) {
+    const Block<T> block(tape, "adjacency");
+    block.trains(&*source_factors_, &*target_factors_);
+    setting.adjacency = block.hands_on(adaptive_adjacency(tape, nodes_, *source_factors_, *target_factors_));
+  }
+  Var<T> x = open(tape, padded_inputs(tape, source)), skip;
   for (Index l = 0; l < options_.layers(); ++l) {
     Layer& layer = *layers_[static_cast<std::size_t>(l)];
     setting.layer = l;
     setting.first_step += layer.dilation;
     const Outcome outcome = run(tape, setting, x);
-    if (l == 0) {
-      skip = linear(tape, outcome.last, layer.skip.weight, &layer.skip.bias);
-    } else {
-      linear_accumulate(tape, skip, outcome.last, layer.skip.weight, 0);
-      bias_accumulate(tape, skip, layer.skip.bias);
-    }
-    if (layer.norm) x = batch_norm(tape, outcome.h, *layer.norm, setting.training, *everyone_);
+    add_skip(tape, layer, outcome.last, skip);
+    if (!layer.norm) continue;
+    const Block<T> block(tape, layer.name + "_norm");
+    block.reads(outcome.h);
+    block.trains(&layer.norm->gain, &layer.norm->bias);
+    x = block.hands_on(batch_norm(tape, outcome.h, *layer.norm, setting.training, *everyone_));
   }
+  const Block<T> block(tape, "head");
+  block.reads(skip);
+  block.trains(&hidden_.weight, &hidden_.bias, &projection_.weight, &projection_.bias);
   const Var<T> hidden = relu(tape, linear(tape, relu(tape, skip), hidden_.weight, &hidden_.bias));
-  const Var<T> all = linear(tape, hidden, projection_.weight, &projection_.bias);
+  const Var<T> all = block.hands_on(linear(tape, hidden, projection_.weight, &projection_.bias));
   for (std::size_t k = 0; k < outputs.size(); ++k)
     outputs[k] = slice_channels(all, static_cast<Index>(k) * options_.features, options_.features);
 }

@@ -81,12 +81,13 @@ class GraphWavenet final : public WindowModel<T> {
     Linear(const std::string& name, Index out, Index in);
   };
   struct Layer {
+    std::string name;
     Index dilation;
     Linear gate, skip;
     std::optional<Linear> graph;
     std::optional<Parameter<T>> adaptive;
     std::optional<BatchNorm<T>> norm;
-    Layer(const std::string& name, const GraphWavenetOptions& options, Index dilation, bool last,
+    Layer(const std::string& place, const GraphWavenetOptions& options, Index dilation, bool last,
           Index terms);
   };
   /// What a layer is computed from beside its input.
@@ -105,6 +106,8 @@ class GraphWavenet final : public WindowModel<T> {
   };
 
   [[nodiscard]] Var<T> padded_inputs(Tape<T>& tape, const WindowSource<T>& source) const;
+  [[nodiscard]] Var<T> open(Tape<T>& tape, const Var<T>& inputs);
+  void add_skip(Tape<T>& tape, Layer& layer, const Var<T>& last, Var<T>& skip);
   [[nodiscard]] Outcome compute(Tape<T>& tape, const Setting& setting, const Var<T>& x);
   [[nodiscard]] Outcome run(Tape<T>& tape, const Setting& setting, const Var<T>& x);
   [[nodiscard]] Var<T> convolve(Tape<T>& tape, const Setting& setting, const Var<T>& y);

@@ -64,13 +64,13 @@ void Relations<T>::add_discover(double start, const std::string& name) {
   std::unique_ptr<ChunkStream> stream;
   if (chunk_bytes_ > 0)
     bank_.dense_chunk_rows = std::max<Index>(1, chunk_bytes_ / std::max<Index>(row_bytes, 1));
-  if (stream_budget_ > 0)
-    stream = std::make_unique<ChunkStream>(ChunkStreamOptions{
-        .folder = stream_folder_,
-        .rows = rows,
-        .row_bytes = row_bytes,
-        .chunk_rows = bank_.dense_chunk_rows > 0 ? bank_.dense_chunk_rows : std::max<Index>(rows, 1),
-        .budget = stream_budget_});
+  if (stream_) {
+    ChunkStreamOptions options = *stream_;
+    options.rows = rows;
+    options.row_bytes = row_bytes;
+    options.chunk_rows = bank_.dense_chunk_rows > 0 ? bank_.dense_chunk_rows : std::max<Index>(rows, 1);
+    stream = std::make_unique<ChunkStream>(std::move(options));
+  }
   term.weight = make(name, Placement::rows, {1, rows, n}, start, true, bf16_, std::move(stream));
   bank_.terms.push_back(std::move(term));
   edges_.push_back(nullptr);

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rossby/autograd/relation_bank.hpp"
@@ -31,12 +33,10 @@ class Relations {
   /// Dense learned relations that are added after this are worked on by chunks of about so many bytes of
   /// weights; 0: all at once. Chunks fix the order of sums.
   void work_in_chunks(Index bytes) { chunk_bytes_ = bytes; }
-  /// Those added after this, and their moments, lie in files below `folder`; at most `budget` bytes of them
-  /// are in this rank's memory at once.
-  void stream_dense(const std::string& folder, std::size_t budget) {
-    stream_folder_ = folder;
-    stream_budget_ = budget;
-  }
+  /// Those added after this, and their moments, lie in files below `folder`, or in the host's memory with a
+  /// device before it; at most `budget` bytes of them are in this rank's memory, or its device's, at once.
+  /// The other options come with each relation.
+  void stream_dense(ChunkStreamOptions options) { stream_ = std::move(options); }
   /// One low-rank relation U (Vᵀ z)/n with `rank` columns; values are set by the model's start.
   void add_low_rank(Index rank);
   /// A self relation with one learned weight a node.
@@ -76,8 +76,7 @@ class Relations {
   int part_;
   bool bf16_ = false;
   Index chunk_bytes_ = 0;
-  std::string stream_folder_;
-  std::size_t stream_budget_ = 0;
+  std::optional<ChunkStreamOptions> stream_;
   RelationBank<T> bank_;
   std::vector<std::unique_ptr<GlobalEdges>> edges_;  // of each term; null where it is not sparse
   std::vector<std::unique_ptr<CsrBlock>> blocks_;

@@ -73,6 +73,7 @@ Stnn<T>::Stnn(const StnnOptions& options, std::unique_ptr<Relations<T>> relation
   Index in = (1 + relations_->bank().relations()) * options.latent;
   for (int layer = 0; layer < options.layers; ++layer) {
     const Index out = layer + 1 == options.layers ? options.latent : options.hidden;
+    layer_names_.push_back(fmt::format("dynamics{}", layer));
     own(weights_.emplace_back(), fmt::format("dynamics{}_weight", layer), Placement::replicated, {out, in});
     own(biases_.emplace_back(), fmt::format("dynamics{}_bias", layer), Placement::replicated, {out});
     in = out;
@@ -92,8 +93,10 @@ Var<T> Stnn<T>::embed(Tape<T>& tape, const Batch& batch, std::span<const Index> 
   places_.assign(times.begin(), times.end());
   for (Index& t : places_) t -= options_.held.first;
   const std::span<const Index> places(places_);
-  return batch.pairs ? embed_pairs(tape, *factors_, places, std::span<const Index>(batch.rows))
-                     : embed_columns(tape, *factors_, places);
+  const Block<T> block(tape, "latents");
+  block.trains(factors_.get());
+  return block.hands_on(batch.pairs ? embed_pairs(tape, *factors_, places, std::span<const Index>(batch.rows))
+                                    : embed_columns(tape, *factors_, places));
 }
 
 /// The latents of sources_, the first of which another group may hold.
@@ -124,31 +127,57 @@ Var<T> Stnn<T>::drop_z(Tape<T>& tape, const Var<T>& z, const Batch& batch, std::
     for (const GlobalRow row : rows_) row_keys_.push_back(row.value);
     col_keys_.assign(times.begin(), times.end());
   }
-  return dropout(tape, z, options_.dropout_z, random, std::span<const Index>(row_keys_),
-                 std::span<const Index>(col_keys_));
+  const Block<T> block(tape, "dropout");
+  block.reads(z);
+  return block.hands_on(dropout(tape, z, options_.dropout_z, random, std::span<const Index>(row_keys_),
+                                std::span<const Index>(col_keys_)));
 }
 
 template <class T>
 Var<T> Stnn<T>::decode(Tape<T>& tape, const Var<T>& z) {
-  return decoder_ ? linear<T>(tape, z, *decoder_, nullptr) : z;
+  if (!decoder_) return z;
+  const Block<T> block(tape, "decoder");
+  block.reads(z);
+  block.trains(decoder_.get());
+  return block.hands_on(linear<T>(tape, z, *decoder_, nullptr));
 }
 
 template <class T>
 Var<T> Stnn<T>::finish_dynamics(Tape<T>& tape, Var<T> h, const Random* dropout_random,
                                 std::span<const Index> row_keys, std::span<const Index> col_keys) {
   for (std::size_t layer = 1; layer < weights_.size(); ++layer) {
+    const Block<T> block(tape, layer_names_[layer]);
+    block.reads(h);
+    block.trains(weights_[layer].get(), biases_[layer].get());
     h = relu(tape, h);
     if (dropout_random && options_.dropout_dynamics > 0)
       h = dropout(tape, h, options_.dropout_dynamics, dropout_random->at(layer), row_keys, col_keys);
-    h = linear(tape, h, *weights_[layer], biases_[layer].get());
+    h = block.hands_on(linear(tape, h, *weights_[layer], biases_[layer].get()));
   }
-  return options_.activation == LatentActivation::tanh ? rossby::tanh(tape, h) : h;
+  if (options_.activation != LatentActivation::tanh) return h;
+  const Block<T> block(tape, "activation");
+  block.reads(h);
+  return block.hands_on(rossby::tanh(tape, h));
 }
 
 template <class T>
 Var<T> Stnn<T>::advance(Tape<T>& tape, const Var<T>& z) {
-  return finish_dynamics(tape, relate_linear(tape, relations_->bank(), z, *weights_[0], biases_[0].get()),
-                         nullptr, {}, {});
+  return finish_dynamics(tape, relate(tape, z), nullptr, {}, {});
+}
+
+/// The layer on the context: relations and the first dense layer.
+template <class T>
+Var<T> Stnn<T>::relate(Tape<T>& tape, const Var<T>& z) {
+  const Block<T> block(tape, layer_names_[0]);
+  block.reads(z);
+  train_relations(block);
+  return block.hands_on(relate_linear(tape, relations_->bank(), z, *weights_[0], biases_[0].get()));
+}
+
+template <class T>
+void Stnn<T>::train_relations(const Block<T>& block) const {
+  block.trains(weights_[0].get(), biases_[0].get());
+  for (const auto& parameter : relations_->parameters()) block.trains(parameter.get());
 }
 
 template <class T>
@@ -156,7 +185,7 @@ Var<T> Stnn<T>::predicted(Tape<T>& tape, const Batch& batch, std::span<const Ind
                           Index step) {
   const Random random = Random(seed_, "dropout").at(static_cast<std::uint64_t>(step)).at(2);
   if (!batch.pairs) {
-    Var<T> h = relate_linear(tape, relations_->bank(), z, *weights_[0], biases_[0].get());
+    const Var<T> h = relate(tape, z);
     row_keys_.clear();
     for (const GlobalRow row : rows_) row_keys_.push_back(row.value);
     return finish_dynamics(tape, h, &random, row_keys_, sources);
@@ -168,7 +197,13 @@ Var<T> Stnn<T>::predicted(Tape<T>& tape, const Batch& batch, std::span<const Ind
     const std::span<const Index> all(all_steps_);
     table = drop_z(tape, embed_columns(tape, *factors_, all), Batch{}, all, step, 1);
   }
-  Var<T> h = relate_linear_sampled(tape, relations_->bank(), table, samples_, *weights_[0], biases_[0].get());
+  Var<T> h;
+  {
+    const Block<T> block(tape, layer_names_[0]);
+    train_relations(block);
+    h = block.hands_on(
+        relate_linear_sampled(tape, relations_->bank(), table, samples_, *weights_[0], biases_[0].get()));
+  }
   row_keys_.clear();
   for (std::size_t q = 0; q < sources.size(); ++q)
     row_keys_.push_back(sources[q] * relations_->bank().nodes +
@@ -181,7 +216,10 @@ template <class T>
 void Stnn<T>::decoder_loss(Tape<T>& tape, const Batch& batch, const Var<T>& z, const Series& series,
                            Losses& losses) {
   const double scale = inverse(batch.observed);
-  masked_squared_error(tape, decode(tape, z), gather_targets(tape, batch, series), scale,
+  const Var<T> decoded = decode(tape, z);
+  const Block<T> block(tape, "decoder_loss");
+  block.reads(decoded);
+  masked_squared_error(tape, decoded, gather_targets(tape, batch, series), scale,
                        losses.add("decoder", scale));
 }
 
@@ -219,6 +257,10 @@ void Stnn<T>::dynamics_loss(Tape<T>& tape, const Batch& batch, std::span<const I
   if (needs_source) source = embed_sources(tape, batch);
   const Var<T> dropped = batch.pairs ? Var<T>{} : drop_z(tape, source, batch, sources_, step, 1);
   const Var<T> prediction = predicted(tape, batch, sources_, dropped, step);
+  const Block<T> block(tape, "dynamics_loss");
+  block.reads(target);
+  block.reads(prediction);
+  if (options_.l2_z > 0) block.reads(source);
   squared_difference(tape, target, prediction, options_.lambda * mean,
                      losses.add("mse", options_.lambda * mean));
   if (options_.l2_z > 0)

@@ -2,8 +2,10 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "rossby/autograd/block.hpp"
 #include "rossby/autograd/tape.hpp"
 #include "rossby/base/random.hpp"
 #include "rossby/data/batches.hpp"
@@ -111,6 +113,8 @@ class Stnn {
                               std::span<const Index> times, Index step, std::uint64_t use);
   [[nodiscard]] Var<T> predicted(Tape<T>& tape, const Batch& batch, std::span<const Index> sources,
                                  const Var<T>& z, Index step);
+  [[nodiscard]] Var<T> relate(Tape<T>& tape, const Var<T>& z);
+  void train_relations(const Block<T>& block) const;
   [[nodiscard]] Var<T> finish_dynamics(Tape<T>& tape, Var<T> h, const Random* dropout,
                                        std::span<const Index> row_keys, std::span<const Index> col_keys);
 
@@ -122,6 +126,7 @@ class Stnn {
   std::unique_ptr<Parameter<T>> decoder_;
   std::vector<std::unique_ptr<Parameter<T>>> weights_;  // of the dynamics, layer by layer
   std::vector<std::unique_ptr<Parameter<T>>> biases_;
+  std::vector<std::string> layer_names_;
   std::vector<Parameter<T>*> all_;
   std::uint64_t seed_ = 1;
   // Lists of a step, kept so that a step allocates nothing.

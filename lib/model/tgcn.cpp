@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rossby/autograd/block.hpp"
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/recurrent.hpp"
 #include "rossby/base/random.hpp"
@@ -63,8 +64,12 @@ void Tgcn<T>::predict(Tape<T>& tape, const WindowSource<T>& source, std::span<Va
   clear(tape.exec(), h.value.data, h.value.size());
   for (Index t = 0; t < options_.inputs; ++t) {
     const Var<T> x = source.input(tape, t);
+    const Block<T> block(tape, "cell");
+    block.reads(x);
+    block.reads(h);
+    block.trains(&input_, &gates_, &candidate_, &bias_);
     if (options_.recompute == Recompute::none) {
-      h = cell(tape, x, h);
+      h = block.hands_on(cell(tape, x, h));
       continue;
     }
     const Var<T> next = tape.make(h.rows(), h.cols(), h.channels(), true);
@@ -72,9 +77,12 @@ void Tgcn<T>::predict(Tape<T>& tape, const WindowSource<T>& source, std::span<Va
                     [this, x, h](Tape<T>& inner, std::span<const Var<T>> out) {
                       assign(inner, out[0], cell(inner, x, h));
                     });
-    h = next;
+    h = block.hands_on(next);
   }
-  const Var<T> all = linear(tape, h, projection_, &projection_bias_);
+  const Block<T> block(tape, "projection");
+  block.reads(h);
+  block.trains(&projection_, &projection_bias_);
+  const Var<T> all = block.hands_on(linear(tape, h, projection_, &projection_bias_));
   for (std::size_t k = 0; k < outputs.size(); ++k)
     outputs[k] = slice_channels(all, static_cast<Index>(k) * options_.features, options_.features);
 }

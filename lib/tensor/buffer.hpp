@@ -17,8 +17,9 @@ namespace rossby {
 /// Where a buffer's memory lies.
 enum class Memory {
   host,
-  file,   // a mapped file
-  device  // of a Device: only its queue may read and write it
+  pinned,  // of the host, which a Device copies to and from without a detour
+  file,    // a mapped file
+  device   // of a Device: only its queue may read and write it
 };
 
 namespace detail {
@@ -52,6 +53,21 @@ class Buffer {
   }
   /// There, or in host memory where `device` is null.
   Buffer(Index size, Device* device) : Buffer(device ? Buffer(size, *device) : Buffer(size)) {}
+  /// In pinned memory for `device`, which outlives it. Throws UserError where there is not enough.
+  [[nodiscard]] static Buffer pinned(Index size, Device& device) {
+    Buffer buffer;
+    buffer.size_ = size;
+    buffer.memory_ = Memory::pinned;
+    buffer.device_ = &device;
+    if (size == 0) return buffer;
+    const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(T);
+    buffer.data_ = static_cast<T*>(device.driver().allocate_pinned(bytes));
+    if (!buffer.data_)
+      user_error("out of pinned memory: {:.3f} GiB; take pageable memory (relation.transfer) or more ranks",
+                 static_cast<double>(bytes) / (1 << 30));
+    std::fill_n(buffer.data_, size, T{});
+    return buffer;
+  }
   /// What a file holds.
   explicit Buffer(std::shared_ptr<FileMemory> file)
       : data_(reinterpret_cast<T*>(file->data())),
@@ -68,7 +84,9 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() {
     if (!data_ || file_) return;
-    if (device_)
+    if (memory_ == Memory::pinned)
+      device_->driver().release_pinned(data_);
+    else if (device_)
       device_->release(data_);
     else
       detail::release(memory_, data_);
@@ -79,9 +97,10 @@ class Buffer {
   [[nodiscard]] Index size() const { return size_; }
   [[nodiscard]] Memory memory() const { return memory_; }
   /// The device that it lies on; null where the host may touch it.
-  [[nodiscard]] Device* device() const { return device_; }
+  [[nodiscard]] Device* device() const { return memory_ == Memory::device ? device_ : nullptr; }
   /// The file that it lies in; null where it is in memory.
   [[nodiscard]] FileMemory* file() { return file_.get(); }
+  [[nodiscard]] const std::shared_ptr<FileMemory>& shared_file() const { return file_; }
   /// Takes a file's pages out of resident memory; nothing else happens to any buffer.
   void forget_pages() {
     if (file_) file_->forget_pages();

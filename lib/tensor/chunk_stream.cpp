@@ -8,32 +8,24 @@
 
 namespace rossby {
 
-ChunkStream::ChunkStream(ChunkStreamOptions options) : options_(std::move(options)) {
+ChunkStream::ChunkStream(ChunkStreamOptions options)
+    : options_(std::move(options)),
+      transport_(options_.device ? make_device_transport(*options_.device, options_.transfer)
+                                 : make_file_transport(options_.overlap)) {
   require(options_.rows >= 0 && options_.row_bytes >= 0 && options_.chunk_rows > 0, "a chunk has rows");
   chunks_ = options_.row_bytes == 0 ? 0 : (options_.rows + options_.chunk_rows - 1) / options_.chunk_rows;
   chunk_bytes_ = static_cast<std::size_t>(std::min(options_.rows, options_.chunk_rows) * options_.row_bytes);
-  if (options_.overlap) worker_ = std::thread([this] { work(); });
 }
 
-ChunkStream::~ChunkStream() {
-  {
-    const std::lock_guard lock(mutex_);
-    ends_ = true;
-    queue_.clear();
-  }
-  changed_.notify_all();
-  if (worker_.joinable()) worker_.join();
-}
-
-std::shared_ptr<FileMemory> ChunkStream::add() {
+void ChunkStream::add_array(ChunkArray array) {
   require(slots_.empty(), "arrays are added before sweeps");
-  files_.push_back(spare());
+  transport_->add_array(std::move(array));
+  ++count_;
   (void)fitting();
-  return files_.back();
 }
 
 Index ChunkStream::fitting() const {
-  const std::size_t slot_bytes = chunk_bytes_ * files_.size();
+  const std::size_t slot_bytes = chunk_bytes_ * static_cast<std::size_t>(count_);
   const auto fitting = static_cast<Index>(options_.budget / std::max<std::size_t>(slot_bytes, 1));
   const Index least = std::min<Index>(chunks_, 2);
   if (fitting < least)
@@ -43,28 +35,20 @@ Index ChunkStream::fitting() const {
   return std::min(fitting, chunks_);
 }
 
-std::shared_ptr<FileMemory> ChunkStream::spare() const {
-  return std::make_shared<FileMemory>(options_.folder,
-                                      static_cast<std::size_t>(options_.rows * options_.row_bytes));
-}
-
 Index ChunkStream::rows(Index chunk) const {
   return std::min(options_.chunk_rows, options_.rows - first(chunk));
 }
 
 void ChunkStream::make_slots() {
   const Index count = fitting();
-  for (Index s = 0; s < count; ++s) {
-    slots_.push_back(std::make_unique<Slot>());
-    slots_.back()->memory = Buffer<std::byte>(static_cast<Index>(chunk_bytes_ * files_.size()));
-  }
+  for (Index s = 0; s < count; ++s)
+    slots_.push_back({.number = static_cast<int>(s),
+                      .memory = transport_->add_slot(chunk_bytes_ * static_cast<std::size_t>(count_))});
 }
 
 void ChunkStream::start(int arrays, bool descending, bool writes) {
-  require(!taken_ && arrays > 0 && arrays <= static_cast<int>(files_.size()),
-          "a sweep over arrays that are there");
-  if (std::exchange(mapped_, false))
-    for (const auto& file : files_) file->forget_pages();
+  require(!taken_ && arrays > 0 && arrays <= count_, "a sweep over arrays that are there");
+  if (std::exchange(settled_, false)) transport_->begin();
   if (slots_.empty()) make_slots();
   arrays_ = arrays;
   descending_ = descending;
@@ -74,8 +58,8 @@ void ChunkStream::start(int arrays, bool descending, bool writes) {
 }
 
 ChunkStream::Slot* ChunkStream::find(Index chunk) {
-  for (const auto& slot : slots_)
-    if (slot->chunk == chunk) return slot.get();
+  for (Slot& slot : slots_)
+    if (slot.chunk == chunk) return &slot;
   return nullptr;
 }
 
@@ -88,12 +72,12 @@ ChunkStream::Slot* ChunkStream::free_slot(Index chunk) {
     const Index place = place_of(slot.chunk);
     return place <= place_ ? 2 * chunks_ - place : place;
   };
-  for (const auto& slot : slots_) {
-    if (slot->chunk < 0) return slot.get();
-    if (slot.get() == taken_) continue;
-    const Index place = place_of(slot->chunk);
+  for (Slot& slot : slots_) {
+    if (slot.chunk < 0) return &slot;
+    if (&slot == taken_) continue;
+    const Index place = place_of(slot.chunk);
     if (place > place_ && place < place_of(chunk)) continue;  // needed sooner
-    if (!best || key(*slot) > key(*best)) best = slot.get();
+    if (!best || key(slot) > key(*best)) best = &slot;
   }
   return best;
 }
@@ -104,14 +88,19 @@ bool ChunkStream::bring(Index chunk, bool must) {
     slot = free_slot(chunk);
     require(slot || !must, "a slot for the chunk that is taken");
     if (!slot) return false;
-    if (slot->dirty) submit({slot, slot->chunk, 0, slot->arrays, true});
-    slot->dirty = false;
+    clean(*slot);
     slot->chunk = chunk;
     slot->arrays = 0;
   }
-  if (slot->arrays < arrays_) submit({slot, chunk, slot->arrays, arrays_, false});
+  if (slot->arrays < arrays_) move(*slot, slot->arrays, arrays_, false);
   slot->arrays = std::max(slot->arrays, arrays_);
   return true;
+}
+
+/// What has to leave for the chunk after the next leaves while this one is computed and the next one comes.
+void ChunkStream::make_way() {
+  if (place_ + 2 >= chunks_ || find(at(place_ + 2))) return;
+  if (Slot* slot = free_slot(at(place_ + 2)); slot && slot->chunk >= 0) clean(*slot);
 }
 
 Index ChunkStream::take() {
@@ -121,94 +110,48 @@ Index ChunkStream::take() {
   (void)bring(chunk, true);
   taken_ = find(chunk);
   if (place_ + 1 < chunks_) (void)bring(at(place_ + 1), false);
-  wait(*taken_);
+  make_way();
+  const auto begin = std::chrono::steady_clock::now();
+  transport_->before_use(taken_->number);
+  statistics_.waited_seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return chunk;
 }
 
 std::byte* ChunkStream::array(int a) {
   require(taken_ && a < taken_->arrays, "an array of the chunk that is taken");
-  return taken_->memory.data() + static_cast<std::size_t>(a) * chunk_bytes_;
+  return taken_->memory + static_cast<std::size_t>(a) * chunk_bytes_;
 }
 
 void ChunkStream::give_back() {
   require(taken_, "a chunk that was taken");
+  transport_->after_use(taken_->number);
   taken_->dirty = taken_->dirty || writes_;
   taken_ = nullptr;
 }
 
 void ChunkStream::settle() {
   require(!taken_, "between sweeps");
-  for (const auto& slot : slots_) {
-    if (slot->dirty) submit({slot.get(), slot->chunk, 0, slot->arrays, true});
-    slot->dirty = false;
-    slot->chunk = -1;
-    slot->arrays = 0;
+  if (std::exchange(settled_, true)) return;
+  for (Slot& slot : slots_) {
+    clean(slot);
+    slot.chunk = -1;
+    slot.arrays = 0;
   }
-  for (const auto& slot : slots_) wait(*slot);
-  mapped_ = true;
+  transport_->finish();
 }
 
-void ChunkStream::submit(const Job& job) {
-  if (!options_.overlap) return run(job);
-  {
-    const std::lock_guard lock(mutex_);
-    ++job.slot->jobs;
-    queue_.push_back(job);
-  }
-  changed_.notify_all();
+void ChunkStream::clean(Slot& slot) {
+  if (std::exchange(slot.dirty, false)) move(slot, 0, slot.arrays, true);
 }
 
-void ChunkStream::run(const Job& job) {
-  const auto bytes = static_cast<std::size_t>(rows(job.chunk) * options_.row_bytes);
-  const auto begin = static_cast<std::size_t>(first(job.chunk) * options_.row_bytes);
-  for (int a = job.first; a < job.last; ++a) {
-    const std::span<std::byte> memory(job.slot->memory.data() + static_cast<std::size_t>(a) * chunk_bytes_,
-                                      bytes);
-    FileMemory& file = *files_[static_cast<std::size_t>(a)];
-    if (job.write)
-      file.write(begin, memory);
-    else
-      file.read(begin, memory);
-  }
-  const std::lock_guard lock(mutex_);
-  const auto moved = static_cast<double>(bytes) * (job.last - job.first);
-  (job.write ? statistics_.written_bytes : statistics_.read_bytes) += moved;
-}
-
-void ChunkStream::wait(const Slot& slot) {
-  if (!options_.overlap) return;
-  const auto begin = std::chrono::steady_clock::now();
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return slot.jobs == 0 || failure_; });
-  statistics_.waited_seconds +=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (failure_) std::rethrow_exception(failure_);
-}
-
-void ChunkStream::work() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [&] { return ends_ || !queue_.empty(); });
-    if (ends_) return;
-    const Job job = queue_.front();
-    queue_.pop_front();
-    lock.unlock();
-    std::exception_ptr failure;
-    try {
-      run(job);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    lock.lock();
-    --job.slot->jobs;
-    if (failure && !failure_) failure_ = failure;
-    changed_.notify_all();
-  }
-}
-
-ChunkStream::Statistics ChunkStream::statistics() {
-  const std::lock_guard lock(mutex_);
-  return statistics_;
+void ChunkStream::move(const Slot& slot, int first_array, int last, bool write) {
+  const auto bytes = static_cast<std::size_t>(rows(slot.chunk) * options_.row_bytes);
+  const auto begin = static_cast<std::size_t>(first(slot.chunk) * options_.row_bytes);
+  for (int a = first_array; a < last; ++a)
+    transport_->move({slot.number, static_cast<std::size_t>(a) * chunk_bytes_, a, begin, bytes, write});
+  (write ? statistics_.written_bytes : statistics_.read_bytes) +=
+      static_cast<double>(bytes) * (last - first_array);
 }
 
 }  // namespace rossby

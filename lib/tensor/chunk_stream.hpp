@@ -1,46 +1,54 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
-#include <deque>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "rossby/base/index.hpp"
 #include "rossby/tensor/buffer.hpp"
-#include "rossby/tensor/file_memory.hpp"
+#include "rossby/tensor/chunk_transport.hpp"
 
 namespace rossby {
 
+/// Where the arrays of a stream rest.
 struct ChunkStreamOptions {
-  std::string folder;      // where the files are
-  Index rows = 0;          // of every array
-  Index row_bytes = 0;     // of every array
-  Index chunk_rows = 1;    // of a chunk; the last one may have fewer
-  std::size_t budget = 0;  // bytes of memory for chunks; two chunks are needed at least
-  bool overlap = true;     // a thread reads and writes while a chunk is computed
+  std::string folder;                          // of the files; on a device: they rest in memory of the host
+  Device* device = nullptr;                    // whose kernels work on the chunks; null: the host's
+  Transfer transfer = Transfer::pinned_async;  // to the device
+  Index rows = 0;                              // of every array
+  Index row_bytes = 0;                         // of every array
+  Index chunk_rows = 1;                        // of a chunk; the last one may have fewer
+  std::size_t budget = 0;  // bytes of memory for chunks (of the device's); two chunks are needed at least
+  bool overlap = true;     // a thread reads and writes files while a chunk is computed
 };
 
-/// Arrays (rows, row_bytes) in files that are worked on in sweeps over chunks of rows: a chunk is taken,
-/// computed in memory and given back, while the next one is read and the last one written. Chunks stay in
-/// memory as the budget allows, and are written when their room is needed: where everything fits nothing
-/// moves. A sweep up and one down find the chunks of the turn still there.
+/// Arrays (rows, row_bytes) in files, or in the host's memory with a device before it, that are worked on in
+/// sweeps over chunks of rows: a chunk is taken, computed and given back, while the next one is brought and
+/// the last one leaves (at once where three have room). Chunks stay as the budget allows, and leave when
+/// their room is needed: where everything fits nothing moves. A sweep up and one down find the chunks of the
+/// turn still there.
 class ChunkStream {
  public:
   explicit ChunkStream(ChunkStreamOptions options);
-  ~ChunkStream();
   ChunkStream(const ChunkStream&) = delete;
   ChunkStream& operator=(const ChunkStream&) = delete;
 
-  /// One more array, zeros. Before the first sweep. Throws UserError where there is no room for it, or two
-  /// chunks of all arrays pass the budget.
-  [[nodiscard]] std::shared_ptr<FileMemory> add();
+  /// One more array, zeros. Before the first sweep, and it outlives the last one. Throws UserError where
+  /// there is no room for it, or two chunks of all arrays pass the budget.
+  template <class S>
+  [[nodiscard]] Buffer<S> add() {
+    Buffer<S> array = make<S>(options_.device && pins(options_.transfer));
+    add_array({std::as_writable_bytes(array.span()), array.shared_file()});
+    return array;
+  }
   /// Memory of the same kind that no sweep touches.
-  [[nodiscard]] std::shared_ptr<FileMemory> spare() const;
+  template <class S>
+  [[nodiscard]] Buffer<S> spare() const {
+    return make<S>(false);
+  }
+  /// Whose kernels work on the chunks; null: the host's.
+  [[nodiscard]] Device* device() const { return options_.device; }
   [[nodiscard]] const ChunkStreamOptions& options() const { return options_; }
 
   [[nodiscard]] Index chunks() const { return chunks_; }
@@ -61,27 +69,29 @@ class ChunkStream {
 
   struct Statistics {
     double read_bytes = 0, written_bytes = 0;
-    double waited_seconds = 0;  // in take()
+    double waited_seconds = 0;  // of the host, in take()
   };
-  [[nodiscard]] Statistics statistics();
+  [[nodiscard]] const Statistics& statistics() const { return statistics_; }
   /// Chunks that fit at once.
   [[nodiscard]] Index slots() const { return static_cast<Index>(slots_.size()); }
 
  private:
   struct Slot {
-    Buffer<std::byte> memory;
+    int number = 0;
+    std::byte* memory = nullptr;
     Index chunk = -1;
     int arrays = 0;  // of the chunk that are here or on the way
     bool dirty = false;
-    int jobs = 0;  // not done yet
-  };
-  struct Job {
-    Slot* slot;
-    Index chunk;
-    int first, last;  // arrays
-    bool write;
   };
 
+  template <class S>
+  [[nodiscard]] Buffer<S> make(bool pinned) const {
+    const Index bytes = options_.rows * options_.row_bytes, size = bytes / static_cast<Index>(sizeof(S));
+    if (!options_.device)
+      return Buffer<S>(std::make_shared<FileMemory>(options_.folder, static_cast<std::size_t>(bytes)));
+    return pinned ? Buffer<S>::pinned(size, *options_.device) : Buffer<S>(size);
+  }
+  void add_array(ChunkArray array);
   /// Chunks that the budget holds, at most all; UserError where they are too few.
   [[nodiscard]] Index fitting() const;
   void make_slots();
@@ -89,31 +99,26 @@ class ChunkStream {
   /// Starts to bring a chunk; false where no slot is free for it.
   bool bring(Index chunk, bool must);
   Slot* free_slot(Index chunk);
-  void submit(const Job& job);
-  void run(const Job& job);
-  void wait(const Slot& slot);
-  void work();
+  void make_way();
+  /// Arrays [first, last) of the slot's chunk.
+  void move(const Slot& slot, int first, int last, bool write);
+  /// Sends a changed slot's chunk home.
+  void clean(Slot& slot);
   [[nodiscard]] Index at(Index place) const { return descending_ ? chunks_ - 1 - place : place; }
 
   ChunkStreamOptions options_;
+  std::unique_ptr<ChunkTransport> transport_;
   Index chunks_ = 0;
   std::size_t chunk_bytes_ = 0;
-  std::vector<std::shared_ptr<FileMemory>> files_;
-  std::vector<std::unique_ptr<Slot>> slots_;
+  int count_ = 0;  // arrays
+  std::vector<Slot> slots_;
   // Of the sweep.
   int arrays_ = 0;
   bool descending_ = false, writes_ = false;
   Index place_ = -1;  // of the chunk that is taken, in the sweep's order
   Slot* taken_ = nullptr;
-  bool mapped_ = true;  // somebody may have touched the mappings
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Job> queue_;
-  std::exception_ptr failure_;
+  bool settled_ = true;  // somebody may have touched the arrays
   Statistics statistics_;
-  bool ends_ = false;
-  std::thread worker_;
 };
 
 }  // namespace rossby

@@ -20,9 +20,8 @@ CudaDriver::CudaDriver(int device, const CudaApi* api) : api_(api), device_(devi
     user_error("there is no GPU {}: this process sees {}", device, found.count);
   check(api_->set_device(device), "choosing it");
   check(api_->properties(device, &properties_), "asking what it is");
-  check(api_->stream_create(&stream_), "making a stream");
-  check(api_->stream_create(&side_), "making a stream");
-  check(api_->event_create(&event_), "making an event");
+  for (void** stream : {&stream_, &side_, &in_, &out_}) check(api_->stream_create(stream), "making a stream");
+  event_ = make_event();
 }
 
 void CudaDriver::follow(void* behind, void* ahead) {
@@ -32,9 +31,9 @@ void CudaDriver::follow(void* behind, void* ahead) {
 }
 
 CudaDriver::~CudaDriver() {
-  if (event_) (void)api_->event_destroy(event_);
-  if (side_) (void)api_->stream_destroy(side_);
-  if (stream_) (void)api_->stream_destroy(stream_);
+  if (event_) drop_event(event_);
+  for (void* stream : {out_, in_, side_, stream_})
+    if (stream) (void)api_->stream_destroy(stream);
 }
 
 void CudaDriver::check(int error, const char* what) const {
@@ -87,9 +86,34 @@ void CudaDriver::zero(void* device, std::size_t bytes) {
   check(api_->fill_zero(device, bytes, stream_), "clearing memory");
 }
 
+void CudaDriver::travel_in(void* device, const void* host, std::size_t bytes) {
+  check(api_->copy(device, host, bytes, CudaApi::Direction::in, in_), "copying to it");
+}
+void CudaDriver::travel_out(void* host, const void* device, std::size_t bytes) {
+  check(api_->copy(host, device, bytes, CudaApi::Direction::out, out_), "copying from it");
+}
+
+void* CudaDriver::stream_of(Queue queue) const {
+  return queue == Queue::in ? in_ : queue == Queue::out ? out_ : stream_;
+}
+
+void* CudaDriver::make_event() {
+  void* event = nullptr;
+  check(api_->event_create(&event), "making an event");
+  return event;
+}
+void CudaDriver::record(void* event, Queue queue) {
+  check(api_->event_record(event, stream_of(queue)), "recording an event");
+}
+void CudaDriver::follow(Queue queue, void* event) {
+  check(api_->stream_wait(stream_of(queue), event), "waiting for an event");
+}
+
 void CudaDriver::wait() {
   check(api_->stream_synchronize(side_), "it exchanged");
   check(api_->stream_synchronize(stream_), "it computed");
+  check(api_->stream_synchronize(in_), "copying to it");
+  check(api_->stream_synchronize(out_), "copying from it");
 }
 
 }  // namespace rossby

@@ -54,7 +54,7 @@ struct CudaDevices {
 };
 [[nodiscard]] CudaDevices cuda_devices(const CudaApi* api = cuda_runtime());
 
-/// One GPU and one of its streams.
+/// One GPU and four streams: for kernels, for libraries that exchange, and for copies in and out.
 class CudaDriver final : public DeviceDriver {
  public:
   /// Throws UserError where the device cannot be used.
@@ -82,16 +82,25 @@ class CudaDriver final : public DeviceDriver {
   [[nodiscard]] void* side_queue() override { return side_; }
   void fork() override { follow(side_, stream_); }
   void join() override { follow(stream_, side_); }
+  void travel_in(void* device, const void* host, std::size_t bytes) override;
+  void travel_out(void* host, const void* device, std::size_t bytes) override;
+  [[nodiscard]] void* make_event() override;
+  void drop_event(void* event) noexcept override { (void)api_->event_destroy(event); }
+  void record(void* event, Queue queue) override;
+  void follow(Queue queue, void* event) override;
 
  private:
   void check(int error, const char* what) const;
   void follow(void* behind, void* ahead);
+  [[nodiscard]] void* stream_of(Queue queue) const;
 
   const CudaApi* api_;
   int device_;
   CudaApi::Properties properties_;
   void* stream_ = nullptr;
   void* side_ = nullptr;
+  void* in_ = nullptr;
+  void* out_ = nullptr;
   void* event_ = nullptr;
 };
 

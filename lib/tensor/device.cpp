@@ -44,7 +44,8 @@ void* Device::allocate(std::size_t bytes) {
     user_error(
         "out of device memory: {:.3f} GiB do not fit beside the {:.3f} GiB in use of {:.3f} GiB ({}); use "
         "more "
-        "ranks, fewer steps or windows a batch, train.recompute, or a smaller model",
+        "ranks, fewer steps or windows a batch, train.recompute, relation.memory = \"streamed\" for a dense "
+        "relation, or a smaller model",
         gib(bytes), gib(used_), gib(limit()), driver_->name());
   sizes_[pointer] = size;
   used_ += size;
@@ -73,6 +74,9 @@ void Device::wait() {
 }
 
 double* Device::later(double* host) {
+  // A relation's chunks add to one sum, however many they are.
+  if (const auto owed = std::find(owed_.begin(), owed_.end(), host); owed != owed_.end())
+    return sums_ + (owed - owed_.begin());
   if (owed_.size() == most_sums) settle();
   if (!sums_) {
     sums_ = static_cast<double*>(allocate(most_sums * sizeof(double)));

@@ -41,6 +41,20 @@ class DeviceDriver {
   [[nodiscard]] virtual void* side_queue() = 0;
   virtual void fork() = 0;
   virtual void join() = 0;
+
+  /// Queues of copies alone, one a direction: both travel while the others compute. The host waits for copies
+  /// whose host memory is not pinned.
+  virtual void travel_in(void* device, const void* host, std::size_t bytes) = 0;
+  virtual void travel_out(void* host, const void* device, std::size_t bytes) = 0;
+  enum class Queue { compute, in, out };
+  /// An event: the point that a queue had come to when it was last recorded. Who follows an event that was
+  /// never recorded waits for nothing.
+  [[nodiscard]] virtual void* make_event() = 0;
+  virtual void drop_event(void* event) noexcept = 0;
+  /// The event is all that the queue has been given by now.
+  virtual void record(void* event, Queue queue) = 0;
+  /// What the queue is given from now on comes after what the event is now.
+  virtual void follow(Queue queue, void* event) = 0;
 };
 
 struct DeviceOptions {
@@ -82,7 +96,7 @@ class Device {
   void wait();
 
   /// A double of the device, 0 at first, that the next `settle` adds to *host, which stays where it is until
-  /// then.
+  /// then; the same one for the same host's. To be added to.
   [[nodiscard]] double* later(double* host);
   /// At the next `settle`, after all that: *to += *from, both of the host.
   void then_add(double* to, const double* from) { adds_.emplace_back(to, from); }

@@ -1,5 +1,6 @@
 #include "rossby/tensor/simulated_device.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -7,19 +8,28 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "rossby/base/error.hpp"
+
 namespace rossby {
 
 SimulatedDriver::~SimulatedDriver() {
   for (const auto& [pointer, bytes] : blocks_) (void)::munmap(pointer, bytes);
 }
 
+std::unique_ptr<SimulatedDriver> SimulatedDriver::idle() {
+  auto driver = std::make_unique<SimulatedDriver>(std::size_t{1} << 50);
+  driver->idle_ = true;
+  return driver;
+}
+
 void* SimulatedDriver::allocate(std::size_t bytes) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t size = (bytes + page - 1) / page * page;
-  void* pointer = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const int access = idle_ ? PROT_NONE : PROT_READ | PROT_WRITE;
+  void* pointer = ::mmap(nullptr, size, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pointer == MAP_FAILED) return nullptr;
-  std::memset(pointer, 0xFF, size);  // NaN in float, double and bf16
-  (void)::mprotect(pointer, size, PROT_NONE);
+  if (!idle_) std::memset(pointer, 0xFF, size);  // NaN in float, double and bf16
+  if (!idle_) (void)::mprotect(pointer, size, PROT_NONE);
   blocks_[pointer] = size;
   return pointer;
 }
@@ -32,7 +42,7 @@ void SimulatedDriver::release(void* pointer) noexcept {
 }
 
 void* SimulatedDriver::allocate_pinned(std::size_t bytes) {
-  return std::malloc(bytes);
+  return std::calloc(bytes, 1);
 }
 
 void SimulatedDriver::release_pinned(void* pointer) noexcept {
@@ -53,6 +63,39 @@ void SimulatedDriver::zero(void* device, std::size_t bytes) {
   enqueue([=] { std::memset(device, 0, bytes); });
 }
 
+void SimulatedDriver::travel_in(void* device, const void* host, std::size_t bytes) {
+  enqueue(Queue::in, [=] { std::memcpy(device, host, bytes); });
+}
+void SimulatedDriver::travel_out(void* host, const void* device, std::size_t bytes) {
+  enqueue(Queue::out, [=] { std::memcpy(host, device, bytes); });
+}
+
+void* SimulatedDriver::make_event() {
+  auto point = std::make_unique<Point>();
+  void* event = point.get();
+  events_.emplace(event, std::move(point));
+  return event;
+}
+void SimulatedDriver::drop_event(void* event) noexcept {
+  events_.erase(event);
+}
+void SimulatedDriver::record(void* event, Queue queue) {
+  *events_.at(event) = {queue, line(queue).given};
+}
+void SimulatedDriver::follow(Queue queue, void* event) {
+  if (idle_) return;
+  Line& behind = line(queue);
+  behind.items.push_back({[] {}, *events_.at(event)});
+  ++behind.given;
+}
+
+void SimulatedDriver::enqueue(Queue queue, std::function<void()> work) {
+  if (idle_) return;
+  Line& at = line(queue);
+  at.items.push_back({std::move(work), {}});
+  ++at.given;
+}
+
 void SimulatedDriver::open(bool accessible) noexcept {
   for (const auto& [pointer, bytes] : blocks_)
     (void)::mprotect(pointer, bytes, accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
@@ -63,12 +106,31 @@ void SimulatedDriver::wait() {
   run();
 }
 
+bool SimulatedDriver::run_one() {
+  for (const Queue queue : order_) {
+    Line& at = line(queue);
+    if (at.items.empty()) continue;
+    const Point after = at.items.front().after;
+    if (line(after.queue).done < after.count) continue;
+    const Item item = std::move(at.items.front());
+    at.items.pop_front();
+    item.work();
+    ++at.done;
+    return true;
+  }
+  return false;
+}
+
 void SimulatedDriver::run() {
-  if (queue_.empty()) return;
-  const auto work = std::exchange(queue_, {});
+  const auto busy = [this] {
+    return std::any_of(lines_.begin(), lines_.end(), [](const Line& at) { return !at.items.empty(); });
+  };
+  if (!busy()) return;
   open(true);
-  for (const auto& item : work) item();
+  while (run_one()) {
+  }
   open(false);
+  require(!busy(), "a queue follows what is enqueued");
 }
 
 }  // namespace rossby

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <array>
+#include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "rossby/tensor/device.hpp"
@@ -9,16 +12,23 @@
 namespace rossby {
 
 /// A device that is none: the same program flow where there is no GPU, for tests. It is stricter than one.
-/// Device memory can be touched by what runs in the queue alone (anything else ends the process with a
-/// segmentation fault), the queue runs at `wait` and not before, so that what was not waited for is not
-/// there, and what is copied in is read then. Fresh device memory holds NaN.
+/// Device memory can be touched by what runs in its queues alone (anything else ends the process with a
+/// segmentation fault), the queues run at `wait` and not before, so that what was not waited for is not
+/// there, and what is copied in is read then. One queue runs as far as it can before the next one may, in the
+/// order that was given: what no event holds back comes too early or too late. Fresh device memory holds NaN.
 class SimulatedDriver final : public DeviceDriver {
  public:
-  explicit SimulatedDriver(std::size_t total_bytes = std::size_t{4} << 30) : total_(total_bytes) {}
+  using Order = std::array<Queue, 3>;
+  /// One that does nothing that it is given: steps run over it as fast as their host part, at any size, to
+  /// count what they would do. Its memory is addresses alone; values are meaningless, sums are 0.
+  [[nodiscard]] static std::unique_ptr<SimulatedDriver> idle();
+  explicit SimulatedDriver(std::size_t total_bytes = std::size_t{4} << 30,
+                           const Order& order = {Queue::in, Queue::out, Queue::compute})
+      : total_(total_bytes), order_(order) {}
   ~SimulatedDriver() override;
 
   /// Enqueues a kernel.
-  void enqueue(std::function<void()> work) { queue_.push_back(std::move(work)); }
+  void enqueue(std::function<void()> work) { enqueue(Queue::compute, std::move(work)); }
 
   [[nodiscard]] std::string name() const override { return "simulated device"; }
   [[nodiscard]] std::size_t total_bytes() const override { return total_; }
@@ -31,21 +41,49 @@ class SimulatedDriver final : public DeviceDriver {
   void copy_within(void* to, const void* from, std::size_t bytes) override;
   void zero(void* device, std::size_t bytes) override;
   void wait() override;
-  /// This driver: there is one queue.
+  /// This driver: libraries share the queue of kernels.
   [[nodiscard]] void* side_queue() override { return this; }
   void fork() override {}
   void join() override {}
+  void travel_in(void* device, const void* host, std::size_t bytes) override;
+  void travel_out(void* host, const void* device, std::size_t bytes) override;
+  [[nodiscard]] void* make_event() override;
+  void drop_event(void* event) noexcept override;
+  void record(void* event, Queue queue) override;
+  void follow(Queue queue, void* event) override;
 
   /// How often `wait` was called: what a test of a step without waiting counts.
   [[nodiscard]] Index waits() const { return waits_; }
 
  private:
+  /// A queue's first `count` items.
+  struct Point {
+    Queue queue = Queue::compute;
+    Index count = 0;
+  };
+  struct Item {
+    std::function<void()> work;
+    Point after;
+  };
+  struct Line {
+    std::deque<Item> items;
+    Index given = 0;
+    Index done = 0;
+  };
+
+  void enqueue(Queue queue, std::function<void()> work);
+  [[nodiscard]] Line& line(Queue queue) { return lines_[static_cast<std::size_t>(queue)]; }
+  /// Runs the first item of the first queue that has one which may run; false where there is none.
+  bool run_one();
   void open(bool accessible) noexcept;
   void run();
 
   std::size_t total_;
+  Order order_;
+  bool idle_ = false;
   std::map<void*, std::size_t> blocks_;  // pages, and their bytes
-  std::vector<std::function<void()>> queue_;
+  std::array<Line, 3> lines_;
+  std::map<void*, std::unique_ptr<Point>> events_;
   Index waits_ = 0;
 };
 

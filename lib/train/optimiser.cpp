@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/optimiser.hpp"
@@ -22,9 +23,9 @@ Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>*
     if (parameter->in_bf16) {
       require(options.fuse && adam, "parameters in bf16 are updated in backward, by Adam");
       const auto moments = [&](bool has) {
-        return has ? parameter->template make_array<Bf16>(parameter->size()) : Buffer<Bf16>();
+        return Twin<Bf16>(has ? parameter->template make_array<Bf16>(parameter->size()) : Buffer<Bf16>());
       };
-      Buffer<Bf16> first = moments(state.has_first);
+      Twin<Bf16> first = moments(state.has_first);
       state.bf16 = std::make_unique<Bf16Books>(
           Bf16Books{std::move(first), moments(true), Random(options.seed, "round." + parameter->name)});
     } else {
@@ -71,7 +72,8 @@ void PutOffUpdates<T>::replay(std::span<const AdamConstants<T>> steps) {
   if constexpr (std::is_same_v<T, float>)
     if (bf16_) {
       const std::vector<Index>& shape = parameter_->shape;
-      return adam_replay(exec_, bf16_->arrays(*parameter_, *count_), shape[0], shape[1], shape[2], steps);
+      return adam_replay(exec_, bf16_->arrays(*parameter_, *count_, exec_.device), shape[0], shape[1],
+                         shape[2], steps);
     }
   Device* device = exec_.device;
   const std::span<T> values(parameter_->data(device), static_cast<std::size_t>(parameter_->size()));
@@ -92,7 +94,7 @@ void PutOffUpdates<T>::replay_chunks(std::span<const AdamConstants<T>> steps) {
     };
     if constexpr (std::is_same_v<T, float>)
       if (bf16_) {
-        Bf16Arrays part = bf16_->arrays(*parameter_, *count_);
+        Bf16Arrays part = bf16_->arrays(*parameter_, *count_, nullptr);
         part.theta = array(Bf16{}, 0).data();
         part.m = moment ? array(Bf16{}, 1).data() : nullptr;
         part.v = array(Bf16{}, arrays - 1).data();
@@ -132,11 +134,12 @@ void PutOffUpdates<T>::settle() {
     return replay({&decay, 1});
   }
   parameter_->settle_stream();
+  const Exec exec = parameter_->stream && exec_.device ? Exec{} : exec_;
   // In pieces, so that of a file few pages are in memory.
   constexpr Index piece = Index{1} << 23;
   for (Index at = 0; at < second_->size(); at += piece) {
-    const NodeView<T> v(second_->data(exec_.device) + at, 1, 1, std::min(piece, second_->size() - at));
-    scale<T>(exec_, v, factor, v);
+    const NodeView<T> v(second_->data(exec.device) + at, 1, 1, std::min(piece, second_->size() - at));
+    scale<T>(exec, v, factor, v);
     second_->host().forget_pages();
   }
 }
@@ -159,8 +162,16 @@ void PutOffUpdates<T>::restore(const Exec& exec, const OverdueBooks& books) {
 
 template <class T>
 Optimiser<T>::~Optimiser() {
-  for (State& state : states_)
+  for (State& state : states_) {
     if (state.sink) state.parameter->sink = nullptr;
+    // Moments that chunks may still be travelling to end with this.
+    if (ChunkStream* stream = state.parameter->stream.get(); stream && stream->device()) {
+      try {
+        stream->device()->wait();
+      } catch (const std::exception&) {  // it has failed: nothing travels
+      }
+    }
+  }
 }
 
 template <class T>
@@ -175,10 +186,12 @@ void Optimiser<T>::begin_step(double lr, double gradient_scale) {
   for (State& state : states_) {
     if (!state.sink) continue;
     DenseUpdate<T> update;
-    update.theta = state.parameter->data(device_);
-    update.m = state.first.data(device_);
-    update.v = state.second.data(device_);
-    if (state.bf16) update.bf16 = state.bf16->arrays(*state.parameter, state.count + 1);
+    // Of arrays that stream it is told which there are; the op has their chunks.
+    const Device* where = state.parameter->stream ? nullptr : device_;
+    update.theta = state.parameter->data(where);
+    update.m = state.first.data(where);
+    update.v = state.second.data(where);
+    if (state.bf16) update.bf16 = state.bf16->arrays(*state.parameter, state.count + 1, where);
     update.step = adam_step(state, lr, gradient_scale);
     ++update.step.count;
     update.decoupled = options_.kind == OptimiserKind::adamw;
@@ -251,13 +264,17 @@ void Optimiser<T>::settle(const Exec& exec) {
 }
 
 template <class T>
+void Optimiser<T>::fetch_values() {
+  if (!device_) return;
+  for (Parameter<T>* parameter : parameters_) parameter->fetch();
+  device_->wait();
+}
+
+template <class T>
 void Optimiser<T>::fetch() {
   if (!device_) return;
   for (Parameter<T>* parameter : parameters_) parameter->fetch();
-  for (State& state : states_) {
-    state.first.fetch();
-    state.second.fetch();
-  }
+  for (State& state : states_) each_twin(state, [](auto& twin) { twin.fetch(); });
   device_->wait();
 }
 
@@ -265,10 +282,7 @@ template <class T>
 void Optimiser<T>::send() {
   if (!device_) return;
   for (Parameter<T>* parameter : parameters_) parameter->send();
-  for (State& state : states_) {
-    state.first.send(*device_);
-    state.second.send(*device_);
-  }
+  for (State& state : states_) each_twin(state, [&](auto& twin) { twin.send(*device_); });
   device_->wait();
 }
 

@@ -56,16 +56,18 @@ class UpdateSink final : public GradientSink<T> {
 /// How an optimiser keeps a parameter in bf16: its arrays, and the updates that it has had, which key the
 /// rounding.
 struct Bf16Books {
-  Buffer<Bf16> first;
-  Buffer<Bf16> second;
+  Twin<Bf16> first;
+  Twin<Bf16> second;
   Random random;
 
-  /// The arrays as they are to be rounded in update number `count`.
+  /// The arrays for kernels of `device` (null: of the host), as they are to be rounded in update number
+  /// `count`.
   template <class T>
-  [[nodiscard]] Bf16Arrays arrays(Parameter<T>& parameter, Index count) {
-    return {parameter.bf16.data(),
-            first.data(),
-            second.data(),
+  [[nodiscard]] Bf16Arrays arrays(Parameter<T>& parameter, Index count, const Device* device) {
+    const Device* where = parameter.stream ? nullptr : device;
+    return {parameter.bf16_data(where),
+            first.data(where),
+            second.data(where),
             {random.at(static_cast<std::uint64_t>(count)).bits(0), parameter.first_row}};
   }
 };
@@ -168,12 +170,21 @@ class Optimiser {
   /// with them. Nothing happens where there is no device.
   void fetch();
   void send();
+  /// The parameters alone: all that a validation reads.
+  void fetch_values();
 
   [[nodiscard]] std::span<State> states() { return states_; }
   [[nodiscard]] std::span<const State> states() const { return states_; }
 
  private:
   void update(const Exec& exec, State& state, double lr, double gradient_scale) const;
+  /// Arrays of a state that have a copy on the device.
+  static void each_twin(State& state, const auto& what) {
+    if (state.parameter->stream) return;
+    what(state.first);
+    what(state.second);
+    if (state.bf16) what(state.bf16->first), what(state.bf16->second);
+  }
   [[nodiscard]] AdamStep adam_step(const State& state, double lr, double gradient_scale) const;
 
   OptimiserOptions options_;

@@ -107,8 +107,8 @@ void Step<T>::fetch_gradients() {
   for (std::size_t i = 0; i < replicated_.size(); ++i) {
     Parameter<T>& parameter = *replicated_[i];
     if (!parameter.device) continue;
-    if (std::ssize(fetched_[i].span()) != parameter.gradient.size())
-      fetched_[i] = Pinned<T>(*parameter.device, parameter.gradient.size());
+    if (fetched_[i].size() != parameter.gradient.size())
+      fetched_[i] = Buffer<T>::pinned(parameter.gradient.size(), *parameter.device);
     parameter.device->download(fetched_[i].span(), parameter.gradient.data());
   }
 }

@@ -7,7 +7,7 @@
 #include "rossby/autograd/tape.hpp"
 #include "rossby/exchange/reducer.hpp"
 #include "rossby/model/losses.hpp"
-#include "rossby/tensor/pinned.hpp"
+#include "rossby/tensor/buffer.hpp"
 #include "rossby/train/optimiser.hpp"
 
 namespace rossby {
@@ -78,7 +78,7 @@ class Step {
   double owned_squares_ = 0;
   double fused_scale_ = 1;  // clipping factor of the last step with fused parameters
   std::vector<double> fused_;
-  std::vector<Pinned<T>> fetched_;  // gradients of replicated_ that lie on a device
+  std::vector<Buffer<T>> fetched_;  // in pinned memory: gradients of replicated_ that lie on a device
 };
 
 }  // namespace rossby

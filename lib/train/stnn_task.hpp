@@ -33,6 +33,7 @@ class StnnTask final : public Task<T> {
   [[nodiscard]] std::span<Parameter<T>* const> parameters() override { return model_->parameters(); }
   [[nodiscard]] Index batches() const override { return plan_.batches(); }
   void start_epoch(Index epoch) override { plan_.start_epoch(epoch); }
+  [[nodiscard]] std::vector<Index> kinds() const override { return plan_.kinds(); }
   void record(Tape<T>& tape, Index index, Index step, Losses& losses) override;
   [[nodiscard]] double weight() const override { return weight_; }
   [[nodiscard]] double node_steps() const override { return node_steps_; }

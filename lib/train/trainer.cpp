@@ -120,10 +120,10 @@ std::vector<NamedArray<T>> Trainer<T>::arrays(bool has_best) {
     Buffer<Bf16> none;
     if (state.has_first)
       arrays.emplace_back(name + ".first", state.parameter, state.first.host(),
-                          state.bf16 ? state.bf16->first : none);
+                          state.bf16 ? state.bf16->first.host() : none);
     if (state.has_second)
       arrays.emplace_back(name + ".second", state.parameter, state.second.host(),
-                          state.bf16 ? state.bf16->second : none);
+                          state.bf16 ? state.bf16->second.host() : none);
   }
   if (!has_best) return arrays;
   if (best_.empty()) keep();
@@ -223,7 +223,7 @@ void Trainer<T>::end_epoch(EpochReport& report, bool leaving, const TrainerHooks
   const bool due = leaving || done % options_.validate_every == 0 || done == options_.epochs;
   const bool looks = due || !options_.watch_validation;
   if (looks) optimiser_->settle(tape_.exec());
-  if (looks) optimiser_->fetch();
+  if (looks) optimiser_->fetch_values();
   if (due) report.validation = task_->validate();
   if (looks) {
     report.best = schedule_.observe(options_.watch_validation ? report.validation : report.loss);

@@ -25,6 +25,8 @@ class Task {
   /// Batches of the epoch that was started, and of any epoch.
   [[nodiscard]] virtual Index batches() const = 0;
   [[nodiscard]] virtual Index batches_in(Index) const { return batches(); }
+  /// A batch of each kind that an epoch has, where their losses differ.
+  [[nodiscard]] virtual std::vector<Index> kinds() const { return {0}; }
   virtual void start_epoch(Index epoch) = 0;
   /// Records the losses of batch `index` of the epoch; `step` counts optimiser steps from 0.
   virtual void record(Tape<T>& tape, Index index, Index step, Losses& losses) = 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "rossby/autograd/block.hpp"
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/recurrent.hpp"
 
@@ -25,16 +26,18 @@ std::span<const Index> SeriesWindows<T>::steps(Tape<T>& tape, Index offset) cons
 
 template <class T>
 Var<T> SeriesWindows<T>::input(Tape<T>& tape, Index t) const {
+  const Block<T> block(tape, "window");
   const Var<T> x = tape.make(rows(), windows(), channels(), false);
   reader_->read(tape.exec(), x.value, steps(tape, t));
-  return x;
+  return block.hands_on(x);
 }
 
 template <class T>
 Var<T> SeriesWindows<T>::truth(Tape<T>& tape, Index h) const {
+  const Block<T> block(tape, "window");
   const Var<T> x = tape.make(rows(), windows(), features(), false);
   reader_->read(tape.exec(), x.value, steps(tape, shape_.inputs + h));
-  return x;
+  return block.hands_on(x);
 }
 
 template <class T>
@@ -123,6 +126,8 @@ void WindowTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losse
   for (std::size_t h = 0; h < feeds_.size(); ++h) feeds_[h] = draw.uniform(h) < probability;
   source_.set(batch_.starts, feeds_, step);
   model_->predict(tape, source_, outputs_);
+  const Block<T> block(tape, "loss");
+  for (const Var<T>& output : outputs_) block.reads(output);
   for (std::size_t h = 0; h < outputs_.size(); ++h)
     masked_absolute_error(tape, affine_rows(tape, outputs_[h], reader_->scale(), reader_->shift()),
                           source_.target(tape, static_cast<Index>(h)), scale, sum);

@@ -78,11 +78,36 @@ class Device(Runs):
         self.succeed(2, "evaluate", "scored")
         self.succeed(1, "forecast", "scored", "--steps", "2")
 
+    def test_streamed(self):
+        """W comes to the device by chunks of two rows: the bits of a W that lies there, from host memory or from files."""
+        dense = ["relation.discover=dense", f"relation.chunk_mib={(2 * 9 * 8 + 1) / 2**20}",
+                 f"relation.stream_gib={(2 * 3 * 2 * 9 * 8 + 1) / 2**30}"]
+        for ranks in (1, 3):
+            name = f"resident{ranks}"
+            self.same_losses(name, ranks, *dense)
+            for way in ("pageable", "pinned", "pageable-async", "pinned-async"):
+                with self.subTest(way):
+                    run = f"{way}{ranks}"
+                    self.succeed(ranks, *self.arguments(run, *dense, DEVICE, "relation.memory=streamed", f"relation.transfer={way}"))
+                    self.assertEqual(self.ends(run), self.ends(name))
+        self.succeed(1, "evaluate", "pinned-async3")
+        self.refuse_settings([DEVICE, "relation.discover=dense", "relation.memory=streamed", "relation.stream_gib=1e-7"],
+                             "are too few: 1 chunks of .* are needed")
+
+    def test_streamed_left_and_resumed_at_every_step(self):
+        self.resumed_at_every_step("streamed", "relation.discover=dense", DEVICE, "relation.memory=streamed",
+                                   f"relation.chunk_mib={(2 * 9 * 8 + 1) / 2**20}")
+
+    def test_bf16(self):
+        dense = ["relation.discover=dense", "model.precision=float", "relation.precision=bf16"]
+        self.same_losses("bf16", 2, *dense, tolerance=2e-3)
+        self.succeed(2, *self.arguments("bf16_chunks", *dense, DEVICE, "relation.memory=streamed"))
+        self.assertEqual(self.ends("bf16_chunks"), self.ends("bf16"))
+        self.resumed_at_every_step("bf16_left", *dense, DEVICE)
+
     def test_what_devices_cannot_do_yet(self):
         self.refuse_settings([DEVICE, "train.sampling=pairs"], "train.sampling = .pairs.* is for the CPU so far")
         self.refuse_settings([DEVICE, "relation.self=true"], "relation.self = true is for the CPU so far")
-        self.refuse_settings([DEVICE, "relation.discover=dense", "model.precision=float", "relation.precision=bf16"],
-                             "relation.precision")
         self.refuse_settings([DEVICE, "parallel.time_groups=2", "relation.discover=dense"], "time_groups")
 
     def test_memory_of_a_device(self):
@@ -117,6 +142,7 @@ class Windowed(Device):
     def test_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("left", DEVICE)
 
+    test_streamed = test_streamed_left_and_resumed_at_every_step = test_bf16 = None
     test_stnn = test_float = test_memory_of_a_device = test_no_gpu = test_what_devices_cannot_do_yet = None
 
 

@@ -10,7 +10,7 @@ set -euo pipefail
 readonly rooms=(base tensor io relation exchange kernels autograd data model train plan)
 # Folders that must be there and hold sources, or nothing would be checked in them.
 # They stand on one line: test_fence.sh reads it.
-readonly filled=(lib/base lib/tensor lib/io lib/relation lib/exchange lib/kernels lib/autograd lib/data lib/model lib/train mpi apps benchmarks tests/lib tests/mpi)
+readonly filled=(lib/base lib/tensor lib/io lib/relation lib/exchange lib/kernels lib/autograd lib/data lib/model lib/train lib/plan mpi apps benchmarks tests/lib tests/mpi)
 readonly long_file=450
 
 root=${1:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}

@@ -238,8 +238,8 @@ class Checkpoint : public testing::TestWithParam<Case> {
       EXPECT_TRUE(same(x.second.host(), y.second.host())) << p;
       if (!x.bf16) continue;
       for (const auto moment : {&Bf16Books::first, &Bf16Books::second}) {
-        const auto& a = *x.bf16.*moment;
-        const auto& b = *y.bf16.*moment;
+        const auto& a = (*x.bf16.*moment).host();
+        const auto& b = (*y.bf16.*moment).host();
         EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end())) << p;
       }
     }

@@ -202,7 +202,7 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
                : own_columns<S>(exec, dz, dm, relate, g, z, workspace.data() + parts.z,
                                 workspace.data() + parts.u);
   });
-  if (dm.update) dm.update->squares += squares;
+  if (dm.update) *dm.update->squares_to() += squares;
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                                            \

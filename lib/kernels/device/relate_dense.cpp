@@ -160,8 +160,24 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
         exec, rows, relate.columns, width, TileOrder{.b_along = true},
         [=] ROSSBY_ON_DEVICE(Index i, Index q) { return factor[i * width + q]; },
         [=] ROSSBY_ON_DEVICE(Index q, Index j) { return from[j * width + q]; }, sink,
-        dm.update ? &dm.update->squares : nullptr);
+        dm.update ? dm.update->squares_to() : nullptr);
   }
+}
+
+void adam_replay(const Exec& exec, const Bf16Arrays& arrays, Index relations, Index rows, Index columns,
+                 std::span<const AdamConstants<float>> steps) {
+  const AdamConstants<float>* constants = exec.device->on_device(steps);
+  const Index count = std::ssize(steps);
+  for_each(exec, relations * rows * columns, [=] ROSSBY_ON_DEVICE(Index e) {
+    const Index row = e / columns, j = e % columns;
+    float value = widen(arrays.theta[e]), first = arrays.m ? widen(arrays.m[e]) : 0.0F;
+    float second = widen(arrays.v[e]);
+    for (Index s = 0; s < count; ++s) adam_step(value, first, second, 0.0F, constants[s]);
+    const RoundingBits random(arrays.rounding.row(row / rows, row % rows), j);
+    arrays.theta[e] = round_stochastic(value, random.theta);
+    arrays.v[e] = round_stochastic(second, random.v);
+    if (arrays.m) arrays.m[e] = round_stochastic(first, random.m);
+  });
 }
 
 template <class T>

@@ -53,7 +53,7 @@ void sum_terms(const Exec& exec, Index size, const Term& term, double* out, bool
 /// *host += Σ over k in [0, size) of term(k), when the device settles.
 template <class Term>
 void sum_later(const Exec& exec, Index size, const Term& term, double* host) {
-  sum_terms(exec, size, term, exec.device->later(host));
+  sum_terms(exec, size, term, exec.device->later(host), true);
 }
 
 /// *host += Σ over entries of term(i, b, c), when the device settles.

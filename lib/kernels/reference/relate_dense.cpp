@@ -76,7 +76,7 @@ void relate_dense_backward(const Exec&, NodeView<T> dz, MatrixView<T> da, DenseG
     if (!exists || !passes_gradient(relate.stored(e), relate.clamped)) gradient = 0;
     if (dm.buffer) dm.buffer[e] += gradient;
     if (dm.update) {
-      dm.update->squares += double{gradient} * double{gradient};
+      *dm.update->squares_to() += double{gradient} * double{gradient};
       if constexpr (std::is_same_v<T, float>)
         if (relate.bf16)
           return update_bf16_entry(*dm.update, e, gradient, {dm.update->bf16.rounding.row(k, i), j});

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -9,6 +10,7 @@
 #include "rossby/base/error.hpp"
 #include "rossby/base/random.hpp"
 #include "rossby/tensor/chunk_stream.hpp"
+#include "rossby/tensor/simulated_device.hpp"
 
 // Sweeps over chunks against arrays in memory: any number of chunks in memory, both directions, odd last
 // chunks, with and without the thread that reads and writes.
@@ -26,6 +28,16 @@ struct Shape {
   bool overlap;
 };
 
+ChunkStreamOptions options_of(const Shape& s, std::size_t arrays) {
+  return {.folder = folder(),
+          .rows = s.rows,
+          .row_bytes = s.columns * Index{sizeof(int)},
+          .chunk_rows = s.chunk_rows,
+          .budget = std::max<std::size_t>(s.slots, 2) * arrays *
+                    static_cast<std::size_t>(std::min(s.rows, s.chunk_rows) * s.columns) * sizeof(int),
+          .overlap = s.overlap};
+}
+
 class Streams : public testing::TestWithParam<Shape> {};
 
 /// Arrays that a stream works on, and what they have to be.
@@ -33,21 +45,16 @@ struct Arrays {
   static constexpr int count = 3;
   Shape shape;
   ChunkStream stream;
-  std::vector<std::shared_ptr<FileMemory>> files;
+  std::vector<Buffer<int>> files;
   std::vector<std::vector<int>> truth;
 
-  explicit Arrays(const Shape& s)
-      : shape(s),
-        stream({folder(), s.rows, s.columns * Index{sizeof(int)}, s.chunk_rows,
-                std::max<std::size_t>(s.slots, 2) * count *
-                    static_cast<std::size_t>(std::min(s.rows, s.chunk_rows) * s.columns) * sizeof(int),
-                s.overlap}) {
+  explicit Arrays(const Shape& s) : shape(s), stream(options_of(s, count)) {
     for (int a = 0; a < count; ++a) {
-      files.push_back(stream.add());
+      files.push_back(stream.add<int>());
       truth.emplace_back(static_cast<std::size_t>(s.rows * s.columns), 0);
     }
   }
-  int* mapped(int a) { return reinterpret_cast<int*>(files[static_cast<std::size_t>(a)]->data()); }
+  int* mapped(int a) { return files[static_cast<std::size_t>(a)].data(); }
 
   /// Changes every value where `writes`, each in its own way; counts what is not as it should be.
   Index sweep(int arrays, bool descending, bool writes, int add) {
@@ -123,6 +130,24 @@ TEST(ChunkStream, TurningFindsTheLastChunks) {
   EXPECT_EQ(arrays.stream.statistics().read_bytes - second, first * 8 / 12);
 }
 
+/// A changed chunk leaves a chunk before its room is needed: its way out and the way in of others overlap.
+TEST(ChunkStream, ChangedChunksLeaveAhead) {
+  Arrays arrays({50, 6, 5, 3, true});  // 10 chunks, 3 in memory
+  const double chunk = 3 * 5 * 6 * sizeof(int);
+  for (const bool descending : {false, true}) {
+    arrays.stream.settle();
+    const double before = arrays.stream.statistics().written_bytes;
+    arrays.stream.start(3, descending, true);
+    for (Index place = 0; place < arrays.stream.chunks(); ++place) {
+      (void)arrays.stream.take();
+      const double left = (arrays.stream.statistics().written_bytes - before) / chunk;
+      EXPECT_EQ(left, static_cast<double>(std::min<Index>(place, 7)))
+          << "at chunk " << place << ", three stay";
+      arrays.stream.give_back();
+    }
+  }
+}
+
 template <class Work>
 std::string message_of(const Work& work) {
   try {
@@ -134,26 +159,136 @@ std::string message_of(const Work& work) {
 }
 
 TEST(ChunkStream, SaysWhatIsMissing) {
-  ChunkStream small({folder(), 10, 1 << 20, 2, 7 << 20, true});
-  (void)small.add();
-  EXPECT_NE(message_of([&] { (void)small.add(); }).find("2 chunks of 4.000 MiB are needed"),
+  const auto stream_in = [](const std::string& where, Index rows, Index row_bytes, std::size_t budget) {
+    return ChunkStream(
+        {.folder = where, .rows = rows, .row_bytes = row_bytes, .chunk_rows = 2, .budget = budget});
+  };
+  ChunkStream small = stream_in(folder(), 10, 1 << 20, 7 << 20);
+  (void)small.add<int>();
+  EXPECT_NE(message_of([&] { (void)small.add<int>(); }).find("2 chunks of 4.000 MiB are needed"),
             std::string::npos);
-  ChunkStream nowhere({"/there/is/no/such/folder", 10, 8, 2, 1 << 20, true});
-  EXPECT_NE(message_of([&] { (void)nowhere.add(); }).find("/there/is/no/such/folder"), std::string::npos);
-  ChunkStream huge({folder(), Index{1} << 30, Index{1} << 28, 2, 1 << 20, true});
-  EXPECT_NE(message_of([&] { (void)huge.add(); }).find("no room for a file of"), std::string::npos);
+  ChunkStream nowhere = stream_in("/there/is/no/such/folder", 10, 8, 1 << 20);
+  EXPECT_NE(message_of([&] { (void)nowhere.add<int>(); }).find("/there/is/no/such/folder"),
+            std::string::npos);
+  ChunkStream huge = stream_in(folder(), Index{1} << 30, Index{1} << 28, 1 << 20);
+  EXPECT_NE(message_of([&] { (void)huge.add<int>(); }).find("no room for a file of"), std::string::npos);
 }
 
 TEST(ChunkStream, LeavesNoFileBehind) {
   const auto mine = std::filesystem::temp_directory_path() / ("rossby_stream_" + std::to_string(getpid()));
   std::filesystem::create_directory(mine);
   {
-    ChunkStream stream({mine.string(), 10, 8, 2, 1 << 20, true});
-    (void)stream.add();
+    ChunkStream stream(
+        {.folder = mine.string(), .rows = 10, .row_bytes = 8, .chunk_rows = 2, .budget = 1 << 20});
+    const Buffer<int> array = stream.add<int>();
     EXPECT_TRUE(std::filesystem::is_empty(mine));
   }
   EXPECT_TRUE(std::filesystem::is_empty(mine));
   std::filesystem::remove(mine);
+}
+
+// Chunks of a device. What it computes is enqueued, as kernels are: it finds what has arrived by then,
+// however far any of the queues has run ahead.
+
+using Queue = DeviceDriver::Queue;
+
+struct OnDeviceCase {
+  Transfer transfer;
+  SimulatedDriver::Order order;
+};
+
+class DeviceStreams : public testing::TestWithParam<OnDeviceCase> {};
+
+TEST_P(DeviceStreams, SweepsSeeWhatWasWritten) {
+  for (const Shape& shape : {Shape{12, 5, 4, 0, true}, Shape{13, 7, 4, 3, true}, Shape{29, 3, 2, 5, true},
+                             Shape{13, 7, 4, 9, true}, Shape{3, 4, 100, 0, true}, Shape{0, 4, 2, 0, true}}) {
+    auto owner = std::make_unique<SimulatedDriver>(std::size_t{1} << 28, GetParam().order);
+    SimulatedDriver* driver = owner.get();
+    DeviceOptions small;
+    small.staging_bytes = 4096;  // every wait opens and closes all of the device's memory
+    Device device(std::move(owner), small);
+    constexpr int count = 3;
+    ChunkStreamOptions options = options_of(shape, count);
+    options.device = &device;
+    options.transfer = GetParam().transfer;
+    ChunkStream stream(options);
+    std::vector<Buffer<int>> arrays;
+    const auto size = static_cast<std::size_t>(shape.rows * shape.columns);
+    std::vector<std::vector<int>> truth(count, std::vector<int>(size, 0));
+    for (int a = 0; a < count; ++a) arrays.push_back(stream.add<int>());
+    Index wrong = 0;
+    const Random random(7, "sweeps");
+    const Index waits = driver->waits();
+    Index settled = 0;
+    for (int s = 0; s < 60; ++s) {
+      const auto bits = random.bits(static_cast<std::uint64_t>(s));
+      const bool writes = bits % 3 == 0;
+      const int used = writes ? count : 1 + static_cast<int>(bits / 8 % 3);
+      stream.start(used, bits / 64 % 2 == 0, writes);
+      for (Index k = 0; k < stream.chunks(); ++k) {
+        const Index chunk = stream.take(), entries = stream.rows(chunk) * shape.columns;
+        for (int a = 0; a < used; ++a) {
+          int* values = reinterpret_cast<int*>(stream.array(a));
+          int* right = truth[static_cast<std::size_t>(a)].data() + stream.first(chunk) * shape.columns;
+          std::vector<int> found(right, right + entries);
+          if (writes)
+            for (Index i = 0; i < entries; ++i)
+              right[i] = (5 * right[i] + s + a + static_cast<int>(7 * chunk + i)) % 100003;
+          driver->enqueue([values, found, next = std::vector<int>(right, right + entries), &wrong] {
+            for (std::size_t i = 0; i < found.size(); ++i) {
+              wrong += values[i] != found[i];
+              values[i] = next[i];
+            }
+          });
+        }
+        stream.give_back();
+      }
+      if (bits / 256 % 7 != 0) continue;
+      stream.settle();
+      ++settled;
+      ASSERT_EQ(wrong, 0) << "sweep " << s;
+      for (int a = 0; a < count; ++a)
+        ASSERT_TRUE(std::equal(arrays[static_cast<std::size_t>(a)].begin(),
+                               arrays[static_cast<std::size_t>(a)].end(),
+                               truth[static_cast<std::size_t>(a)].begin()))
+            << "array " << a << " after sweep " << s;
+      for (std::size_t i = 0; i < size; ++i) arrays[1][static_cast<Index>(i)] = truth[1][i] = s;
+    }
+    stream.settle();
+    EXPECT_EQ(wrong, 0);
+    const bool beside =
+        GetParam().transfer == Transfer::pinned_async || GetParam().transfer == Transfer::pageable_async;
+    EXPECT_TRUE(!beside || driver->waits() - waits == settled + 1) << "nothing else waits";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, DeviceStreams,
+    testing::Values(OnDeviceCase{Transfer::pageable, {Queue::in, Queue::out, Queue::compute}},
+                    OnDeviceCase{Transfer::pinned, {Queue::compute, Queue::out, Queue::in}},
+                    OnDeviceCase{Transfer::pageable_async, {Queue::in, Queue::out, Queue::compute}},
+                    OnDeviceCase{Transfer::pinned_async, {Queue::in, Queue::out, Queue::compute}},
+                    OnDeviceCase{Transfer::pinned_async, {Queue::in, Queue::compute, Queue::out}},
+                    OnDeviceCase{Transfer::pinned_async, {Queue::out, Queue::in, Queue::compute}},
+                    OnDeviceCase{Transfer::pinned_async, {Queue::out, Queue::compute, Queue::in}},
+                    OnDeviceCase{Transfer::pinned_async, {Queue::compute, Queue::in, Queue::out}},
+                    OnDeviceCase{Transfer::pinned_async, {Queue::compute, Queue::out, Queue::in}}));
+
+TEST(DeviceStream, KeepsToTheDevicesBudget) {
+  DeviceOptions limits;
+  limits.limit = std::size_t{16} << 20;
+  Device device(std::make_unique<SimulatedDriver>(std::size_t{1} << 30), limits);
+  ChunkStream stream({.folder = "",
+                      .device = &device,
+                      .rows = 64,
+                      .row_bytes = 1 << 20,
+                      .chunk_rows = 8,
+                      .budget = 64 << 20});
+  const Buffer<float> array = stream.add<float>();
+  EXPECT_EQ(array.memory(), Memory::pinned);
+  EXPECT_EQ(array.device(), nullptr) << "the host may touch it";
+  EXPECT_NE(message_of([&] { stream.start(1, false, false); }).find("out of device memory: 0.008 GiB"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -129,6 +129,29 @@ TEST(Device, KeptArraysTravelOnce) {
   EXPECT_EQ(device.used_bytes(), before);
 }
 
+TEST(Device, SumsOfOneHostDoubleShareAPlace) {
+  auto owner = std::make_unique<SimulatedDriver>();
+  SimulatedDriver* driver = owner.get();
+  Device device(std::move(owner));
+  double one = 1, other = 0;
+  const auto add = [&](double* host, double value) {
+    double* there = device.later(host);
+    driver->enqueue([there, value] { *there += value; });
+    return there;
+  };
+  double* first = add(&one, 2);
+  EXPECT_NE(add(&other, 5), first);
+  const Index waits = driver->waits();
+  for (int k = 0; k < 2000; ++k) EXPECT_EQ(add(&one, 1), first);
+  EXPECT_EQ(driver->waits(), waits) << "places are not used up";
+  device.settle();
+  EXPECT_EQ(one, 2003);
+  EXPECT_EQ(other, 5);
+  (void)add(&one, 1);
+  device.settle();
+  EXPECT_EQ(one, 2004) << "0 again after a settlement";
+}
+
 TEST(Device, ScratchHasItsSize) {
   Device device = simulated();
   EXPECT_NE(device.scratch<double>(100), nullptr);

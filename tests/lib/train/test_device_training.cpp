@@ -1,4 +1,5 @@
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -24,6 +25,10 @@ struct Setting {
   int layers = 1;
   double clip = 0;
   double dropout = 0;
+  Index chunk_rows = 0;  // of a dense relation; 0: all
+  std::optional<Transfer> transfer = {};
+  bool bf16 = false;
+  double decay = 1e-4;
 };
 
 struct Result {
@@ -33,6 +38,7 @@ struct Result {
 };
 
 /// Epochs of an STNN on a 6 x 7 grid. `device` null: on the host.
+template <class T = double>
 Result train(const Setting& setting, Device* device, Backend backend, Index epochs = 3,
              bool keep_best = true) {
   constexpr Index n = 42, steps = 14;
@@ -45,7 +51,7 @@ Result train(const Setting& setting, Device* device, Backend backend, Index epoc
   const Random random(1, "series");
   for (Index q = 0; q < series.values.size(); ++q)
     series.values[q] = q % 11 == 3 ? NAN : static_cast<float>(random.normal(static_cast<std::uint64_t>(q)));
-  auto relations = std::make_unique<Relations<double>>(partition, 0);
+  auto relations = std::make_unique<Relations<T>>(partition, 0);
   Grid grid{6, 7, {}, false};
   for (Index i = 0; i < n; ++i) grid.node_of_cell.push_back(i);
   GlobalEdges edges = grid_neighbours(grid, GridRelations::directional, partition, 0);
@@ -54,6 +60,14 @@ Result train(const Setting& setting, Device* device, Backend backend, Index epoc
     relations->add_given(std::move(edges));
     relations->add_low_rank(3);
   }
+  relations->work_in_chunks(setting.chunk_rows * n *
+                            static_cast<Index>(setting.bf16 ? sizeof(Bf16) : sizeof(T)));
+  if (setting.transfer)  // two chunks of W and its moments
+    relations->stream_dense({.folder = "",
+                             .device = device,
+                             .transfer = *setting.transfer,
+                             .budget = static_cast<std::size_t>(2 * 3 * setting.chunk_rows * n) * sizeof(T)});
+  if (setting.bf16) relations->hold_dense_in_bf16();
   if (setting.kind == Kind::discover) relations->add_discover(0.02);
   if (setting.kind == Kind::dense_refine) relations->add_refine(std::move(edges), 0.5);
   relations->finish(exchange, reducer);
@@ -68,14 +82,14 @@ Result train(const Setting& setting, Device* device, Backend backend, Index epoc
   options.dropout_z = setting.dropout;
   std::vector<GlobalRow> rows;
   for (Index i = 0; i < n; ++i) rows.emplace_back(i);
-  Stnn<double> model(options, std::move(relations), rows, nullptr);
+  Stnn<T> model(options, std::move(relations), rows, nullptr);
   model.start({.seed = 3});
-  for (Parameter<double>* parameter : model.parameters()) parameter->decay = 1e-4;
+  for (Parameter<T>* parameter : model.parameters()) parameter->decay = setting.decay;
   BatchOptions batches;
   batches.slab_steps = 4;
   StnnTaskOptions task_options;
   task_options.rollout = true;
-  StnnTask<double> task(task_options, batches, model, series, scaler, split, partition, 0, reducer, Exec{});
+  StnnTask<T> task(task_options, batches, model, series, scaler, split, partition, 0, reducer, Exec{});
   OptimiserOptions with;
   with.beta1 = setting.beta1;
   with.fuse = setting.fuse;
@@ -84,21 +98,22 @@ Result train(const Setting& setting, Device* device, Backend backend, Index epoc
     kept = model.relations().bank().keep_on(*device);
     kept.push_back(device->keep(series.values.span()));
   }
-  Optimiser<double> optimiser(with, model.parameters(), device);
+  Optimiser<T> optimiser(with, model.parameters(), device);
   TrainerOptions trainer_options;
   trainer_options.epochs = epochs;
   trainer_options.clip = setting.clip;
   trainer_options.keep_best = keep_best;
-  Trainer<double> trainer(trainer_options, {.lr = 1e-2}, task, optimiser, reducer,
-                          device ? Exec{backend, 1, widest_isa(), device} : Exec{});
+  Trainer<T> trainer(trainer_options, {.lr = 1e-2}, task, optimiser, reducer,
+                     device ? Exec{backend, 1, widest_isa(), device} : Exec{});
   Result result;
   const TrainingResult run = trainer.run([&](const EpochReport& report) {
     for (const TermMean& term : report.terms) result.losses.push_back(term.value);
     result.losses.push_back(report.validation);
   });
   result.steps = run.steps;
-  for (Parameter<double>* parameter : model.parameters())
-    result.parameters.insert(result.parameters.end(), parameter->value.begin(), parameter->value.end());
+  for (Parameter<T>* parameter : model.parameters())
+    for (Index i = 0; i < parameter->size(); ++i)
+      result.parameters.push_back(static_cast<double>(parameter->stored(i)));
   return result;
 }
 
@@ -129,10 +144,57 @@ TEST_P(DeviceTraining, StnnEqualsTheHost) {
   }
 }
 
+/// A relation that streams to the device gives the bits of one that lies there, by whichever way.
+TEST_P(DeviceTraining, StreamedEqualsResident) {
+  for (Setting setting : {Setting{Kind::discover}, Setting{Kind::discover, true, 0.9, 2, 0.05},
+                          // Updates that steps without the relation owe are made up in closed form.
+                          Setting{.kind = Kind::discover, .decay = 0}}) {
+    std::string reason;
+    const auto device = test_device(GetParam(), reason);
+    if (!device) GTEST_SKIP() << "no GPU: " << reason;
+    for (const Index rows : {Index{5}, Index{17}}) {
+      setting.chunk_rows = rows;
+      setting.transfer = {};
+      const Result host = train(setting, nullptr, Backend::cpu);
+      const Result resident = train(setting, device.get(), GetParam());
+      expect_near(resident.losses, host.losses, 1e-10);
+      expect_near(resident.parameters, host.parameters, 1e-9);
+      for (const Transfer transfer :
+           {Transfer::pageable, Transfer::pinned, Transfer::pageable_async, Transfer::pinned_async}) {
+        setting.transfer = transfer;
+        const Result streamed = train(setting, device.get(), GetParam());
+        EXPECT_EQ(streamed.losses, resident.losses);
+        EXPECT_EQ(streamed.parameters, resident.parameters);
+      }
+    }
+  }
+}
+
+/// In bf16 arithmetic is in float, and what is written is rounded by the same random numbers.
+TEST_P(DeviceTraining, Bf16IsNearTheHost) {
+  for (Setting setting : {Setting{.kind = Kind::discover, .bf16 = true},
+                          Setting{.kind = Kind::discover, .beta1 = 0.9, .bf16 = true}}) {
+    std::string reason;
+    const auto device = test_device(GetParam(), reason);
+    if (!device) GTEST_SKIP() << "no GPU: " << reason;
+    setting.chunk_rows = 5;
+    const Result host = train<float>(setting, nullptr, Backend::cpu);
+    const Result resident = train<float>(setting, device.get(), GetParam());
+    expect_near(resident.losses, host.losses, 1e-3);
+    setting.transfer = Transfer::pinned_async;
+    const Result streamed = train<float>(setting, device.get(), GetParam());
+    EXPECT_EQ(streamed.losses, resident.losses);
+    EXPECT_EQ(streamed.parameters, resident.parameters);
+  }
+}
+
 /// The host waits once a step, for what the ranks share.
 TEST(DeviceSteps, WaitOnce) {
-  for (const Setting& setting : {Setting{Kind::refine}, Setting{Kind::discover, true, 0.9},
-                                 Setting{Kind::given_low_rank, false, 0.9, 2, 0.1}}) {
+  for (const Setting& setting :
+       {Setting{Kind::refine}, Setting{Kind::discover, true, 0.9},
+        Setting{Kind::given_low_rank, false, 0.9, 2, 0.1},
+        Setting{.kind = Kind::discover, .beta1 = 0.9, .chunk_rows = 5},
+        Setting{.kind = Kind::discover, .beta1 = 0.9, .chunk_rows = 5, .transfer = Transfer::pinned_async}}) {
     Index waits[2] = {}, steps[2] = {};
     for (const int more : {0, 1}) {
       auto driver = std::make_unique<SimulatedDriver>();
@@ -141,8 +203,8 @@ TEST(DeviceSteps, WaitOnce) {
       steps[more] = train(setting, &device, Backend::simulated, 2 + more, false).steps;
       waits[more] = counter->waits();
     }
-    EXPECT_EQ(waits[1] - waits[0], steps[1] - steps[0] + 1)
-        << "one a step, and one an epoch to bring arrays home";
+    EXPECT_EQ(waits[1] - waits[0], steps[1] - steps[0] + (setting.transfer ? 2 : 1))
+        << "one a step, and one an epoch to bring arrays home, chunks apart";
   }
 }
 

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <string_view>
+
+#include "rossby/autograd/parameter.hpp"
+#include "rossby/autograd/tape.hpp"
+
+namespace rossby {
+
+/// While it lives, what the tape records belongs to a block of the model (a cell, a layer, a loss), by whose
+/// name a trace sums. Costs nothing where the tape has no trace.
+template <class T>
+class Block {
+ public:
+  Block(Tape<T>& tape, std::string_view name) : tape_(&tape) {
+    if (BlockTrace* trace = tape.trace()) trace->enter(name, tape.kept_bytes());
+  }
+  ~Block() {
+    if (BlockTrace* trace = tape_->trace()) trace->leave(tape_->kept_bytes(), tape_->recording());
+  }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  /// What it takes from other blocks.
+  void reads(const Var<T>& x) const {
+    if (BlockTrace* trace = tape_->trace())
+      trace->reads(x.value.data, extent(x.value), static_cast<double>(x.value.size()) * sizeof(T));
+  }
+  /// What it gives to others; returns it.
+  const Var<T>& hands_on(const Var<T>& y) const {
+    if (BlockTrace* trace = tape_->trace())
+      trace->hands_on(y.value.data, extent(y.value), y.rows(), y.cols(), y.channels());
+    return y;
+  }
+  /// Parameters, each of which counts with the first block that names it.
+  template <class... Parameters>
+  void trains(const Parameters*... parameters) const {
+    if (BlockTrace* trace = tape_->trace())
+      ((parameters && parameters->trained
+            ? trace->trains(parameters, parameters->size(),
+                            static_cast<double>(parameters->size()) * (parameters->in_bf16 ? 2 : sizeof(T)))
+            : void()),
+       ...);
+  }
+
+ private:
+  /// Bytes from its first value to behind its last one.
+  static std::size_t extent(const NodeView<T>& v) {
+    if (v.size() == 0) return 0;
+    return sizeof(T) *
+           static_cast<std::size_t>((v.rows - 1) * v.row_stride + (v.cols - 1) * v.col_stride + v.channels);
+  }
+
+  Tape<T>* tape_;
+};
+
+}  // namespace rossby

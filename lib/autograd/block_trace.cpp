@@ -1,0 +1,119 @@
+#include "rossby/autograd/block_trace.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace rossby {
+
+void BlockTrace::tick() {
+  if (!timed_) return;
+  const auto now = Clock::now();
+  TracedBlock& of = block(current());
+  (direction_.backward ? of.backward_seconds : of.forward_seconds) +=
+      std::chrono::duration<double>(now - last_).count();
+  last_ = now;
+}
+
+void BlockTrace::begin_step() {
+  makers_.clear();
+  if (timed_) last_ = Clock::now();
+}
+
+BlockTrace::Direction BlockTrace::enter_backward(int block) {
+  tick();
+  return std::exchange(direction_, {block, true});
+}
+
+void BlockTrace::leave_backward(const Direction& before) {
+  tick();
+  direction_ = before;
+}
+
+int BlockTrace::enter(std::string_view name, std::size_t kept) {
+  tick();
+  auto found = std::find_if(blocks_.begin(), blocks_.end(), [&](const auto& b) { return b.name == name; });
+  if (found == blocks_.end()) {
+    blocks_.emplace_back().name = name;
+    found = std::prev(blocks_.end());
+  }
+  const int number = static_cast<int>(found - blocks_.begin());
+  if (!direction_.backward) ++found->calls;
+  open_.push_back({number, kept});
+  return number;
+}
+
+void BlockTrace::leave(std::size_t kept, bool recording) {
+  tick();
+  const Open open = open_.back();
+  open_.pop_back();
+  const std::size_t taken = kept - open.kept;
+  if (recording && !direction_.backward)
+    block(open.block).activation_bytes += static_cast<double>(taken - open.inside);
+  if (!open_.empty()) open_.back().inside += taken;
+}
+
+void BlockTrace::count(const Cost& cost) {
+  tick();
+  TracedBlock& of = block(current());
+  (direction_.backward ? of.backward : of.forward) += cost;
+}
+
+void BlockTrace::add_edge(int from, double bytes) {
+  const int to = current();
+  const auto edge = std::find_if(edges_.begin(), edges_.end(),
+                                 [&](const TracedEdge& e) { return e.from == from && e.to == to; });
+  if (edge == edges_.end())
+    edges_.push_back({from, to, bytes});
+  else
+    edge->bytes += bytes;
+}
+
+BlockTrace::Makers::const_iterator BlockTrace::first_at(const std::byte* data) const {
+  auto it = makers_.upper_bound(data);
+  if (it != makers_.begin() && std::prev(it)->first + std::prev(it)->second.extent > data) --it;
+  return it;
+}
+
+void BlockTrace::reads(const void* data, std::size_t extent, double bytes) {
+  if (direction_.backward || open_.empty()) return;
+  const auto* at = static_cast<const std::byte*>(data);
+  for (auto it = first_at(at); it != makers_.end() && it->first < at + extent; ++it) {
+    const auto* begin = std::max(at, it->first);
+    const auto* end = std::min(at + extent, it->first + it->second.extent);
+    add_edge(it->second.block, std::min(bytes, static_cast<double>(end - begin)));
+  }
+}
+
+void BlockTrace::hands_on(const void* data, std::size_t extent, Index rows, Index cols, Index channels) {
+  if (direction_.backward || open_.empty() || extent == 0) return;
+  TracedBlock& made = block(current());
+  made.rows = rows;
+  made.cols = cols;
+  made.channels = channels;
+  set_maker(static_cast<const std::byte*>(data), extent, current());
+}
+
+/// Memory may be used twice in a step (what is computed again): the last one to use it has made what is
+/// there.
+void BlockTrace::set_maker(const std::byte* data, std::size_t extent, int maker) {
+  for (auto it = first_at(data); it != makers_.end() && it->first < data + extent;) it = makers_.erase(it);
+  makers_[data] = {extent, maker};
+}
+
+void BlockTrace::same(const void* to, std::size_t extent, const void* from) {
+  if (direction_.backward || extent == 0) return;
+  const auto* at = static_cast<const std::byte*>(from);
+  const auto it = first_at(at);
+  if (it == makers_.end() || it->first > at) return;
+  const int maker = it->second.block;
+  set_maker(static_cast<const std::byte*>(to), extent, maker);
+}
+
+void BlockTrace::trains(const void* parameter, Index size, double bytes) {
+  if (open_.empty() || !trained_.emplace(parameter, current()).second) return;
+  block(current()).parameters += size;
+  block(current()).parameter_bytes += bytes;
+}
+
+}  // namespace rossby

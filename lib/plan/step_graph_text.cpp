@@ -1,0 +1,182 @@
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "rossby/plan/step_graph.hpp"
+
+namespace rossby {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// 3 significant digits and a prefix: 1.23 G, 45.6 Mi.
+std::string scaled(double value, double base, const char* const (&prefixes)[6]) {
+  std::size_t k = 0;
+  while (value >= 0.9995 * base && k + 1 < std::size(prefixes)) value /= base, ++k;
+  const int decimals = value == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  std::string text = fmt::format("{:.{}f}", value, k == 0 ? 0 : decimals);
+  if (*prefixes[k]) text += fmt::format(" {}", prefixes[k]);
+  return text;
+}
+std::string decimal(double value) {
+  return scaled(value, 1000, {"", "k", "M", "G", "T", "P"});
+}
+std::string flops(double value) {
+  return scaled(value, 1000, {"flop", "kflop", "Mflop", "Gflop", "Tflop", "Pflop"});
+}
+std::string bytes(double value) {
+  return scaled(value, 1024, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"});
+}
+
+double share(const TracedBlock& block, const StepGraph& graph) {
+  const double all = graph.forward.flops + graph.backward.flops;
+  return all > 0 ? (block.forward.flops + block.backward.flops) / all : 0;
+}
+
+std::string shape_of(const TracedBlock& block) {
+  return block.channels > 0 ? fmt::format("{} x {} x {}", block.rows, block.cols, block.channels) : "-";
+}
+
+std::string line(const TracedBlock& block, const StepGraph& graph) {
+  return fmt::format("{:<18}{:>6}  {:<20}{:>10}{:>11}{:>10}{:>11}{:>10}{:>11}{:>7.1f}\n", block.name,
+                     block.calls, shape_of(block), decimal(static_cast<double>(block.parameters)),
+                     bytes(block.activation_bytes), decimal(block.forward.flops), bytes(block.forward.bytes),
+                     decimal(block.backward.flops), bytes(block.backward.bytes), 100 * share(block, graph));
+}
+
+std::string time_line(const std::string& name, double forward, double backward, double all,
+                      const Cost& cost) {
+  const double seconds = forward + backward;
+  std::string text = fmt::format("{:<30}{:>12.3f}{:>12.3f}{:>8.1f}", name, 1e3 * forward, 1e3 * backward,
+                                 all > 0 ? 100 * seconds / all : 0);
+  if (cost.bytes > 0 && seconds > 0)
+    text += fmt::format("{:>10.1f}{:>10.1f}", cost.flops / seconds / 1e9, cost.bytes / seconds / 1e9);
+  return text + "\n";
+}
+
+/// Where the time of the steps goes.
+std::string times_of(const StepGraph& graph) {
+  std::string text = fmt::format("\n{:<30}{:>12}{:>12}{:>8}{:>10}{:>10}\n", "block", "forward ms",
+                                 "backward ms", "time%", "Gflop/s", "GB/s");
+  double rest = graph.step_seconds;
+  const auto add = [&](const std::string& name, const TracedBlock& block) {
+    Cost cost = block.forward;
+    cost += block.backward;
+    rest -= block.forward_seconds + block.backward_seconds;
+    text += time_line(name, block.forward_seconds, block.backward_seconds, graph.step_seconds, cost);
+  };
+  for (const TracedBlock& block : graph.blocks) add(block.name, block);
+  add("(no block)", graph.rest);
+  text += fmt::format("{:<30}{:>24.3f}{:>8.1f}\n", "optimiser, sums, waiting", 1e3 * rest,
+                      graph.step_seconds > 0 ? 100 * rest / graph.step_seconds : 0);
+  return text + fmt::format("{:<30}{:>24.3f}{:>8.1f}\n", "all", 1e3 * graph.step_seconds, 100.0);
+}
+
+Json cost_json(const Cost& cost) {
+  return {{"flops", cost.flops},
+          {"bytes", cost.bytes},
+          {"messages", cost.messages},
+          {"message_bytes", cost.message_bytes}};
+}
+
+Json block_json(const TracedBlock& block) {
+  return {{"name", block.name},
+          {"calls", block.calls},
+          {"rows", block.rows},
+          {"columns", block.cols},
+          {"channels", block.channels},
+          {"parameters", block.parameters},
+          {"parameter_bytes", block.parameter_bytes},
+          {"activation_bytes", block.activation_bytes},
+          {"forward_seconds", block.forward_seconds},
+          {"backward_seconds", block.backward_seconds},
+          {"forward", cost_json(block.forward)},
+          {"backward", cost_json(block.backward)}};
+}
+
+}  // namespace
+
+std::string text_of(const StepGraph& graph) {
+  std::string text = fmt::format(
+      "{}: {} of rank 0 of {}\n\n", graph.model,
+      graph.steps == 1 ? "a step" : fmt::format("{} steps, one of each kind,", graph.steps), graph.ranks);
+  text += fmt::format("{:<18}{:>6}  {:<20}{:>10}{:>11}{:>10}{:>11}{:>10}{:>11}{:>7}\n", "block", "calls",
+                      "rows x cols x chan.", "param.", "kept", "forward", "", "backward", "", "flop%");
+  for (const TracedBlock& block : graph.blocks) text += line(block, graph);
+  TracedBlock rest = graph.rest;
+  rest.name = "(no block)";
+  if (rest.forward.bytes + rest.backward.bytes > 0) text += line(rest, graph);
+  text += fmt::format("{:<18}{:>6}  {:<20}{:>10}{:>11}{:>10}{:>11}{:>10}{:>11}{:>7.1f}\n\n", "all", "", "",
+                      decimal(graph.parameters), bytes(graph.activation_bytes), decimal(graph.forward.flops),
+                      bytes(graph.forward.bytes), decimal(graph.backward.flops), bytes(graph.backward.bytes),
+                      100.0);
+  text += fmt::format("{:<26}{:>8}{:>10}{:>11}{:>10}{:>11}\n", "op", "calls", "flops", "bytes", "messages",
+                      "sent");
+  auto ops = graph.ops;
+  std::stable_sort(ops.begin(), ops.end(),
+                   [](const auto& a, const auto& b) { return a.cost.bytes > b.cost.bytes; });
+  for (const StepGraph::Op& op : ops)
+    text += fmt::format("{:<26}{:>8}{:>10}{:>11}{:>10}{:>11}\n", op.name, op.calls, decimal(op.cost.flops),
+                        bytes(op.cost.bytes), op.cost.messages, bytes(op.cost.message_bytes));
+  if (graph.step_seconds > 0) text += times_of(graph);
+  if (graph.device_bytes > 0)
+    text += fmt::format("\na device would hold {} at most\n", bytes(graph.device_bytes));
+  return text;
+}
+
+Json json_of(const StepGraph& graph) {
+  Json json = {{"model", graph.model},
+               {"ranks", graph.ranks},
+               {"steps", graph.steps},
+               {"parameters", graph.parameters},
+               {"parameter_bytes", graph.parameter_bytes},
+               {"activation_bytes", graph.activation_bytes},
+               {"device_bytes", graph.device_bytes},
+               {"step_seconds", graph.step_seconds},
+               {"forward", cost_json(graph.forward)},
+               {"backward", cost_json(graph.backward)},
+               {"blocks", Json::array()},
+               {"edges", Json::array()},
+               {"ops", Json::array()}};
+  for (const TracedBlock& block : graph.blocks) json["blocks"].push_back(block_json(block));
+  json["rest"] = block_json(graph.rest);
+  const auto name = [&](int block) { return graph.blocks[static_cast<std::size_t>(block)].name; };
+  for (const TracedEdge& edge : graph.edges)
+    json["edges"].push_back({{"from", name(edge.from)}, {"to", name(edge.to)}, {"bytes", edge.bytes}});
+  for (const StepGraph::Op& op : graph.ops) {
+    Json entry = {{"name", op.name}, {"calls", op.calls}};
+    entry.update(cost_json(op.cost));
+    json["ops"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+std::string dot_of(const StepGraph& graph) {
+  std::string text = fmt::format(
+      "digraph step {{\n  label=\"{}, {} of rank 0 of {}\";\n  labelloc=t;\n  fontname=\"Helvetica\";\n"
+      "  node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\", fontsize=11];\n"
+      "  edge [fontname=\"Helvetica\", fontsize=9, color=gray40];\n",
+      graph.model, graph.steps == 1 ? "a step" : fmt::format("{} steps", graph.steps), graph.ranks);
+  for (std::size_t b = 0; b < graph.blocks.size(); ++b) {
+    const TracedBlock& block = graph.blocks[b];
+    std::string label = block.calls > 1 ? fmt::format("{} x {}", block.name, block.calls) : block.name;
+    label += "\\n" + shape_of(block);
+    if (block.parameters > 0)
+      label += fmt::format("\\n{} parameters", decimal(static_cast<double>(block.parameters)));
+    label += fmt::format("\\n{} + {}", flops(block.forward.flops), flops(block.backward.flops));
+    if (block.activation_bytes > 0) label += fmt::format("\\nkeeps {}", bytes(block.activation_bytes));
+    if (graph.step_seconds > 0)
+      label +=
+          fmt::format("\\n{:.3g} + {:.3g} ms", 1e3 * block.forward_seconds, 1e3 * block.backward_seconds);
+    // White to orange: where the work is.
+    text += fmt::format("  b{} [label=\"{}\", fillcolor=\"0.08 {:.3f} 1.0\"];\n", b, label,
+                        0.7 * share(block, graph));
+  }
+  for (const TracedEdge& edge : graph.edges)
+    text += fmt::format("  b{} -> b{} [label=\"{}\"];\n", edge.from, edge.to, bytes(edge.bytes));
+  return text + "}\n";
+}
+
+}  // namespace rossby

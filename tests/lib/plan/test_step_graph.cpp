@@ -1,0 +1,131 @@
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "rossby/exchange/one_rank.hpp"
+#include "rossby/plan/step_graph.hpp"
+#include "rossby/relation/builders.hpp"
+#include "rossby/tensor/simulated_device.hpp"
+#include "rossby/train/stnn_task.hpp"
+
+// What a traced step states is what a computed one does, whether the trace computes or not.
+
+namespace rossby {
+namespace {
+
+enum class Kind { refine, given_low_rank, discover };
+
+/// An STNN on 23 nodes in a row, traced over a device or (null) the host.
+StepGraph trace(Kind kind, Device* device) {
+  constexpr Index n = 23, steps = 14;
+  const RowPartition partition = RowPartition::blocks(n, 1);
+  OneRankExchange exchange(n);
+  OneRankReducer reducer;
+  Series series(steps, n, 2);
+  for (Index q = 0; q < series.values.size(); ++q)
+    series.values[q] = q % 11 == 3 ? NAN : std::sin(0.3F * static_cast<float>(q));
+  const Scaler scaler(n, 2);
+  const Split split = make_split(steps, {.train = "12", .validation = "2", .test = "0"});
+  auto relations = std::make_unique<Relations<float>>(partition, 0);
+  Grid grid{1, n, {}, false};
+  for (Index i = 0; i < n; ++i) grid.node_of_cell.push_back(i);
+  GlobalEdges edges = grid_neighbours(grid, GridRelations::directional, partition, 0);
+  if (kind == Kind::refine) relations->add_refine(std::move(edges), 0.5);
+  if (kind == Kind::given_low_rank) {
+    relations->add_given(std::move(edges));
+    relations->add_low_rank(3);
+  }
+  if (kind == Kind::discover) relations->add_discover(0.02);
+  relations->finish(exchange, reducer);
+  StnnOptions options;
+  options.steps = steps;
+  options.features = 2;
+  options.latent = 3;
+  options.layers = 2;
+  options.hidden = 5;
+  options.l1_rel = options.l2_z = 1e-3;
+  std::vector<GlobalRow> rows;
+  for (Index i = 0; i < n; ++i) rows.emplace_back(i);
+  Stnn<float> model(options, std::move(relations), rows, nullptr);
+  BatchOptions batches;
+  batches.slab_steps = 4;
+  StnnTask<float> task({}, batches, model, series, scaler, split, partition, 0, reducer, Exec{});
+  std::vector<Device::Copy> kept;
+  if (device) {
+    kept = model.relations().bank().keep_on(*device);
+    kept.push_back(device->keep(series.values.span()));
+  }
+  Optimiser<float> optimiser({.beta1 = 0.9, .fuse = true}, model.parameters(), device);
+  const Exec exec = device ? Exec{Backend::simulated, 1, widest_isa(), device} : Exec{};
+  StepGraph graph = trace_steps<float>(task, optimiser, reducer, 1.0, exec, {});
+  graph.model = "stnn";
+  return graph;
+}
+
+void expect_equal(const Cost& a, const Cost& b, const std::string& what) {
+  EXPECT_EQ(a.flops, b.flops) << what;
+  EXPECT_EQ(a.bytes, b.bytes) << what;
+}
+
+TEST(StepGraph, AnIdleDeviceTracesWhatTheHostComputes) {
+  for (const Kind kind : {Kind::refine, Kind::given_low_rank, Kind::discover}) {
+    Device idle(SimulatedDriver::idle());
+    const StepGraph host = trace(kind, nullptr), there = trace(kind, &idle);
+    EXPECT_EQ(host.steps, 2) << "a batch of each pass";
+    ASSERT_EQ(host.blocks.size(), there.blocks.size());
+    for (std::size_t b = 0; b < host.blocks.size(); ++b) {
+      EXPECT_EQ(host.blocks[b].name, there.blocks[b].name);
+      EXPECT_EQ(host.blocks[b].calls, there.blocks[b].calls);
+      EXPECT_EQ(host.blocks[b].parameters, there.blocks[b].parameters);
+      expect_equal(host.blocks[b].forward, there.blocks[b].forward, host.blocks[b].name);
+      expect_equal(host.blocks[b].backward, there.blocks[b].backward, host.blocks[b].name);
+    }
+    ASSERT_EQ(host.edges.size(), there.edges.size());
+    for (std::size_t e = 0; e < host.edges.size(); ++e) EXPECT_EQ(host.edges[e].bytes, there.edges[e].bytes);
+    ASSERT_EQ(host.ops.size(), there.ops.size());
+    for (std::size_t o = 0; o < host.ops.size(); ++o) {
+      EXPECT_EQ(host.ops[o].calls, there.ops[o].calls);
+      expect_equal(host.ops[o].cost, there.ops[o].cost, host.ops[o].name);
+    }
+    EXPECT_GT(there.device_bytes, there.parameter_bytes);
+    EXPECT_EQ(host.device_bytes, 0);
+  }
+}
+
+TEST(StepGraph, SumsAndParametersAreWhole) {
+  const StepGraph graph = trace(Kind::given_low_rank, nullptr);
+  Cost blocks = graph.rest.forward, ops;
+  blocks += graph.rest.backward;
+  double parameters = 0;
+  for (const TracedBlock& block : graph.blocks) {
+    blocks += block.forward;
+    blocks += block.backward;
+    parameters += static_cast<double>(block.parameters);
+  }
+  for (const StepGraph::Op& op : graph.ops) ops += op.cost;
+  expect_equal(blocks, ops, "blocks");
+  EXPECT_EQ(parameters, graph.parameters) << "every trained parameter belongs to a block";
+  // Z, decoder, (1 + 8 + 1)·3 inputs to 5 to 3, U and V.
+  EXPECT_EQ(graph.parameters, 14 * 23 * 3 + 2 * 3 + 5 * 30 + 5 + 3 * 5 + 3 + 2 * 23 * 3);
+}
+
+TEST(StepGraph, WritesTextJsonAndDot) {
+  const StepGraph graph = trace(Kind::refine, nullptr);
+  const std::string text = text_of(graph), dot = dot_of(graph);
+  const auto json = json_of(graph);
+  EXPECT_EQ(json["blocks"].size(), graph.blocks.size());
+  EXPECT_EQ(json["forward"]["flops"].get<double>(), graph.forward.flops);
+  for (const TracedBlock& block : graph.blocks) {
+    EXPECT_NE(text.find(block.name), std::string::npos);
+    EXPECT_NE(dot.find("label=\"" + block.name), std::string::npos);
+  }
+  EXPECT_NE(text.find("2 steps, one of each kind"), std::string::npos);
+  EXPECT_EQ(std::count(dot.begin(), dot.end(), '{'), std::count(dot.begin(), dot.end(), '}'));
+}
+
+}  // namespace
+}  // namespace rossby
