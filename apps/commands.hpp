@@ -21,6 +21,7 @@ struct Train {
   std::string stop_after;         // --stop-after 1h50m; empty: as configured
   std::string device;             // --device auto|cpu|cuda; empty: as configured
   std::string device_memory;      // --device-memory 4GiB; empty: as configured
+  std::string machine;            // --machine FILE: predicts the training; empty: does not
   std::vector<std::string> sets;  // --set key=value
 };
 int train(const Communicator& comm, const Train& arguments);
@@ -92,6 +93,24 @@ struct StepGraphFile {
   std::vector<std::string> sets;  // --set key=value
 };
 int step_graph(const Communicator& comm, const StepGraphFile& arguments);
+
+struct Calibrate {
+  std::string output;
+  std::vector<std::string> configs;  // trainings that are measured beside the small ones
+  std::string precision = "float";   // of the built-in trainings
+  bool quick = false;
+  bool replace = false;  // what the file holds, instead of adding to it
+};
+int calibrate(const Communicator& comm, const Calibrate& arguments);
+
+struct PlanTraining {
+  std::string config;
+  std::string machine;
+  std::string output;              // .json; empty: text to the console
+  std::vector<std::string> check;  // run directories
+  std::vector<std::string> sets;
+};
+int plan(const Communicator& comm, const PlanTraining& arguments);
 
 struct PrintConfig {
   std::string config;  // empty: the table of keys; a file: its resolved configuration

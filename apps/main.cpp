@@ -103,6 +103,9 @@ void define(CLI::App& app, std::function<int(const Communicator&)>& chosen, comm
   t->add_option("--stop-after", train.stop_after,
                 "write a checkpoint and leave with exit code 75 after so much time, for example 1h50m");
   t->add_option("--device", train.device, "what trains: auto, cpu, cuda (parallel.device)");
+  t->add_option(
+      "--machine", train.machine,
+      "measurements of 'rossby calibrate': predicts the training, and holds it against what it takes");
   t->add_option("--device-memory", train.device_memory,
                 "most memory of a GPU that a rank takes, for example 4GiB (parallel.device_memory)");
   add_settings(*t, train.sets, set_help);
@@ -158,6 +161,34 @@ void define_step_graph(CLI::App& app, std::function<int(const Communicator&)>& c
   g->callback([&] { chosen = [&](const Communicator& comm) { return commands::step_graph(comm, graph); }; });
 }
 
+void define_plan(CLI::App& app, std::function<int(const Communicator&)>& chosen,
+                 commands::Calibrate& calibrate, commands::PlanTraining& plan) {
+  auto* c = app.add_subcommand("calibrate", "measure this machine, under all ranks, for 'rossby plan'");
+  c->add_option("-o,--output", calibrate.output, "file (JSON) to write, or to add to")->required();
+  c->add_option("--config", calibrate.configs,
+                "a training of yours (TOML) to measure beside the built-in ones; may be repeated");
+  c->add_option("--precision", calibrate.precision, "of the built-in trainings: float or double")
+      ->check(CLI::IsMember({"float", "double"}));
+  c->add_flag("--replace", calibrate.replace, "forget what the file holds, instead of adding to it");
+  c->add_flag("--quick", calibrate.quick, "a few small cases for a moment each: to try it out");
+  c->callback(
+      [&] { chosen = [&](const Communicator& comm) { return commands::calibrate(comm, calibrate); }; });
+
+  auto* p = app.add_subcommand("plan", "predict what a training will take on a measured machine");
+  auto* config = p->add_option("config", plan.config, "configuration (TOML)");
+  auto* machine = p->add_option("--machine", plan.machine, "measurements of 'rossby calibrate'");
+  p->add_option("-o,--output", plan.output, "file (JSON) to write");
+  auto* check =
+      p->add_option("--check", plan.check, "run directories: their predictions against what was measured");
+  add_settings(*p, plan.sets, "set a configuration key, for example --set model.latent=8; may be repeated");
+  check->excludes(config)->excludes(machine);
+  p->callback([&, config, machine, check] {
+    if (!*check && !*config) throw CLI::RequiredError("config or --check");
+    if (!*check && !*machine) throw CLI::RequiredError("--machine");
+    chosen = [&](const Communicator& comm) { return commands::plan(comm, plan); };
+  });
+}
+
 int parse_and_run(const Communicator& comm, int argc, char** argv) {
   CLI::App app{
       "Rossby: trains spatio-temporal forecasters on clusters. Start with mpirun or srun for more than one "
@@ -172,10 +203,13 @@ int parse_and_run(const Communicator& comm, int argc, char** argv) {
   commands::Synth synth;
   commands::Graph graph;
   commands::StepGraphFile step_graph;
+  commands::Calibrate calibrate;
+  commands::PlanTraining plan;
   commands::PrintConfig config;
   define(app, chosen, train, checkpoint, evaluate, forecast);
   define_data(app, chosen, inspect, synth, graph);
   define_step_graph(app, chosen, step_graph);
+  define_plan(app, chosen, calibrate, plan);
   define_config(app, chosen, config);
   try {
     app.parse(argc, argv);

@@ -22,7 +22,16 @@ Json number(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
-Json epoch_json(const EpochReport& report, std::string_view error, double peak_bytes) {
+/// Of an epoch's steps, as means over the ranks.
+Json seconds_json(std::span<const double> seconds) {
+  return {{"forward", seconds[0]},
+          {"backward", seconds[1]},
+          {"reduction", seconds[2]},
+          {"optimiser", seconds[3]},
+          {"waiting", seconds[4]}};
+}
+
+Json epoch_json(const EpochReport& report, std::string_view error, double peak_bytes, Json seconds) {
   Json json;
   json["epoch"] = report.epoch;
   json["steps"] = report.steps;
@@ -32,6 +41,7 @@ Json epoch_json(const EpochReport& report, std::string_view error, double peak_b
   json[fmt::format("validation_{}", error)] = number(report.validation);
   json["best"] = report.best;
   json["epoch_seconds"] = report.epoch_seconds;
+  json["step_seconds"] = std::move(seconds);
   json["total_seconds"] = report.total_seconds;
   json["batches_per_second"] = report.batches_per_second;
   json["node_steps_per_second"] = report.node_steps_per_second;
@@ -85,9 +95,15 @@ template <class T>
 void Training<T>::observe(const EpochReport& report) {
   double peak = peak_resident_bytes();
   run_->reducer().max(std::span<double>(&peak, 1));
+  const StepSeconds& mine = report.seconds;
+  double means[] = {mine.forward, mine.backward, mine.reduction, mine.optimiser, mine.waiting};
+  run_->reducer().sum(means);
+  for (double& mean : means) mean /= comm_.size();
   const Stage stage(comm_, "writing metrics");
   agree(comm_, [&] {
-    if (directory_) directory_->append_metrics(epoch_json(report, task_->validation_name(), peak).dump());
+    if (directory_)
+      directory_->append_metrics(
+          epoch_json(report, task_->validation_name(), peak, seconds_json(means)).dump());
   });
   progress_.show(report, report.epoch + 1 == options_.epochs);
 }
@@ -248,6 +264,7 @@ TrainingResult Training<T>::fit() {
     begin_step(comm_, trainer_.steps() + 1);
     return keeps_checkpoints_ ? vote() : 0U;
   };
+  if (const Watchdog* watchdog = comm_.watchdog()) hooks.waited = [watchdog] { return watchdog->waited(); };
   if (keeps_checkpoints_) hooks.save = [&](SaveReason reason) { save(reason); };
   while (true) try {
       return trainer_.run(hooks);

@@ -5,6 +5,7 @@
 
 #include "rossby/base/index.hpp"
 #include "rossby/kernels/exec.hpp"
+#include "rossby/plan/rates.hpp"
 
 namespace rossby::bench {
 
@@ -69,21 +70,5 @@ class Machine {
   Cache l2_, l3_;
   std::map<int, double> within_;  // by log2 of the working set
 };
-
-enum class Stream {
-  triad,  // x = y + s·z, 12 bytes an element
-  read,   // Σ y, 4 bytes
-  update  // y = s·y, 8 bytes
-};
-
-/// Best rate of a stream over a working set of `bytes`, bytes a second, tried for `seconds` or a little
-/// longer.
-[[nodiscard]] double measure_stream(Stream stream, double bytes, int threads, double seconds);
-/// Largest SGEMM rate over matrices of the given sizes, flops a second.
-[[nodiscard]] double measure_gemm(int threads, bool quick);
-/// What the BLAS says of itself (the kernels that it picked), or "unknown".
-[[nodiscard]] std::string blas_core();
-/// The processor's name, or "unknown".
-[[nodiscard]] std::string processor();
 
 }  // namespace rossby::bench

@@ -35,6 +35,13 @@ int rank_on_host(const Communicator& comm) {
   return place_on_host(comm).rank;
 }
 
+int hosts_of(const Communicator& comm) {
+  int first = rank_on_host(comm) == 0 ? 1 : 0;
+  const Wait wait(comm, "a count of hosts (allreduce)");
+  MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_SUM, comm.handle());
+  return first;
+}
+
 double peak_resident_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -7,6 +7,9 @@ namespace rossby {
 /// Ranks of the communicator that share this rank's host. Collective.
 [[nodiscard]] int ranks_on_host(const Communicator& comm);
 
+/// Hosts that the communicator's ranks run on. Collective.
+[[nodiscard]] int hosts_of(const Communicator& comm);
+
 /// This rank's number among them. Collective.
 [[nodiscard]] int rank_on_host(const Communicator& comm);
 

@@ -88,7 +88,6 @@ Sighting Watchdog::look() const {
 }
 
 void Watchdog::run() {
-  using Clock = std::chrono::steady_clock;
   std::unique_lock lock(mutex_);
   Clock::time_point last = Clock::now();
   while (!ends_) {

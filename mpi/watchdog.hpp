@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -60,14 +61,18 @@ class Watchdog {
   /// Returns what the rank was waiting for around this, for end_wait.
   const char* begin_wait(const char* what) noexcept {
     const char* around = wait_.load(std::memory_order_relaxed);
+    if (!around) wait_begin_ = Clock::now();
     wait_.store(what, std::memory_order_relaxed);
     move();
     return around;
   }
   void end_wait(const char* around) noexcept {
+    if (!around) waited_ += std::chrono::duration<double>(Clock::now() - wait_begin_).count();
     wait_.store(around, std::memory_order_relaxed);
     move();
   }
+  /// Seconds spent in waits so far: for others, and for the library to move what they sent.
+  [[nodiscard]] double waited() const noexcept { return waited_; }
   struct Stage {
     const char* text = nullptr;
     int patience = 1;
@@ -86,6 +91,7 @@ class Watchdog {
   void begin_step(Index step) noexcept { step_.store(step, std::memory_order_relaxed); }
 
  private:
+  using Clock = std::chrono::steady_clock;
   /// Only one thread writes: no need for an atomic addition.
   void move() noexcept {
     moves_.store(moves_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
@@ -106,6 +112,9 @@ class Watchdog {
   std::atomic<const char*> stage_{nullptr};
   std::atomic<int> patience_{1};
   std::atomic<Index> step_{0};
+
+  Clock::time_point wait_begin_;  // the main thread's own
+  double waited_ = 0;
 
   std::mutex mutex_;  // of what follows, and of the thread's life
   std::condition_variable wake_;

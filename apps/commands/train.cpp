@@ -1,6 +1,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "apps/commands.hpp"
 #include "apps/console.hpp"
 #include "apps/model_run.hpp"
+#include "apps/planning.hpp"
 #include "apps/run_files.hpp"
 #include "apps/training.hpp"
 #include "apps/version.hpp"
@@ -175,11 +177,39 @@ int leave(const Communicator& comm, const Train& arguments, const std::string& s
   return exit_resume;
 }
 
+/// The prediction of a training, made before it takes its memory; nothing where no machine is named.
+std::optional<TrainingPlan> predict(const Communicator& comm, const Config& config, const Train& arguments) {
+  if (arguments.machine.empty()) return std::nullopt;
+  const MachineProfile profile = agree(comm, [&] { return read_profile(arguments.machine); });
+  return plan_training(comm, config, profile);
+}
+
+/// Writes the prediction, once it is known with what was measured. On rank 0.
+void write_plan(const std::string& run, const TrainingPlan& plan) {
+  atomic_write(plan_file_of(run), json_of(plan).dump(2) + "\n");
+}
+
+/// Holds the prediction against the training that has ended.
+void report_plan(const Communicator& comm, const std::string& run, const std::string& metrics,
+                 TrainingPlan plan) {
+  const Stage stage(comm, "writing the plan");
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    plan.measured = measured_in(metrics);
+    write_plan(run, plan);
+    if (plan.measured.empty()) return;
+    const double predicted = plan.interpolated.step(), measured = plan.measured.front().step;
+    fmt::print("plan      {:.4g} ms a step predicted, {:.4g} measured ({:+.1f} %)\n", 1e3 * predicted,
+               1e3 * measured, 100 * (predicted / measured - 1));
+  });
+}
+
 template <class T>
 int train_with(const Communicator& comm, const Config& asked, const Train& arguments) {
   Start start = look(comm, arguments);
   const Config config = start.checkpoint ? settings_to_resume(comm, asked, *start.checkpoint) : asked;
   // Everything that can be wrong with data and settings is found before the run directory is changed.
+  std::optional<TrainingPlan> plan = predict(comm, config, arguments);
   const auto made = make_run<T>(comm, config, Purpose::training);
   ModelRun<T>& run = *made;
   Training<T> training(comm, asked, arguments.run, run);
@@ -187,7 +217,9 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
   {
     const Stage stage(comm, "preparing the run directory", patience_with_files);
     agree(comm, [&] {
-      if (comm.rank() == 0) prepare(start, asked, arguments);
+      if (comm.rank() != 0) return;
+      prepare(start, asked, arguments);
+      if (plan) write_plan(arguments.run, *plan);
     });
     expect_shared(comm, arguments.run);
     training.use(start.directory ? &*start.directory : nullptr);
@@ -209,6 +241,9 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
   if (result.reason == StopReason::paused) return leave(comm, arguments, training.saved());
   run.save(state_file_of(arguments.run), run_metadata(config, run, result));
   report_end(comm, config, training, result, worst_peak(run.reducer()), arguments.run);
+  if (plan)
+    report_plan(comm, arguments.run, start.directory ? start.directory->metrics_file() : "",
+                std::move(*plan));
   return 0;
 }
 

@@ -6,6 +6,25 @@
 
 namespace rossby {
 
+TracedOp& add(std::vector<TracedOp>& ops, const TracedOp& more) {
+  auto found = std::find_if(ops.begin(), ops.end(), [&](const TracedOp& op) { return op.like(more); });
+  if (found == ops.end()) {
+    ops.push_back(more);
+    return ops.back();
+  }
+  const auto had = static_cast<double>(found->calls), come = static_cast<double>(more.calls);
+  if (found->beside && had + come > 0) {
+    const auto mean = [&](double& a, double b) { a = (a * had + b * come) / (had + come); };
+    mean(found->cost.flops, more.cost.flops);
+    mean(found->cost.bytes, more.cost.bytes);
+    mean(found->cost.messages, more.cost.messages);
+    mean(found->cost.message_bytes, more.cost.message_bytes);
+  }
+  found->calls += more.calls;
+  found->seconds += more.seconds;
+  return *found;
+}
+
 void BlockTrace::tick() {
   if (!timed_) return;
   const auto now = Clock::now();
@@ -17,20 +36,46 @@ void BlockTrace::tick() {
 
 void BlockTrace::begin_step() {
   makers_.clear();
-  if (timed_) last_ = Clock::now();
+  if (timed_) last_ = last_op_ = Clock::now();
+}
+
+void BlockTrace::add_op(std::string_view op, bool backward, bool beside, Index channels, const Cost& cost) {
+  double seconds = 0;
+  if (timed_) {
+    const auto now = Clock::now();
+    seconds = std::chrono::duration<double>(now - std::exchange(last_op_, now)).count();
+  }
+  if (blocks_too_)
+    add(ops_, {std::string(op), backward, beside, channels, cost, 1, seconds});
+  else
+    calls_.push_back({op, backward, beside, channels, cost, seconds});
+}
+
+std::vector<TracedOp> BlockTrace::ops() const {
+  std::vector<TracedOp> ops = ops_;
+  for (const Call& call : calls_)
+    add(ops, {std::string(call.op), call.backward, call.beside, call.channels, call.cost, 1, call.seconds});
+  return ops;
+}
+
+void BlockTrace::note(std::string_view what, const Cost& cost) {
+  if (blocks_too_) tick();
+  add_op(what, false, true, 0, cost);
 }
 
 BlockTrace::Direction BlockTrace::enter_backward(int block) {
+  if (!blocks_too_) return std::exchange(direction_, {block, true});
   tick();
   return std::exchange(direction_, {block, true});
 }
 
 void BlockTrace::leave_backward(const Direction& before) {
-  tick();
+  if (blocks_too_) tick();
   direction_ = before;
 }
 
 int BlockTrace::enter(std::string_view name, std::size_t kept) {
+  if (!blocks_too_) return outside;
   tick();
   auto found = std::find_if(blocks_.begin(), blocks_.end(), [&](const auto& b) { return b.name == name; });
   if (found == blocks_.end()) {
@@ -44,6 +89,7 @@ int BlockTrace::enter(std::string_view name, std::size_t kept) {
 }
 
 void BlockTrace::leave(std::size_t kept, bool recording) {
+  if (!blocks_too_) return;
   tick();
   const Open open = open_.back();
   open_.pop_back();
@@ -53,8 +99,10 @@ void BlockTrace::leave(std::size_t kept, bool recording) {
   if (!open_.empty()) open_.back().inside += taken;
 }
 
-void BlockTrace::count(const Cost& cost) {
+void BlockTrace::count(std::string_view op, const Cost& cost, Index channels, bool backward) {
+  if (!blocks_too_) return add_op(op, backward, false, channels, cost);
   tick();
+  add_op(op, backward, false, channels, cost);
   TracedBlock& of = block(current());
   (direction_.backward ? of.backward : of.forward) += cost;
 }
@@ -102,7 +150,7 @@ void BlockTrace::set_maker(const std::byte* data, std::size_t extent, int maker)
 }
 
 void BlockTrace::same(const void* to, std::size_t extent, const void* from) {
-  if (direction_.backward || extent == 0) return;
+  if (!blocks_too_ || direction_.backward || extent == 0) return;
   const auto* at = static_cast<const std::byte*>(from);
   const auto it = first_at(at);
   if (it == makers_.end() || it->first > at) return;

@@ -28,6 +28,26 @@ struct TracedBlock {
   double backward_seconds = 0;
 };
 
+/// Calls of one op that cost the same, in one direction; or of something that a step does beside its ops, all
+/// of them together.
+struct TracedOp {
+  std::string name;
+  bool backward = false;
+  bool beside = false;  // BlockTrace::note
+  Index channels = 0;   // of the value that was made last: a kernel of few channels fills no vectors
+  Cost cost;            // of one call; beside the ops: the mean
+  Index calls = 0;
+  double seconds = 0;  // of all calls of a timed trace
+
+  [[nodiscard]] bool like(const TracedOp& other) const {
+    return backward == other.backward && beside == other.beside &&
+           (beside || (channels == other.channels && cost == other.cost)) && name == other.name;
+  }
+};
+
+/// Adds calls to those of their like. Returns where.
+TracedOp& add(std::vector<TracedOp>& ops, const TracedOp& more);
+
 /// What one block hands to another, over all calls.
 struct TracedEdge {
   int from = 0, to = 0;  // numbers of blocks
@@ -42,11 +62,19 @@ class BlockTrace {
   /// For ops and what they cost outside of every block.
   static constexpr int outside = -1;
 
-  /// `timed`: time goes by blocks, too. What kernels take of a device that runs beside the host is not seen.
-  explicit BlockTrace(bool timed = false) : timed_(timed) {}
+  /// What is written down. Of time, what kernels take of a device that runs beside the host is not seen.
+  enum class Of {
+    costs,         // blocks and ops
+    times,         // the same with their time
+    times_of_ops,  // ops alone, at the cost of a clock a call: short ops are timed truly
+  };
+  explicit BlockTrace(Of of = Of::costs) : blocks_too_(of != Of::times_of_ops), timed_(of != Of::costs) {
+    if (!blocks_too_) calls_.reserve(1 << 12);
+  }
 
   [[nodiscard]] const std::vector<TracedBlock>& blocks() const { return blocks_; }
   [[nodiscard]] const std::vector<TracedEdge>& edges() const { return edges_; }
+  [[nodiscard]] std::vector<TracedOp> ops() const;
   /// What was done outside of every block.
   [[nodiscard]] const TracedBlock& rest() const { return rest_; }
 
@@ -56,7 +84,10 @@ class BlockTrace {
   void leave(std::size_t kept, bool recording);
   /// The block that something belongs to which is recorded or counted now.
   [[nodiscard]] int current() const { return !open_.empty() ? open_.back().block : direction_.block; }
-  void count(const Cost& cost);
+  void count(std::string_view op, const Cost& cost, Index channels, bool backward);
+  /// What a step does beside the ops of the tape: it counts as an op of no block. Its time is that since the
+  /// last op.
+  void note(std::string_view what, const Cost& cost);
   /// What is counted from now on is backward of this block, until what it returns is given back.
   struct Direction {
     int block = outside;
@@ -93,9 +124,20 @@ class BlockTrace {
   using Clock = std::chrono::steady_clock;
   /// Gives the time since the last call to whom it belongs.
   void tick();
+  void add_op(std::string_view op, bool backward, bool beside, Index channels, const Cost& cost);
 
-  bool timed_;
+  bool blocks_too_, timed_;
   Clock::time_point last_ = Clock::now();
+  Clock::time_point last_op_ = last_;
+  std::vector<TracedOp> ops_;
+  struct Call {
+    std::string_view op;
+    bool backward, beside;
+    Index channels;
+    Cost cost;
+    double seconds;
+  };
+  std::vector<Call> calls_;  // that are not in ops_
   Direction direction_;
   struct Made {
     std::size_t extent;

@@ -116,7 +116,8 @@ namespace {
 template <class T>
 Var<T> embed_rows(Tape<T>& tape, Parameter<T>& table, std::span<const Index> times) {
   TableSink<T>* sink = table.table;
-  sink->bring_up_to_date(tape.exec(), times);
+  const Cost late = sink->bring_up_to_date(tape.exec(), times);
+  if (BlockTrace* trace = tape.trace()) trace->note("catch_up", late);
   const bool tracked = flows(tape, table);
   const Var<T> y = tape.make(table.shape[1], std::ssize(times), table.shape[2], tracked);
   embed_columns_forward(tape.exec(), y.value, static_cast<const T*>(table.data(tape.exec().device)),

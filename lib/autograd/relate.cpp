@@ -115,6 +115,18 @@ Cost layer_cost(const RelationBank<T>& bank, Index cols, Index d, Index w) {
   return cost;
 }
 
+/// What an update in backward reads and writes beside the weights themselves: weights and v, and m where
+/// there is one.
+template <class T>
+double update_bytes(const RelationBank<T>& bank, const LayerTerm<T>& item) {
+  const DenseUpdate<T>* update = item.dense.update;
+  if (!update) return 0;
+  const bool moment = update->m || update->bf16.m;
+  const auto entries = static_cast<double>(item.term->relations * bank.rows * bank.nodes);
+  return entries * (moment ? 5 : 3) *
+         static_cast<double>(item.term->weight->in_bf16 ? sizeof(Bf16) : sizeof(T));
+}
+
 /// Forward gathers ghosts; backward computes twice as much and sends the gradients of ghosts back, if any.
 template <class T>
 OpCost layer_costs(const RelationBank<T>& bank, Index cols, Index d, Index w, bool tracked) {
@@ -325,8 +337,9 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
                                        bank.dense_chunk_rows);
   }
 
-  const OpCost cost = layer_costs<T>(bank, z.cols(), d, w, z.tracked());
-  tape.record("relate", cost.forward, cost.backward, [layer, h, exec] { layer.backward(exec, h.gradient); });
+  OpCost cost = layer_costs<T>(bank, z.cols(), d, w, z.tracked());
+  for (const LayerTerm<T>& item : layer.terms) cost.backward.bytes += update_bytes(bank, item);
+  tape.record(bank.op, cost.forward, cost.backward, [layer, h, exec] { layer.backward(exec, h.gradient); });
   return h;
 }
 

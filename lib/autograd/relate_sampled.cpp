@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "rossby/autograd/costs.hpp"
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/relate.hpp"
 #include "rossby/autograd/relate_terms.hpp"
@@ -201,6 +202,40 @@ Index scratch_size(const RelationBank<T>& bank, const Var<T>& z, Index samples, 
   return size;
 }
 
+/// Entries that the samples read, each times d, and the dense layer on them. Backward computes twice as much.
+template <class T>
+OpCost sampled_cost(const SampledLayer<T>& layer, Index w) {
+  const RelationBank<T>& bank = *layer.bank;
+  const Index d = layer.z.channels();
+  Cost cost;
+  for (const SampledTerm<T>& item : layer.terms) {
+    const RelationTerm<T>& term = *item.term;
+    Index entries = std::ssize(layer.samples);
+    if (term.kind == Kind<T>::dense) entries *= term.relations * bank.nodes;
+    if (term.kind == Kind<T>::low_rank)
+      entries = (entries + bank.rows * layer.z.cols()) * term.u->shape.back();
+    if (term.kind == Kind<T>::sparse) {
+      entries = 0;
+      const auto begin_of = [&](Index row) {
+        return static_cast<Index>(term.sparse->ptr[static_cast<std::size_t>(row * term.relations)]);
+      };
+      for (const Sample& sample : layer.samples) entries += begin_of(sample.row + 1) - begin_of(sample.row);
+    }
+    cost.flops += 2.0 * static_cast<double>(entries * d + std::ssize(layer.samples) * term.relations * d * w);
+    cost.bytes += static_cast<double>(entries) * ((term.kind == Kind<T>::sparse ? 4 : 0) + sizeof(T)) +
+                  static_cast<double>(entries * d) * sizeof(T);
+  }
+  OpCost both{cost, {2 * cost.flops, 2 * cost.bytes}};
+  const auto messages = [](Cost& of, const Traffic& traffic) {
+    of.messages = static_cast<double>(traffic.messages);
+    of.message_bytes = static_cast<double>(traffic.bytes);
+  };
+  const Index row_bytes = layer.z.cols() * d * static_cast<Index>(sizeof(T));
+  messages(both.forward, bank.exchange->gather_cost(row_bytes));
+  if (layer.z.tracked()) messages(both.backward, bank.exchange->scatter_cost(row_bytes));
+  return both;
+}
+
 }  // namespace
 
 template <class T>
@@ -228,7 +263,8 @@ Var<T> relate_linear_sampled(Tape<T>& tape, const RelationBank<T>& bank, const V
   // The samples' own latents, (samples, 1, d), for the identity block.
   Var<T> own = tape.make(count, 1, d, z.tracked());
   for (Index s = 0; s < count; ++s) std::copy_n(z.value.at(kept[s].row, kept[s].col), d, own.value.row(s));
-  tape.record("gather_samples", {}, {}, [own, z, kept, d] {
+  const OpCost copy = costs::embed(static_cast<double>(count * d), sizeof(T));
+  tape.record("gather_samples", copy.forward, copy.backward, [own, z, kept, d] {
     if (!own.tracked()) return;
     for (std::size_t s = 0; s < kept.size(); ++s) {
       T* out = z.gradient.at(kept[s].row, kept[s].col);
@@ -245,7 +281,8 @@ Var<T> relate_linear_sampled(Tape<T>& tape, const RelationBank<T>& bank, const V
     layer.forward(exec, item);
     linear_forward<T>(exec, MatrixView<T>(h.value.data, count, w), item.context, item.a.value, nullptr, true);
   }
-  tape.record("relate_sampled", {}, {}, [layer, h, exec, count, w] {
+  const OpCost cost = sampled_cost(layer, w);
+  tape.record("relate_sampled", cost.forward, cost.backward, [layer, h, exec, count, w] {
     const MatrixView<const T> delta(h.gradient.data, count, w);
     if (layer.d_ghost.data) std::fill_n(layer.d_ghost.data, layer.d_ghost.size(), T(0));
     for (const SampledTerm<T>& item : layer.terms) layer.backward(exec, item, delta);

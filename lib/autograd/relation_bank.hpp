@@ -61,6 +61,7 @@ struct RelationBank {
   /// factors δ and z of all groups then, and every group makes the same update of its copy.
   GroupGather* groups = nullptr;
   std::vector<RelationTerm<T>> terms;
+  std::string op = "relate";          // what a layer of these relations is called: see name_op
   std::vector<LocalColumn> interior;  // rows that no sparse term joins to a ghost
   std::vector<LocalColumn> boundary;  // the others
   DenseProduct dense_product = DenseProduct::own;
@@ -87,6 +88,21 @@ struct RelationBank {
     return count;
   }
 
+  /// Names the op by the kinds of its relations, which differ in what they cost. Call once, when all terms
+  /// are there.
+  void name_op() {
+    op = "relate";
+    for (const auto& term : terms) {
+      using Kind = typename RelationTerm<T>::Kind;
+      op += term.kind == Kind::sparse     ? "_sparse"
+            : term.kind == Kind::dense    ? "_dense"
+            : term.kind == Kind::low_rank ? "_low_rank"
+                                          : "_self";
+      if (term.weight && term.kind != Kind::self) op += "_learned";
+      if (term.weight && term.weight->in_bf16) op += "_bf16";
+      if (term.weight && term.weight->stream) op += "_streamed";
+    }
+  }
   /// Fills interior and boundary from the sparse terms. Call once, when all terms are there.
   void classify_rows() {
     std::vector<std::uint8_t> outside(static_cast<std::size_t>(rows), 0);

@@ -14,8 +14,8 @@ class TableSink {
   virtual ~TableSink() = default;
 
   /// Makes the values of these rows what an optimiser that updates the whole table each step would have made
-  /// them.
-  virtual void bring_up_to_date(const Exec& exec, std::span<const Index> rows) = 0;
+  /// them. Returns what that cost.
+  virtual Cost bring_up_to_date(const Exec& exec, std::span<const Index> rows) = 0;
 
   /// Slots for the gradients of these rows: slots[q] of rows[q]. Valid until the update of this step.
   virtual void reserve(std::span<const Index> rows, std::span<Index> slots) = 0;

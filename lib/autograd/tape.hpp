@@ -48,6 +48,7 @@ class Tape {
   /// A packed (rows, cols, channels) value, uninitialised, with a zeroed gradient if `tracked` and recording.
   [[nodiscard]] Var<T> make(Index rows, Index cols, Index channels, bool tracked) {
     Var<T> var;
+    channels_ = channels;
     const Index size = rows * cols * channels;
     var.value = {memory().template take<T>(size).data(), rows, cols, channels};
     if (tracked && recording_)
@@ -89,12 +90,12 @@ class Tape {
   template <class Backward>
   void record(std::string_view op, const Cost& forward, const Cost& backward_cost, const Backward& backward) {
     static_assert(std::is_trivially_destructible_v<Backward>, "capture views and pointers, not owners");
-    count(op, forward);
+    count(op, forward, channels_, false);
     if (!recording_) return;
     auto memory = arena_.take<std::byte>(sizeof(Backward));
     auto* closure = new (memory.data()) Backward(backward);
     records_.push_back({closure, [](void* f) { (*static_cast<Backward*>(f))(); }, op, backward_cost,
-                        trace_ ? trace_->current() : BlockTrace::outside});
+                        trace_ ? trace_->current() : BlockTrace::outside, channels_});
   }
 
   /// Runs every recorded closure, last first.
@@ -150,6 +151,7 @@ class Tape {
     std::string_view op;
     Cost cost;
     int block;
+    Index channels;
   };
 
   /// Runs and drops the records above the first `floor`; closures may add records of their own on top.
@@ -160,17 +162,17 @@ class Tape {
       if (trace_) {
         const BlockTrace::Direction before = trace_->enter_backward(record.block);
         record.run(record.closure);
-        count(record.op, record.cost);
+        count(record.op, record.cost, record.channels, true);
         trace_->leave_backward(before);
         continue;
       }
       record.run(record.closure);
-      count(record.op, record.cost);
+      count(record.op, record.cost, record.channels, true);
     }
   }
 
-  void count(std::string_view op, const Cost& cost) {
-    if (trace_) trace_->count(cost);
+  void count(std::string_view op, const Cost& cost, Index channels, bool backward) {
+    if (trace_) trace_->count(op, cost, channels, backward);
     for (OpTotal& total : totals_)
       if (total.op == op) {
         total.cost += cost;
@@ -182,6 +184,7 @@ class Tape {
 
   Exec exec_;
   bool recording_ = true;
+  Index channels_ = 0;  // of the value made last
   BlockTrace* trace_ = nullptr;
   Arena arena_;
   Arena device_memory_;

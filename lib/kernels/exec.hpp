@@ -44,6 +44,7 @@ struct Cost {
     message_bytes += other.message_bytes;
     return *this;
   }
+  friend constexpr bool operator==(const Cost&, const Cost&) = default;
 };
 
 }  // namespace rossby

@@ -7,6 +7,9 @@
 
 namespace rossby {
 
+/// Of one value in one update: moments, correction, root, division and decay, each of which counts as one.
+inline constexpr double adam_flops = 12;
+
 /// One update of Adam (Kingma, Ba, ICLR 2015) or AdamW (Loshchilov, Hutter, ICLR 2019).
 struct AdamStep {
   double lr = 3e-3;

@@ -169,6 +169,7 @@ void Relations<T>::finish(Exchange& exchange, Reducer& reducer) {
     bank_.terms[i].sparse = blocks_.back().get();
   }
   bank_.classify_rows();
+  bank_.name_op();
 }
 
 template <class T>

@@ -54,7 +54,7 @@ StepGraph trace_steps(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, 
   task.start_epoch(0);
   tape.set_trace(&trace);
   (void)run_steps(task, step, tape, graph.steps);
-  std::vector<BlockTrace> traces(static_cast<std::size_t>(repeats), BlockTrace(true));
+  std::vector<BlockTrace> traces(static_cast<std::size_t>(repeats), BlockTrace(BlockTrace::Of::times));
   std::vector<double> seconds;
   const auto totals = tape.totals();
   for (BlockTrace& timed : traces) {

@@ -40,14 +40,25 @@ void LazyAdam<T>::replay(const Exec& exec, Index t, const T* gradient,
 }
 
 template <class T>
-void LazyAdam<T>::bring_up_to_date(const Exec& exec, std::span<const Index> rows) {
-  if (closed_) return;
+Cost LazyAdam<T>::replay_cost(Index updates, bool gradient) const {
+  // Values and v are read and written, m where there is one; a gradient is read, then cleared.
+  const Index words = width_ * (4 + (first_->size() > 0 ? 2 : 0) + (gradient ? 2 : 0));
+  return {adam_flops * static_cast<double>(updates * width_), static_cast<double>(words) * sizeof(T)};
+}
+
+template <class T>
+Cost LazyAdam<T>::bring_up_to_date(const Exec& exec, std::span<const Index> rows) {
+  Cost cost;
+  if (closed_) return cost;
   for (const Index t : rows) {
     Index& done = done_[static_cast<std::size_t>(t)];
-    if (done < count_)
+    if (done < count_) {
       replay(exec, t, nullptr, std::span(history_).subspan(static_cast<std::size_t>(done - settled_)));
+      cost += replay_cost(count_ - done, false);
+    }
     done = count_;
   }
+  return cost;
 }
 
 template <class T>
@@ -74,7 +85,8 @@ void LazyAdam<T>::add_squares(const Exec& exec, double* sum) const {
 }
 
 template <class T>
-void LazyAdam<T>::update(const Exec& exec, const AdamStep& step) {
+Cost LazyAdam<T>::update(const Exec& exec, const AdamStep& step) {
+  Cost cost;
   require(step.count == count_ + 1, "updates of a table are counted one by one");
   const bool closed = step.beta1 == 0 && step.decay == 0;
   require(count_ == 0 || closed == closed_, "decay and beta1 of a table do not change while it is trained");
@@ -91,10 +103,12 @@ void LazyAdam<T>::update(const Exec& exec, const AdamStep& step) {
     T* gradient = gradients_.data() + static_cast<Index>(slot) * width_;
     replay(exec, t, gradient, {&own, 1});
     clear(exec, gradient, width_);
+    cost += replay_cost(1, true);
     done = count_;
     slot_of_[static_cast<std::size_t>(t)] = -1;
   }
   reserved_.clear();
+  return cost;
 }
 
 template <class T>
@@ -108,7 +122,7 @@ void LazyAdam<T>::settle(const Exec& exec) {
       scale<T>(exec, v, factor, v);
       done_[t] = count_;
     } else {
-      bring_up_to_date(exec, {&at, 1});
+      (void)bring_up_to_date(exec, {&at, 1});
     }
   }
   history_.clear();

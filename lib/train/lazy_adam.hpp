@@ -26,14 +26,15 @@ class LazyAdam final : public TableSink<T> {
   LazyAdam(const LazyAdam&) = delete;
   LazyAdam& operator=(const LazyAdam&) = delete;
 
-  void bring_up_to_date(const Exec& exec, std::span<const Index> rows) override;
+  Cost bring_up_to_date(const Exec& exec, std::span<const Index> rows) override;
   void reserve(std::span<const Index> rows, std::span<Index> slots) override;
   [[nodiscard]] T* gradients() override { return gradients_.data(); }
   [[nodiscard]] Index slots() const override { return capacity_; }
   void add_squares(const Exec& exec, double* sum) const override;
 
-  /// Update number step.count: of the reserved rows with their gradients, of the others with zero.
-  void update(const Exec& exec, const AdamStep& step);
+  /// Update number step.count: of the reserved rows with their gradients, of the others with zero. Returns
+  /// what it cost.
+  Cost update(const Exec& exec, const AdamStep& step);
 
   /// Makes up for all missed updates: before anything but a step reads the table or its moments.
   void settle(const Exec& exec);
@@ -45,6 +46,8 @@ class LazyAdam final : public TableSink<T> {
   void restore(const Exec& exec, const TableBooks& books);
 
  private:
+  /// Of `updates` of one row.
+  [[nodiscard]] Cost replay_cost(Index updates, bool gradient) const;
   void replay(const Exec& exec, Index row, const T* gradient, std::span<const AdamConstants<T>> steps);
   [[nodiscard]] std::span<T> row(T* table, Index t) const;
 

@@ -214,7 +214,8 @@ double Optimiser<T>::fused_squares() const {
 }
 
 template <class T>
-void Optimiser<T>::update(const Exec& exec, double lr, double gradient_scale) {
+Cost Optimiser<T>::update(const Exec& exec, double lr, double gradient_scale) {
+  Cost cost;
   for (State& state : states_) {
     Parameter<T>& parameter = *state.parameter;
     const bool present = parameter.in_step;
@@ -232,12 +233,13 @@ void Optimiser<T>::update(const Exec& exec, double lr, double gradient_scale) {
     require(!state.sink || state.sink->update()->l1 == 0,
             "a loss on a fused relation needs the relation's layer in the step");
     require(!state.bf16, "a relation in bf16 is updated by its layer alone");
-    update(exec, state, lr, gradient_scale);
+    cost += update(exec, state, lr, gradient_scale);
   }
+  return cost;
 }
 
 template <class T>
-void Optimiser<T>::update(const Exec& exec, State& state, double lr, double gradient_scale) const {
+Cost Optimiser<T>::update(const Exec& exec, State& state, double lr, double gradient_scale) const {
   Parameter<T>& parameter = *state.parameter;
   const std::span<const T> gradient = parameter.gradient.span();
   const std::span<T> values(parameter.data(device_), static_cast<std::size_t>(parameter.size()));
@@ -252,6 +254,10 @@ void Optimiser<T>::update(const Exec& exec, State& state, double lr, double grad
     if (state.late) (void)state.late->take();
   }
   clear(exec, parameter.gradient.data(), parameter.gradient.size());
+  // Values and moments are read and written, the gradient is read, then cleared.
+  const Index arrays = 1 + (state.first.size() > 0 ? 1 : 0) + (state.second.size() > 0 ? 1 : 0);
+  return {adam_flops * static_cast<double>(parameter.size()),
+          static_cast<double>((2 * arrays + 2) * parameter.size()) * sizeof(T)};
 }
 
 template <class T>

@@ -137,8 +137,8 @@ class Optimiser {
   [[nodiscard]] double fused_squares() const;
 
   /// One update with learning rate `lr` (times each parameter's lr_scale) of gradients times
-  /// `gradient_scale`; then the gradients are zero and no parameter is in the step.
-  void update(const Exec& exec, double lr, double gradient_scale);
+  /// `gradient_scale`; then the gradients are zero and no parameter is in the step. Returns what it cost.
+  Cost update(const Exec& exec, double lr, double gradient_scale);
 
   /// Makes up for the updates that rows of tables have missed: before anything but a step reads parameters.
   void settle(const Exec& exec);
@@ -177,7 +177,7 @@ class Optimiser {
   [[nodiscard]] std::span<const State> states() const { return states_; }
 
  private:
-  void update(const Exec& exec, State& state, double lr, double gradient_scale) const;
+  Cost update(const Exec& exec, State& state, double lr, double gradient_scale) const;
   /// Arrays of a state that have a copy on the device.
   static void each_twin(State& state, const auto& what) {
     if (state.parameter->stream) return;

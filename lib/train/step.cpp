@@ -1,7 +1,9 @@
 #include "rossby/train/step.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "rossby/base/flush_subnormals.hpp"
 #include "rossby/kernels/reductions.hpp"
@@ -10,6 +12,19 @@ namespace rossby {
 namespace {
 
 constexpr unsigned all_votes[] = {vote_finish, vote_save, vote_pause, vote_late};
+
+/// Hands out the time since it was last asked.
+class Lap {
+ public:
+  double operator()() {
+    const Clock::time_point now = Clock::now();
+    return std::chrono::duration<double>(now - std::exchange(last_, now)).count();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point last_ = Clock::now();
+};
 
 }  // namespace
 
@@ -27,11 +42,15 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
                                       const std::function<void()>& forward) {
   const FlushSubnormals flush;
   Result result;
+  Lap lap;
+  StepSeconds seconds;
   tape.reset();
   losses.clear();
   optimiser_->begin_step(lr, fused_scale_);
   forward();
+  seconds.forward = lap();
   tape.backward();
+  seconds.backward = lap();
   if (groups_.reducer) sum_over_groups();
 
   owned_squares_ = 0;
@@ -49,6 +68,9 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
   settle(tape.exec());
   if (clip_ > 0 && groups_.first) owned_squares_ += optimiser_->fused_squares();
   allreduce(losses, votes, result);
+  seconds.reduction = lap();
+  if (BlockTrace* trace = tape.trace())
+    trace->note("reduction", {0, 0, 1, static_cast<double>(fused_.size() * sizeof(double))});
 
   result.loss = losses.total();
   if (!std::isfinite(result.loss)) throw NotFinite(fmt::format("the loss is {} (not finite)", result.loss));
@@ -63,7 +85,10 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
     scale = std::min(1.0, clip_ / (result.gradient_norm + 1e-6));
     if (optimiser_->fused_in_step()) fused_scale_ = scale;
   }
-  optimiser_->update(tape.exec(), lr, scale);
+  const Cost update = optimiser_->update(tape.exec(), lr, scale);
+  if (BlockTrace* trace = tape.trace()) trace->note("optimiser", update);
+  seconds.optimiser = lap();
+  seconds_ = seconds;
   return result;
 }
 

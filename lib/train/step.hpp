@@ -33,6 +33,25 @@ struct TimeGroups {
   bool first = true;           // whether this is the group whose copies count in a norm
 };
 
+/// Wall-clock seconds of steps on this rank by what they went into. Waiting for others counts with what it
+/// stands in; on a device all but `reduction` are the host's, which does not wait for kernels.
+struct StepSeconds {
+  double forward = 0;
+  double backward = 0;
+  double reduction = 0;  // sums over ranks and time groups; the wait for a device
+  double optimiser = 0;
+  double waiting = 0;  // for other ranks, part of the others; filled in by who knows
+  [[nodiscard]] double total() const { return forward + backward + reduction + optimiser; }
+  StepSeconds& operator+=(const StepSeconds& other) {
+    forward += other.forward;
+    backward += other.backward;
+    reduction += other.reduction;
+    optimiser += other.optimiser;
+    waiting += other.waiting;
+    return *this;
+  }
+};
+
 /// One training step, the same for every model. Precedences:
 ///
 ///     losses (forward; ghosts travel inside ops) → backward (ghost gradients travel inside ops)
@@ -58,6 +77,9 @@ class Step {
   /// (OptimiserOptions::fuse), which backward has updated. Collective.
   Result run(Tape<T>& tape, double lr, unsigned votes, Losses& losses, const std::function<void()>& forward);
 
+  /// Of the last step that went through.
+  [[nodiscard]] const StepSeconds& seconds() const { return seconds_; }
+
   /// Clipping factor of the last step with fused parameters: all that one step hands to the next.
   [[nodiscard]] double fused_scale() const { return fused_scale_; }
   void set_fused_scale(double scale) { fused_scale_ = scale; }
@@ -76,6 +98,7 @@ class Step {
   TimeGroups groups_;
   double clip_;
   double owned_squares_ = 0;
+  StepSeconds seconds_;
   double fused_scale_ = 1;  // clipping factor of the last step with fused parameters
   std::vector<double> fused_;
   std::vector<Buffer<T>> fetched_;  // in pinned memory: gradients of replicated_ that lie on a device

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace rossby {
 namespace {
@@ -193,7 +194,10 @@ unsigned Trainer<T>::run_epoch(double lr, const TrainerHooks& hooks) {
     unsigned mine = hooks.vote ? hooks.vote() : 0;
     if (options_.max_seconds > 0 && elapsed() >= options_.max_seconds) mine |= vote_late;
     const auto record = [&] { task_->record(tape_, now_.batch, now_.steps, losses_); };
+    const double waited = hooks.waited ? hooks.waited() : 0;
     votes = step_.run(tape_, lr, mine, losses_, record).votes;
+    epoch_seconds_ += step_.seconds();
+    if (hooks.waited) epoch_seconds_.waiting += hooks.waited() - waited;
     add_terms();
     now_.node_steps += task_->node_steps();
     ++now_.steps;
@@ -217,6 +221,7 @@ void Trainer<T>::end_epoch(EpochReport& report, bool leaving, const TrainerHooks
   report.steps = now_.steps;
   report.rollbacks = now_.rollbacks;
   report.epoch_seconds = now_.epoch_seconds;
+  report.seconds = std::exchange(epoch_seconds_, {});
   report.batches_per_second = static_cast<double>(now_.batch) / std::max(now_.epoch_seconds, 1e-9);
   report.node_steps_per_second = now_.node_steps / std::max(now_.epoch_seconds, 1e-9);
   const Index done = now_.epoch + 1;
@@ -283,7 +288,8 @@ TrainingResult Trainer<T>::run(const TrainerHooks& hooks) {
 template <class T>
 TrainingResult Trainer<T>::run(const std::function<void(const EpochReport&)>& observe,
                                const std::function<bool()>& vote_stop) {
-  TrainerHooks hooks{observe, {}, {}};
+  TrainerHooks hooks;
+  hooks.observe = observe;
   if (vote_stop) hooks.vote = [&] { return vote_stop() ? unsigned{vote_finish} : 0U; };
   return run(hooks);
 }

@@ -67,6 +67,7 @@ struct EpochReport {
   double validation = std::numeric_limits<double>::quiet_NaN();
   bool best = false;
   double epoch_seconds = 0;  // training steps only
+  StepSeconds seconds;       // of those that this run made, on this rank
   double total_seconds = 0;
   double batches_per_second = 0;
   double node_steps_per_second = 0;
@@ -110,6 +111,7 @@ enum class SaveReason { due, pause, end };
 struct TrainerHooks {
   std::function<void(const EpochReport&)> observe;  // after every epoch
   std::function<unsigned()> vote;                   // before every step: a sum of Vote
+  std::function<double()> waited;                   // seconds of waiting for other ranks so far
   std::function<void(SaveReason)> save;  // between two steps: state() and arrays() are to be written
 };
 
@@ -165,6 +167,7 @@ class Trainer {
   TrainingState now_;  // but schedule, fused_scale and parameters, which their owners keep
   std::vector<Buffer<T>> best_;
   std::vector<Buffer<Bf16>> best_bf16_;
+  StepSeconds epoch_seconds_;
   double seconds_before_ = 0;  // of the runs before this one
   std::chrono::steady_clock::time_point begin_;
 };

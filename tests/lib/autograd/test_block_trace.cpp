@@ -151,7 +151,7 @@ TEST(BlockTrace, TimeGoesByBlocks) {
   Layers layers;
   const auto rest = std::chrono::milliseconds(20);
   for (const bool again : {false, true}) {
-    BlockTrace trace(true);
+    BlockTrace trace(BlockTrace::Of::times);
     Tape<double> tape{Exec{}};
     tape.set_trace(&trace);
     std::this_thread::sleep_for(rest);  // nobody's: no step has begun

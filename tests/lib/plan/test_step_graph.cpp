@@ -8,6 +8,7 @@
 
 #include "rossby/exchange/one_rank.hpp"
 #include "rossby/plan/step_graph.hpp"
+#include "rossby/plan/step_ops.hpp"
 #include "rossby/relation/builders.hpp"
 #include "rossby/tensor/simulated_device.hpp"
 #include "rossby/train/stnn_task.hpp"
@@ -19,8 +20,9 @@ namespace {
 
 enum class Kind { refine, given_low_rank, discover };
 
-/// An STNN on 23 nodes in a row, traced over a device or (null) the host.
-StepGraph trace(Kind kind, Device* device) {
+/// Does something with the training of an STNN on 23 nodes in a row, over a device or (null) the host.
+template <class F>
+auto with_training(Kind kind, Device* device, const F& f) {
   constexpr Index n = 23, steps = 14;
   const RowPartition partition = RowPartition::blocks(n, 1);
   OneRankExchange exchange(n);
@@ -61,9 +63,21 @@ StepGraph trace(Kind kind, Device* device) {
   }
   Optimiser<float> optimiser({.beta1 = 0.9, .fuse = true}, model.parameters(), device);
   const Exec exec = device ? Exec{Backend::simulated, 1, widest_isa(), device} : Exec{};
-  StepGraph graph = trace_steps<float>(task, optimiser, reducer, 1.0, exec, {});
-  graph.model = "stnn";
-  return graph;
+  return f(task, optimiser, reducer, exec);
+}
+
+StepGraph trace(Kind kind, Device* device) {
+  return with_training(kind, device, [](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
+    StepGraph graph = trace_steps<float>(task, optimiser, reducer, 1.0, exec, {});
+    graph.model = "stnn";
+    return graph;
+  });
+}
+
+StepOps ops_of(Kind kind, Device* device) {
+  return with_training(kind, device, [](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
+    return trace_ops<float>(task, optimiser, reducer, 1.0, exec, {});
+  });
 }
 
 void expect_equal(const Cost& a, const Cost& b, const std::string& what) {
@@ -125,6 +139,51 @@ TEST(StepGraph, WritesTextJsonAndDot) {
   }
   EXPECT_NE(text.find("2 steps, one of each kind"), std::string::npos);
   EXPECT_EQ(std::count(dot.begin(), dot.end(), '{'), std::count(dot.begin(), dot.end(), '}'));
+}
+
+TEST(StepOps, AnIdleDeviceTracesTheCallsThatTheHostMakes) {
+  for (const Kind kind : {Kind::refine, Kind::given_low_rank, Kind::discover}) {
+    Device idle(SimulatedDriver::idle());
+    const StepOps host = ops_of(kind, nullptr), there = ops_of(kind, &idle);
+    EXPECT_EQ(host.epoch_steps, 6) << "three slabs in each of two passes";
+    EXPECT_EQ(host.steps, 6);
+    ASSERT_EQ(host.ops.size(), there.ops.size());
+    bool caught_up = false;
+    for (std::size_t o = 0; o < host.ops.size(); ++o) {
+      EXPECT_TRUE(host.ops[o].like(there.ops[o])) << host.ops[o].name;
+      EXPECT_EQ(host.ops[o].calls, there.ops[o].calls) << host.ops[o].name;
+      if (!host.ops[o].beside) continue;
+      expect_equal(host.ops[o].cost, there.ops[o].cost, host.ops[o].name);
+      if (host.ops[o].name == "catch_up") caught_up = host.ops[o].cost.flops > 0;
+      if (host.ops[o].name != "catch_up") {
+        EXPECT_EQ(host.ops[o].calls, 6) << host.ops[o].name;
+      }
+    }
+    EXPECT_TRUE(caught_up) << "an epoch in, rows of Z have missed updates";
+    EXPECT_GT(there.device_bytes, 0);
+    EXPECT_EQ(host.device_bytes, 0);
+  }
+}
+
+TEST(StepOps, TimesAreThoseOfTheStepsTheyMakeUp) {
+  const TimedOps timed = with_training(
+      Kind::refine, nullptr, [](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
+        int rounds = 0;
+        TimedOps ops = time_ops<float>(task, optimiser, reducer, exec, 0.05, [&] { ++rounds; });
+        EXPECT_GE(rounds, 5);
+        return ops;
+      });
+  ASSERT_EQ(timed.spread.size(), timed.steps.ops.size());
+  EXPECT_EQ(timed.steps.steps, std::ssize(timed.steps.step_seconds));
+  double ops = 0, steps = 0;
+  for (const TracedOp& op : timed.steps.ops) {
+    EXPECT_GE(op.seconds, 0) << op.name;
+    EXPECT_GT(op.calls, 0) << op.name;
+    ops += op.seconds;
+  }
+  for (const double seconds : timed.steps.step_seconds) steps += seconds;
+  EXPECT_GT(ops, 0);
+  EXPECT_LT(ops, 1.5 * steps) << "medians of parts";
 }
 
 }  // namespace

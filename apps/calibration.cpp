@@ -1,0 +1,327 @@
+#include "apps/calibration.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "apps/model_run.hpp"
+#include "rossby/io/series_writer.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/allgather_exchange.hpp"
+#include "rossby/mpi/host.hpp"
+#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/plan/rates.hpp"
+#include "rossby/plan/step_ops.hpp"
+#include "rossby/tensor/buffer.hpp"
+
+namespace rossby {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// A file of this rank alone, gone with this.
+class OwnFile {
+ public:
+  OwnFile(const Communicator& comm, const std::string& folder, const char* ending)
+      : path_((std::filesystem::path(folder) /
+               fmt::format("rossby_calibrate_{}_{}{}", getpid(), comm.rank(), ending))
+                  .string()) {}
+  OwnFile(const OwnFile&) = delete;
+  OwnFile& operator=(const OwnFile&) = delete;
+  ~OwnFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+void write_series(const CalibrationCase& of, const std::string& path) {
+  SeriesLayout layout;
+  layout.gridded = true;
+  for (Index i = 0; i < of.lat; ++i) layout.lat.push_back(0.5 * static_cast<double>(i));
+  for (Index j = 0; j < of.lon; ++j) layout.lon.push_back(0.5 * static_cast<double>(j));
+  layout.nodes = of.lat * of.lon;
+  SeriesVariable variable;
+  variable.name = "x";
+  layout.variables.push_back(variable);
+  layout.time = TimeAxis::counter(of.steps);
+  SeriesWriter writer = SeriesWriter::create(path, layout);
+  std::vector<float> values(static_cast<std::size_t>(layout.nodes));
+  for (Index t = 0; t < of.steps; ++t) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>(std::sin(0.1 * static_cast<double>(t) + 0.7 * static_cast<double>(i)));
+    writer.append(values);
+  }
+  writer.finish();
+}
+
+template <class T>
+TimedOps time_training(const Communicator& together, const Config& config, double seconds) {
+  const auto run = make_run<T>(Communicator::self(), config, Purpose::training);
+  const auto task = run->make_task();
+  Optimiser<T> optimiser(optimiser_options(config), run->parameters());
+  return time_ops<T>(*task, optimiser, run->reducer(), run->exec(), seconds, [&] { together.barrier(); });
+}
+
+/// Σ over steps of the slowest rank's time, and of the ranks' mean.
+struct Apart {
+  double slowest = 0, mean = 0;
+  void add(const Communicator& comm, std::vector<double> steps) {
+    MpiReducer reducer(comm);
+    double fewest = -static_cast<double>(steps.size());
+    reducer.max(std::span<double>(&fewest, 1));
+    steps.resize(static_cast<std::size_t>(-fewest));
+    std::vector<double> sums = steps;
+    reducer.max(steps);
+    reducer.sum(sums);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      slowest += steps[i];
+      mean += sums[i] / comm.size();
+    }
+  }
+};
+
+/// The ranks' mean of each op that all of them have come to.
+std::vector<OpSample> samples_of(const Communicator& comm, const TimedOps& timed,
+                                 const std::string& precision, int ranks, int threads) {
+  MpiReducer reducer(comm);
+  // All have met the same calls in the same order, but for such as some had no time to come to.
+  double count = -static_cast<double>(timed.steps.ops.size());
+  reducer.max(std::span<double>(&count, 1));
+  std::vector<OpSample> samples;
+  for (std::size_t o = 0; o < static_cast<std::size_t>(-count); ++o) {
+    const TracedOp& op = timed.steps.ops[o];
+    double means[] = {op.seconds / static_cast<double>(op.calls), timed.spread[o]};
+    reducer.sum(means);
+    OpSample& sample = samples.emplace_back();
+    sample.op = op.name;
+    sample.backward = op.backward;
+    sample.precision = precision;
+    sample.ranks = ranks;
+    sample.threads = threads;
+    sample.cost = {op.cost.flops, op.cost.bytes, 0, 0};
+    sample.channels = static_cast<double>(op.channels);
+    sample.footprint = timed.steps.footprint;
+    sample.seconds = means[0] / comm.size();
+    sample.spread = means[1] / comm.size();
+  }
+  return samples;
+}
+
+/// The median of several rounds of one training, each of them some time after the other: a machine is slow
+/// for seconds at a time.
+std::vector<OpSample> median_of(const std::vector<std::vector<OpSample>>& rounds) {
+  std::size_t count = rounds.front().size();
+  for (const auto& round : rounds) count = std::min(count, round.size());
+  std::vector<OpSample> medians;
+  for (std::size_t o = 0; o < count; ++o) {
+    std::vector<OpSample> of;
+    for (const auto& round : rounds) of.push_back(round[o]);
+    std::sort(of.begin(), of.end(),
+              [](const OpSample& a, const OpSample& b) { return a.seconds < b.seconds; });
+    OpSample median = of[of.size() / 2];
+    if (median.seconds <= 0) continue;
+    median.spread = std::max(median.spread, (of.back().seconds - of.front().seconds) / 2 / median.seconds);
+    medians.push_back(median);
+  }
+  return medians;
+}
+
+/// Seconds of one call of `round`, each of which all ranks of `comm` make: many in a row, so that they do not
+/// start apart; the slowest rank's median over rows.
+std::pair<double, double> time_round(const Communicator& comm, double seconds,
+                                     const std::function<void()>& round) {
+  MpiReducer reducer(comm);
+  const auto time = [&](int calls) {
+    comm.barrier();
+    const auto begin = Clock::now();
+    for (int c = 0; c < calls; ++c) round();
+    double each = seconds_since(begin) / calls;
+    reducer.max(std::span<double>(&each, 1));
+    return each;
+  };
+  (void)time(2);
+  const double first = std::max(time(3), 1e-7);
+  const int calls = std::clamp(static_cast<int>(seconds / 8 / first), 1, 200);
+  std::vector<double> times;
+  for (int r = 0; r < 7; ++r) times.push_back(time(calls));
+  std::sort(times.begin(), times.end());
+  return {times[3], (times[5] - times[1]) / 2 / times[3]};
+}
+
+/// What measuring a kind of round adds to.
+struct Rounds {
+  const Communicator& comm;
+  int hosts;
+  double seconds;
+  MachineProfile& profile;
+
+  void add(const char* kind, const Traffic& traffic, const std::function<void()>& round) {
+    const auto [median, spread] = time_round(comm, seconds, round);
+    profile.messages.push_back({kind, comm.size(), hosts, static_cast<double>(traffic.messages),
+                                static_cast<double>(traffic.bytes), median, spread});
+  }
+};
+
+void time_exchange(Rounds& rounds, Exchange& exchange, const char* forward, const char* backward,
+                   Index cols) {
+  Buffer<float> owned(exchange.owned() * cols), ghost(exchange.ghosts() * cols);
+  std::fill_n(owned.data(), owned.size(), 0.0F);
+  std::fill_n(ghost.data(), ghost.size(), 0.0F);
+  const NodeView<float> mine(owned.data(), exchange.owned(), cols, 1),
+      theirs(ghost.data(), exchange.ghosts(), cols, 1);
+  const Index row_bytes = cols * static_cast<Index>(sizeof(float));
+  rounds.add(forward, exchange.gather_cost(row_bytes),
+             [&] { exchange.gather(NodeView<const float>(mine), theirs); });
+  rounds.add(backward, exchange.scatter_cost(row_bytes),
+             [&] { exchange.scatter_add(NodeView<const float>(theirs), mine); });
+}
+
+void time_halos(Rounds& rounds, bool quick) {
+  constexpr Index rows = 256;
+  const Communicator& comm = rounds.comm;
+  const RowPartition partition = RowPartition::blocks(rows * comm.size(), comm.size());
+  for (int messages = 1; messages < comm.size() && messages <= 8; messages *= 2) {
+    GhostList ghosts;
+    for (int other = 0; other < comm.size(); ++other) {
+      const int ahead = (other - comm.rank() + comm.size()) % comm.size();
+      if (ahead == 0 || ahead > messages) continue;
+      for (Index q = 0; q < rows; ++q) ghosts.push_back(Position{other * rows + q});
+    }
+    PetscExchange exchange(comm, partition, comm.rank(), ghosts);
+    for (const Index cols : {1, 8, 64, 512, 4096})
+      if (!quick || cols < 64) time_exchange(rounds, exchange, "gather", "scatter_add", cols);
+  }
+  AllgatherExchange all(comm, partition, comm.rank());
+  for (const Index cols : {1, 8, 64, 512, 4096})
+    if (!quick || cols < 64) time_exchange(rounds, all, "allgather", "reduce_scatter", cols);
+}
+
+void time_sums(Rounds& rounds, bool quick) {
+  MpiReducer reducer(rounds.comm);
+  for (const Index count : {4, 128, 2048, 32768, 524288}) {
+    if (quick && count > 128) break;
+    std::vector<double> values(static_cast<std::size_t>(count), 1.0);
+    rounds.add("allreduce", {1, count * static_cast<Index>(sizeof(double))}, [&] { reducer.sum(values); });
+  }
+}
+
+/// Bytes a second that all ranks write to their own files and read back, one rank's.
+void time_disk(const Communicator& comm, const CalibrationOptions& options, int ranks,
+               MachineProfile& profile) {
+  const std::size_t bytes = options.quick ? 1 << 20 : 64 << 20;
+  const std::vector<char> data(bytes, 'x');
+  std::vector<char> back(bytes);
+  double seconds[2] = {0, 0};
+  agree(comm, [&] {
+    const OwnFile file(comm, options.folder, ".bin");
+    const int handle = open(file.path().c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (handle < 0) user_error("{}: cannot be written", file.path());
+    auto begin = Clock::now();
+    const bool written =
+        write(handle, data.data(), bytes) == static_cast<ssize_t>(bytes) && fsync(handle) == 0;
+    seconds[0] = seconds_since(begin);
+    // What the system still holds of it would be read from memory.
+    (void)posix_fadvise(handle, 0, 0, POSIX_FADV_DONTNEED);
+    begin = Clock::now();
+    const bool read = pread(handle, back.data(), bytes, 0) == static_cast<ssize_t>(bytes);
+    seconds[1] = seconds_since(begin);
+    close(handle);
+    if (!written || !read) user_error("{}: cannot be written and read back", file.path());
+  });
+  MpiReducer reducer(comm);
+  reducer.sum(seconds);
+  const auto rate = [&](double sum) { return static_cast<double>(bytes) * comm.size() / sum; };
+  profile.rates.push_back(
+      {"disk_write", ranks, options.threads, static_cast<double>(bytes), rate(seconds[0]), 0});
+  profile.rates.push_back(
+      {"disk_read", ranks, options.threads, static_cast<double>(bytes), rate(seconds[1]), 0});
+}
+
+}  // namespace
+
+void measure_ops(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
+  constexpr int rounds = 3;
+  const int ranks = ranks_on_host(comm);
+  Apart apart;
+  const auto measure = [&](const Config& config) {
+    const std::string& precision = config.text("model.precision");
+    const TimedOps timed = precision == "double" ? time_training<double>(comm, config, options.case_seconds)
+                                                 : time_training<float>(comm, config, options.case_seconds);
+    apart.add(comm, timed.steps.step_seconds);
+    return samples_of(comm, timed, precision, ranks, options.threads);
+  };
+  const std::vector<CalibrationCase> cases = calibration_cases(options.quick);
+  std::vector<std::vector<std::vector<OpSample>>> samples(cases.size() + options.own.size());
+  for (int round = 0; round < rounds; ++round) {
+    auto into = samples.begin();
+    for (const CalibrationCase& of : cases) {
+      const OwnFile file(comm, options.folder, ".nc");
+      agree(comm, [&] { write_series(of, file.path()); });
+      const std::vector<std::string> sets{"data.file=" + file.path(),
+                                          "parallel.device=cpu",
+                                          "model.precision=" + options.precision,
+                                          fmt::format("parallel.threads={}", options.threads),
+                                          fmt::format("split.train={}", of.steps),
+                                          "split.test=0"};
+      (into++)->push_back(measure(Config::parse(of.settings, "calibration", sets)));
+    }
+    for (const Config& config : options.own) (into++)->push_back(measure(config));
+  }
+  for (const auto& of : samples) {
+    const std::vector<OpSample> medians = median_of(of);
+    profile.ops.insert(profile.ops.end(), medians.begin(), medians.end());
+  }
+  profile.stragglers.push_back(
+      {comm.size(), hosts_of(comm), apart.mean > 0 ? apart.slowest / apart.mean : 1});
+}
+
+void measure_messages(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
+  for (int ranks = 2; comm.size() > 1; ranks = std::min(2 * ranks, comm.size())) {
+    const bool in = comm.rank() < ranks;
+    const Communicator some = comm.split(in ? 0 : 1, comm.rank());
+    if (in) {
+      Rounds rounds{some, hosts_of(some), options.quick ? 0.002 : 0.1, profile};
+      time_halos(rounds, options.quick);
+      time_sums(rounds, options.quick);
+    }
+    comm.barrier();
+    if (ranks == comm.size()) break;
+  }
+}
+
+void measure_rates(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
+  const int ranks = ranks_on_host(comm), threads = options.threads;
+  MpiReducer reducer(comm);
+  const auto add = [&](const char* kind, double size, double rate) {
+    reducer.sum(std::span<double>(&rate, 1));
+    profile.rates.push_back({kind, ranks, threads, size, rate / comm.size(), 0});
+  };
+  const double seconds = options.quick ? 0.005 : 0.2;
+  for (const double bytes : {1.0 * (1 << 18), 1.0 * (1 << 21), 1.0 * (1 << 24), 1.0 * (1 << 28)}) {
+    if (options.quick && bytes > 1 << 21) break;
+    comm.barrier();
+    add("stream", bytes, measure_stream(Stream::triad, bytes, threads, seconds));
+  }
+  for (const int size : {128, 512, 1024}) {
+    if (options.quick && size > 128) break;
+    comm.barrier();
+    add("gemm", size, measure_gemm(size, threads));
+  }
+  time_disk(comm, options, ranks, profile);
+}
+
+}  // namespace rossby

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rossby/io/config.hpp"
+#include "rossby/mpi/environment.hpp"
+#include "rossby/plan/machine_profile.hpp"
+
+namespace rossby {
+
+/// How long and on what a machine is measured.
+struct CalibrationOptions {
+  double case_seconds = 0.2;        // a small training, three times
+  int threads = 1;                  // of a rank
+  std::string precision = "float";  // of the small trainings
+  bool quick = false;               // a few cases for a moment: for tests
+  std::string folder;               // for the small files that are made and removed
+  std::vector<Config> own;          // trainings of the user's, measured beside the small ones
+};
+
+/// What the steps of small trainings of every model take, by op: each rank trains on its own, all at the same
+/// time. Adds the straggler that they are to each other. Collective.
+void measure_ops(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile);
+
+/// What message rounds take, over 2, 4, … and all ranks. Collective.
+void measure_messages(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile);
+
+/// Memory bandwidth, products of matrices and the disk under all ranks at once. Collective.
+void measure_rates(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile);
+
+/// The small trainings, as TOML without data.file and parallel.*; `steps` of data on lat x lon nodes.
+struct CalibrationCase {
+  Index lat = 1, lon = 1, steps = 0;
+  std::string settings;
+};
+[[nodiscard]] std::vector<CalibrationCase> calibration_cases(bool quick);
+
+}  // namespace rossby

@@ -1,0 +1,119 @@
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "apps/calibration.hpp"
+
+namespace rossby {
+namespace {
+
+/// An STNN on a grid. `slabs` of its training part: few and it stays in a cache, many and it does not.
+struct Stnn {
+  Index lat, lon, latent, slab, slabs;
+};
+CalibrationCase stnn(const Stnn& s, std::string_view relation, std::string_view more = "",
+                     std::string_view model = "") {
+  return {
+      s.lat, s.lon, s.slabs * s.slab + 2,
+      fmt::format("[model]\nname = \"stnn\"\nlatent = {}\n{}\n[train]\nslab_steps = {}\n{}\n[relation]\n{}\n",
+                  s.latent, model, s.slab, more, relation)};
+}
+
+/// A forecaster of windows on a grid; its activations grow with `inputs`.
+struct Windowed {
+  Index lat, lon, batch, inputs, units;
+};
+CalibrationCase windows(std::string_view model, const Windowed& w, std::string_view more = "") {
+  return {w.lat, w.lon, 2 * w.batch + 2 * w.inputs + 2,
+          fmt::format("[model]\nname = \"{}\"\n{}{}\n[window]\ninputs = {}\noutputs = {}\nbatch = {}\n"
+                      "[relation]\ngraph = \"{}\"\n",
+                      model, w.units > 0 ? fmt::format("units = {}\n", w.units) : "", more, w.inputs,
+                      w.inputs, w.batch, model == "gru" ? "none" : "grid")};
+}
+
+// Widths are of all kinds: powers of two and others, which leave vectors partly empty.
+void add_sparse(std::vector<CalibrationCase>& cases) {
+  const char* given = "graph = \"grid8\"";
+  const char* refine = "graph = \"grid8\"\nmode = \"refine\"";
+  const char* both = "graph = \"grid8\"\ndiscover = \"low_rank\"";
+  const Stnn sizes[] = {{16, 32, 1, 8, 6},   {16, 30, 3, 5, 20},   {16, 32, 8, 4, 6},    {20, 40, 2, 3, 30},
+                        {40, 64, 1, 8, 6},   {40, 64, 4, 2, 30},   {40, 60, 6, 7, 10},   {40, 64, 8, 8, 4},
+                        {40, 64, 32, 2, 6},  {50, 80, 12, 3, 12},  {50, 80, 3, 8, 8},    {80, 80, 2, 12, 5},
+                        {100, 101, 1, 8, 5}, {100, 101, 1, 3, 20}, {100, 101, 2, 1, 30}, {100, 101, 5, 4, 10},
+                        {100, 101, 8, 8, 4}, {160, 250, 1, 4, 8},  {160, 250, 2, 6, 5},  {160, 250, 4, 8, 3},
+                        {150, 200, 7, 3, 6}};
+  for (const Stnn& s : sizes) {
+    cases.push_back(stnn(s, given));
+    cases.push_back(stnn(s, refine));
+  }
+  for (const int k : {0, 1, 4, 6, 7, 10, 12, 15, 17, 18}) cases.push_back(stnn(sizes[k], both));
+  for (const int k : {3, 6, 12}) cases.push_back(stnn(sizes[k], given, "joint = true"));
+  for (const int k : {1, 5, 9, 11}) cases.push_back(stnn(sizes[k], given, "", "layers = 2\nhidden = 20"));
+}
+
+void add_dense(std::vector<CalibrationCase>& cases) {
+  const char* discover = "discover = \"dense\"";
+  for (const Stnn& s : {Stnn{10, 20, 1, 8, 6},
+                        {10, 20, 8, 8, 4},
+                        {20, 30, 3, 5, 8},
+                        {25, 40, 1, 1, 20},
+                        {25, 40, 1, 8, 6},
+                        {25, 40, 8, 8, 4},
+                        {30, 50, 2, 6, 6},
+                        {40, 60, 5, 3, 8},
+                        {40, 60, 1, 8, 6},
+                        {40, 60, 8, 8, 4},
+                        {50, 70, 2, 2, 8},
+                        {60, 80, 1, 2, 8},
+                        {60, 80, 4, 8, 3},
+                        {60, 80, 3, 5, 4}})
+    cases.push_back(stnn(s, discover));
+  const char* refine = "graph = \"grid8\"\nmode = \"refine\"\nstorage = \"dense\"";
+  for (const Stnn& s :
+       {Stnn{10, 20, 1, 8, 6}, {16, 25, 3, 3, 8}, {20, 30, 4, 4, 6}, {30, 40, 1, 8, 4}, {30, 30, 2, 5, 6}})
+    cases.push_back(stnn(s, refine));
+}
+
+void add_windows(std::vector<CalibrationCase>& cases) {
+  for (const Windowed& w : {Windowed{5, 10, 8, 2, 16},
+                            {5, 10, 32, 4, 64},
+                            {8, 12, 12, 8, 24},
+                            {10, 20, 8, 12, 32},
+                            {10, 20, 16, 2, 64},
+                            {10, 20, 20, 4, 40},
+                            {10, 20, 64, 2, 64},
+                            {20, 30, 4, 6, 16},
+                            {20, 30, 6, 12, 20},
+                            {20, 30, 16, 3, 32},
+                            {15, 20, 10, 6, 56}})
+    cases.push_back(windows("dcrnn", w));
+  cases.push_back(windows("dcrnn", {10, 20, 8, 4, 32}, "layers = 1\n[train]\nrecompute = \"cell\""));
+  for (const Windowed& w : {Windowed{10, 20, 16, 2, 32}, {10, 20, 32, 6, 64}, {20, 30, 12, 12, 24}}) {
+    cases.push_back(windows("gru", w));
+    cases.push_back(windows("tgcn", w));
+  }
+  for (const char* more :
+       {"channels = 16\nskip = 64\nend = 128", "channels = 32", "channels = 20\nskip = 96\nend = 200"}) {
+    cases.push_back(windows("graph_wavenet", {5, 10, 8, 12, 0}, more));
+    cases.push_back(windows("graph_wavenet", {12, 16, 6, 12, 0}, more));
+  }
+}
+
+}  // namespace
+
+std::vector<CalibrationCase> calibration_cases(bool quick) {
+  std::vector<CalibrationCase> cases;
+  if (quick) {
+    cases.push_back(stnn({6, 8, 1, 4, 4}, "graph = \"grid8\""));
+    cases.push_back(stnn({6, 8, 2, 2, 4}, "graph = \"grid8\"\nmode = \"refine\""));
+    cases.push_back(stnn({4, 6, 2, 4, 4}, "discover = \"dense\""));
+    cases.push_back(windows("dcrnn", {4, 5, 4, 2, 8}));
+    return cases;
+  }
+  add_sparse(cases);
+  add_dense(cases);
+  add_windows(cases);
+  return cases;
+}
+
+}  // namespace rossby

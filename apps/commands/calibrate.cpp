@@ -1,0 +1,107 @@
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "apps/calibration.hpp"
+#include "apps/commands.hpp"
+#include "apps/model_run.hpp"
+#include "apps/version.hpp"
+#include "rossby/io/files.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/host.hpp"
+#include "rossby/mpi/libraries.hpp"
+#include "rossby/mpi/watchdog.hpp"
+#include "rossby/plan/rates.hpp"
+
+namespace rossby::commands {
+namespace {
+
+std::string now() {
+  const std::time_t time = std::time(nullptr);
+  char text[32];
+  (void)std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&time));
+  return text;
+}
+
+MachineProfile describe_machine() {
+  MachineProfile profile;
+  char name[256] = "";
+  (void)gethostname(name, sizeof name - 1);
+  profile.host = name;
+  profile.processor = processor();
+  profile.cores = static_cast<int>(std::thread::hardware_concurrency());
+  profile.memory_bytes =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  profile.date = now();
+  profile.version = version_short();
+  profile.mpi = library_versions();
+  profile.blas = blas_core();
+  return profile;
+}
+
+/// Rank 0's processor and cores, which those of all ranks have to be.
+void expect_alike(const Communicator& comm, const MachineProfile& profile) {
+  agree_same(comm, fmt::format("{}, {} cores", profile.processor, profile.cores),
+             "the machine (processor, cores), which has to be of one kind,");
+}
+
+}  // namespace
+
+int calibrate(const Communicator& comm, const Calibrate& arguments) {
+  MachineProfile profile = describe_machine();
+  profile.process_bytes = peak_resident_bytes();
+  expect_alike(comm, profile);
+  CalibrationOptions options;
+  options.quick = arguments.quick;
+  options.precision = arguments.precision;
+  if (options.quick) options.case_seconds = 0.02;
+  options.threads = threads_per_rank(comm, Config());
+  MachineProfile known;
+  bool has_known = false;
+  agree(comm, [&] {
+    options.folder = std::filesystem::temp_directory_path().string();
+    for (const std::string& file : arguments.configs) {
+      const std::vector<std::string> sets{"parallel.device=cpu", "parallel.time_groups=1",
+                                          fmt::format("parallel.threads={}", options.threads)};
+      options.own.push_back(Config::load(file, sets));
+    }
+    if (comm.rank() != 0) return;
+    // Not found at the end of minutes of measuring.
+    has_known = !arguments.replace && std::filesystem::exists(arguments.output);
+    if (has_known) {
+      known = read_profile(arguments.output);
+      MachineProfile test = known;
+      merge(test, profile);
+    } else {
+      atomic_write(arguments.output, "");
+      std::filesystem::remove(arguments.output);
+    }
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  measure_rates(comm, options, profile);
+  measure_messages(comm, options, profile);
+  measure_ops(comm, options, profile);
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    const MachineProfile measured = profile;
+    if (has_known) {
+      merge(known, measured);
+      profile = std::move(known);
+    }
+    atomic_write(arguments.output, json_of(profile).dump(1) + "\n");
+    fmt::print("measured  {} ranks x {} threads in {:.0f} s: {} ops, {} message rounds, {} rates\n",
+               comm.size(), options.threads,
+               std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+               measured.ops.size(), measured.messages.size(), measured.rates.size());
+    fmt::print("written   {}\n", arguments.output);
+  });
+  return 0;
+}
+
+}  // namespace rossby::commands

@@ -1,0 +1,210 @@
+#include "apps/planning.hpp"
+
+#include <cmath>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "apps/console.hpp"
+#include "apps/model_run.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/host.hpp"
+
+namespace rossby {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+StepOps trace(const Communicator& comm, const Config& config, TrainingPlan& plan) {
+  const auto run = make_run<T>(comm, config, Purpose::tracing);
+  plan.nodes = run->domain().nodes();
+  plan.time_groups = run->grid().groups();
+  const auto task = run->make_task();
+  Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
+  return trace_ops<T>(*task, optimiser, run->reducer(), config.real("optimiser.clip"), run->training_exec(),
+                      run->time_groups());
+}
+
+/// The slowest of the ranks' predictions, on all of them; what is not measured is rank 0's list.
+Prediction slowest(const Communicator& comm, const Prediction& mine) {
+  MpiReducer reducer(comm);
+  double most[] = {mine.step(), mine.memory_bytes, mine.far_share};
+  reducer.max(most);
+  // The lowest rank of those that are slowest gives the parts.
+  double rank = mine.step() == most[0] ? -comm.rank() : -comm.size();
+  reducer.max(std::span<double>(&rank, 1));
+  double parts[] = {mine.forward,  mine.backward,  mine.optimiser,
+                    mine.messages, mine.reduction, mine.straggler};
+  if (comm.rank() != static_cast<int>(-rank))
+    for (double& part : parts) part = 0;
+  reducer.sum(parts);
+  Prediction all = mine;
+  all.forward = parts[0];
+  all.backward = parts[1];
+  all.optimiser = parts[2];
+  all.messages = parts[3];
+  all.reduction = parts[4];
+  all.straggler = parts[5];
+  all.memory_bytes = most[1];
+  all.far_share = most[2];
+  return all;
+}
+
+Prediction prediction_of(const Json& json) {
+  Prediction p;
+  p.forward = json.at("forward");
+  p.backward = json.at("backward");
+  p.optimiser = json.at("optimiser");
+  p.messages = json.at("messages");
+  p.reduction = json.at("reduction");
+  p.straggler = json.at("straggler");
+  p.epoch_steps = json.at("epoch_steps");
+  p.memory_bytes = json.at("memory_bytes");
+  p.far_share = json.at("far_share");
+  p.unmeasured = json.at("unmeasured").get<std::vector<std::string>>();
+  return p;
+}
+
+}  // namespace
+
+TrainingPlan plan_training(const Communicator& comm, const Config& config, const MachineProfile& profile) {
+  if (const std::string& device = config.text("parallel.device"); device == "cuda")
+    user_error("parallel.device = \"{}\": predictions are of trainings on the CPU so far; use \"cpu\"",
+               device);
+  TrainingPlan plan;
+  plan.model = config.text("model.name");
+  const bool is_double = config.text("model.precision") == "double";
+  const StepOps mine = is_double ? trace<double>(comm, config, plan) : trace<float>(comm, config, plan);
+  plan.place = {comm.size(), hosts_of(comm), threads_per_rank(comm, config)};
+  plan.ops = mine.ops;
+  plan.traced_steps = mine.steps;
+  const auto predicted = [&](OpTimes::Method method) {
+    const OpTimes times = agree(comm, [&] {
+      return OpTimes(profile, config.text("model.precision"), plan.place.ranks_on_host(), plan.place.threads,
+                     method);
+    });
+    return slowest(comm, predict({mine}, profile, times, plan.place));
+  };
+  plan.interpolated = predicted(OpTimes::Method::interpolated);
+  plan.modelled = predicted(OpTimes::Method::model);
+  return plan;
+}
+
+Json json_of(const TrainingPlan& plan) {
+  Json json;
+  json["format"] = 1;
+  json["model"] = plan.model;
+  json["nodes"] = plan.nodes;
+  json["ranks"] = plan.place.ranks;
+  json["hosts"] = plan.place.hosts;
+  json["threads"] = plan.place.threads;
+  json["time_groups"] = plan.time_groups;
+  json["predicted"] = json_of(plan.interpolated);
+  json["predicted_by_polynomials"] = json_of(plan.modelled);
+  Json ops = Json::array();
+  for (const TracedOp& op : plan.ops) {
+    const double calls = static_cast<double>(op.calls) / static_cast<double>(plan.traced_steps);
+    ops.push_back({{"op", op.name},
+                   {"backward", op.backward},
+                   {"calls", calls},
+                   {"flops", op.cost.flops},
+                   {"bytes", op.cost.bytes},
+                   {"messages", op.cost.messages},
+                   {"message_bytes", op.cost.message_bytes},
+                   {"channels", op.channels}});
+  }
+  json["ops"] = std::move(ops);
+  for (const TrainingPlan::Measured& m : plan.measured)
+    json["measured"] = {{"step_seconds", m.step},   {"forward", m.forward},          {"backward", m.backward},
+                        {"reduction", m.reduction}, {"optimiser", m.optimiser},      {"waiting", m.waiting},
+                        {"steps", m.steps},         {"memory_bytes", m.memory_bytes}};
+  return json;
+}
+
+TrainingPlan plan_of(const Json& json, const std::string& origin) {
+  try {
+    TrainingPlan plan;
+    plan.model = json.at("model");
+    plan.nodes = json.at("nodes");
+    plan.place = {json.at("ranks"), json.at("hosts"), json.at("threads")};
+    plan.time_groups = json.at("time_groups");
+    plan.interpolated = prediction_of(json.at("predicted"));
+    plan.modelled = prediction_of(json.at("predicted_by_polynomials"));
+    if (json.contains("measured")) {
+      const Json& m = json.at("measured");
+      plan.measured.push_back({m.at("step_seconds"), m.at("forward"), m.at("backward"), m.at("reduction"),
+                               m.at("optimiser"), m.at("waiting"), m.at("memory_bytes"), m.at("steps")});
+    }
+    return plan;
+  } catch (const Json::exception& error) {
+    user_error("{}: not a plan as 'rossby train --machine' writes it: {}", origin, error.what());
+  }
+}
+
+std::string text_of(const TrainingPlan& plan) {
+  const Prediction& p = plan.interpolated;
+  std::string text = fmt::format(
+      "{}: {} nodes, {} ranks on {} host{}, {} thread{} each, {} time group{}\n", plan.model, plan.nodes,
+      plan.place.ranks, plan.place.hosts, plan.place.hosts == 1 ? "" : "s", plan.place.threads,
+      plan.place.threads == 1 ? "" : "s", plan.time_groups, plan.time_groups == 1 ? "" : "s");
+  const auto line = [&](const char* name, double seconds) {
+    text += fmt::format("  {:<22}{:>12.4f} ms{:>8.1f} %\n", name, 1e3 * seconds,
+                        p.step() > 0 ? 100 * seconds / p.step() : 0);
+  };
+  line("forward", p.forward);
+  line("backward", p.backward);
+  line("optimiser", p.optimiser);
+  line("messages", p.messages);
+  line("sum over ranks", p.reduction);
+  line("slowest rank", p.straggler);
+  line("step", p.step());
+  text +=
+      fmt::format("  epoch of {} steps: {}; a step by polynomials alone: {:.4f} ms\n", p.epoch_steps,
+                  seconds_text(p.step() * static_cast<double>(p.epoch_steps)), 1e3 * plan.modelled.step());
+  if (p.memory_bytes > 0) text += fmt::format("  memory of a rank: {}\n", bytes_text(p.memory_bytes));
+  if (p.far_share > 0.1)
+    text += fmt::format(
+        "  {:.0f} % of it are calls far from all that were measured: measure the training itself (rossby "
+        "calibrate "
+        "--config)\n",
+        100 * p.far_share);
+  if (!p.unmeasured.empty())
+    text +=
+        fmt::format("  never measured, taken from bandwidth and flops: {}\n", fmt::join(p.unmeasured, ", "));
+  return text;
+}
+
+// The first epoch's steps make arrays and meet memory for the first time.
+std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file) {
+  std::vector<Json> epochs;
+  std::ifstream in(metrics_file);
+  for (std::string line; std::getline(in, line);) {
+    Json json = Json::parse(line, nullptr, false);
+    if (json.is_object() && json.contains("step_seconds")) epochs.push_back(std::move(json));
+  }
+  TrainingPlan::Measured sum;
+  for (std::size_t e = 0; e < epochs.size(); ++e) {
+    sum.memory_bytes = epochs[e].at("peak_rss_bytes");
+    if (e == 0 && epochs.size() > 1) continue;
+    const Index before = e == 0 ? 0 : epochs[e - 1].at("steps").get<Index>();
+    const Json& seconds = epochs[e].at("step_seconds");
+    sum.steps += epochs[e].at("steps").get<Index>() - before;
+    sum.step += epochs[e].at("epoch_seconds").get<double>();
+    sum.forward += seconds.at("forward").get<double>();
+    sum.backward += seconds.at("backward").get<double>();
+    sum.reduction += seconds.at("reduction").get<double>();
+    sum.optimiser += seconds.at("optimiser").get<double>();
+    sum.waiting += seconds.at("waiting").get<double>();
+  }
+  if (sum.steps <= 0) return {};
+  for (double* part : {&sum.step, &sum.forward, &sum.backward, &sum.reduction, &sum.optimiser, &sum.waiting})
+    *part /= static_cast<double>(sum.steps);
+  return {sum};
+}
+
+std::string plan_file_of(const std::string& run) {
+  return run + "/plan.json";
+}
+
+}  // namespace rossby

@@ -1,0 +1,173 @@
+#include "rossby/plan/machine_profile.hpp"
+
+#include <algorithm>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "rossby/base/error.hpp"
+
+namespace rossby {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int format = 1;
+
+/// Replaces the elements of `into` that `same` holds for with those of `more`.
+template <class Sample, class Same>
+void take_over(std::vector<Sample>& into, const std::vector<Sample>& more, const Same& same) {
+  std::erase_if(into, [&](const Sample& old) {
+    return std::any_of(more.begin(), more.end(), [&](const Sample& sample) { return same(old, sample); });
+  });
+  into.insert(into.end(), more.begin(), more.end());
+}
+
+Json json_of(const OpSample& s) {
+  return {{"op", s.op},
+          {"backward", s.backward},
+          {"precision", s.precision},
+          {"ranks", s.ranks},
+          {"threads", s.threads},
+          {"flops", s.cost.flops},
+          {"bytes", s.cost.bytes},
+          {"channels", s.channels},
+          {"footprint_bytes", s.footprint},
+          {"seconds", s.seconds},
+          {"spread", s.spread}};
+}
+Json json_of(const MessageSample& s) {
+  return {{"kind", s.kind},   {"ranks", s.ranks},     {"hosts", s.hosts},  {"messages", s.messages},
+          {"bytes", s.bytes}, {"seconds", s.seconds}, {"spread", s.spread}};
+}
+Json json_of(const RateSample& s) {
+  return {{"kind", s.kind}, {"ranks", s.ranks}, {"threads", s.threads},
+          {"size", s.size}, {"rate", s.rate},   {"spread", s.spread}};
+}
+Json json_of(const StragglerSample& s) {
+  return {{"ranks", s.ranks}, {"hosts", s.hosts}, {"factor", s.factor}};
+}
+
+OpSample op_sample(const Json& j) {
+  OpSample s;
+  s.op = j.at("op");
+  s.backward = j.at("backward");
+  s.precision = j.at("precision");
+  s.ranks = j.at("ranks");
+  s.threads = j.at("threads");
+  s.cost.flops = j.at("flops");
+  s.cost.bytes = j.at("bytes");
+  s.channels = j.at("channels");
+  s.footprint = j.at("footprint_bytes");
+  s.seconds = j.at("seconds");
+  s.spread = j.at("spread");
+  return s;
+}
+MessageSample message_sample(const Json& j) {
+  return {j.at("kind"),  j.at("ranks"),   j.at("hosts"), j.at("messages"),
+          j.at("bytes"), j.at("seconds"), j.at("spread")};
+}
+RateSample rate_sample(const Json& j) {
+  return {j.at("kind"), j.at("ranks"), j.at("threads"), j.at("size"), j.at("rate"), j.at("spread")};
+}
+StragglerSample straggler_sample(const Json& j) {
+  return {j.at("ranks"), j.at("hosts"), j.at("factor")};
+}
+
+template <class Sample>
+Json list_of(const std::vector<Sample>& samples) {
+  Json list = Json::array();
+  for (const Sample& sample : samples) list.push_back(json_of(sample));
+  return list;
+}
+
+template <class Sample>
+std::vector<Sample> samples_of(const Json& list, Sample (*make)(const Json&)) {
+  std::vector<Sample> samples;
+  for (const Json& entry : list) samples.push_back(make(entry));
+  return samples;
+}
+
+}  // namespace
+
+void merge(MachineProfile& into, const MachineProfile& more) {
+  if (into.processor != more.processor || into.cores != more.cores)
+    user_error("measured on different machines: {}, {} cores, and {}, {} cores", into.processor, into.cores,
+               more.processor, more.cores);
+  take_over(into.ops, more.ops, [](const OpSample& a, const OpSample& b) {
+    return a.op == b.op && a.backward == b.backward && a.precision == b.precision && a.ranks == b.ranks &&
+           a.threads == b.threads && a.cost == b.cost && a.channels == b.channels &&
+           a.footprint == b.footprint;
+  });
+  take_over(into.messages, more.messages, [](const MessageSample& a, const MessageSample& b) {
+    return a.kind == b.kind && a.ranks == b.ranks && a.hosts == b.hosts && a.messages == b.messages &&
+           a.bytes == b.bytes;
+  });
+  take_over(into.rates, more.rates, [](const RateSample& a, const RateSample& b) {
+    return a.kind == b.kind && a.ranks == b.ranks && a.threads == b.threads && a.size == b.size;
+  });
+  take_over(into.stragglers, more.stragglers, [](const StragglerSample& a, const StragglerSample& b) {
+    return a.ranks == b.ranks && a.hosts == b.hosts;
+  });
+  into.process_bytes = more.process_bytes;
+  into.date = more.date;
+  into.version = more.version;
+  into.mpi = more.mpi;
+  into.blas = more.blas;
+}
+
+Json json_of(const MachineProfile& profile) {
+  return {{"format", format},
+          {"host", profile.host},
+          {"processor", profile.processor},
+          {"cores", profile.cores},
+          {"memory_bytes", profile.memory_bytes},
+          {"process_bytes", profile.process_bytes},
+          {"date", profile.date},
+          {"rossby", profile.version},
+          {"mpi", profile.mpi},
+          {"blas", profile.blas},
+          {"ops", list_of(profile.ops)},
+          {"messages", list_of(profile.messages)},
+          {"rates", list_of(profile.rates)},
+          {"stragglers", list_of(profile.stragglers)}};
+}
+
+MachineProfile profile_of(const Json& json, const std::string& origin) {
+  try {
+    if (json.at("format") != format)
+      user_error("{}: format {}, this program reads {}", origin, json.at("format").dump(), format);
+    MachineProfile profile;
+    profile.host = json.at("host");
+    profile.processor = json.at("processor");
+    profile.cores = json.at("cores");
+    profile.memory_bytes = json.at("memory_bytes");
+    profile.process_bytes = json.at("process_bytes");
+    profile.date = json.at("date");
+    profile.version = json.at("rossby");
+    profile.mpi = json.at("mpi");
+    profile.blas = json.at("blas");
+    profile.ops = samples_of(json.at("ops"), op_sample);
+    profile.messages = samples_of(json.at("messages"), message_sample);
+    profile.rates = samples_of(json.at("rates"), rate_sample);
+    profile.stragglers = samples_of(json.at("stragglers"), straggler_sample);
+    const auto positive = [](const auto& sample) { return sample.seconds > 0; };
+    if (!std::all_of(profile.ops.begin(), profile.ops.end(), positive) ||
+        !std::all_of(profile.messages.begin(), profile.messages.end(), positive))
+      user_error("{}: a measurement of no time", origin);
+    return profile;
+  } catch (const Json::exception& error) {
+    user_error("{}: not a machine's measurements as 'rossby calibrate' writes them: {}", origin,
+               error.what());
+  }
+}
+
+MachineProfile read_profile(const std::string& file) {
+  std::ifstream in(file);
+  if (!in) user_error("{}: cannot be read; 'rossby calibrate -o {}' makes one", file, file);
+  const Json json = Json::parse(in, nullptr, false);
+  if (json.is_discarded()) user_error("{}: not JSON", file);
+  return profile_of(json, file);
+}
+
+}  // namespace rossby

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "rossby/kernels/exec.hpp"
+
+namespace rossby {
+
+/// What one call of an op took on a machine.
+struct OpSample {
+  std::string op;  // as tapes count it, or as steps note it (BlockTrace::note)
+  bool backward = false;
+  std::string precision;  // model.precision
+  int ranks = 1;          // that computed at the same time on the host
+  int threads = 1;        // of each
+  Cost cost;              // of the call, without messages
+  double channels = 0;    // of the value that was made last before it (TracedOp)
+  double footprint = 0;   // bytes that a step of the training around it touches (StepOps)
+  double seconds = 0;     // median over repeats, mean over ranks
+  double spread = 0;      // half the distance of the quartiles over the median
+};
+
+/// What one message round took: every rank of `ranks` took part.
+struct MessageSample {
+  std::string kind;     // gather, scatter_add (halos), allgather, reduce_scatter (all rows), allreduce
+  int ranks = 1;        // over all hosts
+  int hosts = 1;        // that they ran on
+  double messages = 0;  // that a rank sends
+  double bytes = 0;     // in all of them together
+  double seconds = 0;   // median over repeats, of the slowest rank
+  double spread = 0;
+};
+
+/// A rate of the hardware under all ranks of a host at once.
+struct RateSample {
+  std::string kind;  // stream (bytes/s of a triad), gemm (flop/s), disk_write, disk_read (bytes/s)
+  int ranks = 1;     // of the host
+  int threads = 1;
+  double size = 0;  // bytes of the working set a rank; gemm: rows and columns
+  double rate = 0;  // of one rank
+  double spread = 0;
+};
+
+/// How much longer a step of several ranks takes than the mean of their own times: the slowest one counts.
+struct StragglerSample {
+  int ranks = 1;
+  int hosts = 1;
+  double factor = 1;
+};
+
+/// Measurements of one machine (rossby calibrate), which predictions read. Everything in it was measured:
+/// nothing is fitted. JSON: apps/schemas/machine.schema.json.
+struct MachineProfile {
+  std::string host;       // name of the first host that was measured
+  std::string processor;  // its processor
+  int cores = 1;          // of a host
+  double memory_bytes = 0;
+  double process_bytes = 0;  // resident memory of a rank that holds no model
+  std::string date;          // of the last measurement, ISO 8601
+  std::string version;       // of Rossby
+  std::string mpi;           // of the MPI library
+  std::string blas;          // what it says of itself
+  std::vector<OpSample> ops;
+  std::vector<MessageSample> messages;
+  std::vector<RateSample> rates;
+  std::vector<StragglerSample> stragglers;
+};
+
+/// Adds what `more` has measured; what both have measured (the same thing at the same size) is taken from
+/// `more`. Throws UserError where they are not of one kind of machine: processor, cores.
+void merge(MachineProfile& into, const MachineProfile& more);
+
+[[nodiscard]] nlohmann::ordered_json json_of(const MachineProfile& profile);
+/// `origin` stands for the file in messages. Throws UserError where it is no profile.
+[[nodiscard]] MachineProfile profile_of(const nlohmann::ordered_json& json, const std::string& origin);
+[[nodiscard]] MachineProfile read_profile(const std::string& file);
+
+}  // namespace rossby

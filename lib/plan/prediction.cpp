@@ -1,0 +1,120 @@
+#include "rossby/plan/prediction.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+namespace rossby {
+namespace {
+
+/// Straight lines between points (x ascending); the ends go on: below as they are, above in proportion to x
+/// beyond what the last two say.
+double between(const std::vector<std::pair<double, double>>& points, double x) {
+  if (points.size() == 1 || x <= points.front().first) return points.front().second;
+  auto above = std::find_if(points.begin(), points.end(), [&](const auto& p) { return p.first >= x; });
+  if (above == points.end()) --above;
+  const auto below = std::prev(above);
+  const double slope = (above->second - below->second) / (above->first - below->first);
+  return std::max(below->second + slope * (x - below->first), 0.0);
+}
+
+/// Which message round an op stands for.
+std::string round_of(const TracedOp& op) {
+  const bool all_rows =
+      op.name.find("_dense") != std::string::npos || op.name == "spread" || op.name == "adaptive_adjacency";
+  if (all_rows) return op.backward ? "reduce_scatter" : "allgather";
+  return op.backward ? "scatter_add" : "gather";
+}
+
+/// What a rank's calls take, by region, a step.
+struct RankTimes {
+  double forward = 0, backward = 0, optimiser = 0, messages = 0, reduction = 0, far = 0;
+  [[nodiscard]] double computing() const { return forward + backward + optimiser; }
+  [[nodiscard]] double all() const { return computing() + messages + reduction; }
+};
+
+}  // namespace
+
+double message_seconds(const MachineProfile& profile, const std::string& kind, const Place& place,
+                       double messages, double bytes) {
+  if (place.ranks <= 1) return 0;
+  // The nearest in hosts, then in ranks, then in messages.
+  const auto far = [&](const MessageSample& s) {
+    const auto apart = [](double a, double b) {
+      return std::abs(std::log2(std::max(a, 1.0) / std::max(b, 1.0)));
+    };
+    return std::tuple(apart(s.hosts, place.hosts), apart(s.ranks, place.ranks), apart(s.messages, messages));
+  };
+  const MessageSample* nearest = nullptr;
+  for (const MessageSample& sample : profile.messages)
+    if (sample.kind == kind && (!nearest || far(sample) < far(*nearest))) nearest = &sample;
+  if (!nearest) return 0;
+  std::vector<std::pair<double, double>> points;
+  for (const MessageSample& sample : profile.messages)
+    if (sample.kind == kind && far(sample) == far(*nearest))
+      points.emplace_back(sample.bytes, sample.seconds);
+  std::sort(points.begin(), points.end());
+  return between(points, bytes);
+}
+
+Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& profile, const OpTimes& times,
+                   const Place& place) {
+  Prediction prediction;
+  RankTimes slowest;
+  for (const StepOps& rank : ranks) {
+    RankTimes of;
+    const double steps = static_cast<double>(std::max<Index>(rank.steps, 1));
+    for (const TracedOp& op : rank.ops) {
+      const double calls = static_cast<double>(op.calls) / steps;
+      if (op.name == "reduction") {
+        of.reduction += calls * message_seconds(profile, "allreduce", place, 1, op.cost.message_bytes);
+        // What a rank does to it by itself.
+        of.optimiser += calls * times.seconds(op, rank.footprint).seconds;
+        continue;
+      }
+      const OpTimes::Answer answer = times.seconds(op, rank.footprint);
+      const double seconds = calls * answer.seconds;
+      if (answer.distance > 1) of.far += seconds;
+      if (std::isinf(answer.distance) && std::find(prediction.unmeasured.begin(), prediction.unmeasured.end(),
+                                                   op.name) == prediction.unmeasured.end())
+        prediction.unmeasured.push_back(op.name);
+      const bool update = op.name == "optimiser" || op.name == "catch_up";
+      (update ? of.optimiser : op.backward ? of.backward : of.forward) += seconds;
+      if (op.cost.messages > 0)
+        of.messages +=
+            calls * message_seconds(profile, round_of(op), place, op.cost.messages, op.cost.message_bytes);
+    }
+    if (of.all() > slowest.all()) slowest = of;
+    prediction.epoch_steps = rank.epoch_steps;
+    if (rank.device_bytes > 0)
+      prediction.memory_bytes = std::max(prediction.memory_bytes, profile.process_bytes + rank.device_bytes);
+  }
+  prediction.forward = slowest.forward;
+  prediction.backward = slowest.backward;
+  prediction.optimiser = slowest.optimiser;
+  prediction.messages = slowest.messages;
+  prediction.reduction = slowest.reduction;
+  prediction.far_share = slowest.computing() > 0 ? slowest.far / slowest.computing() : 0;
+  double factor = 1;
+  int apart = std::numeric_limits<int>::max();
+  for (const StragglerSample& sample : profile.stragglers)
+    if (place.ranks > 1 && std::abs(sample.ranks - place.ranks) < apart) {
+      apart = std::abs(sample.ranks - place.ranks);
+      factor = sample.factor;
+    }
+  prediction.straggler = (factor - 1) * slowest.computing();
+  return prediction;
+}
+
+nlohmann::ordered_json json_of(const Prediction& p) {
+  return {{"step_seconds", p.step()},       {"forward", p.forward},
+          {"backward", p.backward},         {"optimiser", p.optimiser},
+          {"messages", p.messages},         {"reduction", p.reduction},
+          {"straggler", p.straggler},       {"epoch_steps", p.epoch_steps},
+          {"memory_bytes", p.memory_bytes}, {"epoch_seconds", p.step() * static_cast<double>(p.epoch_steps)},
+          {"far_share", p.far_share},       {"unmeasured", p.unmeasured}};
+}
+
+}  // namespace rossby

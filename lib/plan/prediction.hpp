@@ -1,0 +1,51 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "rossby/plan/op_times.hpp"
+#include "rossby/plan/step_ops.hpp"
+
+namespace rossby {
+
+/// Where a training is to run.
+struct Place {
+  int ranks = 1;  // in all
+  int hosts = 1;
+  int threads = 1;  // of a rank
+  [[nodiscard]] int ranks_on_host() const { return (ranks + hosts - 1) / hosts; }
+};
+
+/// What a step is predicted to take, by what it goes into; means over the steps of an epoch, in seconds.
+struct Prediction {
+  double forward = 0;  // ops, of the slowest rank
+  double backward = 0;
+  double optimiser = 0;  // with rows of tables that are caught up
+  double messages = 0;   // halos: what of them is not hidden behind ops
+  double reduction = 0;  // the sum over all ranks
+  double straggler = 0;  // what the slowest of equal ranks takes longer than their mean
+  Index epoch_steps = 0;
+  double memory_bytes = 0;  // of the rank that needs most; 0: not known
+  double far_share =
+      0;  // of the time: of calls that are far (OpTimes::Answer, 1) from all that were measured
+  std::vector<std::string> unmeasured;  // ops that the machine was never measured with
+  [[nodiscard]] double step() const {
+    return forward + backward + optimiser + messages + reduction + straggler;
+  }
+};
+
+/// Predicts a step of which every rank in `ranks` (some or all of them: the slowest counts) makes these
+/// calls. Only how calls follow each other is modelled; what they take was measured.
+[[nodiscard]] Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& profile,
+                                 const OpTimes& times, const Place& place);
+
+/// Seconds of one message round, between those that were measured with the most similar ranks and hosts:
+/// along the bytes by straight lines, along the number of messages by the nearest.
+[[nodiscard]] double message_seconds(const MachineProfile& profile, const std::string& kind,
+                                     const Place& place, double messages, double bytes);
+
+[[nodiscard]] nlohmann::ordered_json json_of(const Prediction& prediction);
+
+}  // namespace rossby

@@ -1,0 +1,138 @@
+#include "rossby/plan/rates.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <vector>
+
+#include "rossby/kernels/product.hpp"
+#include "rossby/tensor/buffer.hpp"
+
+// OpenBLAS names the kernels that it chose; other libraries lack the function.
+extern "C" char* openblas_get_corename() __attribute__((weak));
+
+namespace rossby {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Widest vectors of this processor: in caches narrow ones would be the limit.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define ROSSBY_WIDEST __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
+#else
+#define ROSSBY_WIDEST
+#endif
+
+ROSSBY_WIDEST void triad(float* x, const float* y, const float* z, float s, Index size) {
+  for (Index i = 0; i < size; ++i) x[i] = y[i] + s * z[i];
+}
+
+ROSSBY_WIDEST void update(float* y, float s, Index size) {
+  for (Index i = 0; i < size; ++i) y[i] *= s;
+}
+
+/// Sums in 64 lanes; x holds them.
+ROSSBY_WIDEST void read(float* x, const float* y, Index size) {
+  constexpr Index lanes = 64;
+  float sums[lanes] = {};
+  for (Index i = 0; i + lanes <= size; i += lanes)
+    for (Index k = 0; k < lanes; ++k) sums[k] += y[i + k];
+  for (Index k = 0; k < std::min(lanes, size); ++k) x[k] = sums[k];
+}
+
+double bytes_per_element(Stream stream) {
+  return stream == Stream::triad ? 12 : stream == Stream::read ? 4 : 8;
+}
+
+/// Arrays of one thread, made and touched by it, so that they lie near it.
+struct Streams {
+  Buffer<float> x, y, z;
+  void make(Stream stream, Index size) {
+    x = Buffer<float>(stream == Stream::triad ? size : 64);
+    y = Buffer<float>(size);
+    if (stream == Stream::triad) z = Buffer<float>(size);
+    std::fill_n(y.data(), size, 1.0F);
+  }
+  void pass(Stream stream, Index first, Index count) {
+    if (stream == Stream::triad) triad(x.data() + first, y.data() + first, z.data() + first, 0.5F, count);
+    if (stream == Stream::read) read(x.data(), y.data() + first, count);
+    if (stream == Stream::update) update(y.data() + first, 1.0F, count);
+    asm volatile("" ::: "memory");  // every pass is made
+  }
+};
+
+/// Runs `measure` on every thread at the same time, without barriers: a thread that other programs hold up
+/// does not hold up the others. Returns the sum of what the threads measured.
+template <class Measure>
+double sum_over_threads(int threads, const Measure& measure) {
+  double sum = 0;
+#pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(+ : sum)
+  for (int t = 0; t < threads; ++t) sum += measure();
+  return sum;
+}
+
+double upper_decile(std::vector<double>& values) {
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(9 * values.size() / 10);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+}  // namespace
+
+double measure_stream(Stream stream, double bytes, int threads, double seconds) {
+  const double element = stream == Stream::triad ? 12 : 4;
+  const auto size = std::max<Index>(static_cast<Index>(bytes / (element * threads)), 64);
+  // Large arrays are timed piece by piece, so that a piece fits between two interruptions by other programs;
+  // pieces follow each other through the arrays, so none lies in a cache that the arrays do not fit.
+  const Index piece = std::min(size, Index{1} << 19);
+  const int passes = std::max(1, static_cast<int>(2e6 / static_cast<double>(size)));
+  const double moved = bytes_per_element(stream) * static_cast<double>(piece) * passes;
+  return sum_over_threads(threads, [&] {
+    Streams arrays;
+    arrays.make(stream, size);
+    std::vector<double> rates;
+    const auto start = Clock::now();
+    for (int repeat = 0; repeat < 3 || seconds_since(start) < seconds; ++repeat)
+      for (Index first = 0; first + piece <= size; first += piece) {
+        const auto begin = Clock::now();
+        for (int pass = 0; pass < passes; ++pass) arrays.pass(stream, first, piece);
+        rates.push_back(moved / seconds_since(begin));
+      }
+    return upper_decile(rates);
+  });
+}
+
+double measure_gemm(int size, int threads) {
+  return sum_over_threads(threads, [size] {
+    const Index n = size;
+    Buffer<float> a(n * n), b(n * n), c(n * n);
+    std::fill_n(a.data(), n * n, 0.5F);
+    std::fill_n(b.data(), n * n, 0.25F);
+    double best = 0;
+    for (int repeat = 0; repeat < (size > 600 ? 4 : 40); ++repeat) {
+      const auto begin = Clock::now();
+      matrix_product<float>(Exec{}, {c.data(), n, n}, Operand::plain, {a.data(), n, n}, Operand::plain,
+                            {b.data(), n, n}, false);
+      best = std::max(best, 2.0 * std::pow(size, 3) / seconds_since(begin));
+    }
+    return best;
+  });
+}
+
+std::string blas_core() {
+  return openblas_get_corename ? openblas_get_corename() : "unknown";
+}
+
+std::string processor() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.starts_with("model name")) return line.substr(std::min(line.find(':') + 2, line.size()));
+  return "unknown";
+}
+
+}  // namespace rossby

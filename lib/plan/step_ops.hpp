@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "rossby/autograd/block_trace.hpp"
+#include "rossby/train/trainer.hpp"
+
+namespace rossby {
+
+/// The calls that steps of a training make: of ops, forward and backward, and of what a step does beside them
+/// ("catch_up" of table rows, the "reduction" over ranks, the "optimiser").
+struct StepOps {
+  std::vector<TracedOp> ops;
+  Index steps = 0;              // that made these calls
+  Index epoch_steps = 0;        // of a whole epoch
+  double activation_bytes = 0;  // most values, gradients and scratch of a step at once
+  double footprint = 0;     // bytes that steps touch: activations, parameters, their gradients and moments
+  double device_bytes = 0;  // most that the device held where one was traced over: all arrays of the training
+  std::vector<double> step_seconds;  // of each step, where they were timed
+};
+
+/// How long steps are followed.
+struct OpTraceOptions {
+  Index most_steps = 400;  // of an epoch that are traced, after as many that are not: an epoch in, tables are
+                           // behind as far as they will be for the rest of the training
+};
+
+/// Traces the steps of an epoch, over an idle device without computing. Where no parameter is a table, all
+/// batches of a kind cost the same: one of each is traced, and counted as often as an epoch has it.
+/// Collective.
+template <class T>
+[[nodiscard]] StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, double clip,
+                                const Exec& exec, TimeGroups groups, const OpTraceOptions& options = {});
+
+/// What calls took: TracedOp::seconds is of all its calls, the median over repeats of one call times calls.
+struct TimedOps {
+  StepOps steps;
+  std::vector<double> spread;  // of each op: half the distance of the quartiles over the median
+};
+
+/// Computes and times steps for `seconds` or a little longer, with learning rate 0. `together` is called
+/// before each repeat: ranks that disturb each other in a training start there together.
+template <class T>
+[[nodiscard]] TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, const Exec& exec,
+                                double seconds, const std::function<void()>& together);
+
+}  // namespace rossby

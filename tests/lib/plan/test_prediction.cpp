@@ -1,0 +1,211 @@
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "rossby/base/error.hpp"
+#include "rossby/plan/prediction.hpp"
+
+// Measurements of a machine, and what is made of them.
+
+namespace rossby {
+namespace {
+
+OpSample sample(const std::string& op, double flops, double bytes, double seconds, int ranks = 1) {
+  OpSample s;
+  s.op = op;
+  s.precision = "float";
+  s.ranks = ranks;
+  s.cost = {flops, bytes, 0, 0};
+  s.channels = 16;
+  s.footprint = 1e6;
+  s.seconds = seconds;
+  return s;
+}
+
+TracedOp call(const std::string& op, double flops, double bytes, Index calls = 1) {
+  TracedOp o;
+  o.name = op;
+  o.cost = {flops, bytes, 0, 0};
+  o.channels = 16;
+  o.calls = calls;
+  return o;
+}
+
+MachineProfile machine() {
+  MachineProfile profile;
+  profile.processor = "a processor";
+  profile.cores = 2;
+  profile.process_bytes = 1000;
+  for (const double size : {1e4, 1e5, 1e6}) {
+    profile.ops.push_back(sample("linear", 8 * size, size, size / 1e10));
+    profile.ops.push_back(sample("linear", 8 * size, size, size / 0.5e10, 2));
+  }
+  profile.rates.push_back({"stream", 1, 1, 1e8, 1e10, 0});
+  profile.rates.push_back({"gemm", 1, 1, 512, 1e11, 0});
+  for (const double bytes : {1e3, 1e5}) {
+    profile.messages.push_back({"gather", 2, 1, 1, bytes, 1e-6 + bytes / 1e9, 0});
+    profile.messages.push_back({"allreduce", 2, 1, 1, bytes, 2e-6 + bytes / 1e9, 0});
+    profile.messages.push_back({"gather", 4, 1, 3, bytes, 5e-6 + bytes / 1e9, 0});
+  }
+  profile.stragglers.push_back({2, 1, 1.1});
+  return profile;
+}
+
+TEST(OpModel, RecoversWhatATimeWasMadeOf) {
+  std::vector<OpSample> samples;
+  for (const double flops : {1e3, 3e4, 1e6, 2e7})
+    for (const double bytes : {1e3, 5e4, 4e6})
+      samples.push_back(sample("op", flops, bytes, 2e-6 + flops * 3e-11 + bytes * 1e-10));
+  std::vector<const OpSample*> pointers;
+  for (const OpSample& s : samples) pointers.push_back(&s);
+  const OpModel model = fit(pointers);
+  EXPECT_NEAR(model.constant, 2e-6, 1e-11);
+  EXPECT_NEAR(model.per_flop, 3e-11, 1e-16);
+  EXPECT_NEAR(model.per_byte, 1e-10, 1e-15);
+  EXPECT_LT(model.error, 1e-6);
+}
+
+TEST(OpModel, IsNeverNegative) {
+  // Falls with the bytes: the best line would.
+  const std::vector<OpSample> samples{sample("op", 1e6, 1e3, 3e-3), sample("op", 1e6, 1e6, 2e-3),
+                                      sample("op", 1e6, 2e6, 1e-3)};
+  const OpModel model = fit({&samples[0], &samples[1], &samples[2]});
+  EXPECT_GE(model.constant, 0);
+  EXPECT_GE(model.per_flop, 0);
+  EXPECT_GE(model.per_byte, 0);
+  EXPECT_GT(model.seconds({1e6, 1e4, 0, 0}), 0);
+  EXPECT_GT(model.error, 0.1);
+  EXPECT_EQ(fit({}).seconds({1, 1, 0, 0}), 0);
+}
+
+TEST(OpTimes, AnswersAMeasuredCallWithItsMeasurement) {
+  MachineProfile profile = machine();
+  profile.ops.push_back(sample("linear", 3e6, 2e5, 7e-3));  // far from what the others say
+  const OpTimes times(profile, "float", 1, 1);
+  EXPECT_NEAR(times.seconds(call("linear", 3e6, 2e5), 1e6).seconds, 7e-3, 1e-5);
+  EXPECT_EQ(times.seconds(call("linear", 3e6, 2e5), 1e6).distance, 0);
+}
+
+TEST(OpTimes, LiesBetweenItsSamples) {
+  const OpTimes times(machine(), "float", 1, 1);
+  EXPECT_NEAR(times.seconds(call("linear", 8 * 3e5, 3e5), 1e6).seconds, 3e5 / 1e10, 1e-9)
+      << "all of one rate";
+  const OpTimes::Answer far = times.seconds(call("linear", 8e12, 1e12), 1e6);
+  EXPECT_NEAR(far.seconds, 100, 1) << "far from all of them at their rate";
+  EXPECT_GT(far.distance, 1);
+}
+
+TEST(OpTimes, ChannelsThatFillVectorsAreNotThoseThatDoNot) {
+  MachineProfile profile = machine();
+  for (const double size : {1e4, 1e5, 1e6}) {
+    OpSample narrow = sample("linear", 8 * size, size, size / 1e9);
+    narrow.channels = 3;
+    profile.ops.push_back(narrow);
+  }
+  const OpTimes times(profile, "float", 1, 1);
+  TracedOp narrow = call("linear", 8 * 3e5, 3e5), wide = narrow;
+  narrow.channels = 2;
+  wide.channels = 32;
+  EXPECT_GT(times.seconds(narrow, 1e6).seconds, 3 * times.seconds(wide, 1e6).seconds);
+}
+
+TEST(OpTimes, AnOpThatWasNeverMeasuredTakesTheLongerOfBytesAndFlops) {
+  const OpTimes times(machine(), "float", 1, 1);
+  const OpTimes::Answer bytes = times.seconds(call("new", 1e6, 1e8), 1e6);
+  EXPECT_NEAR(bytes.seconds, 1e8 / 1e10, 1e-12);
+  EXPECT_TRUE(std::isinf(bytes.distance));
+  EXPECT_NEAR(times.seconds(call("new", 1e11, 1e8), 1e6).seconds, 1, 1e-9);
+}
+
+TEST(OpTimes, MoreRanksThanCoresTakeTurns) {
+  const MachineProfile profile = machine();
+  const double one = OpTimes(profile, "float", 1, 1).seconds(call("linear", 8e5, 1e5), 1e6).seconds;
+  const OpTimes two(profile, "float", 2, 1), four(profile, "float", 4, 1);
+  EXPECT_NEAR(two.seconds(call("linear", 8e5, 1e5), 1e6).seconds, 2 * one, 1e-9) << "as measured";
+  EXPECT_EQ(four.ranks(), 2);
+  EXPECT_EQ(four.crowding(), 2);
+  EXPECT_NEAR(four.seconds(call("linear", 8e5, 1e5), 1e6).seconds, 4 * one, 1e-9);
+  EXPECT_THROW(OpTimes(profile, "float", 1, 8), UserError) << "no such threads";
+  EXPECT_THROW(OpTimes(profile, "double", 1, 1), UserError);
+}
+
+TEST(Messages, LieOnLinesBetweenSizes) {
+  const MachineProfile profile = machine();
+  const Place two{2, 1, 1};
+  EXPECT_EQ(message_seconds(profile, "gather", {1, 1, 1}, 1, 1e4), 0) << "one rank sends nothing";
+  EXPECT_NEAR(message_seconds(profile, "gather", two, 1, 1e4), 1e-6 + 1e4 / 1e9, 1e-12);
+  EXPECT_NEAR(message_seconds(profile, "gather", two, 1, 1), 1e-6 + 1e3 / 1e9, 1e-12)
+      << "no less than the least";
+  EXPECT_NEAR(message_seconds(profile, "gather", two, 1, 1e7), 1e-6 + 1e7 / 1e9, 1e-9);
+  EXPECT_NEAR(message_seconds(profile, "gather", {4, 1, 1}, 3, 1e4), 5e-6 + 1e4 / 1e9, 1e-12);
+  EXPECT_EQ(message_seconds(profile, "reduce_scatter", two, 1, 1e4), 0) << "never measured";
+}
+
+TEST(Prediction, IsTheSlowestRanksCallsAndMessages) {
+  const MachineProfile profile = machine();
+  const OpTimes times(profile, "float", 2, 1);
+  StepOps fast, slow;
+  fast.ops = {call("linear", 8e4, 1e4, 2)};
+  slow.ops = {call("linear", 8e4, 1e4, 6), call("optimiser", 0, 1e6, 2), call("reduction", 0, 0, 2)};
+  slow.ops[1].beside = slow.ops[2].beside = true;
+  TracedOp halo = call("linear", 8e4, 1e4, 2);
+  halo.backward = false;
+  halo.cost.messages = 1;
+  halo.cost.message_bytes = 1e4;
+  slow.ops.push_back(halo);
+  slow.ops[2].cost.message_bytes = 1e3;
+  fast.steps = slow.steps = 2;
+  fast.footprint = slow.footprint = 1e6;
+  fast.device_bytes = 5000;
+  slow.device_bytes = 4000;
+  fast.epoch_steps = slow.epoch_steps = 10;
+  const Prediction p = predict({fast, slow}, profile, times, {2, 1, 1});
+  const double linear = 1e4 / 0.5e10;
+  EXPECT_NEAR(p.forward, 4 * linear, 1e-9);
+  EXPECT_EQ(p.backward, 0);
+  EXPECT_NEAR(p.optimiser, 1e6 / 1e10, 1e-9);
+  EXPECT_NEAR(p.messages, 1e-6 + 1e4 / 1e9, 1e-12);
+  EXPECT_NEAR(p.reduction, 2e-6 + 1e3 / 1e9, 1e-12);
+  EXPECT_NEAR(p.straggler, 0.1 * (p.forward + p.optimiser), 1e-12);
+  EXPECT_NEAR(p.step(), p.forward + p.optimiser + p.messages + p.reduction + p.straggler, 1e-15);
+  EXPECT_EQ(p.epoch_steps, 10);
+  EXPECT_EQ(p.memory_bytes, 6000);
+  EXPECT_EQ(p.unmeasured, (std::vector<std::string>{"optimiser"}));
+}
+
+TEST(MachineProfile, SurvivesJson) {
+  const MachineProfile profile = machine();
+  const MachineProfile back = profile_of(nlohmann::ordered_json::parse(json_of(profile).dump()), "here");
+  EXPECT_EQ(json_of(back).dump(), json_of(profile).dump());
+  EXPECT_THROW((void)profile_of(nlohmann::ordered_json::parse("{\"format\": 2}"), "here"), UserError);
+  EXPECT_THROW((void)profile_of(nlohmann::ordered_json::parse("{\"format\": 1}"), "here"), UserError);
+  nlohmann::ordered_json timeless = json_of(profile);
+  timeless["ops"][0]["seconds"] = 0;
+  EXPECT_THROW((void)profile_of(timeless, "here"), UserError);
+  EXPECT_THROW((void)read_profile("no/such/file.json"), UserError);
+}
+
+TEST(MachineProfile, MergesByWhatWasMeasured) {
+  MachineProfile profile = machine(), more = machine();
+  more.ops = {sample("linear", 8e4, 1e4, 5.0), sample("tanh", 1, 1, 1e-6)};
+  more.messages = {{"gather", 2, 1, 1, 1e3, 9.0, 0}};
+  more.rates = {{"gemm", 1, 1, 512, 7.0, 0}};
+  more.stragglers = {{4, 1, 1.3}};
+  const std::size_t before = profile.ops.size();
+  merge(profile, more);
+  EXPECT_EQ(profile.ops.size(), before + 1);
+  EXPECT_EQ(OpTimes(profile, "float", 1, 1).seconds(call("linear", 8e4, 1e4), 1e6).distance, 0);
+  EXPECT_NEAR(OpTimes(profile, "float", 1, 1).seconds(call("linear", 8e4, 1e4), 1e6).seconds, 5, 0.01);
+  EXPECT_EQ(message_seconds(profile, "gather", {2, 1, 1}, 1, 1e3), 9.0);
+  EXPECT_EQ(profile.messages.size(), machine().messages.size());
+  EXPECT_EQ(profile.rates.size(), 2U);
+  EXPECT_EQ(profile.stragglers.size(), 2U);
+  more.cores = 64;
+  EXPECT_THROW(merge(profile, more), UserError) << "another machine";
+}
+
+}  // namespace
+}  // namespace rossby
