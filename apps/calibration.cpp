@@ -73,7 +73,17 @@ TimedOps time_training(const Communicator& together, const Config& config, doubl
   const auto run = make_run<T>(Communicator::self(), config, Purpose::training);
   const auto task = run->make_task();
   Optimiser<T> optimiser(optimiser_options(config), run->parameters());
-  return time_ops<T>(*task, optimiser, run->reducer(), run->exec(), seconds, [&] { together.barrier(); });
+  return time_ops<T>(*task, optimiser, run->reducer(), run->exec(), seconds, [&](bool mine) {
+    MpiReducer reducer(together);
+    double wanted = mine ? 1 : 0;
+    reducer.max(std::span<double>(&wanted, 1));
+    return wanted > 0;
+  });
+}
+
+TimedOps time_any(const Communicator& together, const Config& config, double seconds) {
+  return config.text("model.precision") == "double" ? time_training<double>(together, config, seconds)
+                                                    : time_training<float>(together, config, seconds);
 }
 
 /// Σ over steps of the slowest rank's time, and of the ranks' mean.
@@ -219,6 +229,20 @@ void time_sums(Rounds& rounds, bool quick) {
   }
 }
 
+/// A built-in training, on data of this rank's own.
+TimedOps measure_case(const Communicator& comm, const CalibrationCase& of, const CalibrationOptions& options,
+                      double seconds) {
+  const OwnFile file(comm, options.folder, ".nc");
+  agree(comm, [&] { write_series(of, file.path()); });
+  const std::vector<std::string> sets{"data.file=" + file.path(),
+                                      "parallel.device=cpu",
+                                      "model.precision=" + options.precision,
+                                      fmt::format("parallel.threads={}", options.threads),
+                                      fmt::format("split.train={}", of.steps),
+                                      "split.test=0"};
+  return time_any(comm, Config::parse(of.settings, "calibration", sets), seconds);
+}
+
 /// Bytes a second that all ranks write to their own files and read back, one rank's.
 void time_disk(const Communicator& comm, const CalibrationOptions& options, int ranks,
                MachineProfile& profile) {
@@ -253,14 +277,19 @@ void time_disk(const Communicator& comm, const CalibrationOptions& options, int 
 
 }  // namespace
 
+double measure_process(const Communicator& comm, const CalibrationOptions& options) {
+  (void)measure_case(comm, calibration_cases(true).front(), options, 0);
+  MpiReducer reducer(comm);
+  double bytes = peak_resident_bytes();
+  reducer.max(std::span<double>(&bytes, 1));
+  return bytes;
+}
+
 void measure_ops(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
   constexpr int rounds = 3;
   const int ranks = ranks_on_host(comm);
   Apart apart;
-  const auto measure = [&](const Config& config) {
-    const std::string& precision = config.text("model.precision");
-    const TimedOps timed = precision == "double" ? time_training<double>(comm, config, options.case_seconds)
-                                                 : time_training<float>(comm, config, options.case_seconds);
+  const auto keep = [&](const TimedOps& timed, const std::string& precision) {
     apart.add(comm, timed.steps.step_seconds);
     return samples_of(comm, timed, precision, ranks, options.threads);
   };
@@ -268,18 +297,10 @@ void measure_ops(const Communicator& comm, const CalibrationOptions& options, Ma
   std::vector<std::vector<std::vector<OpSample>>> samples(cases.size() + options.own.size());
   for (int round = 0; round < rounds; ++round) {
     auto into = samples.begin();
-    for (const CalibrationCase& of : cases) {
-      const OwnFile file(comm, options.folder, ".nc");
-      agree(comm, [&] { write_series(of, file.path()); });
-      const std::vector<std::string> sets{"data.file=" + file.path(),
-                                          "parallel.device=cpu",
-                                          "model.precision=" + options.precision,
-                                          fmt::format("parallel.threads={}", options.threads),
-                                          fmt::format("split.train={}", of.steps),
-                                          "split.test=0"};
-      (into++)->push_back(measure(Config::parse(of.settings, "calibration", sets)));
-    }
-    for (const Config& config : options.own) (into++)->push_back(measure(config));
+    for (const CalibrationCase& of : cases)
+      (into++)->push_back(keep(measure_case(comm, of, options, options.case_seconds), options.precision));
+    for (const Config& config : options.own)
+      (into++)->push_back(keep(time_any(comm, config, options.case_seconds), config.text("model.precision")));
   }
   for (const auto& of : samples) {
     const std::vector<OpSample> medians = median_of(of);

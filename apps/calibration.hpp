@@ -11,7 +11,7 @@ namespace rossby {
 
 /// How long and on what a machine is measured.
 struct CalibrationOptions {
-  double case_seconds = 0.2;        // a small training, three times
+  double case_seconds = 0.12;       // a small training, three times
   int threads = 1;                  // of a rank
   std::string precision = "float";  // of the small trainings
   bool quick = false;               // a few cases for a moment: for tests
@@ -22,6 +22,10 @@ struct CalibrationOptions {
 /// What the steps of small trainings of every model take, by op: each rank trains on its own, all at the same
 /// time. Adds the straggler that they are to each other. Collective.
 void measure_ops(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile);
+
+/// Resident memory of a rank after the first steps of a training that holds next to nothing: libraries, what
+/// they keep, and the program. Collective.
+[[nodiscard]] double measure_process(const Communicator& comm, const CalibrationOptions& options);
 
 /// What message rounds take, over 2, 4, … and all ranks. Collective.
 void measure_messages(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile);

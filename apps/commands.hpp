@@ -22,6 +22,7 @@ struct Train {
   std::string device;             // --device auto|cpu|cuda; empty: as configured
   std::string device_memory;      // --device-memory 4GiB; empty: as configured
   std::string machine;            // --machine FILE: predicts the training; empty: does not
+  std::string plan = "given";     // --plan given|auto: as configured, or the fastest candidate
   std::vector<std::string> sets;  // --set key=value
 };
 int train(const Communicator& comm, const Train& arguments);
@@ -106,7 +107,9 @@ int calibrate(const Communicator& comm, const Calibrate& arguments);
 struct PlanTraining {
   std::string config;
   std::string machine;
-  std::string output;              // .json; empty: text to the console
+  std::string output;       // .json; empty: text to the console
+  bool candidates = false;  // every grid of the ranks, instead of the configuration's
+
   std::vector<std::string> check;  // run directories
   std::vector<std::string> sets;
 };

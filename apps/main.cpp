@@ -106,6 +106,11 @@ void define(CLI::App& app, std::function<int(const Communicator&)>& chosen, comm
   t->add_option(
       "--machine", train.machine,
       "measurements of 'rossby calibrate': predicts the training, and holds it against what it takes");
+  t->add_option(
+       "--plan", train.plan,
+       "given: as configured; auto: on the process grid (and, for windows, with the train.recompute) that is "
+       "predicted to be fastest (needs --machine)")
+      ->check(CLI::IsMember({"given", "auto"}));
   t->add_option("--device-memory", train.device_memory,
                 "most memory of a GPU that a rank takes, for example 4GiB (parallel.device_memory)");
   add_settings(*t, train.sets, set_help);
@@ -178,6 +183,8 @@ void define_plan(CLI::App& app, std::function<int(const Communicator&)>& chosen,
   auto* config = p->add_option("config", plan.config, "configuration (TOML)");
   auto* machine = p->add_option("--machine", plan.machine, "measurements of 'rossby calibrate'");
   p->add_option("-o,--output", plan.output, "file (JSON) to write");
+  p->add_flag("--candidates", plan.candidates,
+              "every process grid of these ranks and, for windows, every train.recompute: which is fastest");
   auto* check =
       p->add_option("--check", plan.check, "run directories: their predictions against what was measured");
   add_settings(*p, plan.sets, "set a configuration key, for example --set model.latent=8; may be repeated");

@@ -1,6 +1,7 @@
 #include "apps/planning.hpp"
 
-#include <cmath>
+#include <algorithm>
+#include <cstddef>
 #include <fstream>
 
 #include <fmt/format.h>
@@ -23,7 +24,7 @@ StepOps trace(const Communicator& comm, const Config& config, TrainingPlan& plan
   const auto task = run->make_task();
   Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
   return trace_ops<T>(*task, optimiser, run->reducer(), config.real("optimiser.clip"), run->training_exec(),
-                      run->time_groups());
+                      run->time_groups(), {.most_steps = run->device() ? 400 : 40});
 }
 
 /// The slowest of the ranks' predictions, on all of them; what is not measured is rank 0's list.
@@ -175,32 +176,36 @@ std::string text_of(const TrainingPlan& plan) {
   return text;
 }
 
-// The first epoch's steps make arrays and meet memory for the first time.
+// The first epoch's steps make arrays and meet memory for the first time. Of the others the median counts,
+// whole: what disturbs a machine for a while is no part of what it can do, nor are parts of several epochs
+// one step.
 std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file) {
-  std::vector<Json> epochs;
+  std::vector<TrainingPlan::Measured> epochs;
   std::ifstream in(metrics_file);
+  Index before = 0;
+  double memory = 0;
   for (std::string line; std::getline(in, line);) {
-    Json json = Json::parse(line, nullptr, false);
-    if (json.is_object() && json.contains("step_seconds")) epochs.push_back(std::move(json));
+    const Json json = Json::parse(line, nullptr, false);
+    if (!json.is_object() || !json.contains("step_seconds")) continue;
+    const Index steps = json.at("steps").get<Index>() - before;
+    before += steps;
+    memory = json.at("peak_rss_bytes");
+    if (steps <= 0) continue;
+    const auto a_step = [&](const Json& seconds) {
+      return seconds.get<double>() / static_cast<double>(steps);
+    };
+    const Json& seconds = json.at("step_seconds");
+    epochs.push_back({a_step(json.at("epoch_seconds")), a_step(seconds.at("forward")),
+                      a_step(seconds.at("backward")), a_step(seconds.at("reduction")),
+                      a_step(seconds.at("optimiser")), a_step(seconds.at("waiting")), 0, steps});
   }
-  TrainingPlan::Measured sum;
-  for (std::size_t e = 0; e < epochs.size(); ++e) {
-    sum.memory_bytes = epochs[e].at("peak_rss_bytes");
-    if (e == 0 && epochs.size() > 1) continue;
-    const Index before = e == 0 ? 0 : epochs[e - 1].at("steps").get<Index>();
-    const Json& seconds = epochs[e].at("step_seconds");
-    sum.steps += epochs[e].at("steps").get<Index>() - before;
-    sum.step += epochs[e].at("epoch_seconds").get<double>();
-    sum.forward += seconds.at("forward").get<double>();
-    sum.backward += seconds.at("backward").get<double>();
-    sum.reduction += seconds.at("reduction").get<double>();
-    sum.optimiser += seconds.at("optimiser").get<double>();
-    sum.waiting += seconds.at("waiting").get<double>();
-  }
-  if (sum.steps <= 0) return {};
-  for (double* part : {&sum.step, &sum.forward, &sum.backward, &sum.reduction, &sum.optimiser, &sum.waiting})
-    *part /= static_cast<double>(sum.steps);
-  return {sum};
+  if (epochs.size() > 1) epochs.erase(epochs.begin());
+  if (epochs.empty()) return {};
+  const auto median = epochs.begin() + static_cast<std::ptrdiff_t>(epochs.size() / 2);
+  std::nth_element(epochs.begin(), median, epochs.end(),
+                   [](const auto& a, const auto& b) { return a.step < b.step; });
+  median->memory_bytes = memory;
+  return {*median};
 }
 
 std::string plan_file_of(const std::string& run) {

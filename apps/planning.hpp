@@ -27,7 +27,8 @@ struct TrainingPlan {
     double forward = 0, backward = 0, reduction = 0, optimiser = 0;
     double waiting = 0;  // for other ranks; part of the others
     double memory_bytes = 0;
-    Index steps = 0;  // that it is the mean of; those of the first epoch count only where there is no other
+    Index steps =
+        0;  // that it is the mean of: the epoch of median time, but for the first where there is another
   };
   std::vector<Measured> measured;  // one or none
 };

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -55,7 +56,6 @@ void expect_alike(const Communicator& comm, const MachineProfile& profile) {
 
 int calibrate(const Communicator& comm, const Calibrate& arguments) {
   MachineProfile profile = describe_machine();
-  profile.process_bytes = peak_resident_bytes();
   expect_alike(comm, profile);
   CalibrationOptions options;
   options.quick = arguments.quick;
@@ -84,6 +84,7 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
     }
   });
   const auto begin = std::chrono::steady_clock::now();
+  profile.process_bytes = measure_process(comm, options);
   measure_rates(comm, options, profile);
   measure_messages(comm, options, profile);
   measure_ops(comm, options, profile);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/candidates.hpp"
 #include "apps/commands.hpp"
 #include "apps/planning.hpp"
 #include "rossby/io/files.hpp"
@@ -62,16 +63,29 @@ int plan(const Communicator& comm, const PlanTraining& arguments) {
     });
     return 0;
   }
-  const Config config = agree(comm, [&] { return Config::load(arguments.config, arguments.sets); });
+  const auto load = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> sets = arguments.sets;
+    sets.insert(sets.end(), more.begin(), more.end());
+    return agree(comm, [&] { return Config::load(arguments.config, sets); });
+  };
+  const auto show = [&](const std::string& text, const Json& json) {
+    agree(comm, [&] {
+      if (comm.rank() != 0) return;
+      if (arguments.output.empty())
+        fmt::print("{}", text);
+      else
+        atomic_write(arguments.output, json.dump(2) + "\n");
+    });
+  };
+  const Config config = load({});
   const MachineProfile profile = agree(comm, [&] { return read_profile(arguments.machine); });
+  if (arguments.candidates) {
+    const std::vector<Candidate> candidates = plan_candidates(comm, profile, load);
+    show(text_of(candidates), {{"format", 1}, {"ranks", comm.size()}, {"candidates", json_of(candidates)}});
+    return 0;
+  }
   const TrainingPlan plan = plan_training(comm, config, profile);
-  agree(comm, [&] {
-    if (comm.rank() != 0) return;
-    if (arguments.output.empty())
-      fmt::print("{}", text_of(plan));
-    else
-      atomic_write(arguments.output, json_of(plan).dump(2) + "\n");
-  });
+  show(text_of(plan), json_of(plan));
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/candidates.hpp"
 #include "apps/commands.hpp"
 #include "apps/console.hpp"
 #include "apps/model_run.hpp"
@@ -177,6 +178,25 @@ int leave(const Communicator& comm, const Train& arguments, const std::string& s
   return exit_resume;
 }
 
+/// The settings of the fastest candidate. Throws UserError where none fits, or a run is to be gone on with.
+Config choose_plan(const Communicator& comm, const Train& arguments, const std::vector<std::string>& sets) {
+  if (arguments.machine.empty())
+    user_error("--plan auto needs --machine: what 'rossby calibrate' has measured of this machine");
+  const MachineProfile profile = agree(comm, [&] { return read_profile(arguments.machine); });
+  const auto load = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = sets;
+    all.insert(all.end(), more.begin(), more.end());
+    return agree(comm, [&] { return Config::load(arguments.config, all); });
+  };
+  const std::vector<Candidate> candidates = plan_candidates(comm, profile, load);
+  const Candidate* best = fastest(candidates);
+  if (!best) user_error("--plan auto: no candidate fits; the first: {}", candidates.front().refused);
+  if (comm.rank() == 0)
+    fmt::print("plan      fastest of {} candidates: {}\n", candidates.size(),
+               fmt::join(best->settings, ", "));
+  return load(best->settings);
+}
+
 /// The prediction of a training, made before it takes its memory; nothing where no machine is named.
 std::optional<TrainingPlan> predict(const Communicator& comm, const Config& config, const Train& arguments) {
   if (arguments.machine.empty()) return std::nullopt;
@@ -255,8 +275,9 @@ int train(const Communicator& comm, const Train& arguments) {
   if (!arguments.device_memory.empty()) sets.push_back("parallel.device_memory=" + arguments.device_memory);
   if (!arguments.stop_after.empty()) sets.push_back("train.stop_after=" + arguments.stop_after);
   watch(comm, default_watchdog_seconds);
-  const Config config = agree(comm, [&] { return Config::load(arguments.config, sets); });
+  Config config = agree(comm, [&] { return Config::load(arguments.config, sets); });
   agree_same(comm, config.to_toml(), arguments.config);
+  if (arguments.plan == "auto") config = choose_plan(comm, arguments, sets);
   watch(comm, config.real("parallel.watchdog_seconds"), arguments.run);
   return config.text("model.precision") == "double" ? train_with<double>(comm, config, arguments)
                                                     : train_with<float>(comm, config, arguments);

@@ -99,6 +99,7 @@ struct RelationBank {
             : term.kind == Kind::low_rank ? "_low_rank"
                                           : "_self";
       if (term.weight && term.kind != Kind::self) op += "_learned";
+      if (!term.pattern.empty()) op += "_on_pattern";
       if (term.weight && term.weight->in_bf16) op += "_bf16";
       if (term.weight && term.weight->stream) op += "_streamed";
     }

@@ -22,7 +22,8 @@ double seconds_since(Clock::time_point begin) {
 }
 
 // Widest vectors of this processor: in caches narrow ones would be the limit.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
 #define ROSSBY_WIDEST __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
 #else
 #define ROSSBY_WIDEST

@@ -105,9 +105,9 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
 
 template <class T>
 TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, const Exec& exec, double seconds,
-                  const std::function<void()>& together) {
+                  const GoOn& go_on) {
   constexpr double repeat_seconds = 0.02;
-  constexpr std::size_t fewest_repeats = 5;
+  constexpr std::size_t fewest_repeats = 3;
   TimedOps result;
   StepOps& steps = result.steps;
   Tape<T> tape(exec);
@@ -119,10 +119,9 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, cons
     walk.next();
   std::vector<std::vector<double>> samples;  // of each op: seconds a call, by repeat
   const auto measured = Clock::now();
-  for (std::size_t r = 0; r < fewest_repeats || seconds_since(measured) < seconds; ++r) {
+  for (std::size_t r = 0; go_on(r < fewest_repeats || seconds_since(measured) < seconds); ++r) {
     BlockTrace trace(BlockTrace::Of::times_of_ops);
     tape.set_trace(&trace);
-    together();
     const auto repeat = Clock::now();
     do {
       const auto one = Clock::now();
@@ -153,9 +152,7 @@ template StepOps trace_ops(Task<float>&, Optimiser<float>&, Reducer&, double, co
                            const OpTraceOptions&);
 template StepOps trace_ops(Task<double>&, Optimiser<double>&, Reducer&, double, const Exec&, TimeGroups,
                            const OpTraceOptions&);
-template TimedOps time_ops(Task<float>&, Optimiser<float>&, Reducer&, const Exec&, double,
-                           const std::function<void()>&);
-template TimedOps time_ops(Task<double>&, Optimiser<double>&, Reducer&, const Exec&, double,
-                           const std::function<void()>&);
+template TimedOps time_ops(Task<float>&, Optimiser<float>&, Reducer&, const Exec&, double, const GoOn&);
+template TimedOps time_ops(Task<double>&, Optimiser<double>&, Reducer&, const Exec&, double, const GoOn&);
 
 }  // namespace rossby

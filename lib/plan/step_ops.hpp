@@ -39,10 +39,13 @@ struct TimedOps {
   std::vector<double> spread;  // of each op: half the distance of the quartiles over the median
 };
 
-/// Computes and times steps for `seconds` or a little longer, with learning rate 0. `together` is called
-/// before each repeat: ranks that disturb each other in a training start there together.
+/// Whether all ranks make another repeat, of whether this one wants it; returns on all of them at once, so
+/// that ranks that disturb each other in a training start together.
+using GoOn = std::function<bool(bool mine)>;
+
+/// Computes and times steps for `seconds` or a little longer, with learning rate 0.
 template <class T>
 [[nodiscard]] TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, const Exec& exec,
-                                double seconds, const std::function<void()>& together);
+                                double seconds, const GoOn& go_on);
 
 }  // namespace rossby

@@ -57,10 +57,8 @@ class Arena {
   /// Gives everything back at once; pointers from before are dead.
   void reset() {
     if (blocks_.size() > 1) {
-      std::size_t total = 0;
-      for (const auto& block : blocks_) total += static_cast<std::size_t>(block.size());
       blocks_.clear();
-      blocks_.emplace_back(static_cast<Index>(total), device_);
+      blocks_.emplace_back(static_cast<Index>(peak_bytes()), device_);
     }
     rewind({});
   }
@@ -69,6 +67,16 @@ class Arena {
   [[nodiscard]] std::size_t peak_bytes() const { return std::max(peak_, bytes_); }
 
  private:
+  /// On the host a block is as large as all before it: few large ones go back to the system at the first
+  /// reset, where thousands of small ones would stay in the allocator's heap beside the one that replaces
+  /// them; pages that are not touched cost nothing. A device has no such pages.
+  [[nodiscard]] std::size_t least_block() const {
+    std::size_t least = std::size_t{1} << 16;
+    if (device_) return least;
+    std::size_t all = 0;
+    for (const auto& block : blocks_) all += static_cast<std::size_t>(block.size());
+    return std::max(least, all);
+  }
   [[nodiscard]] bool fits(std::size_t bytes) const {
     return block_ < blocks_.size() && used_ + bytes <= static_cast<std::size_t>(blocks_[block_].size());
   }
@@ -80,8 +88,7 @@ class Arena {
       if (block_ < blocks_.size()) ++block_;
       used_ = 0;
       if (block_ == blocks_.size())
-        blocks_.emplace_back(static_cast<Index>(std::max<std::size_t>(rounded, std::size_t{1} << 16)),
-                             device_);
+        blocks_.emplace_back(static_cast<Index>(std::max(rounded, least_block())), device_);
     }
     void* pointer = blocks_[block_].data() + used_;
     used_ += rounded;

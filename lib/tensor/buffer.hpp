@@ -23,9 +23,10 @@ enum class Memory {
 };
 
 namespace detail {
-/// Memory aligned to a cache line (64 bytes). Throws UserError naming the size where there is not enough.
-void* allocate(Memory memory, std::size_t bytes);
-void release(Memory memory, void* pointer) noexcept;
+/// Zeroed memory of the host, aligned to a cache line (64 bytes). Throws UserError naming the size where
+/// there is not enough. `bytes` of release: as allocated.
+void* allocate(std::size_t bytes);
+void release(void* pointer, std::size_t bytes) noexcept;
 /// Buffers allocated by this process so far: what the "no allocation after the first step" test counts.
 Index allocation_count();
 }  // namespace detail
@@ -39,10 +40,7 @@ class Buffer {
   Buffer() = default;
   explicit Buffer(Index size, Memory memory = Memory::host) : size_(size), memory_(memory) {
     require(size >= 0, "a buffer needs a size of zero or more");
-    if (size > 0) {
-      data_ = static_cast<T*>(detail::allocate(memory, static_cast<std::size_t>(size) * sizeof(T)));
-      std::fill_n(data_, size, T{});
-    }
+    if (size > 0) data_ = static_cast<T*>(detail::allocate(static_cast<std::size_t>(size) * sizeof(T)));
   }
   /// On a device, which outlives it; zeroed in its queue.
   Buffer(Index size, Device& device) : size_(size), memory_(Memory::device), device_(&device) {
@@ -89,7 +87,7 @@ class Buffer {
     else if (device_)
       device_->release(data_);
     else
-      detail::release(memory_, data_);
+      detail::release(data_, static_cast<std::size_t>(size_) * sizeof(T));
   }
 
   [[nodiscard]] T* data() { return data_; }
