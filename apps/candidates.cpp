@@ -1,81 +1,228 @@
 #include "apps/candidates.hpp"
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <set>
+
 #include <fmt/format.h>
 
 #include "apps/console.hpp"
 #include "rossby/base/error.hpp"
+#include "rossby/mpi/agree.hpp"
 
 namespace rossby {
 namespace {
 
-double epoch_seconds(const Candidate& candidate) {
-  const Prediction& p = candidate.plan->interpolated;
-  return p.step() * static_cast<double>(p.epoch_steps);
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts(1);
+  for (const char c : text)
+    if (c == at)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  return parts;
 }
 
-void plan(const Communicator& comm, const MachineProfile& profile, const Config& config,
-          Candidate& candidate) {
-  try {
-    candidate.plan = plan_training(comm, config, profile);
-  } catch (const UserError& error) {
-    candidate.refused = error.what();  // on all ranks alike
-    return;
-  }
-  const double needed = candidate.plan->interpolated.memory_bytes * candidate.plan->place.ranks_on_host();
-  if (profile.memory_bytes > 0 && needed > profile.memory_bytes)
-    candidate.refused =
-        fmt::format("needs {} of a host, which has {}", bytes_text(needed), bytes_text(profile.memory_bytes));
+int rank_count(const std::string& text, const std::string& all) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  constexpr int most = 1 << 20;
+  if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > most)
+    user_error("--ranks {}: give whole numbers from 1 to {}, as 1,2,6 or 1..1024", all, most);
+  return value;
 }
+
+/// What a batch holds, of all time groups together.
+Index batch_of(const Config& config) {
+  if (config.text("model.name") != "stnn") return config.integer("window.batch");
+  return config.integer(config.text("train.sampling") == "pairs" ? "train.pairs" : "train.slab_steps");
+}
+
+/// Plans candidates: on the ranks that are there, or by rank 0 for those that are not.
+class Planner {
+ public:
+  Planner(const Communicator& comm, const MachineProfile& profile, const LoadConfig& load,
+          const CandidateSpace& space)
+      : comm_(&comm), profile_(&profile), load_(&load), space_(&space) {}
+
+  [[nodiscard]] std::vector<Candidate> all() {
+    std::vector<int> counts = space_->ranks;
+    if (counts.empty()) counts = {comm_->size()};
+    for (const int ranks : counts)
+      for (int groups = 1; groups <= ranks; ++groups)
+        if (ranks % groups == 0) vary(ranks, groups, 0, {});
+    return std::move(candidates_);
+  }
+
+ private:
+  /// All combinations of the values of the keys from `key` on.
+  void vary(int ranks, int groups, std::size_t key, const std::vector<std::string>& settings) {
+    if (key == keys().size()) return plan(ranks, groups, settings);
+    for (const std::string& value : keys()[key].second) {
+      std::vector<std::string> more = settings;
+      more.push_back(keys()[key].first + "=" + value);
+      vary(ranks, groups, key + 1, more);
+    }
+  }
+
+  /// Those of the space, and train.recompute where nobody has chosen.
+  const std::vector<std::pair<std::string, std::vector<std::string>>>& keys() {
+    if (!keys_.empty() || known_) return keys_;
+    known_ = true;
+    keys_ = space_->vary;
+    const Config config = (*load_)({});
+    const bool chosen = config.given("train.recompute") ||
+                        std::any_of(keys_.begin(), keys_.end(),
+                                    [](const auto& key) { return key.first == "train.recompute"; });
+    if (config.text("model.name") != "stnn" && !chosen)
+      keys_.emplace_back("train.recompute", std::vector<std::string>{"none", "cell", "step"});
+    return keys_;
+  }
+
+  void plan(int ranks, int groups, const std::vector<std::string>& settings) {
+    Candidate candidate;
+    candidate.ranks = ranks;
+    candidate.row_blocks = ranks / groups;
+    candidate.time_groups = groups;
+    candidate.settings = {fmt::format("parallel.time_groups={}", groups)};
+    candidate.settings.insert(candidate.settings.end(), settings.begin(), settings.end());
+    candidate.varied = fmt::format("{}", fmt::join(settings, " "));
+    const Config config = (*load_)(candidate.settings);
+    candidate.batch = batch_of(config);
+    try {
+      check_batch(candidate.batch);
+      candidate.plan = space_->ranks.empty()
+                           ? plan_training(*comm_, config, *profile_)
+                           : plan_job(config, *profile_, job_of(config, ranks), whole(settings));
+    } catch (const UserError& error) {
+      candidate.refused = error.what();  // on all ranks alike
+    }
+    if (candidate.plan) check_memory(candidate);
+    candidates_.push_back(std::move(candidate));
+  }
+
+  void check_batch(Index batch) const {
+    const double target = space_->target_batch;
+    if (target > 0 && std::abs(static_cast<double>(batch) / target - 1) > space_->tolerance)
+      user_error("a batch of {} is not within {:.0f} % of the target, {:.0f}", batch, 100 * space_->tolerance,
+                 target);
+  }
+
+  void check_memory(Candidate& candidate) const {
+    const double needed = candidate.plan->interpolated.memory_bytes * candidate.plan->place.ranks_on_host();
+    if (profile_->memory_bytes > 0 && needed > profile_->memory_bytes)
+      candidate.refused = fmt::format("needs {} of a host, which has {}", bytes_text(needed),
+                                      bytes_text(profile_->memory_bytes));
+  }
+
+  [[nodiscard]] Job job_of(const Config& config, int ranks) const {
+    Job job;
+    job.ranks = ranks;
+    job.on_host = space_->on_host;
+    if (job.on_host == 0)
+      for (const OpSample& sample : profile_->ops) job.on_host = std::max(job.on_host, sample.ranks);
+    job.on_host = std::clamp(job.on_host, 1, ranks);
+    job.threads = threads_of_job(config, *profile_, job.on_host);
+    return job;
+  }
+
+  /// The graph of the settings that change it, read and built once.
+  WholeGraph& whole(const std::vector<std::string>& settings) {
+    std::vector<std::string> of_graph;
+    for (const std::string& setting : settings)
+      for (const char* table : {"data.", "relation.", "split.", "model."})
+        if (setting.starts_with(table)) of_graph.push_back(setting);
+    auto& graph = graphs_[of_graph];
+    if (!graph) graph = std::make_unique<WholeGraph>((*load_)(of_graph));
+    return *graph;
+  }
+
+  const Communicator* comm_;
+  const MachineProfile* profile_;
+  const LoadConfig* load_;
+  const CandidateSpace* space_;
+  bool known_ = false;
+  std::vector<std::pair<std::string, std::vector<std::string>>> keys_;
+  std::map<std::vector<std::string>, std::unique_ptr<WholeGraph>> graphs_;
+  std::vector<Candidate> candidates_;
+};
 
 }  // namespace
 
-std::vector<Candidate> plan_candidates(
-    const Communicator& comm, const MachineProfile& profile,
-    const std::function<Config(const std::vector<std::string>& settings)>& load) {
-  const Config asked = load({});
-  const bool windowed = asked.text("model.name") != "stnn";
-  std::vector<std::string> recomputes{asked.text("train.recompute")};
-  if (windowed && !asked.given("train.recompute")) recomputes = {"none", "cell", "step"};
-  std::vector<Candidate> candidates;
-  for (int groups = 1; groups <= comm.size(); ++groups) {
-    if (comm.size() % groups != 0) continue;
-    for (const std::string& recompute : recomputes) {
-      Candidate& candidate = candidates.emplace_back();
-      candidate.row_blocks = comm.size() / groups;
-      candidate.time_groups = groups;
-      candidate.recompute = recompute;
-      candidate.settings = {fmt::format("parallel.time_groups={}", groups)};
-      if (windowed) candidate.settings.push_back("train.recompute=" + recompute);
-      plan(comm, profile, load(candidate.settings), candidate);
+double Candidate::epoch_seconds() const {
+  return plan ? plan->interpolated.step() * static_cast<double>(plan->interpolated.epoch_steps) : 0;
+}
+
+std::pair<std::string, std::vector<std::string>> varied_key(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    user_error("--vary {}: give a key and values, as window.batch=32,64,128", text);
+  const std::string key = text.substr(0, equals);
+  if (key == "parallel.time_groups") user_error("--vary {}: all process grids are tried anyway", text);
+  std::vector<std::string> values = split(text.substr(equals + 1), ',');
+  const std::set<std::string> unique(values.begin(), values.end());
+  if (unique.size() != values.size() || unique.contains(""))
+    user_error("--vary {}: values are given once each, none is empty", text);
+  return {key, std::move(values)};
+}
+
+std::vector<int> rank_counts(const std::string& text) {
+  std::set<int> counts;
+  for (const std::string& part : split(text, ',')) {
+    const std::size_t dots = part.find("..");
+    if (dots == std::string::npos) {
+      counts.insert(rank_count(part, text));
+      continue;
     }
+    const int first = rank_count(part.substr(0, dots), text), last = rank_count(part.substr(dots + 2), text);
+    if (first > last) user_error("--ranks {}: {} is above {}", text, first, last);
+    for (int power = 1; power <= last; power *= 2)
+      if (power >= first) counts.insert(power);
+    counts.insert({first, last});
   }
-  return candidates;
+  return {counts.begin(), counts.end()};
+}
+
+std::vector<Candidate> plan_candidates(const Communicator& comm, const MachineProfile& profile,
+                                       const LoadConfig& load, const CandidateSpace& space) {
+  Planner planner(comm, profile, load, space);
+  if (space.ranks.empty()) return planner.all();
+  return agree(comm, [&] { return comm.rank() == 0 ? planner.all() : std::vector<Candidate>{}; });
 }
 
 const Candidate* fastest(const std::vector<Candidate>& candidates) {
   const Candidate* best = nullptr;
   for (const Candidate& candidate : candidates)
-    if (candidate.fits() && (!best || epoch_seconds(candidate) < epoch_seconds(*best))) best = &candidate;
+    if (candidate.fits() && (!best || candidate.epoch_seconds() < best->epoch_seconds())) best = &candidate;
   return best;
 }
 
 std::string text_of(const std::vector<Candidate>& candidates) {
   const Candidate* best = fastest(candidates);
-  std::string text = fmt::format("  {:>10}{:>12}  {:<10}{:>12}{:>12}{:>12}{:>12}\n", "row blocks",
-                                 "time groups", "recompute", "step ms", "steps", "epoch", "memory");
+  std::size_t width = 0;
+  for (const Candidate& c : candidates) width = std::max(width, c.varied.size());
+  std::string text =
+      fmt::format("  {:>6}{:>12}{:>13}  {:<{}}{:>8}{:>12}{:>8}{:>12}{:>12}{:>11}\n", "ranks", "row blocks",
+                  "time groups", width > 0 ? "settings" : "", std::max<std::size_t>(width, 8), "batch",
+                  "step ms", "steps", "epoch", "memory", "messages %");
   for (const Candidate& c : candidates) {
-    text += fmt::format("{} {:>10}{:>12}  {:<10}", &c == best ? '*' : ' ', c.row_blocks, c.time_groups,
-                        c.recompute);
+    text += fmt::format("{} {:>6}{:>12}{:>13}  {:<{}}{:>8}", &c == best ? '*' : ' ', c.ranks, c.row_blocks,
+                        c.time_groups, c.varied, std::max<std::size_t>(width, 8), c.batch);
     if (c.plan) {
       const Prediction& p = c.plan->interpolated;
       text +=
-          fmt::format("{:>12.3f}{:>12}{:>12}{:>12}", 1e3 * p.step(), p.epoch_steps,
-                      seconds_text(epoch_seconds(c)), p.memory_bytes > 0 ? bytes_text(p.memory_bytes) : "-");
+          fmt::format("{:>12.3f}{:>8}{:>12}{:>12}{:>11.1f}", 1e3 * p.step(), p.epoch_steps,
+                      seconds_text(c.epoch_seconds()), p.memory_bytes > 0 ? bytes_text(p.memory_bytes) : "-",
+                      p.step() > 0 ? 100 * (p.messages + p.reduction) / p.step() : 0);
     }
     text += (c.refused.empty() ? "" : "  " + c.refused) + "\n";
   }
   if (best)
-    text += fmt::format("fastest: --set {}\n", fmt::join(best->settings, " --set "));
+    text += fmt::format("fastest: {} rank{} --set {}\n", best->ranks, best->ranks == 1 ? "" : "s",
+                        fmt::join(best->settings, " --set "));
   else
     text += "none of them fits\n";
   return text;
@@ -86,9 +233,10 @@ nlohmann::ordered_json json_of(const std::vector<Candidate>& candidates) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Candidate& c : candidates) {
     nlohmann::ordered_json json;
+    json["ranks"] = c.ranks;
     json["row_blocks"] = c.row_blocks;
     json["time_groups"] = c.time_groups;
-    json["recompute"] = c.recompute;
+    json["batch"] = c.batch;
     json["settings"] = c.settings;
     json["refused"] = c.refused;
     json["fastest"] = &c == best;

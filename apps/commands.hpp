@@ -107,9 +107,14 @@ int calibrate(const Communicator& comm, const Calibrate& arguments);
 struct PlanTraining {
   std::string config;
   std::string machine;
-  std::string output;       // .json; empty: text to the console
-  bool candidates = false;  // every grid of the ranks, instead of the configuration's
-
+  std::string output;              // .json; empty: text to the console
+  bool candidates = false;         // every grid of the ranks, instead of the configuration's
+  std::string ranks;               // of jobs that are not there: 1,2,6 or 1..1024; empty: the ranks that ask
+  int ranks_per_host = 0;          // of those; 0: the most that were measured
+  std::vector<std::string> vary;   // key=a,b: candidates with each of them
+  double target_batch = 0;         // of candidates; 0: any
+  double tolerance = 0.5;          // as a share of the target
+  std::string what_if;             // network=2x,memory=2x,precision=bf16; empty: nothing
   std::vector<std::string> check;  // run directories
   std::vector<std::string> sets;
 };

@@ -185,10 +185,30 @@ void define_plan(CLI::App& app, std::function<int(const Communicator&)>& chosen,
   p->add_option("-o,--output", plan.output, "file (JSON) to write");
   p->add_flag("--candidates", plan.candidates,
               "every process grid of these ranks and, for windows, every train.recompute: which is fastest");
+  auto* ranks = p->add_option(
+      "--ranks", plan.ranks,
+      "candidates for jobs of so many ranks, which need not be there: 1,2,6 or 1..1024 (powers of two)");
+  p->add_option("--ranks-per-host", plan.ranks_per_host,
+                "of those ranks; default: the most that were measured")
+      ->check(CLI::Range(1, 1 << 16))
+      ->needs(ranks);
+  p->add_option("--vary", plan.vary,
+                "candidates with each of these values, for example window.batch=32,64,128; may be repeated");
+  auto* target =
+      p->add_option("--target-batch", plan.target_batch,
+                    "refuse candidates whose batch is far from this (windows, pairs or slab steps)")
+          ->check(CLI::PositiveNumber);
+  p->add_option("--tolerance", plan.tolerance, "how far, as a share of the target")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str()
+      ->needs(target);
+  p->add_option("--what-if", plan.what_if,
+                "beside it, the plan for a machine with network, latency, memory or compute so many times as "
+                "fast, or in another precision, for example network=2x,memory=2x,precision=bf16");
   auto* check =
       p->add_option("--check", plan.check, "run directories: their predictions against what was measured");
   add_settings(*p, plan.sets, "set a configuration key, for example --set model.latent=8; may be repeated");
-  check->excludes(config)->excludes(machine);
+  check->excludes(config)->excludes(machine)->excludes(ranks);
   p->callback([&, config, machine, check] {
     if (!*check && !*config) throw CLI::RequiredError("config or --check");
     if (!*check && !*machine) throw CLI::RequiredError("--machine");

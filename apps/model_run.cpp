@@ -10,6 +10,7 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/plane_service.hpp"
+#include "rossby/mpi/whole_graph.hpp"
 #include "rossby/tensor/simulated_device.hpp"
 
 namespace rossby {
@@ -59,6 +60,13 @@ void ModelRun<T>::open_device(Purpose purpose, const std::string& unfit) {
   training_exec_ = exec_;
   training_exec_.backend = device_.backend;
   training_exec_.device = device_.device.get();
+}
+
+template <class T>
+Traffic ModelRun<T>::sent() const {
+  Traffic sent = reducer_.sent();
+  sent += groups_reducer_.sent();
+  return sent;
 }
 
 /// A model of steps without a single value would be trained on nothing, without a word.
@@ -130,7 +138,8 @@ void ModelRun<T>::read(const std::string& path, std::span<const NamedArray<T>> a
 namespace {
 
 /// A group fails as a whole, so that it may communicate in here; the other groups learn of it.
-Domain domain_of(const ProcessGrid& grid, const Config& config) {
+Domain domain_of(const ProcessGrid& grid, const Config& config, WholeGraph* whole) {
+  if (whole) return whole->domain(grid.space(), config);
   if (grid.groups() == 1) return make_domain(grid.space(), config);
   return agree(grid.world(), [&] { return make_domain(grid.space(), config); });
 }
@@ -138,19 +147,21 @@ Domain domain_of(const ProcessGrid& grid, const Config& config) {
 }  // namespace
 
 template <class T>
-std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config, Purpose purpose) {
+std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config, Purpose purpose,
+                                      WholeGraph* whole) {
+  require((whole != nullptr) == comm.is_pretended(), "pretended ranks own rows of a whole graph");
   const Index groups = purpose == Purpose::forecasting ? 1 : config.integer("parallel.time_groups");
   const bool windowed = config.text("model.name") != "stnn";
   const ProcessGrid grid = groups == 1 ? ProcessGrid(comm) : ProcessGrid(comm, groups);
-  Domain domain = domain_of(grid, config);
+  Domain domain = domain_of(grid, config, whole);
   if (!windowed) return std::make_unique<StnnRun<T>>(grid, config, std::move(domain), purpose);
   return std::make_unique<WindowRun<T>>(grid, config, std::move(domain), purpose);
 }
 
 template class ModelRun<float>;
 template class ModelRun<double>;
-template std::unique_ptr<ModelRun<float>> make_run(const Communicator&, const Config&, Purpose);
-template std::unique_ptr<ModelRun<double>> make_run(const Communicator&, const Config&, Purpose);
+template std::unique_ptr<ModelRun<float>> make_run(const Communicator&, const Config&, Purpose, WholeGraph*);
+template std::unique_ptr<ModelRun<double>> make_run(const Communicator&, const Config&, Purpose, WholeGraph*);
 
 OptimiserOptions optimiser_options(const Config& config) {
   OptimiserOptions options;

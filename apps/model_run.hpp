@@ -20,8 +20,11 @@
 
 namespace rossby {
 
+class WholeGraph;
+
 /// What a run is made for: training holds the steps that it trains and validates on, and no others; so does
-/// tracing, whose steps are written down and, where devices can run the model, not computed.
+/// tracing, whose steps are written down and, where devices can run the model, not computed: it reads no
+/// series, all values are zero.
 enum class Purpose { training, forecasting, tracing };
 
 /// A model and all it stands on, on this rank, built from a configuration: data → scaler → graph → exchange →
@@ -49,6 +52,8 @@ class ModelRun {
   [[nodiscard]] Device* device() const { return device_.device.get(); }
   [[nodiscard]] bool uses_nccl() const { return device_.nccl; }
   [[nodiscard]] const std::string& device_remark() const { return device_.remark; }
+  /// What this rank has sent so far through all its ports; sums over devices by NCCL are not counted.
+  [[nodiscard]] virtual Traffic sent() const;
   /// Tells this data from other data; the same at every rank count.
   [[nodiscard]] const std::string& data_hash() const { return data_hash_; }
 
@@ -111,11 +116,11 @@ class ModelRun {
   [[nodiscard]] std::vector<NamedArray<T>> values() const;
 };
 
-/// The run that model.name asks for, with parallel.time_groups groups of ranks where it is for training.
-/// Collective.
+/// The run that model.name asks for, with parallel.time_groups groups of ranks where it is for training. Of
+/// pretended ranks (for tracing): out of `whole`, which outlives it. Collective.
 template <class T>
 [[nodiscard]] std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config,
-                                                    Purpose purpose);
+                                                    Purpose purpose, WholeGraph* whole = nullptr);
 
 [[nodiscard]] OptimiserOptions optimiser_options(const Config& config);
 [[nodiscard]] ScheduleOptions schedule_options(const Config& config);

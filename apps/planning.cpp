@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <fstream>
 
 #include <fmt/format.h>
@@ -17,39 +18,63 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 template <class T>
-StepOps trace(const Communicator& comm, const Config& config, TrainingPlan& plan) {
-  const auto run = make_run<T>(comm, config, Purpose::tracing);
+StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan& plan, WholeGraph* whole) {
+  const auto run = make_run<T>(comm, config, Purpose::tracing, whole);
   plan.nodes = run->domain().nodes();
   plan.time_groups = run->grid().groups();
   const auto task = run->make_task();
   Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
   return trace_ops<T>(*task, optimiser, run->reducer(), config.real("optimiser.clip"), run->training_exec(),
-                      run->time_groups(), {.most_steps = run->device() ? 400 : 40});
+                      run->time_groups(),
+                      {.sent = [&run] { return run->sent(); }, .most_steps = run->device() ? 400 : 40});
+}
+
+StepOps trace(const Communicator& comm, const Config& config, TrainingPlan& plan,
+              WholeGraph* whole = nullptr) {
+  return config.text("model.precision") == "double" ? trace_rank<double>(comm, config, plan, whole)
+                                                    : trace_rank<float>(comm, config, plan, whole);
+}
+
+void check_device(const Config& config) {
+  if (const std::string& device = config.text("parallel.device"); device == "cuda")
+    user_error("parallel.device = \"{}\": predictions are of trainings on the CPU so far; use \"cpu\"",
+               device);
 }
 
 /// The slowest of the ranks' predictions, on all of them; what is not measured is rank 0's list.
 Prediction slowest(const Communicator& comm, const Prediction& mine) {
   MpiReducer reducer(comm);
-  double most[] = {mine.step(), mine.memory_bytes, mine.far_share};
+  const double own = mine.step() - mine.straggler;
+  double most[] = {own, mine.memory_bytes};
   reducer.max(most);
-  // The lowest rank of those that are slowest gives the parts.
-  double rank = mine.step() == most[0] ? -comm.rank() : -comm.size();
+  // The lowest rank of those that are slowest gives the parts, as in predict().
+  double rank = own == most[0] ? -comm.rank() : -comm.size();
   reducer.max(std::span<double>(&rank, 1));
-  double parts[] = {mine.forward,  mine.backward,  mine.optimiser,
-                    mine.messages, mine.reduction, mine.straggler};
+  double parts[] = {mine.forward,   mine.backward,  mine.optimiser, mine.messages,
+                    mine.reduction, mine.straggler, mine.far_share};
   if (comm.rank() != static_cast<int>(-rank))
     for (double& part : parts) part = 0;
   reducer.sum(parts);
+  double sent[] = {mine.sent_messages, mine.sent_bytes};
+  reducer.sum(sent);
   Prediction all = mine;
+  all.sent_messages = sent[0];
+  all.sent_bytes = sent[1];
+  all.sent_ranks = comm.size();
   all.forward = parts[0];
   all.backward = parts[1];
   all.optimiser = parts[2];
   all.messages = parts[3];
   all.reduction = parts[4];
   all.straggler = parts[5];
+  all.far_share = parts[6];
   all.memory_bytes = most[1];
-  all.far_share = most[2];
   return all;
+}
+
+OpTimes times_at(const Place& place, const Config& config, const MachineProfile& profile,
+                 OpTimes::Method method) {
+  return {profile, config.text("model.precision"), place.ranks_on_host(), place.threads, method};
 }
 
 Prediction prediction_of(const Json& json) {
@@ -62,6 +87,9 @@ Prediction prediction_of(const Json& json) {
   p.straggler = json.at("straggler");
   p.epoch_steps = json.at("epoch_steps");
   p.memory_bytes = json.at("memory_bytes");
+  p.sent_messages = json.at("sent").at("messages");
+  p.sent_bytes = json.at("sent").at("bytes");
+  p.sent_ranks = json.at("sent").at("ranks");
   p.far_share = json.at("far_share");
   p.unmeasured = json.at("unmeasured").get<std::vector<std::string>>();
   return p;
@@ -70,22 +98,57 @@ Prediction prediction_of(const Json& json) {
 }  // namespace
 
 TrainingPlan plan_training(const Communicator& comm, const Config& config, const MachineProfile& profile) {
-  if (const std::string& device = config.text("parallel.device"); device == "cuda")
-    user_error("parallel.device = \"{}\": predictions are of trainings on the CPU so far; use \"cpu\"",
-               device);
+  check_device(config);
   TrainingPlan plan;
   plan.model = config.text("model.name");
-  const bool is_double = config.text("model.precision") == "double";
-  const StepOps mine = is_double ? trace<double>(comm, config, plan) : trace<float>(comm, config, plan);
-  plan.place = {comm.size(), hosts_of(comm), threads_per_rank(comm, config)};
+  const StepOps mine = trace(comm, config, plan);
+  plan.place = {comm.size(), hosts_of(comm), threads_per_rank(comm, config), plan.time_groups};
   plan.ops = mine.ops;
   plan.traced_steps = mine.steps;
   const auto predicted = [&](OpTimes::Method method) {
-    const OpTimes times = agree(comm, [&] {
-      return OpTimes(profile, config.text("model.precision"), plan.place.ranks_on_host(), plan.place.threads,
-                     method);
-    });
+    const OpTimes times = agree(comm, [&] { return times_at(plan.place, config, profile, method); });
     return slowest(comm, predict({mine}, profile, times, plan.place));
+  };
+  plan.interpolated = predicted(OpTimes::Method::interpolated);
+  plan.modelled = predicted(OpTimes::Method::model);
+  return plan;
+}
+
+int threads_of_job(const Config& config, const MachineProfile& profile, int on_host) {
+  if (const Index asked = config.integer("parallel.threads"); asked > 0) return static_cast<int>(asked);
+  if (const char* text = std::getenv("OMP_NUM_THREADS"); text && std::atoi(text) > 0) return std::atoi(text);
+  return std::max(1, profile.cores / std::max(1, on_host));
+}
+
+TrainingPlan plan_job(const Config& config, const MachineProfile& profile, const Job& job,
+                      WholeGraph& whole) {
+  constexpr int few = 4;
+  check_device(config);
+  TrainingPlan plan;
+  plan.model = config.text("model.name");
+  std::vector<StepOps> ranks;
+  const auto add = [&](int rank) {
+    const Communicator comm = Communicator::pretended(rank, job.ranks, job.on_host);
+    ranks.push_back(trace(comm, config, plan, &whole));
+  };
+  add(0);
+  const int blocks = job.ranks / plan.time_groups;
+  if (job.ranks <= few) {
+    for (int rank = 1; rank < job.ranks; ++rank) add(rank);
+  } else {
+    // Which rows are whose, a second time; groups differ in steps that do not divide evenly, and at the ends.
+    const Domain domain = whole.domain(Communicator::pretended(0, blocks, job.on_host), config);
+    std::vector<int> groups{0, plan.time_groups / 2, plan.time_groups - 1};
+    groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+    for (const int group : groups)
+      for (const int part : domain.cut->heavy())
+        if (group + part > 0) add(group * blocks + part);
+  }
+  plan.place = {job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads, plan.time_groups};
+  plan.ops = ranks.front().ops;
+  plan.traced_steps = ranks.front().steps;
+  const auto predicted = [&](OpTimes::Method method) {
+    return predict(ranks, profile, times_at(plan.place, config, profile, method), plan.place);
   };
   plan.interpolated = predicted(OpTimes::Method::interpolated);
   plan.modelled = predicted(OpTimes::Method::model);
@@ -117,9 +180,11 @@ Json json_of(const TrainingPlan& plan) {
   }
   json["ops"] = std::move(ops);
   for (const TrainingPlan::Measured& m : plan.measured)
-    json["measured"] = {{"step_seconds", m.step},   {"forward", m.forward},          {"backward", m.backward},
-                        {"reduction", m.reduction}, {"optimiser", m.optimiser},      {"waiting", m.waiting},
-                        {"steps", m.steps},         {"memory_bytes", m.memory_bytes}};
+    json["measured"] = {
+        {"step_seconds", m.step},    {"forward", m.forward},           {"backward", m.backward},
+        {"reduction", m.reduction},  {"optimiser", m.optimiser},       {"waiting", m.waiting},
+        {"steps", m.steps},          {"memory_bytes", m.memory_bytes}, {"sent_messages", m.sent_messages},
+        {"sent_bytes", m.sent_bytes}};
   return json;
 }
 
@@ -128,14 +193,15 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
     TrainingPlan plan;
     plan.model = json.at("model");
     plan.nodes = json.at("nodes");
-    plan.place = {json.at("ranks"), json.at("hosts"), json.at("threads")};
     plan.time_groups = json.at("time_groups");
+    plan.place = {json.at("ranks"), json.at("hosts"), json.at("threads"), plan.time_groups};
     plan.interpolated = prediction_of(json.at("predicted"));
     plan.modelled = prediction_of(json.at("predicted_by_polynomials"));
     if (json.contains("measured")) {
       const Json& m = json.at("measured");
       plan.measured.push_back({m.at("step_seconds"), m.at("forward"), m.at("backward"), m.at("reduction"),
-                               m.at("optimiser"), m.at("waiting"), m.at("memory_bytes"), m.at("steps")});
+                               m.at("optimiser"), m.at("waiting"), m.at("memory_bytes"),
+                               m.at("sent_messages"), m.at("sent_bytes"), m.at("steps")});
     }
     return plan;
   } catch (const Json::exception& error) {
@@ -197,7 +263,8 @@ std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file)
     const Json& seconds = json.at("step_seconds");
     epochs.push_back({a_step(json.at("epoch_seconds")), a_step(seconds.at("forward")),
                       a_step(seconds.at("backward")), a_step(seconds.at("reduction")),
-                      a_step(seconds.at("optimiser")), a_step(seconds.at("waiting")), 0, steps});
+                      a_step(seconds.at("optimiser")), a_step(seconds.at("waiting")), 0,
+                      a_step(json.at("sent").at("messages")), a_step(json.at("sent").at("bytes")), steps});
   }
   if (epochs.size() > 1) epochs.erase(epochs.begin());
   if (epochs.empty()) return {};

@@ -7,6 +7,7 @@
 
 #include "rossby/io/config.hpp"
 #include "rossby/mpi/environment.hpp"
+#include "rossby/mpi/whole_graph.hpp"
 #include "rossby/plan/prediction.hpp"
 
 namespace rossby {
@@ -27,6 +28,7 @@ struct TrainingPlan {
     double forward = 0, backward = 0, reduction = 0, optimiser = 0;
     double waiting = 0;  // for other ranks; part of the others
     double memory_bytes = 0;
+    double sent_messages = 0, sent_bytes = 0;  // by all ranks together
     Index steps =
         0;  // that it is the mean of: the epoch of median time, but for the first where there is another
   };
@@ -37,6 +39,23 @@ struct TrainingPlan {
 /// UserError where the profile has no measurements with so many threads. Collective.
 [[nodiscard]] TrainingPlan plan_training(const Communicator& comm, const Config& config,
                                          const MachineProfile& profile);
+
+/// Ranks that are not there.
+struct Job {
+  int ranks = 1;
+  int on_host = 1;  // ranks to a host
+  int threads = 1;  // of a rank
+};
+
+/// Predicts the training on them, traced by this process alone: on all of them where they are four or fewer,
+/// otherwise on those that have most to do. `whole`: of the same data and relations. Throws UserError as
+/// plan_training and make_run do. Not collective.
+[[nodiscard]] TrainingPlan plan_job(const Config& config, const MachineProfile& profile, const Job& job,
+                                    WholeGraph& whole);
+
+/// Threads of a rank of such a job: parallel.threads, or OMP_NUM_THREADS, or the machine's cores shared by
+/// the ranks on it.
+[[nodiscard]] int threads_of_job(const Config& config, const MachineProfile& profile, int on_host);
 
 /// plan.json of a run directory (apps/schemas/plan.schema.json).
 [[nodiscard]] nlohmann::ordered_json json_of(const TrainingPlan& plan);

@@ -11,9 +11,7 @@
 #include "apps/stnn_settings.hpp"
 #include "rossby/data/anomalies.hpp"
 #include "rossby/mpi/agree.hpp"
-#include "rossby/mpi/allgather_exchange.hpp"
-#include "rossby/mpi/group_link.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/ports.hpp"
 
 namespace rossby {
 namespace {
@@ -42,11 +40,11 @@ StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain
   validates_ = grid_.groups() == 1 || held_.contains(start);
   // A group fails as a whole: what communicates within groups may stand in here.
   agree(world, [&] { read(purpose); });
-  fit();
+  fit(purpose);
   auto relations = agree(world, [&] { return join_relations(); });
   choose_dense(*relations);
   agree(world, [&] { make_model(std::move(relations)); });
-  this->start();
+  this->start(purpose);
   set_rates(config, *model_);
 }
 
@@ -54,13 +52,17 @@ StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain
 template <class T>
 void StnnRun<T>::read(Purpose purpose) {
   if (purpose == Purpose::forecasting || grid_.groups() == 1) {
-    series_ = read_series(grid_.space(), *config_, domain_);
+    if (purpose == Purpose::tracing)
+      series_ = Series(domain_.info.steps, static_cast<Index>(domain_.rows.size()), domain_.info.features);
+    else
+      series_ = read_series(grid_.space(), *config_, domain_);
     return;
   }
   Index last = held_.last;
   if (validates_) last = std::max(last, domain_.split.validation.last);
   series_ = Series(last - held_.first, static_cast<Index>(domain_.rows.size()), domain_.info.features);
   series_.first = held_.first;
+  if (purpose == Purpose::tracing) return;
   std::vector<Index> steps(static_cast<std::size_t>(series_.steps));
   std::iota(steps.begin(), steps.end(), series_.first);
   read_steps(grid_.space(), *config_, domain_, steps, series_.values.span());
@@ -68,7 +70,11 @@ void StnnRun<T>::read(Purpose purpose) {
 
 /// Names, counts and scales the data: the same for every grid.
 template <class T>
-void StnnRun<T>::fit() {
+void StnnRun<T>::fit(Purpose purpose) {
+  if (purpose == Purpose::tracing) {
+    scaler_ = Scaler(series_.rows, series_.features);
+    return;
+  }
   std::vector<Index> steps;
   for (const Index t : domain_.split.training_steps())
     if (grid_.groups() == 1 || held_.contains(t)) steps.push_back(t);
@@ -113,9 +119,9 @@ std::unique_ptr<Relations<T>> StnnRun<T>::join_relations() {
   const Communicator& comm = grid_.space();
   auto relations = make_relations<T>(comm, *config_, domain_, this->device());
   if (comm.size() > 1 && relations->needs_all())
-    exchange_ = std::make_unique<AllgatherExchange>(comm, domain_.partition, comm.rank());
+    exchange_ = make_all_rows_exchange(comm, domain_);
   else
-    exchange_ = std::make_unique<PetscExchange>(comm, domain_.partition, comm.rank(), relations->ghosts());
+    exchange_ = make_halo_exchange(comm, domain_, relations->ghosts());
   if (Device* device = this->device()) {
     ports_ = std::make_unique<DevicePorts>(comm, *device, training_exec_, this->uses_nccl(), *exchange_,
                                            space_reducer_, domain_.partition, relations->ghosts());
@@ -132,8 +138,8 @@ void StnnRun<T>::make_model(std::unique_ptr<Relations<T>> relations) {
   if (grid_.groups() > 1) {
     options.held = held_;
     options.group = grid_.group();
-    link_ = std::make_unique<MpiGroupLink>(grid_.time());
-    gather_ = std::make_unique<MpiGroupGather>(grid_.time());
+    link_ = make_group_link(grid_.time());
+    gather_ = make_group_gather(grid_.time());
     relations->gather_over(*gather_);
   }
   model_ = std::make_unique<Stnn<T>>(options, std::move(relations), domain_.rows, link_.get());
@@ -181,7 +187,7 @@ void StnnRun<T>::choose_dense(Relations<T>& relations) {
 }
 
 template <class T>
-void StnnRun<T>::start() {
+void StnnRun<T>::start(Purpose purpose) {
   StnnStart start;
   start.seed = static_cast<std::uint64_t>(config_->integer("train.seed"));
   start.z_range = config_->real("model.z_range");
@@ -195,7 +201,9 @@ void StnnRun<T>::start() {
   }
   start.persistence = config_->text("model.dynamics_start") == "persistence";
   model_->start(start);
-  if (config_->text("relation.low_rank_start") == "eof" && config_->text("relation.discover") == "low_rank")
+  // No series is read for tracing: it has no modes.
+  if (purpose != Purpose::tracing && config_->text("relation.low_rank_start") == "eof" &&
+      config_->text("relation.discover") == "low_rank")
     start_low_rank_at_eofs();
 }
 
@@ -259,6 +267,16 @@ void StnnRun<T>::start_low_rank_at_eofs() {
     for (Index k = 0; k < eofs.modes; ++k)
       v.value[i * rank + k] =
           static_cast<T>(scale * eofs.pattern[static_cast<std::size_t>(i * eofs.modes + k)]);
+}
+
+template <class T>
+Traffic StnnRun<T>::sent() const {
+  Traffic sent = ModelRun<T>::sent();
+  sent += space_reducer_.sent();
+  sent += ports_ ? ports_->exchange().sent() : exchange_->sent();
+  if (link_) sent += link_->sent();
+  if (gather_) sent += gather_->sent();
+  return sent;
 }
 
 template <class T>

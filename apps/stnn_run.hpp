@@ -19,6 +19,7 @@ class StnnRun final : public ModelRun<T> {
 
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return model_->parameters(); }
   [[nodiscard]] std::unique_ptr<Task<T>> make_task() override;
+  [[nodiscard]] Traffic sent() const override;
   [[nodiscard]] int relations() const override { return model_->relations().bank().relations(); }
   [[nodiscard]] Index entries() const override { return model_->relations().entries(); }
   [[nodiscard]] std::string remarks() const override;
@@ -35,14 +36,14 @@ class StnnRun final : public ModelRun<T> {
 
  private:
   void read(Purpose purpose);
-  void fit();
+  void fit(Purpose purpose);
   [[nodiscard]] std::unique_ptr<Relations<T>> join_relations();
   void make_model(std::unique_ptr<Relations<T>> relations);
   [[nodiscard]] std::string hash_data() const;
   [[nodiscard]] ObservedAround observed_around();
   [[nodiscard]] bool exchanges_factors(const Parameter<T>& parameter) const;
   void choose_dense(Relations<T>& relations);
-  void start();
+  void start(Purpose purpose);
   void start_low_rank_at_eofs();
   void roll(std::span<const Index> origins, Index horizons, const typename ModelRun<T>::Visit& visit);
 

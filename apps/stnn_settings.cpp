@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "rossby/mpi/whole_graph.hpp"
+
 namespace rossby {
 namespace {
 
@@ -106,7 +108,9 @@ std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Con
     relations->hold_dense_in_bf16();
   }
   if (config.text("relation.memory") == "streamed") check_streamed(config);
-  GlobalEdges edges = build_edges(comm, config, domain, domain.partition);
+  GlobalEdges edges = rows_of_rank(comm, domain, [&](const Communicator& ranks, const Domain& whole) {
+    return build_edges(ranks, config, whole, whole.partition);
+  });
   if (edges.relations > 0) {
     const bool refine = config.text("relation.mode") == "refine";
     const double start = config.real("relation.refine_start");

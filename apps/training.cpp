@@ -31,7 +31,8 @@ Json seconds_json(std::span<const double> seconds) {
           {"waiting", seconds[4]}};
 }
 
-Json epoch_json(const EpochReport& report, std::string_view error, double peak_bytes, Json seconds) {
+Json epoch_json(const EpochReport& report, std::string_view error, double peak_bytes, Json seconds,
+                std::span<const double> sent) {
   Json json;
   json["epoch"] = report.epoch;
   json["steps"] = report.steps;
@@ -42,6 +43,8 @@ Json epoch_json(const EpochReport& report, std::string_view error, double peak_b
   json["best"] = report.best;
   json["epoch_seconds"] = report.epoch_seconds;
   json["step_seconds"] = std::move(seconds);
+  json["sent"] = {{"messages", static_cast<std::int64_t>(sent[0])},
+                  {"bytes", static_cast<std::int64_t>(sent[1])}};
   json["total_seconds"] = report.total_seconds;
   json["batches_per_second"] = report.batches_per_second;
   json["node_steps_per_second"] = report.node_steps_per_second;
@@ -99,11 +102,13 @@ void Training<T>::observe(const EpochReport& report) {
   double means[] = {mine.forward, mine.backward, mine.reduction, mine.optimiser, mine.waiting};
   run_->reducer().sum(means);
   for (double& mean : means) mean /= comm_.size();
+  double sent[] = {static_cast<double>(report.sent.messages), static_cast<double>(report.sent.bytes)};
+  run_->reducer().sum(sent);
   const Stage stage(comm_, "writing metrics");
   agree(comm_, [&] {
     if (directory_)
       directory_->append_metrics(
-          epoch_json(report, task_->validation_name(), peak, seconds_json(means)).dump());
+          epoch_json(report, task_->validation_name(), peak, seconds_json(means), sent).dump());
   });
   progress_.show(report, report.epoch + 1 == options_.epochs);
 }
@@ -265,6 +270,7 @@ TrainingResult Training<T>::fit() {
     return keeps_checkpoints_ ? vote() : 0U;
   };
   if (const Watchdog* watchdog = comm_.watchdog()) hooks.waited = [watchdog] { return watchdog->waited(); };
+  hooks.sent = [this] { return run_->sent(); };
   if (keeps_checkpoints_) hooks.save = [&](SaveReason reason) { save(reason); };
   while (true) try {
       return trainer_.run(hooks);

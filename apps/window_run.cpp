@@ -11,10 +11,9 @@
 #include "rossby/model/dcrnn.hpp"
 #include "rossby/model/tgcn.hpp"
 #include "rossby/mpi/agree.hpp"
-#include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/mailbox.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
-#include "rossby/mpi/step_exchange.hpp"
+#include "rossby/mpi/ports.hpp"
+#include "rossby/mpi/whole_graph.hpp"
 #include "rossby/relation/builders.hpp"
 
 namespace rossby {
@@ -105,10 +104,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   for (Index g = 0; g < grid_.groups(); ++g)
     validation_.emplace_back(origins.begin() + count * g / grid_.groups(),
                              origins.begin() + count * (g + 1) / grid_.groups());
-  if (grid_.groups() > 1)
-    step_exchange_ = std::make_unique<MpiStepExchange>(grid_.time());
-  else
-    step_exchange_ = std::make_unique<OneGroup>();
+  step_exchange_ = make_step_exchange(grid_.time());
   // A group fails as a whole: what communicates within groups may stand in here.
   agree(grid_.world(), [&] {
     make_store(purpose);
@@ -153,12 +149,18 @@ void WindowRun<T>::make_store(Purpose purpose) {
   }
   store_ = std::make_unique<StepStore>(domain_.info.steps, static_cast<Index>(domain_.rows.size()),
                                        domain_.info.features, std::move(held), *step_exchange_);
-  read_steps(grid_.space(), *config_, domain_, store_->held(), store_->values());
+  if (purpose != Purpose::tracing)
+    read_steps(grid_.space(), *config_, domain_, store_->held(), store_->values());
 }
 
 /// Scales, counts and names the data by what training windows read: the same for every grid.
 template <class T>
 void WindowRun<T>::fit(Purpose purpose) {
+  if (purpose == Purpose::tracing) {
+    scaler_ = Scaler(store_->rows(), store_->features());
+    plan_->set_observed(std::vector<double>(static_cast<std::size_t>(domain_.info.steps), 1.0));
+    return;
+  }
   const auto at = [this](Index step) { return store_->at(step); };
   const auto read = plan_->steps_of(windows_);
   const auto counted = store_->counted();
@@ -188,10 +190,13 @@ void WindowRun<T>::fit(Purpose purpose) {
 template <class T>
 void WindowRun<T>::make_graph() {
   const Communicator& comm = grid_.space();
-  const GlobalEdges supports = make_supports(comm, *config_, domain_);
+  const GlobalEdges supports =
+      rows_of_rank(comm, domain_, [this](const Communicator& ranks, const Domain& domain) {
+        return make_supports(ranks, *config_, domain);
+      });
   const GlobalEdges* groups[] = {&supports};
   const GhostList ghosts = collect_ghosts(domain_.partition, comm.rank(), groups);
-  exchange_ = std::make_unique<PetscExchange>(comm, domain_.partition, comm.rank(), ghosts);
+  exchange_ = make_halo_exchange(comm, domain_, ghosts);
   Exchange* exchange = exchange_.get();
   if (Device* device = this->device()) {
     ports_ = std::make_unique<DevicePorts>(comm, *device, training_exec_, this->uses_nccl(), *exchange_,
@@ -201,7 +206,7 @@ void WindowRun<T>::make_graph() {
   graph_exchange_ = exchange;
   block_ = localise(supports, domain_.partition, comm.rank(), ghosts);
   if (config_->text("model.name") == "graph_wavenet" && config_->flag("model.adaptive") && comm.size() > 1)
-    all_rows_ = std::make_unique<AllgatherExchange>(comm, domain_.partition, comm.rank());
+    all_rows_ = make_all_rows_exchange(comm, domain_);
   if (Device* device = this->device(); device && all_rows_) {
     GhostList all(static_cast<std::size_t>(domain_.partition.rows()));
     for (Index p = 0; p < domain_.partition.rows(); ++p) all[static_cast<std::size_t>(p)] = Position{p};
@@ -242,6 +247,15 @@ void WindowRun<T>::make_model() {
                Dcrnn<T>::most_layers);
   model_ = std::make_unique<Dcrnn<T>>(
       DcrnnOptions{shape_.inputs, channels, features, layers, units, recompute}, std::move(diffusion));
+}
+
+template <class T>
+Traffic WindowRun<T>::sent() const {
+  Traffic sent = ModelRun<T>::sent();
+  sent += graph_exchange_->sent();
+  if (all_ports_ || all_rows_) sent += all_ports_ ? all_ports_->exchange().sent() : all_rows_->sent();
+  sent += step_exchange_->sent();
+  return sent;
 }
 
 template <class T>

@@ -28,6 +28,8 @@ Outcome Outcome::of_current_exception() {
 
 void agree_on(const Communicator& comm, const Outcome& outcome) {
   const bool failed = outcome.kind != Outcome::Kind::fine;
+  if (comm.is_pretended() && outcome.kind == Outcome::Kind::user) throw UserError(outcome.message);
+  if (comm.is_pretended() && failed) throw BugError(outcome.message);
   const int mine = failed ? comm.rank() : comm.size();
   int lowest = mine;
   const Wait wait(comm, "an agreement of all ranks on errors (allreduce)");
@@ -49,6 +51,7 @@ void agree_on(const Communicator& comm, const Outcome& outcome) {
 }
 
 std::string broadcast(const Communicator& comm, std::string text, int root) {
+  if (comm.is_pretended()) return text;
   const Wait wait(comm, "a broadcast");
   auto size = static_cast<std::int64_t>(text.size());
   MPI_Bcast(&size, 1, MPI_INT64_T, root, comm.handle());
@@ -60,6 +63,7 @@ std::string broadcast(const Communicator& comm, std::string text, int root) {
 }
 
 void agree_same(const Communicator& comm, std::string_view text, std::string_view what) {
+  if (comm.is_pretended()) return;
   std::uint64_t hash = 0xCBF29CE484222325ull;  // FNV-1a
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
   std::uint64_t first = hash;

@@ -118,35 +118,6 @@ std::vector<double> node_costs(const Communicator& comm, const Config& config, c
   return gather_by_global_row(owned, blocks, mailbox);
 }
 
-RowPartition choose_partition(const Communicator& comm, const Config& config, const Domain& domain) {
-  const std::string graph = graph_kind(config, domain.info);
-  const bool dense = config.text("relation.discover") == "dense" ||
-                     (graph != "none" && config.text("relation.storage") == "dense");
-  std::string kind = config.text("parallel.partition");
-  if (kind == "auto") {
-    kind = dense || graph == "none" || comm.size() == 1 ? "blocks"
-           : domain.info.gridded && graph != "nearest"  ? "tiles"
-                                                        : "graph";
-  } else if (dense && kind != "blocks") {
-    user_error(
-        "parallel.partition = \"{}\" does not go with a dense relation, which gathers all rows anyway: use "
-        "\"blocks\"",
-        kind);
-  }
-  const RowPartition blocks = RowPartition::blocks(domain.nodes(), comm.size());
-  if (kind == "blocks") return blocks;
-  if (kind == "tiles" && !domain.info.gridded)
-    user_error("parallel.partition = \"tiles\" needs a gridded file; use \"graph\" or \"blocks\"");
-  if (kind == "graph" && graph == "none")
-    user_error("parallel.partition = \"graph\" needs relations: set relation.graph");
-  const GlobalEdges edges = build_edges(comm, config, domain, blocks);
-  const std::vector<double> costs = node_costs(comm, config, edges, blocks);
-  if (kind == "graph") return graph_partition(comm, edges, blocks, costs);
-  return RowPartition::from_owners(
-      grid_tiles(domain.grid.n_lat, domain.grid.n_lon, domain.grid.node_of_cell, comm.size(), costs),
-      comm.size());
-}
-
 /// Rows inside each rank as parallel.row_order wants them.
 RowPartition order_rows(const Communicator& comm, const Config& config, const Domain& domain,
                         RowPartition partition) {
@@ -269,6 +240,35 @@ GlobalEdges build_edges(const Communicator& comm, const Config& config, const Do
   return edges;
 }
 
+RowPartition choose_partition(const Communicator& comm, const Config& config, const Domain& domain,
+                              int parts) {
+  const std::string graph = graph_kind(config, domain.info);
+  const bool dense = config.text("relation.discover") == "dense" ||
+                     (graph != "none" && config.text("relation.storage") == "dense");
+  std::string kind = config.text("parallel.partition");
+  if (kind == "auto") {
+    kind = dense || graph == "none" || parts == 1      ? "blocks"
+           : domain.info.gridded && graph != "nearest" ? "tiles"
+                                                       : "graph";
+  } else if (dense && kind != "blocks") {
+    user_error(
+        "parallel.partition = \"{}\" does not go with a dense relation, which gathers all rows anyway: use "
+        "\"blocks\"",
+        kind);
+  }
+  if (kind == "blocks") return RowPartition::blocks(domain.nodes(), parts);
+  if (kind == "tiles" && !domain.info.gridded)
+    user_error("parallel.partition = \"tiles\" needs a gridded file; use \"graph\" or \"blocks\"");
+  if (kind == "graph" && graph == "none")
+    user_error("parallel.partition = \"graph\" needs relations: set relation.graph");
+  const RowPartition blocks = RowPartition::blocks(domain.nodes(), comm.size());
+  const GlobalEdges edges = build_edges(comm, config, domain, blocks);
+  const std::vector<double> costs = node_costs(comm, config, edges, blocks);
+  if (kind == "graph") return graph_partition(comm, edges, blocks, parts, costs);
+  return RowPartition::from_owners(
+      grid_tiles(domain.grid.n_lat, domain.grid.n_lon, domain.grid.node_of_cell, parts, costs), parts);
+}
+
 Domain make_domain(const Communicator& comm, const Config& config) {
   const Stage stage(comm, "looking at the data", patience_with_files);
   const SeriesFile file = agree(comm, [&] { return open_series(config); });
@@ -289,7 +289,7 @@ Domain make_domain(const Communicator& comm, const Config& config) {
     return make_split(domain.info.steps, split_spec(config),
                       [&](std::string_view date) { return time.steps_before(date); });
   });
-  domain.partition = order_rows(comm, config, domain, choose_partition(comm, config, domain));
+  domain.partition = order_rows(comm, config, domain, choose_partition(comm, config, domain, comm.size()));
   domain.rows = domain.partition.rows_of(comm.rank());
   return domain;
 }

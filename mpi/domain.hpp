@@ -14,6 +14,8 @@
 
 namespace rossby {
 
+class RowCut;
+
 /// The nodes of a run and who owns them: everything about the data but its values. The same on every rank
 /// except `rows`.
 struct Domain {
@@ -25,6 +27,7 @@ struct Domain {
   Split split;
   RowPartition partition;
   std::vector<GlobalRow> rows;  // owned by this rank, in local order
+  RowCut* cut = nullptr;        // of pretended ranks: where their relations come from (whole_graph.hpp)
 
   [[nodiscard]] Index nodes() const { return static_cast<Index>(file_node.size()); }
 };
@@ -33,6 +36,11 @@ struct Domain {
 /// (parallel.partition). Every rank reads a share of the file to find the observed nodes. Errors are agreed
 /// on by all ranks. Collective.
 [[nodiscard]] Domain make_domain(const Communicator& comm, const Config& config);
+
+/// The row blocks that parallel.partition asks for, `parts` of them; rows inside them in the file's order.
+/// Collective.
+[[nodiscard]] RowPartition choose_partition(const Communicator& comm, const Config& config,
+                                            const Domain& domain, int parts);
 
 /// The values of the rank's rows at all steps in use, original units, float32, NaN where missing. Each rank
 /// reads its own hyperslabs. Collective (errors are agreed on).

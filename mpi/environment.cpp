@@ -38,8 +38,18 @@ Communicator Communicator::self() {
   return {MPI_COMM_SELF, false};
 }
 
+Communicator Communicator::pretended(int rank, int size, int on_host) {
+  require(0 <= rank && rank < size && on_host > 0, "a pretended rank is one of its ranks");
+  Communicator comm(MPI_COMM_SELF, false);
+  comm.rank_ = rank;
+  comm.size_ = size;
+  comm.pretended_on_host_ = on_host;
+  return comm;
+}
+
 Communicator Communicator::split(int color, int key) const {
   require(color >= 0, "a colour is 0 or more");
+  require(!is_pretended(), "real ranks are split");
   const Wait wait(*this, "the making of groups (comm split)");
   MPI_Comm part = MPI_COMM_NULL;
   MPI_Comm_split(handle_, color, key, &part);
@@ -47,6 +57,7 @@ Communicator Communicator::split(int color, int key) const {
 }
 
 Communicator Communicator::duplicate() const {
+  if (is_pretended()) return *this;
   const Wait wait(*this, "the making of a message space (comm dup)");
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Comm_dup(handle_, &copy);

@@ -17,9 +17,13 @@ class Communicator {
   static Communicator world();
   /// Only this rank.
   static Communicator self();
+  /// Rank `rank` of `size` ranks that are not there, `on_host` to a host: for asking what it would do in a
+  /// job of that size. Collectives return what this process put in; what would send to other ranks has a
+  /// traced port instead (ports.hpp).
+  static Communicator pretended(int rank, int size, int on_host);
 
   /// Collective. Ranks with the same colour form a new communicator, ordered by key, then by rank here. Every
-  /// rank gets one (colours are 0 or more).
+  /// rank gets one (colours are 0 or more). Not of pretended ranks, whose colours nobody knows.
   [[nodiscard]] Communicator split(int color, int key = 0) const;
 
   /// Collective. The same ranks with a message space of their own.
@@ -28,6 +32,9 @@ class Communicator {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] MPI_Comm handle() const { return handle_; }
+  /// Ranks to a host where they are pretended; 0: this is a real communicator.
+  [[nodiscard]] int pretended_on_host() const { return pretended_on_host_; }
+  [[nodiscard]] bool is_pretended() const { return pretended_on_host_ > 0; }
   /// Collective: returns when all ranks have called.
   void barrier() const;
   /// What notices waits that never end; null where the communicator does not come from Environment::world().
@@ -40,6 +47,7 @@ class Communicator {
   MPI_Comm handle_;
   int rank_ = 0;
   int size_ = 1;
+  int pretended_on_host_ = 0;
   Watchdog* watchdog_ = nullptr;
   std::shared_ptr<const void> owner_;
 };

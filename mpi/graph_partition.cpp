@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,14 @@ namespace {
 /// loops.
 using Neighbours = std::vector<std::pair<PetscInt, PetscInt>>;
 
+void add_pairs(const std::vector<std::byte>& letter, Neighbours& pairs) {
+  for (std::size_t at = 0; at < letter.size(); at += 2 * sizeof(PetscInt)) {
+    PetscInt pair[2];
+    std::memcpy(pair, letter.data() + at, sizeof pair);
+    pairs.emplace_back(pair[0], pair[1]);
+  }
+}
+
 Neighbours symmetrise(const Communicator& comm, const GlobalEdges& edges, const RowPartition& blocks) {
   const Index first = blocks.begin(comm.rank());
   Neighbours pairs;
@@ -42,12 +51,7 @@ Neighbours symmetrise(const Communicator& comm, const GlobalEdges& edges, const 
       letter.resize(letter.size() + sizeof reverse);
       std::memcpy(letter.data() + letter.size() - sizeof reverse, reverse, sizeof reverse);
     }
-  for (const auto& letter : MpiMailbox(comm).swap(std::move(letters)))
-    for (std::size_t at = 0; at < letter.size(); at += 2 * sizeof(PetscInt)) {
-      PetscInt pair[2];
-      std::memcpy(pair, letter.data() + at, sizeof pair);
-      pairs.emplace_back(pair[0], pair[1]);
-    }
+  for (const auto& letter : MpiMailbox(comm).swap(std::move(letters))) add_pairs(letter, pairs);
   std::sort(pairs.begin(), pairs.end());
   pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
   return pairs;
@@ -98,13 +102,14 @@ PetscInt* whole_weights(std::span<const double> weights, Index begin, Index end)
 }
 
 /// Owners of this rank's rows.
-std::vector<int> partition_by_scotch(const Communicator& comm, Mat matrix, Index owned, PetscInt* weights) {
+std::vector<int> partition_by_scotch(const Communicator& comm, Mat matrix, Index owned, int parts,
+                                     PetscInt* weights) {
   const Wait wait(comm, "a graph partition (PT-Scotch)");
   MatPartitioning partitioning = nullptr;
   check_petsc(MatPartitioningCreate(comm.handle(), &partitioning), "MatPartitioningCreate");
   check_petsc(MatPartitioningSetAdjacency(partitioning, matrix), "MatPartitioningSetAdjacency");
   check_petsc(MatPartitioningSetType(partitioning, MATPARTITIONINGPTSCOTCH), "MatPartitioningSetType");
-  check_petsc(MatPartitioningSetNParts(partitioning, comm.size()), "MatPartitioningSetNParts");
+  check_petsc(MatPartitioningSetNParts(partitioning, parts), "MatPartitioningSetNParts");
   if (weights)
     check_petsc(MatPartitioningSetVertexWeights(partitioning, weights), "MatPartitioningSetVertexWeights");
   SCOTCH_randomReset();  // or a second partition in one process would go on with the first one's numbers
@@ -134,10 +139,49 @@ std::vector<int> gather_owners(const Communicator& comm, const std::vector<int>&
   return all;
 }
 
+/// Owners of the rows [begin, end) of this rank.
+std::vector<int> owners_of(const Communicator& comm, const Neighbours& pairs, Index begin, Index end,
+                           int parts, std::span<const double> weights, Index rows) {
+  const bool weighted = std::any_of(weights.begin(), weights.end(), [](double w) { return w > 0; });
+  PetscInt* whole = weighted ? whole_weights(weights, begin, end) : nullptr;
+  Mat matrix = adjacency(comm, pairs, end - begin, rows);
+  std::vector<int> owners = partition_by_scotch(comm, matrix, end - begin, parts, whole);
+  check_petsc(MatDestroy(&matrix), "MatDestroy");
+  return owners;
+}
+
+/// By rank 0 alone: a small graph's parts do not depend on how many ranks work on them, and a plan that one
+/// process makes knows them.
+std::vector<int> owners_by_one_rank(const Communicator& comm, Neighbours pairs, Index begin, int parts,
+                                    std::span<const double> weights, Index rows) {
+  if (comm.size() > 1) {
+    std::vector<std::vector<std::byte>> letters(static_cast<std::size_t>(comm.size()));
+    for (const auto& [row, neighbour] : pairs) {
+      const PetscInt pair[2] = {static_cast<PetscInt>(begin + row), neighbour};
+      auto& letter = letters.front();
+      letter.resize(letter.size() + sizeof pair);
+      std::memcpy(letter.data() + letter.size() - sizeof pair, pair, sizeof pair);
+    }
+    pairs.clear();
+    for (const auto& letter : MpiMailbox(comm).swap(std::move(letters))) add_pairs(letter, pairs);
+  }
+  std::string text;
+  if (comm.rank() == 0) {
+    const std::vector<int> owners = owners_of(Communicator::self(), pairs, 0, rows, parts, weights, rows);
+    text.resize(owners.size() * sizeof(int));
+    std::memcpy(text.data(), owners.data(), text.size());
+  }
+  text = broadcast(comm, std::move(text));
+  std::vector<int> owners(text.size() / sizeof(int));
+  std::memcpy(owners.data(), text.data(), text.size());
+  return owners;
+}
+
 }  // namespace
 
 RowPartition graph_partition(const Communicator& comm, const GlobalEdges& block_edges,
-                             const RowPartition& blocks, std::span<const double> weights) {
+                             const RowPartition& blocks, int parts, std::span<const double> weights) {
+  constexpr Index few_rows = 100'000;  // one rank cuts them within a second
   const Index begin = blocks.begin(comm.rank());
   const Index end = blocks.end(comm.rank());
   agree(comm, [&] {
@@ -150,7 +194,8 @@ RowPartition graph_partition(const Communicator& comm, const GlobalEdges& block_
           "partition: {} nodes are more than PETSc's 32-bit indices hold; use contiguous blocks or tiles",
           blocks.rows());
   });
-  if (comm.size() == 1 || blocks.rows() < comm.size()) return blocks;
+  const RowPartition equal = RowPartition::blocks(blocks.rows(), parts);
+  if (parts == 1 || blocks.rows() < parts) return equal;
   const Stage stage(comm, "partitioning the graph", patience_with_files);
   const Neighbours pairs = symmetrise(comm, block_edges, blocks);
   const auto mine = static_cast<Index>(pairs.size());
@@ -159,14 +204,12 @@ RowPartition graph_partition(const Communicator& comm, const GlobalEdges& block_
     const Wait wait(comm, "a count of edges (allreduce)");
     MPI_Allreduce(&mine, &all, 1, MPI_INT64_T, MPI_SUM, comm.handle());
   }
-  if (all == 0) return blocks;
-
-  const bool weighted = std::any_of(weights.begin(), weights.end(), [](double w) { return w > 0; });
-  PetscInt* whole = weighted ? whole_weights(weights, begin, end) : nullptr;
-  Mat matrix = adjacency(comm, pairs, end - begin, blocks.rows());
-  const std::vector<int> owners = partition_by_scotch(comm, matrix, end - begin, whole);
-  check_petsc(MatDestroy(&matrix), "MatDestroy");
-  return RowPartition::from_owners(gather_owners(comm, owners, blocks), comm.size());
+  if (all == 0) return equal;
+  if (blocks.rows() <= few_rows)
+    return RowPartition::from_owners(owners_by_one_rank(comm, pairs, begin, parts, weights, blocks.rows()),
+                                     parts);
+  const std::vector<int> owners = owners_of(comm, pairs, begin, end, parts, weights, blocks.rows());
+  return RowPartition::from_owners(gather_owners(comm, owners, blocks), parts);
 }
 
 }  // namespace rossby

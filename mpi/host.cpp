@@ -1,5 +1,7 @@
 #include "rossby/mpi/host.hpp"
 
+#include <algorithm>
+
 #include <mpi.h>
 #include <sys/resource.h>
 
@@ -15,6 +17,10 @@ struct Place {
 };
 
 Place place_on_host(const Communicator& comm) {
+  if (const int each = comm.pretended_on_host(); each > 0) {
+    const int first = comm.rank() / each * each;
+    return {comm.rank() - first, std::min(each, comm.size() - first)};
+  }
   const Wait wait(comm, "a count of ranks on a host (comm split)");
   MPI_Comm host = MPI_COMM_NULL;
   MPI_Comm_split_type(comm.handle(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
@@ -36,6 +42,7 @@ int rank_on_host(const Communicator& comm) {
 }
 
 int hosts_of(const Communicator& comm) {
+  if (const int each = comm.pretended_on_host(); each > 0) return (comm.size() + each - 1) / each;
   int first = rank_on_host(comm) == 0 ? 1 : 0;
   const Wait wait(comm, "a count of hosts (allreduce)");
   MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_SUM, comm.handle());

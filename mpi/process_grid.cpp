@@ -13,6 +13,14 @@ int blocks_of(const Communicator& world, Index groups) {
   return static_cast<int>(world.size() / groups);
 }
 
+/// The ranks with this one's quotient or remainder by `blocks`.
+Communicator part_of(const Communicator& world, int blocks, bool same_group) {
+  const int group = world.rank() / blocks, block = world.rank() % blocks;
+  if (!world.is_pretended()) return world.split(same_group ? group : block);
+  return same_group ? Communicator::pretended(block, blocks, world.pretended_on_host())
+                    : Communicator::pretended(group, world.size() / blocks, world.pretended_on_host());
+}
+
 }  // namespace
 
 ProcessGrid::ProcessGrid(const Communicator& world)
@@ -20,7 +28,7 @@ ProcessGrid::ProcessGrid(const Communicator& world)
 
 ProcessGrid::ProcessGrid(const Communicator& world, Index groups)
     : world_(world),
-      space_(world.split(world.rank() / blocks_of(world, groups))),
-      time_(world.split(world.rank() % blocks_of(world, groups))) {}
+      space_(part_of(world, blocks_of(world, groups), true)),
+      time_(part_of(world, blocks_of(world, groups), false)) {}
 
 }  // namespace rossby

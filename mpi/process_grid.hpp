@@ -11,7 +11,8 @@ class ProcessGrid {
  public:
   /// All ranks in one group.
   explicit ProcessGrid(const Communicator& world);
-  /// Collective. Throws UserError on every rank where the groups do not divide the ranks.
+  /// Collective. Throws UserError on every rank where the groups do not divide the ranks. Of a pretended
+  /// rank: its place in the grid.
   ProcessGrid(const Communicator& world, Index groups);
 
   [[nodiscard]] const Communicator& world() const { return world_; }

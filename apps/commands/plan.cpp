@@ -1,5 +1,7 @@
+#include <charconv>
 #include <cmath>
 #include <fstream>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +11,7 @@
 #include "apps/planning.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/plan/what_if.hpp"
 
 namespace rossby::commands {
 namespace {
@@ -28,10 +31,22 @@ double error_of(double predicted, double measured) {
   return measured > 0 ? 100 * (predicted / measured - 1) : 0;
 }
 
+/// Messages and bytes: as they were told, or how far off.
+std::string sent_text(const TrainingPlan& plan) {
+  const TrainingPlan::Measured& m = plan.measured.front();
+  const Prediction& p = plan.interpolated;
+  if (p.sent_ranks != plan.place.ranks) return "-";
+  const auto same = [](double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); };
+  if (same(p.sent_messages, m.sent_messages) && same(p.sent_bytes, m.sent_bytes)) return "exact";
+  return fmt::format("{:+.2f} % messages, {:+.2f} % bytes", error_of(p.sent_messages, m.sent_messages),
+                     error_of(p.sent_bytes, m.sent_bytes));
+}
+
 /// A line a run, then means and worst.
 void check(const std::vector<std::string>& runs) {
-  fmt::print("{:<28}{:>6}{:>8}{:>12}{:>12}{:>9}{:>13}{:>11}{:>11}{:>9}\n", "run", "ranks", "threads",
-             "measured ms", "predicted", "error %", "polynomials %", "waiting ms", "predicted", "memory %");
+  fmt::print("{:<28}{:>6}{:>8}{:>12}{:>12}{:>9}{:>13}{:>11}{:>11}{:>9}  {}\n", "run", "ranks", "threads",
+             "measured ms", "predicted", "error %", "polynomials %", "waiting ms", "predicted", "memory %",
+             "sent");
   double sum = 0, worst = 0, sum_model = 0;
   int count = 0;
   for (const std::string& run : runs) {
@@ -42,9 +57,9 @@ void check(const std::vector<std::string>& runs) {
     const double error = error_of(p.step(), m.step), model = error_of(plan.modelled.step(), m.step);
     const std::string memory =
         p.memory_bytes > 0 ? fmt::format("{:.1f}", error_of(p.memory_bytes, m.memory_bytes)) : "-";
-    fmt::print("{:<28}{:>6}{:>8}{:>12.3f}{:>12.3f}{:>9.1f}{:>13.1f}{:>11.3f}{:>11.3f}{:>9}\n", run,
+    fmt::print("{:<28}{:>6}{:>8}{:>12.3f}{:>12.3f}{:>9.1f}{:>13.1f}{:>11.3f}{:>11.3f}{:>9}  {}\n", run,
                plan.place.ranks, plan.place.threads, 1e3 * m.step, 1e3 * p.step(), error, model,
-               1e3 * m.waiting, 1e3 * (p.messages + p.reduction + p.straggler), memory);
+               1e3 * m.waiting, 1e3 * (p.messages + p.reduction + p.straggler), memory, sent_text(plan));
     sum += std::abs(error);
     sum_model += std::abs(model);
     worst = std::max(worst, std::abs(error));
@@ -53,6 +68,99 @@ void check(const std::vector<std::string>& runs) {
   fmt::print("{} run{}: mean error {:.1f} %, worst {:.1f} %; by polynomials {:.1f} %\n", count,
              count == 1 ? "" : "s", sum / count, worst, sum_model / count);
 }
+
+/// "2x" or "2": times as fast.
+double factor_of(const std::string& text, const std::string& all) {
+  const std::string digits = text.ends_with('x') ? text.substr(0, text.size() - 1) : text;
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc{} || end != digits.data() + digits.size() || !(value > 0) || !std::isfinite(value))
+    user_error("--what-if {}: \"{}\" is no factor above 0, as 2x", all, text);
+  return value;
+}
+
+/// What --what-if asks for.
+struct WhatIf {
+  FasterBy factors;
+  std::vector<std::string> settings;
+};
+
+WhatIf what_if_of(const std::string& text) {
+  WhatIf asked;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const std::size_t equals = part.find('=');
+    const std::string name = part.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : part.substr(equals + 1);
+    FasterBy& factors = asked.factors;
+    if (name == "network")
+      factors.network = factor_of(value, text);
+    else if (name == "latency")
+      factors.latency = factor_of(value, text);
+    else if (name == "memory")
+      factors.memory = factor_of(value, text);
+    else if (name == "compute")
+      factors.compute = factor_of(value, text);
+    else if (name == "precision" && value == "bf16")
+      asked.settings.emplace_back("relation.precision=bf16");
+    else if (name == "precision" && (value == "float" || value == "double"))
+      asked.settings.push_back("model.precision=" + value);
+    else
+      user_error(
+          "--what-if {}: \"{}\" is none of network=2x, latency=2x, memory=2x, compute=2x, "
+          "precision=float|double|bf16",
+          text, part);
+  }
+  return asked;
+}
+
+/// The plan as it is asked for, as text and JSON.
+struct Answer {
+  std::string text;
+  Json json;
+  double epoch = 0;  // seconds, of the fastest; 0: none
+};
+
+class Plans {
+ public:
+  Plans(const Communicator& comm, const PlanTraining& arguments) : comm_(&comm), arguments_(&arguments) {
+    agree(comm, [&] {
+      if (!arguments.ranks.empty()) space_.ranks = rank_counts(arguments.ranks);
+      for (const std::string& text : arguments.vary) space_.vary.push_back(varied_key(text));
+    });
+    space_.on_host = arguments.ranks_per_host;
+    space_.target_batch = arguments.target_batch;
+    space_.tolerance = arguments.tolerance;
+  }
+
+  [[nodiscard]] Answer make(const MachineProfile& profile, const std::vector<std::string>& settings) const {
+    const auto read = [&](const std::vector<std::string>& more) {
+      std::vector<std::string> sets = arguments_->sets;
+      sets.insert(sets.end(), settings.begin(), settings.end());
+      sets.insert(sets.end(), more.begin(), more.end());
+      return Config::load(arguments_->config, sets);
+    };
+    // Jobs that are not there are planned by one rank.
+    const bool alone = !space_.ranks.empty();
+    const auto load = [&](const std::vector<std::string>& more) {
+      return alone ? read(more) : agree(*comm_, [&] { return read(more); });
+    };
+    if (!alone && !arguments_->candidates && space_.vary.empty() && space_.target_batch == 0) {
+      const TrainingPlan plan = plan_training(*comm_, load({}), profile);
+      const Prediction& p = plan.interpolated;
+      return {text_of(plan), json_of(plan), p.step() * static_cast<double>(p.epoch_steps)};
+    }
+    const std::vector<Candidate> candidates = plan_candidates(*comm_, profile, load, space_);
+    const Candidate* best = fastest(candidates);
+    Json json{{"format", 1}, {"candidates", json_of(candidates)}};
+    return {text_of(candidates), std::move(json), best ? best->epoch_seconds() : 0};
+  }
+
+ private:
+  const Communicator* comm_;
+  const PlanTraining* arguments_;
+  CandidateSpace space_;
+};
 
 }  // namespace
 
@@ -63,29 +171,26 @@ int plan(const Communicator& comm, const PlanTraining& arguments) {
     });
     return 0;
   }
-  const auto load = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> sets = arguments.sets;
-    sets.insert(sets.end(), more.begin(), more.end());
-    return agree(comm, [&] { return Config::load(arguments.config, sets); });
-  };
-  const auto show = [&](const std::string& text, const Json& json) {
-    agree(comm, [&] {
-      if (comm.rank() != 0) return;
-      if (arguments.output.empty())
-        fmt::print("{}", text);
-      else
-        atomic_write(arguments.output, json.dump(2) + "\n");
-    });
-  };
-  const Config config = load({});
+  const Plans plans(comm, arguments);
+  const WhatIf asked = agree(comm, [&] { return what_if_of(arguments.what_if); });
   const MachineProfile profile = agree(comm, [&] { return read_profile(arguments.machine); });
-  if (arguments.candidates) {
-    const std::vector<Candidate> candidates = plan_candidates(comm, profile, load);
-    show(text_of(candidates), {{"format", 1}, {"ranks", comm.size()}, {"candidates", json_of(candidates)}});
-    return 0;
+  Answer answer = plans.make(profile, {});
+  if (!arguments.what_if.empty()) {
+    const Answer other = plans.make(what_if(profile, asked.factors), asked.settings);
+    answer.text += fmt::format("\nwhat if {}:\n{}", arguments.what_if, other.text);
+    if (answer.epoch > 0 && other.epoch > 0)
+      answer.text += fmt::format("speed-up: {:.3f}\n", answer.epoch / other.epoch);
+    answer.json["what_if"] = {{"asked", arguments.what_if},
+                              {"speed_up", other.epoch > 0 ? answer.epoch / other.epoch : 0},
+                              {"plan", other.json}};
   }
-  const TrainingPlan plan = plan_training(comm, config, profile);
-  show(text_of(plan), json_of(plan));
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    if (arguments.output.empty())
+      fmt::print("{}", answer.text);
+    else
+      atomic_write(arguments.output, answer.json.dump(2) + "\n");
+  });
   return 0;
 }
 

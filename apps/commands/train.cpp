@@ -188,7 +188,7 @@ Config choose_plan(const Communicator& comm, const Train& arguments, const std::
     all.insert(all.end(), more.begin(), more.end());
     return agree(comm, [&] { return Config::load(arguments.config, all); });
   };
-  const std::vector<Candidate> candidates = plan_candidates(comm, profile, load);
+  const std::vector<Candidate> candidates = plan_candidates(comm, profile, load, {});
   const Candidate* best = fastest(candidates);
   if (!best) user_error("--plan auto: no candidate fits; the first: {}", candidates.front().refused);
   if (comm.rank() == 0)

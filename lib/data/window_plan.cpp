@@ -70,6 +70,19 @@ void WindowPlan::start_epoch(Index epoch) {
   batches_ = batches_in(epoch);
 }
 
+std::vector<Index> WindowPlan::runs() const {
+  std::vector<Index> firsts;
+  std::vector<Index> before, sizes(lanes_.size());
+  for (Index index = 0; index < batches_; ++index) {
+    const Index a_batch = options_.batch / options_.lanes;
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+      sizes[lane] = std::clamp(lanes_[lane].order.size() - index * a_batch, Index{0}, a_batch);
+    if (sizes != before) firsts.push_back(index);
+    before = sizes;
+  }
+  return firsts;
+}
+
 void WindowPlan::starts_of(Index index, int group, std::vector<Index>& starts) const {
   require(index >= 0 && index < batches_, "a batch of the epoch");
   starts.clear();

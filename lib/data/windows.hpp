@@ -126,6 +126,9 @@ class WindowPlan {
   [[nodiscard]] const WindowOptions& options() const { return options_; }
   void start_epoch(Index epoch);
 
+  /// The first of each run of batches that have as many windows of every group as the one before.
+  [[nodiscard]] std::vector<Index> runs() const;
+
   /// This epoch's windows of a group in batch `index`.
   void starts_of(Index index, int group, std::vector<Index>& starts) const;
   /// Batch `index` of `group`.

@@ -15,6 +15,11 @@ struct Traffic {
     bytes += other.bytes;
     return *this;
   }
+  Traffic& operator-=(const Traffic& other) {
+    messages -= other.messages;
+    bytes -= other.bytes;
+    return *this;
+  }
 };
 
 /// Port: brings the rows of node data that a rank needs from their owners (gather), and sends their gradients

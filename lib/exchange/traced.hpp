@@ -9,6 +9,8 @@
 #include "rossby/exchange/group_link.hpp"
 #include "rossby/exchange/reducer.hpp"
 #include "rossby/exchange/step_exchange.hpp"
+#include "rossby/relation/relation_block.hpp"
+#include "rossby/relation/row_partition.hpp"
 
 // Ports of one pretended rank that plays alone: nothing moves, what comes from others is zero, and what the
 // rank would send is counted, as the real ports count it. A step that runs over them costs what the rank's
@@ -16,12 +18,9 @@
 
 namespace rossby {
 
-/// Of an exchange that knows what it would send, such as DryRunWorld's.
-class TracedExchange final : public Exchange {
+/// Of an exchange that knows what it would send.
+class TracedExchange : public Exchange {
  public:
-  explicit TracedExchange(const Exchange& of) : of_(&of) {}
-  [[nodiscard]] Index owned() const override { return of_->owned(); }
-  [[nodiscard]] Index ghosts() const override { return of_->ghosts(); }
   void gather_begin(NodeView<const float> owned, NodeView<float> ghost) override { gather_of(owned, ghost); }
   void gather_begin(NodeView<const double> owned, NodeView<double> ghost) override {
     gather_of(owned, ghost);
@@ -31,21 +30,67 @@ class TracedExchange final : public Exchange {
   void scatter_add_begin(NodeView<const double> ghost, NodeView<double>) override { scatter_of(ghost); }
   void scatter_add_end() override {}
   [[nodiscard]] Traffic sent() const override { return sent_; }
-  [[nodiscard]] Traffic gather_cost(Index row_bytes) const override { return of_->gather_cost(row_bytes); }
-  [[nodiscard]] Traffic scatter_cost(Index row_bytes) const override { return of_->scatter_cost(row_bytes); }
 
  private:
   template <class T>
   void gather_of(NodeView<const T> owned, NodeView<T> ghost) {
     std::fill_n(ghost.data, ghost.size(), T{0});
-    sent_ += of_->gather_cost(owned.width() * static_cast<Index>(sizeof(T)));
+    sent_ += gather_cost(owned.width() * static_cast<Index>(sizeof(T)));
   }
   template <class T>
   void scatter_of(NodeView<const T> ghost) {
-    sent_ += of_->scatter_cost(ghost.width() * static_cast<Index>(sizeof(T)));
+    sent_ += scatter_cost(ghost.width() * static_cast<Index>(sizeof(T)));
   }
-  const Exchange* of_;
   Traffic sent_;
+};
+
+/// What one rank of a halo exchange sends: its rows to those that need them (gather), and its ghosts'
+/// gradients to their owners (scatter).
+struct HaloCounts {
+  Index owned = 0;
+  Index ghosts = 0;
+  Index owners = 0;     // ranks that own them
+  Index receivers = 0;  // ranks that need rows of this one
+  Index rows_sent = 0;  // to all of them
+};
+
+/// Those of every part. `ghosts`: as collect_ghosts makes them.
+[[nodiscard]] std::vector<HaloCounts> halo_counts(const RowPartition& partition,
+                                                  std::span<const GhostList> ghosts);
+
+class TracedHalo final : public TracedExchange {
+ public:
+  explicit TracedHalo(const HaloCounts& counts) : counts_(counts) {}
+  [[nodiscard]] Index owned() const override { return counts_.owned; }
+  [[nodiscard]] Index ghosts() const override { return counts_.ghosts; }
+  [[nodiscard]] Traffic gather_cost(Index row_bytes) const override {
+    return row_bytes == 0 ? Traffic{} : Traffic{counts_.receivers, counts_.rows_sent * row_bytes};
+  }
+  [[nodiscard]] Traffic scatter_cost(Index row_bytes) const override {
+    return row_bytes == 0 ? Traffic{} : Traffic{counts_.owners, counts_.ghosts * row_bytes};
+  }
+
+ private:
+  HaloCounts counts_;
+};
+
+/// Of a gather of all rows: the ghosts are all positions.
+class TracedAllRows final : public TracedExchange {
+ public:
+  TracedAllRows(const RowPartition& partition, int part);
+  [[nodiscard]] Index owned() const override { return owned_; }
+  [[nodiscard]] Index ghosts() const override { return rows_; }
+  [[nodiscard]] Traffic gather_cost(Index row_bytes) const override {
+    return owned_ == 0 || row_bytes == 0 ? Traffic{} : Traffic{parts_ - 1, (parts_ - 1) * owned_ * row_bytes};
+  }
+  [[nodiscard]] Traffic scatter_cost(Index row_bytes) const override {
+    return row_bytes == 0 ? Traffic{} : Traffic{others_, (rows_ - owned_) * row_bytes};
+  }
+
+ private:
+  Index rows_, owned_;
+  Index parts_;       // in all
+  Index others_ = 0;  // of them that own rows
 };
 
 /// Of a sum over `ranks` ranks; sums stay this rank's own part.
@@ -100,7 +145,7 @@ class TracedGroupLink final : public GroupLink {
   Traffic sent_;
 };
 
-/// Of what all groups have; the others are taken to have nothing.
+/// Of what all groups have; the others are taken to have zeros, as many as this one.
 class TracedGroupGather final : public GroupGather {
  public:
   TracedGroupGather(int groups, int group) : groups_(groups), group_(group) {}
@@ -108,15 +153,16 @@ class TracedGroupGather final : public GroupGather {
   [[nodiscard]] int group() const override { return group_; }
   [[nodiscard]] std::span<const std::byte> gather(std::span<const std::byte> mine,
                                                   std::span<Index> sizes) override {
-    std::fill(sizes.begin(), sizes.end(), Index{0});
-    sizes[static_cast<std::size_t>(group_)] = std::ssize(mine);
+    std::fill(sizes.begin(), sizes.end(), std::ssize(mine));
     sent_ += {groups_ - 1, (groups_ - 1) * std::ssize(mine)};
-    return mine;
+    all_.assign(mine.size() * sizes.size(), std::byte{0});
+    return all_;
   }
   [[nodiscard]] Traffic sent() const override { return sent_; }
 
  private:
   int groups_, group_;
+  std::vector<std::byte> all_;
   Traffic sent_;
 };
 

@@ -56,7 +56,16 @@ double message_seconds(const MachineProfile& profile, const std::string& kind, c
     if (sample.kind == kind && far(sample) == far(*nearest))
       points.emplace_back(sample.bytes, sample.seconds);
   std::sort(points.begin(), points.end());
-  return between(points, bytes);
+  const double seconds = between(points, bytes);
+  if (nearest->ranks >= place.ranks || kind == "gather" || kind == "scatter_add") return seconds;
+  // More ranks than were measured: collectives go on in as many rounds as the ranks have binary digits, and
+  // in each of them as many bytes as before, but that an allreduce halves them twice (Thakur, Rabenseifner,
+  // Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005).
+  const double start = std::min(points.front().second, seconds);
+  const auto rounds = [](int ranks) { return std::ceil(std::log2(static_cast<double>(std::max(ranks, 2)))); };
+  const auto share = [](int ranks) { return 1 - 1 / static_cast<double>(std::max(ranks, 2)); };
+  const double more = kind == "allreduce" ? share(place.ranks) / share(nearest->ranks) : 1;
+  return start * rounds(place.ranks) / rounds(nearest->ranks) + (seconds - start) * more;
 }
 
 Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& profile, const OpTimes& times,
@@ -66,8 +75,18 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
   for (const StepOps& rank : ranks) {
     RankTimes of;
     const double steps = static_cast<double>(std::max<Index>(rank.steps, 1));
+    prediction.sent_messages += static_cast<double>(rank.sent.messages) / steps;
+    prediction.sent_bytes += static_cast<double>(rank.sent.bytes) / steps;
+    ++prediction.sent_ranks;
     for (const TracedOp& op : rank.ops) {
       const double calls = static_cast<double>(op.calls) / steps;
+      if (op.name == "group_reduction") {
+        Place groups = place;
+        groups.ranks = place.time_groups;
+        groups.hosts = std::min(place.hosts, groups.ranks);
+        of.reduction += calls * message_seconds(profile, "allreduce", groups, 1, op.cost.message_bytes);
+        continue;
+      }
       if (op.name == "reduction") {
         of.reduction += calls * message_seconds(profile, "allreduce", place, 1, op.cost.message_bytes);
         // What a rank does to it by itself.
@@ -91,6 +110,9 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
     if (rank.device_bytes > 0)
       prediction.memory_bytes = std::max(prediction.memory_bytes, profile.process_bytes + rank.device_bytes);
   }
+  if (place.hosts > 1 && std::none_of(profile.messages.begin(), profile.messages.end(),
+                                      [](const MessageSample& sample) { return sample.hosts > 1; }))
+    prediction.unmeasured.emplace_back("messages between hosts");
   prediction.forward = slowest.forward;
   prediction.backward = slowest.backward;
   prediction.optimiser = slowest.optimiser;
@@ -109,12 +131,19 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
 }
 
 nlohmann::ordered_json json_of(const Prediction& p) {
-  return {{"step_seconds", p.step()},       {"forward", p.forward},
-          {"backward", p.backward},         {"optimiser", p.optimiser},
-          {"messages", p.messages},         {"reduction", p.reduction},
-          {"straggler", p.straggler},       {"epoch_steps", p.epoch_steps},
-          {"memory_bytes", p.memory_bytes}, {"epoch_seconds", p.step() * static_cast<double>(p.epoch_steps)},
-          {"far_share", p.far_share},       {"unmeasured", p.unmeasured}};
+  return {{"step_seconds", p.step()},
+          {"forward", p.forward},
+          {"backward", p.backward},
+          {"optimiser", p.optimiser},
+          {"messages", p.messages},
+          {"reduction", p.reduction},
+          {"straggler", p.straggler},
+          {"epoch_steps", p.epoch_steps},
+          {"sent", {{"messages", p.sent_messages}, {"bytes", p.sent_bytes}, {"ranks", p.sent_ranks}}},
+          {"memory_bytes", p.memory_bytes},
+          {"epoch_seconds", p.step() * static_cast<double>(p.epoch_steps)},
+          {"far_share", p.far_share},
+          {"unmeasured", p.unmeasured}};
 }
 
 }  // namespace rossby

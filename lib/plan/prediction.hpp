@@ -14,7 +14,8 @@ namespace rossby {
 struct Place {
   int ranks = 1;  // in all
   int hosts = 1;
-  int threads = 1;  // of a rank
+  int threads = 1;      // of a rank
+  int time_groups = 1;  // that the ranks are in
   [[nodiscard]] int ranks_on_host() const { return (ranks + hosts - 1) / hosts; }
 };
 
@@ -28,9 +29,12 @@ struct Prediction {
   double straggler = 0;  // what the slowest of equal ranks takes longer than their mean
   Index epoch_steps = 0;
   double memory_bytes = 0;  // of the rank that needs most; 0: not known
+  // What a rank sends a step, summed over `sent_ranks` of the ranks: all of them, or those that were traced.
+  double sent_messages = 0, sent_bytes = 0;
+  int sent_ranks = 0;
   double far_share =
       0;  // of the time: of calls that are far (OpTimes::Answer, 1) from all that were measured
-  std::vector<std::string> unmeasured;  // ops that the machine was never measured with
+  std::vector<std::string> unmeasured;  // ops, and messages between hosts, that were never measured
   [[nodiscard]] double step() const {
     return forward + backward + optimiser + messages + reduction + straggler;
   }
@@ -42,7 +46,8 @@ struct Prediction {
                                  const OpTimes& times, const Place& place);
 
 /// Seconds of one message round, between those that were measured with the most similar ranks and hosts:
-/// along the bytes by straight lines, along the number of messages by the nearest.
+/// along the bytes by straight lines, along the number of messages by the nearest. Collectives of more ranks
+/// than were measured start in more rounds (their logarithm).
 [[nodiscard]] double message_seconds(const MachineProfile& profile, const std::string& kind,
                                      const Place& place, double messages, double bytes);
 

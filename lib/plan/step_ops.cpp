@@ -73,24 +73,32 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   Walk<T> walk(task, step, tape);
   const Index batches = task.batches();
   result.epoch_steps = batches;
+  const auto sent = [&] { return options.sent ? options.sent() : Traffic{}; };
   if (has_tables(task)) {
     const Index count = std::min(batches, options.most_steps);
     for (Index i = 0; i < batches && i < 2 * options.most_steps; ++i) walk.next();
     BlockTrace trace;
     tape.set_trace(&trace);
+    const Traffic before = sent();
     for (Index i = 0; i < count; ++i) walk.next();
+    result.sent = sent();
+    result.sent -= before;
     result.ops = trace.ops();
     result.steps = count;
   } else {
-    const std::vector<Index> kinds = task.kinds();
-    for (const Index batch : kinds) walk.run(batch);  // what a first step alone does
-    for (std::size_t k = 0; k < kinds.size(); ++k) {
-      const Index end = k + 1 < kinds.size() ? kinds[k + 1] : batches;
+    const std::vector<Index> runs = task.runs();
+    for (const Index batch : runs) walk.run(batch);  // what a first step alone does
+    for (std::size_t k = 0; k < runs.size(); ++k) {
+      const Index end = k + 1 < runs.size() ? runs[k + 1] : batches;
       BlockTrace trace;
       tape.set_trace(&trace);
-      walk.run(kinds[k]);
+      const Traffic before = sent();
+      walk.run(runs[k]);
+      Traffic more = sent();
+      more -= before;
+      result.sent += {more.messages * (end - runs[k]), more.bytes * (end - runs[k])};
       for (TracedOp op : trace.ops()) {
-        op.calls *= end - kinds[k];
+        op.calls *= end - runs[k];
         add(result.ops, op);
       }
       tape.set_trace(nullptr);

@@ -17,17 +17,20 @@ struct StepOps {
   double activation_bytes = 0;  // most values, gradients and scratch of a step at once
   double footprint = 0;     // bytes that steps touch: activations, parameters, their gradients and moments
   double device_bytes = 0;  // most that the device held where one was traced over: all arrays of the training
+  Traffic sent;  // in these steps, by this rank, through all its ports, where a trace was told of them
   std::vector<double> step_seconds;  // of each step, where they were timed
 };
 
 /// How long steps are followed.
 struct OpTraceOptions {
+  std::function<Traffic()> sent;  // so far, by this rank
   Index most_steps = 400;  // of an epoch that are traced, after as many that are not: an epoch in, tables are
                            // behind as far as they will be for the rest of the training
 };
 
 /// Traces the steps of an epoch, over an idle device without computing. Where no parameter is a table, all
-/// batches of a kind cost the same: one of each is traced, and counted as often as an epoch has it.
+/// batches of a run (Task::runs) cost the same: one of each is traced, and counted as often as an epoch has
+/// it.
 /// Collective.
 template <class T>
 [[nodiscard]] StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, double clip,

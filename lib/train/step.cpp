@@ -51,7 +51,7 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
   seconds.forward = lap();
   tape.backward();
   seconds.backward = lap();
-  if (groups_.reducer) sum_over_groups();
+  if (groups_.reducer) sum_over_groups(tape.trace());
 
   owned_squares_ = 0;
   if (clip_ > 0) {
@@ -93,10 +93,13 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
 }
 
 template <class T>
-void Step<T>::sum_over_groups() {
-  for (Parameter<T>* parameter : owned_)
-    if (parameter->in_step && !parameter->split() && !parameter->sink)
-      groups_.reducer->sum(parameter->gradient.span());
+void Step<T>::sum_over_groups(BlockTrace* trace) {
+  for (Parameter<T>* parameter : owned_) {
+    if (!parameter->in_step || parameter->split() || parameter->sink) continue;
+    groups_.reducer->sum(parameter->gradient.span());
+    if (trace)
+      trace->note("group_reduction", {0, 0, 1, static_cast<double>(parameter->gradient.span().size_bytes())});
+  }
 }
 
 template <class T>

@@ -85,7 +85,7 @@ class Step {
   void set_fused_scale(double scale) { fused_scale_ = scale; }
 
  private:
-  void sum_over_groups();
+  void sum_over_groups(BlockTrace* trace);
   void allreduce(Losses& losses, unsigned votes, Result& result);
   void fetch_gradients();
   [[nodiscard]] std::span<T> gradient_at_home(std::size_t i);

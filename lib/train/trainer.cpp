@@ -195,7 +195,9 @@ unsigned Trainer<T>::run_epoch(double lr, const TrainerHooks& hooks) {
     if (options_.max_seconds > 0 && elapsed() >= options_.max_seconds) mine |= vote_late;
     const auto record = [&] { task_->record(tape_, now_.batch, now_.steps, losses_); };
     const double waited = hooks.waited ? hooks.waited() : 0;
+    if (hooks.sent) epoch_sent_ -= hooks.sent();
     votes = step_.run(tape_, lr, mine, losses_, record).votes;
+    if (hooks.sent) epoch_sent_ += hooks.sent();
     epoch_seconds_ += step_.seconds();
     if (hooks.waited) epoch_seconds_.waiting += hooks.waited() - waited;
     add_terms();
@@ -222,6 +224,7 @@ void Trainer<T>::end_epoch(EpochReport& report, bool leaving, const TrainerHooks
   report.rollbacks = now_.rollbacks;
   report.epoch_seconds = now_.epoch_seconds;
   report.seconds = std::exchange(epoch_seconds_, {});
+  report.sent = std::exchange(epoch_sent_, {});
   report.batches_per_second = static_cast<double>(now_.batch) / std::max(now_.epoch_seconds, 1e-9);
   report.node_steps_per_second = now_.node_steps / std::max(now_.epoch_seconds, 1e-9);
   const Index done = now_.epoch + 1;

@@ -27,6 +27,9 @@ class Task {
   [[nodiscard]] virtual Index batches_in(Index) const { return batches(); }
   /// A batch of each kind that an epoch has, where their losses differ.
   [[nodiscard]] virtual std::vector<Index> kinds() const { return {0}; }
+  /// The first of each run of batches that are of one kind and, on every rank, of one size. The same on all
+  /// ranks.
+  [[nodiscard]] virtual std::vector<Index> runs() const { return kinds(); }
   virtual void start_epoch(Index epoch) = 0;
   /// Records the losses of batch `index` of the epoch; `step` counts optimiser steps from 0.
   virtual void record(Tape<T>& tape, Index index, Index step, Losses& losses) = 0;
@@ -68,6 +71,7 @@ struct EpochReport {
   bool best = false;
   double epoch_seconds = 0;  // training steps only
   StepSeconds seconds;       // of those that this run made, on this rank
+  Traffic sent;              // in them, by this rank
   double total_seconds = 0;
   double batches_per_second = 0;
   double node_steps_per_second = 0;
@@ -112,6 +116,7 @@ struct TrainerHooks {
   std::function<void(const EpochReport&)> observe;  // after every epoch
   std::function<unsigned()> vote;                   // before every step: a sum of Vote
   std::function<double()> waited;                   // seconds of waiting for other ranks so far
+  std::function<Traffic()> sent;                    // by this rank so far
   std::function<void(SaveReason)> save;  // between two steps: state() and arrays() are to be written
 };
 
@@ -168,6 +173,7 @@ class Trainer {
   std::vector<Buffer<T>> best_;
   std::vector<Buffer<Bf16>> best_bf16_;
   StepSeconds epoch_seconds_;
+  Traffic epoch_sent_;
   double seconds_before_ = 0;  // of the runs before this one
   std::chrono::steady_clock::time_point begin_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 
 #include "rossby/autograd/block.hpp"
 #include "rossby/autograd/ops.hpp"
@@ -92,6 +93,15 @@ void WindowTask<T>::start_epoch(Index epoch) {
   store_->rearrange(std::move(held));
 }
 
+template <class T>
+std::vector<Index> WindowTask<T>::runs() const {
+  constexpr Index few = 64;
+  if (!fetches() || plan_.batches() > few) return plan_.runs();
+  std::vector<Index> all(static_cast<std::size_t>(plan_.batches()));
+  std::iota(all.begin(), all.end(), Index{0});
+  return all;
+}
+
 /// Starts to bring the steps of a batch to the groups that take its windows.
 template <class T>
 void WindowTask<T>::fetch(Index index) {
@@ -106,7 +116,8 @@ void WindowTask<T>::fetch(Index index) {
 
 template <class T>
 void WindowTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losses) {
-  if (plan_.options().sampling == WindowSampling::global && plan_.options().groups > 1) {
+  if (fetches()) {
+    if (fetching_ != index && store_->on_the_way()) store_->arrive();  // batches out of their order
     if (fetching_ != index) fetch(index);
     store_->arrive();
     if (index + 1 < plan_.batches()) fetch(index + 1);  // travels during this step

@@ -67,6 +67,9 @@ class WindowTask final : public Task<T> {
   [[nodiscard]] std::span<Parameter<T>* const> parameters() override { return model_->parameters(); }
   [[nodiscard]] Index batches() const override { return plan_.batches(); }
   [[nodiscard]] Index batches_in(Index epoch) const override { return plan_.batches_in(epoch); }
+  /// Batches whose steps come from other groups bring different numbers of them: each is a run where an epoch
+  /// has few.
+  [[nodiscard]] std::vector<Index> runs() const override;
   void start_epoch(Index epoch) override;
   void record(Tape<T>& tape, Index index, Index step, Losses& losses) override;
   [[nodiscard]] double weight() const override { return weight_; }
@@ -95,6 +98,10 @@ class WindowTask final : public Task<T> {
   SeriesWindows<T> source_;
   std::vector<Var<T>> outputs_;
   void fetch(Index index);
+  /// Whether windows are of any group's steps.
+  [[nodiscard]] bool fetches() const {
+    return plan_.options().sampling == WindowSampling::global && plan_.options().groups > 1;
+  }
 
   std::vector<bool> feeds_;
   WindowBatch batch_;

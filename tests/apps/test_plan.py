@@ -96,22 +96,48 @@ class Plan(Runs):
             self.assertLess(measured["forward"] + measured["backward"], measured["step_seconds"])
         out = self.succeed(1, "plan", "--check", "run1", "run2").out
         self.assertRegex(out, r"run1 +1 +[0-9]+ +[0-9.]+ +[0-9.]+ +-?[0-9.]+ ")
+        self.assertEqual([line.split()[-1] for line in out.splitlines()[1:3]], ["exact", "exact"], "messages and bytes")
         self.assertRegex(out, r"2 runs: mean error [0-9.]+ %, worst [0-9.]+ %")
 
+    def test_messages_and_bytes(self):
+        """As told, in steps of different batches, on different grids, with steps of other groups."""
+        runs = []
+        for config, ranks, *settings in (("windows.toml", 3), ("windows.toml", 2, "parallel.time_groups=2"),
+                                         ("windows.toml", 4, "parallel.time_groups=2", "window.sampling=blocked",
+                                          "window.lanes=2", "window.blocks=1"),
+                                         ("windows.toml", 4, "train.recompute=cell"),
+                                         ("stnn.toml", 4, "parallel.time_groups=2", "relation.discover=dense",
+                                          "train.slab_steps=12"),
+                                         ("stnn.toml", 3, "relation.mode=refine", "relation.discover=low_rank")):
+            runs.append(f"sent{len(runs)}")
+            words = [word for s in ("train.epochs=3", "model.sampling_decay=0", *settings) for word in ("--set", s)]
+            self.succeed(ranks, "train", config, "--run", runs[-1], *words, "--machine", "machine.json")
+            plan = self.load(runs[-1] + "/plan.json", "plan.schema.json")
+            self.assertEqual(plan["predicted"]["sent"]["ranks"], ranks)
+            self.assertGreater(plan["measured"]["sent_bytes"], 0)
+        out = self.succeed(1, "plan", "--check", *runs).out
+        self.assertEqual([line.split()[-1] for line in out.splitlines()[1:-1]], ["exact"] * len(runs), out)
+        # Which steps come from other groups is drawn every epoch, and what a decoder is fed: near, not exact.
+        self.succeed(2, "train", "windows.toml", "--run", "drawn", "--set", "window.sampling=global", "--set",
+                     "parallel.time_groups=2", "--set", "train.epochs=3", "--machine", "machine.json")
+        plan = self.load("drawn/plan.json", "plan.schema.json")
+        self.assertAlmostEqual(plan["predicted"]["sent"]["bytes"] / plan["measured"]["sent_bytes"], 1, delta=0.2)
+
+    def candidates(self, ranks, *arguments):
+        self.succeed(ranks, "plan", *arguments, "--machine", "machine.json", "-o", "candidates.json")
+        return self.load("candidates.json", "candidates.schema.json")
+
     def test_candidates(self):
-        self.succeed(2, "plan", "windows.toml", "--machine", "machine.json", "--candidates", "-o", "candidates.json")
-        with open(self.path("candidates.json"), encoding="utf-8") as file:
-            candidates = json.load(file)["candidates"]
-        self.assertEqual([(c["row_blocks"], c["time_groups"], c["recompute"]) for c in candidates],
-                         [(2, 1, "none"), (2, 1, "cell"), (2, 1, "step"), (1, 2, "none"), (1, 2, "cell"), (1, 2, "step")])
+        candidates = self.candidates(2, "windows.toml", "--candidates")["candidates"]
+        tried = [(c["row_blocks"], c["time_groups"], c["settings"][-1].removeprefix("train.recompute=")) for c in candidates]
+        self.assertEqual(tried, [(2, 1, "none"), (2, 1, "cell"), (2, 1, "step"), (1, 2, "none"), (1, 2, "cell"), (1, 2, "step")])
         fitting = [c for c in candidates if not c["refused"]]
         best = min(fitting, key=lambda c: c["predicted"]["epoch_seconds"])
         self.assertEqual([c for c in candidates if c["fastest"]], [best])
-        keeping = {c["recompute"]: c["predicted"]["memory_bytes"] for c in candidates if c["time_groups"] == 1}
-        self.assertGreater(keeping["none"], keeping["cell"])
-        self.succeed(2, "plan", "stnn.toml", "--machine", "machine.json", "--candidates", "-o", "candidates.json")
-        with open(self.path("candidates.json"), encoding="utf-8") as file:
-            self.assertEqual([c["time_groups"] for c in json.load(file)["candidates"]], [1, 2])
+        keeping = {c["settings"][-1]: c["predicted"]["memory_bytes"] for c in candidates if c["time_groups"] == 1}
+        self.assertGreater(keeping["train.recompute=none"], keeping["train.recompute=cell"])
+        more = self.candidates(2, "stnn.toml", "--candidates")["candidates"]
+        self.assertEqual([c["time_groups"] for c in more], [1, 2])
         # A machine with less memory than the training needs.
         small = self.load("machine.json", "machine.schema.json")
         small["memory_bytes"] = 1e6
@@ -127,7 +153,93 @@ class Plan(Runs):
         self.refuse(1, ["train", "stnn.toml", "--run", "none", "--plan", "auto", "--machine", "small.json"],
                     "--plan auto: no candidate fits; the first: needs ")
 
+    def test_jobs_that_are_not_there(self):
+        """What one process says of a job is what the ranks of that job say of themselves."""
+        for config, *settings in (("stnn.toml",), ("stnn.toml", "relation.discover=dense", "train.slab_steps=12"),
+                                  ("stnn.toml", "parallel.partition=graph", "relation.mode=refine"),
+                                  ("windows.toml",), ("windows.toml", "window.sampling=blocked", "parallel.partition=graph"),
+                                  ("windows.toml", "window.sampling=global"),
+                                  ("windows.toml", "model.name=graph_wavenet", "model.layers=1", "model.units=64",
+                                   "model.sampling_decay=0", "window.inputs=3", "train.recompute=none")):
+            sets = [word for s in ("parallel.threads=1", *settings) for word in ("--set", s)]
+            for ranks in (2, 3, 4):
+                jobs = self.candidates(1, config, *sets, "--ranks", str(ranks), "--ranks-per-host", str(ranks))["candidates"]
+                for job in jobs:
+                    with self.subTest(config=config, settings=settings, ranks=ranks, groups=job["time_groups"]):
+                        self.assertEqual(job["ranks"], ranks)
+                        self.assertEqual(job["row_blocks"] * job["time_groups"], ranks)
+                        words = ["plan", config, *sets, *[word for s in job["settings"] for word in ("--set", s)],
+                                 "--machine", "machine.json"]
+                        if job["refused"]:
+                            self.refuse(ranks, words, job["refused"].split(";")[0][:60].replace("(", "\\("))
+                            continue
+                        if "train.recompute=step" in job["settings"]:
+                            continue
+                        self.succeed(ranks, *words, "-o", "real.json")
+                        real, predicted = self.load("real.json", "plan.schema.json")["predicted"], job["predicted"]
+                        self.assertEqual(sorted(set(real["unmeasured"]) - set(predicted["unmeasured"])), [])
+                        for prediction in (real, predicted):
+                            del prediction["unmeasured"]
+                            sent = prediction.pop("sent")
+                            prediction.update(messages_sent=sent["messages"], bytes_sent=sent["bytes"], counted=sent["ranks"])
+                        self.assertEqual(set(real), set(predicted))
+                        for name, value in real.items():
+                            self.assertAlmostEqual(predicted[name], value, delta=1e-9 * abs(value), msg=name)
+                        self.assertGreater(real["bytes_sent"], 0)
+
+    def test_many_ranks(self):
+        out = self.succeed(1, "plan", "windows.toml", "--machine", "machine.json", "--set", "parallel.threads=1", "--ranks",
+                           "1..64,6", "--set", "train.recompute=none", "--ranks-per-host", "2").out
+        rows = [line.split() for line in out.splitlines() if " ms" not in line][:-1]
+        ranks = [int(row[1] if row[0] == "*" else row[0]) for row in rows]
+        self.assertEqual(sorted(set(ranks)), [1, 2, 4, 6, 8, 16, 32, 64])
+        self.assertRegex(out, r"fastest: [0-9]+ ranks? --set parallel.time_groups=[0-9]+\n")
+        refused = self.candidates(1, "windows.toml", "--ranks", "64", "--set", "parallel.threads=1")["candidates"]
+        self.assertEqual([c["refused"] != "" for c in refused if c["time_groups"] == 64], [True] * 3)
+        # Nodes are fewer than ranks: most of them own nothing, and still take part.
+        alone = [c for c in refused if c["time_groups"] == 1]
+        self.assertEqual([c["refused"] for c in alone], [""] * 3)
+
+    def test_vary_and_target(self):
+        answer = self.candidates(1, "windows.toml", "--set", "parallel.threads=1", "--set", "train.recompute=none", "--ranks",
+                                 "1,2", "--vary", "window.batch=2,4,8", "--target-batch", "4", "--tolerance", "0.6")
+        by_batch = {}
+        for candidate in answer["candidates"]:
+            by_batch.setdefault(candidate["batch"], []).append(candidate["refused"])
+        self.assertEqual(sorted(by_batch), [2, 4, 8])
+        self.assertEqual([by_batch[2], by_batch[4]], [[""] * 3] * 2)
+        self.assertEqual(set(by_batch[8]), {"a batch of 8 is not within 60 % of the target, 4"})
+        # On the ranks themselves the same.
+        self.assertEqual(self.candidates(2, "windows.toml", "--set", "parallel.threads=1", "--set", "train.recompute=none",
+                                         "--vary", "window.batch=2,8", "--target-batch", "4", "--tolerance",
+                                         "0.6")["candidates"][1]["refused"], "a batch of 8 is not within 60 % of the target, 4")
+
+    def test_what_if(self):
+        arguments = ["stnn.toml", "--set", "parallel.threads=1", "--what-if", "memory=1000,compute=1000x,network=2x,latency=2x"]
+        self.succeed(2, "plan", *arguments, "--machine", "machine.json", "-o", "what.json")
+        plan = self.load("what.json", "plan.schema.json")
+        self.assertGreater(plan["what_if"]["speed_up"], 1)
+        self.assertLess(plan["what_if"]["plan"]["predicted"]["messages"], plan["predicted"]["messages"])
+        out = self.succeed(1, "plan", *arguments[:-1], "network=8x", "--machine", "machine.json", "--ranks", "2").out
+        self.assertRegex(out, r"\nwhat if network=8x:\n(.*\n)+speed-up: [0-9.]+\n$")
+        self.succeed(1, "plan", "stnn.toml", "--set", "relation.discover=dense", "--set", "parallel.threads=1", "--machine",
+                     "machine.json", "--what-if", "precision=bf16")
+
     def test_bad_input(self):
+        plan = ["plan", "stnn.toml", "--machine", "machine.json"]
+        for words, message in ((["--ranks", "0"], "--ranks 0: give whole numbers from 1"),
+                               (["--ranks", "4..2"], "4 is above 2"), (["--ranks", "2,,4"], "--ranks 2,,4: give"),
+                               (["--vary", "window.batch"], "--vary window.batch: give a key and values"),
+                               (["--vary", "window.batch=4,4"], "values are given once each"),
+                               (["--vary", "parallel.time_groups=1,2"], "all process grids are tried anyway"),
+                               (["--ranks", "2", "--vary", "window.bach=4"], "window.bach.*window.batch"),
+                               (["--vary", "window.bach=4"], "window.bach.*window.batch"),
+                               (["--what-if", "network=fast"], 'what-if network=fast: "fast" is no factor'),
+                               (["--what-if", "speed=2x"], '"speed=2x" is none of network=2x')):
+            with self.subTest(words):
+                self.refuse(2, plan + words, message)
+        self.refuse(2, plan + ["--ranks-per-host", "2"], "--ranks", code=2)
+        self.refuse(2, plan + ["--tolerance", "1"], "--target-batch", code=2)
         self.refuse(2, ["plan", "stnn.toml", "--machine", "none.json"], "none.json: cannot be read; 'rossby calibrate")
         self.refuse(1, ["plan", "stnn.toml", "--machine", "stnn.toml"], "stnn.toml: not JSON")
         self.write("old.json", '{"format": 0}')

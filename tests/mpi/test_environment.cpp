@@ -12,7 +12,9 @@
 
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/environment.hpp"
+#include "rossby/mpi/host.hpp"
 #include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/process_grid.hpp"
 #include "rossby/mpi/reducer.hpp"
 
 namespace rossby {
@@ -144,6 +146,41 @@ TEST(Mailbox, DeliversLettersOfAnySize) {
         EXPECT_EQ(received[static_cast<std::size_t>(from)], letter(from, world.rank())) << "piece " << piece;
     }
   }
+}
+
+TEST(Communicator, PretendedRanksAreAlone) {
+  const Communicator comm = Communicator::pretended(9, 12, 4);
+  EXPECT_EQ(comm.rank(), 9);
+  EXPECT_EQ(comm.size(), 12);
+  EXPECT_EQ(ranks_on_host(comm), 4);
+  EXPECT_EQ(rank_on_host(comm), 1);
+  EXPECT_EQ(hosts_of(comm), 3);
+  EXPECT_EQ(hosts_of(Communicator::pretended(0, 9, 4)), 3);
+  EXPECT_EQ(ranks_on_host(Communicator::pretended(8, 9, 4)), 1);
+  comm.barrier();
+  EXPECT_EQ(broadcast(comm, "mine"), "mine");
+  agree_same(comm, "text", "it");
+  EXPECT_EQ(agree(comm, [] { return 3; }), 3);
+  try {
+    agree(comm, [] { user_error("wrong"); });
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "wrong");
+  }
+  MpiReducer reducer(comm);
+  double values[] = {1.0, 2.0};
+  reducer.sum(values);
+  EXPECT_EQ(reducer.sent(), (Traffic{1, 16}));
+  reducer.ordered_sum(values);
+  EXPECT_EQ(reducer.sent(), (Traffic{1 + 11, 16 + 11 * 16}));
+  EXPECT_EQ(values[1], 2.0) << "nobody else puts anything in";
+  const ProcessGrid grid(comm, 3);  // 4 row blocks x 3 groups
+  EXPECT_EQ(grid.space().rank(), 1);
+  EXPECT_EQ(grid.space().size(), 4);
+  EXPECT_EQ(grid.group(), 2);
+  EXPECT_EQ(grid.groups(), 3);
+  EXPECT_TRUE(grid.time().is_pretended());
+  EXPECT_THROW(ProcessGrid(comm, 5), UserError);
 }
 
 TEST(Communicator, SplitsIntoGroups) {

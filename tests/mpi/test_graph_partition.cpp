@@ -74,7 +74,8 @@ TEST(GraphPartition, CutsFewEdgesIntoEqualPartsOnAllRanksAlike) {
   const Communicator world = Communicator::world();
   const Lattice lattice(31, 29);
   const RowPartition blocks = RowPartition::blocks(31 * 29, world.size());
-  const RowPartition partition = graph_partition(world, lattice.edges(blocks, world.rank()), blocks);
+  const RowPartition partition =
+      graph_partition(world, lattice.edges(blocks, world.rank()), blocks, world.size());
   const std::vector<int> owners = owners_of(partition);
   std::vector<int> of_rank_0 = owners;
   MPI_Bcast(of_rank_0.data(), static_cast<int>(of_rank_0.size()), MPI_INT, 0, world.handle());
@@ -86,7 +87,8 @@ TEST(GraphPartition, CutsFewEdgesIntoEqualPartsOnAllRanksAlike) {
     EXPECT_GT(lattice.cut(partition), 0);
   }
   for (int again = 0; again < 3; ++again)
-    EXPECT_EQ(owners_of(graph_partition(world, lattice.edges(blocks, world.rank()), blocks)), owners);
+    EXPECT_EQ(owners_of(graph_partition(world, lattice.edges(blocks, world.rank()), blocks, world.size())),
+              owners);
 }
 
 TEST(GraphPartition, BalancesWeights) {
@@ -96,7 +98,8 @@ TEST(GraphPartition, BalancesWeights) {
   std::vector<double> weights(400, 0.01);
   for (Index cell = 0; cell < 80; ++cell)  // the first four lines of the lattice cost ten times as much
     weights[static_cast<std::size_t>(lattice.node_of_cell[static_cast<std::size_t>(cell)])] = 0.1;
-  const RowPartition partition = graph_partition(world, lattice.edges(blocks, world.rank()), blocks, weights);
+  const RowPartition partition =
+      graph_partition(world, lattice.edges(blocks, world.rank()), blocks, world.size(), weights);
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   for (int p = 0; p < world.size(); ++p) {
     double mine = 0;
@@ -111,7 +114,8 @@ TEST(GraphPartition, TakesBlocksThatAreEmpty) {
   std::vector<double> head(72, 0.0);
   head[0] = 1;
   const RowPartition blocks = RowPartition::blocks(72, world.size(), head);
-  const RowPartition partition = graph_partition(world, lattice.edges(blocks, world.rank()), blocks);
+  const RowPartition partition =
+      graph_partition(world, lattice.edges(blocks, world.rank()), blocks, world.size());
   EXPECT_EQ(partition.rows(), 72);
   if (world.size() > 1) {
     EXPECT_LT(partition.size(0), 72);
@@ -121,10 +125,10 @@ TEST(GraphPartition, TakesBlocksThatAreEmpty) {
 TEST(GraphPartition, FallsBackToTheBlocks) {
   const Communicator world = Communicator::world();
   const RowPartition none = RowPartition::blocks(0, world.size());
-  EXPECT_EQ(graph_partition(world, Lattice(0, 0).edges(none, world.rank()), none).rows(), 0);
+  EXPECT_EQ(graph_partition(world, Lattice(0, 0).edges(none, world.rank()), none, world.size()).rows(), 0);
   const Lattice two(1, 2);
   const RowPartition few = RowPartition::blocks(2, world.size());
-  const RowPartition same = graph_partition(world, two.edges(few, world.rank()), few);
+  const RowPartition same = graph_partition(world, two.edges(few, world.rank()), few, world.size());
   if (world.size() > 2) {
     EXPECT_EQ(owners_of(same), owners_of(few));
   }
@@ -139,7 +143,7 @@ TEST(GraphPartition, FallsBackToTheBlocks) {
     loops.value.push_back(1);
     loops.ptr.push_back(loops.entries());
   }
-  EXPECT_EQ(owners_of(graph_partition(world, loops, blocks)), owners_of(blocks));
+  EXPECT_EQ(owners_of(graph_partition(world, loops, blocks, world.size())), owners_of(blocks));
 }
 
 TEST(GraphPartition, ABadWeightIsAnErrorOnAllRanks) {
@@ -148,14 +152,16 @@ TEST(GraphPartition, ABadWeightIsAnErrorOnAllRanks) {
   const RowPartition blocks = RowPartition::blocks(20, world.size());
   std::vector<double> weights(20, 1.0);
   if (world.rank() == 0) weights[7] = std::nan("");
-  EXPECT_THROW(graph_partition(world, lattice.edges(blocks, world.rank()), blocks, weights), UserError);
+  EXPECT_THROW(graph_partition(world, lattice.edges(blocks, world.rank()), blocks, world.size(), weights),
+               UserError);
 }
 
 TEST(RowOrder, NeighboursLieCloseTogetherAndOwnersStay) {
   const Communicator world = Communicator::world();
   const Lattice lattice(31, 29);
   const RowPartition blocks = RowPartition::blocks(31 * 29, world.size());
-  const RowPartition scattered = graph_partition(world, lattice.edges(blocks, world.rank()), blocks);
+  const RowPartition scattered =
+      graph_partition(world, lattice.edges(blocks, world.rank()), blocks, world.size());
   const GlobalEdges edges = lattice.edges(scattered, world.rank());
   const RowPartition ordered = reverse_cuthill_mckee(world, edges, scattered);
   EXPECT_EQ(owners_of(ordered), owners_of(scattered));

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "rossby/exchange/dry_run.hpp"
 #include "rossby/exchange/traced.hpp"
 #include "rossby/model/dcrnn.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
@@ -44,7 +43,6 @@ struct Ports {
   std::unique_ptr<StepExchange> steps;
   std::unique_ptr<GroupLink> link;
   std::unique_ptr<GroupGather> gather;
-  std::unique_ptr<DryRunWorld> dry;  // behind a traced exchange
 
   /// The real ones; no exchange yet.
   explicit Ports(const ProcessGrid& grid)
@@ -68,16 +66,17 @@ struct Ports {
         gather(std::make_unique<TracedGroupGather>(place.groups, place.group)) {}
 
   void join(const ProcessGrid* grid, const Place& place, const RowPartition& partition,
-            std::vector<GhostList> ghosts, bool dense) {
+            const std::vector<GhostList>& ghosts, bool dense) {
     if (grid && dense) {
       exchange = std::make_unique<AllgatherExchange>(grid->space(), partition, place.part);
     } else if (grid) {
       exchange = std::make_unique<PetscExchange>(grid->space(), partition, place.part,
                                                  ghosts[static_cast<std::size_t>(place.part)]);
+    } else if (dense) {
+      exchange = std::make_unique<TracedAllRows>(partition, place.part);
     } else {
-      dry = std::make_unique<DryRunWorld>(dense ? DryRunWorld::dense(partition)
-                                                : DryRunWorld(partition, std::move(ghosts)));
-      exchange = std::make_unique<TracedExchange>(dry->exchange(place.part));
+      exchange =
+          std::make_unique<TracedHalo>(halo_counts(partition, ghosts)[static_cast<std::size_t>(place.part)]);
     }
   }
 

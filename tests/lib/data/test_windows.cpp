@@ -209,6 +209,36 @@ INSTANTIATE_TEST_SUITE_P(All, WindowPlans,
                                                           WindowSampling::blocked),
                                           testing::Values(1, 2, 3, 6)));
 
+TEST(WindowPlan, RunsEndWhereBatchesChangeSize) {
+  for (const WindowSampling sampling :
+       {WindowSampling::local, WindowSampling::global, WindowSampling::blocked})
+    for (const int groups : {1, 3}) {
+      WindowPlan plan(
+          {.shape = {2, 1}, .batch = 6, .seed = 5, .sampling = sampling, .groups = groups, .lanes = 3},
+          range(0, 22), 24);
+      plan.start_epoch(1);
+      const std::vector<Index> runs = plan.runs();
+      const auto sizes = [&](Index index) {
+        std::vector<std::size_t> of_groups;
+        std::vector<Index> starts;
+        for (int g = 0; g < groups; ++g) {
+          plan.starts_of(index, g, starts);
+          of_groups.push_back(starts.size());
+        }
+        return of_groups;
+      };
+      ASSERT_FALSE(runs.empty());
+      EXPECT_EQ(runs.front(), 0);
+      for (Index index = 1; index < plan.batches(); ++index)
+        if (sizes(index) != sizes(index - 1)) {
+          EXPECT_TRUE(std::count(runs.begin(), runs.end(), index)) << index;
+        }
+      EXPECT_LE(runs.size(), 3U) << "the last batches alone are smaller";
+    }
+  WindowPlan even({.shape = {2, 1}, .batch = 11}, range(0, 22), 24);
+  EXPECT_EQ(even.runs(), (std::vector<Index>{0}));
+}
+
 TEST(WindowPlan, TheWindowsOfAStepDoNotDependOnTheGroupsButWithLocalSampling) {
   for (const WindowSampling sampling : {WindowSampling::global, WindowSampling::blocked}) {
     std::vector<std::vector<std::multiset<Index>>> all;

@@ -2,6 +2,7 @@
 
 #include "rossby/exchange/dry_run.hpp"
 #include "rossby/exchange/one_rank.hpp"
+#include "rossby/exchange/traced.hpp"
 #include "tests/lib/exchange/exchange_checks.hpp"
 
 namespace rossby {
@@ -53,6 +54,34 @@ TEST_P(DryRun, DenseIsAnExchange) {
     SCOPED_TRACE(c.name);
     DryRunWorld world = DryRunWorld::dense(c.partition);
     testing::check_exchange(all_of(world, c.partition, true), c.partition);
+  }
+}
+
+TEST_P(DryRun, TracedPortsCountAsItDoes) {
+  for (const testing::Case& c : testing::awkward_partitions(GetParam())) {
+    SCOPED_TRACE(c.name);
+    DryRunWorld halo(c.partition, ghosts_of_all(c.partition)), dense = DryRunWorld::dense(c.partition);
+    const std::vector<HaloCounts> counts = halo_counts(c.partition, ghosts_of_all(c.partition));
+    for (int p = 0; p < GetParam(); ++p) {
+      TracedHalo traced(counts[static_cast<std::size_t>(p)]);
+      TracedAllRows all(c.partition, p);
+      for (const auto& [real, port] : {std::pair<Exchange*, Exchange*>{&halo.exchange(p), &traced},
+                                       std::pair<Exchange*, Exchange*>{&dense.exchange(p), &all}}) {
+        EXPECT_EQ(port->owned(), real->owned());
+        EXPECT_EQ(port->ghosts(), real->ghosts());
+        for (const Index bytes : {0, 12}) {
+          EXPECT_EQ(port->gather_cost(bytes), real->gather_cost(bytes));
+          EXPECT_EQ(port->scatter_cost(bytes), real->scatter_cost(bytes));
+        }
+      }
+      std::vector<float> owned(static_cast<std::size_t>(2 * traced.owned())),
+          ghost(static_cast<std::size_t>(2 * traced.ghosts()), 1.0F);
+      const NodeView<float> ghosts(ghost.data(), traced.ghosts(), 2, 1);
+      traced.gather_begin(NodeView<const float>(owned.data(), traced.owned(), 2, 1), ghosts);
+      traced.gather_end();
+      EXPECT_EQ(traced.sent(), traced.gather_cost(8));
+      EXPECT_EQ(ghost, std::vector<float>(ghost.size(), 0.0F));
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "rossby/base/error.hpp"
 #include "rossby/plan/prediction.hpp"
+#include "rossby/plan/what_if.hpp"
 
 // Measurements of a machine, and what is made of them.
 
@@ -142,6 +143,61 @@ TEST(Messages, LieOnLinesBetweenSizes) {
   EXPECT_NEAR(message_seconds(profile, "gather", two, 1, 1e7), 1e-6 + 1e7 / 1e9, 1e-9);
   EXPECT_NEAR(message_seconds(profile, "gather", {4, 1, 1}, 3, 1e4), 5e-6 + 1e4 / 1e9, 1e-12);
   EXPECT_EQ(message_seconds(profile, "reduce_scatter", two, 1, 1e4), 0) << "never measured";
+}
+
+TEST(Messages, CollectivesOfMoreRanksStartInMoreRounds) {
+  const MachineProfile profile = machine();
+  const Place two{.ranks = 2}, many{.ranks = 1024, .hosts = 512};
+  const double start = 2e-6 + 1e3 / 1e9, large = 2e-6 + 1e5 / 1e9;
+  EXPECT_NEAR(message_seconds(profile, "allreduce", two, 1, 1e3), start, 1e-12);
+  EXPECT_NEAR(message_seconds(profile, "allreduce", many, 1, 1e3), 10 * start, 1e-12);
+  EXPECT_NEAR(message_seconds(profile, "allreduce", many, 1, 1e5),
+              10 * start + (large - start) * (1 - 1.0 / 1024) / 0.5, 1e-12);
+  EXPECT_NEAR(message_seconds(profile, "gather", {.ranks = 64}, 3, 1e3), 5e-6 + 1e3 / 1e9, 1e-12)
+      << "neighbours are as many as before";
+}
+
+TEST(Prediction, SumsWhatRanksSendAndOverGroups) {
+  const MachineProfile profile = machine();
+  const OpTimes times(profile, "float", 2, 1);
+  StepOps rank;
+  rank.steps = 2;
+  rank.sent = {6, 800};
+  rank.ops = {call("group_reduction", 0, 0, 2)};
+  rank.ops[0].cost.message_bytes = 1e3;
+  const Prediction p =
+      predict({rank, rank, rank}, profile, times, {.ranks = 4, .hosts = 2, .time_groups = 2});
+  EXPECT_EQ(p.sent_messages, 9);
+  EXPECT_EQ(p.sent_bytes, 1200);
+  EXPECT_EQ(p.sent_ranks, 3);
+  EXPECT_NEAR(p.reduction, 2e-6 + 1e3 / 1e9, 1e-12) << "over two groups, not four ranks";
+  EXPECT_EQ(p.unmeasured, (std::vector<std::string>{"messages between hosts"}));
+}
+
+TEST(WhatIf, OnlyWhatIsBoundBecomesFaster) {
+  MachineProfile profile = machine();
+  profile.ops.clear();
+  profile.ops.push_back(sample("of_memory", 1e3, 1e6, 2e-4));   // 1e-4 s of it at the bandwidth
+  profile.ops.push_back(sample("of_compute", 1e7, 1e3, 1e-4));  // all of it at the rate of products
+  profile.ops.push_back(sample("of_cache", 1e3, 1e6, 5e-5));    // quicker than the bandwidth
+  const auto seconds = [&](const FasterBy& factors, std::size_t op) {
+    return what_if(profile, factors).ops[op].seconds;
+  };
+  EXPECT_EQ(json_of(what_if(profile, {})).dump(), json_of(profile).dump());
+  EXPECT_NEAR(seconds({.memory = 2}, 0), 1.5e-4, 1e-12);
+  EXPECT_NEAR(seconds({.compute = 2}, 0), 2e-4, 1e-12);
+  EXPECT_NEAR(seconds({.memory = 0.5}, 0), 3e-4, 1e-12) << "half as fast";
+  EXPECT_NEAR(seconds({.memory = 2}, 1), 1e-4, 1e-12);
+  EXPECT_NEAR(seconds({.compute = 4}, 1), 2.5e-5, 1e-12);
+  EXPECT_NEAR(seconds({.compute = 1e9}, 1), 1e3 / 1e10, 1e-12) << "its bytes are left";
+  EXPECT_NEAR(seconds({.memory = 4}, 2), 5e-5, 1e-12);
+  const MachineProfile network = what_if(profile, {.network = 2}), latency = what_if(profile, {.latency = 2});
+  const Place two{.ranks = 2};
+  EXPECT_NEAR(message_seconds(network, "gather", two, 1, 1e3), 2e-6, 1e-12) << "the smallest is latency";
+  EXPECT_NEAR(message_seconds(network, "gather", two, 1, 1e5), 2e-6 + 99e3 / 2e9, 1e-12);
+  EXPECT_NEAR(message_seconds(latency, "gather", two, 1, 1e5), 1e-6 + 99e3 / 1e9, 1e-12);
+  EXPECT_EQ(what_if(profile, {.memory = 3}).rates[0].rate, 3e10);
+  EXPECT_EQ(what_if(profile, {.compute = 3}).rates[1].rate, 3e11);
 }
 
 TEST(Prediction, IsTheSlowestRanksCallsAndMessages) {
