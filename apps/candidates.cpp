@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/balance.hpp"
 #include "apps/console.hpp"
 #include "rossby/base/error.hpp"
 #include "rossby/mpi/agree.hpp"
@@ -51,6 +52,7 @@ class Planner {
   [[nodiscard]] std::vector<Candidate> all() {
     std::vector<int> counts = space_->ranks;
     if (counts.empty()) counts = {comm_->size()};
+    balance(counts);
     for (const int ranks : counts)
       for (int groups = 1; groups <= ranks; ++groups)
         if (ranks % groups == 0) vary(ranks, groups, 0, {});
@@ -58,6 +60,11 @@ class Planner {
   }
 
  private:
+  [[nodiscard]] Config load(const std::vector<std::string>& settings) const {
+    if (!space_->ranks.empty()) return (*load_)(settings);
+    return agree(*comm_, [&] { return (*load_)(settings); });
+  }
+
   /// All combinations of the values of the keys from `key` on.
   void vary(int ranks, int groups, std::size_t key, const std::vector<std::string>& settings) {
     if (key == keys().size()) return plan(ranks, groups, settings);
@@ -73,7 +80,7 @@ class Planner {
     if (!keys_.empty() || known_) return keys_;
     known_ = true;
     keys_ = space_->vary;
-    const Config config = (*load_)({});
+    const Config config = load({});
     const bool chosen = config.given("train.recompute") ||
                         std::any_of(keys_.begin(), keys_.end(),
                                     [](const auto& key) { return key.first == "train.recompute"; });
@@ -89,8 +96,9 @@ class Planner {
     candidate.time_groups = groups;
     candidate.settings = {fmt::format("parallel.time_groups={}", groups)};
     candidate.settings.insert(candidate.settings.end(), settings.begin(), settings.end());
+    candidate.settings.insert(candidate.settings.end(), balance_.begin(), balance_.end());
     candidate.varied = fmt::format("{}", fmt::join(settings, " "));
-    const Config config = (*load_)(candidate.settings);
+    const Config config = load(candidate.settings);
     candidate.batch = batch_of(config);
     try {
       check_batch(candidate.batch);
@@ -102,6 +110,28 @@ class Planner {
     }
     if (candidate.plan) check_memory(candidate);
     candidates_.push_back(std::move(candidate));
+  }
+
+  /// What rows and entries of the graph take on this machine, where nobody has said what they cost and there
+  /// is something to balance. On rank 0, for all.
+  void balance(const std::vector<int>& counts) {
+    const auto asked = [&](const char* name) {
+      return std::any_of(keys().begin(), keys().end(), [&](const auto& key) { return key.first == name; });
+    };
+    const Config config = load({});
+    if (counts.back() == 1 || config.given("parallel.entry_cost") || asked("parallel.entry_cost") ||
+        config.text("parallel.partition") == "blocks")
+      return;
+    const auto of_machine = [&]() -> std::string {
+      const auto times = fit_row_times(*profile_, job_of(config, counts.back()), *load_, whole({}));
+      return times.empty() ? "" : fmt::format("parallel.entry_cost={:.6g}", times.front().entry_cost());
+    };
+    if (!space_->ranks.empty()) {
+      balance_ = {of_machine()};
+    } else {
+      balance_ = {broadcast(*comm_, agree(*comm_, [&] { return comm_->rank() == 0 ? of_machine() : ""; }))};
+    }
+    if (balance_.front().empty()) balance_.clear();
   }
 
   void check_batch(Index batch) const {
@@ -147,6 +177,7 @@ class Planner {
   bool known_ = false;
   std::vector<std::pair<std::string, std::vector<std::string>>> keys_;
   std::map<std::vector<std::string>, std::unique_ptr<WholeGraph>> graphs_;
+  std::vector<std::string> balance_;
   std::vector<Candidate> candidates_;
 };
 

@@ -38,7 +38,7 @@ struct CandidateSpace {
 /// "1,2,6": these; "1..1024": powers of two from the first to the last, and the last. Throws UserError.
 [[nodiscard]] std::vector<int> rank_counts(const std::string& text);
 
-/// Makes a configuration of further settings, key=value. Throws UserError.
+/// Makes a configuration of further settings, key=value, on one rank. Throws UserError.
 using LoadConfig = std::function<Config(const std::vector<std::string>& settings)>;
 
 /// Every process grid of the ranks, for forecasters of windows every train.recompute, and all that the space

@@ -55,11 +55,13 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
   if (comm.rank() != static_cast<int>(-rank))
     for (double& part : parts) part = 0;
   reducer.sum(parts);
-  double sent[] = {mine.sent_messages, mine.sent_bytes};
-  reducer.sum(sent);
+  double sums[] = {mine.sent_messages, mine.sent_bytes, mine.forward + mine.backward + mine.optimiser};
+  reducer.sum(sums);
   Prediction all = mine;
-  all.sent_messages = sent[0];
-  all.sent_bytes = sent[1];
+  all.sent_messages = sums[0];
+  all.sent_bytes = sums[1];
+  const double mean = sums[2] / comm.size();
+  all.imbalance = mean > 0 ? (parts[0] + parts[1] + parts[2]) / mean : 0;
   all.sent_ranks = comm.size();
   all.forward = parts[0];
   all.backward = parts[1];
@@ -85,6 +87,7 @@ Prediction prediction_of(const Json& json) {
   p.messages = json.at("messages");
   p.reduction = json.at("reduction");
   p.straggler = json.at("straggler");
+  p.imbalance = json.at("imbalance");
   p.epoch_steps = json.at("epoch_steps");
   p.memory_bytes = json.at("memory_bytes");
   p.sent_messages = json.at("sent").at("messages");
@@ -120,9 +123,18 @@ int threads_of_job(const Config& config, const MachineProfile& profile, int on_h
   return std::max(1, profile.cores / std::max(1, on_host));
 }
 
+Prediction predict_rank(const Config& config, const MachineProfile& profile, const Job& job, int rank,
+                        WholeGraph& whole) {
+  TrainingPlan plan;
+  const Communicator comm = Communicator::pretended(rank, job.ranks, job.on_host);
+  const StepOps ops = trace(comm, config, plan, &whole);
+  const Place place{job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads};
+  return predict({ops}, profile, times_at(place, config, profile, OpTimes::Method::interpolated), place);
+}
+
 TrainingPlan plan_job(const Config& config, const MachineProfile& profile, const Job& job,
                       WholeGraph& whole) {
-  constexpr int few = 4;
+  constexpr int few = 4, some = 16;
   check_device(config);
   TrainingPlan plan;
   plan.model = config.text("model.name");
@@ -133,22 +145,22 @@ TrainingPlan plan_job(const Config& config, const MachineProfile& profile, const
   };
   add(0);
   const int blocks = job.ranks / plan.time_groups;
-  if (job.ranks <= few) {
+  // Which rows are whose, a second time; groups differ in steps that do not divide evenly, and at the ends.
+  const Domain domain = whole.domain(Communicator::pretended(0, blocks, job.on_host), config);
+  std::vector<int> groups{0, plan.time_groups / 2, plan.time_groups - 1};
+  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  const bool all = job.ranks <= few || (plan.time_groups == 1 && blocks <= some);
+  if (all)
     for (int rank = 1; rank < job.ranks; ++rank) add(rank);
-  } else {
-    // Which rows are whose, a second time; groups differ in steps that do not divide evenly, and at the ends.
-    const Domain domain = whole.domain(Communicator::pretended(0, blocks, job.on_host), config);
-    std::vector<int> groups{0, plan.time_groups / 2, plan.time_groups - 1};
-    groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  else
     for (const int group : groups)
       for (const int part : domain.cut->heavy())
         if (group + part > 0) add(group * blocks + part);
-  }
   plan.place = {job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads, plan.time_groups};
   plan.ops = ranks.front().ops;
   plan.traced_steps = ranks.front().steps;
   const auto predicted = [&](OpTimes::Method method) {
-    return predict(ranks, profile, times_at(plan.place, config, profile, method), plan.place);
+    return predict(ranks, profile, times_at(plan.place, config, profile, method), plan.place, all);
   };
   plan.interpolated = predicted(OpTimes::Method::interpolated);
   plan.modelled = predicted(OpTimes::Method::model);

@@ -48,10 +48,14 @@ struct Job {
 };
 
 /// Predicts the training on them, traced by this process alone: on all of them where they are four or fewer,
-/// otherwise on those that have most to do. `whole`: of the same data and relations. Throws UserError as
-/// plan_training and make_run do. Not collective.
+/// or 16 or fewer row blocks, otherwise on those that have most to do. `whole`: of the same data and
+/// relations. Throws UserError as plan_training and make_run do. Not collective.
 [[nodiscard]] TrainingPlan plan_job(const Config& config, const MachineProfile& profile, const Job& job,
                                     WholeGraph& whole);
+
+/// What one of its ranks takes; time_groups is 1.
+[[nodiscard]] Prediction predict_rank(const Config& config, const MachineProfile& profile, const Job& job,
+                                      int rank, WholeGraph& whole);
 
 /// Threads of a rank of such a job: parallel.threads, or OMP_NUM_THREADS, or the machine's cores shared by
 /// the ranks on it.

@@ -23,12 +23,9 @@ Json number(double value) {
 }
 
 /// Of an epoch's steps, as means over the ranks.
-Json seconds_json(std::span<const double> seconds) {
-  return {{"forward", seconds[0]},
-          {"backward", seconds[1]},
-          {"reduction", seconds[2]},
-          {"optimiser", seconds[3]},
-          {"waiting", seconds[4]}};
+Json seconds_json(std::span<const double> seconds, double imbalance) {
+  return {{"forward", seconds[0]},   {"backward", seconds[1]}, {"reduction", seconds[2]},
+          {"optimiser", seconds[3]}, {"waiting", seconds[4]},  {"imbalance", imbalance}};
 }
 
 Json epoch_json(const EpochReport& report, std::string_view error, double peak_bytes, Json seconds,
@@ -100,15 +97,19 @@ void Training<T>::observe(const EpochReport& report) {
   run_->reducer().max(std::span<double>(&peak, 1));
   const StepSeconds& mine = report.seconds;
   double means[] = {mine.forward, mine.backward, mine.reduction, mine.optimiser, mine.waiting};
+  double most = mine.forward + mine.backward + mine.reduction + mine.optimiser - mine.waiting;
   run_->reducer().sum(means);
+  run_->reducer().max(std::span<double>(&most, 1));
   for (double& mean : means) mean /= comm_.size();
+  const double computing = means[0] + means[1] + means[2] + means[3] - means[4];
   double sent[] = {static_cast<double>(report.sent.messages), static_cast<double>(report.sent.bytes)};
   run_->reducer().sum(sent);
   const Stage stage(comm_, "writing metrics");
   agree(comm_, [&] {
     if (directory_)
-      directory_->append_metrics(
-          epoch_json(report, task_->validation_name(), peak, seconds_json(means), sent).dump());
+      directory_->append_metrics(epoch_json(report, task_->validation_name(), peak,
+                                            seconds_json(means, computing > 0 ? most / computing : 1), sent)
+                                     .dump());
   });
   progress_.show(report, report.epoch + 1 == options_.epochs);
 }

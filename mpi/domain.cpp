@@ -107,13 +107,27 @@ void add_coordinates(Domain& domain) {
   }
 }
 
-/// What each node costs a step: its share of the dense layers and its entries in all relations. By global
-/// row; empty where there are no sparse relations, and all nodes cost the same.
+/// What an entry costs a step in units of what its row does without it: by multiplications, of a cell of a
+/// recurrent forecaster or a layer of a convolution in time, or of a slab's step.
+double entry_cost(const Config& config, int relations) {
+  if (const double given = config.real("parallel.entry_cost"); given > 0) return given;
+  const std::string& model = config.text("model.name");
+  const auto r = static_cast<double>(relations);
+  if (model == "stnn") return 1 / ((r + 1) * static_cast<double>(config.integer("model.latent")));
+  const auto hops = static_cast<double>(config.integer("model.diffusion_steps"));
+  const double supports = config.text("model.supports") == "dual_random_walk" ? 2 * r : r;
+  const double matrices = supports * hops + 1;
+  if (model == "graph_wavenet")
+    return hops / (static_cast<double>(config.integer("model.channels")) * (matrices + 4));
+  return 2 * hops / (3 * static_cast<double>(config.integer("model.units")) * matrices);
+}
+
+/// What each node costs a step. By global row; empty where there are no sparse relations, and all nodes cost
+/// the same.
 std::vector<double> node_costs(const Communicator& comm, const Config& config, const GlobalEdges& edges,
                                const RowPartition& blocks) {
   if (edges.relations == 0) return {};
-  const auto d = static_cast<double>(config.integer("model.latent"));
-  const auto owned = row_costs(edges, (edges.relations + 1) * d, 1);
+  const auto owned = row_costs(edges, 1, entry_cost(config, edges.relations));
   MpiMailbox mailbox(comm);
   return gather_by_global_row(owned, blocks, mailbox);
 }
@@ -259,12 +273,13 @@ RowPartition choose_partition(const Communicator& comm, const Config& config, co
   if (kind == "blocks") return RowPartition::blocks(domain.nodes(), parts);
   if (kind == "tiles" && !domain.info.gridded)
     user_error("parallel.partition = \"tiles\" needs a gridded file; use \"graph\" or \"blocks\"");
-  if (kind == "graph" && graph == "none")
-    user_error("parallel.partition = \"graph\" needs relations: set relation.graph");
+  if ((kind == "graph" || kind == "weighted") && graph == "none")
+    user_error("parallel.partition = \"{}\" needs relations: set relation.graph", kind);
   const RowPartition blocks = RowPartition::blocks(domain.nodes(), comm.size());
   const GlobalEdges edges = build_edges(comm, config, domain, blocks);
   const std::vector<double> costs = node_costs(comm, config, edges, blocks);
   if (kind == "graph") return graph_partition(comm, edges, blocks, parts, costs);
+  if (kind == "weighted") return RowPartition::blocks(domain.nodes(), parts, costs);
   return RowPartition::from_owners(
       grid_tiles(domain.grid.n_lat, domain.grid.n_lon, domain.grid.node_of_cell, parts, costs), parts);
 }

@@ -85,7 +85,9 @@ WholeGraph::WholeGraph(const Config& config) : domain_(make_domain(Communicator:
 }
 
 Domain WholeGraph::domain(const Communicator& space, const Config& config) {
-  auto& cut = cuts_[{config.text("parallel.partition"), space.size()}];
+  const std::string kind =
+      config.text("parallel.partition") + " " + std::to_string(config.real("parallel.entry_cost"));
+  auto& cut = cuts_[{kind, space.size()}];
   if (!cut)
     cut = std::make_unique<RowCut>(*this,
                                    choose_partition(Communicator::self(), config, domain_, space.size()));
@@ -94,6 +96,18 @@ Domain WholeGraph::domain(const Communicator& space, const Config& config) {
   domain.rows = domain.partition.rows_of(space.rank());
   domain.cut = cut.get();
   return domain;
+}
+
+const std::vector<Index>& WholeGraph::node_entries(const Config& config) {
+  if (entries_) return *entries_;
+  entries_.emplace();
+  if (config.text("relation.discover") == "dense" || config.text("relation.storage") == "dense")
+    return *entries_;
+  const GlobalEdges edges = build_edges(Communicator::self(), config, domain_, domain_.partition);
+  if (edges.relations > 0)
+    for (Index row = 0; row < edges.rows; ++row)
+      entries_->push_back(edges.end(row, edges.relations - 1) - edges.begin(row, 0));
+  return *entries_;
 }
 
 GlobalEdges rows_of_rank(const Communicator& space, const Domain& domain, const BuildEdges& build) {

@@ -52,11 +52,17 @@ class WholeGraph {
   /// inside them (parallel.row_order), which is the file's. Lives as long as this.
   [[nodiscard]] Domain domain(const Communicator& space, const Config& config);
 
+  /// Entries of each global row, of all relations of relation.* (build_edges), which row blocks of equal cost
+  /// are balanced by; empty where there are none, or a dense relation has all.
+  [[nodiscard]] const std::vector<Index>& node_entries(const Config& config);
+
  private:
   friend class RowCut;
   Domain domain_;
   std::optional<GlobalEdges> edges_;
-  std::map<std::pair<std::string, int>, std::unique_ptr<RowCut>> cuts_;  // by parallel.partition and parts
+  std::optional<std::vector<Index>> entries_;
+  std::map<std::pair<std::string, int>, std::unique_ptr<RowCut>>
+      cuts_;  // by parallel.partition, parallel.entry_cost, parts
 };
 
 /// The rows of this rank: built by all ranks, or cut out of a whole graph where they are pretended.

@@ -140,17 +140,13 @@ class Plans {
       sets.insert(sets.end(), more.begin(), more.end());
       return Config::load(arguments_->config, sets);
     };
-    // Jobs that are not there are planned by one rank.
-    const bool alone = !space_.ranks.empty();
-    const auto load = [&](const std::vector<std::string>& more) {
-      return alone ? read(more) : agree(*comm_, [&] { return read(more); });
-    };
-    if (!alone && !arguments_->candidates && space_.vary.empty() && space_.target_batch == 0) {
-      const TrainingPlan plan = plan_training(*comm_, load({}), profile);
+    if (space_.ranks.empty() && !arguments_->candidates && space_.vary.empty() && space_.target_batch == 0) {
+      const Config config = agree(*comm_, [&] { return read({}); });
+      const TrainingPlan plan = plan_training(*comm_, config, profile);
       const Prediction& p = plan.interpolated;
       return {text_of(plan), json_of(plan), p.step() * static_cast<double>(p.epoch_steps)};
     }
-    const std::vector<Candidate> candidates = plan_candidates(*comm_, profile, load, space_);
+    const std::vector<Candidate> candidates = plan_candidates(*comm_, profile, read, space_);
     const Candidate* best = fastest(candidates);
     Json json{{"format", 1}, {"candidates", json_of(candidates)}};
     return {text_of(candidates), std::move(json), best ? best->epoch_seconds() : 0};

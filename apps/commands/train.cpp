@@ -186,7 +186,7 @@ Config choose_plan(const Communicator& comm, const Train& arguments, const std::
   const auto load = [&](const std::vector<std::string>& more) {
     std::vector<std::string> all = sets;
     all.insert(all.end(), more.begin(), more.end());
-    return agree(comm, [&] { return Config::load(arguments.config, all); });
+    return Config::load(arguments.config, all);
   };
   const std::vector<Candidate> candidates = plan_candidates(comm, profile, load, {});
   const Candidate* best = fastest(candidates);
@@ -194,7 +194,7 @@ Config choose_plan(const Communicator& comm, const Train& arguments, const std::
   if (comm.rank() == 0)
     fmt::print("plan      fastest of {} candidates: {}\n", candidates.size(),
                fmt::join(best->settings, ", "));
-  return load(best->settings);
+  return agree(comm, [&] { return load(best->settings); });
 }
 
 /// The prediction of a training, made before it takes its memory; nothing where no machine is named.

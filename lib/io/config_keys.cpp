@@ -272,8 +272,14 @@ constexpr KeySpec keys[] = {
 
     // parallel
     {"parallel.partition", text, "\"auto\"", "",
-     "row blocks: contiguous, grid tiles, by graph (PT-Scotch); auto: the fitting one",
-     "auto|blocks|tiles|graph", -1e300, 1e300, true},
+     "row blocks: contiguous and of equal rows, contiguous and of equal cost, grid tiles, by graph "
+     "(PT-Scotch); "
+     "auto: the fitting one",
+     "auto|blocks|weighted|tiles|graph", -1e300, 1e300, true},
+    {"parallel.entry_cost", real, "0", "row",
+     "what an entry of a sparse relation costs beside a row, where row blocks are of equal cost; 0: by their "
+     "multiplications ('rossby plan' says what a machine takes)",
+     "", 0, 1e6, true},
     {"parallel.row_order", text, "\"auto\"", "",
      "rows inside a rank: as in the file, or neighbours close together (reverse Cuthill-McKee); auto: the "
      "latter where it halves the distance in memory of neighbours in a graph of 4096 rows a rank or more",

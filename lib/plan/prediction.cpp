@@ -69,8 +69,9 @@ double message_seconds(const MachineProfile& profile, const std::string& kind, c
 }
 
 Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& profile, const OpTimes& times,
-                   const Place& place) {
+                   const Place& place, bool all) {
   Prediction prediction;
+  double computing = 0;
   RankTimes slowest;
   for (const StepOps& rank : ranks) {
     RankTimes of;
@@ -106,6 +107,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
             calls * message_seconds(profile, round_of(op), place, op.cost.messages, op.cost.message_bytes);
     }
     if (of.all() > slowest.all()) slowest = of;
+    computing += of.computing() / static_cast<double>(ranks.size());
     prediction.epoch_steps = rank.epoch_steps;
     if (rank.device_bytes > 0)
       prediction.memory_bytes = std::max(prediction.memory_bytes, profile.process_bytes + rank.device_bytes);
@@ -113,6 +115,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
   if (place.hosts > 1 && std::none_of(profile.messages.begin(), profile.messages.end(),
                                       [](const MessageSample& sample) { return sample.hosts > 1; }))
     prediction.unmeasured.emplace_back("messages between hosts");
+  if (all && computing > 0) prediction.imbalance = slowest.computing() / computing;
   prediction.forward = slowest.forward;
   prediction.backward = slowest.backward;
   prediction.optimiser = slowest.optimiser;
@@ -138,6 +141,7 @@ nlohmann::ordered_json json_of(const Prediction& p) {
           {"messages", p.messages},
           {"reduction", p.reduction},
           {"straggler", p.straggler},
+          {"imbalance", p.imbalance},
           {"epoch_steps", p.epoch_steps},
           {"sent", {{"messages", p.sent_messages}, {"bytes", p.sent_bytes}, {"ranks", p.sent_ranks}}},
           {"memory_bytes", p.memory_bytes},

@@ -27,6 +27,7 @@ struct Prediction {
   double messages = 0;   // halos: what of them is not hidden behind ops
   double reduction = 0;  // the sum over all ranks
   double straggler = 0;  // what the slowest of equal ranks takes longer than their mean
+  double imbalance = 0;  // computing of the slowest over the mean of the ranks; 0: not all were traced
   Index epoch_steps = 0;
   double memory_bytes = 0;  // of the rank that needs most; 0: not known
   // What a rank sends a step, summed over `sent_ranks` of the ranks: all of them, or those that were traced.
@@ -41,9 +42,10 @@ struct Prediction {
 };
 
 /// Predicts a step of which every rank in `ranks` (some or all of them: the slowest counts) makes these
-/// calls. Only how calls follow each other is modelled; what they take was measured.
+/// calls. Only how calls follow each other is modelled; what they take was measured. `all`: these are all
+/// ranks.
 [[nodiscard]] Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& profile,
-                                 const OpTimes& times, const Place& place);
+                                 const OpTimes& times, const Place& place, bool all = false);
 
 /// Seconds of one message round, between those that were measured with the most similar ranks and hosts:
 /// along the bytes by straight lines, along the number of messages by the nearest. Collectives of more ranks

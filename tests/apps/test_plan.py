@@ -20,6 +20,9 @@ class Plan(Runs):
                                          ", ".join("1" for _ in ring)))
         cls.write("windows.toml", WINDOWS)
         cls.write("stnn.toml", STNN.replace('"nearest"', '"edges"').replace('"double"', '"float"'))
+        # All nodes act on the first one, and on nobody else.
+        cls.netcdf("star.nc", sensors(30, 60, ", ".join(map(str, range(1, 60))), ", ".join("0" for _ in range(59)),
+                                      ", ".join("1" for _ in range(59))))
         for ranks in (1, 2):
             result = cls.run_ranks(ranks, "calibrate", "-o", "machine.json", "--quick")
             assert result.codes == [0] * ranks, result
@@ -157,6 +160,7 @@ class Plan(Runs):
         """What one process says of a job is what the ranks of that job say of themselves."""
         for config, *settings in (("stnn.toml",), ("stnn.toml", "relation.discover=dense", "train.slab_steps=12"),
                                   ("stnn.toml", "parallel.partition=graph", "relation.mode=refine"),
+                                  ("stnn.toml", "data.file=star.nc", "parallel.partition=weighted", "parallel.entry_cost=2"),
                                   ("windows.toml",), ("windows.toml", "window.sampling=blocked", "parallel.partition=graph"),
                                   ("windows.toml", "window.sampling=global"),
                                   ("windows.toml", "model.name=graph_wavenet", "model.layers=1", "model.units=64",
@@ -199,6 +203,31 @@ class Plan(Runs):
         # Nodes are fewer than ranks: most of them own nothing, and still take part.
         alone = [c for c in refused if c["time_groups"] == 1]
         self.assertEqual([c["refused"] for c in alone], [""] * 3)
+
+    def test_balance(self):
+        """Rows and entries cost what they take on the machine, where they differ from rank to rank."""
+        arguments = ["--set", "parallel.threads=1", "--set", "data.file=star.nc"]
+        jobs = self.candidates(1, "stnn.toml", *arguments, "--ranks", "8", "--ranks-per-host", "2", "--vary",
+                               "parallel.partition=blocks,weighted,graph")["candidates"]
+        of_kind = {job["settings"][1]: job for job in jobs if job["time_groups"] == 1}
+        for job in of_kind.values():
+            self.assertRegex(job["settings"][-1], "^parallel.entry_cost=[0-9]")
+            self.assertGreaterEqual(job["predicted"]["imbalance"], 1)
+        self.assertGreater(of_kind["parallel.partition=blocks"]["predicted"]["imbalance"],
+                           of_kind["parallel.partition=weighted"]["predicted"]["imbalance"])
+        # On the ranks themselves, too, and where all rows have as many entries, or somebody has decided, not at all.
+        here = self.candidates(2, "stnn.toml", *arguments, "--candidates")["candidates"]
+        self.assertRegex(here[0]["settings"][-1], "^parallel.entry_cost=[0-9]")
+        self.assertGreaterEqual(here[0]["predicted"]["imbalance"], 1)
+        for words in (["stnn.toml", "--set", "parallel.threads=1"],
+                      ["stnn.toml", *arguments, "--set", "parallel.entry_cost=1"],
+                      ["stnn.toml", *arguments, "--set", "parallel.partition=blocks"],
+                      ["stnn.toml", *arguments, "--set", "relation.discover=dense"]):
+            for job in self.candidates(1, *words, "--ranks", "2")["candidates"]:
+                self.assertNotIn("entry_cost", "".join(job["settings"]))
+        self.refuse(2, ["plan", "stnn.toml", "--machine", "machine.json", "--set", "relation.graph=none", "--set",
+                        "parallel.partition=weighted", "--set", "relation.discover=low_rank"],
+                    'partition = "weighted" needs relations')
 
     def test_vary_and_target(self):
         answer = self.candidates(1, "windows.toml", "--set", "parallel.threads=1", "--set", "train.recompute=none", "--ranks",

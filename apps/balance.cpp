@@ -1,0 +1,43 @@
+#include "apps/balance.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rossby {
+
+// A row without a time of its own: entries decide alone. Entries without one: rows do; 0 would ask for the
+// default.
+double RowTimes::entry_cost() const {
+  constexpr double least = 1e-6, most = 1e6;
+  return row > 0 ? std::clamp(entry / row, least, most) : most;
+}
+
+std::vector<RowTimes> fit_row_times(
+    const MachineProfile& profile, const Job& job,
+    const std::function<Config(const std::vector<std::string>& settings)>& load, WholeGraph& whole) {
+  const Config config = load({"parallel.partition=blocks", "parallel.time_groups=1"});
+  const std::vector<Index>& entries = whole.node_entries(config);
+  if (entries.empty() ||
+      std::all_of(entries.begin(), entries.end(), [&](Index count) { return count == entries.front(); }))
+    return {};
+  std::vector<OpSample> samples;
+  for (const int parts : {8, 16}) {
+    const RowPartition blocks = RowPartition::blocks(std::ssize(entries), parts);
+    for (int part = 0; part < parts; ++part) {
+      if (blocks.size(part) == 0) continue;
+      OpSample sample;
+      sample.cost.flops = static_cast<double>(blocks.size(part));
+      for (const GlobalRow row : blocks.rows_of(part))
+        sample.cost.bytes += static_cast<double>(entries[static_cast<std::size_t>(row.value)]);
+      const Prediction p = predict_rank(config, profile, {parts, job.on_host, job.threads}, part, whole);
+      sample.seconds = p.forward + p.backward + p.optimiser;
+      if (sample.seconds > 0) samples.push_back(sample);
+    }
+  }
+  std::vector<const OpSample*> pointers;
+  for (const OpSample& sample : samples) pointers.push_back(&sample);
+  const OpModel model = fit(pointers);
+  return {{model.constant, model.per_flop, model.per_byte, model.error}};
+}
+
+}  // namespace rossby
