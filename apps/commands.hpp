@@ -100,7 +100,8 @@ struct Calibrate {
   std::vector<std::string> configs;  // trainings that are measured beside the small ones
   std::string precision = "float";   // of the built-in trainings
   bool quick = false;
-  bool replace = false;  // what the file holds, instead of adding to it
+  std::vector<std::string> only;  // of ops, messages, rates; empty: all of them
+  bool replace = false;           // what the file holds, instead of adding to it
 };
 int calibrate(const Communicator& comm, const Calibrate& arguments);
 

@@ -174,6 +174,11 @@ void define_plan(CLI::App& app, std::function<int(const Communicator&)>& chosen,
                 "a training of yours (TOML) to measure beside the built-in ones; may be repeated");
   c->add_option("--precision", calibrate.precision, "of the built-in trainings: float or double")
       ->check(CLI::IsMember({"float", "double"}));
+  c->add_option(
+       "--only", calibrate.only,
+       "measure ops, messages or rates alone, for example messages over the hosts of a network; may be "
+       "repeated")
+      ->check(CLI::IsMember({"ops", "messages", "rates"}));
   c->add_flag("--replace", calibrate.replace, "forget what the file holds, instead of adding to it");
   c->add_flag("--quick", calibrate.quick, "a few small cases for a moment each: to try it out");
   c->callback(

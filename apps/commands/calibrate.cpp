@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -84,10 +85,14 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
     }
   });
   const auto begin = std::chrono::steady_clock::now();
-  profile.process_bytes = measure_process(comm, options);
-  measure_rates(comm, options, profile);
-  measure_messages(comm, options, profile);
-  measure_ops(comm, options, profile);
+  const auto wanted = [&](const char* what) {
+    const std::vector<std::string>& only = arguments.only;
+    return only.empty() || std::find(only.begin(), only.end(), what) != only.end();
+  };
+  if (wanted("ops")) profile.process_bytes = measure_process(comm, options);
+  if (wanted("rates")) measure_rates(comm, options, profile);
+  if (wanted("messages")) measure_messages(comm, options, profile);
+  if (wanted("ops")) measure_ops(comm, options, profile);
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     const MachineProfile measured = profile;

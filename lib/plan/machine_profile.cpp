@@ -109,7 +109,7 @@ void merge(MachineProfile& into, const MachineProfile& more) {
   take_over(into.stragglers, more.stragglers, [](const StragglerSample& a, const StragglerSample& b) {
     return a.ranks == b.ranks && a.hosts == b.hosts;
   });
-  into.process_bytes = more.process_bytes;
+  if (more.process_bytes > 0) into.process_bytes = more.process_bytes;
   into.date = more.date;
   into.version = more.version;
   into.mpi = more.mpi;

@@ -49,6 +49,15 @@ class Plan(Runs):
             self.assertLess(op["seconds"], 1)
         self.assertEqual({s["ranks"]: s["factor"] >= 1 for s in machine["stragglers"]}, {1: True, 2: True})
 
+    def test_messages_alone(self):
+        self.succeed(1, "calibrate", "-o", "only.json", "--quick", "--only", "rates")
+        self.succeed(3, "calibrate", "-o", "only.json", "--quick", "--only", "messages")
+        machine = self.load("only.json", "machine.schema.json")
+        self.assertEqual((machine["ops"], {rate["ranks"] for rate in machine["rates"]}), ([], {1}))
+        self.assertEqual({sample["ranks"] for sample in machine["messages"]}, {2, 3})
+        self.refuse(1, ["plan", "stnn.toml", "--machine", "only.json"], "was not measured in float")
+        self.refuse(1, ["calibrate", "-o", "only.json", "--only", "all"], "--only", code=2)
+
     def test_a_training_of_ones_own(self):
         before = self.load("machine.json", "machine.schema.json")
         self.succeed(1, "calibrate", "-o", "own.json", "--quick", "--config", "windows.toml")
