@@ -1,7 +1,11 @@
 #include "rossby/mpi/host.hpp"
 
 #include <algorithm>
+#include <cstdio>
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 #include <mpi.h>
 #include <sys/resource.h>
 
@@ -47,6 +51,17 @@ int hosts_of(const Communicator& comm) {
   const Wait wait(comm, "a count of hosts (allreduce)");
   MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_SUM, comm.handle());
   return first;
+}
+
+void forget_peak_resident() {
+#if defined(__GLIBC__)
+  malloc_trim(0);
+#endif
+  // Linux: proc(5), clear_refs. Elsewhere the peak stays.
+  if (std::FILE* file = std::fopen("/proc/self/clear_refs", "w")) {
+    (void)std::fputs("5", file);
+    (void)std::fclose(file);
+  }
 }
 
 double peak_resident_bytes() {

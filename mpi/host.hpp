@@ -13,6 +13,9 @@ namespace rossby {
 /// This rank's number among them. Collective.
 [[nodiscard]] int rank_on_host(const Communicator& comm);
 
+/// Gives unused memory back to the system and forgets how much was resident so far, where the system can.
+void forget_peak_resident();
+
 /// Largest resident memory of this process so far, in bytes.
 [[nodiscard]] double peak_resident_bytes();
 

@@ -201,7 +201,9 @@ Config choose_plan(const Communicator& comm, const Train& arguments, const std::
 std::optional<TrainingPlan> predict(const Communicator& comm, const Config& config, const Train& arguments) {
   if (arguments.machine.empty()) return std::nullopt;
   const MachineProfile profile = agree(comm, [&] { return read_profile(arguments.machine); });
-  return plan_training(comm, config, profile);
+  std::optional<TrainingPlan> plan = plan_training(comm, config, profile);
+  forget_peak_resident();  // of the plan: the training's own is measured
+  return plan;
 }
 
 /// Writes the prediction, once it is known with what was measured. On rank 0.

@@ -11,6 +11,7 @@
 #include "rossby/io/hyperslabs.hpp"
 #include "rossby/io/netcdf.hpp"
 #include "rossby/io/series_layout.hpp"
+#include "rossby/tensor/buffer.hpp"
 
 namespace rossby {
 namespace {
@@ -289,13 +290,12 @@ std::vector<std::uint8_t> SeriesFile::observed(Index first, Index count) const {
     std::iota(nodes.begin(), nodes.end(), first + begin);
     const auto n = static_cast<Index>(nodes.size());
     const Index block = std::clamp<Index>(piece_values / (n * series.features), 1, series.steps);
-    std::vector<float> values(static_cast<std::size_t>(block * n * series.features));
+    Buffer<float> values(block * n * series.features);  // which goes back to the system
     for (Index t = 0; t < series.steps; t += block) {
       const Index steps = std::min(block, series.steps - t);
       read_steps(nodes, t, steps, values.data());
       for (Index k = 0; k < steps * n * series.features; ++k)
-        if (!std::isnan(values[static_cast<std::size_t>(k)]))
-          seen[static_cast<std::size_t>(begin + k / series.features % n)] = 1;
+        if (!std::isnan(values[k])) seen[static_cast<std::size_t>(begin + k / series.features % n)] = 1;
     }
   }
   return seen;

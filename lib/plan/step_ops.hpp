@@ -15,8 +15,9 @@ struct StepOps {
   Index steps = 0;              // that made these calls
   Index epoch_steps = 0;        // of a whole epoch
   double activation_bytes = 0;  // most values, gradients and scratch of a step at once
-  double footprint = 0;     // bytes that steps touch: activations, parameters, their gradients and moments
-  double device_bytes = 0;  // most that the device held where one was traced over: all arrays of the training
+  double footprint = 0;  // bytes that steps touch: activations, parameters, their gradients and moments
+  double device_bytes =
+      0;  // most that the device held where one was traced over, but for its own: all arrays of the training
   Traffic sent;  // in these steps, by this rank, through all its ports, where a trace was told of them
   std::vector<double> step_seconds;  // of each step, where they were timed
 };

@@ -84,6 +84,10 @@ class Device {
   /// Whether an address lies in its memory.
   [[nodiscard]] bool owns(const void* pointer) const;
   [[nodiscard]] std::size_t peak_bytes() const { return peak_; }
+  /// What of it is the device's own: room for lists that travel and for partial sums.
+  [[nodiscard]] std::size_t own_bytes() const {
+    return ring_bytes_ + (scratch_ ? options_.scratch_bytes : 0);
+  }
 
   template <class T>
   void upload(T* device, std::span<const T> host) {
