@@ -121,6 +121,14 @@ struct PlanTraining {
 };
 int plan(const Communicator& comm, const PlanTraining& arguments);
 
+struct ReportScaling {
+  std::string folder;           // that the run directories lie in
+  std::string output;           // folder for table.md, scaling.json and plots; empty: table to the console
+  std::string kind = "strong";  // strong | weak: of runs without study.json
+  double band = -1;             // per cent, around predictions; −1: their mean error
+};
+int report_scaling(const Communicator& comm, const ReportScaling& arguments);
+
 struct PrintConfig {
   std::string config;  // empty: the table of keys; a file: its resolved configuration
   std::vector<std::string> sets;

@@ -221,6 +221,24 @@ void define_plan(CLI::App& app, std::function<int(const Communicator&)>& chosen,
   });
 }
 
+void define_report(CLI::App& app, std::function<int(const Communicator&)>& chosen,
+                   commands::ReportScaling& scaling) {
+  auto* report = app.add_subcommand("report", "tables and plots of several runs")->require_subcommand(1);
+  auto* s = report->add_subcommand("scaling", "speed-up and efficiency of trainings on different ranks");
+  s->add_option("folder", scaling.folder, "folder with run directories, one or two levels below it")
+      ->required();
+  s->add_option("-o,--output", scaling.output,
+                "folder for table.md, scaling.json, plots (by gnuplot), their data and scripts");
+  s->add_option("--kind", scaling.kind, "of runs beside which there is no study.json: strong or weak")
+      ->check(CLI::IsMember({"strong", "weak"}))
+      ->capture_default_str();
+  s->add_option("--band", scaling.band,
+                "half width of the band around predictions, per cent of them; default: their mean error")
+      ->check(non_negative_number());
+  s->callback(
+      [&] { chosen = [&](const Communicator& comm) { return commands::report_scaling(comm, scaling); }; });
+}
+
 int parse_and_run(const Communicator& comm, int argc, char** argv) {
   CLI::App app{
       "Rossby: trains spatio-temporal forecasters on clusters. Start with mpirun or srun for more than one "
@@ -237,11 +255,13 @@ int parse_and_run(const Communicator& comm, int argc, char** argv) {
   commands::StepGraphFile step_graph;
   commands::Calibrate calibrate;
   commands::PlanTraining plan;
+  commands::ReportScaling scaling;
   commands::PrintConfig config;
   define(app, chosen, train, checkpoint, evaluate, forecast);
   define_data(app, chosen, inspect, synth, graph);
   define_step_graph(app, chosen, step_graph);
   define_plan(app, chosen, calibrate, plan);
+  define_report(app, chosen, scaling);
   define_config(app, chosen, config);
   try {
     app.parse(argc, argv);

@@ -28,8 +28,18 @@ Json seconds_json(std::span<const double> seconds, double imbalance) {
           {"optimiser", seconds[3]}, {"waiting", seconds[4]},  {"imbalance", imbalance}};
 }
 
+/// The ranks that trained: what times and memory are of.
+template <class T>
+Json place_json(const Communicator& comm, int hosts, const ModelRun<T>& run) {
+  return {{"ranks", comm.size()},
+          {"hosts", hosts},
+          {"threads", run.exec().threads},
+          {"row_blocks", run.grid().space().size()},
+          {"time_groups", run.grid().groups()}};
+}
+
 Json epoch_json(const EpochReport& report, std::string_view error, double peak_bytes, Json seconds,
-                std::span<const double> sent) {
+                std::span<const double> sent, Json place) {
   Json json;
   json["epoch"] = report.epoch;
   json["steps"] = report.steps;
@@ -47,6 +57,7 @@ Json epoch_json(const EpochReport& report, std::string_view error, double peak_b
   json["node_steps_per_second"] = report.node_steps_per_second;
   json["peak_rss_bytes"] = static_cast<std::int64_t>(peak_bytes);
   json["rollbacks"] = report.rollbacks;
+  json["place"] = std::move(place);
   return json;
 }
 
@@ -61,6 +72,7 @@ template <class T>
 Training<T>::Training(const Communicator& comm, const Config& config, const std::string& path,
                       ModelRun<T>& run)
     : comm_(comm),
+      hosts_(hosts_of(comm)),
       config_(&config),
       folder_(checkpoint_folder_of(path)),
       run_(&run),
@@ -108,7 +120,8 @@ void Training<T>::observe(const EpochReport& report) {
   agree(comm_, [&] {
     if (directory_)
       directory_->append_metrics(epoch_json(report, task_->validation_name(), peak,
-                                            seconds_json(means, computing > 0 ? most / computing : 1), sent)
+                                            seconds_json(means, computing > 0 ? most / computing : 1), sent,
+                                            place_json(comm_, hosts_, *run_))
                                      .dump());
   });
   progress_.show(report, report.epoch + 1 == options_.epochs);

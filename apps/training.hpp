@@ -55,6 +55,7 @@ class Training {
   [[nodiscard]] double since_save() const;
 
   Communicator comm_;
+  int hosts_;
   const Config* config_;
   const RunDirectory* directory_ = nullptr;
   CheckpointFolder folder_;

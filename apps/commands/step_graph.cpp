@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.hpp"
+#include "apps/external_program.hpp"
 #include "apps/model_run.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
@@ -34,16 +35,9 @@ void draw(const std::string& dot, const std::string& file) {
   // Whole path names: none of them begins like an option.
   const std::string source = std::filesystem::absolute(file).string() + ".dot", drawn = source + ".svg";
   atomic_write(source, dot);
-  // Names in quotes: what is in them is no word of the shell's.
-  const auto quoted = [](const std::string& name) {
-    std::string text = "'";
-    for (const char c : name) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return text + "'";
-  };
-  const char* named = std::getenv("GRAPHVIZ_DOT");
-  const std::string program = named != nullptr && *named != '\0' ? named : "dot";
   const std::string command =
-      fmt::format("{} -Tsvg -o {} {} 2>/dev/null", quoted(program), quoted(drawn), quoted(source));
+      fmt::format("{} -Tsvg -o {} {} 2>/dev/null", quoted(program_named("GRAPHVIZ_DOT", "dot")),
+                  quoted(drawn), quoted(source));
   const bool done = std::system(command.c_str()) == 0;
   std::error_code error;
   if (done) std::filesystem::rename(drawn, file, error);

@@ -16,9 +16,9 @@ rossby_build_packages=(
   cmake g++ libbenchmark-dev libcli11-dev libfmt-dev libgtest-dev libhdf5-openmpi-dev libnetcdf-dev libopenblas-dev
   libopenmpi-dev libspdlog-dev libtomlplusplus-dev ninja-build nlohmann-json3-dev openmpi-bin openssh-client petsc-dev pkg-config
 )
-# Tests read written files with ncdump and xarray, and have Graphviz draw; they make hosts of network namespaces and look for ranks.
+# Tests read written files with ncdump and xarray, and have Graphviz and gnuplot draw; they make hosts of network namespaces and look for ranks.
 # shellcheck disable=SC2034  # used by the scripts that source this
-rossby_test_packages=(graphviz iproute2 netcdf-bin procps python3-netcdf4 python3-xarray)
+rossby_test_packages=(gnuplot-nox graphviz iproute2 netcdf-bin procps python3-netcdf4 python3-xarray)
 
 # libFuzzer and its run-time library; llvm for readable stack traces. The distribution's plain clang is too old.
 # shellcheck disable=SC2034  # used by the scripts that source this

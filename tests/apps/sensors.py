@@ -74,7 +74,7 @@ class Runs(BadInput):
     def ends(self, run):
         """The final state, and what each epoch's line says but for times."""
         arrays = json.loads(self.succeed(1, "checkpoint", "inspect", run + "/checkpoints/state.h5", "--json").out)
-        return arrays["arrays"], [{k: v for k, v in line.items() if not re.search("second|bytes|sent", k)}
+        return arrays["arrays"], [{k: v for k, v in line.items() if not re.search("second|bytes|sent|place", k)}
                                   for line in self.lines(run)]
 
     def refuse_settings(self, settings, *patterns):

@@ -4,7 +4,8 @@ import re
 
 import support
 
-SUBCOMMANDS = [["train"], ["evaluate"], ["forecast"], ["data"], ["data", "inspect"], ["data", "synth"], ["config"]]
+SUBCOMMANDS = [["train"], ["evaluate"], ["forecast"], ["data"], ["data", "inspect"], ["data", "synth"],
+               ["report"], ["report", "scaling"], ["config"]]
 
 
 class CommandLine(support.ProgramTest):
@@ -27,7 +28,7 @@ class CommandLine(support.ProgramTest):
 
     def test_wrong_command_line(self):
         for arguments, pattern in [
-            ([], "subcommand is missing; there are train, evaluate, forecast, checkpoint, data, graph, calibrate, plan, config"),
+            ([], "subcommand is missing; there are train, evaluate, forecast, checkpoint, data, graph, calibrate, plan, report, config"),
             (["trian"], r"unknown subcommand trian \(did you mean train\?\)"),
             (["data"], "subcommand is missing; there are inspect, synth"),
             (["data", "sinth"], "did you mean synth"),

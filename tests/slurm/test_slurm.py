@@ -94,7 +94,7 @@ class Slurm(unittest.TestCase):
         text = self.local("checkpoint", "inspect", f"{run}/checkpoints/state.h5", "--json")
         lines = [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
         return (json.loads(text)["arrays"],
-                [{k: v for k, v in line.items() if not re.search("second|bytes", k)} for line in lines])
+                [{k: v for k, v in line.items() if not re.search("second|bytes|place", k)} for line in lines])
 
     def submit(self, *options, config, run, script="train.sbatch", launcher="srun"):
         return self.cluster.submit(*options, str(ROOT / "jobscripts" / "slurm" / script), config, "--run", run,
@@ -243,6 +243,70 @@ class Slurm(unittest.TestCase):
         self.expect(job, "FAILED", restarts=0)
         self.assertIn("absent.nc", self.log(job))
         self.assertIn("exit code 1", self.log(job))
+
+    def scaling(self, *arguments, code=0):
+        """jobscripts/scaling with jobs of this cluster."""
+        environment = dict(self.cluster.environment, ROSSBY_MACHINE=str(ROOT / "tests/slurm/machine.sh"))
+        result = subprocess.run([sys.executable, str(ROOT / "jobscripts/scaling"), *arguments, "--rossby", support.rossby,
+                                 "--submit", "--ranks-per-node", "1"], cwd=self.folder, env=environment, capture_output=True,
+                                text=True, check=False, timeout=240)
+        self.assertEqual(result.returncode, code, f"{result.stdout}\n{result.stderr}\n{self.cluster.log_end()}")
+        return result.stdout
+
+    def tabulated(self, folder):
+        """The studies of `rossby report scaling`."""
+        self.local("report", "scaling", folder, "-o", folder + "/report")
+        return json.loads((self.folder / folder / "report/scaling.json").read_text())["studies"]
+
+    def test_scaling_study(self):
+        arguments = ["--config", "short.toml", "--ranks", "1,2,4", "--out", "study", "--label", "s"]
+        names = [f"s/ranks-{ranks}_groups-1_seed-1" for ranks in (1, 2, 4)]
+        # Jobs that wait are not queued twice.
+        self.scaling(*arguments, "--sbatch=--hold")
+        queue = self.cluster.call("squeue", "-h", "-o", "%i").split()
+        self.assertEqual(len(queue), 3)
+        self.assertEqual(self.scaling(*arguments).splitlines()[:3],
+                         [f"{name}: job {number}, PENDING" for name, number in zip(names, sorted(queue, key=int))])
+        for number in queue:
+            self.cluster.call("scontrol", "release", number)
+        out = self.scaling(*arguments, "--wait")
+        self.assertIn("3 runs: 3 ended, 0 failed, 0 cut off, 0 queued", out)
+        self.assertEqual(self.ends(f"study/{names[1]}"), self.uninterrupted("short.toml", 2))
+        found, = self.tabulated("study")
+        self.assertEqual([(row["ranks"], row["hosts"]) for row in found["rows"]], [(1, 1), (2, 2), (4, 4)])
+        # One that is lost is made again, one that fails is told.
+        shutil.rmtree(self.folder / "study" / names[2])
+        out = self.scaling(*arguments, "--wait")
+        self.assertEqual((out.count(": ended\n"), len(re.findall(names[2] + r": job \d+, 4 nodes, 4 ranks\n", out))), (3, 1))
+        out = self.scaling(*arguments, "--wait", "--set", "model.latent=3", "--ranks", "1", code=1)
+        self.assertRegex(out, names[0] + r": failed: job \d+, FAILED, exit code 1 \(study/.*\.log\)\n1 runs: 0 ended, 1 failed")
+
+    def test_scaling_scripts(self):
+        """The job scripts by themselves."""
+        for nodes in (1, 2):
+            jobs = [self.submit_study(f"--nodes={nodes}", "--ntasks-per-node=1", "--array=1-2", kind="strong")]
+            self.local("data", "synth", "--lat", str(10 * nodes), "--lon", "12", "--steps", "60", "-o", f"series_{nodes}.nc")
+            jobs.append(self.submit_study(f"--nodes={nodes}", "--ntasks-per-node=1", "--array=1-1", "--set",
+                                          f"data.file={self.folder}/series_{{ranks}}.nc", kind="weak"))
+            for job in [f"{jobs[0]}_1", f"{jobs[0]}_2", f"{jobs[1]}_1"]:
+                self.expect(job, "COMPLETED", restarts=0)
+        strong, = self.tabulated("strong")
+        self.assertEqual((strong["label"], strong["kind"]), ("strong", "strong"))
+        self.assertEqual([[run["run"] for run in row["runs"]] for row in strong["rows"]],
+                         [[f"ranks-{ranks}_groups-1_seed-{seed}" for seed in (1, 2)] for ranks in (1, 2)])
+        weak, = self.tabulated("weak")
+        self.assertEqual((weak["kind"], weak["scaled"]), ("weak", ["data.file"]))
+        self.assertGreater(weak["rows"][1]["nodes"], 1.5 * weak["rows"][0]["nodes"])
+        job = self.submit_study("--nodes=1", kind="weak", study="strong")
+        self.expect(job, "FAILED", restarts=0)
+        self.assertIn("a weak study needs what grows with the ranks", self.log(job, "rossby-weak-{}.log"))
+
+    def submit_study(self, *options, kind, study=None):
+        """A job of scaling_KIND.sbatch; options from --set on are the training's."""
+        at = options.index("--set") if "--set" in options else len(options)
+        return self.cluster.submit(*options[:at], str(ROOT / f"jobscripts/slurm/scaling_{kind}.sbatch"), "short.toml", "--study",
+                                   study or kind, *options[at:], cwd=self.folder, ROSSBY_PROGRAM=support.rossby,
+                                   ROSSBY_MACHINE=str(ROOT / "tests" / "slurm" / "machine.sh"))
 
     def newest(self, run):
         return f"{run}/checkpoints/" + max(

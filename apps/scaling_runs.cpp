@@ -1,0 +1,225 @@
+#include "apps/scaling_runs.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <sstream>
+
+#include "apps/run_files.hpp"
+#include "rossby/io/config.hpp"
+#include "rossby/io/files.hpp"
+#include "rossby/mpi/state_file.hpp"
+
+namespace rossby {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+/// Keys that say where and how often, not what a step computes. Ranks, threads and groups are of the place.
+bool leaves_the_step(const std::string& key) {
+  for (const char* name : {"train.seed", "train.stop_after", "parallel.time_groups", "parallel.threads",
+                           "parallel.watchdog_seconds"})
+    if (key == name) return true;
+  for (const char* table : {"checkpoint.", "evaluate.", "log."})
+    if (key.starts_with(table)) return true;
+  return false;
+}
+
+/// Every key of a run's configuration, resolved anew.
+Settings settings_of(const std::string& file) {
+  Settings settings;
+  std::istringstream text(Config::load(file, {}).to_toml());
+  std::string table;
+  for (std::string line; std::getline(text, line);) {
+    if (line.empty() || line.front() == '#') continue;
+    if (line.front() == '[')
+      table = line.substr(1, line.size() - 2) + ".";
+    else if (const auto at = line.find(" = "); at != std::string::npos)
+      if (const std::string key = table + line.substr(0, at); !leaves_the_step(key))
+        settings[key] = line.substr(at + 3);
+  }
+  return settings;
+}
+
+/// What the lines of a metrics.jsonl say of the whole training.
+struct Metrics {
+  Index steps = 0;
+  bool whole = true;          // its last line ends
+  std::optional<Json> place;  // of all lines
+  bool moved = false;         // lines of several places
+};
+
+int count_of(const Json& json, const char* name) {
+  const Json& value = json.at(name);
+  if (!value.is_number_integer() || value < 1 || value > 1'000'000'000)
+    user_error("{} is {}", name, value.dump());
+  return value.get<int>();
+}
+
+/// Checks what measured_in takes from a line.
+void check_line(const Json& line) {
+  const auto check = [](const Json& json, const char* name) {
+    if (!json.at(name).is_number() || !(json.at(name).get<double>() >= 0))
+      user_error("{} is {}", name, json.at(name).dump());
+  };
+  check(line, "steps");
+  if (!line.at("steps").is_number_integer()) user_error("steps is {}", line.at("steps").dump());
+  if (!line.contains("step_seconds")) return;  // of an earlier version
+  for (const char* name : {"epoch_seconds", "peak_rss_bytes"}) check(line, name);
+  for (const char* name : {"forward", "backward", "reduction", "optimiser", "waiting"})
+    check(line.at("step_seconds"), name);
+  if (!line.contains("place")) return;
+  const Json& place = line.at("place");
+  for (const char* name : {"ranks", "hosts", "threads", "row_blocks", "time_groups"})
+    (void)count_of(place, name);
+  if (place.at("row_blocks").get<Index>() * place.at("time_groups").get<Index>() !=
+      place.at("ranks").get<Index>())
+    throw UserError("row_blocks x time_groups is not ranks");
+}
+
+Metrics read_metrics(const std::string& file) {
+  const std::string text = read_text(file);
+  Metrics metrics;
+  metrics.whole = text.empty() || text.back() == '\n';
+  std::istringstream in(text);
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    // What a killed run left of its last line; the next start drops it.
+    if (in.eof() && !metrics.whole) break;
+    const Json json = Json::parse(line, nullptr, false);
+    if (!json.is_object()) user_error("{}: line {} is not a JSON object", file, number);
+    try {
+      check_line(json);
+      metrics.steps = json.at("steps").get<Index>();
+      const Json place = json.contains("place") ? json.at("place") : Json();
+      metrics.moved = metrics.moved || (metrics.place && *metrics.place != place);
+      metrics.place = place;
+    } catch (const std::exception& error) {
+      user_error("{}: line {} is not a line of 'rossby train': {}", file, number, error.what());
+    }
+  }
+  return metrics;
+}
+
+/// Optimiser steps of the state that a training ends with; −1: it has none.
+Index final_steps(const std::string& path, Index& nodes) {
+  const std::string file = state_file_of(path);
+  if (!fs::exists(file)) return -1;
+  const Json json = Json::parse(read_state_metadata(file), nullptr, false);
+  const auto number = [&](const char* name) {
+    if (!json.is_object() || !json.contains(name) || !json.at(name).is_number_integer())
+      user_error("{}: its metadata have no {}", file, name);
+    return json.at(name).get<Index>();
+  };
+  nodes = number("nodes");
+  return number("optimiser_steps");
+}
+
+/// Adds the prediction of a run's plan.json, and where its metrics do not tell the place, that.
+void read_plan(ScalingRun& run, bool place_known) {
+  const std::string file = plan_file_of(run.path);
+  const Json json = Json::parse(read_text(file), nullptr, false);
+  if (json.is_discarded()) user_error("{}: not JSON", file);
+  const TrainingPlan plan = plan_of(json, file);
+  if (plan.place.ranks < 1 || plan.place.hosts < 1 || plan.time_groups < 1 ||
+      plan.place.ranks % plan.time_groups != 0)
+    user_error("{}: {} ranks on {} hosts in {} time groups", file, plan.place.ranks, plan.place.hosts,
+               plan.time_groups);
+  if (!place_known) {
+    run.place = plan.place;
+    run.time_groups = plan.time_groups;
+    run.row_blocks = run.place.ranks / run.time_groups;
+  }
+  // A run that went on on other ranks without --machine still has the plan of the first.
+  if (plan.place.ranks == run.place.ranks && plan.place.hosts == run.place.hosts &&
+      plan.place.threads == run.place.threads && plan.time_groups == run.time_groups)
+    run.predicted.push_back(plan.interpolated.step());
+}
+
+/// Adds the run in `path`, or why it is left out.
+void read_run(const std::string& path, ScalingRuns& all) {
+  const auto leave_out = [&](const char* reason) { all.left_out.push_back({path, reason}); };
+  ScalingRun run;
+  run.path = path;
+  run.folder = fs::path(path).parent_path().string();
+  run.settings = settings_of(path + "/config.toml");
+  const std::string file = path + "/metrics.jsonl";
+  if (!fs::exists(file)) return leave_out("has not ended");
+  const Metrics metrics = read_metrics(file);
+  if (!metrics.whole || final_steps(path, run.nodes) != metrics.steps) return leave_out("has not ended");
+  if (metrics.moved) return leave_out("its epochs were trained on different ranks");
+  const bool place_known = metrics.place && !metrics.place->is_null();
+  if (place_known) {
+    const Json& place = *metrics.place;
+    run.place = {count_of(place, "ranks"), count_of(place, "hosts"), count_of(place, "threads")};
+    run.row_blocks = count_of(place, "row_blocks");
+    run.time_groups = count_of(place, "time_groups");
+  }
+  if (fs::exists(plan_file_of(path)))
+    read_plan(run, place_known);
+  else if (!place_known)
+    return leave_out("does not say on how many ranks it was trained: an earlier version wrote it");
+  const auto measured = measured_in(file);
+  if (measured.empty()) return leave_out("has no epoch with the times of its steps");
+  run.measured = measured.front();
+  if (!(run.measured.step > 0)) return leave_out("its steps took no time");
+  all.runs.push_back(std::move(run));
+}
+
+/// The run directories up to `levels` below a folder, by name.
+void find_runs(const fs::path& folder, int levels, std::vector<std::string>& found) {
+  std::vector<fs::path> below;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.is_directory()) below.push_back(entry.path());
+  std::sort(below.begin(), below.end());
+  for (const fs::path& path : below) {
+    if (fs::exists(path / "config.toml") &&
+        (fs::exists(path / "metrics.jsonl") || fs::exists(path / "checkpoints")))
+      found.push_back(path.string());
+    else if (levels > 1)
+      find_runs(path, levels - 1, found);
+  }
+}
+
+}  // namespace
+
+ScalingRuns read_scaling_runs(const std::string& folder) {
+  if (!fs::is_directory(folder))
+    user_error("{}: no such folder; give the one that run directories lie in", folder);
+  if (fs::exists(folder + "/metrics.jsonl"))
+    user_error("{} is a run directory itself; give the folder that the runs of a study lie in", folder);
+  std::vector<std::string> paths;
+  find_runs(fs::path(folder) / "", 2, paths);
+  if (paths.empty())
+    user_error(
+        "{}: no run directory of 'rossby train' one or two levels below it (config.toml, metrics.jsonl)",
+        folder);
+  ScalingRuns all;
+  for (const std::string& path : paths) read_run(path, all);
+  return all;
+}
+
+StudyFile read_study_file(const std::string& folder) {
+  const std::string file = folder + "/study.json";
+  StudyFile study;
+  if (!fs::exists(file)) return study;
+  const Json json = Json::parse(read_text(file), nullptr, false);
+  try {
+    if (!json.is_object()) user_error("not a JSON object");
+    if (json.at("format") != 1) user_error("format {}, this program reads 1", json.at("format").dump());
+    const std::string kind = json.at("kind");
+    if (kind != "strong" && kind != "weak")
+      user_error("kind {}, it is strong or weak", json.at("kind").dump());
+    study.weak = kind == "weak";
+    study.label = json.at("label").get<std::string>();
+    study.scaled = json.at("scaled").get<std::vector<std::string>>();
+  } catch (const std::exception& error) {
+    user_error("{}: not a study as jobscripts/scaling writes it: {}", file, error.what());
+  }
+  study.found = true;
+  return study;
+}
+
+}  // namespace rossby

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "apps/planning.hpp"
+
+namespace rossby {
+
+/// Configuration keys with their values as TOML literals.
+using Settings = std::map<std::string, std::string>;
+
+/// A training that has ended, as its own files tell of it.
+struct ScalingRun {
+  std::string path;
+  std::string folder;  // what it lies in: the runs of a study lie together
+  Settings settings;   // without keys that leave the work of a step as it is, and without the seed
+  Place place;
+  int row_blocks = 1;
+  int time_groups = 1;
+  Index nodes = 0;
+  TrainingPlan::Measured measured;
+  std::vector<double> predicted;  // seconds a step by its plan.json; one or none
+};
+
+/// A run that says nothing about scaling.
+struct LeftOut {
+  std::string path;
+  std::string reason;
+};
+
+struct ScalingRuns {
+  std::vector<ScalingRun> runs;  // by path
+  std::vector<LeftOut> left_out;
+};
+
+/// Reads the run directories one and two levels below `folder`. Throws UserError naming file and line where a
+/// file of theirs is damaged, and where there is no run at all.
+[[nodiscard]] ScalingRuns read_scaling_runs(const std::string& folder);
+
+/// What the runs in a folder are for: its study.json (apps/schemas/study.schema.json), where it has one.
+struct StudyFile {
+  bool found = false;
+  bool weak = false;
+  std::string label;
+  std::vector<std::string> scaled;  // keys that grow with the ranks
+};
+[[nodiscard]] StudyFile read_study_file(const std::string& folder);
+
+}  // namespace rossby

@@ -1,0 +1,73 @@
+# shellcheck shell=bash
+# What scaling_strong.sbatch and scaling_weak.sbatch share, beside common.sh. Sourced.
+
+# filled TEXT RANKS: TEXT with {ranks} and {20*ranks} filled in.
+filled() {
+  local text=$1 ranks=$2
+  text=${text//'{ranks}'/$ranks}
+  while [[ $text =~ \{([0-9]+)\*ranks\} ]]; do
+    text=${text/"${BASH_REMATCH[0]}"/$((10#${BASH_REMATCH[1]} * ranks))}
+  done
+  printf '%s' "$text"
+}
+
+# write_study FOLDER KIND KEY...: what `rossby report scaling` needs to know of the runs in a folder, where it is not told yet.
+write_study() {
+  local folder=$1 kind=$2 file=$1/study.json label keys='' part
+  shift 2
+  if [[ -e $file ]]; then
+    if ! grep -q "\"kind\": *\"$kind\"" "$file"; then die "$file: the runs there are of another kind of study, not $kind"; fi
+    return
+  fi
+  label=$(basename "$(realpath -m "$folder")" | tr -d '"\\[:cntrl:]')
+  while (($# > 0)); do
+    keys+=${keys:+, }\"$1\"
+    shift
+  done
+  part=$file.$$.part
+  printf '{"format": 1, "kind": "%s", "label": "%s", "scaled": [%s]}\n' "$kind" "$label" "$keys" >"$part"
+  # Jobs of a study may start at the same time: the first name stays.
+  ln "$part" "$file" 2>/dev/null || true
+  rm -f "$part"
+}
+
+# scaling_arguments KIND ARGS...: sets `arguments` to those of `rossby train` for the ranks of this job. A run directory below
+# the folder of --study is named by ranks, time groups and seed (that of a job array, or of --set train.seed).
+scaling_arguments() {
+  local kind=$1 ranks=${SLURM_NTASKS:-1} seed='' groups=1 study='' run='' word i keys=()
+  shift
+  arguments=()
+  while (($# > 0)); do
+    case $1 in
+      --study) study=${2:?--study needs a folder} && shift ;;
+      --study=*) study=${1#--study=} ;;
+      *) arguments+=("$1") ;;
+    esac
+    shift
+  done
+  run=$(run_of "${arguments[@]}")
+  for ((i = 0; i < ${#arguments[@]}; ++i)); do
+    word=${arguments[i]#--set=}
+    case $word in
+      parallel.time_groups=*) groups=${word#*=} ;;
+      train.seed=*) seed=${word#*=} ;;
+    esac
+    if [[ $kind == weak && $word =~ ranks\} ]]; then
+      if [[ $word == *=* ]]; then keys+=("${word%%=*}"); fi
+      arguments[i]=$(filled "${arguments[i]}" "$ranks")
+    fi
+  done
+  if [[ -n $run && -n $study ]]; then die "--run and --study: one of them"; fi
+  if [[ -n $run ]]; then return; fi
+  if [[ -z $study ]]; then return 1; fi
+  if [[ $kind == weak && ${#keys[@]} == 0 ]]; then die "a weak study needs what grows with the ranks: --set 'KEY=…{ranks}…'"; fi
+  if [[ -z $seed ]]; then
+    seed=${SLURM_ARRAY_TASK_ID:-1}
+    arguments+=(--set "train.seed=$seed")
+  fi
+  if [[ ${ROSSBY_DRY_RUN:-0} != 1 ]]; then
+    mkdir -p "$study" || die "--study $study: no such folder can be made"
+    write_study "$study" "$kind" "${keys[@]}"
+  fi
+  arguments+=(--run "$study/ranks-${ranks}_groups-${groups}_seed-$seed")
+}
