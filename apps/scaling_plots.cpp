@@ -78,18 +78,31 @@ std::string data_of(const ScalingStudy& study, double band) {
   return text;
 }
 
-std::string regions_of(const ScalingStudy& study) {
-  bool grids = false, hosts = false;
-  for (const ScalingRow& row : study.rows) {
-    grids = grids || row.time_groups > 1;
-    hosts = hosts || row.place.hosts > 1;
+/// What tells the bars of regions apart.
+struct BarNames {
+  explicit BarNames(const ScalingStudy& study) {
+    for (const ScalingRow& row : study.rows) {
+      grids = grids || row.time_groups > 1;
+      hosts = hosts || row.place.hosts > 1;
+    }
   }
+  [[nodiscard]] std::string of(const ScalingRow& row) const {
+    return fmt::format("{}{}{}", row.place.ranks,
+                       grids ? fmt::format(": {}x{}", row.row_blocks, row.time_groups) : "",
+                       hosts ? fmt::format(" on {}", row.place.hosts) : "");
+  }
+  [[nodiscard]] std::string meaning() const {
+    return fmt::format("ranks{}{}", grids ? ": row blocks x time groups" : "", hosts ? " on hosts" : "");
+  }
+  bool grids = false, hosts = false;
+};
+
+std::string regions_of(const ScalingStudy& study) {
+  const BarNames names(study);
   std::string text =
       "# ranks, then ms a step: forward backward optimiser reduction other, waiting, predicted\n";
   for (const ScalingRow& row : study.rows) {
-    text += fmt::format("\"{}{}{}\"", row.place.ranks,
-                        grids ? fmt::format(": {}x{}", row.row_blocks, row.time_groups) : "",
-                        hosts ? fmt::format(" on {}", row.place.hosts) : "");
+    text += fmt::format("\"{}\"", names.of(row));
     for (const double share : row.shares) text += fmt::format(" {:.6g}", 1e3 * row.step * share);
     text += fmt::format(" {:.6g}", 1e3 * row.step * row.waiting);
     text += row.predicted ? fmt::format(" {:.6g}\n", 1e3 * *row.predicted) : " NaN\n";
@@ -157,6 +170,7 @@ unset logscale
 set xrange [-0.7:*]
 set xtics autofreq
 set yrange [0:*]
+set xlabel 'XLABEL'
 set ylabel 'ms a step'
 set style histogram rowstacked
 set boxwidth 0.6
@@ -221,8 +235,9 @@ std::string script_of(const ScalingStudy& study, const std::string& name, double
   text += "  1 with lines linetype 15 title 'ideal'\n";
   const char* predicted =
       "'' using 0:8 with points linecolor rgb 'black' pointtype 2 title 'predicted', \\\n  ";
-  return text +
-         replaced(replaced(script_regions, "PREDICTED", ranges.predictions ? predicted : ""), "NAME", name);
+  std::string regions = replaced(script_regions, "PREDICTED", ranges.predictions ? predicted : "");
+  regions = replaced(regions, "XLABEL", BarNames(study).meaning());
+  return text + replaced(regions, "NAME", name);
 }
 
 /// A file name for a label, another one for each study.

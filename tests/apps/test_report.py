@@ -109,8 +109,7 @@ class Scaling(Studies):
             assert result.codes == [0] * ranks, result.err
 
     def test_strong(self):
-        names = ["ranks-1_groups-1_seed-3", "ranks-1_groups-1_seed-4", "ranks-2_groups-1_seed-3", "ranks-2_groups-1_seed-4",
-                 "ranks-2_groups-2_seed-3", "ranks-2_groups-2_seed-4"]
+        names = [f"ranks-{place}_seed-{seed}" for seed in (3, 4) for place in ("1_groups-1", "2_groups-1", "2_groups-2")]
         self.assertEqual(self.study("a.toml", "--out", "s", "--list").splitlines(), [f"a/{name}: missing" for name in names])
         self.assertFalse(os.path.exists(self.path("s")), "--list makes nothing")
         out = self.study("a.toml", "--out", "s")
@@ -128,7 +127,7 @@ class Scaling(Studies):
         rows = found["rows"]
         self.assertEqual([(row["ranks"], row["row_blocks"], row["time_groups"], row["threads"], row["nodes"]) for row in rows],
                          [(1, 1, 1, 1, 9), (2, 2, 1, 1, 9), (2, 1, 2, 1, 9)])
-        self.assertEqual([run["run"] for row in rows for run in row["runs"]], [f"a/{name}" for name in names])
+        self.assertEqual([run["run"] for row in rows for run in row["runs"]], [f"a/{name}" for name in sorted(names)])
         errors = []
         for row in rows:
             self.check_row(row, rows[0]["step_seconds"], row["ranks"], False, "s")
@@ -195,6 +194,9 @@ class Scaling(Studies):
         # Settings that a run may go on with: it does.
         self.study(*arguments, "--set", "train.epochs=7")
         self.assertEqual(len(self.lines("again/a/ranks-1_groups-1_seed-3")), 7)
+        # Epochs behind the state that an earlier end has left: the run is under way again.
+        os.utime(self.path("again/a/ranks-1_groups-1_seed-3/metrics.jsonl"))
+        self.assertEqual(self.study(*arguments, "--set", "train.epochs=7", "--list").count(": cut off\n"), 1)
         # Settings that make another model: each run says so.
         out = self.study(*arguments, "--set", "model.latent=3", code=1)
         self.assertEqual(out.count("model.latent: 3 (here) instead of 2"), 4)
@@ -311,7 +313,7 @@ class Reports(Studies):
         with open(folder / "longer/metrics.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps(dict(lines[-1], epoch=4, steps=lines[-1]["steps"] + 1)) + "\n")
         shutil.copytree(folder / "run1", folder / "moved")
-        lines[-1]["place"].update(ranks=2, row_blocks=2)
+        lines[0]["place"].update(ranks=2, row_blocks=2)
         (folder / "moved/metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         shutil.copytree(folder / "run1", folder / "old")
         for line in lines:
