@@ -1,0 +1,91 @@
+"""What the tests of scaling studies share: a study of tiny runs, and figures of runs from their metrics alone."""
+
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+import support
+from sensors import Runs, sensors
+from test_device import STNN
+from test_schemas import faults, schema_of
+
+DRIVER = pathlib.Path(__file__).resolve().parents[2] / "jobscripts" / "scaling"
+STUDY = """
+config = "stnn.toml"
+ranks = [1, 2]
+time_groups = [1, 2]
+seeds = [3, 4]
+machine = "machine.json"
+[set]
+"train.epochs" = 6
+[set.log]
+seconds = 0
+"""
+REGIONS = ["forward", "backward", "optimiser", "reduction"]
+
+
+class Studies(Runs):
+    config = "stnn.toml"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        ring = range(9)
+        cls.netcdf("sensors.nc", sensors(30, 9, ", ".join(map(str, ring)), ", ".join(str((i + 1) % 9) for i in ring),
+                                         ", ".join("1" for _ in ring)))
+        cls.write("stnn.toml", STNN.replace('"nearest"', '"edges"').replace('"double"', '"float"'))
+        cls.write("a.toml", STUDY)
+
+    def study(self, *arguments, code=0):
+        """Runs jobscripts/scaling; its stdout, or where it is to fail its stderr."""
+        command = [sys.executable, str(DRIVER), *arguments, "--rossby", support.rossby,
+                   "--launcher", f"{support.mpiexec} -n {{ranks}}"]
+        result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False, timeout=240)
+        self.assertEqual(result.returncode, code, f"{command}\n{result.stdout}\n{result.stderr}")
+        return result.stdout if code in (0, 75) or not result.stderr else result.stderr
+
+    def stamps(self, folder):
+        return {str(path): path.stat().st_mtime_ns for path in pathlib.Path(self.path(folder)).rglob("*") if path.is_file()}
+
+    def load(self, name, schema):
+        with open(self.path(name), encoding="utf-8") as file:
+            value = json.load(file, parse_constant=self.fail)
+        schema = schema_of(schema)
+        self.assertEqual(faults(value, schema, schema), [])
+        return value
+
+    def report(self, folder, output, *arguments, ranks=1):
+        """The table and scaling.json of a report."""
+        out = self.succeed(ranks, "report", "scaling", folder, "-o", output, *arguments).out
+        with open(self.path(output + "/table.md"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), out)
+        return out, self.load(output + "/scaling.json", "scaling.schema.json")
+
+    def measured(self, run):
+        """Seconds a step of a run by region, and its memory, from its metrics alone."""
+        lines = self.lines(run)
+        steps = [line["steps"] - before for line, before in zip(lines, [0, *(line["steps"] for line in lines)])]
+        epochs = list(zip(lines, steps))[1:]
+        line, count = sorted(epochs, key=lambda pair: pair[0]["epoch_seconds"] / pair[1])[len(epochs) // 2]
+        found = {region: seconds / count for region, seconds in line["step_seconds"].items()}
+        return dict(found, step=line["epoch_seconds"] / count, memory=lines[-1]["peak_rss_bytes"])
+
+    def check_row(self, row, base, ratio, weak, folder):
+        """Holds a row against the metrics of its runs; `base` is the baseline's median."""
+        runs = [self.measured(f"{folder}/{run['run']}") for run in row["runs"]]
+        steps = [run["step"] for run in runs]
+        step = statistics.median(steps)
+        for run, seconds in zip(row["runs"], steps):
+            self.assertAlmostEqual(run["step_seconds"] / seconds, 1, delta=1e-9)
+        other = sum(max(0, run["step"] - sum(run[region] for region in REGIONS)) for run in runs) / sum(steps)
+        expected = {"step_seconds": step, "step_seconds_min": min(steps), "step_seconds_max": max(steps),
+                    "speed_up": (ratio if weak else 1) * base / step, "efficiency": base / step / (1 if weak else ratio),
+                    "waiting_share": sum(run["waiting"] for run in runs) / sum(steps),
+                    "peak_rss_bytes": max(run["memory"] for run in runs)}
+        for name, value in expected.items():
+            self.assertAlmostEqual(row[name], value, delta=1e-9 * value, msg=name)
+        for region in REGIONS:
+            self.assertAlmostEqual(row["shares"][region], sum(run[region] for run in runs) / sum(steps), delta=1e-9)
+        self.assertAlmostEqual(row["shares"]["other"], other, delta=1e-9)
