@@ -45,7 +45,8 @@ void check_device(const Config& config) {
 Prediction slowest(const Communicator& comm, const Prediction& mine) {
   MpiReducer reducer(comm);
   const double own = mine.step() - mine.straggler;
-  double most[] = {own, mine.memory_bytes};
+  const double computing = mine.forward + mine.backward + mine.optimiser;
+  double most[] = {own, mine.memory_bytes, computing};
   reducer.max(most);
   // The lowest rank of those that are slowest gives the parts, as in predict().
   double rank = own == most[0] ? -comm.rank() : -comm.size();
@@ -55,13 +56,13 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
   if (comm.rank() != static_cast<int>(-rank))
     for (double& part : parts) part = 0;
   reducer.sum(parts);
-  double sums[] = {mine.sent_messages, mine.sent_bytes, mine.forward + mine.backward + mine.optimiser};
+  double sums[] = {mine.sent_messages, mine.sent_bytes, computing};
   reducer.sum(sums);
   Prediction all = mine;
   all.sent_messages = sums[0];
   all.sent_bytes = sums[1];
   const double mean = sums[2] / comm.size();
-  all.imbalance = mean > 0 ? (parts[0] + parts[1] + parts[2]) / mean : 0;
+  all.imbalance = mean > 0 ? most[2] / mean : 0;
   all.sent_ranks = comm.size();
   all.forward = parts[0];
   all.backward = parts[1];
@@ -264,7 +265,7 @@ std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file)
   double memory = 0;
   for (std::string line; std::getline(in, line);) {
     const Json json = Json::parse(line, nullptr, false);
-    if (!json.is_object() || !json.contains("step_seconds")) continue;
+    if (!json.is_object() || !json.contains("step_seconds") || !json.contains("sent")) continue;
     const Index steps = json.at("steps").get<Index>() - before;
     before += steps;
     memory = json.at("peak_rss_bytes");

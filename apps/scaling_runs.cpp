@@ -65,10 +65,11 @@ void check_line(const Json& line) {
   };
   check(line, "steps");
   if (!line.at("steps").is_number_integer()) user_error("steps is {}", line.at("steps").dump());
-  if (!line.contains("step_seconds")) return;  // of an earlier version
+  if (!line.contains("step_seconds") || !line.contains("sent")) return;  // of an earlier version
   for (const char* name : {"epoch_seconds", "peak_rss_bytes"}) check(line, name);
   for (const char* name : {"forward", "backward", "reduction", "optimiser", "waiting"})
     check(line.at("step_seconds"), name);
+  for (const char* name : {"messages", "bytes"}) check(line.at("sent"), name);
   if (!line.contains("place")) return;
   const Json& place = line.at("place");
   for (const char* name : {"ranks", "hosts", "threads", "row_blocks", "time_groups"})

@@ -71,7 +71,7 @@ double message_seconds(const MachineProfile& profile, const std::string& kind, c
 Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& profile, const OpTimes& times,
                    const Place& place, bool all) {
   Prediction prediction;
-  double computing = 0;
+  double computing = 0, most_computing = 0;
   RankTimes slowest;
   for (const StepOps& rank : ranks) {
     RankTimes of;
@@ -107,6 +107,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
             calls * message_seconds(profile, round_of(op), place, op.cost.messages, op.cost.message_bytes);
     }
     if (of.all() > slowest.all()) slowest = of;
+    most_computing = std::max(most_computing, of.computing());
     computing += of.computing() / static_cast<double>(ranks.size());
     prediction.epoch_steps = rank.epoch_steps;
     if (rank.device_bytes > 0)
@@ -115,7 +116,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
   if (place.hosts > 1 && std::none_of(profile.messages.begin(), profile.messages.end(),
                                       [](const MessageSample& sample) { return sample.hosts > 1; }))
     prediction.unmeasured.emplace_back("messages between hosts");
-  if (all && computing > 0) prediction.imbalance = slowest.computing() / computing;
+  if (all && computing > 0) prediction.imbalance = most_computing / computing;
   prediction.forward = slowest.forward;
   prediction.backward = slowest.backward;
   prediction.optimiser = slowest.optimiser;

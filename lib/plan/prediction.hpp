@@ -27,7 +27,7 @@ struct Prediction {
   double messages = 0;   // halos: what of them is not hidden behind ops
   double reduction = 0;  // the sum over all ranks
   double straggler = 0;  // what the slowest of equal ranks takes longer than their mean
-  double imbalance = 0;  // computing of the slowest over the mean of the ranks; 0: not all were traced
+  double imbalance = 0;  // most computing of a rank over the mean of the ranks; 0: not all were traced
   Index epoch_steps = 0;
   double memory_bytes = 0;  // of the rank that needs most; 0: not known
   // What a rank sends a step, summed over `sent_ranks` of the ranks: all of them, or those that were traced.

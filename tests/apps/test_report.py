@@ -193,7 +193,7 @@ class Reports(Studies):
         step = 1.25 * self.measured("hand/run2")["step"]
         plan["predicted"] = plan["predicted_by_polynomials"] = {
             "forward": step, "backward": 0, "optimiser": 0, "messages": 0, "reduction": 0, "straggler": 0, "step_seconds": step,
-            "epoch_steps": 1, "epoch_seconds": step, "memory_bytes": 0, "far_share": 0, "unmeasured": []}
+            "imbalance": 1, "sent": {"messages": 0, "bytes": 0, "ranks": 2}, "epoch_steps": 1, "epoch_seconds": step, "memory_bytes": 0, "far_share": 0, "unmeasured": []}
         (folder / "run2/plan.json").write_text(json.dumps(plan))
         report = self.report(folder.name, "it's plots", ranks=2)[1]
         self.assertAlmostEqual(report["studies"][0]["rows"][1]["prediction_error_percent"], 25, delta=1e-6)

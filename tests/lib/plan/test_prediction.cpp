@@ -230,6 +230,10 @@ TEST(Prediction, IsTheSlowestRanksCallsAndMessages) {
   EXPECT_EQ(p.epoch_steps, 10);
   EXPECT_EQ(p.memory_bytes, 6000);
   EXPECT_EQ(p.unmeasured, (std::vector<std::string>{"optimiser"}));
+  EXPECT_EQ(p.imbalance, 0) << "there may be others";
+  const double most = p.forward + p.optimiser;
+  EXPECT_NEAR(predict({fast, slow}, profile, times, {2, 1, 1}, true).imbalance, most / ((most + linear) / 2),
+              1e-9);
 }
 
 TEST(MachineProfile, SurvivesJson) {
