@@ -1,5 +1,6 @@
 #include "apps/training.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -119,10 +120,11 @@ void Training<T>::observe(const EpochReport& report) {
   const Stage stage(comm_, "writing metrics");
   agree(comm_, [&] {
     if (directory_)
-      directory_->append_metrics(epoch_json(report, task_->validation_name(), peak,
-                                            seconds_json(means, computing > 0 ? most / computing : 1), sent,
-                                            place_json(comm_, hosts_, *run_))
-                                     .dump());
+      directory_->append_metrics(
+          epoch_json(report, task_->validation_name(), peak,
+                     seconds_json(means, computing > 0 ? std::max(1.0, most / computing) : 1), sent,
+                     place_json(comm_, hosts_, *run_))
+              .dump());
   });
   progress_.show(report, report.epoch + 1 == options_.epochs);
 }

@@ -97,9 +97,11 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
       const OpTimes::Answer answer = times.seconds(op, rank.footprint);
       const double seconds = calls * answer.seconds;
       if (answer.distance > 1) of.far += seconds;
-      if (std::isinf(answer.distance) && std::find(prediction.unmeasured.begin(), prediction.unmeasured.end(),
-                                                   op.name) == prediction.unmeasured.end())
-        prediction.unmeasured.push_back(op.name);
+      const bool costs = op.cost.flops + op.cost.bytes > 0;
+      auto& unmeasured = prediction.unmeasured;
+      if (costs && std::isinf(answer.distance) &&
+          std::find(unmeasured.begin(), unmeasured.end(), op.name) == unmeasured.end())
+        unmeasured.push_back(op.name);
       const bool update = op.name == "optimiser" || op.name == "catch_up";
       (update ? of.optimiser : op.backward ? of.backward : of.forward) += seconds;
       if (op.cost.messages > 0)

@@ -44,7 +44,7 @@ class Resumed(BadInput):
         arrays = self.inspect(run + "/checkpoints/state.h5")["arrays"]
         with open(self.path(run + "/metrics.jsonl"), encoding="utf-8") as file:
             lines = [json.loads(line) for line in file]
-        figures = [{k: v for k, v in line.items() if not re.search("second|bytes|place", k)} for line in lines]
+        figures = [{k: v for k, v in line.items() if not re.search("second|bytes|sent|place", k)} for line in lines]
         return arrays, figures
 
     def leave(self, run, *arguments, ranks=2):

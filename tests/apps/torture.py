@@ -69,7 +69,7 @@ class Torture:
         arrays = json.loads(self.one("checkpoint", "inspect", f"{run}/checkpoints/state.h5", "--json"))["arrays"]
         with open(os.path.join(self.folder, run, "metrics.jsonl"), encoding="utf-8") as file:
             lines = [json.loads(line) for line in file]
-        return arrays, [{k: v for k, v in line.items() if not re.search("second|bytes|place", k)} for line in lines]
+        return arrays, [{k: v for k, v in line.items() if not re.search("second|bytes|sent|place", k)} for line in lines]
 
     def reference(self):
         self.one("data", "synth", "--lat", "6", "--lon", "8", "--steps", "60", "-o", "p.nc")

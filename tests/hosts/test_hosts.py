@@ -86,7 +86,7 @@ class Hosts(unittest.TestCase):
         text = self.local(1, "checkpoint", "inspect", f"{run}/checkpoints/state.h5", "--json")
         lines = [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
         return (json.loads(text)["arrays"],
-                [{k: v for k, v in line.items() if not re.search("second|bytes|place", k)} for line in lines])
+                [{k: v for k, v in line.items() if not re.search("second|bytes|sent|place", k)} for line in lines])
 
     def start(self, hosts, *arguments):
         process = subprocess.Popen(self.hosts.mpirun(support.mpiexec, hosts, support.rossby, *arguments), cwd=self.folder,
