@@ -1,7 +1,9 @@
 #include "rossby/plan/machine_profile.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -114,6 +116,16 @@ void merge(MachineProfile& into, const MachineProfile& more) {
   into.version = more.version;
   into.mpi = more.mpi;
   into.blas = more.blas;
+}
+
+double rate_of(const MachineProfile& profile, const std::string& kind, int ranks) {
+  const RateSample* best = nullptr;
+  for (const RateSample& rate : profile.rates) {
+    if (rate.kind != kind) continue;
+    const auto key = [&](const RateSample& r) { return std::pair(-std::abs(r.ranks - ranks), r.size); };
+    if (!best || key(rate) > key(*best)) best = &rate;
+  }
+  return best ? best->rate : 0;
 }
 
 Json json_of(const MachineProfile& profile) {

@@ -73,6 +73,9 @@ struct MachineProfile {
 /// `more`. Throws UserError where they are not of one kind of machine: processor, cores.
 void merge(MachineProfile& into, const MachineProfile& more);
 
+/// The rate of the largest working set that was measured under the nearest number of ranks; 0: none.
+[[nodiscard]] double rate_of(const MachineProfile& profile, const std::string& kind, int ranks);
+
 [[nodiscard]] nlohmann::ordered_json json_of(const MachineProfile& profile);
 /// `origin` stands for the file in messages. Throws UserError where it is no profile.
 [[nodiscard]] MachineProfile profile_of(const nlohmann::ordered_json& json, const std::string& origin);

@@ -74,17 +74,6 @@ double distance(const Point& a, const Point& b) {
   return std::sqrt(squares);
 }
 
-/// Of the samples of a kind that were taken with the largest working set.
-double rate_of(const MachineProfile& profile, const std::string& kind, int ranks) {
-  const RateSample* best = nullptr;
-  for (const RateSample& rate : profile.rates) {
-    if (rate.kind != kind) continue;
-    const auto key = [&](const RateSample& r) { return std::pair(-std::abs(r.ranks - ranks), r.size); };
-    if (!best || key(rate) > key(*best)) best = &rate;
-  }
-  return best ? best->rate : 0;
-}
-
 }  // namespace
 
 // Three terms at most: every choice of those that are not zero is tried, and the best that is not negative is

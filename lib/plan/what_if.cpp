@@ -1,23 +1,10 @@
 #include "rossby/plan/what_if.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <utility>
 
 namespace rossby {
 namespace {
-
-/// Of the largest working set that was measured under the nearest number of ranks; 0: none.
-double rate_of(const MachineProfile& profile, const std::string& kind, int ranks) {
-  const RateSample* best = nullptr;
-  for (const RateSample& rate : profile.rates) {
-    if (rate.kind != kind) continue;
-    const auto key = [&](const RateSample& r) { return std::pair(-std::abs(r.ranks - ranks), r.size); };
-    if (!best || key(rate) > key(*best)) best = &rate;
-  }
-  return best ? best->rate : 0;
-}
 
 double projected(const OpSample& sample, const MachineProfile& profile, const FasterBy& factors) {
   const auto part = [&](double amount, const char* kind) {
