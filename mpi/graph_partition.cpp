@@ -165,12 +165,15 @@ std::vector<int> owners_by_one_rank(const Communicator& comm, Neighbours pairs, 
     pairs.clear();
     for (const auto& letter : MpiMailbox(comm).swap(std::move(letters))) add_pairs(letter, pairs);
   }
-  std::string text;
-  if (comm.rank() == 0) {
+  // The others would wait for ever for a rank that fails alone.
+  std::string text = agree(comm, [&] {
+    std::string bytes;
+    if (comm.rank() != 0) return bytes;
     const std::vector<int> owners = owners_of(Communicator::self(), pairs, 0, rows, parts, weights, rows);
-    text.resize(owners.size() * sizeof(int));
-    std::memcpy(text.data(), owners.data(), text.size());
-  }
+    bytes.resize(owners.size() * sizeof(int));
+    std::memcpy(bytes.data(), owners.data(), bytes.size());
+    return bytes;
+  });
   text = broadcast(comm, std::move(text));
   std::vector<int> owners(text.size() / sizeof(int));
   std::memcpy(owners.data(), text.data(), text.size());

@@ -73,8 +73,8 @@ void WindowPlan::start_epoch(Index epoch) {
 std::vector<Index> WindowPlan::runs() const {
   std::vector<Index> firsts;
   std::vector<Index> before, sizes(lanes_.size());
+  const Index a_batch = options_.batch / options_.lanes;
   for (Index index = 0; index < batches_; ++index) {
-    const Index a_batch = options_.batch / options_.lanes;
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
       sizes[lane] = std::clamp(lanes_[lane].order.size() - index * a_batch, Index{0}, a_batch);
     if (sizes != before) firsts.push_back(index);

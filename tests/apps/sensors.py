@@ -42,6 +42,12 @@ data:
 """
 
 
+def ring(steps=30, nodes=9):
+    """CDL of sensors each of which acts on the next, the last on the first."""
+    return sensors(steps, nodes, ", ".join(map(str, range(nodes))), ", ".join(str((i + 1) % nodes) for i in range(nodes)),
+                   ", ".join("1" for _ in range(nodes)))
+
+
 class BadInput(support.ProgramTest):
 
     @classmethod

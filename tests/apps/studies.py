@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import support
-from sensors import Runs, sensors
+from sensors import Runs, ring
 from test_device import STNN
 from test_schemas import faults, schema_of
 
@@ -32,9 +32,7 @@ class Studies(Runs):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        ring = range(9)
-        cls.netcdf("sensors.nc", sensors(30, 9, ", ".join(map(str, ring)), ", ".join(str((i + 1) % 9) for i in ring),
-                                         ", ".join("1" for _ in ring)))
+        cls.netcdf("sensors.nc", ring())
         cls.write("stnn.toml", STNN.replace('"nearest"', '"edges"').replace('"double"', '"float"'))
         cls.write("a.toml", STUDY)
 

@@ -3,7 +3,7 @@
 import json
 
 import support
-from sensors import Runs, sensors
+from sensors import Runs, ring, sensors
 from test_device import STNN
 from test_schemas import faults, schema_of
 from test_windows import WINDOWS
@@ -15,9 +15,7 @@ class Plan(Runs):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        ring = range(9)
-        cls.netcdf("sensors.nc", sensors(30, 9, ", ".join(map(str, ring)), ", ".join(str((i + 1) % 9) for i in ring),
-                                         ", ".join("1" for _ in ring)))
+        cls.netcdf("sensors.nc", ring())
         cls.write("windows.toml", WINDOWS)
         cls.write("stnn.toml", STNN.replace('"nearest"', '"edges"').replace('"double"', '"float"'))
         # All nodes act on the first one, and on nobody else.

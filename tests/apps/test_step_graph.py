@@ -8,7 +8,7 @@ import unittest
 import unittest.mock
 
 import support
-from sensors import Runs, sensors
+from sensors import Runs, ring
 from test_device import STNN
 from test_schemas import faults, schema_of
 from test_windows import GRAPH_WAVENET, WINDOWS
@@ -20,9 +20,7 @@ class StepGraph(Runs):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        ring = range(9)
-        cls.netcdf("sensors.nc", sensors(30, 9, ", ".join(map(str, ring)), ", ".join(str((i + 1) % 9) for i in ring),
-                                         ", ".join("1" for _ in ring)))
+        cls.netcdf("sensors.nc", ring())
         cls.write("windows.toml", WINDOWS)
         cls.write("stnn.toml", STNN.replace('"nearest"', '"edges"'))
 
