@@ -62,10 +62,14 @@ template <class T>
 std::unique_ptr<WindowModel<T>> make_graph_wavenet(const Config& config, const WindowShape& shape,
                                                    const SeriesReader<T>& reader, Diffusion<T> supports,
                                                    const RowPartition& partition, int part,
-                                                   Exchange* all_rows, Reducer& everyone) {
+                                                   Exchange* all_rows, Reducer& everyone,
+                                                   const Pipeline& pipeline,
+                                                   const std::vector<int>& stage_of) {
   GraphWavenetOptions options = options_of(config, shape);
   options.channels = reader.channels();
   options.features = reader.features();
+  options.pipeline = pipeline;
+  options.stage_of = stage_of;
   AllNodes nodes;
   nodes.first = partition.begin(part);
   nodes.owned = partition.size(part);
@@ -79,7 +83,7 @@ std::unique_ptr<WindowModel<T>> make_graph_wavenet(const Config& config, const W
 #define ROSSBY_INSTANTIATE(T)                                                                            \
   template std::unique_ptr<WindowModel<T>> make_graph_wavenet(                                           \
       const Config&, const WindowShape&, const SeriesReader<T>&, Diffusion<T>, const RowPartition&, int, \
-      Exchange*, Reducer&);
+      Exchange*, Reducer&, const Pipeline&, const std::vector<int>&);
 ROSSBY_INSTANTIATE(float)
 ROSSBY_INSTANTIATE(double)
 #undef ROSSBY_INSTANTIATE

@@ -18,6 +18,7 @@ void check_graph_wavenet(const Config& config, const WindowShape& shape);
 template <class T>
 [[nodiscard]] std::unique_ptr<WindowModel<T>> make_graph_wavenet(
     const Config& config, const WindowShape& shape, const SeriesReader<T>& reader, Diffusion<T> supports,
-    const RowPartition& partition, int part, Exchange* all_rows, Reducer& everyone);
+    const RowPartition& partition, int part, Exchange* all_rows, Reducer& everyone, const Pipeline& pipeline,
+    const std::vector<int>& stage_of);
 
 }  // namespace rossby

@@ -110,37 +110,41 @@ void ModelRun<T>::load(const std::string& path) {
   read(path, values());
 }
 
-// The first group writes: the others hold the same but for split arrays, whose planes it asks for.
+// The first stage of the first group writes: the others hold the same but for split arrays, whose planes it
+// asks for.
 template <class T>
 void ModelRun<T>::write(const std::string& path, std::span<const NamedArray<T>> arrays,
                         const std::string& metadata) {
   auto all = state_arrays(arrays);
-  if (grid_.groups() == 1) return write_state<T>(grid_.space(), path, domain_.partition, all, metadata);
+  const auto write_all = [&] { write_state<T>(grid_.space(), path, domain_.partition, all, metadata); };
+  if (grid_.groups() * grid_.stages() == 1) return write_all();
   PlaneService<T> planes(grid_.time(), all, static_cast<Index>(domain_.rows.size()));
   agree(grid_.world(), [&] {
+    if (grid_.stage() != 0) return;
+    if (grid_.groups() == 1) return write_all();
     if (grid_.group() != 0) return planes.answer(all);
     struct End {
       PlaneService<T>* planes;
       ~End() { planes->end(); }
     } const end{&planes};
     planes.serve_through(all);
-    write_state<T>(grid_.space(), path, domain_.partition, all, metadata);
+    write_all();
   });
 }
 
 template <class T>
 void ModelRun<T>::read(const std::string& path, std::span<const NamedArray<T>> arrays) {
   const auto all = state_arrays(arrays);
-  if (grid_.groups() == 1) return read_state<T>(grid_.space(), path, domain_.partition, all);
+  if (grid_.groups() * grid_.stages() == 1) return read_state<T>(grid_.space(), path, domain_.partition, all);
   agree(grid_.world(), [&] { read_state<T>(grid_.space(), path, domain_.partition, all); });
 }
 
 namespace {
 
-/// A group fails as a whole, so that it may communicate in here; the other groups learn of it.
+/// A stage of a group fails as a whole, so that it may communicate in here; the others learn of it.
 Domain domain_of(const ProcessGrid& grid, const Config& config, WholeGraph* whole) {
   if (whole) return whole->domain(grid.space(), config);
-  if (grid.groups() == 1) return make_domain(grid.space(), config);
+  if (grid.groups() * grid.stages() == 1) return make_domain(grid.space(), config);
   return agree(grid.world(), [&] { return make_domain(grid.space(), config); });
 }
 
@@ -150,9 +154,14 @@ template <class T>
 std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config, Purpose purpose,
                                       WholeGraph* whole) {
   require((whole != nullptr) == comm.is_pretended(), "pretended ranks own rows of a whole graph");
-  const Index groups = purpose == Purpose::forecasting ? 1 : config.integer("parallel.time_groups");
-  const bool windowed = config.text("model.name") != "stnn";
-  const ProcessGrid grid = groups == 1 ? ProcessGrid(comm) : ProcessGrid(comm, groups);
+  const bool trains = purpose != Purpose::forecasting, windowed = config.text("model.name") != "stnn";
+  const Index groups = trains ? config.integer("parallel.time_groups") : 1;
+  const Index stages = trains ? config.integer("parallel.stages") : 1;
+  if (!windowed && stages > 1)
+    user_error(
+        "parallel.stages = {} is for models of layers (dcrnn, gru, graph_wavenet); an stnn has one layer",
+        stages);
+  const ProcessGrid grid = groups * stages == 1 ? ProcessGrid(comm) : ProcessGrid(comm, groups, stages);
   Domain domain = domain_of(grid, config, whole);
   if (!windowed) return std::make_unique<StnnRun<T>>(grid, config, std::move(domain), purpose);
   return std::make_unique<WindowRun<T>>(grid, config, std::move(domain), purpose);

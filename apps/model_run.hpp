@@ -104,7 +104,7 @@ class ModelRun {
   const Config* config_;
   Domain domain_;
   MpiReducer reducer_;         // over all ranks
-  MpiReducer groups_reducer_;  // over the ranks with these rows
+  MpiReducer groups_reducer_;  // over the ranks with these rows and this stage
   Exec exec_;
   std::string data_hash_;
   DeviceChoice device_;
@@ -116,8 +116,8 @@ class ModelRun {
   [[nodiscard]] std::vector<NamedArray<T>> values() const;
 };
 
-/// The run that model.name asks for, with parallel.time_groups groups of ranks where it is for training. Of
-/// pretended ranks (for tracing): out of `whole`, which outlives it. Collective.
+/// The run that model.name asks for, with parallel.time_groups groups and parallel.stages stages of ranks
+/// where it is for training. Of pretended ranks (for tracing): out of `whole`, which outlives it. Collective.
 template <class T>
 [[nodiscard]] std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config,
                                                     Purpose purpose, WholeGraph* whole = nullptr);

@@ -138,7 +138,7 @@ void StnnRun<T>::make_model(std::unique_ptr<Relations<T>> relations) {
   if (grid_.groups() > 1) {
     options.held = held_;
     options.group = grid_.group();
-    link_ = make_group_link(grid_.time());
+    link_ = make_row_link(grid_.time());
     gather_ = make_group_gather(grid_.time());
     relations->gather_over(*gather_);
   }

@@ -64,7 +64,7 @@ class StnnRun final : public ModelRun<T> {
   DenseChoice dense_choice_;
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<DevicePorts> ports_;
-  std::unique_ptr<GroupLink> link_;
+  std::unique_ptr<RowLink> link_;
   std::unique_ptr<GroupGather> gather_;
   std::unique_ptr<Stnn<T>> model_;
 };

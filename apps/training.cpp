@@ -32,11 +32,9 @@ Json seconds_json(std::span<const double> seconds, double imbalance) {
 /// The ranks that trained: what times and memory are of.
 template <class T>
 Json place_json(const Communicator& comm, int hosts, const ModelRun<T>& run) {
-  return {{"ranks", comm.size()},
-          {"hosts", hosts},
-          {"threads", run.exec().threads},
-          {"row_blocks", run.grid().space().size()},
-          {"time_groups", run.grid().groups()}};
+  return {{"ranks", comm.size()},          {"hosts", hosts},
+          {"threads", run.exec().threads}, {"row_blocks", run.grid().space().size()},
+          {"stages", run.grid().stages()}, {"time_groups", run.grid().groups()}};
 }
 
 Json epoch_json(const EpochReport& report, std::string_view error, double peak_bytes, Json seconds,

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "apps/graph_wavenet_run.hpp"
+#include "apps/stages.hpp"
 #include "rossby/model/dcrnn.hpp"
 #include "rossby/model/tgcn.hpp"
 #include "rossby/mpi/agree.hpp"
@@ -36,6 +37,7 @@ WindowOptions window_options(const Config& config, const WindowShape& shape, int
   options.groups = groups;
   options.lanes = config.integer("window.lanes") > 0 ? config.integer("window.lanes") : groups;
   options.blocks = config.integer("window.blocks");
+  options.micro_batches = config.integer("window.micro_batches");
   return options;
 }
 
@@ -87,9 +89,12 @@ template <class T>
 WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose)
     : ModelRun<T>(grid, config, std::move(domain)),
       shape_{config.integer("window.inputs"), config.integer("window.outputs")},
-      breaks_(time_breaks(domain_.info.time)) {
+      breaks_(time_breaks(domain_.info.time)),
+      plane_reducer_(grid_.plane()),
+      stages_reducer_(grid_.pipeline()) {
   agree(grid_.world(), [&] {
     check_relations(config);
+    if (grid_.stages() > 1) stage_of_ = stages_of_layers(config, grid_.stages());
     if (config.text("model.name") == "graph_wavenet") check_graph_wavenet(config, shape_);
     windows_ = training_windows(domain_.split, shape_, config.integer("window.stride"), breaks_);
     times_ = TimeFeatures::of(domain_.info.time, config.flag("window.time_of_day"),
@@ -105,6 +110,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
     validation_.emplace_back(origins.begin() + count * g / grid_.groups(),
                              origins.begin() + count * (g + 1) / grid_.groups());
   step_exchange_ = make_step_exchange(grid_.time());
+  if (grid_.stages() > 1) stage_link_ = make_row_link(grid_.pipeline());
   // A group fails as a whole: what communicates within groups may stand in here.
   agree(grid_.world(), [&] {
     make_store(purpose);
@@ -177,14 +183,14 @@ void WindowRun<T>::fit(Purpose purpose) {
   for (const Index step : training)
     for (Index k = 0; k < width; ++k)
       if (!std::isnan(store_->at(step)[k])) observed[static_cast<std::size_t>(step)] += 1;
-  reducer_.sum(observed);
+  plane_reducer_.sum(observed);
   for (const Index start : windows_)
     for (Index h = 0; h < shape_.outputs; ++h)
       all += observed[static_cast<std::size_t>(start + shape_.inputs + h)];
   this->require_observed(all);
   plan_->set_observed(std::move(observed));
   if (purpose != Purpose::forecasting)
-    this->data_hash_ = rossby::data_hash(grid_.world(), *config_, domain_, counted, at);
+    this->data_hash_ = rossby::data_hash(grid_.plane(), *config_, domain_, counted, at);
 }
 
 template <class T>
@@ -216,6 +222,11 @@ void WindowRun<T>::make_graph() {
 }
 
 template <class T>
+Pipeline WindowRun<T>::pipeline() {
+  return {stage_link_.get(), &stages_reducer_, grid_.stages(), grid_.stage()};
+}
+
+template <class T>
 void WindowRun<T>::make_model() {
   const bool graph_wavenet = config_->text("model.name") == "graph_wavenet";
   const auto variant = graph_wavenet                                  ? DiffusionVariant::powers
@@ -229,7 +240,7 @@ void WindowRun<T>::make_model() {
   if (graph_wavenet) {
     model_ = make_graph_wavenet(*config_, shape_, *reader_, std::move(diffusion), domain_.partition,
                                 grid_.space().rank(), all_ports_ ? &all_ports_->exchange() : all_rows_.get(),
-                                reducer_);
+                                plane_reducer_, pipeline(), stage_of_);
     return;
   }
   const Index channels = reader_->channels(), features = reader_->features();
@@ -246,7 +257,8 @@ void WindowRun<T>::make_model() {
     user_error("model.layers = {}: a {} has 1 to {} layers", layers, config_->text("model.name"),
                Dcrnn<T>::most_layers);
   model_ = std::make_unique<Dcrnn<T>>(
-      DcrnnOptions{shape_.inputs, channels, features, layers, units, recompute}, std::move(diffusion));
+      DcrnnOptions{shape_.inputs, channels, features, layers, units, recompute, pipeline(), stage_of_},
+      std::move(diffusion));
 }
 
 template <class T>
@@ -255,6 +267,9 @@ Traffic WindowRun<T>::sent() const {
   sent += graph_exchange_->sent();
   if (all_ports_ || all_rows_) sent += all_ports_ ? all_ports_->exchange().sent() : all_rows_->sent();
   sent += step_exchange_->sent();
+  sent += plane_reducer_.sent();
+  sent += stages_reducer_.sent();
+  if (stage_link_) sent += stage_link_->sent();
   return sent;
 }
 
@@ -264,6 +279,8 @@ std::unique_ptr<WindowTask<T>> WindowRun<T>::make_window_task() {
   options.sampling_decay = config_->real("model.sampling_decay");
   options.score_batch = std::max<Index>(1, plan_->options().batch / grid_.groups());
   options.seed = plan_->options().seed;
+  options.stage = grid_.stage();
+  options.stages = grid_.stages();
   return std::make_unique<WindowTask<T>>(options, *plan_, *model_, *reader_, *store_, validation_, reducer_,
                                          exec_);
 }

@@ -2,8 +2,8 @@
 
 #include "rossby/exchange/traced.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
-#include "rossby/mpi/group_link.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/row_link.hpp"
 #include "rossby/mpi/step_exchange.hpp"
 #include "rossby/mpi/whole_graph.hpp"
 
@@ -26,9 +26,9 @@ std::unique_ptr<StepExchange> make_step_exchange(const Communicator& time) {
   return std::make_unique<MpiStepExchange>(time);
 }
 
-std::unique_ptr<GroupLink> make_group_link(const Communicator& time) {
-  if (time.is_pretended()) return std::make_unique<TracedGroupLink>();
-  return std::make_unique<MpiGroupLink>(time);
+std::unique_ptr<RowLink> make_row_link(const Communicator& time) {
+  if (time.is_pretended()) return std::make_unique<TracedRowLink>();
+  return std::make_unique<MpiRowLink>(time);
 }
 
 std::unique_ptr<GroupGather> make_group_gather(const Communicator& time) {

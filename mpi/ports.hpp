@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "rossby/exchange/exchange.hpp"
-#include "rossby/exchange/group_link.hpp"
+#include "rossby/exchange/row_link.hpp"
 #include "rossby/exchange/step_exchange.hpp"
 #include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/environment.hpp"
@@ -25,7 +25,7 @@ namespace rossby {
 /// Of time steps; `time` as in ProcessGrid.
 [[nodiscard]] std::unique_ptr<StepExchange> make_step_exchange(const Communicator& time);
 
-[[nodiscard]] std::unique_ptr<GroupLink> make_group_link(const Communicator& time);
+[[nodiscard]] std::unique_ptr<RowLink> make_row_link(const Communicator& time);
 
 [[nodiscard]] std::unique_ptr<GroupGather> make_group_gather(const Communicator& time);
 

@@ -5,30 +5,53 @@
 namespace rossby {
 namespace {
 
-/// Ranks of a group; the same error on every rank.
-int blocks_of(const Communicator& world, Index groups) {
-  if (groups < 1 || world.size() % groups != 0)
-    user_error("parallel.time_groups = {} does not divide the {} ranks into equal groups", groups,
-               world.size());
-  return static_cast<int>(world.size() / groups);
+/// Where a rank stands.
+struct Place {
+  int blocks, stages, groups;
+  int block, stage, group;
+};
+
+/// Throws the same error on every rank.
+Place place_of(const Communicator& world, Index groups, Index stages) {
+  const Index ranks = world.size();
+  if (groups < 1 || ranks % groups != 0)
+    user_error("parallel.time_groups = {} does not divide the {} ranks into equal groups", groups, ranks);
+  if (stages < 1 || ranks / groups % stages != 0)
+    user_error("parallel.stages = {} does not divide the {} ranks{} into equal stages", stages,
+               ranks / groups, groups > 1 ? " of a time group" : "");
+  Place place{};
+  place.groups = static_cast<int>(groups);
+  place.stages = static_cast<int>(stages);
+  place.blocks = static_cast<int>(ranks / groups / stages);
+  place.block = world.rank() % place.blocks;
+  place.stage = world.rank() / place.blocks % place.stages;
+  place.group = world.rank() / place.blocks / place.stages;
+  return place;
 }
 
-/// The ranks with this one's quotient or remainder by `blocks`.
-Communicator part_of(const Communicator& world, int blocks, bool same_group) {
-  const int group = world.rank() / blocks, block = world.rank() % blocks;
-  if (!world.is_pretended()) return world.split(same_group ? group : block);
-  return same_group ? Communicator::pretended(block, blocks, world.pretended_on_host())
-                    : Communicator::pretended(group, world.size() / blocks, world.pretended_on_host());
+/// The ranks of one colour, of which this one is number `rank` of `size`.
+Communicator part_of(const Communicator& world, int color, int rank, int size) {
+  if (world.is_pretended()) return Communicator::pretended(rank, size, world.pretended_on_host());
+  return world.split(color, rank);
 }
 
 }  // namespace
 
 ProcessGrid::ProcessGrid(const Communicator& world)
-    : world_(world), space_(world), time_(Communicator::self()) {}
-
-ProcessGrid::ProcessGrid(const Communicator& world, Index groups)
     : world_(world),
-      space_(part_of(world, blocks_of(world, groups), true)),
-      time_(part_of(world, blocks_of(world, groups), false)) {}
+      space_(world),
+      time_(Communicator::self()),
+      pipeline_(Communicator::self()),
+      plane_(world) {}
+
+ProcessGrid::ProcessGrid(const Communicator& world, Index groups, Index stages) : ProcessGrid(world) {
+  const Place at = place_of(world, groups, stages);
+  const int blocks = at.blocks;
+  if (at.groups * at.stages > 1) space_ = part_of(world, at.group * at.stages + at.stage, at.block, blocks);
+  if (at.groups > 1) time_ = part_of(world, at.stage * blocks + at.block, at.group, at.groups);
+  if (at.stages == 1) return;
+  pipeline_ = part_of(world, at.group * blocks + at.block, at.stage, at.stages);
+  plane_ = part_of(world, at.stage, at.group * blocks + at.block, at.groups * blocks);
+}
 
 }  // namespace rossby

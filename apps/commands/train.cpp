@@ -33,12 +33,13 @@ double worst_peak(Reducer& reducer) {
 
 template <class T>
 void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, Reducer& reducer) {
+  const int copies = run.grid().groups() * run.grid().stages();
   double sums[3] = {0, 0, static_cast<double>(run.entries())};
   for (const Parameter<T>* parameter : run.parameters())
     (parameter->placement == Placement::replicated ? sums[0] : sums[1]) +=
-        static_cast<double>(parameter->size()) / (parameter->split() ? 1 : run.grid().groups());
+        static_cast<double>(parameter->size()) / (parameter->split() ? 1 : copies);
   sums[0] /= run.grid().space().size();
-  sums[2] /= run.grid().groups();
+  sums[2] /= copies;
   reducer.sum(sums);
   if (comm.rank() != 0) return;
   const Domain& domain = run.domain();
@@ -50,8 +51,10 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
              count_text(sums[0] + sums[1]), run.relations(), count_text(sums[2]),
              config.text("model.precision"));
   fmt::print("ranks     {} x {} threads, {}\n", comm.size(), run.exec().threads, to_string(run.exec().isa));
-  if (run.grid().groups() > 1)
-    fmt::print("grid      {} row blocks x {} time groups\n", run.grid().space().size(), run.grid().groups());
+  if (copies > 1)
+    fmt::print("grid      {} row blocks x {}{} time groups\n", run.grid().space().size(),
+               run.grid().stages() > 1 ? fmt::format("{} stages x ", run.grid().stages()) : "",
+               run.grid().groups());
   if (!run.device_remark().empty()) fmt::print("{}\n", run.device_remark());
   fmt::print("{}", run.remarks());
   std::fflush(stdout);

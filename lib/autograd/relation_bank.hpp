@@ -6,8 +6,8 @@
 
 #include "rossby/autograd/parameter.hpp"
 #include "rossby/exchange/exchange.hpp"
-#include "rossby/exchange/group_link.hpp"
 #include "rossby/exchange/reducer.hpp"
+#include "rossby/exchange/row_link.hpp"
 #include "rossby/relation/relation_block.hpp"
 
 namespace rossby {

@@ -24,7 +24,7 @@ Cost message_cost(Index values, std::size_t word) {
 }  // namespace
 
 template <class T>
-void lend_row(Tape<T>& tape, Parameter<T>& table, Index row, GroupLink& link, int group) {
+void lend_row(Tape<T>& tape, Parameter<T>& table, Index row, RowLink& link, int group) {
   require(table.shape.size() == 3, "a table whose rows are lent is (steps, n, d)");
   const Index n = table.shape[1], d = table.shape[2], size = n * d;
   TableSink<T>* sink = table.table;
@@ -59,7 +59,7 @@ void lend_row(Tape<T>& tape, Parameter<T>& table, Index row, GroupLink& link, in
 }
 
 template <class T>
-Var<T> borrow_row(Tape<T>& tape, Index rows, Index channels, GroupLink& link, int group) {
+Var<T> borrow_row(Tape<T>& tape, Index rows, Index channels, RowLink& link, int group) {
   const Var<T> y = tape.make(rows, 1, channels, tape.recording());
   const auto size = static_cast<std::size_t>(rows * channels);
   link.receive(group, std::as_writable_bytes(std::span<T>(y.value.data, size)));
@@ -87,9 +87,9 @@ Var<T> join_columns(Tape<T>& tape, const Var<T>& a, const Var<T>& b) {
   return y;
 }
 
-#define ROSSBY_INSTANTIATE(T)                                              \
-  template void lend_row(Tape<T>&, Parameter<T>&, Index, GroupLink&, int); \
-  template Var<T> borrow_row(Tape<T>&, Index, Index, GroupLink&, int);     \
+#define ROSSBY_INSTANTIATE(T)                                            \
+  template void lend_row(Tape<T>&, Parameter<T>&, Index, RowLink&, int); \
+  template Var<T> borrow_row(Tape<T>&, Index, Index, RowLink&, int);     \
   template Var<T> join_columns(Tape<T>&, const Var<T>&, const Var<T>&);
 ROSSBY_INSTANTIATE(float)
 ROSSBY_INSTANTIATE(double)

@@ -2,7 +2,7 @@
 
 #include "rossby/autograd/parameter.hpp"
 #include "rossby/autograd/tape.hpp"
-#include "rossby/exchange/group_link.hpp"
+#include "rossby/exchange/row_link.hpp"
 
 namespace rossby {
 
@@ -12,11 +12,11 @@ namespace rossby {
 
 /// Sends row `row` to a group, and in backward adds the gradient that comes back from it.
 template <class T>
-void lend_row(Tape<T>& tape, Parameter<T>& table, Index row, GroupLink& link, int group);
+void lend_row(Tape<T>& tape, Parameter<T>& table, Index row, RowLink& link, int group);
 
 /// The row (rows, 1, d) that a group lends; its gradient goes back there.
 template <class T>
-[[nodiscard]] Var<T> borrow_row(Tape<T>& tape, Index rows, Index channels, GroupLink& link, int group);
+[[nodiscard]] Var<T> borrow_row(Tape<T>& tape, Index rows, Index channels, RowLink& link, int group);
 
 /// y (rows, B_a + B_b, d) = the columns of a, then those of b.
 template <class T>

@@ -18,6 +18,10 @@ WindowPlan::WindowPlan(const WindowOptions& options, std::vector<Index> windows,
     : options_(options), windows_(std::move(windows)), observed_(static_cast<std::size_t>(steps)) {
   const Index groups = options_.groups;
   require(options_.batch >= 1 && groups >= 1, "a batch has windows, a grid has groups");
+  if (options_.micro_batches < 1 || options_.micro_batches > options_.batch)
+    user_error(
+        "window.micro_batches = {} is more than window.batch = {}: 1 to as many as a batch has windows",
+        options_.micro_batches, options_.batch);
   if (options_.sampling == WindowSampling::local) options_.lanes = groups;
   if (options_.sampling == WindowSampling::global) options_.lanes = 1;
   if (options_.sampling == WindowSampling::blocked && options_.lanes % groups != 0)
@@ -83,13 +87,16 @@ std::vector<Index> WindowPlan::runs() const {
   return firsts;
 }
 
-void WindowPlan::starts_of(Index index, int group, std::vector<Index>& starts) const {
-  require(index >= 0 && index < batches_, "a batch of the epoch");
-  starts.clear();
-  const Index a_batch = options_.batch / options_.lanes;
+// The windows of a micro-batch, all groups together, do not depend on the number of groups any more than
+// those of the batch do.
+void WindowPlan::add_micro_batch(Index index, int group, Index micro_batch,
+                                 std::vector<Index>& starts) const {
+  const Index a_batch = options_.batch / options_.lanes, pieces = options_.micro_batches;
   const auto take = [&](const Lane& lane, Index part, Index parts) {
-    const Index first = std::min(index * a_batch, lane.order.size());
-    const Index size = std::min(first + a_batch, lane.order.size()) - first;
+    const Index begin = std::min(index * a_batch, lane.order.size());
+    const Index all = std::min(begin + a_batch, lane.order.size()) - begin;
+    const Index first = begin + part_begin(all, micro_batch, pieces);
+    const Index size = begin + part_begin(all, micro_batch + 1, pieces) - first;
     for (Index q = part_begin(size, part, parts); q < part_begin(size, part + 1, parts); ++q)
       starts.push_back(lane.windows[static_cast<std::size_t>(lane.order(first + q))]);
   };
@@ -98,15 +105,32 @@ void WindowPlan::starts_of(Index index, int group, std::vector<Index>& starts) c
     take(lanes_[static_cast<std::size_t>(lane)], 0, 1);
 }
 
+void WindowPlan::starts_of(Index index, int group, std::vector<Index>& starts) const {
+  require(index >= 0 && index < batches_, "a batch of the epoch");
+  starts.clear();
+  for (Index piece = 0; piece < options_.micro_batches; ++piece) add_micro_batch(index, group, piece, starts);
+}
+
 void WindowPlan::batch(Index index, int group, WindowBatch& batch) const {
   batch.observed = 0;
+  batch.of_all.assign(static_cast<std::size_t>(options_.micro_batches), 0);
   for (int g = 0; g < options_.groups; ++g) {
-    starts_of(index, g, batch.starts);
+    batch.starts.clear();
+    for (Index piece = 0; piece < options_.micro_batches; ++piece) {
+      const Index before = std::ssize(batch.starts);
+      add_micro_batch(index, g, piece, batch.starts);
+      batch.of_all[static_cast<std::size_t>(piece)] += std::ssize(batch.starts) - before;
+    }
     for (const Index start : batch.starts)
       for (Index h = 0; h < options_.shape.outputs; ++h)
         batch.observed += observed_[static_cast<std::size_t>(start + options_.shape.inputs + h)];
   }
-  starts_of(index, group, batch.starts);
+  batch.starts.clear();
+  batch.ends.clear();
+  for (Index piece = 0; piece < options_.micro_batches; ++piece) {
+    add_micro_batch(index, group, piece, batch.starts);
+    batch.ends.push_back(std::ssize(batch.starts));
+  }
 }
 
 std::vector<Index> WindowPlan::steps_of(std::span<const Index> starts) const {

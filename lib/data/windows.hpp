@@ -100,13 +100,16 @@ struct WindowOptions {
   WindowSampling sampling = WindowSampling::local;
   int groups = 1;
   Index lanes = 1;  // blocked: queues of windows that a batch is made of in equal parts; a multiple of groups
-  Index blocks = 8;  // blocked: blocks a lane
+  Index blocks = 8;         // blocked: blocks a lane
+  Index micro_batches = 1;  // of a batch; each has its share of the windows of every lane
 };
 
 /// This group's windows of one optimiser step.
 struct WindowBatch {
-  std::vector<Index> starts;
-  double observed = 0;  // targets of the batches of all groups that are not missing, of all nodes
+  std::vector<Index> starts;  // micro-batch by micro-batch
+  std::vector<Index> ends;    // of the micro-batches in it; some may be empty
+  std::vector<Index> of_all;  // windows of the micro-batches, all groups together
+  double observed = 0;        // targets of the batches of all groups that are not missing, of all nodes
 };
 
 /// The batches of every epoch, as functions of seed, epoch and the number of a window: every rank can name
@@ -129,7 +132,7 @@ class WindowPlan {
   /// The first of each run of batches that have as many windows of every group as the one before.
   [[nodiscard]] std::vector<Index> runs() const;
 
-  /// This epoch's windows of a group in batch `index`.
+  /// This epoch's windows of a group in batch `index`, micro-batch by micro-batch.
   void starts_of(Index index, int group, std::vector<Index>& starts) const;
   /// Batch `index` of `group`.
   void batch(Index index, int group, WindowBatch& batch) const;
@@ -148,6 +151,7 @@ class WindowPlan {
   };
   [[nodiscard]] std::vector<Index> share(Index part, Index parts) const;
   [[nodiscard]] std::vector<Index> lane_windows(Index epoch, Index lane) const;
+  void add_micro_batch(Index index, int group, Index micro_batch, std::vector<Index>& starts) const;
 
   WindowOptions options_;
   std::vector<Index> windows_;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "rossby/exchange/exchange.hpp"
-#include "rossby/exchange/group_link.hpp"
 #include "rossby/exchange/reducer.hpp"
+#include "rossby/exchange/row_link.hpp"
 #include "rossby/exchange/step_exchange.hpp"
 #include "rossby/relation/relation_block.hpp"
 #include "rossby/relation/row_partition.hpp"
@@ -133,7 +133,7 @@ class TracedStepExchange final : public StepExchange {
 };
 
 /// Of values between neighbouring groups.
-class TracedGroupLink final : public GroupLink {
+class TracedRowLink final : public RowLink {
  public:
   void send(int, std::span<const std::byte> values) override { sent_ += {1, std::ssize(values)}; }
   void receive(int, std::span<std::byte> values) override {

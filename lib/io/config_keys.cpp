@@ -138,6 +138,11 @@ constexpr KeySpec keys[] = {
     {"window.outputs", integer, "12", "steps", "steps that are forecast", "", 1, 1000000},
     {"window.stride", integer, "1", "steps", "distance of training windows", "", 1, 1000000},
     {"window.batch", integer, "64", "", "windows a batch", "", 1, 1000000},
+    {"window.micro_batches", integer, "1", "",
+     "parts of a batch that are computed one after the other and whose gradients add up: they take less "
+     "memory, "
+     "and keep the stages of a pipeline busy; batch normalisation is of one of them",
+     "", 1, 1000000},
     {"window.sampling", text, "\"local\"", "",
      "windows of a time group: of its own share; any, their steps fetched from other groups; blocks dealt "
      "out "
@@ -287,6 +292,17 @@ constexpr KeySpec keys[] = {
     {"parallel.time_groups", integer, "1", "",
      "groups of ranks that hold different times and train on different windows or steps; divides the ranks",
      "", 1, 1000000, true},
+    {"parallel.stages", integer, "1", "",
+     "stages of a pipeline that hold different layers of a dcrnn, gru or graph_wavenet; ranks = row blocks x "
+     "stages x time groups",
+     "", 1, 1000, true},
+    {"parallel.stage_layers", integer_list, "[]", "",
+     "layers of each stage: of the encoder and the decoder alike where they sum up to model.layers, first of "
+     "the "
+     "encoder, then of the decoder where they sum up to twice as many; of a graph_wavenet all layers; empty: "
+     "in "
+     "equal parts",
+     "", 1, 1000, true},
     {"parallel.threads", integer, "0", "",
      "OpenMP threads a rank; 0: OMP_NUM_THREADS or the cores a rank has", "", 0, 4096, true},
     {"parallel.device", text, "\"cpu\"", "",

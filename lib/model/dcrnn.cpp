@@ -50,6 +50,9 @@ Dcrnn<T>::Dcrnn(const DcrnnOptions& options, Diffusion<T> diffusion)
       projection_bias_("projection_bias", Placement::replicated, {options.features}) {
   require(options.layers >= 1 && options.layers <= most_layers, "a DCRNN has 1 to 16 layers");
   require(options.units >= 1 && options.inputs >= 1, "a DCRNN has units and input steps");
+  require(!options.pipeline.on() ||
+              (std::ssize(options.stage_of) == 2 * options.layers && options.recompute != Recompute::step),
+          "every layer has a stage, and no time step is computed again in several");
   for (const char* place : {"encoder", "decoder"})
     for (int layer = 0; layer < options.layers; ++layer) {
       const Index first = place[0] == 'e' ? options.channels : options.features;
@@ -105,14 +108,20 @@ Var<T> Dcrnn<T>::cell(Tape<T>& tape, bool decoder, int layer, const Var<T>& x, c
   return block.hands_on(state);
 }
 
+/// Of the layers of other stages nothing is known here but what they hand over.
 template <class T>
 void Dcrnn<T>::advance_layers(Tape<T>& tape, bool decoder, Var<T> x, States& states, Var<T>* output) {
+  int before = stage_of(decoder, 0);
   for (int layer = 0; layer < options_.layers; ++layer) {
+    const int owner = stage_of(decoder, layer);
+    x = hand_over(tape, active_, x, states.rows, states.windows, options_.units, before, owner);
+    before = owner;
+    if (!active_.does(owner)) continue;
     Var<T>& state = states.layer[static_cast<std::size_t>(layer)];
     state = cell(tape, decoder, layer, x, state);
     x = state;
   }
-  if (!output) return;
+  if (!output || !active_.does(before)) return;
   const Block<T> block(tape, "projection");
   block.reads(x);
   block.trains(&projection_, &projection_bias_);
@@ -141,27 +150,68 @@ void Dcrnn<T>::advance(Tape<T>& tape, bool decoder, const Var<T>& x, States& sta
   if (output) *output = kept[layers];
 }
 
+/// From states of zeros to the encoder's last ones, which go to where the decoder is.
 template <class T>
-typename Dcrnn<T>::States Dcrnn<T>::encode(Tape<T>& tape, const WindowSource<T>& source) {
+void Dcrnn<T>::encode_into(Tape<T>& tape, const WindowSource<T>& source, States& states) {
   require(source.channels() == options_.channels, "a window has the channels that the model was made for");
-  States states;
+  states = {};
+  states.rows = source.rows();
+  states.windows = source.windows();
   for (int layer = 0; layer < options_.layers; ++layer)
-    states.layer[static_cast<std::size_t>(layer)] =
-        zero_state(tape, source.rows(), source.windows(), options_.units);
-  for (Index t = 0; t < options_.inputs; ++t) advance(tape, false, source.input(tape, t), states, nullptr);
-  return states;
+    if (active_.does(stage_of(false, layer)))
+      states.layer[static_cast<std::size_t>(layer)] =
+          zero_state(tape, states.rows, states.windows, options_.units);
+  const bool reads = active_.does(stage_of(false, 0));
+  for (Index t = 0; t < options_.inputs; ++t)
+    advance(tape, false, reads ? source.input(tape, t) : Var<T>{}, states, nullptr);
+  for (int layer = 0; layer < options_.layers; ++layer) {
+    Var<T>& state = states.layer[static_cast<std::size_t>(layer)];
+    state = hand_over(tape, active_, state, states.rows, states.windows, options_.units,
+                      stage_of(false, layer), stage_of(true, layer));
+  }
 }
 
 template <class T>
-void Dcrnn<T>::predict(Tape<T>& tape, const WindowSource<T>& source, std::span<Var<T>> outputs) {
-  require(source.features() == options_.features, "a window has the features that the model was made for");
-  States states = encode(tape, source);
-  Var<T> x = zero_state(tape, source.rows(), source.windows(), options_.features);
-  for (std::size_t h = 0; h < outputs.size(); ++h) {
-    advance(tape, true, x, states, &outputs[h]);
-    if (h + 1 == outputs.size()) break;
-    x = source.feeds_truth(static_cast<Index>(h)) ? source.truth(tape, static_cast<Index>(h)) : outputs[h];
+typename Dcrnn<T>::States Dcrnn<T>::encode(Tape<T>& tape, const WindowSource<T>& source) {
+  active_ = {};
+  States states;
+  encode_into(tape, source, states);
+  return states;
+}
+
+/// Output step `step` of one source.
+template <class T>
+void Dcrnn<T>::decode(Tape<T>& tape, const WindowSource<T>& source, std::size_t step, States& states,
+                      std::span<Var<T>> outputs) {
+  const int first = stage_of(true, 0), last = stage_of(true, options_.layers - 1);
+  Var<T> x;
+  if (step > 0 && !source.feeds_truth(static_cast<Index>(step) - 1))
+    x = hand_over(tape, active_, outputs[step - 1], states.rows, states.windows, options_.features, last,
+                  first);
+  else if (active_.does(first))
+    x = step > 0 ? source.truth(tape, static_cast<Index>(step) - 1)
+                 : zero_state(tape, states.rows, states.windows, options_.features);
+  advance(tape, true, x, states, &outputs[step]);
+}
+
+// Where the outputs of the decoder come back to it from another stage, the micro-batches take turns at every
+// step of it, so that one is under way while another is computed.
+template <class T>
+void Dcrnn<T>::predict(Tape<T>& tape, std::span<const WindowSource<T>* const> sources,
+                       std::span<Var<T>> outputs) {
+  active_ = tape.recording() ? options_.pipeline : Pipeline{};
+  const std::size_t horizons = sources.empty() ? 0 : outputs.size() / sources.size();
+  const auto of = [&](std::size_t k) { return outputs.subspan(k * horizons, horizons); };
+  states_.resize(sources.size());
+  const bool in_turns = stage_of(true, 0) != stage_of(true, options_.layers - 1);
+  for (std::size_t k = 0; k < sources.size(); ++k) {
+    require(sources[k]->features() == options_.features,
+            "a window has the features that the model was made for");
+    encode_into(tape, *sources[k], states_[k]);
+    for (std::size_t h = 0; h < horizons && !in_turns; ++h) decode(tape, *sources[k], h, states_[k], of(k));
   }
+  for (std::size_t h = 0; h < horizons && in_turns; ++h)
+    for (std::size_t k = 0; k < sources.size(); ++k) decode(tape, *sources[k], h, states_[k], of(k));
 }
 
 template class Dcrnn<float>;

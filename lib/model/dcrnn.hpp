@@ -18,6 +18,9 @@ struct DcrnnOptions {
   int layers = 2;
   Index units = 64;
   Recompute recompute = Recompute::none;
+  Pipeline pipeline = {};  // without Recompute::step
+  // Of the encoder's layers, then of the decoder's; the projection is with the last
+  std::vector<int> stage_of = {};
 };
 
 /// Diffusion convolutional recurrent neural network: Li, Yu, Shahabi, Liu, "Diffusion convolutional recurrent
@@ -50,13 +53,17 @@ class Dcrnn final : public WindowModel<T> {
   /// Weights are normal with variance 2 / (inputs + outputs) of the paper's matrices (Glorot, Bengio, AISTATS
   /// 2010); biases of the gates are 1, others 0.
   void start(std::uint64_t seed) override;
-  void predict(Tape<T>& tape, const WindowSource<T>& source, std::span<Var<T>> outputs) override;
+  using WindowModel<T>::predict;
+  void predict(Tape<T>& tape, std::span<const WindowSource<T>* const> sources,
+               std::span<Var<T>> outputs) override;
+  [[nodiscard]] Pipeline pipeline() const override { return options_.pipeline; }
 
   /// The states of all layers, (rows, B, units) each.
   struct States {
     std::array<Var<T>, most_layers> layer;
+    Index rows = 0, windows = 0;
   };
-  /// The encoder's last states.
+  /// The encoder's last states, on this rank alone.
   [[nodiscard]] States encode(Tape<T>& tape, const WindowSource<T>& source);
   /// The new state of one cell.
   [[nodiscard]] Var<T> cell(Tape<T>& tape, bool decoder, int layer, const Var<T>& x, const Var<T>& h);
@@ -75,15 +82,26 @@ class Dcrnn final : public WindowModel<T> {
     return *cells_[static_cast<std::size_t>((decoder ? options_.layers : 0) + layer)];
   }
   [[nodiscard]] Var<T> forward(Tape<T>& tape, Cell& cell, const Var<T>& x, const Var<T>& h);
+  /// The stage of a cell; one and the same for all of them where there is no pipeline.
+  [[nodiscard]] int stage_of(bool decoder, int layer) const {
+    return options_.stage_of.empty()
+               ? 0
+               : options_.stage_of[static_cast<std::size_t>((decoder ? options_.layers : 0) + layer)];
+  }
   void advance(Tape<T>& tape, bool decoder, const Var<T>& x, States& states, Var<T>* output);
   void advance_layers(Tape<T>& tape, bool decoder, Var<T> x, States& states, Var<T>* output);
+  void encode_into(Tape<T>& tape, const WindowSource<T>& source, States& states);
+  void decode(Tape<T>& tape, const WindowSource<T>& source, std::size_t step, States& states,
+              std::span<Var<T>> outputs);
 
   DcrnnOptions options_;
+  Pipeline active_;  // options_.pipeline in a training step, else one without stages
   Diffusion<T> diffusion_;
   std::vector<std::unique_ptr<Cell>> cells_;  // of the encoder, then of the decoder
   Parameter<T> projection_;
   Parameter<T> projection_bias_;
   std::vector<Parameter<T>*> all_;
+  std::vector<States> states_;  // of the sources of a prediction
 };
 
 }  // namespace rossby

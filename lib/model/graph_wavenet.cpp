@@ -57,6 +57,8 @@ GraphWavenet<T>::GraphWavenet(const GraphWavenetOptions& options, Diffusion<T> g
           "a Graph WaveNet has blocks, layers and powers");
   require(options.inputs >= 1 && options.inputs <= options.receptive_steps(),
           "a Graph WaveNet sees all its input steps");
+  require(!options.pipeline.on() || std::ssize(options.stage_of) == options.layers(),
+          "every layer has a stage");
   const auto add = [this](auto&... parameters) { (all_.push_back(&parameters), ...); };
   add(start_.weight, start_.bias);
   for (Index l = 0; l < options.layers(); ++l) {
@@ -214,7 +216,27 @@ void GraphWavenet<T>::add_skip(Tape<T>& tape, Layer& layer, const Var<T>& last, 
 }
 
 template <class T>
-void GraphWavenet<T>::predict(Tape<T>& tape, const WindowSource<T>& source, std::span<Var<T>> outputs) {
+Var<T> GraphWavenet<T>::make_adjacency(Tape<T>& tape) {
+  if (!options_.adaptive) return {};
+  const Block<T> block(tape, "adjacency");
+  block.trains(&*source_factors_, &*target_factors_);
+  return block.hands_on(adaptive_adjacency(tape, nodes_, *source_factors_, *target_factors_));
+}
+
+template <class T>
+void GraphWavenet<T>::predict(Tape<T>& tape, std::span<const WindowSource<T>* const> sources,
+                              std::span<Var<T>> outputs) {
+  const Pipeline pipeline = tape.recording() ? options_.pipeline : Pipeline{};
+  const Var<T> adjacency = make_adjacency(tape);
+  for (std::size_t k = 0; k < sources.size(); ++k)
+    predict_one(tape, pipeline, *sources[k], adjacency,
+                outputs.subspan(k * outputs.size() / sources.size(), outputs.size() / sources.size()));
+  if (pipeline.on()) share_running(tape);
+}
+
+template <class T>
+void GraphWavenet<T>::predict_one(Tape<T>& tape, const Pipeline& pipeline, const WindowSource<T>& source,
+                                  const Var<T>& adjacency, std::span<Var<T>> outputs) {
   require(source.channels() == options_.channels && source.features() == options_.features,
           "a window has the channels and features that the model was made for");
   require(static_cast<Index>(outputs.size()) <= options_.outputs, "as many output steps as the model has");
@@ -223,19 +245,24 @@ void GraphWavenet<T>::predict(Tape<T>& tape, const WindowSource<T>& source, std:
   setting.windows = source.windows();
   setting.training = tape.recording();
   setting.step = source.step();
+  setting.adjacency = adjacency;
   const auto keys = tape.arena().template take<Index>(setting.windows);
   for (Index b = 0; b < setting.windows; ++b) keys[static_cast<std::size_t>(b)] = source.key(b);
   setting.keys = keys;
-  if (options_.adaptive) {
-    const Block<T> block(tape, "adjacency");
-    block.trains(&*source_factors_, &*target_factors_);
-    setting.adjacency = block.hands_on(adaptive_adjacency(tape, nodes_, *source_factors_, *target_factors_));
-  }
-  Var<T> x = open(tape, padded_inputs(tape, source)), skip;
+  int before = stage_of(0);
+  Var<T> x, skip;
+  if (pipeline.does(before)) x = open(tape, padded_inputs(tape, source));
   for (Index l = 0; l < options_.layers(); ++l) {
     Layer& layer = *layers_[static_cast<std::size_t>(l)];
+    const Index cols = (options_.receptive_steps() - setting.first_step) * setting.windows;
+    const int owner = stage_of(l);
+    x = hand_over(tape, pipeline, x, nodes_.owned, cols, options_.width, before, owner);
+    if (l > 0)
+      skip = hand_over(tape, pipeline, skip, nodes_.owned, setting.windows, options_.skip, before, owner);
+    before = owner;
     setting.layer = l;
     setting.first_step += layer.dilation;
+    if (!pipeline.does(owner)) continue;
     const Outcome outcome = run(tape, setting, x);
     add_skip(tape, layer, outcome.last, skip);
     if (!layer.norm) continue;
@@ -244,6 +271,7 @@ void GraphWavenet<T>::predict(Tape<T>& tape, const WindowSource<T>& source, std:
     block.trains(&layer.norm->gain, &layer.norm->bias);
     x = block.hands_on(batch_norm(tape, outcome.h, *layer.norm, setting.training, *everyone_));
   }
+  if (!pipeline.does(before)) return;
   const Block<T> block(tape, "head");
   block.reads(skip);
   block.trains(&hidden_.weight, &hidden_.bias, &projection_.weight, &projection_.bias);
@@ -251,6 +279,30 @@ void GraphWavenet<T>::predict(Tape<T>& tape, const WindowSource<T>& source, std:
   const Var<T> all = block.hands_on(linear(tape, hidden, projection_.weight, &projection_.bias));
   for (std::size_t k = 0; k < outputs.size(); ++k)
     outputs[k] = slice_channels(all, static_cast<Index>(k) * options_.features, options_.features);
+}
+
+/// Every stage forecasts with all layers, so that it needs the running statistics of those that others train.
+template <class T>
+void GraphWavenet<T>::share_running(Tape<T>& tape) {
+  const Pipeline& pipeline = options_.pipeline;
+  const auto each = [this](const auto& act) {
+    for (Index l = 0; l < options_.layers(); ++l)
+      if (auto& norm = layers_[static_cast<std::size_t>(l)]->norm)
+        for (Parameter<T>* values : {&norm->running_mean, &norm->running_variance}) act(l, *values);
+  };
+  running_.clear();
+  each([&](Index l, Parameter<T>& values) {
+    for (const T value : values.value.span())
+      running_.push_back(pipeline.does(stage_of(l)) ? static_cast<double>(value) : 0);
+  });
+  pipeline.reducer->sum(running_);
+  auto next = running_.begin();
+  each([&](Index, Parameter<T>& values) {
+    for (T& value : values.value.span()) value = static_cast<T>(*next++);
+    if (tape.exec().device) values.send();
+  });
+  if (BlockTrace* trace = tape.trace())
+    trace->note("stage_reduction", {0, 0, 1, static_cast<double>(running_.size() * sizeof(double))});
 }
 
 template class GraphWavenet<float>;

@@ -29,6 +29,9 @@ struct GraphWavenetOptions {
   double dropout = 0.3;
   std::uint64_t seed = 1;  // of dropout
   Recompute recompute = Recompute::none;
+  Pipeline pipeline = {};
+  // Of the layers, ascending; inputs are with the first one, the end with the last
+  std::vector<int> stage_of = {};
 
   [[nodiscard]] Index layers() const { return blocks * block_layers; }
   /// Steps that an output depends on.
@@ -50,7 +53,8 @@ struct GraphWavenetOptions {
 /// has no graph convolution and no normalisation (the published code has both and never uses them; nor has
 /// this one its residual convolutions, which are for networks without graph convolutions).
 ///
-/// Batch norm takes its statistics from all windows, nodes and steps of a training step, on all ranks.
+/// Batch norm takes its statistics from all windows, nodes and steps of a micro-batch of a training step, on
+/// all ranks that hold the layer.
 ///
 /// Parameters: start_weight (width, channels), start_bias; for layer l: layer<l>_gate_weight (2·width,
 /// 2·width), rows F then G, columns of x_{t−d} then x_t; layer<l>_gate_bias; layer<l>_skip_weight (skip,
@@ -62,8 +66,8 @@ struct GraphWavenetOptions {
 template <class T>
 class GraphWavenet final : public WindowModel<T> {
  public:
-  /// `graph` has DiffusionVariant::powers, or no supports; `nodes` are all of them; `everyone` sums over all
-  /// ranks, row blocks and time groups, and outlives the model.
+  /// `graph` has DiffusionVariant::powers, or no supports; `nodes` are all of them; `everyone` sums over row
+  /// blocks and time groups (ProcessGrid::plane()), and outlives the model.
   GraphWavenet(const GraphWavenetOptions& options, Diffusion<T> graph, AllNodes nodes, Reducer& everyone);
 
   [[nodiscard]] std::string_view name() const override { return "graph_wavenet"; }
@@ -71,7 +75,10 @@ class GraphWavenet final : public WindowModel<T> {
   /// Weights and biases are uniform in ±1/√inputs, the tables of the adjacency standard normal, as the
   /// published code has them.
   void start(std::uint64_t seed) override;
-  void predict(Tape<T>& tape, const WindowSource<T>& source, std::span<Var<T>> outputs) override;
+  using WindowModel<T>::predict;
+  void predict(Tape<T>& tape, std::span<const WindowSource<T>* const> sources,
+               std::span<Var<T>> outputs) override;
+  [[nodiscard]] Pipeline pipeline() const override { return options_.pipeline; }
   /// The sums of batch norm.
   [[nodiscard]] bool meets_groups() const override { return true; }
 
@@ -112,6 +119,13 @@ class GraphWavenet final : public WindowModel<T> {
   [[nodiscard]] Outcome run(Tape<T>& tape, const Setting& setting, const Var<T>& x);
   [[nodiscard]] Var<T> convolve(Tape<T>& tape, const Setting& setting, const Var<T>& y);
   [[nodiscard]] Var<T> drop(Tape<T>& tape, const Setting& setting, const Var<T>& h);
+  [[nodiscard]] int stage_of(Index layer) const {
+    return options_.stage_of.empty() ? 0 : options_.stage_of[static_cast<std::size_t>(layer)];
+  }
+  [[nodiscard]] Var<T> make_adjacency(Tape<T>& tape);
+  void predict_one(Tape<T>& tape, const Pipeline& pipeline, const WindowSource<T>& source,
+                   const Var<T>& adjacency, std::span<Var<T>> outputs);
+  void share_running(Tape<T>& tape);
 
   GraphWavenetOptions options_;
   Diffusion<T> graph_;
@@ -122,6 +136,7 @@ class GraphWavenet final : public WindowModel<T> {
   Linear hidden_, projection_;
   std::optional<Parameter<T>> source_factors_, target_factors_;
   std::vector<Parameter<T>*> all_;
+  std::vector<double> running_;  // statistics on their way between stages
 };
 
 }  // namespace rossby

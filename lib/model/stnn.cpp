@@ -45,7 +45,7 @@ double inverse(double count) {
 
 template <class T>
 Stnn<T>::Stnn(const StnnOptions& options, std::unique_ptr<Relations<T>> relations,
-              std::vector<GlobalRow> rows, GroupLink* link)
+              std::vector<GlobalRow> rows, RowLink* link)
     : options_(options), relations_(std::move(relations)), rows_(std::move(rows)), link_(link) {
   const auto n = static_cast<Index>(rows_.size());
   require(n == relations_->bank().rows, "the relations must have the model's rows");

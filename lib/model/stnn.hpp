@@ -10,7 +10,7 @@
 #include "rossby/base/random.hpp"
 #include "rossby/data/batches.hpp"
 #include "rossby/data/series.hpp"
-#include "rossby/exchange/group_link.hpp"
+#include "rossby/exchange/row_link.hpp"
 #include "rossby/kernels/relate.hpp"
 #include "rossby/model/losses.hpp"
 #include "rossby/model/relations.hpp"
@@ -73,7 +73,7 @@ class Stnn {
   /// `rows` are the global rows that this rank owns, in local order; they key the random numbers. `link`
   /// leads to the other time groups; null where there are none.
   Stnn(const StnnOptions& options, std::unique_ptr<Relations<T>> relations, std::vector<GlobalRow> rows,
-       GroupLink* link = nullptr);
+       RowLink* link = nullptr);
 
   /// Sets every parameter's start as a function of seed and global indices.
   void start(const StnnStart& start);
@@ -121,7 +121,7 @@ class Stnn {
   StnnOptions options_;
   std::unique_ptr<Relations<T>> relations_;
   std::vector<GlobalRow> rows_;
-  GroupLink* link_;
+  RowLink* link_;
   std::unique_ptr<Parameter<T>> factors_;
   std::unique_ptr<Parameter<T>> decoder_;
   std::vector<std::unique_ptr<Parameter<T>>> weights_;  // of the dynamics, layer by layer

@@ -56,7 +56,15 @@ Var<T> Tgcn<T>::cell(Tape<T>& tape, const Var<T>& x, const Var<T>& h) {
 }
 
 template <class T>
-void Tgcn<T>::predict(Tape<T>& tape, const WindowSource<T>& source, std::span<Var<T>> outputs) {
+void Tgcn<T>::predict(Tape<T>& tape, std::span<const WindowSource<T>* const> sources,
+                      std::span<Var<T>> outputs) {
+  for (std::size_t k = 0; k < sources.size(); ++k)
+    predict_one(tape, *sources[k],
+                outputs.subspan(k * outputs.size() / sources.size(), outputs.size() / sources.size()));
+}
+
+template <class T>
+void Tgcn<T>::predict_one(Tape<T>& tape, const WindowSource<T>& source, std::span<Var<T>> outputs) {
   require(source.channels() == options_.channels && source.features() == options_.features,
           "a window has the channels and features that the model was made for");
   require(static_cast<Index>(outputs.size()) <= options_.outputs, "as many output steps as the model has");

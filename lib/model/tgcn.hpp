@@ -40,9 +40,12 @@ class Tgcn final : public WindowModel<T> {
   /// Weights are uniform with variance 2 / (inputs + outputs) (Glorot, Bengio, AISTATS 2010); biases of the
   /// gates are 1, others 0.
   void start(std::uint64_t seed) override;
-  void predict(Tape<T>& tape, const WindowSource<T>& source, std::span<Var<T>> outputs) override;
+  using WindowModel<T>::predict;
+  void predict(Tape<T>& tape, std::span<const WindowSource<T>* const> sources,
+               std::span<Var<T>> outputs) override;
 
  private:
+  void predict_one(Tape<T>& tape, const WindowSource<T>& source, std::span<Var<T>> outputs);
   [[nodiscard]] Var<T> cell(Tape<T>& tape, const Var<T>& x, const Var<T>& h);
 
   TgcnOptions options_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "rossby/autograd/parameter.hpp"
+#include "rossby/autograd/pipeline.hpp"
 #include "rossby/autograd/tape.hpp"
 
 namespace rossby {
@@ -55,9 +56,18 @@ class WindowModel {
   /// Sets every parameter's start as a function of the seed.
   virtual void start(std::uint64_t seed) = 0;
 
-  /// Fills `outputs`, one (rows, B, features) value an output step, scaled. Collective over the row blocks.
-  /// Where the tape records it is a training step.
-  virtual void predict(Tape<T>& tape, const WindowSource<T>& source, std::span<Var<T>> outputs) = 0;
+  /// Fills `outputs`, one (rows, B, features) value an output step, scaled, for each of the sources, which
+  /// are micro-batches of one batch. Collective over the row blocks. Where the tape records it is a training
+  /// step; with a pipeline only its last stage has outputs then.
+  virtual void predict(Tape<T>& tape, std::span<const WindowSource<T>* const> sources,
+                       std::span<Var<T>> outputs) = 0;
+  void predict(Tape<T>& tape, const WindowSource<T>& source, std::span<Var<T>> outputs) {
+    const WindowSource<T>* const one = &source;
+    predict(tape, std::span<const WindowSource<T>* const>(&one, 1), outputs);
+  }
+  /// This rank's place among the stages that train the model; none where it trains all layers. Forecasts are
+  /// made by all layers on every rank.
+  [[nodiscard]] virtual Pipeline pipeline() const { return {}; }
 
   /// Whether a training step is collective over the time groups too, before its gradients are summed: a group
   /// that has no windows left then takes part with none of them.

@@ -29,7 +29,11 @@ class Walk {
     run(batch_++);
   }
   void run(Index batch) {
-    (void)step_->run(*tape_, 0.0, 0, losses_, [&] { task_->record(*tape_, batch, count_, losses_); });
+    const auto record = [&](Index part) {
+      if (part > 0) return task_->record_part(*tape_, part);
+      task_->record(*tape_, batch, count_, losses_);
+    };
+    (void)step_->run(*tape_, 0.0, 0, losses_, record, task_->parts());
     ++count_;
   }
 

@@ -39,7 +39,7 @@ Step<T>::Step(std::span<Parameter<T>* const> parameters, Optimiser<T>& optimiser
 
 template <class T>
 typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, Losses& losses,
-                                      const std::function<void()>& forward) {
+                                      const std::function<void(Index part)>& forward, Index parts) {
   const FlushSubnormals flush;
   Result result;
   Lap lap;
@@ -47,10 +47,14 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
   tape.reset();
   losses.clear();
   optimiser_->begin_step(lr, fused_scale_);
-  forward();
-  seconds.forward = lap();
-  tape.backward();
-  seconds.backward = lap();
+  for (Index part = 0; part < parts; ++part) {
+    const auto before = tape.mark();
+    forward(part);
+    seconds.forward += lap();
+    tape.backward();
+    seconds.backward += lap();
+    if (part + 1 < parts) tape.rewind(before);
+  }
   if (groups_.reducer) sum_over_groups(tape.trace());
 
   owned_squares_ = 0;

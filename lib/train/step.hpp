@@ -54,7 +54,8 @@ struct StepSeconds {
 
 /// One training step, the same for every model. Precedences:
 ///
-///     losses (forward; ghosts travel inside ops) → backward (ghost gradients travel inside ops)
+///     losses (forward; ghosts travel inside ops) → backward (ghost gradients travel inside ops), for every
+///     part
 ///         (relations that are updated in backward change here, clipped by the norm of the last step)
 ///       → sums over time groups of dW, where there are several
 ///       → one allreduce {dΘ of replicated parameters, loss sums, Σ‖g‖² of owned rows, votes}
@@ -75,7 +76,14 @@ class Step {
   /// every rank where the loss, its gradient of a replicated parameter or the gradient's norm is not: no
   /// parameter has been changed then but fused ones
   /// (OptimiserOptions::fuse), which backward has updated. Collective.
-  Result run(Tape<T>& tape, double lr, unsigned votes, Losses& losses, const std::function<void()>& forward);
+  Result run(Tape<T>& tape, double lr, unsigned votes, Losses& losses, const std::function<void()>& forward) {
+    return run(
+        tape, lr, votes, losses, [&forward](Index) { forward(); }, 1);
+  }
+  /// The same for a batch in parts, whose forward and backward follow each other: `forward(part)` records the
+  /// losses of one of them.
+  Result run(Tape<T>& tape, double lr, unsigned votes, Losses& losses,
+             const std::function<void(Index part)>& forward, Index parts);
 
   /// Of the last step that went through.
   [[nodiscard]] const StepSeconds& seconds() const { return seconds_; }

@@ -193,10 +193,13 @@ unsigned Trainer<T>::run_epoch(double lr, const TrainerHooks& hooks) {
     const auto begin = std::chrono::steady_clock::now();
     unsigned mine = hooks.vote ? hooks.vote() : 0;
     if (options_.max_seconds > 0 && elapsed() >= options_.max_seconds) mine |= vote_late;
-    const auto record = [&] { task_->record(tape_, now_.batch, now_.steps, losses_); };
+    const auto record = [&](Index part) {
+      if (part > 0) return task_->record_part(tape_, part);
+      task_->record(tape_, now_.batch, now_.steps, losses_);
+    };
     const double waited = hooks.waited ? hooks.waited() : 0;
     if (hooks.sent) epoch_sent_ -= hooks.sent();
-    votes = step_.run(tape_, lr, mine, losses_, record).votes;
+    votes = step_.run(tape_, lr, mine, losses_, record, task_->parts()).votes;
     if (hooks.sent) epoch_sent_ += hooks.sent();
     epoch_seconds_ += step_.seconds();
     if (hooks.waited) epoch_seconds_.waiting += hooks.waited() - waited;

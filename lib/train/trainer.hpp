@@ -31,8 +31,13 @@ class Task {
   /// ranks.
   [[nodiscard]] virtual std::vector<Index> runs() const { return kinds(); }
   virtual void start_epoch(Index epoch) = 0;
-  /// Records the losses of batch `index` of the epoch; `step` counts optimiser steps from 0.
+  /// Parts of a batch that are computed one after the other, forward and backward: their gradients add up.
+  [[nodiscard]] virtual Index parts() const { return 1; }
+  /// Records the losses of batch `index` of the epoch, or of its first part; `step` counts optimiser steps
+  /// from 0.
   virtual void record(Tape<T>& tape, Index index, Index step, Losses& losses) = 0;
+  /// Those of part 1, 2, … of the batch recorded last; they go to the same terms.
+  virtual void record_part(Tape<T>&, Index) {}
   /// The batch recorded last: its weight in epoch means, and the (node, step) pairs it covered.
   [[nodiscard]] virtual double weight() const = 0;
   [[nodiscard]] virtual double node_steps() const = 0;

@@ -54,6 +54,17 @@ double truth_probability(double decay, Index step) {
   return decay / (decay + std::exp(static_cast<double>(step) / decay));
 }
 
+namespace {
+
+/// The share of its stage.
+std::vector<Index> part_of(const std::vector<Index>& origins, const WindowTaskOptions& options) {
+  const Index size = std::ssize(origins);
+  return {origins.begin() + size * options.stage / options.stages,
+          origins.begin() + size * (options.stage + 1) / options.stages};
+}
+
+}  // namespace
+
 template <class T>
 WindowTask<T>::WindowTask(const WindowTaskOptions& options, WindowPlan plan, WindowModel<T>& model,
                           const SeriesReader<T>& reader, StepStore& store,
@@ -64,11 +75,11 @@ WindowTask<T>::WindowTask(const WindowTaskOptions& options, WindowPlan plan, Win
       model_(&model),
       reader_(&reader),
       store_(&store),
-      validation_origins_(validation_origins[static_cast<std::size_t>(store.group())]),
+      validation_origins_(part_of(validation_origins[static_cast<std::size_t>(store.group())], options)),
       reducer_(&reducer),
       score_tape_(exec),
       source_(reader, plan_.options().shape),
-      outputs_(static_cast<std::size_t>(plan_.options().shape.outputs)) {
+      micro_batches_(static_cast<std::size_t>(plan_.options().micro_batches), source_) {
   score_tape_.set_recording(false);
   const WindowShape& shape = plan_.options().shape;
   for (std::vector<Index>& origins : validation_origins) {
@@ -124,24 +135,48 @@ void WindowTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losse
   }
   plan_.batch(index, store_->group(), batch_);
   weight_ = batch_.observed;
-  const double scale = batch_.observed > 0 ? 1 / batch_.observed : 0;
-  double* sum = losses.add("mae", scale);
-  if (batch_.starts.empty() &&
-      !model_->meets_groups()) {  // other groups have windows left: this one adds nothing to their gradients
-    for (Parameter<T>* parameter : model_->parameters()) (void)parameter->gradient_target();
-    return;
-  }
+  scale_ = batch_.observed > 0 ? 1 / batch_.observed : 0;
+  sum_ = losses.add("mae", scale_);
   const double probability = truth_probability(options_.sampling_decay, step);
   const Random draw = Random(options_.seed, "scheduled sampling").at(static_cast<std::uint64_t>(step));
-  feeds_.assign(outputs_.size(), false);
+  const auto horizons = static_cast<std::size_t>(plan_.options().shape.outputs);
+  feeds_.assign(horizons, false);
   for (std::size_t h = 0; h < feeds_.size(); ++h) feeds_[h] = draw.uniform(h) < probability;
-  source_.set(batch_.starts, feeds_, step);
-  model_->predict(tape, source_, outputs_);
+  for (std::size_t k = 0; k < micro_batches_.size(); ++k) {
+    const auto first = static_cast<std::size_t>(k > 0 ? batch_.ends[k - 1] : 0);
+    micro_batches_[k].set(
+        std::span(batch_.starts).subspan(first, static_cast<std::size_t>(batch_.ends[k]) - first), feeds_,
+        step);
+  }
+  // Those whom no loss depends on here, for want of windows or of the layer, have gradients of zero.
+  if (batch_.ends.front() == 0 || model_->pipeline().on())
+    for (Parameter<T>* parameter : model_->parameters())
+      if (parameter->trained) (void)parameter->gradient_target();
+  record_micro_batches(tape, 0, parts() > 1 ? 1 : std::ssize(micro_batches_));
+}
+
+/// The losses of some micro-batches, which are computed together. One that no group has windows of is left
+/// out.
+template <class T>
+void WindowTask<T>::record_micro_batches(Tape<T>& tape, Index first, Index end) {
+  const auto horizons = static_cast<std::size_t>(plan_.options().shape.outputs);
+  sources_.clear();
+  for (auto k = static_cast<std::size_t>(first); k < static_cast<std::size_t>(end); ++k)
+    if (micro_batches_[k].windows() > 0 || (model_->meets_groups() && batch_.of_all[k] > 0))
+      sources_.push_back(&micro_batches_[k]);
+  if (sources_.empty()) return;
+  outputs_.assign(sources_.size() * horizons, {});
+  model_->predict(tape, sources_, outputs_);
+  const Pipeline pipeline = model_->pipeline();
+  if (!pipeline.does(pipeline.stages - 1)) return;
   const Block<T> block(tape, "loss");
   for (const Var<T>& output : outputs_) block.reads(output);
-  for (std::size_t h = 0; h < outputs_.size(); ++h)
-    masked_absolute_error(tape, affine_rows(tape, outputs_[h], reader_->scale(), reader_->shift()),
-                          source_.target(tape, static_cast<Index>(h)), scale, sum);
+  for (std::size_t k = 0; k < sources_.size(); ++k)
+    for (std::size_t h = 0; h < horizons; ++h)
+      masked_absolute_error(
+          tape, affine_rows(tape, outputs_[k * horizons + h], reader_->scale(), reader_->shift()),
+          static_cast<const SeriesWindows<T>*>(sources_[k])->target(tape, static_cast<Index>(h)), scale_,
+          sum_);
 }
 
 template <class T>
@@ -156,7 +191,8 @@ void WindowTask<T>::forecast(std::span<const Index> origins, Index horizons, con
       starts.push_back(origins[static_cast<std::size_t>(q)] + 1 - plan_.options().shape.inputs);
     source_.set(starts, {});
     score_tape_.reset();
-    const std::span<Var<T>> wanted(outputs_.data(), static_cast<std::size_t>(horizons));
+    outputs_.assign(static_cast<std::size_t>(horizons), {});
+    const std::span<Var<T>> wanted(outputs_);
     model_->predict(score_tape_, source_, wanted);
     for (Index h = 0; h < horizons; ++h) {
       const Var<T> x =

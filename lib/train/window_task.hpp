@@ -47,6 +47,8 @@ struct WindowTaskOptions {
   double sampling_decay = 0;  // τ of scheduled sampling; 0: truth is never fed
   Index score_batch = 64;     // windows that are forecast together
   std::uint64_t seed = 1;
+  // Of the validation of a group's windows, which its stages share.
+  int stage = 0, stages = 1;
 };
 
 /// Probability that truth is fed in optimiser step `step`: τ / (τ + exp(step / τ)), inverse sigmoid decay
@@ -71,7 +73,12 @@ class WindowTask final : public Task<T> {
   /// has few.
   [[nodiscard]] std::vector<Index> runs() const override;
   void start_epoch(Index epoch) override;
+  /// Its micro-batches, but where a pipeline has all of them under way at once.
+  [[nodiscard]] Index parts() const override {
+    return model_->pipeline().on() ? 1 : plan_.options().micro_batches;
+  }
   void record(Tape<T>& tape, Index index, Index step, Losses& losses) override;
+  void record_part(Tape<T>& tape, Index part) override { record_micro_batches(tape, part, part + 1); }
   [[nodiscard]] double weight() const override { return weight_; }
   [[nodiscard]] double node_steps() const override { return weight_; }
   /// Mean over horizons of the MAE in original units; NaN where no window of the validation part fits.
@@ -97,7 +104,10 @@ class WindowTask final : public Task<T> {
   Tape<T> score_tape_;
   SeriesWindows<T> source_;
   std::vector<Var<T>> outputs_;
+  std::vector<SeriesWindows<T>> micro_batches_;
+  std::vector<const WindowSource<T>*> sources_;  // those of them that are computed together
   void fetch(Index index);
+  void record_micro_batches(Tape<T>& tape, Index first, Index end);
   /// Whether windows are of any group's steps.
   [[nodiscard]] bool fetches() const {
     return plan_.options().sampling == WindowSampling::global && plan_.options().groups > 1;
@@ -109,6 +119,8 @@ class WindowTask final : public Task<T> {
   std::vector<Index> starts_;
   Index fetching_ = -1;  // batch whose steps are on their way
   double weight_ = 0;
+  double* sum_ = nullptr;  // of the batch recorded last
+  double scale_ = 0;
 };
 
 }  // namespace rossby

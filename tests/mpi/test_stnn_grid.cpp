@@ -8,10 +8,10 @@
 
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/environment.hpp"
-#include "rossby/mpi/group_link.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
 #include "rossby/mpi/process_grid.hpp"
 #include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/row_link.hpp"
 #include "rossby/train/stnn_task.hpp"
 #include "tests/mpi/small_training.hpp"
 
@@ -55,7 +55,7 @@ struct Training {
   BatchOptions batches;
   StepRange held;
   std::unique_ptr<Exchange> exchange;
-  std::unique_ptr<MpiGroupLink> link;
+  std::unique_ptr<MpiRowLink> link;
   std::unique_ptr<MpiGroupGather> gather;
   std::unique_ptr<Stnn<double>> model;
   std::vector<double> losses;
@@ -135,7 +135,7 @@ struct Training {
     options.l1_rel = 0.01;
     options.dropout_z = 0.1;
     options.dropout_dynamics = 0.1;
-    link = std::make_unique<MpiGroupLink>(grid.time());
+    link = std::make_unique<MpiRowLink>(grid.time());
     model =
         std::make_unique<Stnn<double>>(options, std::move(relations), partition.rows_of(part), link.get());
     StnnStart start{.seed = 3};

@@ -8,11 +8,11 @@
 #include "rossby/model/dcrnn.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/environment.hpp"
-#include "rossby/mpi/group_link.hpp"
 #include "rossby/mpi/mailbox.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
 #include "rossby/mpi/process_grid.hpp"
 #include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/row_link.hpp"
 #include "rossby/mpi/step_exchange.hpp"
 #include "rossby/relation/builders.hpp"
 #include "rossby/train/stnn_task.hpp"
@@ -41,7 +41,7 @@ struct Ports {
   std::unique_ptr<Exchange> exchange;
   std::unique_ptr<Reducer> world, space, across;
   std::unique_ptr<StepExchange> steps;
-  std::unique_ptr<GroupLink> link;
+  std::unique_ptr<RowLink> link;
   std::unique_ptr<GroupGather> gather;
 
   /// The real ones; no exchange yet.
@@ -49,7 +49,7 @@ struct Ports {
       : world(std::make_unique<MpiReducer>(grid.world())),
         space(std::make_unique<MpiReducer>(grid.space())),
         across(std::make_unique<MpiReducer>(grid.time())),
-        link(std::make_unique<MpiGroupLink>(grid.time())),
+        link(std::make_unique<MpiRowLink>(grid.time())),
         gather(std::make_unique<MpiGroupGather>(grid.time())) {
     if (grid.groups() > 1)
       steps = std::make_unique<MpiStepExchange>(grid.time());
@@ -62,7 +62,7 @@ struct Ports {
         space(std::make_unique<TracedReducer>(place.blocks)),
         across(std::make_unique<TracedReducer>(place.groups)),
         steps(std::make_unique<TracedStepExchange>(place.groups, place.group)),
-        link(std::make_unique<TracedGroupLink>()),
+        link(std::make_unique<TracedRowLink>()),
         gather(std::make_unique<TracedGroupGather>(place.groups, place.group)) {}
 
   void join(const ProcessGrid* grid, const Place& place, const RowPartition& partition,

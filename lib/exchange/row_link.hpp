@@ -7,15 +7,15 @@
 
 namespace rossby {
 
-/// Port: values that go from a rank to the rank of another time group that owns the same rows. What one group
-/// sends to another arrives in the order in which it was sent.
-class GroupLink {
+/// Port: values that go from a rank to another one that owns the same rows: that of another time group, or of
+/// another stage of a pipeline. What one sends to another arrives in the order in which it was sent.
+class RowLink {
  public:
-  virtual ~GroupLink() = default;
-  /// Takes a copy and returns at once.
-  virtual void send(int group, std::span<const std::byte> values) = 0;
-  /// Returns when the values are here; their number is what that group sends.
-  virtual void receive(int group, std::span<std::byte> values) = 0;
+  virtual ~RowLink() = default;
+  /// To a group or stage. Takes a copy and returns at once.
+  virtual void send(int to, std::span<const std::byte> values) = 0;
+  /// Returns when the values are here; their number is what `from` sends.
+  virtual void receive(int from, std::span<std::byte> values) = 0;
   /// What this rank has sent since construction.
   [[nodiscard]] virtual Traffic sent() const = 0;
 };

@@ -3,22 +3,22 @@
 #include <deque>
 #include <vector>
 
-#include "rossby/exchange/group_link.hpp"
+#include "rossby/exchange/row_link.hpp"
 #include "rossby/mpi/environment.hpp"
 
 namespace rossby {
 
-/// Between the ranks with one row block (ProcessGrid::time()), by non-blocking sends. Copies are held until
-/// they have left.
-class MpiGroupLink final : public GroupLink {
+/// Between ranks with one row block (ProcessGrid::time() or stages()), by non-blocking sends. Copies are held
+/// until they have left.
+class MpiRowLink final : public RowLink {
  public:
-  explicit MpiGroupLink(const Communicator& time) : comm_(time.duplicate()) {}
-  MpiGroupLink(const MpiGroupLink&) = delete;
-  MpiGroupLink& operator=(const MpiGroupLink&) = delete;
-  ~MpiGroupLink() override;
+  explicit MpiRowLink(const Communicator& ranks) : comm_(ranks.duplicate()) {}
+  MpiRowLink(const MpiRowLink&) = delete;
+  MpiRowLink& operator=(const MpiRowLink&) = delete;
+  ~MpiRowLink() override;
 
-  void send(int group, std::span<const std::byte> values) override;
-  void receive(int group, std::span<std::byte> values) override;
+  void send(int to, std::span<const std::byte> values) override;
+  void receive(int from, std::span<std::byte> values) override;
   [[nodiscard]] Traffic sent() const override { return sent_; }
 
  private:

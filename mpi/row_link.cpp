@@ -1,4 +1,4 @@
-#include "rossby/mpi/group_link.hpp"
+#include "rossby/mpi/row_link.hpp"
 
 #include <limits>
 #include <utility>
@@ -18,21 +18,21 @@ MPI_Datatype bytes_of(std::size_t size, int& count) {
     count = static_cast<int>(whole);
     return MPI_BYTE;
   }
-  require(whole % 4 == 0 && whole / 4 <= piece, "a message between groups has at most 8 GiB");
+  require(whole % 4 == 0 && whole / 4 <= piece, "a message between groups or stages has at most 8 GiB");
   count = static_cast<int>(whole / 4);
   return MPI_FLOAT;
 }
 
 }  // namespace
 
-MpiGroupLink::~MpiGroupLink() {
+MpiRowLink::~MpiRowLink() {
   for (Message& message : open_) {
     MPI_Cancel(&message.request);
     MPI_Request_free(&message.request);
   }
 }
 
-void MpiGroupLink::send(int group, std::span<const std::byte> values) {
+void MpiRowLink::send(int to, std::span<const std::byte> values) {
   while (!open_.empty()) {
     int done = 0;
     MPI_Test(&open_.front().request, &done, MPI_STATUS_IGNORE);
@@ -48,15 +48,15 @@ void MpiGroupLink::send(int group, std::span<const std::byte> values) {
   message.values.assign(values.begin(), values.end());
   int count = 0;
   const MPI_Datatype type = bytes_of(values.size(), count);
-  MPI_Isend(message.values.data(), count, type, group, 0, comm_.handle(), &message.request);
+  MPI_Isend(message.values.data(), count, type, to, 0, comm_.handle(), &message.request);
   sent_ += {1, static_cast<Index>(values.size())};
 }
 
-void MpiGroupLink::receive(int group, std::span<std::byte> values) {
-  const Wait wait(comm_, "values of another time group (point to point)");
+void MpiRowLink::receive(int from, std::span<std::byte> values) {
+  const Wait wait(comm_, "values of another time group or stage (point to point)");
   int count = 0;
   const MPI_Datatype type = bytes_of(values.size(), count);
-  MPI_Recv(values.data(), count, type, group, 0, comm_.handle(), MPI_STATUS_IGNORE);
+  MPI_Recv(values.data(), count, type, from, 0, comm_.handle(), MPI_STATUS_IGNORE);
 }
 
 std::span<const std::byte> MpiGroupGather::gather(std::span<const std::byte> mine, std::span<Index> sizes) {

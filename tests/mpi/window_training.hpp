@@ -1,0 +1,226 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <memory>
+#include <vector>
+
+#include "rossby/model/dcrnn.hpp"
+#include "rossby/model/graph_wavenet.hpp"
+#include "rossby/model/tgcn.hpp"
+#include "rossby/mpi/allgather_exchange.hpp"
+#include "rossby/mpi/environment.hpp"
+#include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/process_grid.hpp"
+#include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/row_link.hpp"
+#include "rossby/mpi/step_exchange.hpp"
+#include "rossby/relation/builders.hpp"
+#include "rossby/train/window_task.hpp"
+#include "tests/mpi/small_training.hpp"
+
+// A small training of every windowed forecaster, on any grid of ranks.
+
+namespace rossby::small_training {
+
+enum class Model { dcrnn, tgcn, graph_wavenet };
+
+struct Case {
+  const char* name;
+  Index n = 37;
+  DiffusionVariant variant = DiffusionVariant::paper;
+  int steps = 2;
+  bool shuffled = true;
+  Recompute recompute = Recompute::none;
+  double clip = 0.05;
+  WindowSampling sampling = WindowSampling::local;
+  Index batch = 5;
+  Index lanes = 1;
+  Model model = Model::dcrnn;
+  bool adaptive = true;  // graph_wavenet
+  Index micro_batches = 1;
+  std::vector<int> stage_of = {};  // of the layers
+};
+
+struct Training {
+  ProcessGrid grid;
+  RowPartition partition;
+  MpiReducer reducer, plane, stages_sum;
+  MpiRowLink link;
+  Series series;
+  Scaler scaler;
+  TimeFeatures times;
+  Split split;
+  CsrBlock block;
+  std::unique_ptr<Exchange> exchange, everyone;
+  std::unique_ptr<WindowModel<double>> model;
+  std::vector<double> losses, forecasts;
+  Traffic sent;         // steps between groups
+  Traffic handed_over;  // between stages
+  std::size_t kept_bytes = 0;
+  double validation = 0;
+
+  Training(const Case& c, const Communicator& world, Index groups = 1, Index stages = 1)
+      : grid(world, groups, stages),
+        partition(make_partition(c.n, c.shuffled, grid.space().size())),
+        reducer(world),
+        plane(grid.plane()),
+        stages_sum(grid.pipeline()),
+        link(grid.pipeline()) {
+    const Communicator& comm = grid.space();
+    const int part = comm.rank();
+    split = make_split(30, {.train = "20", .validation = "8", .test = "rest"});
+    series = random_series(partition, part, 30);
+    times = TimeFeatures::of(TimeAxis::regular(30, "hours since 2001-01-01", 0, 1), true, false);
+    MpiMailbox mailbox(comm);
+    const GlobalEdges graph = random_edges(partition, part, 0.15);
+    const GlobalEdges supports = c.model == Model::tgcn
+                                     ? normalise_symmetrically(first_relation(graph), partition, mailbox)
+                                     : random_walks(graph, false, partition, mailbox);
+    const GlobalEdges* lists[] = {&supports};
+    const GhostList ghosts = collect_ghosts(partition, part, lists);
+    exchange = std::make_unique<PetscExchange>(comm, partition, part, ghosts);
+    block = localise(supports, partition, part, ghosts);
+    Diffusion<double> diffusion(block, *exchange, c.steps, c.variant);
+    if (c.model == Model::tgcn)
+      model = std::make_unique<Tgcn<double>>(TgcnOptions{4, 3, 3, 2, 5, c.recompute}, std::move(diffusion));
+    else if (c.model == Model::graph_wavenet)
+      make_graph_wavenet(c);
+    else
+      model = std::make_unique<Dcrnn<double>>(
+          DcrnnOptions{4, 3, 2, 2, 5, c.recompute, pipeline(), stages_of(c)}, std::move(diffusion));
+    model->start(3);
+    train(c);
+  }
+
+  /// Seven steps for four inputs, with dropout. Its pieces of all columns are exchanged on one rank too.
+  void make_graph_wavenet(const Case& c) {
+    const Communicator& comm = grid.space();
+    everyone = std::make_unique<AllgatherExchange>(comm, partition, comm.rank());
+    AllNodes all;
+    all.first = partition.begin(comm.rank());
+    all.owned = partition.size(comm.rank());
+    for (Index p = 0; p < c.n; ++p) all.global.push_back(partition.global(Position{p}).value);
+    all.exchange = everyone.get();
+    const GraphWavenetOptions options{4, 3,          3, 2,   2, 2,           5,          7,           6,
+                                      2, c.adaptive, 3, 0.3, 5, c.recompute, pipeline(), stages_of(c)};
+    Diffusion<double> diffusion(block, *exchange, c.steps, DiffusionVariant::powers);
+    model = std::make_unique<GraphWavenet<double>>(options, std::move(diffusion), all, plane);
+  }
+
+  Pipeline pipeline() { return {&link, &stages_sum, grid.stages(), grid.stage()}; }
+  std::vector<int> stages_of(const Case& c) const {
+    return grid.stages() > 1 ? c.stage_of : std::vector<int>{};
+  }
+
+  /// The first relation alone.
+  static GlobalEdges first_relation(const GlobalEdges& graph) {
+    GlobalEdges one;
+    one.rows = graph.rows;
+    one.relations = 1;
+    one.ptr = {0};
+    for (Index i = 0; i < graph.rows; ++i) {
+      for (Index e = graph.begin(i, 0); e < graph.end(i, 0); ++e) {
+        one.column.push_back(graph.column[static_cast<std::size_t>(e)]);
+        one.value.push_back(graph.value[static_cast<std::size_t>(e)]);
+      }
+      one.ptr.push_back(one.entries());
+    }
+    return one;
+  }
+
+  /// What this group holds of the series.
+  StepLists held_steps(const WindowPlan& plan, const std::vector<std::vector<Index>>& origins) const {
+    StepLists held = plan.steps_of_groups();
+    for (std::size_t g = 0; g < held.size(); ++g) {
+      for (const Index origin : origins[g])
+        for (Index step = origin - 3; step <= origin + 3; ++step) held[g].push_back(step);
+      std::sort(held[g].begin(), held[g].end());
+      held[g].erase(std::unique(held[g].begin(), held[g].end()), held[g].end());
+    }
+    return held;
+  }
+
+  /// Its values; scale and counts with the other groups.
+  void fill(StepStore& store, WindowPlan& plan) {
+    const Index width = series.rows * 2;
+    float* to = store.values().data();
+    for (const Index step : store.held()) to = std::copy_n(series.values.data() + step * width, width, to);
+    const auto counted = store.counted();
+    std::vector<Index> training;
+    std::copy_if(counted.begin(), counted.end(), std::back_inserter(training),
+                 [](Index t) { return t < 20; });
+    MpiReducer space(grid.space()), across(grid.time());
+    scaler = Scaler::fit({series.rows, 2, training, [&](Index t) { return store.at(t); }, &across},
+                         {.center = ScaleBy::node, .spread = ScaleBy::global, .factor = 1}, space);
+    std::vector<double> observed(30);
+    for (const Index step : training)
+      for (Index k = 0; k < width; ++k)
+        observed[static_cast<std::size_t>(step)] += std::isnan(store.at(step)[k]) ? 0 : 1;
+    plane.sum(observed);
+    plan.set_observed(std::move(observed));
+  }
+
+  void train(const Case& c) {
+    const WindowShape shape{4, 3};
+    const int groups = grid.groups();
+    WindowPlan plan({.shape = shape,
+                     .batch = c.batch,
+                     .seed = 7,
+                     .sampling = c.sampling,
+                     .groups = groups,
+                     .lanes = c.lanes,
+                     .blocks = 2,
+                     .micro_batches = c.micro_batches},
+                    training_windows(split, shape, 1, {}), 30);
+    const auto all = window_origins(split.origins(Role::validation, 3), shape, 3, {});
+    std::vector<std::vector<Index>> origins;
+    for (Index g = 0; g < groups; ++g)
+      origins.emplace_back(all.begin() + std::ssize(all) * g / groups,
+                           all.begin() + std::ssize(all) * (g + 1) / groups);
+    std::unique_ptr<StepExchange> between = std::make_unique<OneGroup>();
+    if (groups > 1) between = std::make_unique<MpiStepExchange>(grid.time());
+    StepStore store(30, series.rows, 2, held_steps(plan, origins), *between);
+    fill(store, plan);
+    const SeriesReader<double> reader(store, scaler, times, Fill::mean);
+    WindowTask<double> task(
+        {.sampling_decay = 8, .score_batch = 3, .seed = 2, .stage = grid.stage(), .stages = grid.stages()},
+        plan, *model, reader, store, origins, reducer, Exec{});
+    Optimiser<double> optimiser({.beta1 = 0.9, .epsilon = 1e-3}, model->parameters());
+    Step<double> step(model->parameters(), optimiser, reducer, c.clip);
+    Tape<double> tape{Exec{}};
+    Losses terms;
+    Index count = 0;
+    for (Index epoch = 0; epoch < 4; ++epoch) {
+      task.start_epoch(epoch);
+      for (Index b = 0; b < task.batches(); ++b, ++count) {
+        const auto record = [&](Index part) {
+          if (part > 0) return task.record_part(tape, part);
+          task.record(tape, b, count, terms);
+        };
+        const auto result = step.run(tape, 1e-2, 0, terms, record, task.parts());
+        losses.push_back(result.loss);
+        losses.push_back(result.gradient_norm);
+      }
+    }
+    validation = task.validate();
+    sent = between->sent();
+    handed_over = link.sent();
+    kept_bytes = tape.memory().peak_bytes();
+    if (groups > 1) return;  // the last origin's steps may be with another group
+    const auto rows = partition.rows_of(grid.space().rank());
+    forecasts.assign(static_cast<std::size_t>(c.n * 3 * 2), 0.0);
+    const std::vector<Index> origin{26};
+    task.forecast(origin, 3, [&](Index, Index horizon, NodeView<const double> x) {
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        for (Index f = 0; f < 2; ++f)
+          forecasts[static_cast<std::size_t>((rows[i].value * 3 + horizon - 1) * 2 + f)] =
+              x.at(static_cast<Index>(i), 0)[f];
+    });
+    plane.sum(std::span<double>(forecasts));
+  }
+};
+
+}  // namespace rossby::small_training
