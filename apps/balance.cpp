@@ -15,7 +15,7 @@ double RowTimes::entry_cost() const {
 std::vector<RowTimes> fit_row_times(
     const MachineProfile& profile, const Job& job,
     const std::function<Config(const std::vector<std::string>& settings)>& load, WholeGraph& whole) {
-  const Config config = load({"parallel.partition=blocks", "parallel.time_groups=1"});
+  const Config config = load({"parallel.partition=blocks", "parallel.time_groups=1", "parallel.stages=1"});
   const std::vector<Index>& entries = whole.node_entries(config);
   if (entries.empty() ||
       std::all_of(entries.begin(), entries.end(), [&](Index count) { return count == entries.front(); }))

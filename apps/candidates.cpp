@@ -11,6 +11,7 @@
 
 #include "apps/balance.hpp"
 #include "apps/console.hpp"
+#include "apps/stages.hpp"
 #include "rossby/base/error.hpp"
 #include "rossby/mpi/agree.hpp"
 
@@ -55,7 +56,8 @@ class Planner {
     balance(counts);
     for (const int ranks : counts)
       for (int groups = 1; groups <= ranks; ++groups)
-        if (ranks % groups == 0) vary(ranks, groups, 0, {});
+        if (ranks % groups == 0)
+          for (const auto& stages : stage_settings(ranks / groups)) vary(ranks, groups, stages, 0, {});
     return std::move(candidates_);
   }
 
@@ -66,12 +68,15 @@ class Planner {
   }
 
   /// All combinations of the values of the keys from `key` on.
-  void vary(int ranks, int groups, std::size_t key, const std::vector<std::string>& settings) {
-    if (key == keys().size()) return plan(ranks, groups, settings);
+  void vary(int ranks, int groups, const std::vector<std::string>& stages, std::size_t key,
+            const std::vector<std::string>& settings) {
+    if (key == keys().size()) return plan(ranks, groups, stages, settings);
     for (const std::string& value : keys()[key].second) {
+      // The layers of a time step are not computed again together where they are apart.
+      if (!stages.empty() && keys()[key].first == "train.recompute" && value == "step") continue;
       std::vector<std::string> more = settings;
       more.push_back(keys()[key].first + "=" + value);
-      vary(ranks, groups, key + 1, more);
+      vary(ranks, groups, stages, key + 1, more);
     }
   }
 
@@ -89,16 +94,21 @@ class Planner {
     return keys_;
   }
 
-  void plan(int ranks, int groups, const std::vector<std::string>& settings) {
+  void plan(int ranks, int groups, const std::vector<std::string>& stage_settings,
+            const std::vector<std::string>& settings) {
+    const std::vector<std::string> stages = with_micro_batches(stage_settings, settings);
     Candidate candidate;
     candidate.ranks = ranks;
-    candidate.row_blocks = ranks / groups;
     candidate.time_groups = groups;
     candidate.settings = {fmt::format("parallel.time_groups={}", groups)};
+    candidate.settings.insert(candidate.settings.end(), stages.begin(), stages.end());
     candidate.settings.insert(candidate.settings.end(), settings.begin(), settings.end());
     candidate.settings.insert(candidate.settings.end(), balance_.begin(), balance_.end());
-    candidate.varied = fmt::format("{}", fmt::join(settings, " "));
+    candidate.varied = fmt::format("{}{}{}", fmt::join(stages, " "),
+                                   stages.empty() || settings.empty() ? "" : " ", fmt::join(settings, " "));
     const Config config = load(candidate.settings);
+    candidate.stages = static_cast<int>(std::min<Index>(config.integer("parallel.stages"), ranks / groups));
+    candidate.row_blocks = ranks / groups / candidate.stages;
     candidate.batch = batch_of(config);
     try {
       check_batch(candidate.batch);
@@ -112,15 +122,65 @@ class Planner {
     candidates_.push_back(std::move(candidate));
   }
 
+  /// Whether somebody has chosen.
+  bool asked(const char* name) {
+    return load({}).given(name) ||
+           std::any_of(keys().begin(), keys().end(), [&](const auto& key) { return key.first == name; });
+  }
+
+  /// None, and for models of layers the stages that these ranks may be in, as settings: balanced by what
+  /// layers are predicted to take. None alone where somebody has chosen.
+  std::vector<std::vector<std::string>> stage_settings(int ranks) {
+    std::vector<std::vector<std::string>> all{{}};
+    if (asked("parallel.stages") || asked("parallel.stage_layers")) return all;
+    const Config config = load({});
+    const Index layers = layers_for_stages(config);
+    for (Index stages = 2; stages <= std::min<Index>(layers, ranks); ++stages)
+      for (const auto& layout : ranks % stages == 0 ? stage_layouts(config, layer_seconds(), stages)
+                                                    : std::vector<std::vector<Index>>{})
+        all.push_back({fmt::format("parallel.stages={}", stages),
+                       fmt::format("parallel.stage_layers=[{}]", fmt::join(layout, ","))});
+    return all;
+  }
+
+  /// Micro-batches for four rounds of all stages, where nobody has chosen.
+  std::vector<std::string> with_micro_batches(std::vector<std::string> stages,
+                                              const std::vector<std::string>& settings) {
+    constexpr Index rounds = 4;
+    if (stages.empty() || asked("window.micro_batches")) return stages;
+    std::vector<std::string> all = stages;
+    all.insert(all.end(), settings.begin(), settings.end());
+    const Config config = load(all);
+    stages.push_back(
+        fmt::format("window.micro_batches={}",
+                    std::min(rounds * config.integer("parallel.stages"), config.integer("window.batch"))));
+    return stages;
+  }
+
+  /// What layers take on this machine. On rank 0, for all.
+  const std::vector<double>& layer_seconds() {
+    if (!layer_seconds_.empty()) return layer_seconds_;
+    const auto predicted = [&] {
+      const Config config = (*load_)({});
+      return predict_layers(*profile_, job_of(config, std::max(1, comm_->size())), *load_, whole({}));
+    };
+    if (!space_->ranks.empty()) return layer_seconds_ = predicted();
+    std::string text = agree(*comm_, [&] {
+      std::string bytes;
+      if (comm_->rank() != 0) return bytes;
+      for (const double seconds : predicted()) bytes += fmt::format("{} ", seconds);
+      return bytes;
+    });
+    for (const std::string& part : split(broadcast(*comm_, std::move(text)), ' '))
+      if (!part.empty()) layer_seconds_.push_back(std::stod(part));
+    return layer_seconds_;
+  }
+
   /// What rows and entries of the graph take on this machine, where nobody has said what they cost and there
   /// is something to balance. On rank 0, for all.
   void balance(const std::vector<int>& counts) {
-    const auto asked = [&](const char* name) {
-      return std::any_of(keys().begin(), keys().end(), [&](const auto& key) { return key.first == name; });
-    };
     const Config config = load({});
-    if (counts.back() == 1 || config.given("parallel.entry_cost") || asked("parallel.entry_cost") ||
-        config.text("parallel.partition") == "blocks")
+    if (counts.back() == 1 || asked("parallel.entry_cost") || config.text("parallel.partition") == "blocks")
       return;
     const auto of_machine = [&]() -> std::string {
       const auto times = fit_row_times(*profile_, job_of(config, counts.back()), *load_, whole({}));
@@ -178,6 +238,7 @@ class Planner {
   std::vector<std::pair<std::string, std::vector<std::string>>> keys_;
   std::map<std::vector<std::string>, std::unique_ptr<WholeGraph>> graphs_;
   std::vector<std::string> balance_;
+  std::vector<double> layer_seconds_;
   std::vector<Candidate> candidates_;
 };
 
@@ -192,7 +253,8 @@ std::pair<std::string, std::vector<std::string>> varied_key(const std::string& t
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
     user_error("--vary {}: give a key and values, as window.batch=32,64,128", text);
   const std::string key = text.substr(0, equals);
-  if (key == "parallel.time_groups") user_error("--vary {}: all process grids are tried anyway", text);
+  if (key == "parallel.time_groups" || key == "parallel.stages")
+    user_error("--vary {}: all process grids are tried anyway", text);
   std::vector<std::string> values = split(text.substr(equals + 1), ',');
   const std::set<std::string> unique(values.begin(), values.end());
   if (unique.size() != values.size() || unique.contains(""))
@@ -235,13 +297,14 @@ std::string text_of(const std::vector<Candidate>& candidates) {
   const Candidate* best = fastest(candidates);
   std::size_t width = 0;
   for (const Candidate& c : candidates) width = std::max(width, c.varied.size());
-  std::string text =
-      fmt::format("  {:>6}{:>12}{:>13}  {:<{}}{:>8}{:>12}{:>8}{:>12}{:>12}{:>11}\n", "ranks", "row blocks",
-                  "time groups", width > 0 ? "settings" : "", std::max<std::size_t>(width, 8), "batch",
-                  "step ms", "steps", "epoch", "memory", "messages %");
+  std::string text = fmt::format("  {:>6}{:>12}{:>8}{:>13}  {:<{}}{:>8}{:>12}{:>8}{:>12}{:>12}{:>11}\n",
+                                 "ranks", "row blocks", "stages", "time groups", width > 0 ? "settings" : "",
+                                 std::max<std::size_t>(width, 8), "batch", "step ms", "steps", "epoch",
+                                 "memory", "messages %");
   for (const Candidate& c : candidates) {
-    text += fmt::format("{} {:>6}{:>12}{:>13}  {:<{}}{:>8}", &c == best ? '*' : ' ', c.ranks, c.row_blocks,
-                        c.time_groups, c.varied, std::max<std::size_t>(width, 8), c.batch);
+    text +=
+        fmt::format("{} {:>6}{:>12}{:>8}{:>13}  {:<{}}{:>8}", &c == best ? '*' : ' ', c.ranks, c.row_blocks,
+                    c.stages, c.time_groups, c.varied, std::max<std::size_t>(width, 8), c.batch);
     if (c.plan) {
       const Prediction& p = c.plan->interpolated;
       text +=
@@ -266,6 +329,7 @@ nlohmann::ordered_json json_of(const std::vector<Candidate>& candidates) {
     nlohmann::ordered_json json;
     json["ranks"] = c.ranks;
     json["row_blocks"] = c.row_blocks;
+    json["stages"] = c.stages;
     json["time_groups"] = c.time_groups;
     json["batch"] = c.batch;
     json["settings"] = c.settings;

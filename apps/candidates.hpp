@@ -14,6 +14,7 @@ namespace rossby {
 struct Candidate {
   int ranks = 1;
   int row_blocks = 1;
+  int stages = 1;
   int time_groups = 1;
   Index batch = 0;                    // windows, pairs or steps of a slab, of all groups together
   std::vector<std::string> settings;  // key=value, behind those of the user
@@ -41,8 +42,9 @@ struct CandidateSpace {
 /// Makes a configuration of further settings, key=value, on one rank. Throws UserError.
 using LoadConfig = std::function<Config(const std::vector<std::string>& settings)>;
 
-/// Every process grid of the ranks, for forecasters of windows every train.recompute, and all that the space
-/// varies, planned. Where its ranks are not there, rank 0 alone plans, and has the answer alone. Collective.
+/// Every process grid of the ranks, for models of layers in stages of equal predicted time, too, for
+/// forecasters of windows every train.recompute, and all that the space varies, planned. Where its ranks are
+/// not there, rank 0 alone plans, and has the answer alone. Collective.
 [[nodiscard]] std::vector<Candidate> plan_candidates(const Communicator& comm, const MachineProfile& profile,
                                                      const LoadConfig& load, const CandidateSpace& space);
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -11,6 +13,9 @@
 #include "apps/model_run.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
+#include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/process_grid.hpp"
+#include "rossby/plan/pipeline.hpp"
 
 namespace rossby {
 namespace {
@@ -22,6 +27,7 @@ StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan&
   const auto run = make_run<T>(comm, config, Purpose::tracing, whole);
   plan.nodes = run->domain().nodes();
   plan.time_groups = run->grid().groups();
+  plan.stages = run->grid().stages();
   const auto task = run->make_task();
   Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
   return trace_ops<T>(*task, optimiser, run->reducer(), config.real("optimiser.clip"), run->training_exec(),
@@ -44,7 +50,7 @@ void check_device(const Config& config) {
 /// The slowest of the ranks' predictions, on all of them; what is not measured is rank 0's list.
 Prediction slowest(const Communicator& comm, const Prediction& mine) {
   MpiReducer reducer(comm);
-  const double own = mine.step() - mine.straggler;
+  const double own = mine.step() - mine.straggler;  // with what it waits for stages that take longer
   const double computing = mine.forward + mine.backward + mine.optimiser;
   double most[] = {own, mine.memory_bytes, computing};
   reducer.max(most);
@@ -52,7 +58,7 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
   double rank = own == most[0] ? -comm.rank() : -comm.size();
   reducer.max(std::span<double>(&rank, 1));
   double parts[] = {mine.forward,   mine.backward,  mine.optimiser, mine.messages,
-                    mine.reduction, mine.straggler, mine.far_share};
+                    mine.reduction, mine.straggler, mine.far_share, mine.pipeline};
   if (comm.rank() != static_cast<int>(-rank))
     for (double& part : parts) part = 0;
   reducer.sum(parts);
@@ -71,6 +77,7 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
   all.reduction = parts[4];
   all.straggler = parts[5];
   all.far_share = parts[6];
+  all.pipeline = parts[7];
   all.memory_bytes = most[1];
   return all;
 }
@@ -87,6 +94,7 @@ Prediction prediction_of(const Json& json) {
   p.optimiser = json.at("optimiser");
   p.messages = json.at("messages");
   p.reduction = json.at("reduction");
+  p.pipeline = json.value("pipeline", 0.0);  // not there in plans of earlier versions
   p.straggler = json.at("straggler");
   p.imbalance = json.at("imbalance");
   p.epoch_steps = json.at("epoch_steps");
@@ -101,17 +109,41 @@ Prediction prediction_of(const Json& json) {
 
 }  // namespace
 
+namespace {
+
+/// What this rank waits for the other stages that have its rows and times. Collective.
+double wait_for_stages(const Communicator& comm, const TrainingPlan& plan, const StepOps& mine,
+                       const MachineProfile& profile, const OpTimes& times) {
+  const ProcessGrid grid(comm, plan.time_groups, plan.stages);
+  const Timeline timeline = timeline_of(mine, profile, times, plan.place);
+  std::vector<std::byte> letter(timeline.size() * sizeof(Leg));
+  if (!letter.empty()) std::memcpy(letter.data(), timeline.data(), letter.size());
+  const auto letters =
+      MpiMailbox(grid.pipeline())
+          .swap(std::vector<std::vector<std::byte>>(static_cast<std::size_t>(grid.stages()), letter));
+  std::vector<Timeline> stages;
+  for (const auto& of_stage : letters) {
+    Timeline& other = stages.emplace_back(of_stage.size() / sizeof(Leg));
+    if (!of_stage.empty()) std::memcpy(other.data(), of_stage.data(), of_stage.size());
+  }
+  return pipeline_waits(stages)[static_cast<std::size_t>(grid.stage())];
+}
+
+}  // namespace
+
 TrainingPlan plan_training(const Communicator& comm, const Config& config, const MachineProfile& profile) {
   check_device(config);
   TrainingPlan plan;
   plan.model = config.text("model.name");
   const StepOps mine = trace(comm, config, plan);
-  plan.place = {comm.size(), hosts_of(comm), threads_per_rank(comm, config), plan.time_groups};
+  plan.place = {comm.size(), hosts_of(comm), threads_per_rank(comm, config), plan.time_groups, plan.stages};
   plan.ops = mine.ops;
   plan.traced_steps = mine.steps;
   const auto predicted = [&](OpTimes::Method method) {
     const OpTimes times = agree(comm, [&] { return times_at(plan.place, config, profile, method); });
-    return slowest(comm, predict({mine}, profile, times, plan.place));
+    Prediction own = predict({mine}, profile, times, plan.place);
+    if (plan.stages > 1) own.pipeline = wait_for_stages(comm, plan, mine, profile, times);
+    return slowest(comm, own);
   };
   plan.interpolated = predicted(OpTimes::Method::interpolated);
   plan.modelled = predicted(OpTimes::Method::model);
@@ -140,24 +172,35 @@ TrainingPlan plan_job(const Config& config, const MachineProfile& profile, const
   TrainingPlan plan;
   plan.model = config.text("model.name");
   std::vector<StepOps> ranks;
-  const auto add = [&](int rank) {
-    const Communicator comm = Communicator::pretended(rank, job.ranks, job.on_host);
-    ranks.push_back(trace(comm, config, plan, &whole));
+  // All stages that have these rows and times, as ProcessGrid counts them.
+  int blocks = job.ranks;
+  const auto add = [&](int group, int block) {
+    for (int stage = 0; stage < plan.stages; ++stage) {
+      const int rank = (group * plan.stages + stage) * blocks + block;
+      ranks.push_back(trace(Communicator::pretended(rank, job.ranks, job.on_host), config, plan, &whole));
+      blocks = job.ranks / plan.time_groups / plan.stages;
+    }
   };
-  add(0);
-  const int blocks = job.ranks / plan.time_groups;
+  add(0, 0);
   // Which rows are whose, a second time; groups differ in steps that do not divide evenly, and at the ends.
   const Domain domain = whole.domain(Communicator::pretended(0, blocks, job.on_host), config);
   std::vector<int> groups{0, plan.time_groups / 2, plan.time_groups - 1};
   groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
   const bool all = job.ranks <= few || (plan.time_groups == 1 && blocks <= some);
-  if (all)
-    for (int rank = 1; rank < job.ranks; ++rank) add(rank);
-  else
-    for (const int group : groups)
-      for (const int part : domain.cut->heavy())
-        if (group + part > 0) add(group * blocks + part);
-  plan.place = {job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads, plan.time_groups};
+  if (all) {
+    groups.resize(static_cast<std::size_t>(plan.time_groups));
+    std::iota(groups.begin(), groups.end(), 0);
+  }
+  std::vector<int> parts = domain.cut->heavy();
+  if (all) {
+    parts.resize(static_cast<std::size_t>(blocks));
+    std::iota(parts.begin(), parts.end(), 0);
+  }
+  for (const int group : groups)
+    for (const int part : parts)
+      if (group + part > 0) add(group, part);
+  plan.place = {job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads, plan.time_groups,
+                plan.stages};
   plan.ops = ranks.front().ops;
   plan.traced_steps = ranks.front().steps;
   const auto predicted = [&](OpTimes::Method method) {
@@ -177,6 +220,7 @@ Json json_of(const TrainingPlan& plan) {
   json["hosts"] = plan.place.hosts;
   json["threads"] = plan.place.threads;
   json["time_groups"] = plan.time_groups;
+  json["stages"] = plan.stages;
   json["predicted"] = json_of(plan.interpolated);
   json["predicted_by_polynomials"] = json_of(plan.modelled);
   Json ops = Json::array();
@@ -207,7 +251,8 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
     plan.model = json.at("model");
     plan.nodes = json.at("nodes");
     plan.time_groups = json.at("time_groups");
-    plan.place = {json.at("ranks"), json.at("hosts"), json.at("threads"), plan.time_groups};
+    plan.stages = json.value("stages", 1);
+    plan.place = {json.at("ranks"), json.at("hosts"), json.at("threads"), plan.time_groups, plan.stages};
     plan.interpolated = prediction_of(json.at("predicted"));
     plan.modelled = prediction_of(json.at("predicted_by_polynomials"));
     if (json.contains("measured")) {
@@ -225,9 +270,10 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
 std::string text_of(const TrainingPlan& plan) {
   const Prediction& p = plan.interpolated;
   std::string text = fmt::format(
-      "{}: {} nodes, {} ranks on {} host{}, {} thread{} each, {} time group{}\n", plan.model, plan.nodes,
+      "{}: {} nodes, {} ranks on {} host{}, {} thread{} each, {} time group{}{}\n", plan.model, plan.nodes,
       plan.place.ranks, plan.place.hosts, plan.place.hosts == 1 ? "" : "s", plan.place.threads,
-      plan.place.threads == 1 ? "" : "s", plan.time_groups, plan.time_groups == 1 ? "" : "s");
+      plan.place.threads == 1 ? "" : "s", plan.time_groups, plan.time_groups == 1 ? "" : "s",
+      plan.stages > 1 ? fmt::format(", {} stages", plan.stages) : "");
   const auto line = [&](const char* name, double seconds) {
     text += fmt::format("  {:<22}{:>12.4f} ms{:>8.1f} %\n", name, 1e3 * seconds,
                         p.step() > 0 ? 100 * seconds / p.step() : 0);
@@ -237,6 +283,7 @@ std::string text_of(const TrainingPlan& plan) {
   line("optimiser", p.optimiser);
   line("messages", p.messages);
   line("sum over ranks", p.reduction);
+  if (plan.stages > 1) line("waits for stages", p.pipeline);
   line("slowest rank", p.straggler);
   line("step", p.step());
   text +=

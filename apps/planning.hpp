@@ -17,6 +17,7 @@ struct TrainingPlan {
   std::string model;
   Place place;
   int time_groups = 1;
+  int stages = 1;
   Index nodes = 0;
   Prediction interpolated;    // ops between samples
   Prediction modelled;        // ops by their polynomials (OpModel)

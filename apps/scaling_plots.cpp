@@ -82,19 +82,26 @@ std::string data_of(const ScalingStudy& study, double band) {
 struct BarNames {
   explicit BarNames(const ScalingStudy& study) {
     for (const ScalingRow& row : study.rows) {
-      grids = grids || row.time_groups > 1;
+      grids = grids || row.time_groups > 1 || row.stages > 1;
+      stages = stages || row.stages > 1;
       hosts = hosts || row.place.hosts > 1;
     }
   }
   [[nodiscard]] std::string of(const ScalingRow& row) const {
     return fmt::format("{}{}{}", row.place.ranks,
-                       grids ? fmt::format(": {}x{}", row.row_blocks, row.time_groups) : "",
+                       !grids   ? ""
+                       : stages ? fmt::format(": {}x{}x{}", row.row_blocks, row.stages, row.time_groups)
+                                : fmt::format(": {}x{}", row.row_blocks, row.time_groups),
                        hosts ? fmt::format(" on {}", row.place.hosts) : "");
   }
   [[nodiscard]] std::string meaning() const {
-    return fmt::format("ranks{}{}", grids ? ": row blocks x time groups" : "", hosts ? " on hosts" : "");
+    return fmt::format("ranks{}{}",
+                       !grids   ? ""
+                       : stages ? ": row blocks x stages x time groups"
+                                : ": row blocks x time groups",
+                       hosts ? " on hosts" : "");
   }
-  bool grids = false, hosts = false;
+  bool grids = false, stages = false, hosts = false;
 };
 
 std::string regions_of(const ScalingStudy& study) {

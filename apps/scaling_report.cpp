@@ -39,6 +39,7 @@ ScalingRow row_of(const Runs& runs) {
   ScalingRow row;
   row.place = first.place;
   row.row_blocks = first.row_blocks;
+  row.stages = first.stages;
   row.time_groups = first.time_groups;
   row.nodes = first.nodes;
   row.runs = runs;
@@ -96,10 +97,10 @@ void compare(ScalingStudy& study) {
 
 ScalingStudy study_of(const Runs& runs, bool weak) {
   // Runs of a row differ by their seeds: everything else is in the key.
-  using Key = std::tuple<int, int, int, int, Index, Settings>;
+  using Key = std::tuple<int, int, int, int, int, Index, Settings>;
   std::map<Key, Runs> rows;
   for (const ScalingRun* run : runs)
-    rows[{run->place.ranks, run->place.hosts, run->time_groups, run->place.threads, run->nodes,
+    rows[{run->place.ranks, run->place.hosts, run->stages, run->time_groups, run->place.threads, run->nodes,
           run->settings}]
         .push_back(run);
   ScalingStudy study;
@@ -159,9 +160,10 @@ std::string row_text(const ScalingStudy& study, const ScalingRow& row) {
   std::string label = one_line(study.label);
   for (std::size_t at = 0; (at = label.find('|', at)) != std::string::npos; at += 2) label.insert(at, "\\");
   std::string text =
-      fmt::format("| {} | {} | {} | {} | {} | {} x {} | {} | {} | {} |", label,
+      fmt::format("| {} | {} | {} | {} | {} | {} x {}{} | {} | {} | {} |", label,
                   study.weak ? "weak" : "strong", row.place.ranks, row.place.hosts, row.place.threads,
-                  row.row_blocks, row.time_groups, row.nodes, row.runs.size(), milliseconds(row.step));
+                  row.row_blocks, row.stages > 1 ? fmt::format("{} stages x ", row.stages) : "",
+                  row.time_groups, row.nodes, row.runs.size(), milliseconds(row.step));
   text +=
       row.runs.size() > 1 ? fmt::format(" {}–{} |", milliseconds(row.least), milliseconds(row.most)) : " – |";
   text += fmt::format(" {:.2f} | {:.1f} |", row.speed_up, 100 * row.efficiency);
@@ -244,6 +246,7 @@ Json json_of(const ScalingReport& report) {
            {"hosts", row.place.hosts},
            {"threads", row.place.threads},
            {"row_blocks", row.row_blocks},
+           {"stages", row.stages},
            {"time_groups", row.time_groups},
            {"nodes", row.nodes},
            {"runs", std::move(runs)},

@@ -19,6 +19,7 @@ inline constexpr std::array<const char*, 5> scaling_regions{"forward", "backward
 struct ScalingRow {
   Place place;
   int row_blocks = 1;
+  int stages = 1;
   int time_groups = 1;
   Index nodes = 0;
   std::vector<const ScalingRun*> runs;  // by path
@@ -37,7 +38,7 @@ struct ScalingStudy {
   std::string label;
   bool weak = false;
   std::vector<std::string> scaled;  // keys that differ between its rank counts on purpose
-  std::vector<ScalingRow> rows;     // by ranks, hosts, time groups
+  std::vector<ScalingRow> rows;     // by ranks, hosts, stages, time groups
   /// Row of the fewest ranks, the fastest of them, that the others are compared with.
   std::size_t baseline = 0;
   /// Mean over the runs with a prediction of |predicted / measured − 1|.

@@ -18,8 +18,8 @@ using Json = nlohmann::ordered_json;
 
 /// Keys that say where and how often, not what a step computes. Ranks, threads and groups are of the place.
 bool leaves_the_step(const std::string& key) {
-  for (const char* name : {"train.seed", "train.stop_after", "parallel.time_groups", "parallel.threads",
-                           "parallel.watchdog_seconds"})
+  for (const char* name : {"train.seed", "train.stop_after", "parallel.time_groups", "parallel.stages",
+                           "parallel.threads", "parallel.watchdog_seconds"})
     if (key == name) return true;
   for (const char* table : {"checkpoint.", "evaluate.", "log."})
     if (key.starts_with(table)) return true;
@@ -57,6 +57,11 @@ int count_of(const Json& json, const char* name) {
   return value.get<int>();
 }
 
+/// One where a version without stages wrote the line.
+int stages_at(const Json& place) {
+  return place.contains("stages") ? count_of(place, "stages") : 1;
+}
+
 /// Checks what measured_in takes from a line.
 void check_line(const Json& line) {
   const auto check = [](const Json& json, const char* name) {
@@ -74,9 +79,9 @@ void check_line(const Json& line) {
   const Json& place = line.at("place");
   for (const char* name : {"ranks", "hosts", "threads", "row_blocks", "time_groups"})
     (void)count_of(place, name);
-  if (place.at("row_blocks").get<Index>() * place.at("time_groups").get<Index>() !=
+  if (place.at("row_blocks").get<Index>() * stages_at(place) * place.at("time_groups").get<Index>() !=
       place.at("ranks").get<Index>())
-    throw UserError("row_blocks x time_groups is not ranks");
+    throw UserError("row_blocks x stages x time_groups is not ranks");
 }
 
 Metrics read_metrics(const std::string& file) {
@@ -124,18 +129,20 @@ void read_plan(ScalingRun& run, bool place_known) {
   const Json json = Json::parse(read_text(file), nullptr, false);
   if (json.is_discarded()) user_error("{}: not JSON", file);
   const TrainingPlan plan = plan_of(json, file);
-  if (plan.place.ranks < 1 || plan.place.hosts < 1 || plan.time_groups < 1 ||
-      plan.place.ranks % plan.time_groups != 0)
-    user_error("{}: {} ranks on {} hosts in {} time groups", file, plan.place.ranks, plan.place.hosts,
-               plan.time_groups);
+  if (plan.place.ranks < 1 || plan.place.hosts < 1 || plan.time_groups < 1 || plan.stages < 1 ||
+      plan.place.ranks % (plan.time_groups * plan.stages) != 0)
+    user_error("{}: {} ranks on {} hosts in {} stages of {} time groups", file, plan.place.ranks,
+               plan.place.hosts, plan.stages, plan.time_groups);
   if (!place_known) {
     run.place = plan.place;
     run.time_groups = plan.time_groups;
-    run.row_blocks = run.place.ranks / run.time_groups;
+    run.stages = plan.stages;
+    run.row_blocks = run.place.ranks / run.time_groups / run.stages;
   }
   // A run that went on on other ranks without --machine still has the plan of the first.
   if (plan.place.ranks == run.place.ranks && plan.place.hosts == run.place.hosts &&
-      plan.place.threads == run.place.threads && plan.time_groups == run.time_groups)
+      plan.place.threads == run.place.threads && plan.time_groups == run.time_groups &&
+      plan.stages == run.stages)
     run.predicted.push_back(plan.interpolated.step());
 }
 
@@ -156,6 +163,7 @@ void read_run(const std::string& path, ScalingRuns& all) {
     const Json& place = *metrics.place;
     run.place = {count_of(place, "ranks"), count_of(place, "hosts"), count_of(place, "threads")};
     run.row_blocks = count_of(place, "row_blocks");
+    run.stages = stages_at(place);
     run.time_groups = count_of(place, "time_groups");
   }
   if (fs::exists(plan_file_of(path)))

@@ -18,6 +18,7 @@ struct ScalingRun {
   Settings settings;   // without keys that leave the work of a step as it is, and without the seed
   Place place;
   int row_blocks = 1;
+  int stages = 1;
   int time_groups = 1;
   Index nodes = 0;
   TrainingPlan::Measured measured;

@@ -36,6 +36,8 @@ void BlockTrace::tick() {
 
 void BlockTrace::begin_step() {
   makers_.clear();
+  legs_.clear();
+  since_.clear();
   if (timed_) last_ = last_op_ = Clock::now();
 }
 
@@ -45,10 +47,35 @@ void BlockTrace::add_op(std::string_view op, bool backward, bool beside, Index c
     const auto now = Clock::now();
     seconds = std::chrono::duration<double>(now - std::exchange(last_op_, now)).count();
   }
-  if (blocks_too_)
-    add(ops_, {std::string(op), backward, beside, channels, cost, 1, seconds});
-  else
+  if (blocks_too_) {
+    const TracedOp& of = add(ops_, {std::string(op), backward, beside, channels, cost, 1, seconds});
+    since_.resize(ops_.size());
+    ++since_[static_cast<std::size_t>(&of - ops_.data())];
+  } else {
     calls_.push_back({op, backward, beside, channels, cost, seconds});
+  }
+}
+
+TracedLeg BlockTrace::leg_since() const {
+  TracedLeg leg;
+  for (std::size_t op = 0; op < since_.size(); ++op)
+    if (since_[op] > 0) leg.calls.emplace_back(static_cast<int>(op), since_[op]);
+  return leg;
+}
+
+void BlockTrace::passes(int peer, bool sends, double bytes) {
+  if (!blocks_too_) return;
+  TracedLeg& leg = legs_.emplace_back(leg_since());
+  leg.peer = peer;
+  leg.sends = sends;
+  leg.bytes = bytes;
+  std::fill(since_.begin(), since_.end(), Index{0});
+}
+
+std::vector<TracedLeg> BlockTrace::legs() const {
+  std::vector<TracedLeg> all = legs_;
+  if (!all.empty()) all.push_back(leg_since());
+  return all;
 }
 
 std::vector<TracedOp> BlockTrace::ops() const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rossby/base/index.hpp"
@@ -43,6 +44,14 @@ struct TracedOp {
     return backward == other.backward && beside == other.beside &&
            (beside || (channels == other.channels && cost == other.cost)) && name == other.name;
   }
+};
+
+/// Calls of one step until something goes from one stage of a pipeline to another.
+struct TracedLeg {
+  std::vector<std::pair<int, Index>> calls;  // number of an op, calls of it
+  int peer = -1;                             // the other stage; -1: the step ends
+  bool sends = false;                        // or receives
+  double bytes = 0;
 };
 
 /// Adds calls to those of their like. Returns where.
@@ -88,6 +97,11 @@ class BlockTrace {
   /// What a step does beside the ops of the tape: it counts as an op of no block. Its time is that since the
   /// last op.
   void note(std::string_view what, const Cost& cost);
+  /// Something goes to another stage of a pipeline, or comes from it.
+  void passes(int peer, bool sends, double bytes);
+  /// What was done in order since the last step began, where costs are written down; empty where nothing went
+  /// from stage to stage.
+  [[nodiscard]] std::vector<TracedLeg> legs() const;
   /// What is counted from now on is backward of this block, until what it returns is given back.
   struct Direction {
     int block = outside;
@@ -130,6 +144,9 @@ class BlockTrace {
   Clock::time_point last_ = Clock::now();
   Clock::time_point last_op_ = last_;
   std::vector<TracedOp> ops_;
+  std::vector<TracedLeg> legs_;
+  std::vector<Index> since_;  // calls of each of ops_ since the last leg
+  [[nodiscard]] TracedLeg leg_since() const;
   struct Call {
     std::string_view op;
     bool backward, beside;

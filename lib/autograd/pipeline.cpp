@@ -17,6 +17,7 @@ Cost message_cost(Index values, std::size_t word) {
 template <class T>
 void send(Tape<T>& tape, RowLink& link, int to, const NodeView<T>& values) {
   const auto size = static_cast<std::size_t>(values.size());
+  if (BlockTrace* trace = tape.trace()) trace->passes(to, true, static_cast<double>(size * sizeof(T)));
   Device* device = tape.exec().device;
   if (!device) return link.send(to, std::as_bytes(std::span<const T>(values.data, size)));
   const Arena::Mark mark = tape.arena().mark();
@@ -30,6 +31,7 @@ void send(Tape<T>& tape, RowLink& link, int to, const NodeView<T>& values) {
 template <class T>
 void receive(Tape<T>& tape, RowLink& link, int from, const NodeView<T>& values) {
   const auto size = static_cast<std::size_t>(values.size());
+  if (BlockTrace* trace = tape.trace()) trace->passes(from, false, static_cast<double>(size * sizeof(T)));
   Device* device = tape.exec().device;
   if (!device) return link.receive(from, std::as_writable_bytes(std::span<T>(values.data, size)));
   const Arena::Mark mark = tape.arena().mark();

@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rossby/plan/pipeline.hpp"
+
 namespace rossby {
 namespace {
 
@@ -20,22 +22,21 @@ double between(const std::vector<std::pair<double, double>>& points, double x) {
   return std::max(below->second + slope * (x - below->first), 0.0);
 }
 
-/// Which message round an op stands for.
-std::string round_of(const TracedOp& op) {
+/// What a rank's calls take, by region, a step.
+struct RankTimes {
+  double forward = 0, backward = 0, optimiser = 0, messages = 0, reduction = 0, pipeline = 0, far = 0;
+  [[nodiscard]] double computing() const { return forward + backward + optimiser; }
+  [[nodiscard]] double all() const { return computing() + messages + reduction + pipeline; }
+};
+
+}  // namespace
+
+std::string message_round_of(const TracedOp& op) {
   const bool all_rows =
       op.name.find("_dense") != std::string::npos || op.name == "spread" || op.name == "adaptive_adjacency";
   if (all_rows) return op.backward ? "reduce_scatter" : "allgather";
   return op.backward ? "scatter_add" : "gather";
 }
-
-/// What a rank's calls take, by region, a step.
-struct RankTimes {
-  double forward = 0, backward = 0, optimiser = 0, messages = 0, reduction = 0, far = 0;
-  [[nodiscard]] double computing() const { return forward + backward + optimiser; }
-  [[nodiscard]] double all() const { return computing() + messages + reduction; }
-};
-
-}  // namespace
 
 double message_seconds(const MachineProfile& profile, const std::string& kind, const Place& place,
                        double messages, double bytes) {
@@ -68,22 +69,45 @@ double message_seconds(const MachineProfile& profile, const std::string& kind, c
   return start * rounds(place.ranks) / rounds(nearest->ranks) + (seconds - start) * more;
 }
 
+namespace {
+
+/// Of each rank, for the other stages.
+std::vector<double> waits_for_stages(const std::vector<StepOps>& ranks, const MachineProfile& profile,
+                                     const OpTimes& times, const Place& place) {
+  const auto stages = static_cast<std::size_t>(place.stages);
+  if (stages == 1 || ranks.size() % stages != 0) return std::vector<double>(ranks.size(), 0.0);
+  std::vector<double> waits;
+  for (std::size_t first = 0; first < ranks.size(); first += stages) {
+    std::vector<Timeline> timelines;
+    for (std::size_t s = 0; s < stages; ++s)
+      timelines.push_back(timeline_of(ranks[first + s], profile, times, place));
+    const auto of_these = pipeline_waits(timelines);
+    waits.insert(waits.end(), of_these.begin(), of_these.end());
+  }
+  return waits;
+}
+
+}  // namespace
+
 Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& profile, const OpTimes& times,
                    const Place& place, bool all) {
   Prediction prediction;
   double computing = 0, most_computing = 0;
   RankTimes slowest;
-  for (const StepOps& rank : ranks) {
+  const std::vector<double> waits = waits_for_stages(ranks, profile, times, place);
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const StepOps& rank = ranks[r];
     RankTimes of;
+    of.pipeline = waits[r];
     const double steps = static_cast<double>(std::max<Index>(rank.steps, 1));
     prediction.sent_messages += static_cast<double>(rank.sent.messages) / steps;
     prediction.sent_bytes += static_cast<double>(rank.sent.bytes) / steps;
     ++prediction.sent_ranks;
     for (const TracedOp& op : rank.ops) {
       const double calls = static_cast<double>(op.calls) / steps;
-      if (op.name == "group_reduction") {
+      if (op.name == "group_reduction" || op.name == "stage_reduction") {
         Place groups = place;
-        groups.ranks = place.time_groups;
+        groups.ranks = op.name == "stage_reduction" ? place.stages : place.time_groups;
         groups.hosts = std::min(place.hosts, groups.ranks);
         of.reduction += calls * message_seconds(profile, "allreduce", groups, 1, op.cost.message_bytes);
         continue;
@@ -105,8 +129,8 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
       const bool update = op.name == "optimiser" || op.name == "catch_up";
       (update ? of.optimiser : op.backward ? of.backward : of.forward) += seconds;
       if (op.cost.messages > 0)
-        of.messages +=
-            calls * message_seconds(profile, round_of(op), place, op.cost.messages, op.cost.message_bytes);
+        of.messages += calls * message_seconds(profile, message_round_of(op), place, op.cost.messages,
+                                               op.cost.message_bytes);
     }
     if (of.all() > slowest.all()) slowest = of;
     most_computing = std::max(most_computing, of.computing());
@@ -124,6 +148,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
   prediction.optimiser = slowest.optimiser;
   prediction.messages = slowest.messages;
   prediction.reduction = slowest.reduction;
+  prediction.pipeline = slowest.pipeline;
   prediction.far_share = slowest.computing() > 0 ? slowest.far / slowest.computing() : 0;
   double factor = 1;
   int apart = std::numeric_limits<int>::max();
@@ -143,6 +168,7 @@ nlohmann::ordered_json json_of(const Prediction& p) {
           {"optimiser", p.optimiser},
           {"messages", p.messages},
           {"reduction", p.reduction},
+          {"pipeline", p.pipeline},
           {"straggler", p.straggler},
           {"imbalance", p.imbalance},
           {"epoch_steps", p.epoch_steps},

@@ -16,6 +16,7 @@ struct Place {
   int hosts = 1;
   int threads = 1;      // of a rank
   int time_groups = 1;  // that the ranks are in
+  int stages = 1;       // of a pipeline
   [[nodiscard]] int ranks_on_host() const { return (ranks + hosts - 1) / hosts; }
 };
 
@@ -26,6 +27,7 @@ struct Prediction {
   double optimiser = 0;  // with rows of tables that are caught up
   double messages = 0;   // halos: what of them is not hidden behind ops
   double reduction = 0;  // the sum over all ranks
+  double pipeline = 0;   // what it waits for other stages
   double straggler = 0;  // what the slowest of equal ranks takes longer than their mean
   double imbalance = 0;  // most computing of a rank over the mean of the ranks; 0: not all were traced
   Index epoch_steps = 0;
@@ -37,13 +39,14 @@ struct Prediction {
       0;  // of the time: of calls that are far (OpTimes::Answer, 1) from all that were measured
   std::vector<std::string> unmeasured;  // ops, and messages between hosts, that were never measured
   [[nodiscard]] double step() const {
-    return forward + backward + optimiser + messages + reduction + straggler;
+    return forward + backward + optimiser + messages + reduction + pipeline + straggler;
   }
 };
 
 /// Predicts a step of which every rank in `ranks` (some or all of them: the slowest counts) makes these
-/// calls. Only how calls follow each other is modelled; what they take was measured. `all`: these are all
-/// ranks.
+/// calls. With stages, all those with the same rows and times follow each other, by stage; of one rank alone
+/// what it waits for other stages is not known. Only how calls follow each other is modelled; what they take
+/// was measured. `all`: these are all ranks.
 [[nodiscard]] Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& profile,
                                  const OpTimes& times, const Place& place, bool all = false);
 
@@ -52,6 +55,9 @@ struct Prediction {
 /// than were measured start in more rounds (their logarithm).
 [[nodiscard]] double message_seconds(const MachineProfile& profile, const std::string& kind,
                                      const Place& place, double messages, double bytes);
+
+/// Which kind of message round an op stands for.
+[[nodiscard]] std::string message_round_of(const TracedOp& op);
 
 [[nodiscard]] nlohmann::ordered_json json_of(const Prediction& prediction);
 

@@ -91,6 +91,7 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
     result.steps = count;
   } else {
     const std::vector<Index> runs = task.runs();
+    Index longest = 0;
     for (const Index batch : runs) walk.run(batch);  // what a first step alone does
     for (std::size_t k = 0; k < runs.size(); ++k) {
       const Index end = k + 1 < runs.size() ? runs[k + 1] : batches;
@@ -101,6 +102,10 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
       Traffic more = sent();
       more -= before;
       result.sent += {more.messages * (end - runs[k]), more.bytes * (end - runs[k])};
+      if (end - runs[k] > longest) {
+        longest = end - runs[k];
+        result.in_order = {trace.ops(), trace.legs()};
+      }
       for (TracedOp op : trace.ops()) {
         op.calls *= end - runs[k];
         add(result.ops, op);

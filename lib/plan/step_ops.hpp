@@ -8,6 +8,12 @@
 
 namespace rossby {
 
+/// One step in the order in which it is made.
+struct TracedStep {
+  std::vector<TracedOp> ops;
+  std::vector<TracedLeg> legs;  // of these ops
+};
+
 /// The calls that steps of a training make: of ops, forward and backward, and of what a step does beside them
 /// ("catch_up" of table rows, the "reduction" over ranks, the "optimiser").
 struct StepOps {
@@ -18,7 +24,8 @@ struct StepOps {
   double footprint = 0;  // bytes that steps touch: activations, parameters, their gradients and moments
   double device_bytes =
       0;  // most that the device held where one was traced over, but for its own: all arrays of the training
-  Traffic sent;  // in these steps, by this rank, through all its ports, where a trace was told of them
+  Traffic sent;         // in these steps, by this rank, through all its ports, where a trace was told of them
+  TracedStep in_order;  // of the longest run of batches, where stages hand something over
   std::vector<double> step_seconds;  // of each step, where they were timed
 };
 

@@ -80,7 +80,7 @@ class Plan(Runs):
                 self.assertNotIn("measured", plan)
                 predicted = plan["predicted"]
                 parts = sum(predicted[part] for part in ("forward", "backward", "optimiser", "messages", "reduction",
-                                                         "straggler"))
+                                                         "pipeline", "straggler"))
                 self.assertAlmostEqual(parts, predicted["step_seconds"])
                 self.assertEqual(predicted["messages"] > 0, ranks > 1)
                 self.assertEqual(predicted["unmeasured"], [])
@@ -139,12 +139,17 @@ class Plan(Runs):
 
     def test_candidates(self):
         candidates = self.candidates(2, "windows.toml", "--candidates")["candidates"]
-        tried = [(c["row_blocks"], c["time_groups"], c["settings"][-1].removeprefix("train.recompute=")) for c in candidates]
-        self.assertEqual(tried, [(2, 1, "none"), (2, 1, "cell"), (2, 1, "step"), (1, 2, "none"), (1, 2, "cell"), (1, 2, "step")])
+        tried = [(c["row_blocks"], c["stages"], c["time_groups"], c["settings"][-1].removeprefix("train.recompute="))
+                 for c in candidates]
+        self.assertEqual(tried, [(2, 1, 1, "none"), (2, 1, 1, "cell"), (2, 1, 1, "step"), (1, 2, 1, "none"), (1, 2, 1, "cell"),
+                                 (1, 2, 1, "none"), (1, 2, 1, "cell"), (1, 1, 2, "none"), (1, 1, 2, "cell"), (1, 1, 2, "step")])
+        # Cells of both, and first those of the encoder.
+        self.assertEqual([c["settings"][2] for c in candidates if c["stages"] == 2 and "none" in c["settings"][-1]],
+                         ["parallel.stage_layers=[1,1]", "parallel.stage_layers=[2,2]"])
         fitting = [c for c in candidates if not c["refused"]]
         best = min(fitting, key=lambda c: c["predicted"]["epoch_seconds"])
         self.assertEqual([c for c in candidates if c["fastest"]], [best])
-        keeping = {c["settings"][-1]: c["predicted"]["memory_bytes"] for c in candidates if c["time_groups"] == 1}
+        keeping = {c["settings"][-1]: c["predicted"]["memory_bytes"] for c in candidates if c["row_blocks"] == 2}
         self.assertGreater(keeping["train.recompute=none"], keeping["train.recompute=cell"])
         more = self.candidates(2, "stnn.toml", "--candidates")["candidates"]
         self.assertEqual([c["time_groups"] for c in more], [1, 2])
@@ -156,7 +161,7 @@ class Plan(Runs):
         self.assertRegex(out, r"needs [0-9.]+ [KMG]iB of a host, which has .*\nnone of them fits\n")
         out = self.succeed(2, "train", "windows.toml", "--run", "auto", "--set", "train.epochs=1", "--machine", "machine.json",
                            "--plan", "auto").out
-        self.assertIn(f"plan      fastest of 6 candidates: {', '.join(best['settings'])}\n", out)
+        self.assertIn(f"plan      fastest of 10 candidates: {', '.join(best['settings'])}\n", out)
         with open(self.path("auto/config.toml"), encoding="utf-8") as file:
             self.assertRegex(file.read(), f"time_groups = {best['time_groups']}\\b")
         self.refuse(2, ["train", "windows.toml", "--run", "none", "--plan", "auto"], "--plan auto needs --machine")
@@ -178,7 +183,7 @@ class Plan(Runs):
                 for job in jobs:
                     with self.subTest(config=config, settings=settings, ranks=ranks, groups=job["time_groups"]):
                         self.assertEqual(job["ranks"], ranks)
-                        self.assertEqual(job["row_blocks"] * job["time_groups"], ranks)
+                        self.assertEqual(job["row_blocks"] * job["stages"] * job["time_groups"], ranks)
                         words = ["plan", config, *sets, *[word for s in job["settings"] for word in ("--set", s)],
                                  "--machine", "machine.json"]
                         if job["refused"]:
@@ -206,10 +211,11 @@ class Plan(Runs):
         self.assertEqual(sorted(set(ranks)), [1, 2, 4, 6, 8, 16, 32, 64])
         self.assertRegex(out, r"fastest: [0-9]+ ranks? --set parallel.time_groups=[0-9]+\n")
         refused = self.candidates(1, "windows.toml", "--ranks", "64", "--set", "parallel.threads=1")["candidates"]
-        self.assertEqual([c["refused"] != "" for c in refused if c["time_groups"] == 64], [True] * 3)
+        self.assertEqual([c["refused"] != "" for c in refused if c["time_groups"] == 64], [True] * 3)  # no ranks for stages
         # Nodes are fewer than ranks: most of them own nothing, and still take part.
         alone = [c for c in refused if c["time_groups"] == 1]
-        self.assertEqual([c["refused"] for c in alone], [""] * 3)
+        self.assertEqual([c["refused"] for c in alone], [""] * len(alone))
+        self.assertEqual({c["stages"] for c in alone}, {1, 2, 4})
 
     def test_balance(self):
         """Rows and entries cost what they take on the machine, where they differ from rank to rank."""
@@ -243,7 +249,7 @@ class Plan(Runs):
         for candidate in answer["candidates"]:
             by_batch.setdefault(candidate["batch"], []).append(candidate["refused"])
         self.assertEqual(sorted(by_batch), [2, 4, 8])
-        self.assertEqual([by_batch[2], by_batch[4]], [[""] * 3] * 2)
+        self.assertEqual([by_batch[2], by_batch[4]], [[""] * 5] * 2)
         self.assertEqual(set(by_batch[8]), {"a batch of 8 is not within 60 % of the target, 4"})
         # On the ranks themselves the same.
         self.assertEqual(self.candidates(2, "windows.toml", "--set", "parallel.threads=1", "--set", "train.recompute=none",

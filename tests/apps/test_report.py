@@ -108,7 +108,7 @@ class Reports(Studies):
                 (lambda line: re.sub('"epoch_seconds":', '"epoch_seconds":-', line), "line 2 .*: epoch_seconds is -"),
                 (lambda line: re.sub('"steps":', '"steps":1e300,"x":', line), "line 2 .*: steps is 1e"),
                 (lambda line: line.replace('"ranks":2', '"ranks":0'), "line 2 .*: ranks is 0"),
-                (lambda line: line.replace('"ranks":2', '"ranks":3'), "line 2 .*: row_blocks x time_groups is not ranks"),
+                (lambda line: line.replace('"ranks":2', '"ranks":3'), "line 2 .*: row_blocks x stages x time_groups is not ranks"),
                 (lambda line: re.sub('"step_seconds":{.*?}', '"step_seconds":7', line), "line 2 is not a line of")):
             changed = change(whole[1])
             self.assertNotEqual(changed, whole[1])
