@@ -99,7 +99,9 @@ Var<T> Dcrnn<T>::cell(Tape<T>& tape, bool decoder, int layer, const Var<T>& x, c
   block.reads(x);
   block.reads(h);
   block.trains(&cell.input, &cell.gates, &cell.candidate, &cell.bias);
-  if (options_.recompute != Recompute::cell) return block.hands_on(forward(tape, cell, x, h));
+  // Forecasts need no more than the state either.
+  if (options_.recompute != Recompute::cell && tape.recording())
+    return block.hands_on(forward(tape, cell, x, h));
   const Var<T> state = tape.make(h.rows(), h.cols(), h.channels(), true);
   tape.recomputed("cell", std::span<const Var<T>>(&state, 1),
                   [this, &cell, x, h](Tape<T>& inner, std::span<const Var<T>> outputs) {

@@ -176,7 +176,8 @@ typename GraphWavenet<T>::Outcome GraphWavenet<T>::run(Tape<T>& tape, const Sett
     if (layer.graph) (void)block.hands_on(outcome.h);
     return outcome;
   };
-  if (options_.recompute == Recompute::none) return handed_on(compute(tape, setting, x));
+  // Forecasts need no more than what a layer hands on either.
+  if (options_.recompute == Recompute::none && tape.recording()) return handed_on(compute(tape, setting, x));
   const Index cols = x.cols() - layer.dilation * setting.windows;
   Outcome kept;
   kept.last = tape.make(x.rows(), setting.windows, options_.width, true);

@@ -76,7 +76,7 @@ void Tgcn<T>::predict_one(Tape<T>& tape, const WindowSource<T>& source, std::spa
     block.reads(x);
     block.reads(h);
     block.trains(&input_, &gates_, &candidate_, &bias_);
-    if (options_.recompute == Recompute::none) {
+    if (options_.recompute == Recompute::none && tape.recording()) {
       h = block.hands_on(cell(tape, x, h));
       continue;
     }

@@ -6,7 +6,7 @@ import support
 from sensors import Runs, ring, sensors
 from test_device import STNN
 from test_schemas import faults, schema_of
-from test_windows import WINDOWS
+from test_windows import GRAPH_WAVENET, WINDOWS
 
 
 class Plan(Runs):
@@ -113,6 +113,9 @@ class Plan(Runs):
         """As told, in steps of different batches, on different grids, with steps of other groups."""
         runs = []
         for config, ranks, *settings in (("windows.toml", 3), ("windows.toml", 2, "parallel.time_groups=2"),
+                                         ("windows.toml", 2, "parallel.stages=2", "window.micro_batches=2"),
+                                         ("windows.toml", 4, "parallel.stages=2", "parallel.stage_layers=[2, 2]"),
+                                         ("windows.toml", 4, "parallel.stages=2", "window.micro_batches=2", *GRAPH_WAVENET),
                                          ("windows.toml", 4, "parallel.time_groups=2", "window.sampling=blocked",
                                           "window.lanes=2", "window.blocks=1"),
                                          ("windows.toml", 4, "train.recompute=cell"),

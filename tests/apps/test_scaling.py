@@ -12,6 +12,7 @@ import time
 
 import support
 from studies import DRIVER, STUDY, Studies
+from test_windows import WINDOWS
 
 
 class Scaling(Studies):
@@ -57,6 +58,17 @@ class Scaling(Studies):
                                    100 * (statistics.median(predicted) / row["step_seconds"] - 1), delta=1e-6)
         self.assertAlmostEqual(found["prediction_error_percent"], 100 * statistics.mean(errors), delta=1e-6)
         self.check_table(out, rows)
+
+    def test_stages(self):
+        self.write("windows.toml", WINDOWS)
+        self.write("deep.toml", 'config = "windows.toml"\nranks = [1, 2]\nstages = [1, 2]\n[set.window]\nmicro_batches = 2\n')
+        out = self.study("deep.toml", "--out", "deep")
+        for name in ("ranks-1_groups-1_seed-1", "ranks-2_groups-1_seed-1", "ranks-2_groups-1_stages-2_seed-1"):
+            self.assertIn(f"deep/{name}: ended", out)
+        out, report = self.report("deep", "deep_report")
+        rows = report["studies"][0]["rows"]
+        self.assertEqual([(row["ranks"], row["row_blocks"], row["stages"]) for row in rows], [(1, 1, 1), (2, 2, 1), (2, 1, 2)])
+        self.assertIn("| 1 x 2 stages x 1 |", out)
 
     def check_table(self, out, rows):
         """The Markdown has the figures of scaling.json."""
