@@ -117,6 +117,7 @@ struct PlanTraining {
   double tolerance = 0.5;          // as a share of the target
   std::string what_if;             // network=2x,memory=2x,precision=bf16; empty: nothing
   std::vector<std::string> check;  // run directories
+  bool regions = false;            // of those, by region of the step
   std::vector<std::string> sets;
 };
 int plan(const Communicator& comm, const PlanTraining& arguments);

@@ -212,6 +212,7 @@ void define_plan(CLI::App& app, std::function<int(const Communicator&)>& chosen,
                 "fast, or in another precision, for example network=2x,memory=2x,precision=bf16");
   auto* check =
       p->add_option("--check", plan.check, "run directories: their predictions against what was measured");
+  p->add_flag("--regions", plan.regions, "with --check: where in the step they differ")->needs(check);
   add_settings(*p, plan.sets, "set a configuration key, for example --set model.latent=8; may be repeated");
   check->excludes(config)->excludes(machine)->excludes(ranks);
   p->callback([&, config, machine, check] {

@@ -31,6 +31,11 @@ double error_of(double predicted, double measured) {
   return measured > 0 ? 100 * (predicted / measured - 1) : 0;
 }
 
+/// For other ranks, on the way or behind.
+double waiting_of(const Prediction& p) {
+  return p.messages + p.reduction + p.pipeline + p.straggler;
+}
+
 /// Messages and bytes: as they were told, or how far off.
 std::string sent_text(const TrainingPlan& plan) {
   const TrainingPlan::Measured& m = plan.measured.front();
@@ -59,7 +64,7 @@ void check(const std::vector<std::string>& runs) {
         p.memory_bytes > 0 ? fmt::format("{:.1f}", error_of(p.memory_bytes, m.memory_bytes)) : "-";
     fmt::print("{:<28}{:>6}{:>8}{:>12.3f}{:>12.3f}{:>9.1f}{:>13.1f}{:>11.3f}{:>11.3f}{:>9}  {}\n", run,
                plan.place.ranks, plan.place.threads, 1e3 * m.step, 1e3 * p.step(), error, model,
-               1e3 * m.waiting, 1e3 * (p.messages + p.reduction + p.straggler), memory, sent_text(plan));
+               1e3 * m.waiting, 1e3 * waiting_of(p), memory, sent_text(plan));
     sum += std::abs(error);
     sum_model += std::abs(model);
     worst = std::max(worst, std::abs(error));
@@ -67,6 +72,50 @@ void check(const std::vector<std::string>& runs) {
   }
   fmt::print("{} run{}: mean error {:.1f} %, worst {:.1f} %; by polynomials {:.1f} %\n", count,
              count == 1 ? "" : "s", sum / count, worst, sum_model / count);
+}
+
+/// A line a run and region of its step, then the mean errors: what a step misses, it misses there.
+void check_regions(const std::vector<std::string>& runs) {
+  struct Region {
+    const char* name;
+    double measured, predicted;
+    double error = 0;  // sum of absolute ones
+    int count = 0;
+  };
+  std::vector<Region> sums{{"computing", 0, 0}, {"optimiser", 0, 0}, {"waiting", 0, 0}, {"other", 0, 0}};
+  fmt::print("{:<28}{:<12}{:>12}{:>12}{:>9}{:>9}\n", "run", "region", "measured ms", "predicted", "error %",
+             "% step");
+  const auto line = [](const std::string& run, const Region& r, double error, double step) {
+    fmt::print("{:<28}{:<12}{:>12.4f}{:>12.4f}{:>9}{:>9.1f}\n", run, r.name, 1e3 * r.measured,
+               1e3 * r.predicted, r.measured > 0 ? fmt::format("{:.1f}", error) : "-",
+               step > 0 ? 100 * r.measured / step : 0);
+  };
+  double steps = 0;
+  for (const std::string& run : runs) {
+    const TrainingPlan plan = read_plan(run);
+    if (plan.measured.empty()) user_error("{}: its training has not ended", plan_file_of(run));
+    const TrainingPlan::Measured& m = plan.measured.front();
+    const Prediction& p = plan.interpolated;
+    // Waiting is part of the others; most of it is in forward, backward and the reduction.
+    const double regions = m.forward + m.backward + m.optimiser + m.reduction;
+    const std::vector<Region> of_run{
+        {"computing", std::max(0.0, regions - m.optimiser - m.waiting), p.forward + p.backward},
+        {"optimiser", m.optimiser, p.optimiser},
+        {"waiting", m.waiting, waiting_of(p)},
+        {"other", std::max(0.0, m.step - regions), 0}};
+    steps += m.step;
+    for (std::size_t r = 0; r < of_run.size(); ++r) {
+      const double error = error_of(of_run[r].predicted, of_run[r].measured);
+      line(run, of_run[r], error, m.step);
+      sums[r].measured += of_run[r].measured;
+      sums[r].predicted += of_run[r].predicted;
+      if (of_run[r].measured <= 0) continue;
+      sums[r].error += std::abs(error);
+      ++sums[r].count;
+    }
+  }
+  const std::string all = fmt::format("{} run{}, mean |error|", runs.size(), runs.size() == 1 ? "" : "s");
+  for (const Region& r : sums) line(all, r, r.count > 0 ? r.error / r.count : 0, steps);
 }
 
 /// "2x" or "2": times as fast.
@@ -163,7 +212,7 @@ class Plans {
 int plan(const Communicator& comm, const PlanTraining& arguments) {
   if (!arguments.check.empty()) {
     agree(comm, [&] {
-      if (comm.rank() == 0) check(arguments.check);
+      if (comm.rank() == 0) (arguments.regions ? check_regions : check)(arguments.check);
     });
     return 0;
   }

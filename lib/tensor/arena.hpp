@@ -85,7 +85,11 @@ class Arena {
     const std::size_t rounded = (bytes + 63) / 64 * 64;
     bytes_ += rounded;
     while (!fits(rounded)) {
-      if (block_ < blocks_.size()) ++block_;
+      // Blocks behind the one in use are free: one that is too small would be of no use to this step.
+      if (block_ < blocks_.size() && used_ == 0)
+        blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(block_));
+      else if (block_ < blocks_.size())
+        ++block_;
       used_ = 0;
       if (block_ == blocks_.size())
         blocks_.emplace_back(static_cast<Index>(std::max(rounded, least_block())), device_);

@@ -131,6 +131,7 @@ void WindowTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losse
     if (fetching_ != index && store_->on_the_way()) store_->arrive();  // batches out of their order
     if (fetching_ != index) fetch(index);
     store_->arrive();
+    fetching_ = -1;
     if (index + 1 < plan_.batches()) fetch(index + 1);  // travels during this step
   }
   plan_.batch(index, store_->group(), batch_);

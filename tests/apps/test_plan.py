@@ -108,7 +108,15 @@ class Plan(Runs):
         self.assertRegex(out, r"run1 +1 +[0-9]+ +[0-9.]+ +[0-9.]+ +-?[0-9.]+ ")
         self.assertEqual([line.split()[-1] for line in out.splitlines()[1:3]], ["exact", "exact"], "messages and bytes")
         self.assertRegex(out, r"2 runs: mean error [0-9.]+ %, worst [0-9.]+ %")
-
+        out = self.succeed(1, "plan", "--check", "run1", "run2", "--regions").out.splitlines()[1:]
+        regions = ["computing", "optimiser", "waiting", "other"]
+        self.assertEqual([line[28:].split()[0] for line in out], regions * 3)
+        for run, lines in (("run1", out[:4]), ("run2", out[4:8])):
+            measured, predicted = (self.load(run + "/plan.json", "plan.schema.json")[kind] for kind in ("measured", "predicted"))
+            parts = [[float(figure) for figure in line[40:].split()[:2]] for line in lines]
+            self.assertAlmostEqual(sum(part[0] for part in parts), 1e3 * measured["step_seconds"], delta=0.02)
+            self.assertAlmostEqual(sum(part[1] for part in parts), 1e3 * predicted["step_seconds"], delta=0.02)
+            self.assertAlmostEqual(parts[2][0], 1e3 * measured["waiting"], delta=1e-3)
     def test_messages_and_bytes(self):
         """As told, in steps of different batches, on different grids, with steps of other groups."""
         runs = []
@@ -130,6 +138,9 @@ class Plan(Runs):
             self.assertGreater(plan["measured"]["sent_bytes"], 0)
         out = self.succeed(1, "plan", "--check", *runs).out
         self.assertEqual([line.split()[-1] for line in out.splitlines()[1:-1]], ["exact"] * len(runs), out)
+        # One batch an epoch, whose steps are fetched anew each time.
+        self.succeed(2, "plan", "windows.toml", "--machine", "machine.json", "--set", "window.sampling=global", "--set",
+                     "parallel.time_groups=2", "--set", "window.batch=64")
         # Which steps come from other groups is drawn every epoch, and what a decoder is fed: near, not exact.
         self.succeed(2, "train", "windows.toml", "--run", "drawn", "--set", "window.sampling=global", "--set",
                      "parallel.time_groups=2", "--set", "train.epochs=3", "--machine", "machine.json")

@@ -67,6 +67,23 @@ TEST(Device, FreshMemoryIsNotANumber) {
   for (const float value : host) EXPECT_EQ(value, 0);
 }
 
+TEST(Device, AnArenaHoldsNoMoreThanItNeeds) {
+  constexpr Index mib = Index{1} << 20;
+  Device device = simulated();
+  const std::size_t before = device.used_bytes();
+  Arena arena(&device);
+  for (int k = 1; k <= 8; ++k) {  // scratch that is given back, then something larger that stays
+    const auto mark = arena.mark();
+    (void)arena.take<std::byte>(k * mib);
+    arena.rewind(mark);
+    (void)arena.take<std::byte>((k + 1) * mib);
+  }
+  EXPECT_EQ(arena.peak_bytes(), std::size_t{44} << 20);
+  EXPECT_LE(device.used_bytes() - before, arena.peak_bytes());
+  arena.reset();
+  EXPECT_EQ(device.used_bytes() - before, arena.peak_bytes());
+}
+
 TEST(Device, BeyondItsBudgetItSaysWhatWouldFit) {
   DeviceOptions options;
   options.limit = std::size_t{64} << 20;
