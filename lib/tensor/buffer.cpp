@@ -15,6 +15,8 @@ namespace {
 constexpr std::size_t line = 64;
 constexpr std::size_t huge_page = std::size_t{1} << 21;
 constexpr std::size_t huge_bytes = 4 * huge_page;
+constexpr std::size_t page = std::size_t{1} << 12;
+constexpr std::size_t mapped_bytes = std::size_t{1} << 18;
 
 std::atomic<Index> allocations{0};  // a statistic for tests, not state: nothing reads it to decide anything
 
@@ -22,13 +24,21 @@ std::size_t round_up(std::size_t bytes, std::size_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-// Large memory is the system's own: zero until it is touched, in huge pages where the system grants them
-// (kernels that jump from row to row of a large matrix otherwise miss the page table's cache), and gone when
-// it is released. An allocator may keep it: MPI libraries tell it to.
+// Memory that is not small is the system's own: zero until it is touched and gone when it is released. An
+// allocator may keep it (MPI libraries tell it to), and what grew by and by would lie there in several sizes.
+// The largest is in huge pages where the system grants them: kernels that jump from row to row of a large
+// matrix otherwise miss the page table's cache.
 #if defined(__linux__)
 constexpr bool pages_are_mapped = true;
 
 void* map_pages(std::size_t bytes) {
+  if (bytes < huge_bytes) {
+    void* mapped = mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) return nullptr;
+    // Arrays that begin at one place of their pages, all of them, would share the same few lines of a cache.
+    static std::atomic<unsigned> next{0};
+    return static_cast<std::byte*>(mapped) + next.fetch_add(1, std::memory_order_relaxed) % 16 * (page / 16);
+  }
   const std::size_t all = bytes + huge_page;
   void* mapped = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
@@ -44,14 +54,20 @@ void* map_pages(std::size_t bytes) {
 constexpr bool pages_are_mapped = false;
 
 void* map_pages(std::size_t bytes) {
-  return std::aligned_alloc(huge_page, bytes);
+  return std::aligned_alloc(page, bytes);
 }
 #endif
+
+/// What a size takes in pages, or in lines of a cache where the allocator has it.
+std::size_t taken(std::size_t bytes) {
+  return round_up(bytes, bytes >= huge_bytes ? huge_page : bytes >= mapped_bytes ? page : line);
+}
+
 }  // namespace
 
 void* allocate(std::size_t bytes) {
-  const bool large = bytes >= huge_bytes;
-  const std::size_t rounded = round_up(bytes, large ? huge_page : line);
+  const bool large = bytes >= mapped_bytes;
+  const std::size_t rounded = taken(bytes);
   void* pointer = rounded < bytes ? nullptr : large ? map_pages(rounded) : std::aligned_alloc(line, rounded);
   if (!pointer)
     user_error(
@@ -66,7 +82,12 @@ void* allocate(std::size_t bytes) {
 void release(void* pointer, std::size_t bytes) noexcept {
 #if defined(__linux__)
   if (bytes >= huge_bytes) {
-    (void)munmap(pointer, round_up(bytes, huge_page));
+    (void)munmap(pointer, taken(bytes));
+    return;
+  }
+  if (bytes >= mapped_bytes) {
+    const auto within = reinterpret_cast<std::uintptr_t>(pointer) % page;
+    (void)munmap(static_cast<std::byte*>(pointer) - within, taken(bytes) + page);
     return;
   }
 #endif
