@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -85,7 +86,7 @@ class Planner {
     if (!keys_.empty() || known_) return keys_;
     known_ = true;
     keys_ = space_->vary;
-    const Config config = load({});
+    const Config& config = base();
     const bool chosen = config.given("train.recompute") ||
                         std::any_of(keys_.begin(), keys_.end(),
                                     [](const auto& key) { return key.first == "train.recompute"; });
@@ -122,9 +123,15 @@ class Planner {
     candidates_.push_back(std::move(candidate));
   }
 
+  /// Without further settings.
+  const Config& base() {
+    if (!base_) base_ = load({});
+    return *base_;
+  }
+
   /// Whether somebody has chosen.
   bool asked(const char* name) {
-    return load({}).given(name) ||
+    return base().given(name) ||
            std::any_of(keys().begin(), keys().end(), [&](const auto& key) { return key.first == name; });
   }
 
@@ -133,7 +140,7 @@ class Planner {
   std::vector<std::vector<std::string>> stage_settings(int ranks) {
     std::vector<std::vector<std::string>> all{{}};
     if (asked("parallel.stages") || asked("parallel.stage_layers")) return all;
-    const Config config = load({});
+    const Config& config = base();
     const Index layers = layers_for_stages(config);
     for (Index stages = 2; stages <= std::min<Index>(layers, ranks); ++stages)
       for (const auto& layout : ranks % stages == 0 ? stage_layouts(config, layer_seconds(), stages)
@@ -161,7 +168,7 @@ class Planner {
   const std::vector<double>& layer_seconds() {
     if (!layer_seconds_.empty()) return layer_seconds_;
     const auto predicted = [&] {
-      const Config config = (*load_)({});
+      const Config& config = base();
       return predict_layers(*profile_, job_of(config, std::max(1, comm_->size())), *load_, whole({}));
     };
     if (!space_->ranks.empty()) return layer_seconds_ = predicted();
@@ -179,7 +186,7 @@ class Planner {
   /// What rows and entries of the graph take on this machine, where nobody has said what they cost and there
   /// is something to balance. On rank 0, for all.
   void balance(const std::vector<int>& counts) {
-    const Config config = load({});
+    const Config& config = base();
     if (counts.back() == 1 || asked("parallel.entry_cost") || config.text("parallel.partition") == "blocks")
       return;
     const auto of_machine = [&]() -> std::string {
@@ -237,6 +244,7 @@ class Planner {
   bool known_ = false;
   std::vector<std::pair<std::string, std::vector<std::string>>> keys_;
   std::map<std::vector<std::string>, std::unique_ptr<WholeGraph>> graphs_;
+  std::optional<Config> base_;
   std::vector<std::string> balance_;
   std::vector<double> layer_seconds_;
   std::vector<Candidate> candidates_;

@@ -112,9 +112,8 @@ Prediction prediction_of(const Json& json) {
 namespace {
 
 /// What this rank waits for the other stages that have its rows and times. Collective.
-double wait_for_stages(const Communicator& comm, const TrainingPlan& plan, const StepOps& mine,
+double wait_for_stages(const ProcessGrid& grid, const TrainingPlan& plan, const StepOps& mine,
                        const MachineProfile& profile, const OpTimes& times) {
-  const ProcessGrid grid(comm, plan.time_groups, plan.stages);
   const Timeline timeline = timeline_of(mine, profile, times, plan.place);
   std::vector<std::byte> letter(timeline.size() * sizeof(Leg));
   if (!letter.empty()) std::memcpy(letter.data(), timeline.data(), letter.size());
@@ -139,10 +138,11 @@ TrainingPlan plan_training(const Communicator& comm, const Config& config, const
   plan.place = {comm.size(), hosts_of(comm), threads_per_rank(comm, config), plan.time_groups, plan.stages};
   plan.ops = mine.ops;
   plan.traced_steps = mine.steps;
+  const ProcessGrid grid(comm, plan.time_groups, plan.stages);
   const auto predicted = [&](OpTimes::Method method) {
     const OpTimes times = agree(comm, [&] { return times_at(plan.place, config, profile, method); });
     Prediction own = predict({mine}, profile, times, plan.place);
-    if (plan.stages > 1) own.pipeline = wait_for_stages(comm, plan, mine, profile, times);
+    if (plan.stages > 1) own.pipeline = wait_for_stages(grid, plan, mine, profile, times);
     return slowest(comm, own);
   };
   plan.interpolated = predicted(OpTimes::Method::interpolated);

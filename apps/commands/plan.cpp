@@ -27,6 +27,13 @@ TrainingPlan read_plan(const std::string& run) {
   return plan_of(json, file);
 }
 
+/// That of a training that has ended.
+TrainingPlan read_measured(const std::string& run) {
+  TrainingPlan plan = read_plan(run);
+  if (plan.measured.empty()) user_error("{}: its training has not ended", plan_file_of(run));
+  return plan;
+}
+
 double error_of(double predicted, double measured) {
   return measured > 0 ? 100 * (predicted / measured - 1) : 0;
 }
@@ -55,8 +62,7 @@ void check(const std::vector<std::string>& runs) {
   double sum = 0, worst = 0, sum_model = 0;
   int count = 0;
   for (const std::string& run : runs) {
-    const TrainingPlan plan = read_plan(run);
-    if (plan.measured.empty()) user_error("{}: its training has not ended", plan_file_of(run));
+    const TrainingPlan plan = read_measured(run);
     const TrainingPlan::Measured& m = plan.measured.front();
     const Prediction& p = plan.interpolated;
     const double error = error_of(p.step(), m.step), model = error_of(plan.modelled.step(), m.step);
@@ -92,8 +98,7 @@ void check_regions(const std::vector<std::string>& runs) {
   };
   double steps = 0;
   for (const std::string& run : runs) {
-    const TrainingPlan plan = read_plan(run);
-    if (plan.measured.empty()) user_error("{}: its training has not ended", plan_file_of(run));
+    const TrainingPlan plan = read_measured(run);
     const TrainingPlan::Measured& m = plan.measured.front();
     const Prediction& p = plan.interpolated;
     // Waiting is part of the others; most of it is in forward, backward and the reduction.

@@ -7,11 +7,8 @@
 namespace rossby {
 namespace {
 
+using detail::message_cost;
 using detail::read;
-
-Cost message_cost(Index values, std::size_t word) {
-  return {0, 0, 1, static_cast<double>(values) * static_cast<double>(word)};
-}
 
 /// Sends packed values; those of a device by way of the host.
 template <class T>
@@ -23,7 +20,7 @@ void send(Tape<T>& tape, RowLink& link, int to, const NodeView<T>& values) {
   const Arena::Mark mark = tape.arena().mark();
   const std::span<T> host = tape.arena().template take<T>(values.size());
   device->download(host, static_cast<const T*>(values.data));
-  device->settle();
+  device->wait();
   link.send(to, std::as_bytes(std::span<const T>(host)));
   tape.arena().rewind(mark);
 }
@@ -38,7 +35,7 @@ void receive(Tape<T>& tape, RowLink& link, int from, const NodeView<T>& values) 
   const std::span<T> host = tape.arena().template take<T>(values.size());
   link.receive(from, std::as_writable_bytes(host));
   device->upload(values.data, std::span<const T>(host));
-  device->settle();
+  device->wait();
   tape.arena().rewind(mark);
 }
 

@@ -19,6 +19,11 @@ double count(const Var<T>& x) {
   return static_cast<double>(x.value.size());
 }
 
+/// Of one message.
+inline Cost message_cost(Index values, std::size_t word) {
+  return {0, 0, 1, static_cast<double>(values) * static_cast<double>(word)};
+}
+
 /// Counts an op; keeps its backward only where its output has a gradient to pass on.
 template <class T, class Backward>
 void finish(Tape<T>& tape, std::string_view name, const OpCost& cost, bool tracked,

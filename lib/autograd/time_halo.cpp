@@ -7,6 +7,7 @@
 namespace rossby {
 namespace {
 
+using detail::message_cost;
 using detail::read;
 
 /// Columns [first, first + cols) of a view.
@@ -15,10 +16,6 @@ NodeView<T> columns(NodeView<T> view, Index first, Index cols) {
   view.data += first * view.col_stride;
   view.cols = cols;
   return view;
-}
-
-Cost message_cost(Index values, std::size_t word) {
-  return {0, 0, 1, static_cast<double>(values) * static_cast<double>(word)};
 }
 
 }  // namespace

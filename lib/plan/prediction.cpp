@@ -29,6 +29,22 @@ struct RankTimes {
   [[nodiscard]] double all() const { return computing() + messages + reduction + pipeline; }
 };
 
+/// Of each rank, for the other stages.
+std::vector<double> waits_for_stages(const std::vector<StepOps>& ranks, const MachineProfile& profile,
+                                     const OpTimes& times, const Place& place) {
+  const auto stages = static_cast<std::size_t>(place.stages);
+  if (stages == 1 || ranks.size() % stages != 0) return std::vector<double>(ranks.size(), 0.0);
+  std::vector<double> waits;
+  for (std::size_t first = 0; first < ranks.size(); first += stages) {
+    std::vector<Timeline> timelines;
+    for (std::size_t s = 0; s < stages; ++s)
+      timelines.push_back(timeline_of(ranks[first + s], profile, times, place));
+    const auto of_these = pipeline_waits(timelines);
+    waits.insert(waits.end(), of_these.begin(), of_these.end());
+  }
+  return waits;
+}
+
 }  // namespace
 
 std::string message_round_of(const TracedOp& op) {
@@ -68,26 +84,6 @@ double message_seconds(const MachineProfile& profile, const std::string& kind, c
   const double more = kind == "allreduce" ? share(place.ranks) / share(nearest->ranks) : 1;
   return start * rounds(place.ranks) / rounds(nearest->ranks) + (seconds - start) * more;
 }
-
-namespace {
-
-/// Of each rank, for the other stages.
-std::vector<double> waits_for_stages(const std::vector<StepOps>& ranks, const MachineProfile& profile,
-                                     const OpTimes& times, const Place& place) {
-  const auto stages = static_cast<std::size_t>(place.stages);
-  if (stages == 1 || ranks.size() % stages != 0) return std::vector<double>(ranks.size(), 0.0);
-  std::vector<double> waits;
-  for (std::size_t first = 0; first < ranks.size(); first += stages) {
-    std::vector<Timeline> timelines;
-    for (std::size_t s = 0; s < stages; ++s)
-      timelines.push_back(timeline_of(ranks[first + s], profile, times, place));
-    const auto of_these = pipeline_waits(timelines);
-    waits.insert(waits.end(), of_these.begin(), of_these.end());
-  }
-  return waits;
-}
-
-}  // namespace
 
 Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& profile, const OpTimes& times,
                    const Place& place, bool all) {
