@@ -102,3 +102,12 @@ class Runs(BadInput):
     def leave(self, run, ranks, *settings):
         result = self.run_ranks(ranks, *self.arguments(run, *settings), "--stop-after", "0.000001s")
         self.assertEqual(result.codes, [75] * ranks, result.out + result.err)
+
+
+class RingRuns(Runs):
+    """Trainings on a ring of sensors."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.netcdf("sensors.nc", ring())

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import support
-from sensors import Runs, ring
+from sensors import RingRuns
 from test_device import STNN
 from test_schemas import faults, schema_of
 
@@ -26,13 +26,12 @@ seconds = 0
 REGIONS = ["forward", "backward", "optimiser", "reduction"]
 
 
-class Studies(Runs):
+class Studies(RingRuns):
     config = "stnn.toml"
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.netcdf("sensors.nc", ring())
         cls.write("stnn.toml", STNN.replace('"nearest"', '"edges"').replace('"double"', '"float"'))
         cls.write("a.toml", STUDY)
 

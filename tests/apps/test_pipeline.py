@@ -4,7 +4,7 @@ import json
 import os
 
 import support
-from sensors import Runs, ring
+from sensors import RingRuns
 from test_schemas import SCHEMAS, faults
 from test_windows import GRAPH_WAVENET, WINDOWS
 
@@ -12,13 +12,12 @@ STAGES = "parallel.stages=2"
 DOUBLE = "model.precision=double"
 
 
-class Pipeline(Runs):
+class Pipeline(RingRuns):
     config = "windows.toml"
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.netcdf("sensors.nc", ring())
         cls.write("windows.toml", WINDOWS)
 
     def same_losses(self, name, ranks, one, *settings):

@@ -3,19 +3,18 @@
 import json
 
 import support
-from sensors import Runs, ring, sensors
+from sensors import RingRuns, sensors
 from test_device import STNN
 from test_schemas import faults, schema_of
 from test_windows import GRAPH_WAVENET, WINDOWS
 
 
-class Plan(Runs):
+class Plan(RingRuns):
     config = "stnn.toml"
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.netcdf("sensors.nc", ring())
         cls.write("windows.toml", WINDOWS)
         cls.write("stnn.toml", STNN.replace('"nearest"', '"edges"').replace('"double"', '"float"'))
         # All nodes act on the first one, and on nobody else.

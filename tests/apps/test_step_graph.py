@@ -8,19 +8,18 @@ import unittest
 import unittest.mock
 
 import support
-from sensors import Runs, ring
+from sensors import RingRuns
 from test_device import STNN
 from test_schemas import faults, schema_of
 from test_windows import GRAPH_WAVENET, WINDOWS
 
 
-class StepGraph(Runs):
+class StepGraph(RingRuns):
     config = "windows.toml"
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.netcdf("sensors.nc", ring())
         cls.write("windows.toml", WINDOWS)
         cls.write("stnn.toml", STNN.replace('"nearest"', '"edges"'))
 
