@@ -41,8 +41,10 @@ template <class T>
 AdamConstants<T> adam_constants(const AdamStep& step, bool decoupled);
 
 /// steps.size() updates in one pass over memory: the last with `gradient` (empty: zeros), those before with
-/// gradient zero. Equal to as many calls of adam_update or adamw_update, to the bit on one instruction set.
-/// `m` may be empty where beta1 = 0 in all of them.
+/// gradient zero. Equal to as many calls of adam_update or adamw_update: to the bit on one instruction set
+/// for doubles, and for floats where momentum and decay go together; else floats of a host take up to 64 of
+/// those with gradient zero in one hop (cpu/adam_hops.hpp), as exact as one by one. A value does not depend
+/// on its neighbours. `m` may be empty where beta1 = 0 in all of them.
 template <class T>
 void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
                  std::span<const T> gradient, std::span<const AdamConstants<T>> steps);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/reductions.hpp"
@@ -26,37 +27,44 @@ LazyAdam<T>::~LazyAdam() {
 }
 
 template <class T>
-std::span<T> LazyAdam<T>::row(T* table, Index t) const {
+std::span<T> LazyAdam<T>::part(T* table, Index t, Index rows) const {
   if (!table) return {};
-  return {table + t * width_, static_cast<std::size_t>(width_)};
+  return {table + t * width_, static_cast<std::size_t>(rows * width_)};
 }
 
 template <class T>
-void LazyAdam<T>::replay(const Exec& exec, Index t, const T* gradient,
+void LazyAdam<T>::replay(const Exec& exec, Index t, Index rows, const T* gradient,
                          std::span<const AdamConstants<T>> steps) {
-  const auto size = static_cast<std::size_t>(gradient ? width_ : 0);
-  adam_replay<T>(exec, row(parameter_->data(exec.device), t), row(first_->data(exec.device), t),
-                 row(second_->data(exec.device), t), {gradient, size}, steps);
+  const auto size = static_cast<std::size_t>(gradient ? rows * width_ : 0);
+  adam_replay<T>(exec, part(parameter_->data(exec.device), t, rows), part(first_->data(exec.device), t, rows),
+                 part(second_->data(exec.device), t, rows), {gradient, size}, steps);
 }
 
 template <class T>
-Cost LazyAdam<T>::replay_cost(Index updates, bool gradient) const {
+Cost LazyAdam<T>::replay_cost(Index rows, Index updates, bool gradient) const {
   // Values and v are read and written, m where there is one; a gradient is read, then cleared.
-  const Index words = width_ * (4 + (first_->size() > 0 ? 2 : 0) + (gradient ? 2 : 0));
-  return {adam_flops * static_cast<double>(updates * width_), static_cast<double>(words) * sizeof(T)};
+  const Index words = rows * width_ * (4 + (first_->size() > 0 ? 2 : 0) + (gradient ? 2 : 0));
+  return {adam_flops * static_cast<double>(rows * updates * width_), static_cast<double>(words) * sizeof(T)};
 }
 
 template <class T>
 Cost LazyAdam<T>::bring_up_to_date(const Exec& exec, std::span<const Index> rows) {
   Cost cost;
   if (closed_) return cost;
-  for (const Index t : rows) {
-    Index& done = done_[static_cast<std::size_t>(t)];
+  for (std::size_t first = 0; first < rows.size();) {
+    const Index t = rows[first], done = done_[static_cast<std::size_t>(t)];
+    // Neighbours that are owed the same go together.
+    std::size_t last = first;
+    Index end = t;
+    do {
+      done_[static_cast<std::size_t>(end++)] = count_;
+    } while (++last < rows.size() && rows[last] == end && done_[static_cast<std::size_t>(end)] == done);
     if (done < count_) {
-      replay(exec, t, nullptr, std::span(history_).subspan(static_cast<std::size_t>(done - settled_)));
-      cost += replay_cost(count_ - done, false);
+      replay(exec, t, end - t, nullptr,
+             std::span(history_).subspan(static_cast<std::size_t>(done - settled_)));
+      cost += replay_cost(end - t, count_ - done, false);
     }
-    done = count_;
+    first = last;
   }
   return cost;
 }
@@ -101,9 +109,9 @@ Cost LazyAdam<T>::update(const Exec& exec, const AdamStep& step) {
     if (closed_) mine.missed = count_ - done - 1;
     const AdamConstants<T> own = adam_constants<T>(mine, decoupled_);
     T* gradient = gradients_.data() + static_cast<Index>(slot) * width_;
-    replay(exec, t, gradient, {&own, 1});
+    replay(exec, t, 1, gradient, {&own, 1});
     clear(exec, gradient, width_);
-    cost += replay_cost(1, true);
+    cost += replay_cost(1, 1, true);
     done = count_;
     slot_of_[static_cast<std::size_t>(t)] = -1;
   }
@@ -113,17 +121,18 @@ Cost LazyAdam<T>::update(const Exec& exec, const AdamStep& step) {
 
 template <class T>
 void LazyAdam<T>::settle(const Exec& exec) {
-  for (std::size_t t = 0; t < done_.size(); ++t) {
-    const Index at = static_cast<Index>(t);
-    if (closed_) {
+  if (closed_) {
+    for (std::size_t t = 0; t < done_.size(); ++t) {
       if (done_[t] == count_) continue;
       const T factor = static_cast<T>(std::pow(beta2_, static_cast<double>(count_ - done_[t])));
-      const NodeView<T> v(row(second_->data(exec.device), at).data(), 1, 1, width_);
+      const NodeView<T> v(part(second_->data(exec.device), static_cast<Index>(t), 1).data(), 1, 1, width_);
       scale<T>(exec, v, factor, v);
       done_[t] = count_;
-    } else {
-      (void)bring_up_to_date(exec, {&at, 1});
     }
+  } else {
+    std::vector<Index> all(done_.size());
+    std::iota(all.begin(), all.end(), Index{0});
+    (void)bring_up_to_date(exec, all);
   }
   history_.clear();
   settled_ = count_;

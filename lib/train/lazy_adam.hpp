@@ -14,7 +14,8 @@ namespace rossby {
 /// there, but its decay and moments go on. Those missed updates are caught up when the row is read again:
 ///
 ///   beta1 = 0 and no decay   in closed form: the value stands still, v is multiplied by beta2^missed
-///   otherwise                in one streaming pass that replays them in registers, equal to the bit
+///   otherwise                in one streaming pass that replays them in registers: doubles equal to the bit,
+///                            floats of a host in hops of several updates (adam_replay in optimiser.hpp)
 ///
 /// so that a step costs the rows that it touches, not T.
 template <class T>
@@ -46,10 +47,11 @@ class LazyAdam final : public TableSink<T> {
   void restore(const Exec& exec, const TableBooks& books);
 
  private:
-  /// Of `updates` of one row.
-  [[nodiscard]] Cost replay_cost(Index updates, bool gradient) const;
-  void replay(const Exec& exec, Index row, const T* gradient, std::span<const AdamConstants<T>> steps);
-  [[nodiscard]] std::span<T> row(T* table, Index t) const;
+  /// Of `updates` of each of some rows.
+  [[nodiscard]] Cost replay_cost(Index rows, Index updates, bool gradient) const;
+  void replay(const Exec& exec, Index first, Index rows, const T* gradient,
+              std::span<const AdamConstants<T>> steps);
+  [[nodiscard]] std::span<T> part(T* table, Index first, Index rows) const;
 
   Parameter<T>* parameter_;
   Twin<T>* first_;

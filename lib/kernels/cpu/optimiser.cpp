@@ -1,8 +1,11 @@
 #include "rossby/kernels/optimiser.hpp"
 
+#include <array>
 #include <cmath>
+#include <type_traits>
 
 #include "rossby/kernels/backends.hpp"
+#include "rossby/kernels/cpu/adam_hops.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 #include "rossby/kernels/cpu/simd/adam.hpp"
 
@@ -14,10 +17,16 @@ template <class T>
 void adam(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<const T> gradient,
           std::span<const AdamConstants<T>> steps) {
   const auto update = adam_kernels<T>(exec.isa).update;
-  const auto missed = std::ssize(steps) - 1;
+  // Without a gradient the last update is like those before.
+  const std::span<const AdamConstants<T>> missed = gradient.empty() ? steps : steps.first(steps.size() - 1);
+  const AdamConstants<T>* now = gradient.empty() ? nullptr : &steps.back();
+  std::array<AdamHop, most_hops> hops;
+  Index count = 0;
+  if constexpr (std::is_same_v<T, float>) count = adam_hops(missed, hops);
   for_each_piece(exec, std::ssize(theta), flat_piece, 4 * std::ssize(theta), [&](Index first, Index last) {
     update(last - first, theta.data() + first, m.empty() ? nullptr : m.data() + first, v.data() + first,
-           gradient.empty() ? nullptr : gradient.data() + first, steps.data(), missed, &steps.back());
+           gradient.empty() ? nullptr : gradient.data() + first, missed.data(), std::ssize(missed), now,
+           hops.data(), count);
   });
 }
 

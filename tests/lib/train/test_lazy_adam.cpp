@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -77,7 +78,7 @@ struct Setting {
 class LazyTable : public testing::TestWithParam<Setting> {};
 
 template <class T>
-void expect_equal(const Setting& setting, const Exec& exec, double tolerance) {
+void expect_equal(const Setting& setting, const Exec& exec, double tolerance, double of_largest = 0) {
   OptimiserOptions options;
   options.kind = setting.kind;
   options.beta1 = setting.beta1;
@@ -93,8 +94,11 @@ void expect_equal(const Setting& setting, const Exec& exec, double tolerance) {
       EXPECT_EQ(got[p].count, expected[p].count);
       const auto near = [&](const Buffer<T>& a, const Buffer<T>& b, const char* what) {
         ASSERT_EQ(a.size(), b.size());
+        double largest = 0;
+        for (const T value : b) largest = std::max(largest, std::abs(static_cast<double>(value)));
         for (Index i = 0; i < a.size(); ++i)
-          ASSERT_NEAR(a[i], b[i], tolerance * std::abs(static_cast<double>(b[i]))) << what << " " << i;
+          ASSERT_NEAR(a[i], b[i], tolerance * std::abs(static_cast<double>(b[i])) + of_largest * largest)
+              << what << " " << i;
       };
       near(got[p].parameter->value, expected[p].parameter->value, "value");
       near(got[p].first.host(), expected[p].first.host(), "first moment");
@@ -105,11 +109,13 @@ void expect_equal(const Setting& setting, const Exec& exec, double tolerance) {
 
 TEST_P(LazyTable, EqualsTheOptimiserThatUpdatesEveryRowEachStep) {
   const bool closed = GetParam().beta1 == 0 && GetParam().decay == 0;
+  const bool hops =
+      !closed && (GetParam().beta1 == 0 || GetParam().decay == 0 || GetParam().kind == OptimiserKind::adamw);
   for (const Isa isa : supported_isas()) {
     SCOPED_TRACE(to_string(isa));
-    // Replayed updates are the same arithmetic: equal to the bit. A power is not a product.
+    // Replayed updates are the same arithmetic: equal to the bit. A power is not a product, nor is a hop.
     expect_equal<double>(GetParam(), {Backend::cpu, 1, isa}, closed ? 1e-13 : 0);
-    expect_equal<float>(GetParam(), {Backend::cpu, 1, isa}, closed ? 2e-5 : 0);
+    expect_equal<float>(GetParam(), {Backend::cpu, 1, isa}, closed ? 2e-5 : 0, hops ? 1e-6 : 0);
   }
 }
 INSTANTIATE_TEST_SUITE_P(

@@ -1,0 +1,182 @@
+#include "rossby/kernels/cpu/adam_hops.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace rossby::cpu {
+namespace {
+
+constexpr Index least_updates = 3;      // fewer are as quick one by one
+constexpr Index most_decaying = 8;      // updates of a hop: x and the growth of V stay small
+constexpr Index most_drifting = 64;     // beta2^k stays near 1
+constexpr float least_beta2 = 0.9F;     // V's frame of reference moves little in a hop
+constexpr double most_shrinking = 0.5;  // x
+constexpr double most_growth = 0x1p-9;  // of V
+constexpr double tolerance = 0x1p-25;   // relative, of what is left out
+
+/// s_q of the updates, as shares of their sum, 1 / beta2^q, and mean and variance of e_q. `lean`: Σ of
+/// squared shares times e_q's distance from its mean.
+struct Factors {
+  std::array<double, most_drifting> share, rise;
+  double sum = 0, keep_v = 1, epsilon = 0, variance = 0, lean = 0;
+
+  /// lambda: decay, or 1 where m moves theta.
+  Factors(std::span<const AdamConstants<float>> steps, double lambda, double beta1) {
+    double power1 = 1;
+    const auto k = steps.size();
+    std::array<double, most_drifting> s, e;
+    for (std::size_t q = 0; q < k; ++q) {
+      const AdamConstants<float>& a = steps[q];
+      keep_v *= a.beta2;
+      power1 *= beta1;
+      rise[q] = 1 / keep_v;
+      const double scale = std::sqrt(rise[q]) / a.root_correction;
+      s[q] = lambda * a.step_size * scale * power1;
+      e[q] = a.epsilon * scale;
+    }
+    double keep = 1;
+    for (std::size_t q = k; q-- > 0; keep *= steps[q].keep) s[q] *= keep;
+    for (std::size_t q = 0; q < k; ++q) {
+      sum += s[q];
+      epsilon += s[q] * e[q];
+    }
+    if (sum == 0) return;
+    epsilon /= sum;
+    for (std::size_t q = 0; q < k; ++q) {
+      share[q] = s[q] / sum;
+      variance += share[q] * (e[q] - epsilon) * (e[q] - epsilon);
+      lean += share[q] * share[q] * (e[q] - epsilon);
+    }
+  }
+};
+
+/// Growth of V over (lambda theta_0)² (1 − beta2) where theta shrinks by x: its mean and at the end.
+struct Growth {
+  double mean = 0, end = 0;
+};
+Growth growth_at(double x, std::size_t updates, const Factors& f) {
+  Growth growth;
+  double factor = 1;
+  for (std::size_t q = 0; q < updates; ++q) {
+    growth.end += factor * factor * f.rise[q];
+    growth.mean += f.share[q] * growth.end;
+    factor *= 1 - x * f.share[q];
+  }
+  return growth;
+}
+
+/// p with y_i = Σ_j p_j x_iʲ, by Newton's divided differences.
+template <std::size_t terms>
+void interpolate(float (&p)[terms], const std::array<double, terms>& x, std::array<double, terms> y) {
+  for (std::size_t order = 1; order < terms; ++order)
+    for (std::size_t i = terms - 1; i >= order; --i) y[i] = (y[i] - y[i - 1]) / (x[i] - x[i - order]);
+  std::array<double, terms> sum{};
+  for (std::size_t i = terms; i-- > 0;) {
+    for (std::size_t j = terms - 1; j > 0; --j) sum[j] = sum[j - 1] - x[i] * sum[j];
+    sum[0] = y[i] - x[i] * sum[0];
+  }
+  for (std::size_t j = 0; j < terms; ++j) p[j] = static_cast<float>(sum[j]);
+}
+
+AdamHop decaying(std::span<const AdamConstants<float>> steps) {
+  const double lambda = steps[0].decay;
+  const Factors f(steps, lambda, 1);
+  AdamHop hop{};
+  hop.decays = true;
+  hop.updates = std::ssize(steps);
+  hop.sum = static_cast<float>(f.sum);
+  hop.epsilon = static_cast<float>(f.epsilon);
+  hop.keep_v = static_cast<float>(f.keep_v);
+  hop.keep_m = hop.keep = 1;
+  const Growth still = growth_at(0, steps.size(), f);
+  // Largest x, from what is left out: the variance of e_q, and that Σ s_q² z_q² is taken for z² Σ s_q², where
+  // z_q follows e_q, or V_q.
+  double grown = 0, lean = 0;
+  for (std::size_t q = 0; q < steps.size(); ++q) {
+    grown += f.rise[q];
+    lean += f.share[q] * f.share[q] * (grown / still.mean - 1);
+  }
+  const auto limit = [](double left_out) { return left_out > 0 ? tolerance / left_out : 1; };
+  const double z = 1 / f.sum;
+  const double most =
+      std::min({most_shrinking, std::cbrt(limit(f.variance * z * z)), std::cbrt(limit(std::abs(f.lean) * z)),
+                std::sqrt(limit(most_growth / 4 * std::abs(lean)))});
+  hop.most = static_cast<float>(most * z);
+  const double growth = steps[0].rest2 * lambda * lambda * still.mean;
+  hop.growth = static_cast<float>(growth);
+  hop.all = static_cast<float>(still.end / still.mean);
+  hop.least_v = static_cast<float>(growth * still.end / still.mean / most_growth);
+  const auto nodes = []<std::size_t terms>(std::array<double, terms> x) {
+    for (std::size_t i = 0; i < terms; ++i) x[i] = most_shrinking * static_cast<double>(i + 1) / terms;
+    return x;
+  };
+  const auto at_mean = nodes(std::array<double, AdamHop::mean_terms>{});
+  auto mean = at_mean;
+  for (double& x : mean) x = (growth_at(x, steps.size(), f).mean / still.mean - 1) / x;
+  interpolate(hop.mean, at_mean, mean);
+  const auto at_end = nodes(std::array<double, AdamHop::end_terms>{});
+  auto end = at_end;
+  for (double& x : end) x = (growth_at(x, steps.size(), f).end - still.end) / still.mean / x;
+  interpolate(hop.end, at_end, end);
+  std::array<double, AdamHop::product_terms + 2> product{1};
+  for (std::size_t q = 0; q < steps.size(); ++q)
+    for (std::size_t i = product.size() - 1; i > 0; --i) product[i] -= f.share[q] * product[i - 1];
+  for (std::size_t i = 0; i < AdamHop::product_terms; ++i)
+    hop.product[i] = static_cast<float>(product[i + 2]);
+  return hop;
+}
+
+AdamHop drifting(std::span<const AdamConstants<float>> steps) {
+  const double beta1 = steps[0].beta1;
+  const Factors f(steps, 1, beta1);
+  double keep = 1;
+  for (const AdamConstants<float>& a : steps) keep *= a.keep;
+  AdamHop hop{};
+  hop.updates = std::ssize(steps);
+  hop.sum = static_cast<float>(f.sum);
+  hop.epsilon = static_cast<float>(f.epsilon);
+  const double most = f.variance > 0 ? std::sqrt(tolerance / f.variance) : 1e38;
+  hop.most = static_cast<float>(std::min(most, 1e38));
+  hop.keep_v = static_cast<float>(f.keep_v);
+  hop.keep = static_cast<float>(keep);
+  hop.keep_m = static_cast<float>(std::pow(beta1, static_cast<double>(steps.size())));
+  return hop;
+}
+
+}  // namespace
+
+Index adam_hops(std::span<const AdamConstants<float>> steps, std::span<AdamHop, most_hops> hops) {
+  if (steps.empty()) return 0;
+  const AdamConstants<float>& a = steps[0];
+  const bool drifts = a.decay == 0;
+  if (a.beta2 < least_beta2 || (!drifts && (a.beta1 != 0 || a.keep != 1))) return 0;
+  const auto alike = [&](const AdamConstants<float>& b) {
+    return b.beta1 == a.beta1 && b.beta2 == a.beta2 && b.epsilon == a.epsilon && b.decay == a.decay &&
+           (drifts || b.keep == 1) && b.step_size > 0;
+  };
+  if (!std::all_of(steps.begin(), steps.end(), alike)) return 0;
+  const auto part = [&](Index first, Index last) {
+    return steps.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+  };
+  const Index most = drifts ? most_drifting : most_decaying;
+  const Index all = std::min(std::ssize(steps), most * (most_hops / 3));
+  const Index count = (all + most - 1) / most;
+  if (all / count < least_updates) return 0;
+  Index next = 0;
+  const auto add = [&](Index first, Index last, Index parts) {
+    hops[static_cast<std::size_t>(next)] = drifts ? drifting(part(first, last)) : decaying(part(first, last));
+    hops[static_cast<std::size_t>(next++)].parts = parts;
+  };
+  for (Index h = 0; h < count; ++h) {
+    const Index first = h * all / count, last = (h + 1) * all / count, middle = (first + last) / 2;
+    const bool halves = !drifts && last - first >= 2 * least_updates;
+    add(first, last, halves ? 2 : 0);
+    if (!halves) continue;
+    add(first, middle, 0);
+    add(middle, last, 0);
+  }
+  return next;
+}
+
+}  // namespace rossby::cpu
