@@ -56,7 +56,8 @@ struct Sink {
       __builtin_prefetch((adam_too ? b.v : b.dm) + k + ahead);
       if constexpr (with_m) __builtin_prefetch(b.m + k + ahead);
     }
-    if constexpr (adam_too) adam_lanes<vectors, with_m>(theta, first, second, passed, adam);
+    if constexpr (adam_too)
+      adam_lanes<vectors, with_m, !plain, true, false, !plain>(theta, first, second, passed, adam);
 #pragma GCC unroll 3
     for (int q = 0; q < vectors; ++q) {
       const Index k = at + q * lanes<T>;
@@ -338,7 +339,7 @@ void run_backward(DenseBackward<S>& b) {
 template <DenseSink sink, class S>
 void backward(DenseBackward<S>& b) {
   constexpr bool adam_too = sink == DenseSink::adam || sink == DenseSink::adam_moment;
-  if constexpr (Strip<S>::paired && adam_too)
+  if constexpr (adam_too)
     if (b.adam->decay == 0 && b.adam->keep == 1) return run_backward<sink, S, true>(b);
   run_backward<sink, S, false>(b);
 }
