@@ -93,6 +93,21 @@ class Compare(unittest.TestCase):
         other = self.results("other", run("a", 100, floor_percent=75.0), run("b", 5))
         self.assertEqual(self.compare("--reference", reference, other).returncode, 1)
 
+    def test_a_reference_of_several_results_has_their_medians_and_bounds_of_their_own(self):
+        results = [self.results(f"result{i}", run("a", time, memory_bytes=1000.0)) for i, time in enumerate((100, 900, 300))]
+        reference = os.path.join(self.folder.name, "machine.json")
+        written = self.compare("--write", reference, "--figure", "*bytes=0.05", "--figure", "*", "--spread", "0.5", *results)
+        self.assertEqual(written.returncode, 0, written.stderr)
+        with open(reference, encoding="utf-8") as file:
+            figures = {figure["name"]: figure for figure in json.load(file)["figures"]}
+        self.assertEqual(sorted(figures), ["a:memory_bytes", "a:seconds"])
+        self.assertAlmostEqual(figures["a:seconds"]["value"], 300e-6)
+        self.assertAlmostEqual(figures["a:seconds"]["high"], 450e-6)
+        self.assertAlmostEqual(figures["a:memory_bytes"]["low"], 950)
+        bad = self.compare("--write", reference, "--figure", "*=much", *results)
+        self.assertEqual((bad.returncode, len(bad.stderr.splitlines())), (2, 1), bad.stderr)
+        self.assertIn("'much' is no spread", bad.stderr)
+
     def test_bad_files(self):
         good = self.results("good", run("a", 1))
         for bad in (self.file("text", "no json"), self.file("list", []), self.file("other", {"x": 1}), "/nowhere"):

@@ -14,6 +14,7 @@ constexpr float least_beta2 = 0.9F;     // V's frame of reference moves little i
 constexpr double most_shrinking = 0.5;  // x
 constexpr double most_growth = 0x1p-9;  // of V
 constexpr double tolerance = 0x1p-25;   // relative, of what is left out
+constexpr double largest = 1e38;        // float
 
 /// s_q of the updates, as shares of their sum, 1 / beta2^q, and mean and variance of e_q. `lean`: Σ of
 /// squared shares times e_q's distance from its mean.
@@ -102,7 +103,7 @@ AdamHop decaying(std::span<const AdamConstants<float>> steps) {
   const double most =
       std::min({most_shrinking, std::cbrt(limit(f.variance * z * z)), std::cbrt(limit(std::abs(f.lean) * z)),
                 std::sqrt(limit(most_growth / 4 * std::abs(lean)))});
-  hop.most = static_cast<float>(most * z);
+  hop.most = static_cast<float>(std::min(most * z, largest));
   const double growth = steps[0].rest2 * lambda * lambda * still.mean;
   hop.growth = static_cast<float>(growth);
   hop.all = static_cast<float>(still.end / still.mean);
@@ -136,8 +137,8 @@ AdamHop drifting(std::span<const AdamConstants<float>> steps) {
   hop.updates = std::ssize(steps);
   hop.sum = static_cast<float>(f.sum);
   hop.epsilon = static_cast<float>(f.epsilon);
-  const double most = f.variance > 0 ? std::sqrt(tolerance / f.variance) : 1e38;
-  hop.most = static_cast<float>(std::min(most, 1e38));
+  const double most = f.variance > 0 ? std::sqrt(tolerance / f.variance) : largest;
+  hop.most = static_cast<float>(std::min(most, largest));
   hop.keep_v = static_cast<float>(f.keep_v);
   hop.keep = static_cast<float>(keep);
   hop.keep_m = static_cast<float>(std::pow(beta1, static_cast<double>(steps.size())));
@@ -156,27 +157,16 @@ Index adam_hops(std::span<const AdamConstants<float>> steps, std::span<AdamHop, 
            (drifts || b.keep == 1) && b.step_size > 0;
   };
   if (!std::all_of(steps.begin(), steps.end(), alike)) return 0;
-  const auto part = [&](Index first, Index last) {
-    return steps.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
-  };
   const Index most = drifts ? most_drifting : most_decaying;
-  const Index all = std::min(std::ssize(steps), most * (most_hops / 3));
+  const Index all = std::min(std::ssize(steps), most * most_hops);
   const Index count = (all + most - 1) / most;
   if (all / count < least_updates) return 0;
-  Index next = 0;
-  const auto add = [&](Index first, Index last, Index parts) {
-    hops[static_cast<std::size_t>(next)] = drifts ? drifting(part(first, last)) : decaying(part(first, last));
-    hops[static_cast<std::size_t>(next++)].parts = parts;
-  };
   for (Index h = 0; h < count; ++h) {
-    const Index first = h * all / count, last = (h + 1) * all / count, middle = (first + last) / 2;
-    const bool halves = !drifts && last - first >= 2 * least_updates;
-    add(first, last, halves ? 2 : 0);
-    if (!halves) continue;
-    add(first, middle, 0);
-    add(middle, last, 0);
+    const Index first = h * all / count, last = (h + 1) * all / count;
+    const auto part = steps.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+    hops[static_cast<std::size_t>(h)] = drifts ? drifting(part) : decaying(part);
   }
-  return next;
+  return count;
 }
 
 }  // namespace rossby::cpu

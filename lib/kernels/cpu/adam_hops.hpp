@@ -12,19 +12,25 @@
 //
 // where V_q = v_q / beta2^q only grows, by the decay's squares, s_q = lambda step_q / (root_q beta2^{q/2})
 // and e_q = epsilon / (root_q beta2^{q/2}). Let z = 1 / (√V + e) at the means of V_q and e_q that s_q weighs
-// and x = z Σ s_q. Then theta's factor Π(1 − s_q z), theta_q² in V and so the mean of V are polynomials of x,
-// with coefficients that are the same for all values of a table; the curvature of 1/√V over the hop adds 3/8
-// Var(V) / V². What is left out is of the order (growth of V)² x and Var(e) z² x: below a float's rounding
-// where x ≤ 1/4, V grows by less than 2⁻⁹ and z is below a bound; elsewhere updates are replayed. Without
-// decay in the gradient V stands still, m shrinks by beta1, and theta moves by −m Σ keep^{k−q} step_q beta1^q
-// / (root_q beta2^{q/2}) / (√v + e).
+// and x = z Σ s_q. Then theta's factor Π(1 − s_q z), theta_q² in V, and so the mean of V, are polynomials of
+// x with coefficients that are the same for all values of a table. What is left out, relative to theta or v:
+//
+//     (growth)² x / 32, (growth)² x / 12      curvature of 1/√V; z is larger at first, when V is smaller
+//     Var(e) z² x                              curvature of 1/(√V + e)
+//     growth x² lean / 4, x² z lean_e          z_q where large s_q are, not their mean
+//
+// `growth` being that of V over the hop, relative. All are below a float's rounding where growth ≤ 2⁻⁹ and x
+// is at most 1/2 or what the last three allow; a value beyond that is replayed.
+//
+// Without decay in the gradient V stands still, m shrinks by beta1, and theta moves by
+// −m Σ keep^{k−q} step_q beta1^q / (root_q beta2^{q/2}) / (√v + e).
 
 namespace rossby::cpu {
 
-inline constexpr Index most_hops = 96;
+inline constexpr Index most_hops = 64;
 
-/// Hops over the first of `steps` (as many as `hops` has room for), all with gradient zero, each followed by
-/// its parts; returns how many there are: none where few steps are missed, or momentum and decay go together.
+/// Hops over the first of `steps` (as many as `hops` has room for), all with gradient zero; returns how many
+/// there are: none where few steps are missed, or momentum and decay go together.
 Index adam_hops(std::span<const AdamConstants<float>> steps, std::span<AdamHop, most_hops> hops);
 
 }  // namespace rossby::cpu

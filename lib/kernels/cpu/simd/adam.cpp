@@ -41,118 +41,76 @@ struct Piece {
         adam_lanes<step, with_m, decoupled, false>(value + r, moment + r, second + r, value, missed[q]);
   }
 
-  /// Values on their way, held in registers.
+  /// Missed updates from `first` on, then `now`, of some registers.
   template <int registers>
-  struct Values {
-    V theta[registers], m[registers], v[registers];
-    ROSSBY_INLINE Values(const V* t, const V* first, const V* second) {
-#pragma GCC unroll 8
-      for (int r = 0; r < registers; ++r) {
-        theta[r] = t[r];
-        m[r] = first[r];
-        v[r] = second[r];
-      }
-    }
-    ROSSBY_INLINE void store(V* t, V* first, V* second) const {
-#pragma GCC unroll 8
-      for (int r = 0; r < registers; ++r) {
-        t[r] = theta[r];
-        first[r] = m[r];
-        second[r] = v[r];
-      }
-    }
-  };
-
-  template <int registers>
-  ROSSBY_INLINE void hop(V* value, V* moment, V* second, Index h, Index first) const {
-    const auto holds = take_hop<registers, with_m>(value, moment, second, hops[h]);
-    if (holds.all()) [[likely]]
-      return;
-    // A copy: what a function is handed by its address is not in registers elsewhere either.
-    Values<registers> values(value, moment, second);
-    hop_by_lanes<registers>(values, h, first, holds);
-    values.store(value, moment, second);
-  }
-
-  /// The updates of hop h, of which update `first` is the first: a lane that the hop does not hold for goes
-  /// by its parts, or update by update, so that no value depends on its neighbours.
-  template <int registers>
-  __attribute__((noinline)) void hop_by_lanes(Values<registers>& values, Index h, Index first,
-                                              const Holds<registers, V>& holds) const {
-    Values<registers> by_one = values;
-    const Index parts = hops[h].parts;
-    if (parts == 0)
-      replay<registers>(by_one.theta, by_one.m, by_one.v, first, first + hops[h].updates);
-    else
-      for (Index p = h + 1; p <= h + parts; first += hops[p++].updates)
-        hop<registers>(by_one.theta, by_one.m, by_one.v, p, first);
-    if (holds.any()) {
-      Values<registers> hopped = values;
-      (void)take_hop<registers, with_m, true>(hopped.theta, hopped.m, hopped.v, hops[h]);
-#pragma GCC unroll 8
-      for (int r = 0; r < registers; ++r) {
-        by_one.theta[r] = holds.lanes[r] ? hopped.theta[r] : by_one.theta[r];
-        by_one.m[r] = holds.lanes[r] ? hopped.m[r] : by_one.m[r];
-        by_one.v[r] = holds.lanes[r] ? hopped.v[r] : by_one.v[r];
-      }
-    }
-    values = by_one;
-  }
-
-  /// All of them.
-  template <int registers>
-  ROSSBY_INLINE void catch_up(V* value, V* moment, V* second) const {
-    Index done = 0;
-    if constexpr (sizeof(T) == 4) {
-      constexpr int step = registers % 4 == 0 ? 4 : 1;
-      for (Index h = 0; h < hop_count; h += 1 + hops[h].parts) {
-#pragma GCC unroll 8
-        for (int r = 0; r < registers; r += step) hop<step>(value + r, moment + r, second + r, h, done);
-        done += hops[h].updates;
-      }
-    }
-    replay<registers>(value, moment, second, done, count);
-  }
-
-  template <int registers>
-  ROSSBY_INLINE void block(Index k) const {
+  ROSSBY_INLINE void block(Index k, Index first) const {
     constexpr int step = registers % 4 == 0 ? 4 : 1;
-    V value[registers], first[registers], second[registers];
+    V value[registers], moment[registers], second[registers];
 #pragma GCC unroll 8
     for (int r = 0; r < registers; ++r) {
       value[r] = load<V>(theta + k + r * lanes<T>);
       second[r] = load<V>(v + k + r * lanes<T>);
-      first[r] = with_m ? load<V>(m + k + r * lanes<T>) : V{};
+      moment[r] = with_m ? load<V>(m + k + r * lanes<T>) : V{};
       if constexpr (registers > 1) fetch(k + (r + ahead * registers) * lanes<T>);
     }
-    catch_up<registers>(value, first, second);
+    replay<registers>(value, moment, second, first, count);
     if (now) {
       V g[registers];
 #pragma GCC unroll 8
       for (int r = 0; r < registers; ++r) g[r] = gradient ? load<V>(gradient + k + r * lanes<T>) : V{};
 #pragma GCC unroll 8
       for (int r = 0; r < registers; r += step)
-        adam_lanes<step, with_m, decoupled>(value + r, first + r, second + r, g + r, *now);
+        adam_lanes<step, with_m, decoupled>(value + r, moment + r, second + r, g + r, *now);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < registers; ++r) {
       store(theta + k + r * lanes<T>, value[r]);
       store(v + k + r * lanes<T>, second[r]);
-      if (with_m) store(m + k + r * lanes<T>, first[r]);
+      if (with_m) store(m + k + r * lanes<T>, moment[r]);
     }
+  }
+
+  /// block() of whole registers from value `begin` up to `end`.
+  ROSSBY_INLINE void blocks(Index begin, Index end, Index first) const {
+    Index k = begin;
+    for (; k + together<with_m> * lanes<T> <= end; k += together<with_m> * lanes<T>)
+      block<together<with_m>>(k, first);
+    for (; k < end; k += lanes<T>) block<1>(k, first);
+  }
+
+  /// All updates of whole registers.
+  ROSSBY_INLINE void registers(Index end) const {
+    if (hop_count == 0) return blocks(0, end, 0);
+    if constexpr (sizeof(T) == 4)
+      for (Index k = 0; k < end; k += hopped_together) {
+        const Index last = k + hopped_together < end ? k + hopped_together : end;
+        Index done = 0;
+        for (Index h = 0; h < hop_count; done += hops[h++].updates) {
+          Overdue<with_m, T> overdue;
+          hop<with_m>(theta, m, v, k, last, hops[h], h == 0, overdue);
+          if (overdue.size == 0) continue;
+          const Index all = overdue.pad();
+          const Piece rest{overdue.theta,   overdue.m, overdue.v, nullptr, missed + done,
+                           hops[h].updates, nullptr,   nullptr,   0};
+          rest.blocks(0, all, 0);
+          overdue.put_back(theta, m, v, k);
+        }
+        if (done < count || now) blocks(k, last, done);
+      }
   }
 
   /// The last values in a register of their own: the same arithmetic as everywhere.
   ROSSBY_INLINE void rest(Index k, Index size) const {
     T values[3][lanes<T>] = {}, g[lanes<T>] = {};
-    for (Index q = k; q < size; ++q) {
-      values[0][q - k] = theta[q];
-      values[1][q - k] = with_m ? m[q] : T(0);
-      values[2][q - k] = v[q];
-      g[q - k] = gradient ? gradient[q] : T(0);
+    for (Index q = 0; q < lanes<T>; ++q) {
+      const bool there = k + q < size;
+      values[0][q] = there ? theta[k + q] : T(0);
+      values[1][q] = there && with_m ? m[k + q] : T(0);
+      values[2][q] = there ? v[k + q] : T(1);
+      g[q] = there && gradient ? gradient[k + q] : T(0);
     }
     const Piece last{values[0], values[1], values[2], g, missed, count, now, hops, hop_count};
-    last.template block<1>(0);
+    last.registers(lanes<T>);
     for (Index q = k; q < size; ++q) {
       theta[q] = values[0][q - k];
       if (with_m) m[q] = values[1][q - k];
@@ -161,11 +119,9 @@ struct Piece {
   }
 
   void run(Index size) const {
-    Index k = 0;
-    for (; k + together<with_m> * lanes<T> <= size; k += together<with_m> * lanes<T>)
-      block<together<with_m>>(k);
-    for (; k + lanes<T> <= size; k += lanes<T>) block<1>(k);
-    if (k < size) rest(k, size);
+    const Index whole = size / lanes<T> * lanes<T>;
+    registers(whole);
+    if (whole < size) rest(whole, size);
   }
 };
 
