@@ -298,12 +298,12 @@ AdamConstants<T> adam_constants(const AdamStep& step, bool decoupled) {
 
 template <class T>
 void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
-                 std::span<const T> gradient, std::span<const AdamConstants<T>> steps) {
+                 std::span<const T> gradient, std::span<const AdamConstants<T>> steps, Missed how) {
   require(v.size() == theta.size() && (gradient.empty() || gradient.size() == theta.size()),
           "second moments and gradient have the size of the parameter");
   require(m.empty() || m.size() == theta.size(), "first moments have the size of the parameter");
   if (steps.empty()) return;
-  ROSSBY_DISPATCH(adam_replay, exec, theta, m, v, gradient, steps);
+  ROSSBY_DISPATCH(adam_replay, exec, theta, m, v, gradient, steps, how);
 }
 
 template <class T>
@@ -392,7 +392,7 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
                              const AdamStep&);                                                               \
   template AdamConstants<T> adam_constants(const AdamStep&, bool);                                           \
   template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,       \
-                            std::span<const AdamConstants<T>>);                                              \
+                            std::span<const AdamConstants<T>>, Missed);                                      \
   template void sgd_update(const Exec&, std::span<T>, std::span<T>, std::span<const T>, const SgdStep&);     \
   template void sum_of_squares(const Exec&, std::span<const T>, double*);                                    \
   template Index first_non_finite(const Exec&, std::span<const T>);                                          \

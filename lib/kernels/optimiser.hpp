@@ -40,6 +40,10 @@ void adamw_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::spa
 template <class T>
 AdamConstants<T> adam_constants(const AdamStep& step, bool decoupled);
 
+/// How adam_replay takes updates with gradient zero of a host's floats: what hops need for all values takes
+/// as long as the updates of some hundred.
+enum class Missed { in_hops, one_by_one };
+
 /// steps.size() updates in one pass over memory: the last with `gradient` (empty: zeros), those before with
 /// gradient zero. Equal to as many calls of adam_update or adamw_update: to the bit on one instruction set
 /// for doubles, and for floats where momentum and decay go together; else floats of a host take up to 64 of
@@ -47,7 +51,8 @@ AdamConstants<T> adam_constants(const AdamStep& step, bool decoupled);
 /// on its neighbours. `m` may be empty where beta1 = 0 in all of them.
 template <class T>
 void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
-                 std::span<const T> gradient, std::span<const AdamConstants<T>> steps);
+                 std::span<const T> gradient, std::span<const AdamConstants<T>> steps,
+                 Missed how = Missed::in_hops);
 
 /// One update of stochastic gradient descent with Nesterov momentum (Sutskever et al., ICML 2013, in the form
 /// without look-ahead parameters).

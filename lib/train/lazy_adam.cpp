@@ -35,9 +35,11 @@ std::span<T> LazyAdam<T>::part(T* table, Index t, Index rows) const {
 template <class T>
 void LazyAdam<T>::replay(const Exec& exec, Index t, Index rows, const T* gradient,
                          std::span<const AdamConstants<T>> steps) {
+  constexpr Index least_hopped = 2048;
   const auto size = static_cast<std::size_t>(gradient ? rows * width_ : 0);
   adam_replay<T>(exec, part(parameter_->data(exec.device), t, rows), part(first_->data(exec.device), t, rows),
-                 part(second_->data(exec.device), t, rows), {gradient, size}, steps);
+                 part(second_->data(exec.device), t, rows), {gradient, size}, steps,
+                 rows * width_ < least_hopped ? Missed::one_by_one : Missed::in_hops);
 }
 
 template <class T>

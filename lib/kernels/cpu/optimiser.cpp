@@ -15,14 +15,15 @@ namespace {
 
 template <class T>
 void adam(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<const T> gradient,
-          std::span<const AdamConstants<T>> steps) {
+          std::span<const AdamConstants<T>> steps, Missed how = Missed::in_hops) {
   const auto update = adam_kernels<T>(exec.isa).update;
   // Without a gradient the last update is like those before.
   const std::span<const AdamConstants<T>> missed = gradient.empty() ? steps : steps.first(steps.size() - 1);
   const AdamConstants<T>* now = gradient.empty() ? nullptr : &steps.back();
   std::array<AdamHop, most_hops> hops;
   Index count = 0;
-  if constexpr (std::is_same_v<T, float>) count = adam_hops(missed, hops);
+  if constexpr (std::is_same_v<T, float>)
+    if (how == Missed::in_hops) count = adam_hops(missed, hops);
   for_each_piece(exec, std::ssize(theta), flat_piece, 4 * std::ssize(theta), [&](Index first, Index last) {
     update(last - first, theta.data() + first, m.empty() ? nullptr : m.data() + first, v.data() + first,
            gradient.empty() ? nullptr : gradient.data() + first, missed.data(), std::ssize(missed), now,
@@ -48,8 +49,8 @@ void adamw_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::spa
 
 template <class T>
 void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
-                 std::span<const T> gradient, std::span<const AdamConstants<T>> steps) {
-  adam(exec, theta, m, v, gradient, steps);
+                 std::span<const T> gradient, std::span<const AdamConstants<T>> steps, Missed how) {
+  adam(exec, theta, m, v, gradient, steps, how);
 }
 
 template <class T>
@@ -78,7 +79,7 @@ void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std
   template void adamw_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>, \
                              const AdamStep&);                                                          \
   template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
-                            std::span<const AdamConstants<T>>);                                         \
+                            std::span<const AdamConstants<T>>, Missed);                                 \
   template void sgd_update(const Exec&, std::span<T>, std::span<T>, std::span<const T>, const SgdStep&);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

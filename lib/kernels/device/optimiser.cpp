@@ -30,7 +30,7 @@ struct Replay {
 
 template <class T>
 void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
-                 std::span<const T> gradient, std::span<const AdamConstants<T>> steps) {
+                 std::span<const T> gradient, std::span<const AdamConstants<T>> steps, Missed) {
   for_each(exec, std::ssize(theta),
            Replay<T>{theta.data(), m.empty() ? nullptr : m.data(), v.data(),
                      gradient.empty() ? nullptr : gradient.data(), exec.device->on_device(steps),
@@ -41,14 +41,14 @@ template <class T>
 void adam_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
                  std::span<const T> gradient, const AdamStep& step) {
   const AdamConstants<T> constants = adam_constants<T>(step, false);
-  ROSSBY_DEVICE::adam_replay<T>(exec, theta, m, v, gradient, {&constants, 1});
+  ROSSBY_DEVICE::adam_replay<T>(exec, theta, m, v, gradient, {&constants, 1}, Missed::one_by_one);
 }
 
 template <class T>
 void adamw_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
                   std::span<const T> gradient, const AdamStep& step) {
   const AdamConstants<T> constants = adam_constants<T>(step, true);
-  ROSSBY_DEVICE::adam_replay<T>(exec, theta, m, v, gradient, {&constants, 1});
+  ROSSBY_DEVICE::adam_replay<T>(exec, theta, m, v, gradient, {&constants, 1}, Missed::one_by_one);
 }
 
 template <class T>
@@ -73,7 +73,7 @@ void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std
   template void adamw_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>, \
                              const AdamStep&);                                                          \
   template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
-                            std::span<const AdamConstants<T>>);                                         \
+                            std::span<const AdamConstants<T>>, Missed);                                 \
   template void sgd_update(const Exec&, std::span<T>, std::span<T>, std::span<const T>, const SgdStep&);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

@@ -43,7 +43,7 @@ void adamw_update(const Exec&, std::span<T> theta, std::span<T> m, std::span<T> 
 
 template <class T>
 void adam_replay(const Exec&, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<const T> gradient,
-                 std::span<const AdamConstants<T>> steps) {
+                 std::span<const AdamConstants<T>> steps, Missed) {
   for (std::size_t k = 0; k < theta.size(); ++k)
     for (const AdamConstants<T>& a : steps) {
       const bool with_gradient = &a == &steps.back() && !gradient.empty();
@@ -75,7 +75,7 @@ void sgd_update(const Exec&, std::span<T> theta, std::span<T> velocity, std::spa
   template void adamw_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>, \
                              const AdamStep&);                                                          \
   template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
-                            std::span<const AdamConstants<T>>);                                         \
+                            std::span<const AdamConstants<T>>, Missed);                                 \
   template void sgd_update(const Exec&, std::span<T>, std::span<T>, std::span<const T>, const SgdStep&);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

@@ -102,13 +102,13 @@ struct Piece {
   /// The last values in a register of their own: the same arithmetic as everywhere.
   ROSSBY_INLINE void rest(Index k, Index size) const {
     T values[3][lanes<T>] = {}, g[lanes<T>] = {};
-    for (Index q = 0; q < lanes<T>; ++q) {
-      const bool there = k + q < size;
-      values[0][q] = there ? theta[k + q] : T(0);
-      values[1][q] = there && with_m ? m[k + q] : T(0);
-      values[2][q] = there ? v[k + q] : T(1);
-      g[q] = there && gradient ? gradient[k + q] : T(0);
+    for (Index q = k; q < size; ++q) {
+      values[0][q - k] = theta[q];
+      values[1][q - k] = with_m ? m[q] : T(0);
+      values[2][q - k] = v[q];
+      g[q - k] = gradient ? gradient[q] : T(0);
     }
+    for (Index q = size - k; hop_count > 0 && q < lanes<T>; ++q) values[2][q] = 1;  // none is beyond a hop
     const Piece last{values[0], values[1], values[2], g, missed, count, now, hops, hop_count};
     last.registers(lanes<T>);
     for (Index q = k; q < size; ++q) {
