@@ -7,7 +7,7 @@
 namespace rossby::cpu {
 namespace {
 
-constexpr Index least_updates = 3;      // fewer are as quick one by one
+constexpr Index least_updates = 4;      // fewer are as quick one by one
 constexpr Index most_decaying = 8;      // updates of a hop: x and the growth of V stay small
 constexpr Index most_drifting = 64;     // beta2^k stays near 1
 constexpr float least_beta2 = 0.9F;     // V's frame of reference moves little in a hop
