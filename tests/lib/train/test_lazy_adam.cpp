@@ -13,18 +13,20 @@
 namespace rossby {
 namespace {
 
-constexpr Index rows = 13, nodes = 7, channels = 3;
+constexpr Index rows = 13, channels = 3;
+constexpr Index few_nodes = 7, many_nodes = 701;  // a row of many is caught up with in hops
 
 template <class T>
 struct Trained {
-  Parameter<T> table{"table", Placement::rows, {rows, nodes, channels}};
+  Parameter<T> table;
   Parameter<T> decoder{"decoder", Placement::replicated, {2, channels}};
   std::vector<Parameter<T>*> all{&table, &decoder};
   Exec exec;
   std::unique_ptr<Optimiser<T>> optimiser;
   Tape<T> tape;
 
-  Trained(const OptimiserOptions& options, double decay, bool lazy, const Exec& on) : exec(on), tape(on) {
+  Trained(const OptimiserOptions& options, double decay, bool lazy, const Exec& on, Index nodes = few_nodes)
+      : table("table", Placement::rows, {rows, nodes, channels}), exec(on), tape(on) {
     const Random random(3, "lazy");
     for (Index i = 0; i < table.size(); ++i) table.value[i] = static_cast<T>(random.uniform(i, -1, 1));
     for (Index i = 0; i < decoder.size(); ++i)
@@ -78,12 +80,14 @@ struct Setting {
 class LazyTable : public testing::TestWithParam<Setting> {};
 
 template <class T>
-void expect_equal(const Setting& setting, const Exec& exec, double tolerance, double of_largest = 0) {
+void expect_equal(const Setting& setting, const Exec& exec, double tolerance, Index nodes = few_nodes,
+                  double of_largest = 0) {
   OptimiserOptions options;
   options.kind = setting.kind;
   options.beta1 = setting.beta1;
   options.absent = setting.absent;
-  Trained<T> whole(options, setting.decay, false, exec), lazy(options, setting.decay, true, exec);
+  Trained<T> whole(options, setting.decay, false, exec, nodes),
+      lazy(options, setting.decay, true, exec, nodes);
   EXPECT_EQ(lazy.table.gradient.size(), 0) << "no gradient of the whole table";
   for (const Index steps : {1, 37}) {  // settled in between
     whole.run(steps);
@@ -109,14 +113,20 @@ void expect_equal(const Setting& setting, const Exec& exec, double tolerance, do
 
 TEST_P(LazyTable, EqualsTheOptimiserThatUpdatesEveryRowEachStep) {
   const bool closed = GetParam().beta1 == 0 && GetParam().decay == 0;
-  const bool hops =
-      !closed && (GetParam().beta1 == 0 || GetParam().decay == 0 || GetParam().kind == OptimiserKind::adamw);
   for (const Isa isa : supported_isas()) {
     SCOPED_TRACE(to_string(isa));
-    // Replayed updates are the same arithmetic: equal to the bit. A power is not a product, nor is a hop.
+    // Replayed updates are the same arithmetic: equal to the bit. A power is not a product.
     expect_equal<double>(GetParam(), {Backend::cpu, 1, isa}, closed ? 1e-13 : 0);
-    expect_equal<float>(GetParam(), {Backend::cpu, 1, isa}, closed ? 2e-5 : 0, hops ? 1e-6 : 0);
+    expect_equal<float>(GetParam(), {Backend::cpu, 1, isa}, closed ? 2e-5 : 0);
   }
+}
+TEST_P(LazyTable, OfManyValuesIsCaughtUpWithInHops) {
+  const Setting& setting = GetParam();
+  const bool closed = setting.beta1 == 0 && setting.decay == 0;
+  const bool to_the_bit = setting.beta1 > 0 && setting.decay > 0 && setting.kind == OptimiserKind::adam;
+  const Exec exec;
+  expect_equal<double>(setting, exec, closed ? 1e-13 : 0, many_nodes);
+  expect_equal<float>(setting, exec, closed ? 2e-5 : 0, many_nodes, to_the_bit ? 0 : 1e-6);
 }
 INSTANTIATE_TEST_SUITE_P(
     Settings, LazyTable,
