@@ -13,7 +13,7 @@ double RowTimes::entry_cost() const {
 }
 
 std::vector<RowTimes> fit_row_times(
-    const MachineProfile& profile, const Job& job,
+    const MeasuredMachine& machine, const Job& job,
     const std::function<Config(const std::vector<std::string>& settings)>& load, WholeGraph& whole) {
   const Config config = load({"parallel.partition=blocks", "parallel.time_groups=1", "parallel.stages=1"});
   const std::vector<Index>& entries = whole.node_entries(config);
@@ -29,7 +29,7 @@ std::vector<RowTimes> fit_row_times(
       sample.cost.flops = static_cast<double>(blocks.size(part));
       for (const GlobalRow row : blocks.rows_of(part))
         sample.cost.bytes += static_cast<double>(entries[static_cast<std::size_t>(row.value)]);
-      const Prediction p = predict_rank(config, profile, {parts, job.on_host, job.threads}, part, whole);
+      const Prediction p = predict_rank(config, machine, {parts, job.on_host, job.threads}, part, whole);
       sample.seconds = p.forward + p.backward + p.optimiser;
       if (sample.seconds > 0) samples.push_back(sample);
     }

@@ -21,7 +21,7 @@ struct RowTimes {
 /// literature, but of predicted times. Empty: the graph has no sparse relations, or as many entries in every
 /// row. Not collective.
 [[nodiscard]] std::vector<RowTimes> fit_row_times(
-    const MachineProfile& profile, const Job& job,
+    const MeasuredMachine& machine, const Job& job,
     const std::function<Config(const std::vector<std::string>& settings)>& load, WholeGraph& whole);
 
 }  // namespace rossby

@@ -123,7 +123,7 @@ std::vector<OpSample> samples_of(const Communicator& comm, const TimedOps& timed
     sample.ranks = ranks;
     sample.threads = threads;
     sample.cost = {op.cost.flops, op.cost.bytes, 0, 0};
-    sample.channels = static_cast<double>(op.channels);
+    sample.made = op.made;
     sample.footprint = timed.steps.footprint;
     sample.seconds = means[0] / comm.size();
     sample.spread = means[1] / comm.size();

@@ -11,7 +11,7 @@ namespace rossby {
 
 /// How long and on what a machine is measured.
 struct CalibrationOptions {
-  double case_seconds = 0.12;       // a small training, three times
+  double case_seconds = 0.09;       // a small training, three times
   int threads = 1;                  // of a rank
   std::string precision = "float";  // of the small trainings
   bool quick = false;               // a few cases for a moment: for tests

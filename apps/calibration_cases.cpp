@@ -49,24 +49,26 @@ void add_sparse(std::vector<CalibrationCase>& cases) {
   for (const int k : {0, 1, 4, 6, 7, 10, 12, 15, 17, 18}) cases.push_back(stnn(sizes[k], both));
   for (const int k : {3, 6, 12}) cases.push_back(stnn(sizes[k], given, "joint = true"));
   for (const int k : {1, 5, 9, 11}) cases.push_back(stnn(sizes[k], given, "", "layers = 2\nhidden = 20"));
+  const Stnn more[] = {{24, 40, 2, 7, 6},   {28, 50, 4, 5, 8},   {36, 64, 6, 6, 6},    {48, 72, 1, 5, 10},
+                       {48, 80, 2, 10, 6},  {56, 84, 3, 6, 8},   {64, 90, 4, 3, 12},   {64, 96, 2, 5, 8},
+                       {72, 100, 12, 6, 4}, {80, 120, 1, 6, 8},  {80, 128, 3, 4, 8},   {90, 130, 2, 8, 5},
+                       {110, 150, 4, 5, 5}, {120, 160, 8, 3, 5}, {130, 190, 1, 10, 5}, {130, 190, 3, 7, 4}};
+  for (std::size_t k = 0; k < std::size(more); ++k) {
+    cases.push_back(k % 2 == 0 ? stnn(more[k], given) : stnn(more[k], refine, "", "activation = \"tanh\""));
+    if (k % 3 == 1) cases.push_back(stnn(more[k], both));
+  }
+  for (const int k : {1, 7}) cases.push_back(stnn(more[k], given, "joint = true"));
+  for (const int k : {0, 6}) cases.push_back(stnn(more[k], given, "", "layers = 2\nhidden = 28"));
 }
 
 void add_dense(std::vector<CalibrationCase>& cases) {
   const char* discover = "discover = \"dense\"";
-  for (const Stnn& s : {Stnn{10, 20, 1, 8, 6},
-                        {10, 20, 8, 8, 4},
-                        {20, 30, 3, 5, 8},
-                        {25, 40, 1, 1, 20},
-                        {25, 40, 1, 8, 6},
-                        {25, 40, 8, 8, 4},
-                        {30, 50, 2, 6, 6},
-                        {40, 60, 5, 3, 8},
-                        {40, 60, 1, 8, 6},
-                        {40, 60, 8, 8, 4},
-                        {50, 70, 2, 2, 8},
-                        {60, 80, 1, 2, 8},
-                        {60, 80, 4, 8, 3},
-                        {60, 80, 3, 5, 4}})
+  for (const Stnn& s :
+       {Stnn{10, 20, 1, 8, 6}, {10, 20, 8, 8, 4}, {20, 30, 3, 5, 8}, {25, 40, 1, 1, 20}, {25, 40, 1, 8, 6},
+        {25, 40, 8, 8, 4},     {30, 50, 2, 6, 6}, {40, 60, 5, 3, 8}, {40, 60, 1, 8, 6},  {40, 60, 8, 8, 4},
+        {50, 70, 2, 2, 8},     {60, 80, 1, 2, 8}, {60, 80, 4, 8, 3}, {60, 80, 3, 5, 4},  {12, 25, 3, 6, 6},
+        {20, 40, 1, 4, 10},    {30, 40, 4, 6, 6}, {35, 60, 6, 5, 5}, {45, 60, 2, 3, 8},  {45, 80, 1, 6, 5},
+        {50, 80, 6, 6, 3},     {65, 80, 2, 4, 4}})
     cases.push_back(stnn(s, discover));
   const char* refine = "graph = \"grid8\"\nmode = \"refine\"\nstorage = \"dense\"";
   for (const Stnn& s :
@@ -88,7 +90,9 @@ void add_windows(std::vector<CalibrationCase>& cases) {
                             {15, 20, 10, 6, 56}})
     cases.push_back(windows("dcrnn", w));
   cases.push_back(windows("dcrnn", {10, 20, 8, 4, 32}, "layers = 1\n[train]\nrecompute = \"cell\""));
-  for (const Windowed& w : {Windowed{10, 20, 16, 2, 32}, {10, 20, 32, 6, 64}, {20, 30, 12, 12, 24}}) {
+  cases.push_back(windows("dcrnn", {18, 28, 10, 6, 28}, "layers = 3\n"));
+  for (const Windowed& w :
+       {Windowed{10, 20, 16, 2, 32}, {10, 20, 32, 6, 64}, {20, 30, 12, 12, 24}, {13, 20, 20, 5, 40}}) {
     cases.push_back(windows("gru", w));
     cases.push_back(windows("tgcn", w));
   }

@@ -47,9 +47,9 @@ Index batch_of(const Config& config) {
 /// Plans candidates: on the ranks that are there, or by rank 0 for those that are not.
 class Planner {
  public:
-  Planner(const Communicator& comm, const MachineProfile& profile, const LoadConfig& load,
+  Planner(const Communicator& comm, const MeasuredMachine& machine, const LoadConfig& load,
           const CandidateSpace& space)
-      : comm_(&comm), profile_(&profile), load_(&load), space_(&space) {}
+      : comm_(&comm), machine_(&machine), load_(&load), space_(&space) {}
 
   [[nodiscard]] std::vector<Candidate> all() {
     std::vector<int> counts = space_->ranks;
@@ -114,8 +114,8 @@ class Planner {
     try {
       check_batch(candidate.batch);
       candidate.plan = space_->ranks.empty()
-                           ? plan_training(*comm_, config, *profile_)
-                           : plan_job(config, *profile_, job_of(config, ranks), whole(settings));
+                           ? plan_training(*comm_, config, *machine_)
+                           : plan_job(config, *machine_, job_of(config, ranks), whole(settings));
     } catch (const UserError& error) {
       candidate.refused = error.what();  // on all ranks alike
     }
@@ -169,7 +169,7 @@ class Planner {
     if (!layer_seconds_.empty()) return layer_seconds_;
     const auto predicted = [&] {
       const Config& config = base();
-      return predict_layers(*profile_, job_of(config, std::max(1, comm_->size())), *load_, whole({}));
+      return predict_layers(*machine_, job_of(config, std::max(1, comm_->size())), *load_, whole({}));
     };
     if (!space_->ranks.empty()) return layer_seconds_ = predicted();
     std::string text = agree(*comm_, [&] {
@@ -190,7 +190,7 @@ class Planner {
     if (counts.back() == 1 || asked("parallel.entry_cost") || config.text("parallel.partition") == "blocks")
       return;
     const auto of_machine = [&]() -> std::string {
-      const auto times = fit_row_times(*profile_, job_of(config, counts.back()), *load_, whole({}));
+      const auto times = fit_row_times(*machine_, job_of(config, counts.back()), *load_, whole({}));
       return times.empty() ? "" : fmt::format("parallel.entry_cost={:.6g}", times.front().entry_cost());
     };
     if (!space_->ranks.empty()) {
@@ -210,9 +210,9 @@ class Planner {
 
   void check_memory(Candidate& candidate) const {
     const double needed = candidate.plan->interpolated.memory_bytes * candidate.plan->place.ranks_on_host();
-    if (profile_->memory_bytes > 0 && needed > profile_->memory_bytes)
+    if (machine_->profile.memory_bytes > 0 && needed > machine_->profile.memory_bytes)
       candidate.refused = fmt::format("needs {} of a host, which has {}", bytes_text(needed),
-                                      bytes_text(profile_->memory_bytes));
+                                      bytes_text(machine_->profile.memory_bytes));
   }
 
   [[nodiscard]] Job job_of(const Config& config, int ranks) const {
@@ -220,9 +220,9 @@ class Planner {
     job.ranks = ranks;
     job.on_host = space_->on_host;
     if (job.on_host == 0)
-      for (const OpSample& sample : profile_->ops) job.on_host = std::max(job.on_host, sample.ranks);
+      for (const OpSample& sample : machine_->profile.ops) job.on_host = std::max(job.on_host, sample.ranks);
     job.on_host = std::clamp(job.on_host, 1, ranks);
-    job.threads = threads_of_job(config, *profile_, job.on_host);
+    job.threads = threads_of_job(config, *machine_, job.on_host);
     return job;
   }
 
@@ -238,7 +238,7 @@ class Planner {
   }
 
   const Communicator* comm_;
-  const MachineProfile* profile_;
+  const MeasuredMachine* machine_;
   const LoadConfig* load_;
   const CandidateSpace* space_;
   bool known_ = false;
@@ -287,9 +287,9 @@ std::vector<int> rank_counts(const std::string& text) {
   return {counts.begin(), counts.end()};
 }
 
-std::vector<Candidate> plan_candidates(const Communicator& comm, const MachineProfile& profile,
+std::vector<Candidate> plan_candidates(const Communicator& comm, const MeasuredMachine& machine,
                                        const LoadConfig& load, const CandidateSpace& space) {
-  Planner planner(comm, profile, load, space);
+  Planner planner(comm, machine, load, space);
   if (space.ranks.empty()) return planner.all();
   return agree(comm, [&] { return comm.rank() == 0 ? planner.all() : std::vector<Candidate>{}; });
 }

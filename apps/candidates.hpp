@@ -45,7 +45,7 @@ using LoadConfig = std::function<Config(const std::vector<std::string>& settings
 /// Every process grid of the ranks, for models of layers in stages of equal predicted time, too, for
 /// forecasters of windows every train.recompute, and all that the space varies, planned. Where its ranks are
 /// not there, rank 0 alone plans, and has the answer alone. Collective.
-[[nodiscard]] std::vector<Candidate> plan_candidates(const Communicator& comm, const MachineProfile& profile,
+[[nodiscard]] std::vector<Candidate> plan_candidates(const Communicator& comm, const MeasuredMachine& machine,
                                                      const LoadConfig& load, const CandidateSpace& space);
 
 /// The fastest of those that fit, by the time that an epoch takes; null: none fits.

@@ -82,9 +82,10 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
   return all;
 }
 
-OpTimes times_at(const Place& place, const Config& config, const MachineProfile& profile,
+OpTimes times_at(const Place& place, const Config& config, const MeasuredMachine& machine,
                  OpTimes::Method method) {
-  return {profile, config.text("model.precision"), place.ranks_on_host(), place.threads, method};
+  return {machine.profile, config.text("model.precision"), place.ranks_on_host(), place.threads, method,
+          &machine.fits};
 }
 
 Prediction prediction_of(const Json& json) {
@@ -130,7 +131,7 @@ double wait_for_stages(const ProcessGrid& grid, const TrainingPlan& plan, const 
 
 }  // namespace
 
-TrainingPlan plan_training(const Communicator& comm, const Config& config, const MachineProfile& profile) {
+TrainingPlan plan_training(const Communicator& comm, const Config& config, const MeasuredMachine& machine) {
   check_device(config);
   TrainingPlan plan;
   plan.model = config.text("model.name");
@@ -138,11 +139,12 @@ TrainingPlan plan_training(const Communicator& comm, const Config& config, const
   plan.place = {comm.size(), hosts_of(comm), threads_per_rank(comm, config), plan.time_groups, plan.stages};
   plan.ops = mine.ops;
   plan.traced_steps = mine.steps;
+  plan.footprint = mine.footprint;
   const ProcessGrid grid(comm, plan.time_groups, plan.stages);
   const auto predicted = [&](OpTimes::Method method) {
-    const OpTimes times = agree(comm, [&] { return times_at(plan.place, config, profile, method); });
-    Prediction own = predict({mine}, profile, times, plan.place);
-    if (plan.stages > 1) own.pipeline = wait_for_stages(grid, plan, mine, profile, times);
+    const OpTimes times = agree(comm, [&] { return times_at(plan.place, config, machine, method); });
+    Prediction own = predict({mine}, machine.profile, times, plan.place);
+    if (plan.stages > 1) own.pipeline = wait_for_stages(grid, plan, mine, machine.profile, times);
     return slowest(comm, own);
   };
   plan.interpolated = predicted(OpTimes::Method::interpolated);
@@ -150,22 +152,23 @@ TrainingPlan plan_training(const Communicator& comm, const Config& config, const
   return plan;
 }
 
-int threads_of_job(const Config& config, const MachineProfile& profile, int on_host) {
+int threads_of_job(const Config& config, const MeasuredMachine& machine, int on_host) {
   if (const Index asked = config.integer("parallel.threads"); asked > 0) return static_cast<int>(asked);
   if (const char* text = std::getenv("OMP_NUM_THREADS"); text && std::atoi(text) > 0) return std::atoi(text);
-  return std::max(1, profile.cores / std::max(1, on_host));
+  return std::max(1, machine.profile.cores / std::max(1, on_host));
 }
 
-Prediction predict_rank(const Config& config, const MachineProfile& profile, const Job& job, int rank,
+Prediction predict_rank(const Config& config, const MeasuredMachine& machine, const Job& job, int rank,
                         WholeGraph& whole) {
   TrainingPlan plan;
   const Communicator comm = Communicator::pretended(rank, job.ranks, job.on_host);
   const StepOps ops = trace(comm, config, plan, &whole);
   const Place place{job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads};
-  return predict({ops}, profile, times_at(place, config, profile, OpTimes::Method::interpolated), place);
+  return predict({ops}, machine.profile, times_at(place, config, machine, OpTimes::Method::interpolated),
+                 place);
 }
 
-TrainingPlan plan_job(const Config& config, const MachineProfile& profile, const Job& job,
+TrainingPlan plan_job(const Config& config, const MeasuredMachine& machine, const Job& job,
                       WholeGraph& whole) {
   constexpr int few = 4, some = 16;
   check_device(config);
@@ -203,8 +206,9 @@ TrainingPlan plan_job(const Config& config, const MachineProfile& profile, const
                 plan.stages};
   plan.ops = ranks.front().ops;
   plan.traced_steps = ranks.front().steps;
+  plan.footprint = ranks.front().footprint;
   const auto predicted = [&](OpTimes::Method method) {
-    return predict(ranks, profile, times_at(plan.place, config, profile, method), plan.place, all);
+    return predict(ranks, machine.profile, times_at(plan.place, config, machine, method), plan.place, all);
   };
   plan.interpolated = predicted(OpTimes::Method::interpolated);
   plan.modelled = predicted(OpTimes::Method::model);
@@ -233,9 +237,12 @@ Json json_of(const TrainingPlan& plan) {
                    {"bytes", op.cost.bytes},
                    {"messages", op.cost.messages},
                    {"message_bytes", op.cost.message_bytes},
-                   {"channels", op.channels}});
+                   {"rows", op.made.rows},
+                   {"columns", op.made.cols},
+                   {"channels", op.made.channels}});
   }
   json["ops"] = std::move(ops);
+  json["footprint_bytes"] = plan.footprint;
   for (const TrainingPlan::Measured& m : plan.measured)
     json["measured"] = {
         {"step_seconds", m.step},    {"forward", m.forward},           {"backward", m.backward},
@@ -328,6 +335,10 @@ std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file)
   }
   if (epochs.size() > 1) epochs.erase(epochs.begin());
   if (epochs.empty()) return {};
+  // An epoch that was cut short lacks batches that are not like the others.
+  const auto fewer = [](const auto& a, const auto& b) { return a.steps < b.steps; };
+  const Index whole = std::max_element(epochs.begin(), epochs.end(), fewer)->steps;
+  std::erase_if(epochs, [&](const auto& epoch) { return epoch.steps < whole; });
   const auto median = epochs.begin() + static_cast<std::ptrdiff_t>(epochs.size() / 2);
   std::nth_element(epochs.begin(), median, epochs.end(),
                    [](const auto& a, const auto& b) { return a.step < b.step; });

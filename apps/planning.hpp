@@ -23,6 +23,7 @@ struct TrainingPlan {
   Prediction modelled;        // ops by their polynomials (OpModel)
   std::vector<TracedOp> ops;  // of rank 0, of `traced_steps` steps
   Index traced_steps = 1;
+  double footprint = 0;  // bytes that these steps touch
   /// Seconds a step; empty: not measured yet.
   struct Measured {
     double step = 0;
@@ -39,7 +40,7 @@ struct TrainingPlan {
 /// Traces the training's steps on every rank without computing them and predicts the slowest one's. Throws
 /// UserError where the profile has no measurements with so many threads. Collective.
 [[nodiscard]] TrainingPlan plan_training(const Communicator& comm, const Config& config,
-                                         const MachineProfile& profile);
+                                         const MeasuredMachine& machine);
 
 /// Ranks that are not there.
 struct Job {
@@ -51,16 +52,16 @@ struct Job {
 /// Predicts the training on them, traced by this process alone: on all of them where they are four or fewer,
 /// or 16 or fewer row blocks, otherwise on those that have most to do. `whole`: of the same data and
 /// relations. Throws UserError as plan_training and make_run do. Not collective.
-[[nodiscard]] TrainingPlan plan_job(const Config& config, const MachineProfile& profile, const Job& job,
+[[nodiscard]] TrainingPlan plan_job(const Config& config, const MeasuredMachine& machine, const Job& job,
                                     WholeGraph& whole);
 
 /// What one of its ranks takes; time_groups is 1.
-[[nodiscard]] Prediction predict_rank(const Config& config, const MachineProfile& profile, const Job& job,
+[[nodiscard]] Prediction predict_rank(const Config& config, const MeasuredMachine& machine, const Job& job,
                                       int rank, WholeGraph& whole);
 
 /// Threads of a rank of such a job: parallel.threads, or OMP_NUM_THREADS, or the machine's cores shared by
 /// the ranks on it.
-[[nodiscard]] int threads_of_job(const Config& config, const MachineProfile& profile, int on_host);
+[[nodiscard]] int threads_of_job(const Config& config, const MeasuredMachine& machine, int on_host);
 
 /// plan.json of a run directory (apps/schemas/plan.schema.json).
 [[nodiscard]] nlohmann::ordered_json json_of(const TrainingPlan& plan);

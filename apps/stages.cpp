@@ -101,7 +101,7 @@ std::vector<Index> balanced_stages(const std::vector<double>& layer_seconds, Ind
 }
 
 std::vector<double> predict_layers(
-    const MachineProfile& profile, const Job& job,
+    const MeasuredMachine& machine, const Job& job,
     const std::function<Config(const std::vector<std::string>& settings)>& load, WholeGraph& whole) {
   const auto layers = static_cast<int>(layers_for_stages(load({})));
   const std::string each =
@@ -111,7 +111,7 @@ std::vector<double> predict_layers(
             "parallel.stage_layers=" + each, "window.micro_batches=1", "train.recompute=none"});
   std::vector<double> seconds;
   for (int layer = 0; layer < layers; ++layer) {
-    const Prediction p = predict_rank(config, profile, {layers, job.on_host, job.threads}, layer, whole);
+    const Prediction p = predict_rank(config, machine, {layers, job.on_host, job.threads}, layer, whole);
     seconds.push_back(p.forward + p.backward);
   }
   return seconds;

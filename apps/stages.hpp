@@ -23,7 +23,7 @@ namespace rossby {
 /// What a step takes each layer, forward and backward, as predicted on a job of a stage for every layer
 /// (`load`: the configuration with further settings). Not collective.
 [[nodiscard]] std::vector<double> predict_layers(
-    const MachineProfile& profile, const Job& job,
+    const MeasuredMachine& machine, const Job& job,
     const std::function<Config(const std::vector<std::string>& settings)>& load, WholeGraph& whole);
 
 /// parallel.stage_layers of balanced stages: of encoder and decoder alike where they are deep enough, and of

@@ -187,7 +187,7 @@ class Plans {
     space_.tolerance = arguments.tolerance;
   }
 
-  [[nodiscard]] Answer make(const MachineProfile& profile, const std::vector<std::string>& settings) const {
+  [[nodiscard]] Answer make(const MeasuredMachine& machine, const std::vector<std::string>& settings) const {
     const auto read = [&](const std::vector<std::string>& more) {
       std::vector<std::string> sets = arguments_->sets;
       sets.insert(sets.end(), settings.begin(), settings.end());
@@ -196,11 +196,11 @@ class Plans {
     };
     if (space_.ranks.empty() && !arguments_->candidates && space_.vary.empty() && space_.target_batch == 0) {
       const Config config = agree(*comm_, [&] { return read({}); });
-      const TrainingPlan plan = plan_training(*comm_, config, profile);
+      const TrainingPlan plan = plan_training(*comm_, config, machine);
       const Prediction& p = plan.interpolated;
       return {text_of(plan), json_of(plan), p.step() * static_cast<double>(p.epoch_steps)};
     }
-    const std::vector<Candidate> candidates = plan_candidates(*comm_, profile, read, space_);
+    const std::vector<Candidate> candidates = plan_candidates(*comm_, machine, read, space_);
     const Candidate* best = fastest(candidates);
     Json json{{"format", 1}, {"candidates", json_of(candidates)}};
     return {text_of(candidates), std::move(json), best ? best->epoch_seconds() : 0};
@@ -223,10 +223,10 @@ int plan(const Communicator& comm, const PlanTraining& arguments) {
   }
   const Plans plans(comm, arguments);
   const WhatIf asked = agree(comm, [&] { return what_if_of(arguments.what_if); });
-  const MachineProfile profile = agree(comm, [&] { return read_profile(arguments.machine); });
-  Answer answer = plans.make(profile, {});
+  const MeasuredMachine machine{agree(comm, [&] { return read_profile(arguments.machine); })};
+  Answer answer = plans.make(machine, {});
   if (!arguments.what_if.empty()) {
-    const Answer other = plans.make(what_if(profile, asked.factors), asked.settings);
+    const Answer other = plans.make({what_if(machine.profile, asked.factors)}, asked.settings);
     answer.text += fmt::format("\nwhat if {}:\n{}", arguments.what_if, other.text);
     if (answer.epoch > 0 && other.epoch > 0)
       answer.text += fmt::format("speed-up: {:.3f}\n", answer.epoch / other.epoch);

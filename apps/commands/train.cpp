@@ -185,13 +185,13 @@ int leave(const Communicator& comm, const Train& arguments, const std::string& s
 Config choose_plan(const Communicator& comm, const Train& arguments, const std::vector<std::string>& sets) {
   if (arguments.machine.empty())
     user_error("--plan auto needs --machine: what 'rossby calibrate' has measured of this machine");
-  const MachineProfile profile = agree(comm, [&] { return read_profile(arguments.machine); });
+  const MeasuredMachine machine{agree(comm, [&] { return read_profile(arguments.machine); })};
   const auto load = [&](const std::vector<std::string>& more) {
     std::vector<std::string> all = sets;
     all.insert(all.end(), more.begin(), more.end());
     return Config::load(arguments.config, all);
   };
-  const std::vector<Candidate> candidates = plan_candidates(comm, profile, load, {});
+  const std::vector<Candidate> candidates = plan_candidates(comm, machine, load, {});
   const Candidate* best = fastest(candidates);
   if (!best) user_error("--plan auto: no candidate fits; the first: {}", candidates.front().refused);
   if (comm.rank() == 0)
@@ -203,8 +203,8 @@ Config choose_plan(const Communicator& comm, const Train& arguments, const std::
 /// The prediction of a training, made before it takes its memory; nothing where no machine is named.
 std::optional<TrainingPlan> predict(const Communicator& comm, const Config& config, const Train& arguments) {
   if (arguments.machine.empty()) return std::nullopt;
-  const MachineProfile profile = agree(comm, [&] { return read_profile(arguments.machine); });
-  std::optional<TrainingPlan> plan = plan_training(comm, config, profile);
+  const MeasuredMachine machine{agree(comm, [&] { return read_profile(arguments.machine); })};
+  std::optional<TrainingPlan> plan = plan_training(comm, config, machine);
   forget_peak_resident();  // of the plan: the training's own is measured
   return plan;
 }

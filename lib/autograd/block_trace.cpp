@@ -41,18 +41,19 @@ void BlockTrace::begin_step() {
   if (timed_) last_ = last_op_ = Clock::now();
 }
 
-void BlockTrace::add_op(std::string_view op, bool backward, bool beside, Index channels, const Cost& cost) {
+void BlockTrace::add_op(std::string_view op, bool backward, bool beside, const ValueShape& made,
+                        const Cost& cost) {
   double seconds = 0;
   if (timed_) {
     const auto now = Clock::now();
     seconds = std::chrono::duration<double>(now - std::exchange(last_op_, now)).count();
   }
   if (blocks_too_) {
-    const TracedOp& of = add(ops_, {std::string(op), backward, beside, channels, cost, 1, seconds});
+    const TracedOp& of = add(ops_, {std::string(op), backward, beside, made, cost, 1, seconds});
     since_.resize(ops_.size());
     ++since_[static_cast<std::size_t>(&of - ops_.data())];
   } else {
-    calls_.push_back({op, backward, beside, channels, cost, seconds});
+    calls_.push_back({op, backward, beside, made, cost, seconds});
   }
 }
 
@@ -81,13 +82,13 @@ std::vector<TracedLeg> BlockTrace::legs() const {
 std::vector<TracedOp> BlockTrace::ops() const {
   std::vector<TracedOp> ops = ops_;
   for (const Call& call : calls_)
-    add(ops, {std::string(call.op), call.backward, call.beside, call.channels, call.cost, 1, call.seconds});
+    add(ops, {std::string(call.op), call.backward, call.beside, call.made, call.cost, 1, call.seconds});
   return ops;
 }
 
 void BlockTrace::note(std::string_view what, const Cost& cost) {
   if (blocks_too_) tick();
-  add_op(what, false, true, 0, cost);
+  add_op(what, false, true, {}, cost);
 }
 
 BlockTrace::Direction BlockTrace::enter_backward(int block) {
@@ -126,10 +127,10 @@ void BlockTrace::leave(std::size_t kept, bool recording) {
   if (!open_.empty()) open_.back().inside += taken;
 }
 
-void BlockTrace::count(std::string_view op, const Cost& cost, Index channels, bool backward) {
-  if (!blocks_too_) return add_op(op, backward, false, channels, cost);
+void BlockTrace::count(std::string_view op, const Cost& cost, const ValueShape& made, bool backward) {
+  if (!blocks_too_) return add_op(op, backward, false, made, cost);
   tick();
-  add_op(op, backward, false, channels, cost);
+  add_op(op, backward, false, made, cost);
   TracedBlock& of = block(current());
   (direction_.backward ? of.backward : of.forward) += cost;
 }

@@ -29,20 +29,26 @@ struct TracedBlock {
   double backward_seconds = 0;
 };
 
+/// Rows, columns and channels of a value.
+struct ValueShape {
+  Index rows = 0, cols = 0, channels = 0;
+  friend bool operator==(const ValueShape&, const ValueShape&) = default;
+};
+
 /// Calls of one op that cost the same, in one direction; or of something that a step does beside its ops, all
 /// of them together.
 struct TracedOp {
   std::string name;
   bool backward = false;
-  bool beside = false;  // BlockTrace::note
-  Index channels = 0;   // of the value that was made last: a kernel of few channels fills no vectors
-  Cost cost;            // of one call; beside the ops: the mean
+  bool beside = false;   // BlockTrace::note
+  ValueShape made = {};  // the value that was made last: how far rows and channels fill vectors
+  Cost cost;             // of one call; beside the ops: the mean
   Index calls = 0;
   double seconds = 0;  // of all calls of a timed trace
 
   [[nodiscard]] bool like(const TracedOp& other) const {
     return backward == other.backward && beside == other.beside &&
-           (beside || (channels == other.channels && cost == other.cost)) && name == other.name;
+           (beside || (made == other.made && cost == other.cost)) && name == other.name;
   }
 };
 
@@ -93,7 +99,7 @@ class BlockTrace {
   void leave(std::size_t kept, bool recording);
   /// The block that something belongs to which is recorded or counted now.
   [[nodiscard]] int current() const { return !open_.empty() ? open_.back().block : direction_.block; }
-  void count(std::string_view op, const Cost& cost, Index channels, bool backward);
+  void count(std::string_view op, const Cost& cost, const ValueShape& made, bool backward);
   /// What a step does beside the ops of the tape: it counts as an op of no block. Its time is that since the
   /// last op.
   void note(std::string_view what, const Cost& cost);
@@ -138,7 +144,7 @@ class BlockTrace {
   using Clock = std::chrono::steady_clock;
   /// Gives the time since the last call to whom it belongs.
   void tick();
-  void add_op(std::string_view op, bool backward, bool beside, Index channels, const Cost& cost);
+  void add_op(std::string_view op, bool backward, bool beside, const ValueShape& made, const Cost& cost);
 
   bool blocks_too_, timed_;
   Clock::time_point last_ = Clock::now();
@@ -150,7 +156,7 @@ class BlockTrace {
   struct Call {
     std::string_view op;
     bool backward, beside;
-    Index channels;
+    ValueShape made;
     Cost cost;
     double seconds;
   };

@@ -48,7 +48,7 @@ class Tape {
   /// A packed (rows, cols, channels) value, uninitialised, with a zeroed gradient if `tracked` and recording.
   [[nodiscard]] Var<T> make(Index rows, Index cols, Index channels, bool tracked) {
     Var<T> var;
-    channels_ = channels;
+    made_ = {rows, cols, channels};
     const Index size = rows * cols * channels;
     var.value = {memory().template take<T>(size).data(), rows, cols, channels};
     if (tracked && recording_)
@@ -90,12 +90,12 @@ class Tape {
   template <class Backward>
   void record(std::string_view op, const Cost& forward, const Cost& backward_cost, const Backward& backward) {
     static_assert(std::is_trivially_destructible_v<Backward>, "capture views and pointers, not owners");
-    count(op, forward, channels_, false);
+    count(op, forward, made_, false);
     if (!recording_) return;
     auto memory = arena_.take<std::byte>(sizeof(Backward));
     auto* closure = new (memory.data()) Backward(backward);
     records_.push_back({closure, [](void* f) { (*static_cast<Backward*>(f))(); }, op, backward_cost,
-                        trace_ ? trace_->current() : BlockTrace::outside, channels_});
+                        trace_ ? trace_->current() : BlockTrace::outside, made_});
   }
 
   /// Runs every recorded closure, last first.
@@ -151,7 +151,7 @@ class Tape {
     std::string_view op;
     Cost cost;
     int block;
-    Index channels;
+    ValueShape made;
   };
 
   /// Runs and drops the records above the first `floor`; closures may add records of their own on top.
@@ -162,17 +162,17 @@ class Tape {
       if (trace_) {
         const BlockTrace::Direction before = trace_->enter_backward(record.block);
         record.run(record.closure);
-        count(record.op, record.cost, record.channels, true);
+        count(record.op, record.cost, record.made, true);
         trace_->leave_backward(before);
         continue;
       }
       record.run(record.closure);
-      count(record.op, record.cost, record.channels, true);
+      count(record.op, record.cost, record.made, true);
     }
   }
 
-  void count(std::string_view op, const Cost& cost, Index channels, bool backward) {
-    if (trace_) trace_->count(op, cost, channels, backward);
+  void count(std::string_view op, const Cost& cost, const ValueShape& made, bool backward) {
+    if (trace_) trace_->count(op, cost, made, backward);
     for (OpTotal& total : totals_)
       if (total.op == op) {
         total.cost += cost;
@@ -184,7 +184,7 @@ class Tape {
 
   Exec exec_;
   bool recording_ = true;
-  Index channels_ = 0;  // of the value made last
+  ValueShape made_;  // last
   BlockTrace* trace_ = nullptr;
   Arena arena_;
   Arena device_memory_;

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int format = 1;
+constexpr int format = 2;
 
 /// Replaces the elements of `into` that `same` holds for with those of `more`.
 template <class Sample, class Same>
@@ -33,7 +33,9 @@ Json json_of(const OpSample& s) {
           {"threads", s.threads},
           {"flops", s.cost.flops},
           {"bytes", s.cost.bytes},
-          {"channels", s.channels},
+          {"rows", s.made.rows},
+          {"columns", s.made.cols},
+          {"channels", s.made.channels},
           {"footprint_bytes", s.footprint},
           {"seconds", s.seconds},
           {"spread", s.spread}};
@@ -59,7 +61,7 @@ OpSample op_sample(const Json& j) {
   s.threads = j.at("threads");
   s.cost.flops = j.at("flops");
   s.cost.bytes = j.at("bytes");
-  s.channels = j.at("channels");
+  s.made = {j.at("rows"), j.at("columns"), j.at("channels")};
   s.footprint = j.at("footprint_bytes");
   s.seconds = j.at("seconds");
   s.spread = j.at("spread");
@@ -98,8 +100,7 @@ void merge(MachineProfile& into, const MachineProfile& more) {
                more.processor, more.cores);
   take_over(into.ops, more.ops, [](const OpSample& a, const OpSample& b) {
     return a.op == b.op && a.backward == b.backward && a.precision == b.precision && a.ranks == b.ranks &&
-           a.threads == b.threads && a.cost == b.cost && a.channels == b.channels &&
-           a.footprint == b.footprint;
+           a.threads == b.threads && a.cost == b.cost && a.made == b.made && a.footprint == b.footprint;
   });
   take_over(into.messages, more.messages, [](const MessageSample& a, const MessageSample& b) {
     return a.kind == b.kind && a.ranks == b.ranks && a.hosts == b.hosts && a.messages == b.messages &&
@@ -148,7 +149,8 @@ Json json_of(const MachineProfile& profile) {
 MachineProfile profile_of(const Json& json, const std::string& origin) {
   try {
     if (json.at("format") != format)
-      user_error("{}: format {}, this program reads {}", origin, json.at("format").dump(), format);
+      user_error("{}: format {}, this program reads {}: measure again with 'rossby calibrate --replace'",
+                 origin, json.at("format").dump(), format);
     MachineProfile profile;
     profile.host = json.at("host");
     profile.processor = json.at("processor");

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "rossby/autograd/block_trace.hpp"
 #include "rossby/kernels/exec.hpp"
 
 namespace rossby {
@@ -17,7 +18,7 @@ struct OpSample {
   int ranks = 1;          // that computed at the same time on the host
   int threads = 1;        // of each
   Cost cost;              // of the call, without messages
-  double channels = 0;    // of the value that was made last before it (TracedOp)
+  ValueShape made;        // the value that was made last before it (TracedOp)
   double footprint = 0;   // bytes that a step of the training around it touches (StepOps)
   double seconds = 0;     // median over repeats, mean over ranks
   double spread = 0;      // half the distance of the quartiles over the median

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "rossby/base/error.hpp"
 
@@ -57,20 +60,45 @@ double log2_of(double value) {
   return std::log2(value + 1);
 }
 
-/// A call as a point, and how much its coordinates count: small steps in size change a rate little, a width
-/// that leaves vectors half empty changes it much.
-using Point = std::array<double, 5>;
-constexpr Point weights{0.3, 0.3, 0.5, 1, 2};
+constexpr Index register_values = 16;  // of the widest vectors
+constexpr double widest_inner = 4096;  // beyond which a product's inner width fills vectors anyway
 
-Point point_of(const Cost& cost, double channels, double footprint) {
-  const double width = std::max(channels, 1.0);
-  return {log2_of(cost.flops), log2_of(cost.bytes), log2_of(footprint), std::log2(width),
-          std::log2(std::ceil(width / 16) * 16 / width)};
+/// Registers, and parts of registers, that a row of `width` values takes, over those that would be full: as a
+/// power of two. 8 values are half a register, 7 are a quarter, an eighth and a sixteenth.
+double pieces(Index width) {
+  const Index values = std::max<Index>(width, 1);
+  const int parts = std::popcount(static_cast<std::uint64_t>(values % register_values));
+  return std::log2(static_cast<double>(values / register_values + parts) *
+                   static_cast<double>(register_values) / static_cast<double>(values));
 }
 
-double distance(const Point& a, const Point& b) {
+double log2_of_width(Index width) {
+  return std::log2(static_cast<double>(std::max<Index>(width, 1)));
+}
+
+Kriging::Point point_of(const Cost& cost, const ValueShape& made, double footprint) {
+  const Index width = made.cols * made.channels;
+  const double values = static_cast<double>(made.rows) * static_cast<double>(width);
+  // Of a matrix product; of others some number that says how much is computed for a value.
+  const double inner = values > 0 ? std::round(cost.flops / 2 / values) : 0;
+  return {log2_of(cost.flops),
+          log2_of(cost.bytes),
+          log2_of(footprint),
+          log2_of(static_cast<double>(made.rows)),
+          log2_of_width(made.channels),
+          log2_of_width(width),
+          pieces(made.channels),
+          pieces(width),
+          inner < widest_inner ? pieces(static_cast<Index>(inner)) : 0};
+}
+
+/// Over what distances the time of a call changes, before any is known.
+constexpr Kriging::Point usual_lengths{6, 6, 4, 6, 3, 4, 1, 1, 1};
+
+/// In such lengths. What the inner width may be does not count: ops that are no products have none.
+double distance(const Kriging::Point& a, const Kriging::Point& b) {
   double squares = 0;
-  for (std::size_t k = 0; k < a.size(); ++k) squares += std::pow(weights[k] * (a[k] - b[k]), 2);
+  for (std::size_t k = 0; k + 1 < a.size(); ++k) squares += std::pow((a[k] - b[k]) / usual_lengths[k], 2);
   return std::sqrt(squares);
 }
 
@@ -115,17 +143,49 @@ OpModel fit(const std::vector<const OpSample*>& samples) {
   return model;
 }
 
+OpFits::OpFits(const MachineProfile& profile, const std::string& precision, int ranks, int threads)
+    : bandwidth_(rate_of(profile, "stream", ranks)), product_rate_(rate_of(profile, "gemm", ranks)) {
+  for (const OpSample& sample : profile.ops)
+    if (sample.precision == precision && sample.ranks == ranks && sample.threads == threads)
+      samples_.push_back(sample);
+  for (const OpSample& sample : samples_) by_op_[{sample.op, sample.backward}].samples.push_back(&sample);
+  for (auto& [key, of] : by_op_) of.model = fit(of.samples);
+}
+
+double OpFits::OfOp::expected(const Cost& cost) const {
+  return std::max(model.seconds(cost), shortest);
+}
+
+const OpFits::OfOp* OpFits::of(const OpKey& key) const {
+  const auto found = by_op_.find(key);
+  if (found == by_op_.end()) return nullptr;
+  OfOp& op = found->second;
+  if (op.rest) return &op;
+  std::vector<Kriging::Point> points;
+  std::vector<double> logs;
+  for (const OpSample* sample : op.samples) {
+    points.push_back(point_of(sample->cost, sample->made, sample->footprint));
+    logs.push_back(std::log(sample->seconds / op.expected(sample->cost)));
+    op.level += logs.back() / static_cast<double>(op.samples.size());
+  }
+  for (double& log : logs) log -= op.level;
+  op.points = points;
+  op.rest.emplace(std::move(points), logs, Kriging::Expected{.lengths = usual_lengths});
+  return &op;
+}
+
 OpTimes::OpTimes(const MachineProfile& profile, const std::string& precision, int ranks, int threads,
                  Method method)
+    : OpTimes(profile, precision, ranks, threads, method, nullptr) {}
+
+OpTimes::OpTimes(const MachineProfile& profile, const std::string& precision, int ranks, int threads,
+                 Method method, OpFitsOfMachine* shared)
     : method_(method) {
   choose_ranks(profile, precision, ranks, threads);
-  for (const OpSample& sample : profile.ops)
-    if (sample.precision == precision && sample.ranks == ranks_ && sample.threads == threads)
-      samples_.push_back(sample);
-  for (const OpSample& sample : samples_) by_op_[{sample.op, sample.backward}].push_back(&sample);
-  for (const auto& [key, samples] : by_op_) models_[key] = fit(samples);
-  bandwidth_ = rate_of(profile, "stream", ranks_);
-  product_rate_ = rate_of(profile, "gemm", ranks_);
+  std::shared_ptr<OpFits> own;
+  std::shared_ptr<OpFits>& fits = shared ? (*shared)[{precision, ranks_, threads}] : own;
+  if (!fits) fits = std::make_shared<OpFits>(profile, precision, ranks_, threads);
+  fits_ = fits;
 }
 
 void OpTimes::choose_ranks(const MachineProfile& profile, const std::string& precision, int ranks,
@@ -152,26 +212,21 @@ void OpTimes::choose_ranks(const MachineProfile& profile, const std::string& pre
 
 OpTimes::Answer OpTimes::seconds(const TracedOp& op, double footprint) const {
   const Cost& cost = op.cost;
-  const auto found = by_op_.find({op.name, op.backward});
-  if (found == by_op_.end()) {
-    const double bytes = bandwidth_ > 0 ? cost.bytes / bandwidth_ : 0;
-    const double flops = product_rate_ > 0 ? cost.flops / product_rate_ : 0;
-    return {crowding_ * std::max(bytes, flops), std::numeric_limits<double>::infinity()};
-  }
-  const Point here = point_of(cost, static_cast<double>(op.channels), footprint);
+  const OpFits::OfOp* fits = fits_->of({op.name, op.backward});
+  if (!fits) return {crowding_ * fits_->unmeasured_seconds(cost), std::numeric_limits<double>::infinity()};
+  const Kriging::Point here = point_of(cost, op.made, footprint);
   double nearest = std::numeric_limits<double>::infinity();
-  double sum = 0, logs = 0;
-  for (const OpSample* sample : found->second) {
-    const double d = distance(point_of(sample->cost, sample->channels, sample->footprint), here);
+  double same = 0, count = 0;  // of those that are this call
+  for (std::size_t s = 0; s < fits->samples.size(); ++s) {
+    const double d = distance(fits->points[s], here);
     nearest = std::min(nearest, d);
-    const double weight = 1 / (d * d + 1e-6);
-    sum += weight;
-    // An op without costs takes what it took.
-    logs += weight * std::log(sample->seconds * (cost.bytes + 1) / (sample->cost.bytes + 1));
+    if (d > 0) continue;
+    same += std::log(fits->samples[s]->seconds);
+    ++count;
   }
-  if (method_ == Method::model)
-    return {crowding_ * std::max(models_.at(found->first).seconds(cost), shortest), nearest};
-  return {crowding_ * std::exp(logs / sum), nearest};
+  if (method_ == Method::model) return {crowding_ * fits->expected(cost), nearest};
+  if (count > 0) return {crowding_ * std::exp(same / count), 0};
+  return {crowding_ * fits->expected(cost) * std::exp(fits->level + (*fits->rest)(here)), nearest};
 }
 
 }  // namespace rossby

@@ -1,11 +1,16 @@
 #pragma once
 
+#include <algorithm>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "rossby/autograd/block_trace.hpp"
+#include "rossby/plan/kriging.hpp"
 #include "rossby/plan/machine_profile.hpp"
 
 namespace rossby {
@@ -26,26 +31,73 @@ struct OpModel {
 /// Fits one to samples of one op and direction; zero for none.
 [[nodiscard]] OpModel fit(const std::vector<const OpSample*>& samples);
 
-/// What calls of ops take where `ranks` of `threads` threads run on a host. A call is a point: its flops and
-/// bytes, the bytes that the step around it touches (which cache holds its operands), its channels, and how
-/// far those are from filling vectors of 16; all as powers of two. The rates, bytes a second, that the
-/// samples of its op reached are averaged over all of them, near ones counting most (Shepard, "A
-/// two-dimensional interpolation function for irregularly-spaced data", ACM 1968): a call that was measured
-/// is answered with its measurement.
+/// An op and its direction.
+using OpKey = std::pair<std::string, bool>;
+
+/// What was measured of the ops of trainings of one precision under `ranks` ranks of `threads` threads on a
+/// host, and what is fitted to it: made when it is first asked for.
+class OpFits {
+ public:
+  OpFits(const MachineProfile& profile, const std::string& precision, int ranks, int threads);
+  OpFits(const OpFits&) = delete;
+  OpFits& operator=(const OpFits&) = delete;
+
+  struct OfOp {
+    std::vector<const OpSample*> samples;
+    OpModel model;
+    std::vector<Kriging::Point> points;
+    double level = 0;             // mean logarithm of time over model
+    std::optional<Kriging> rest;  // what is left of it
+    /// Seconds by the model, never 0.
+    [[nodiscard]] double expected(const Cost& cost) const;
+  };
+  /// Null for what was never measured. Not for several threads at once.
+  [[nodiscard]] const OfOp* of(const OpKey& key) const;
+  /// What an op's bytes take at the machine's bandwidth, or its flops at its rate of products, whichever is
+  /// longer.
+  [[nodiscard]] double unmeasured_seconds(const Cost& cost) const {
+    return std::max(bandwidth_ > 0 ? cost.bytes / bandwidth_ : 0,
+                    product_rate_ > 0 ? cost.flops / product_rate_ : 0);
+  }
+
+ private:
+  double bandwidth_;     // bytes/s of a rank
+  double product_rate_;  // flop/s of a rank
+  std::vector<OpSample> samples_;
+  mutable std::map<OpKey, OfOp> by_op_;
+};
+
+/// By precision, ranks on a host and threads, for predictions of one profile to share.
+using OpFitsOfMachine = std::map<std::tuple<std::string, int, int>, std::shared_ptr<OpFits>>;
+
+/// A machine's measurements, and what predictions from them have fitted so far.
+struct MeasuredMachine {
+  MachineProfile profile;
+  mutable OpFitsOfMachine fits = {};
+};
+
+/// What calls of ops take where `ranks` of `threads` threads run on a host: the op's polynomial (OpModel),
+/// times what the calls that were measured say of the polynomial's error at one like this (Kriging, of
+/// logarithms). A call is a point: its flops and bytes, the bytes that the step around it touches (which
+/// cache holds its operands), rows and widths of the value it makes, and how those widths and the inner one
+/// of a product fill vectors; all as powers of two. A call that was measured is answered with its
+/// measurement.
 class OpTimes {
  public:
   /// How a call is answered.
   enum class Method { interpolated, model };
 
+  /// `shared`: where fits are kept that others may have made already; null: this makes its own.
+  OpTimes(const MachineProfile& profile, const std::string& precision, int ranks, int threads, Method method,
+          OpFitsOfMachine* shared);
   OpTimes(const MachineProfile& profile, const std::string& precision, int ranks, int threads,
           Method method = Method::interpolated);
 
   struct Answer {
     double seconds = 0;
-    double distance = 0;  // to the nearest sample, in powers of two; infinite: the op was never measured
+    double distance = 0;  // to the nearest sample; from 1 on they say little; infinite: never measured
   };
-  /// Of one call, in a step that touches `footprint` bytes. An op that was never measured takes what its
-  /// bytes take at the machine's bandwidth, or its flops at its rate of products, whichever is longer.
+  /// Of one call, in a step that touches `footprint` bytes.
   [[nodiscard]] Answer seconds(const TracedOp& op, double footprint) const;
 
   /// Ranks and threads of the samples that answer: those asked for where they were measured, else the most
@@ -54,20 +106,13 @@ class OpTimes {
   /// Factor on all samples: ranks asked for over those that were measured, where all cores were taken then.
   [[nodiscard]] double crowding() const { return crowding_; }
 
-  using Key = std::pair<std::string, bool>;
-  [[nodiscard]] const std::map<Key, OpModel>& models() const { return models_; }
-
  private:
   void choose_ranks(const MachineProfile& profile, const std::string& precision, int ranks, int threads);
 
   Method method_;
   int ranks_ = 1;
   double crowding_ = 1;
-  double bandwidth_ = 0;     // bytes/s of a rank
-  double product_rate_ = 0;  // flop/s of a rank
-  std::vector<OpSample> samples_;
-  std::map<Key, std::vector<const OpSample*>> by_op_;
-  std::map<Key, OpModel> models_;
+  std::shared_ptr<const OpFits> fits_;
 };
 
 }  // namespace rossby

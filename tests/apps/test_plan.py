@@ -298,7 +298,7 @@ class Plan(RingRuns):
         self.refuse(2, ["plan", "stnn.toml", "--machine", "none.json"], "none.json: cannot be read; 'rossby calibrate")
         self.refuse(1, ["plan", "stnn.toml", "--machine", "stnn.toml"], "stnn.toml: not JSON")
         self.write("old.json", '{"format": 0}')
-        self.refuse(1, ["plan", "stnn.toml", "--machine", "old.json"], "old.json: format 0, this program reads 1")
+        self.refuse(1, ["plan", "stnn.toml", "--machine", "old.json"], "old.json: format 0, this program reads 2: measure again")
         self.refuse(2, ["plan", "stnn.toml", "--machine", "machine.json", "--set", "model.precision=double"],
                     "was not measured in double")
         self.refuse(2, ["plan", "stnn.toml", "--machine", "machine.json", "--set", "parallel.threads=3"],

@@ -55,6 +55,16 @@ class Reports(Studies):
         config.write_text(text.replace("lr = 0.003", "lr = 0.004"))
         self.assertEqual(len(self.report("two", "rep_two")[1]["studies"]), 3)
 
+    def test_an_epoch_that_was_cut_short_is_no_measure(self):
+        folder = self.copy("cut_short", "run1")
+        lines = self.lines("cut_short/run1")
+        lines[2]["steps"] = lines[3]["steps"] - 1
+        for line, before, step in zip(lines[1:], lines, (1, 3, 2)):
+            line["epoch_seconds"] = step * (line["steps"] - before["steps"])
+        (folder / "run1/metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        row = self.report("cut_short", "rep_cut")[1]["studies"][0]["rows"][0]
+        self.assertAlmostEqual(row["step_seconds"], 3, msg="of the epoch of most steps, not of the median one")
+
     def test_left_out(self):
         folder = self.copy("left")
         shutil.copytree(folder / "run1", folder / "cut")

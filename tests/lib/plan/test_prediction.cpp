@@ -20,7 +20,7 @@ OpSample sample(const std::string& op, double flops, double bytes, double second
   s.precision = "float";
   s.ranks = ranks;
   s.cost = {flops, bytes, 0, 0};
-  s.channels = 16;
+  s.made.channels = 16;
   s.footprint = 1e6;
   s.seconds = seconds;
   return s;
@@ -30,7 +30,7 @@ TracedOp call(const std::string& op, double flops, double bytes, Index calls = 1
   TracedOp o;
   o.name = op;
   o.cost = {flops, bytes, 0, 0};
-  o.channels = 16;
+  o.made.channels = 16;
   o.calls = calls;
   return o;
 }
@@ -103,14 +103,36 @@ TEST(OpTimes, ChannelsThatFillVectorsAreNotThoseThatDoNot) {
   MachineProfile profile = machine();
   for (const double size : {1e4, 1e5, 1e6}) {
     OpSample narrow = sample("linear", 8 * size, size, size / 1e9);
-    narrow.channels = 3;
+    narrow.made.channels = 3;
     profile.ops.push_back(narrow);
   }
   const OpTimes times(profile, "float", 1, 1);
   TracedOp narrow = call("linear", 8 * 3e5, 3e5), wide = narrow;
-  narrow.channels = 2;
-  wide.channels = 32;
+  narrow.made.channels = 2;
+  wide.made.channels = 32;
   EXPECT_GT(times.seconds(narrow, 1e6).seconds, 3 * times.seconds(wide, 1e6).seconds);
+}
+
+TEST(OpTimes, RowsOfSevenValuesAreNotThoseOfEight) {
+  MachineProfile profile;
+  profile.cores = 1;
+  const auto shaped = [](OpSample s, Index cols) {
+    s.made = {1000, cols, 1};
+    s.cost = {1e3 * static_cast<double>(cols), 4e3 * static_cast<double>(cols), 0, 0};
+    s.seconds = s.cost.bytes / (cols % 8 == 0 ? 1e10 : 2e9);
+    return s;
+  };
+  for (const Index cols : {3, 5, 6, 7, 8, 10, 14, 16, 22, 24})
+    profile.ops.push_back(shaped(sample("op", 0, 0, 0), cols));
+  const OpTimes times(profile, "float", 1, 1);
+  const auto seconds = [&](Index cols) {
+    const OpSample s = shaped(sample("op", 0, 0, 0), cols);
+    TracedOp asked = call("op", s.cost.flops, s.cost.bytes);
+    asked.made = s.made;
+    return times.seconds(asked, s.footprint).seconds;
+  };
+  EXPECT_GT(seconds(15), 2.5 * seconds(32) * 15 / 32);
+  EXPECT_GT(seconds(11), 2.5 * seconds(8) * 11 / 8);
 }
 
 TEST(OpTimes, AnOpThatWasNeverMeasuredTakesTheLongerOfBytesAndFlops) {
