@@ -7,26 +7,26 @@
 namespace rossby::cpu {
 namespace {
 
-constexpr Index least_updates = 4;      // fewer are as quick one by one
-constexpr Index most_decaying = 8;      // updates of a hop: x and the growth of V stay small
-constexpr Index most_drifting = 64;     // beta2^k stays near 1
-constexpr float least_beta2 = 0.9F;     // V's frame of reference moves little in a hop
-constexpr double most_shrinking = 0.5;  // x
-constexpr double most_growth = 0x1p-9;  // of V
-constexpr double tolerance = 0x1p-25;   // relative, of what is left out
-constexpr double largest = 1e38;        // float
+constexpr Index least_updates = 4;   // fewer are as quick one by one
+constexpr Index most_decaying = 8;   // updates of a short hop: x and the growth of V stay small
+constexpr Index most_updates = 64;   // of any: beta2^k stays near 1
+constexpr float least_beta2 = 0.9F;  // V's frame of reference moves little in a hop
+constexpr double most_shrinking = 0.5, most_shrinking_long = 0.25;  // x
+constexpr double most_growth = 0x1p-9;                              // of V
+constexpr double tolerance = 0x1p-25;                               // relative, of what is left out
+constexpr double largest = 1e38;                                    // float
 
 /// s_q of the updates, as shares of their sum, 1 / beta2^q, and mean and variance of e_q. `lean`: Σ of
 /// squared shares times e_q's distance from its mean.
 struct Factors {
-  std::array<double, most_drifting> share, rise;
+  std::array<double, most_updates> share, rise;
   double sum = 0, keep_v = 1, epsilon = 0, variance = 0, lean = 0;
 
   /// lambda: decay, or 1 where m moves theta.
   Factors(std::span<const AdamConstants<float>> steps, double lambda, double beta1) {
     double power1 = 1;
     const auto k = steps.size();
-    std::array<double, most_drifting> s, e;
+    std::array<double, most_updates> s, e;
     for (std::size_t q = 0; q < k; ++q) {
       const AdamConstants<float>& a = steps[q];
       keep_v *= a.beta2;
@@ -83,6 +83,7 @@ void interpolate(float (&p)[terms], const std::array<double, terms>& x, std::arr
 AdamHop decaying(std::span<const AdamConstants<float>> steps) {
   const double lambda = steps[0].decay;
   const Factors f(steps, lambda, 1);
+  const double shrinking = std::ssize(steps) > most_decaying ? most_shrinking_long : most_shrinking;
   AdamHop hop{};
   hop.decays = true;
   hop.updates = std::ssize(steps);
@@ -101,15 +102,15 @@ AdamHop decaying(std::span<const AdamConstants<float>> steps) {
   const auto limit = [](double left_out) { return left_out > 0 ? tolerance / left_out : 1; };
   const double z = 1 / f.sum;
   const double most =
-      std::min({most_shrinking, std::cbrt(limit(f.variance * z * z)), std::cbrt(limit(std::abs(f.lean) * z)),
+      std::min({shrinking, std::cbrt(limit(f.variance * z * z)), std::cbrt(limit(std::abs(f.lean) * z)),
                 std::sqrt(limit(most_growth / 4 * std::abs(lean)))});
   hop.most = static_cast<float>(std::min(most * z, largest));
   const double growth = steps[0].rest2 * lambda * lambda * still.mean;
   hop.growth = static_cast<float>(growth);
   hop.all = static_cast<float>(still.end / still.mean);
   hop.least_v = static_cast<float>(growth * still.end / still.mean / most_growth);
-  const auto nodes = []<std::size_t terms>(std::array<double, terms> x) {
-    for (std::size_t i = 0; i < terms; ++i) x[i] = most_shrinking * static_cast<double>(i + 1) / terms;
+  const auto nodes = [&]<std::size_t terms>(std::array<double, terms> x) {
+    for (std::size_t i = 0; i < terms; ++i) x[i] = shrinking * static_cast<double>(i + 1) / terms;
     return x;
   };
   const auto at_mean = nodes(std::array<double, AdamHop::mean_terms>{});
@@ -157,14 +158,23 @@ Index adam_hops(std::span<const AdamConstants<float>> steps, std::span<AdamHop, 
            (drifts || b.keep == 1) && b.step_size > 0;
   };
   if (!std::all_of(steps.begin(), steps.end(), alike)) return 0;
-  const Index most = drifts ? most_drifting : most_decaying;
-  const Index all = std::min(std::ssize(steps), most * most_hops);
-  const Index count = (all + most - 1) / most;
-  if (all / count < least_updates) return 0;
-  for (Index h = 0; h < count; ++h) {
-    const Index first = h * all / count, last = (h + 1) * all / count;
+  Index count = 0;
+  const auto hop_over = [&](Index first, Index last) {
     const auto part = steps.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
-    hops[static_cast<std::size_t>(h)] = drifts ? drifting(part) : decaying(part);
+    return &(hops[static_cast<std::size_t>(count++)] = drifts ? drifting(part) : decaying(part));
+  };
+  const Index all =
+      std::min(std::ssize(steps), most_updates * (most_hops / (most_updates / most_decaying + 1)));
+  if (all < least_updates) return 0;
+  const Index groups = (all + most_updates - 1) / most_updates;
+  for (Index g = 0; g < groups; ++g) {
+    const Index first = g * all / groups, last = (g + 1) * all / groups;
+    AdamHop* whole = hop_over(first, last);
+    if (drifts || last - first <= most_decaying) continue;
+    const Index parts = (last - first + most_decaying - 1) / most_decaying;
+    whole->parts = parts;
+    for (Index p = 0; p < parts; ++p)
+      hop_over(first + p * (last - first) / parts, first + (p + 1) * (last - first) / parts);
   }
   return count;
 }

@@ -20,14 +20,16 @@
 //     growth x² lean / 4, x² z lean_e          z_q where large s_q are, not their mean
 //
 // `growth` being that of V over the hop, relative. All are below a float's rounding where growth ≤ 2⁻⁹ and x
-// is at most 1/2 or what the last three allow; a value beyond that is replayed.
+// is at most 1/2 or what the last three allow. None grows with the number of updates, but for the
+// polynomials' last terms: of a hop over more than 8 updates x is at most 1/4. What is beyond such a hop
+// takes hops of 8, what is beyond those is replayed.
 //
 // Without decay in the gradient V stands still, m shrinks by beta1, and theta moves by
 // −m Σ keep^{k−q} step_q beta1^q / (root_q beta2^{q/2}) / (√v + e).
 
 namespace rossby::cpu {
 
-inline constexpr Index most_hops = 64;
+inline constexpr Index most_hops = 72;
 
 /// Hops over the first of `steps` (as many as `hops` has room for), all with gradient zero; returns how many
 /// there are: none where few steps are missed, or momentum and decay go together.

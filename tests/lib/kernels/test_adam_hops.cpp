@@ -23,8 +23,8 @@ template <class T>
 std::vector<AdamConstants<T>> missed(const Setting& s, Index first, Index updates) {
   std::vector<AdamConstants<T>> steps;
   for (Index q = 0; q < updates; ++q) {
-    // As a schedule has it: every update another rate.
-    const double lr = s.lr * (1 - 0.01 * static_cast<double>(q % 30));
+    // As a schedule has it, every update another rate; late ones all the same.
+    const double lr = first > 10000 ? s.lr : s.lr * (1 - 0.01 * static_cast<double>(q % 30));
     steps.push_back(adam_constants<T>({lr, s.beta1, s.beta2, s.epsilon, s.decay, 1, first + q}, s.decoupled));
   }
   return steps;
@@ -55,7 +55,9 @@ State<float> drawn(Index size, bool with_m, std::uint64_t seed) {
   State<float> state;
   for (Index i = 0; i < size; ++i) {
     const double g = std::pow(10, random.uniform(i, -9, 0));
-    state.theta.push_back(static_cast<float>(random.at(1).uniform(i, -1, 1)));
+    // Small values shrink much before their squares make v grow.
+    const double largest = i % 2 == 0 ? 1 : std::pow(10, random.at(3).uniform(i, -4, 0));
+    state.theta.push_back(static_cast<float>(largest * random.at(1).uniform(i, -1, 1)));
     state.v.push_back(static_cast<float>(g * g));
     if (with_m) state.m.push_back(static_cast<float>(g * random.at(2).uniform(i, -1, 1)));
   }

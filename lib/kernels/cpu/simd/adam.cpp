@@ -79,20 +79,20 @@ struct Piece {
   }
 
   /// All updates of whole registers.
-  ROSSBY_INLINE void registers(Index end) const {
+  void registers(Index end) const {
     if (hop_count == 0) return blocks(0, end, 0);
     if constexpr (sizeof(T) == 4)
       for (Index k = 0; k < end; k += hopped_together) {
         const Index last = k + hopped_together < end ? k + hopped_together : end;
         Index done = 0;
-        for (Index h = 0; h < hop_count; done += hops[h++].updates) {
+        for (Index h = 0; h < hop_count; done += hops[h].updates, h += 1 + hops[h].parts) {
           Overdue<with_m, T> overdue;
           hop<with_m>(theta, m, v, k, last, hops[h], h == 0, overdue);
           if (overdue.size == 0) continue;
           const Index all = overdue.pad();
-          const Piece rest{overdue.theta,   overdue.m, overdue.v, nullptr, missed + done,
-                           hops[h].updates, nullptr,   nullptr,   0};
-          rest.blocks(0, all, 0);
+          const Piece rest{overdue.theta,   overdue.m, overdue.v,    nullptr,      missed + done,
+                           hops[h].updates, nullptr,   hops + h + 1, hops[h].parts};
+          rest.registers(all);
           overdue.put_back(theta, m, v, k);
         }
         if (done < count || now) blocks(k, last, done);
