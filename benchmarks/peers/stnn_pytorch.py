@@ -87,7 +87,7 @@ class Stnn:
         if options.mode != "given":
             self.weights.requires_grad_()
             groups.append({"params": [self.weights], "weight_decay": 0})
-        self.optimiser = torch.optim.Adam(groups, lr=3e-3, betas=(0, 0.999), eps=1e-9)
+        self.optimiser = torch.optim.Adam(groups, lr=3e-3, betas=(0.0, 0.999), eps=1e-9)
 
     def relations(self):
         if self.mode == "given":
