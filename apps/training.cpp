@@ -286,6 +286,7 @@ TrainingResult Training<T>::fit() {
   if (const Watchdog* watchdog = comm_.watchdog()) hooks.waited = [watchdog] { return watchdog->waited(); };
   hooks.sent = [this] { return run_->sent(); };
   if (keeps_checkpoints_) hooks.save = [&](SaveReason reason) { save(reason); };
+  release_unused_memory();  // of graphs on their way to relations: steps take theirs beside it
   while (true) try {
       return trainer_.run(hooks);
     } catch (const NotFinite& error) {

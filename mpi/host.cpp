@@ -53,10 +53,14 @@ int hosts_of(const Communicator& comm) {
   return first;
 }
 
-void forget_peak_resident() {
+void release_unused_memory() {
 #if defined(__GLIBC__)
   malloc_trim(0);
 #endif
+}
+
+void forget_peak_resident() {
+  release_unused_memory();
   // Linux: proc(5), clear_refs. Elsewhere the peak stays.
   if (std::FILE* file = std::fopen("/proc/self/clear_refs", "w")) {
     (void)std::fputs("5", file);

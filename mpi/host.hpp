@@ -13,7 +13,10 @@ namespace rossby {
 /// This rank's number among them. Collective.
 [[nodiscard]] int rank_on_host(const Communicator& comm);
 
-/// Gives unused memory back to the system and forgets how much was resident so far, where the system can.
+/// Gives unused memory back to the system, where it can: lists that building something took.
+void release_unused_memory();
+
+/// Does so and forgets how much was resident so far, where the system can.
 void forget_peak_resident();
 
 /// Largest resident memory of this process so far, in bytes.

@@ -203,8 +203,11 @@ Config choose_plan(const Communicator& comm, const Train& arguments, const std::
 /// The prediction of a training, made before it takes its memory; nothing where no machine is named.
 std::optional<TrainingPlan> predict(const Communicator& comm, const Config& config, const Train& arguments) {
   if (arguments.machine.empty()) return std::nullopt;
-  const MeasuredMachine machine{agree(comm, [&] { return read_profile(arguments.machine); })};
-  std::optional<TrainingPlan> plan = plan_training(comm, config, machine);
+  std::optional<TrainingPlan> plan;
+  {
+    const MeasuredMachine machine{agree(comm, [&] { return read_profile(arguments.machine); })};
+    plan = plan_training(comm, config, machine);
+  }
   forget_peak_resident();  // of the plan: the training's own is measured
   return plan;
 }
