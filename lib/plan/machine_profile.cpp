@@ -166,6 +166,15 @@ MachineProfile profile_of(const Json& json, const std::string& origin) {
     profile.rates = samples_of(json.at("rates"), rate_sample);
     profile.stragglers = samples_of(json.at("stragglers"), straggler_sample);
     const auto positive = [](const auto& sample) { return sample.seconds > 0; };
+    const auto has_size = [](const OpSample& sample) {
+      constexpr Index most = Index{1} << 31;  // products of two are numbers still
+      const auto fits = [](Index extent) { return 0 <= extent && extent < most; };
+      return fits(sample.made.rows) && fits(sample.made.cols) && fits(sample.made.channels) &&
+             std::min({sample.cost.flops, sample.cost.bytes, sample.footprint}) >= 0;
+    };
+    if (!std::all_of(profile.ops.begin(), profile.ops.end(), has_size))
+      user_error("{}: a call of an op has negative flops or bytes, or rows, columns or channels beyond 2^31",
+                 origin);
     if (!std::all_of(profile.ops.begin(), profile.ops.end(), positive) ||
         !std::all_of(profile.messages.begin(), profile.messages.end(), positive))
       user_error("{}: a measurement of no time", origin);

@@ -267,6 +267,15 @@ TEST(MachineProfile, SurvivesJson) {
   nlohmann::ordered_json timeless = json_of(profile);
   timeless["ops"][0]["seconds"] = 0;
   EXPECT_THROW((void)profile_of(timeless, "here"), UserError);
+  for (const char* size : {"flops", "bytes", "footprint_bytes", "rows", "columns", "channels"})
+    for (const double beyond : {-1.0, 1e18}) {
+      const bool count = size[0] == 'r' || size[0] == 'c';
+      nlohmann::ordered_json wrong = json_of(profile);
+      wrong["ops"][1][size] = beyond;
+      if (count) wrong["ops"][1][size] = static_cast<Index>(beyond);
+      if (!count && beyond > 0) continue;
+      EXPECT_THROW((void)profile_of(wrong, "here"), UserError) << size << ' ' << beyond;
+    }
   EXPECT_THROW((void)read_profile("no/such/file.json"), UserError);
 }
 
