@@ -20,6 +20,7 @@
 #include "rossby/base/flush_subnormals.hpp"
 #include "rossby/kernels/blas_threads.hpp"
 #include "rossby/mpi/host.hpp"
+#include "rossby/plan/rates.hpp"
 
 namespace rossby::bench {
 namespace {
@@ -34,7 +35,7 @@ constexpr const char* usage =
     "                                 [--sampling=local|global|blocked] [--recompute=none|cell|step]\n"
     "                                 [--model=dcrnn|graph_wavenet] [--adaptive=1]\n"
     "                                 [--hold=share|all] [--materialised]\n"
-    "                                 [--repeats=5] [--threads=1] [--json=FILE]\n\n"
+    "                                 [--micro-batches=1] [--repeats=5] [--threads=1] [--json=FILE]\n\n"
     "A DCRNN on a ring of nodes with eight neighbours each; the defaults are METR-LA's size. A Graph "
     "WaveNet\n"
     "has its published shape: --layers, --units and --diffusion are not for it. --hold=all: every group "
@@ -55,6 +56,7 @@ WindowCase parse(Arguments& arguments) {
   o.groups = arguments.number("groups", 1);
   o.repeats = arguments.number("repeats", 5);
   o.threads = arguments.number("threads", 1);
+  o.micro_batches = arguments.number("micro-batches", 1);
   o.sampling_name = arguments.text("sampling", "local");
   o.recompute_name = arguments.text("recompute", "none");
   o.json = arguments.text("json", "");
@@ -88,26 +90,38 @@ double median(std::vector<double> values) {
 
 struct Steps {
   std::vector<double> seconds;
+  std::vector<double> gemm;  // flops a second of all ranks before each step, and after the last one
   double loss = 0;
   double flops = 0;  // of a step on this rank
   double arena_bytes = 0;
 };
 
-Steps run_steps(WindowTraining& training, int count) {
+/// With `gemm` the rate of SGEMM is measured between the steps, by all ranks at the same time.
+Steps run_steps(WindowTraining& training, int count, bool gemm) {
   Optimiser<float> optimiser({.beta1 = 0.9, .epsilon = 1e-3}, training.model->parameters());
   Step<float> step(training.model->parameters(), optimiser, training.reducer, 5);
   Tape<float> tape(training.exec);
   Losses losses;
   Steps steps;
   training.task->start_epoch(0);
+  const auto measure = [&] {
+    training.grid.world().barrier();
+    if (gemm) steps.gemm.push_back(measure_gemm(1024, training.exec.threads));
+  };
   for (int s = 0; s < count; ++s) {
+    measure();
     training.grid.world().barrier();
     tape.clear_totals();
     const auto begin = Clock::now();
-    const auto result = step.run(tape, 0.01, 0, losses, [&] { training.task->record(tape, s, s, losses); });
+    const auto record = [&](Index part) {
+      if (part > 0) return training.task->record_part(tape, part);
+      training.task->record(tape, s, s, losses);
+    };
+    const auto result = step.run(tape, 0.01, 0, losses, record, training.task->parts());
     steps.seconds.push_back(seconds_since(begin));
     steps.loss = result.loss;
   }
+  measure();
   for (const auto& total : tape.totals()) steps.flops += total.cost.flops;
   steps.arena_bytes = static_cast<double>(tape.arena().peak_bytes());
   return steps;
@@ -117,10 +131,11 @@ Steps run_steps(WindowTraining& training, int count) {
 double small_error(WindowCase o, const Communicator& world, const Exec& exec) {
   o.nodes = 29;
   o.windows = 2 * o.groups;
+  o.micro_batches = std::min(o.micro_batches, 2);
   o.units = 5;
   o.steps = std::max<Index>(60, 12 * o.groups) + o.inputs + o.outputs;
   WindowTraining fast(o, exec, world), truth(o, {Backend::reference, 1, exec.isa}, world);
-  const double a = run_steps(fast, 3).loss, b = run_steps(truth, 3).loss;
+  const double a = run_steps(fast, 3, false).loss, b = run_steps(truth, 3, false).loss;
   return std::abs(a - b) / std::abs(b);
 }
 
@@ -251,9 +266,10 @@ int run(const Communicator& world, const WindowCase& o) {
   world.barrier();
   Machine machine(o.threads, false, world.size());
   WindowTraining training(o, exec, world);
-  Steps steps = run_steps(training, o.repeats + 2);
-  steps.seconds.erase(steps.seconds.begin(),
-                      steps.seconds.begin() + 2);  // memory is touched for the first time
+  constexpr int cold = 2;  // steps in which memory is touched for the first time
+  Steps steps = run_steps(training, o.repeats + cold, true);
+  steps.seconds.erase(steps.seconds.begin(), steps.seconds.begin() + cold);
+  steps.gemm.erase(steps.gemm.begin(), steps.gemm.begin() + cold);
   const double second = median(steps.seconds),
                best = *std::min_element(steps.seconds.begin(), steps.seconds.end());
   const Reading reading = time_reading(training, o.repeats);
@@ -263,23 +279,31 @@ int run(const Communicator& world, const WindowCase& o) {
   double rates[] = {steps.flops, machine.gemm(), fetched, tensors.bytes,
                     static_cast<double>(training.store->values().size_bytes())};
   training.reducer.sum(rates);
+  training.reducer.sum(steps.gemm);
   training.reducer.max(peak);
   if (world.rank() != 0) return 0;
   const double share = rates[0] / second / rates[1];
+  std::vector<double> in_turns;
+  for (std::size_t s = 0; s < steps.seconds.size(); ++s)
+    in_turns.push_back(rates[0] / steps.seconds[s] / (0.5 * (steps.gemm[s] + steps.gemm[s + 1])));
+  const double share_in_turns = median(in_turns);
   const auto windows = static_cast<double>(o.windows);
   const std::string shape =
       o.model == "dcrnn"
           ? fmt::format("{} layers x {} units, K = {}", o.layers, o.units, o.diffusion)
           : fmt::format("8 layers x 32 channels, {}", o.adaptive ? "adaptive" : "not adaptive");
-  fmt::print("{}: {} nodes, {} windows of {} + {}, {}, {} ranks in {} groups, {} sampling, recompute {}\n",
-             o.model, o.nodes, o.windows, o.inputs, o.outputs, shape, world.size(), o.groups, o.sampling_name,
-             o.recompute_name);
+  fmt::print(
+      "{}: {} nodes, {} windows of {} + {}, {}, {} ranks in {} groups, {} sampling, recompute {}, {} "
+      "micro-batches\n",
+      o.model, o.nodes, o.windows, o.inputs, o.outputs, shape, world.size(), o.groups, o.sampling_name,
+      o.recompute_name, o.micro_batches);
   fmt::print("small problem against the reference kernels: relative error {:.2g}\n", error);
   fmt::print(
       "step      {:.4g} s (best {:.4g}), {:.4g} Gflop: {:.4g} Gflop/s, {:.1f} % of SGEMM's {:.4g} (best "
       "{:.1f} %)\n",
       second, best, rates[0] / 1e9, rates[0] / second / 1e9, 100 * share, rates[1] / 1e9,
       100 * rates[0] / best / rates[1]);
+  fmt::print("in turns  {:.1f} % of SGEMM's rate before and after each step\n", 100 * share_in_turns);
   if (reading.read > 0)
     fmt::print("reading   {:.4g} windows/s, {:.4g} GB/s (memcpy {:.4g} GB/s), {:.2f} % of the step\n",
                windows / o.groups / reading.read, reading.bytes / reading.read / 1e9,
@@ -310,11 +334,13 @@ int run(const Communicator& world, const WindowCase& o) {
                      {"groups", o.groups},
                      {"sampling", o.sampling_name},
                      {"recompute", o.recompute_name},
+                     {"micro_batches", o.micro_batches},
                      {"step_seconds", second},
                      {"best_step_seconds", best},
                      {"step_flops", rates[0]},
                      {"gemm_flops_per_second", rates[1]},
                      {"gemm_percent", 100 * share},
+                     {"gemm_percent_in_turns", 100 * share_in_turns},
                      {"read_seconds", reading.read},
                      {"copy_seconds", reading.copy},
                      {"read_bytes", reading.bytes},

@@ -25,7 +25,7 @@ namespace rossby::bench {
 
 struct WindowCase {
   Index nodes = 207, inputs = 12, outputs = 12, units = 64, steps = 2016, windows = 64;
-  int layers = 2, diffusion = 2, groups = 1, repeats = 5, threads = 1;
+  int layers = 2, diffusion = 2, groups = 1, repeats = 5, threads = 1, micro_batches = 1;
   WindowSampling sampling = WindowSampling::local;
   Recompute recompute = Recompute::none;
   std::string sampling_name = "local", recompute_name = "none", model = "dcrnn", json;
@@ -124,7 +124,8 @@ struct WindowTraining {
                                                       .sampling = o.sampling,
                                                       .groups = o.groups,
                                                       .lanes = o.groups,
-                                                      .blocks = 8},
+                                                      .blocks = 8,
+                                                      .micro_batches = o.micro_batches},
                                         windows, o.steps);
     plan->set_observed(std::vector<double>(static_cast<std::size_t>(o.steps), static_cast<double>(o.nodes)));
     if (o.groups > 1)

@@ -163,7 +163,7 @@ template <class T>
 struct DiffusionBackward {
   Tape<T>* tape;
   Terms<T> terms;
-  NodeView<T> z;  // all terms
+  NodeView<T> z;  // all terms; no data: they are made again
   Var<T> y;
   Var<T> x;
   MatrixView<const T> weight;
@@ -177,12 +177,17 @@ struct DiffusionBackward {
     const Index scratch_size = std::max(linear_scratch_size(dy.rows, weight.rows, weight.cols),
                                         linear_scratch_size(dy.rows, weight.rows, 1));
     const std::span<T> scratch = tape->memory().template take<T>(scratch_size);
-    if (dweight)
+    if (dweight) {
+      const auto kept = tape->mark();
+      const NodeView<T> all = z.data ? z : diffusion_terms(*tape, *terms.diffusion, read(x.value));
       linear_backward_weight(exec, MatrixView<T>(dweight, weight.rows, weight.cols), dy,
-                             MatrixView<const T>(as_matrix(z)), scratch);
+                             MatrixView<const T>(as_matrix(all)), scratch);
+      tape->rewind(kept);
+    }
     if (dbias) column_sum(exec, dbias, dy, scratch);
     if (x.tracked()) {
-      const NodeView<T> dz(tape->memory().template take<T>(z.size()).data(), z.rows, z.cols, z.channels);
+      const Index rows = x.rows(), cols = x.cols(), width = weight.cols;
+      const NodeView<T> dz(tape->memory().template take<T>(rows * cols * width).data(), rows, cols, width);
       linear_backward_input(exec, as_matrix(dz), dy, weight, false);
       terms.backward(*tape, dz);
       accumulate(exec, x.gradient, T{1}, read(terms.term(dz, 0)));
@@ -219,6 +224,8 @@ OpCost cost_of(const Diffusion<T>& diffusion, const Var<T>& x, Index out, bool t
     cost.backward += products;
     cost.backward += scatters;
   }
+  // Terms that are made again are memory's time; their flops are not the model's.
+  if (diffusion.alone && trained) cost.backward.bytes += products.bytes;
   return cost;
 }
 
@@ -232,10 +239,12 @@ void convolve(Tape<T>& tape, const Var<T>& y, const Diffusion<T>& diffusion, con
   const MatrixView<const T> w(weight.data(tape.exec().device), weight.shape[0], weight.shape[1]);
   linear_forward(tape.exec(), as_matrix(y.value), MatrixView<const T>(as_matrix(z)), w,
                  bias ? bias->data(tape.exec().device) : nullptr, accumulate_to_y);
+  // Made again out of x while they are in the cache, terms take no more time than read from memory.
+  const bool keeps = tape.recording() && !diffusion.alone;
+  if (!keeps) tape.rewind(mark);
   const OpCost cost = cost_of(diffusion, x, y.channels(), dweight != nullptr);
   finish(tape, "diffusion", cost, y.tracked(),
-         DiffusionBackward<T>{&tape, terms, z, y, x, w, dweight, dbias});
-  if (!tape.recording()) tape.rewind(mark);
+         DiffusionBackward<T>{&tape, terms, keeps ? z : NodeView<T>{}, y, x, w, dweight, dbias});
 }
 
 template <class T>

@@ -55,8 +55,8 @@ struct Diffusion {
   Buffer<T> weight;                 // (entries)
   std::vector<double> entries;      // of each support
   Exchange* exchange = nullptr;
-  /// Whether this rank owns all rows: nothing is exchanged then, and columns are taken through all levels a
-  /// few at a time, while they are in the cache.
+  /// Whether this rank owns all rows: nothing is exchanged then, columns are taken through all levels a few
+  /// at a time, while they are in the cache, and backward makes the terms again instead of keeping them.
   bool alone = false;
 
   /// `graph` and `ghosts` must outlive it.

@@ -75,24 +75,33 @@ void spmm_forward(const Exec& exec, NodeView<T> y, const SparseMatrix<T>& s, T a
       y.cols, y.channels,
       joined(y) && joined(owned) && (ghost.rows == 0 || joined(ghost)) && (!minus.data || joined(minus)));
   const auto count = static_cast<Index>(rows.size());
+  const bool owned_alone = ghost.rows == 0 || rows.data() == block.interior.data();
   runs.for_each([&](Index b, Index c, Index cols, Index channels) {
-    for_each_piece(exec, count, rows_a_piece(cols * channels), count * cols * channels,
-                   [&](Index first, Index last) {
-                     for (Index k = first; k < last; ++k) {
-                       const Index i = rows[static_cast<std::size_t>(k)];
-                       const Index list = i * block.relations + s.relation;
-                       const Index begin = block.ptr[list];
-                       const auto term = [&](Index e) -> WeightedRow<T> {
-                         const Index column = block.column[begin + e];
-                         const NodeView<const T>& from = column < owned.rows ? owned : ghost;
-                         const Index row = column < owned.rows ? column : column - owned.rows;
-                         return {from.at(row, b) + c, from.col_stride, alpha * s.weight[begin + e]};
-                       };
-                       combine_list<T>(kernels, cols, channels, y.at(i, b) + c, y.col_stride,
-                                       block.ptr[list + 1] - begin, term,
-                                       minus.data ? minus.at(i, b) + c : nullptr, minus.col_stride, T{-1});
-                     }
-                   });
+    for_each_piece(
+        exec, count, rows_a_piece(cols * channels), count * cols * channels, [&](Index first, Index last) {
+          for (Index k = first; k < last; ++k) {
+            const Index i = rows[static_cast<std::size_t>(k)];
+            const Index list = i * block.relations + s.relation;
+            const Index begin = block.ptr[list];
+            if (owned_alone) {
+              const ListedRows<T> listed{owned.at(0, b) + c,          owned.row_stride, owned.col_stride,
+                                         block.column.data() + begin, s.weight + begin, nullptr,
+                                         block.ptr[list + 1] - begin};
+              kernels.gather(cols, channels, y.at(i, b) + c, y.col_stride, listed, alpha,
+                             minus.data ? minus.at(i, b) + c : nullptr, minus.col_stride, T{-1});
+              continue;
+            }
+            const auto term = [&](Index e) -> WeightedRow<T> {
+              const Index column = block.column[begin + e];
+              const NodeView<const T>& from = column < owned.rows ? owned : ghost;
+              const Index row = column < owned.rows ? column : column - owned.rows;
+              return {from.at(row, b) + c, from.col_stride, alpha * s.weight[begin + e]};
+            };
+            combine_list<T>(kernels, cols, channels, y.at(i, b) + c, y.col_stride,
+                            block.ptr[list + 1] - begin, term, minus.data ? minus.at(i, b) + c : nullptr,
+                            minus.col_stride, T{-1});
+          }
+        });
   });
 }
 
@@ -110,13 +119,16 @@ void spmm_adjoint(const Exec& exec, NodeView<T> dx, const SparseMatrix<T>& s, T 
                        const Index begin = block.t_ptr[list];
                        const Index count = block.t_ptr[list + 1] - begin;
                        if (count == 0) continue;
-                       const auto term = [&](Index e) -> WeightedRow<T> {
-                         return {dy.at(block.t_row[begin + e], b) + c, dy.col_stride,
-                                 alpha * s.weight[block.t_entry[begin + e]]};
-                       };
+                       const ListedRows<T> listed{dy.at(0, b) + c,
+                                                  dy.row_stride,
+                                                  dy.col_stride,
+                                                  block.t_row.data() + begin,
+                                                  s.weight,
+                                                  block.t_entry.data() + begin,
+                                                  count};
                        T* to = dx.at(i, b) + c;
-                       combine_list<T>(kernels, cols, channels, to, dx.col_stride, count, term, to,
-                                       dx.col_stride, T{1});
+                       kernels.gather(cols, channels, to, dx.col_stride, listed, alpha, to, dx.col_stride,
+                                      T{1});
                      }
                    });
   });

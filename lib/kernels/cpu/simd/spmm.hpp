@@ -13,6 +13,19 @@ struct WeightedRow {
   T weight;
 };
 
+/// Rows of one array, listed with their weights: row q is x + row[q]·row_stride, column b of it col_stride
+/// further on; its weight is weight[q], or weight[entry[q]] where there are entries.
+template <class T>
+struct ListedRows {
+  const T* x;
+  Index row_stride;
+  Index col_stride;
+  const LocalColumn* row;
+  const T* weight;
+  const LocalEntry* entry;
+  Index count;
+};
+
 /// Functions of one instruction set.
 template <class T>
 struct SpmmKernels {
@@ -20,6 +33,9 @@ struct SpmmKernels {
   /// values; base may be null, and may be y. Terms are added in order, the base first.
   void (*combine)(Index cols, Index channels, T* y, Index y_stride, const WeightedRow<T>* terms, Index count,
                   const T* base, Index base_stride, T share);
+  /// The same over the rows of a list, whose weights count `alpha` times.
+  void (*gather)(Index cols, Index channels, T* y, Index y_stride, const ListedRows<T>& rows, T alpha,
+                 const T* base, Index base_stride, T share);
 };
 
 template <class T>

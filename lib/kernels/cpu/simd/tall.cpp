@@ -132,6 +132,7 @@ void multiply(Index m, Index n, Index k, Strided<T> a, Strided<T> b, T* c, Index
     const Index panels = (columns + width - 1) / width;
     Index deepest = most / (panels * width);
     if (a.col_stride != 1 && deepest > most_apart) deepest = most_apart;
+    if (k > deepest) deepest = (k + (k - 1) / deepest) / ((k - 1) / deepest + 1);  // of equal depth
     for (Index p = 0; p < k; p += deepest) {
       const Index depth = k - p < deepest ? k - p : deepest;
       for (Index q = 0; q < panels; ++q) {
@@ -143,7 +144,8 @@ void multiply(Index m, Index n, Index k, Strided<T> a, Strided<T> b, T* c, Index
       const Strided<T> deep{a.data + p * a.col_stride, a.row_stride, a.col_stride};
       const bool more = add || p > 0;
       Index done = tiles<T, tile_rows>(0, m, columns, depth, deep, packed, c + j, stride, more);
-      done = tiles<T, tile_rows / 2>(done, m, columns, depth, deep, packed, c + j, stride, more);
+      done = tiles<T, tile_rows * 2 / 3>(done, m, columns, depth, deep, packed, c + j, stride, more);
+      done = tiles<T, tile_rows / 3>(done, m, columns, depth, deep, packed, c + j, stride, more);
       tiles<T, 1>(done, m, columns, depth, deep, packed, c + j, stride, more);
     }
   }
