@@ -51,13 +51,10 @@ std::size_t parse_bytes(const std::string& text, const std::string& key) {
   return static_cast<std::size_t>(value * factor);
 }
 
-DeviceChoice choose_device(const Communicator& world, const Config& config, const std::string& unfit) {
+DeviceChoice choose_device(const Communicator& world, const Config& config) {
   DeviceChoice choice;
   const std::string& asked = config.text("parallel.device");
   if (asked == "cpu") return choice;
-  if (asked != "auto" && !unfit.empty())
-    user_error("parallel.device = \"{}\": {} is for the CPU so far; set parallel.device = \"cpu\"", asked,
-               unfit);
   if (asked == "simulated") {
     choice.backend = Backend::simulated;
     choice.device = agree(world, [&] { return open_device(config, choice.backend, 0, 1); });
@@ -76,10 +73,6 @@ DeviceChoice choose_device(const Communicator& world, const Config& config, cons
   if (lacking > 0) {
     choice.remark =
         fmt::format("device    cpu (no GPU: {})", found.count == 0 ? found.reason : "another rank sees none");
-    return choice;
-  }
-  if (!unfit.empty()) {
-    choice.remark = fmt::format("device    cpu ({} is for the CPU so far)", unfit);
     return choice;
   }
   choice.backend = Backend::cuda;

@@ -21,11 +21,9 @@ struct DeviceChoice {
 /// Bytes of "512MiB", "4GiB", "1.5GB", "4096"; throws UserError naming `key`.
 [[nodiscard]] std::size_t parse_bytes(const std::string& text, const std::string& key);
 
-/// Opens what parallel.device asks for. `unfit` says what of the settings devices cannot do; empty: nothing.
-/// GPUs go to the ranks of a host in turn (those that CUDA_VISIBLE_DEVICES leaves; Slurm may leave one a
-/// rank); ranks that share one share its memory. Throws UserError on all ranks where a GPU was asked for and
-/// cannot be had. Collective.
-[[nodiscard]] DeviceChoice choose_device(const Communicator& world, const Config& config,
-                                         const std::string& unfit);
+/// Opens what parallel.device asks for. GPUs go to the ranks of a host in turn (those that
+/// CUDA_VISIBLE_DEVICES leaves; Slurm may leave one a rank); ranks that share one share its memory. Throws
+/// UserError on all ranks where a GPU was asked for and cannot be had. Collective.
+[[nodiscard]] DeviceChoice choose_device(const Communicator& world, const Config& config);
 
 }  // namespace rossby

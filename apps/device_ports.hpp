@@ -7,6 +7,26 @@
 
 namespace rossby {
 
+/// Sums of arrays on a device over ranks, by NCCL or through the host.
+class DeviceSums {
+ public:
+  /// `reducer` of the host must outlive it. Collective.
+  DeviceSums(const Communicator& comm, Device& device, bool nccl, Reducer& reducer) {
+    if (nccl && comm.size() > 1) {
+      link_ = std::make_unique<NcclLink>(comm, device);
+      reducer_ = std::make_unique<NcclReducer>(*link_, reducer);
+    } else {
+      reducer_ = std::make_unique<StagedReducer>(device, reducer);
+    }
+  }
+
+  [[nodiscard]] Reducer& reducer() { return *reducer_; }
+
+ private:
+  std::unique_ptr<NcclLink> link_;
+  std::unique_ptr<Reducer> reducer_;
+};
+
 /// How a model on a device reaches other ranks: by NCCL, or through the host's ports.
 class DevicePorts {
  public:

@@ -51,15 +51,17 @@ ModelRun<T>::ModelRun(const ProcessGrid& grid, const Config& config, Domain doma
 }
 
 template <class T>
-void ModelRun<T>::open_device(Purpose purpose, const std::string& unfit) {
-  if (purpose == Purpose::training) device_ = choose_device(grid_.world(), *config_, unfit);
-  if (purpose == Purpose::tracing && unfit.empty()) {
+void ModelRun<T>::open_device(Purpose purpose) {
+  if (purpose == Purpose::training) device_ = choose_device(grid_.world(), *config_);
+  if (purpose == Purpose::tracing) {
     device_.backend = Backend::simulated;
     device_.device = std::make_unique<Device>(SimulatedDriver::idle());
   }
   training_exec_ = exec_;
   training_exec_.backend = device_.backend;
   training_exec_.device = device_.device.get();
+  if (Device* device = training_exec_.device; device && grid_.groups() > 1)
+    group_ports_ = std::make_unique<DeviceSums>(grid_.time(), *device, device_.nccl, groups_reducer_);
 }
 
 template <class T>

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/device_choice.hpp"
+#include "apps/device_ports.hpp"
 #include "rossby/data/scaler.hpp"
 #include "rossby/io/config.hpp"
 #include "rossby/mpi/domain.hpp"
@@ -42,7 +43,8 @@ class ModelRun {
   /// Over all ranks.
   [[nodiscard]] Reducer& reducer() { return reducer_; }
   [[nodiscard]] TimeGroups time_groups() {
-    return {grid_.groups() > 1 ? &groups_reducer_ : nullptr, grid_.group() == 0};
+    Reducer* reducer = group_ports_ ? &group_ports_->reducer() : &groups_reducer_;
+    return {grid_.groups() > 1 ? reducer : nullptr, grid_.group() == 0};
   }
   /// Of the host: forecasts, validation, start.
   [[nodiscard]] const Exec& exec() const { return exec_; }
@@ -94,9 +96,9 @@ class ModelRun {
   /// Collective.
   ModelRun(const ProcessGrid& grid, const Config& config, Domain domain);
 
-  /// Opens the device that a training asks for, or one that does nothing where steps are traced. `unfit`: as
-  /// in choose_device. Collective.
-  void open_device(Purpose purpose, const std::string& unfit);
+  /// Opens the device that a training asks for, or one that does nothing where steps are traced.
+  /// Collective.
+  void open_device(Purpose purpose);
   /// Throws where the training part has no observed value.
   void require_observed(double observed) const;
 
@@ -109,7 +111,8 @@ class ModelRun {
   std::string data_hash_;
   DeviceChoice device_;
   Exec training_exec_;
-  std::vector<Device::Copy> kept_;  // of what does not change
+  std::unique_ptr<DeviceSums> group_ports_;  // of arrays on the device, over time groups
+  std::vector<Device::Copy> kept_;           // of what does not change
 
  private:
   [[nodiscard]] std::vector<StateArray<T>> state_arrays(std::span<const NamedArray<T>> arrays) const;

@@ -31,8 +31,7 @@ StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan&
   const auto task = run->make_task();
   Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
   return trace_ops<T>(*task, optimiser, run->reducer(), config.real("optimiser.clip"), run->training_exec(),
-                      run->time_groups(),
-                      {.sent = [&run] { return run->sent(); }, .most_steps = run->device() ? 400 : 40});
+                      run->time_groups(), {.sent = [&run] { return run->sent(); }, .most_steps = 400});
 }
 
 StepOps trace(const Communicator& comm, const Config& config, TrainingPlan& plan,

@@ -14,17 +14,6 @@
 #include "rossby/mpi/ports.hpp"
 
 namespace rossby {
-namespace {
-
-/// What of the settings devices cannot do; empty: nothing.
-std::string unfit_for_devices(const Config& config) {
-  if (config.text("train.sampling") == "pairs") return "train.sampling = \"pairs\"";
-  if (config.flag("relation.self")) return "relation.self = true";
-  if (config.integer("parallel.time_groups") > 1) return "an STNN with parallel.time_groups > 1";
-  return "";
-}
-
-}  // namespace
 
 template <class T>
 StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose)
@@ -35,7 +24,7 @@ StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain
     batches_ = batch_options(config, grid_);
     held_ = steps_of_groups(batches_, training)[static_cast<std::size_t>(grid_.group())];
   });
-  this->open_device(purpose, unfit_for_devices(config));
+  this->open_device(purpose);
   const Index start = std::max<Index>(domain_.split.validation.first - 1, 0);
   validates_ = grid_.groups() == 1 || held_.contains(start);
   // A group fails as a whole: what communicates within groups may stand in here.

@@ -102,7 +102,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
     plan_ = std::make_unique<WindowPlan>(window_options(config, shape_, grid_.groups()), windows_,
                                          domain_.info.steps);
   });
-  this->open_device(purpose, "");
+  this->open_device(purpose);
   const auto origins = window_origins(domain_.split.origins(Role::validation, shape_.outputs), shape_,
                                       shape_.outputs, breaks_);
   const auto count = static_cast<Index>(origins.size());

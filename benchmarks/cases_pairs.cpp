@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "benchmarks/sparse_operands.hpp"
+#include "rossby/kernels/sampled.hpp"
 
 namespace rossby::bench {
 namespace {

@@ -1,6 +1,7 @@
 #include "rossby/autograd/pipeline.hpp"
 
 #include "rossby/autograd/block.hpp"
+#include "rossby/autograd/link_values.hpp"
 #include "rossby/autograd/record.hpp"
 #include "rossby/kernels/elementwise.hpp"
 
@@ -10,33 +11,18 @@ namespace {
 using detail::message_cost;
 using detail::read;
 
-/// Sends packed values; those of a device by way of the host.
 template <class T>
 void send(Tape<T>& tape, RowLink& link, int to, const NodeView<T>& values) {
-  const auto size = static_cast<std::size_t>(values.size());
-  if (BlockTrace* trace = tape.trace()) trace->passes(to, true, static_cast<double>(size * sizeof(T)));
-  Device* device = tape.exec().device;
-  if (!device) return link.send(to, std::as_bytes(std::span<const T>(values.data, size)));
-  const Arena::Mark mark = tape.arena().mark();
-  const std::span<T> host = tape.arena().template take<T>(values.size());
-  device->download(host, static_cast<const T*>(values.data));
-  device->wait();
-  link.send(to, std::as_bytes(std::span<const T>(host)));
-  tape.arena().rewind(mark);
+  if (BlockTrace* trace = tape.trace())
+    trace->passes(to, true, static_cast<double>(values.size() * sizeof(T)));
+  detail::send_values(tape, link, to, read(values));
 }
 
 template <class T>
 void receive(Tape<T>& tape, RowLink& link, int from, const NodeView<T>& values) {
-  const auto size = static_cast<std::size_t>(values.size());
-  if (BlockTrace* trace = tape.trace()) trace->passes(from, false, static_cast<double>(size * sizeof(T)));
-  Device* device = tape.exec().device;
-  if (!device) return link.receive(from, std::as_writable_bytes(std::span<T>(values.data, size)));
-  const Arena::Mark mark = tape.arena().mark();
-  const std::span<T> host = tape.arena().template take<T>(values.size());
-  link.receive(from, std::as_writable_bytes(host));
-  device->upload(values.data, std::span<const T>(host));
-  device->wait();
-  tape.arena().rewind(mark);
+  if (BlockTrace* trace = tape.trace())
+    trace->passes(from, false, static_cast<double>(values.size() * sizeof(T)));
+  detail::receive_values(tape, link, from, values);
 }
 
 template <class T>

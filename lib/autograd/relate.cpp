@@ -39,7 +39,8 @@ struct LayerTerm {
 
 template <class T>
 struct Layer {
-  Arena* arena;
+  Arena* arena;  // of values
+  Arena* host;   // of the host's lists; the same one where the host computes
   const RelationBank<T>* bank;
   std::span<LayerTerm<T>> terms;
   // Bias and identity: the first sparse term's sweep takes them along; without one they are ops of their own.
@@ -149,11 +150,27 @@ struct GatheredColumns {
   NodeView<T> all;
   Index first = 0;
 
-  GatheredColumns(const Exec& exec, Arena& arena, GroupGather& groups, NodeView<const T> mine) {
+  GatheredColumns(const Exec& exec, Arena& arena, Arena& host, GroupGather& groups, NodeView<const T> mine) {
     const auto bytes_of = [](Index values) { return values * static_cast<Index>(sizeof(T)); };
-    const auto sizes = arena.take<Index>(groups.groups());
-    const std::span<const T> values(mine.data, static_cast<std::size_t>(mine.size()));
-    const std::byte* from = groups.gather(std::as_bytes(values), sizes).data();
+    Device* device = exec.device;
+    const auto sizes = host.take<Index>(groups.groups());
+    std::span<const T> values(mine.data, static_cast<std::size_t>(mine.size()));
+    if (device) {
+      const std::span<T> copy = host.take<T>(mine.size());
+      device->download(copy, mine.data);
+      device->wait();
+      values = copy;
+    }
+    const std::span<const std::byte> gathered = groups.gather(std::as_bytes(values), sizes);
+    const std::byte* from = gathered.data();
+    if (device) {
+      const auto size = static_cast<Index>(gathered.size() / sizeof(T));
+      T* here = arena.take<T>(size).data();
+      device->upload(here,
+                     std::span<const T>(reinterpret_cast<const T*>(from), static_cast<std::size_t>(size)));
+      device->wait();  // what was gathered may be gone soon
+      from = reinterpret_cast<const std::byte*>(here);
+    }
     const Index column = mine.rows * mine.channels;
     Index cols = 0;
     for (const Index size : sizes) cols += column > 0 ? size / bytes_of(column) : 0;
@@ -183,10 +200,10 @@ struct GatheredColumns {
 template <class T>
 void dense_backward_of_groups(const Exec& exec, const Layer<T>& layer, const LayerTerm<T>& item,
                               NodeView<const T> delta, NodeView<const T> z, NodeView<T> dz) {
-  Arena& arena = *layer.arena;
-  const Arena::Mark mark = arena.mark();
-  GatheredColumns<T> deltas(exec, arena, *layer.bank->groups, delta);
-  const GatheredColumns<T> zs(exec, arena, *layer.bank->groups, z);
+  Arena &arena = *layer.arena, &host = *layer.host;
+  const Arena::Mark mark = arena.mark(), host_mark = host.mark();
+  GatheredColumns<T> deltas(exec, arena, host, *layer.bank->groups, delta);
+  const GatheredColumns<T> zs(exec, arena, host, *layer.bank->groups, z);
   if (delta.rows == 0) deltas.all.cols = zs.all.cols;  // nothing came from which to tell
   const NodeView<T> all(arena.take_zeroed<T>(zs.all.size()).data(), z.rows, zs.all.cols, z.channels);
   DenseRelate<T> relate = item.dense_relate(exec, *layer.bank);
@@ -209,6 +226,7 @@ void dense_backward_of_groups(const Exec& exec, const Layer<T>& layer, const Lay
     }
   }
   arena.rewind(mark);
+  if (&host != &arena) host.rewind(host_mark);
 }
 
 /// Backward over the owned columns, or over the ghosts, of every sparse term; of dense terms with the columns
@@ -304,7 +322,8 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
   const Index d = z.channels();
   Arena& arena = tape.memory();
   const Index ghosts = bank.exchange->ghosts();
-  Layer<T> layer{&arena, &bank, make_terms(tape, bank, weight, d), nullptr, {}, {}, z, {}, {}, {}};
+  Layer<T> layer{&arena, &tape.arena(), &bank, make_terms(tape, bank, weight, d), nullptr, {}, {}, z, {}, {},
+                 {}};
   layer.ghost = {arena.template take<T>(ghosts * z.value.width()).data(), ghosts, z.cols(), d};
   bank.exchange->gather_begin(NodeView<const T>(z.value), layer.ghost);
   if (z.tracked()) layer.d_ghost = {arena.template take<T>(layer.ghost.size()).data(), ghosts, z.cols(), d};

@@ -4,7 +4,8 @@
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/relate.hpp"
 #include "rossby/autograd/relate_terms.hpp"
-#include "rossby/kernels/clamp.hpp"
+#include "rossby/kernels/elementwise.hpp"
+#include "rossby/kernels/sampled.hpp"
 
 namespace rossby {
 namespace {
@@ -45,6 +46,10 @@ struct SampledLayer {
   void backward(const Exec& exec, const SampledTerm<T>& item, MatrixView<const T> delta) const;
   void low_rank_forward(const Exec& exec, SampledTerm<T>& item) const;
   void low_rank_backward(const Exec& exec, const SampledTerm<T>& item, MatrixView<const T> g) const;
+  void scale_by_inverse_n(const Exec& exec, std::span<T> sums) const {
+    const NodeView<T> all(sums.data(), 1, 1, std::ssize(sums));
+    scale<T>(exec, all, T(1) / static_cast<T>(bank->nodes), all);
+  }
 };
 
 /// Column t of node data as a matrix (rows, d).
@@ -57,20 +62,14 @@ template <class T>
 void SampledLayer<T>::low_rank_forward(const Exec& exec, SampledTerm<T>& item) const {
   const Index k = item.term->u->shape.back();
   const Index d = z.channels();
-  const MatrixView<const T> v(item.term->v->value.data(), bank->rows, k);
+  const MatrixView<const T> u(item.term->u->data(exec.device), bank->rows, k);
+  const MatrixView<const T> v(item.term->v->data(exec.device), bank->rows, k);
   for (Index t = 0; t < z.cols(); ++t)
     linear_backward_weight<T>(exec, MatrixView<T>(item.sums.data() + t * k * d, k, d), v,
                               step(NodeView<const T>(z.value), t), scratch);
   bank->reducer->sum(item.sums);
-  for (T& sum : item.sums) sum /= static_cast<T>(bank->nodes);
-  for (std::size_t s = 0; s < samples.size(); ++s) {
-    const T* u = item.term->u->value.data() + samples[s].row * k;
-    const T* sums = item.sums.data() + samples[s].col * k * d;
-    T* out = item.context.row(static_cast<Index>(s));
-    std::fill_n(out, d, T(0));
-    for (Index q = 0; q < k; ++q)
-      for (Index f = 0; f < d; ++f) out[f] += u[q] * sums[q * d + f];
-  }
+  scale_by_inverse_n(exec, item.sums);
+  sampled_low_rank_forward<T>(exec, item.context, u, item.sums, samples);
 }
 
 template <class T>
@@ -78,21 +77,12 @@ void SampledLayer<T>::low_rank_backward(const Exec& exec, const SampledTerm<T>& 
                                         MatrixView<const T> g) const {
   const Index k = item.term->u->shape.back();
   const Index d = z.channels();
-  std::fill(item.d_sums.begin(), item.d_sums.end(), T(0));
-  for (std::size_t s = 0; s < samples.size(); ++s) {
-    const T* u = item.term->u->value.data() + samples[s].row * k;
-    const T* sums = item.sums.data() + samples[s].col * k * d;
-    T* d_sums_t = item.d_sums.data() + samples[s].col * k * d;
-    const T* gs = g.row(static_cast<Index>(s));
-    for (Index q = 0; q < k; ++q)
-      for (Index f = 0; f < d; ++f) {
-        d_sums_t[q * d + f] += u[q] * gs[f];
-        if (item.dm) item.dm[samples[s].row * k + q] += sums[q * d + f] * gs[f];
-      }
-  }
+  const MatrixView<const T> u(item.term->u->data(exec.device), bank->rows, k);
+  const MatrixView<const T> v(item.term->v->data(exec.device), bank->rows, k);
+  clear(exec, item.d_sums.data(), std::ssize(item.d_sums));
+  sampled_low_rank_backward<T>(exec, item.d_sums, item.dm, u, item.sums, samples, g);
   bank->reducer->sum(item.d_sums);
-  for (T& sum : item.d_sums) sum /= static_cast<T>(bank->nodes);
-  const MatrixView<const T> v(item.term->v->value.data(), bank->rows, k);
+  scale_by_inverse_n(exec, item.d_sums);
   for (Index t = 0; t < z.cols(); ++t) {
     const MatrixView<const T> ds(item.d_sums.data() + t * k * d, k, d);
     if (item.dv)
@@ -115,10 +105,7 @@ void SampledLayer<T>::forward(const Exec& exec, SampledTerm<T>& item) const {
     case Kind<T>::low_rank:
       return low_rank_forward(exec, item);
     case Kind<T>::self:
-      for (std::size_t s = 0; s < samples.size(); ++s)
-        for (Index f = 0; f < z.channels(); ++f)
-          item.context.row(static_cast<Index>(s))[f] =
-              effective(term.weights()[samples[s].row], true) * z.value.at(samples[s].row, samples[s].col)[f];
+      return sampled_self_forward<T>(exec, item.context, term.weights(exec.device), samples, z.value);
   }
 }
 
@@ -128,7 +115,7 @@ void SampledLayer<T>::backward(const Exec& exec, const SampledTerm<T>& item,
   const RelationTerm<T>& term = *item.term;
   if (item.a.gradient.data) linear_backward_weight<T>(exec, item.a.gradient, delta, item.context, scratch);
   const MatrixView<T> g(d_context.data, delta.rows, item.context.cols);
-  std::fill_n(g.data, g.size(), T(0));
+  clear(exec, g.data, g.size());
   linear_backward_input<T>(exec, g, delta, item.a.value);
   switch (term.kind) {
     case Kind<T>::sparse:
@@ -141,28 +128,19 @@ void SampledLayer<T>::backward(const Exec& exec, const SampledTerm<T>& item,
     case Kind<T>::low_rank:
       return low_rank_backward(exec, item, g);
     case Kind<T>::self:
-      for (std::size_t s = 0; s < samples.size(); ++s) {
-        const T weight = term.weights()[samples[s].row];
-        const T* gs = g.row(static_cast<Index>(s));
-        for (Index f = 0; f < z.channels(); ++f) {
-          if (z.tracked())
-            z.gradient.at(samples[s].row, samples[s].col)[f] += effective(weight, true) * gs[f];
-          if (item.dm && passes_gradient(weight, true))
-            item.dm[samples[s].row] += gs[f] * z.value.at(samples[s].row, samples[s].col)[f];
-        }
-      }
+      return sampled_self_backward<T>(exec, z.gradient, item.dm, term.weights(exec.device), samples, g,
+                                      z.value);
   }
 }
 
 template <class T>
 std::span<SampledTerm<T>> make_terms(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z,
                                      Index samples, Parameter<T>& weight) {
-  Arena& arena = tape.arena();
+  Arena& arena = tape.memory();
   const Index d = z.channels();
-  require(!tape.exec().device, "batches of pairs are worked on by the host");
   require(weight.shape.size() == 2 && weight.shape[1] == (1 + bank.relations()) * d,
           "relate_linear_sampled: weight must be (w, (1 + relations)·d)");
-  auto terms = arena.template take<SampledTerm<T>>(static_cast<Index>(bank.terms.size()));
+  auto terms = tape.arena().template take<SampledTerm<T>>(static_cast<Index>(bank.terms.size()));
   T* target = tape.recording() ? weight.gradient_target() : nullptr;
   int first = 1;
   for (std::size_t i = 0; i < terms.size(); ++i) {
@@ -243,11 +221,11 @@ Var<T> relate_linear_sampled(Tape<T>& tape, const RelationBank<T>& bank, const V
                              std::span<const Sample> samples, Parameter<T>& weight, Parameter<T>* bias) {
   require(z.rows() == bank.rows, "relate_linear_sampled: z must hold the owned rows");
   const Exec& exec = tape.exec();
-  Arena& arena = tape.arena();
+  Arena& arena = tape.memory();
   const Index w = weight.shape[0];
   const Index d = z.channels();
   const auto count = static_cast<Index>(samples.size());
-  auto kept = arena.template take<Sample>(count);
+  auto kept = tape.arena().template take<Sample>(count);
   std::copy(samples.begin(), samples.end(), kept.begin());
 
   SampledLayer<T> layer{&bank, kept, make_terms(tape, bank, z, count, weight), z, {}, {}, {}, {}};
@@ -262,15 +240,10 @@ Var<T> relate_linear_sampled(Tape<T>& tape, const RelationBank<T>& bank, const V
 
   // The samples' own latents, (samples, 1, d), for the identity block.
   Var<T> own = tape.make(count, 1, d, z.tracked());
-  for (Index s = 0; s < count; ++s) std::copy_n(z.value.at(kept[s].row, kept[s].col), d, own.value.row(s));
+  gather_samples<T>(exec, own.value, z.value, kept);
   const OpCost copy = costs::embed(static_cast<double>(count * d), sizeof(T));
-  tape.record("gather_samples", copy.forward, copy.backward, [own, z, kept, d] {
-    if (!own.tracked()) return;
-    for (std::size_t s = 0; s < kept.size(); ++s) {
-      T* out = z.gradient.at(kept[s].row, kept[s].col);
-      const T* g = own.gradient.row(static_cast<Index>(s));
-      for (Index f = 0; f < d; ++f) out[f] += g[f];
-    }
+  tape.record("gather_samples", copy.forward, copy.backward, [own, z, kept, exec] {
+    if (own.tracked()) scatter_add_samples<T>(exec, z.gradient, own.gradient, kept);
   });
   Var<T> h = zeros(tape, count, 1, w, true);
   if (bias) bias_accumulate(tape, h, *bias);
@@ -284,7 +257,7 @@ Var<T> relate_linear_sampled(Tape<T>& tape, const RelationBank<T>& bank, const V
   const OpCost cost = sampled_cost(layer, w);
   tape.record("relate_sampled", cost.forward, cost.backward, [layer, h, exec, count, w] {
     const MatrixView<const T> delta(h.gradient.data, count, w);
-    if (layer.d_ghost.data) std::fill_n(layer.d_ghost.data, layer.d_ghost.size(), T(0));
+    if (layer.d_ghost.data) clear(exec, layer.d_ghost.data, layer.d_ghost.size());
     for (const SampledTerm<T>& item : layer.terms) layer.backward(exec, item, delta);
     if (!layer.z.tracked()) return;
     layer.bank->exchange->scatter_add_begin(NodeView<const T>(layer.d_ghost), layer.z.gradient);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "rossby/kernels/clamp.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/optimiser.hpp"
 #include "rossby/kernels/reductions.hpp"
@@ -149,18 +148,14 @@ void LowRank<T>::backward_end(const Exec& exec, NodeView<const T> z, NodeView<T>
 template <class T>
 SelfTerm<T> SelfTerm<T>::forward(Tape<T>& tape, const RelationTerm<T>& term, const WeightBlock<T>& a,
                                  NodeView<T> h, NodeView<const T> z) {
-  require(!tape.exec().device, "a self relation is worked on by the host");
   Arena& arena = tape.memory();
-  SelfTerm self{term.weight->value.data(),
+  SelfTerm self{term.weight->data(tape.exec().device),
                 tape.recording() ? term.weight->gradient_target() : nullptr,
                 a,
                 {arena.take<T>(z.size()).data(), z.rows, z.cols, z.channels},
                 {arena.take<T>(z.size()).data(), z.rows, z.cols, z.channels},
                 arena.take<T>(linear_scratch_size(z.rows * z.cols, h.channels, z.channels))};
-  for (Index i = 0; i < z.rows; ++i) {
-    const T weight = effective(self.s[i], true);
-    for (Index q = 0; q < z.width(); ++q) self.context.row(i)[q] = weight * z.row(i)[q];
-  }
+  weigh_rows_forward(tape.exec(), self.context, self.s, z);
   linear_forward<T>(tape.exec(), by_column(h), by_column(self.context), a.value, nullptr, true);
   return self;
 }
@@ -171,18 +166,9 @@ void SelfTerm<T>::backward(const Exec& exec, NodeView<const T> delta, NodeView<c
   if (a.gradient.data)
     linear_backward_weight<T>(exec, a.gradient, by_column(delta), by_column(NodeView<const T>(context)),
                               scratch);
-  std::fill_n(d_context.data, d_context.size(), T(0));
+  clear(exec, d_context.data, d_context.size());
   linear_backward_input<T>(exec, by_column(d_context), by_column(delta), a.value);
-  for (Index i = 0; i < z.rows; ++i) {
-    const T* g = d_context.row(i);
-    const T weight = effective(s[i], true);
-    if (dz.data)
-      for (Index q = 0; q < z.width(); ++q) dz.row(i)[q] += weight * g[q];
-    if (!ds || !passes_gradient(s[i], true)) continue;
-    T sum = 0;
-    for (Index q = 0; q < z.width(); ++q) sum += g[q] * z.row(i)[q];
-    ds[i] += sum;
-  }
+  weigh_rows_backward(exec, dz, ds, s, NodeView<const T>(d_context), z);
 }
 
 template struct LowRank<float>;

@@ -1,5 +1,6 @@
 #include "rossby/autograd/time_halo.hpp"
 
+#include "rossby/autograd/link_values.hpp"
 #include "rossby/autograd/record.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/embed.hpp"
@@ -39,31 +40,27 @@ void lend_row(Tape<T>& tape, Parameter<T>& table, Index row, RowLink& link, int 
       gradient = table.gradient_target();
     }
   }
-  const std::span<const T> values(table.value.data() + row * size, static_cast<std::size_t>(size));
-  link.send(group, std::as_bytes(values));
+  const NodeView<const T> lent(table.data(tape.exec().device) + row * size, n, 1, d);
+  detail::send_values(tape, link, group, lent);
   const bool returns = sink || gradient;
   const Cost cost = message_cost(size, sizeof(T));
   detail::finish(tape, "lend", {cost, Cost{}}, returns && tape.recording(),
                  [&tape, &link, group, sink, gradient, slot, n, d, steps = table.shape[0]] {
-                   const Arena::Mark mark = tape.arena().mark();
-                   const std::span<T> back = tape.arena().template take<T>(n * d);
-                   link.receive(group, std::as_writable_bytes(back));
+                   const auto mark = tape.mark();
+                   const NodeView<T> back(tape.memory().template take<T>(n * d).data(), n, 1, d);
+                   detail::receive_values(tape, link, group, back);
                    embed_columns_backward<T>(tape.exec(), sink ? sink->gradients() : gradient,
-                                             sink ? sink->slots() : steps, {back.data(), n, 1, d},
-                                             {&slot, 1});
-                   tape.arena().rewind(mark);
+                                             sink ? sink->slots() : steps, read(back), {&slot, 1});
+                   tape.rewind(mark);
                  });
 }
 
 template <class T>
 Var<T> borrow_row(Tape<T>& tape, Index rows, Index channels, RowLink& link, int group) {
   const Var<T> y = tape.make(rows, 1, channels, tape.recording());
-  const auto size = static_cast<std::size_t>(rows * channels);
-  link.receive(group, std::as_writable_bytes(std::span<T>(y.value.data, size)));
+  detail::receive_values(tape, link, group, y.value);
   detail::finish(tape, "borrow", {Cost{}, message_cost(rows * channels, sizeof(T))}, y.tracked(),
-                 [&link, group, y, size] {
-                   link.send(group, std::as_bytes(std::span<const T>(y.gradient.data, size)));
-                 });
+                 [&tape, &link, group, y] { detail::send_values(tape, link, group, read(y.gradient)); });
   return y;
 }
 

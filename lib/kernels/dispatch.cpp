@@ -115,6 +115,19 @@ void affine_rows_backward(const Exec& exec, NodeView<T> dx, std::span<const T> s
 }
 
 template <class T>
+void weigh_rows_forward(const Exec& exec, NodeView<T> y, const T* s, NodeView<const T> x) {
+  require(same_shape(y, x), shapes_differ);
+  ROSSBY_DISPATCH(weigh_rows_forward, exec, y, s, x);
+}
+
+template <class T>
+void weigh_rows_backward(const Exec& exec, NodeView<T> dx, T* ds, const T* s, NodeView<const T> dy,
+                         NodeView<const T> x) {
+  require(same_shape(dy, x) && (!dx.data || same_shape(dx, x)), shapes_differ);
+  ROSSBY_DISPATCH(weigh_rows_backward, exec, dx, ds, s, dy, x);
+}
+
+template <class T>
 void linear_forward(const Exec& exec, MatrixView<T> y, MatrixView<const T> x, MatrixView<const T> weight,
                     const T* bias, bool accumulate) {
   require(y.rows == x.rows && y.cols == weight.rows && x.cols == weight.cols,
@@ -359,6 +372,9 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
   template void affine_rows_forward(const Exec&, NodeView<T>, std::span<const T>, std::span<const T>,        \
                                     NodeView<const T>);                                                      \
   template void affine_rows_backward(const Exec&, NodeView<T>, std::span<const T>, NodeView<const T>);       \
+  template void weigh_rows_forward(const Exec&, NodeView<T>, const T*, NodeView<const T>);                   \
+  template void weigh_rows_backward(const Exec&, NodeView<T>, T*, const T*, NodeView<const T>,               \
+                                    NodeView<const T>);                                                      \
   template void embed_columns_forward(const Exec&, NodeView<T>, const T*, Index, std::span<const Index>);    \
   template void embed_columns_backward(const Exec&, T*, Index, NodeView<const T>, std::span<const Index>);   \
   template void embed_pairs_forward(const Exec&, NodeView<T>, const T*, Index, Index,                        \

@@ -45,6 +45,14 @@ void affine_rows_forward(const Exec& exec, NodeView<T> y, std::span<const T> sca
 template <class T>
 void affine_rows_backward(const Exec& exec, NodeView<T> dx, std::span<const T> scale, NodeView<const T> dy);
 
+/// y[i] = clamp(s_i, 0, 1)·x[i] with one s of every row, s (rows): a self relation.
+template <class T>
+void weigh_rows_forward(const Exec& exec, NodeView<T> y, const T* s, NodeView<const T> x);
+/// dx[i] += clamp(s_i, 0, 1)·dy[i]; ds_i += ⟨dy[i], x[i]⟩ where 0 < s_i < 1. dx (no data) and ds may be null.
+template <class T>
+void weigh_rows_backward(const Exec& exec, NodeView<T> dx, T* ds, const T* s, NodeView<const T> dy,
+                         NodeView<const T> x);
+
 /// values[0 … size) = 0, contiguous.
 template <class T>
 void clear(const Exec& exec, T* values, Index size) {

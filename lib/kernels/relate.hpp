@@ -73,27 +73,4 @@ struct Sample {
   Index col = 0;
 };
 
-/// Sampled products, for batches of pairs: context[s, k·d + f] = Σ_e w_e z[column_e, sample col, f] over the
-/// entries of row `samples[s].row`; context (samples, r·d) packed, overwritten. Views of z may be strided (Z
-/// itself, in place).
-template <class T>
-void sampled_sparse_forward(const Exec& exec, MatrixView<T> context, const SparseRelate<T>& relate,
-                            std::span<const Sample> samples, NodeView<const T> owned,
-                            NodeView<const T> ghost);
-
-/// Adjoint: d_owned, d_ghost and dm += ; each may be null.
-template <class T>
-void sampled_sparse_backward(const Exec& exec, NodeView<T> d_owned, NodeView<T> d_ghost, T* dm,
-                             const SparseRelate<T>& relate, std::span<const Sample> samples,
-                             MatrixView<const T> d_context, NodeView<const T> owned, NodeView<const T> ghost);
-
-/// The same for dense relations; z (columns, B, d), may be strided.
-template <class T>
-void sampled_dense_forward(const Exec& exec, MatrixView<T> context, const DenseRelate<T>& relate,
-                           std::span<const Sample> samples, NodeView<const T> z);
-template <class T>
-void sampled_dense_backward(const Exec& exec, NodeView<T> dz, T* dm, const DenseRelate<T>& relate,
-                            std::span<const Sample> samples, MatrixView<const T> d_context,
-                            NodeView<const T> z);
-
 }  // namespace rossby

@@ -1,13 +1,17 @@
+#include "rossby/kernels/sampled.hpp"
+
 #include <algorithm>
 
 #include "rossby/base/error.hpp"
+#include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/clamp.hpp"
-#include "rossby/kernels/relate.hpp"
+#include "rossby/kernels/sampled_backends.hpp"
+
+namespace rossby {
 
 // Batches of pairs touch a thousand rows at most: one implementation, sequential, serves every back end of
 // the host.
-
-namespace rossby {
+namespace host {
 namespace {
 
 template <class T, class Visit>
@@ -18,13 +22,25 @@ void each_entry(const SparseRelate<T>& relate, Index row, const Visit& visit) {
       visit(k, e, Index{w.column[e]});
 }
 
-}  // namespace
+template <class T>
+void gather_samples(const Exec&, NodeView<T> out, NodeView<const T> z, std::span<const Sample> samples) {
+  for (Index s = 0; s < out.rows; ++s)
+    std::copy_n(z.at(samples[s].row, samples[s].col), out.channels, out.row(s));
+}
+
+template <class T>
+void scatter_add_samples(const Exec&, NodeView<T> dz, NodeView<const T> dout,
+                         std::span<const Sample> samples) {
+  for (Index s = 0; s < dout.rows; ++s) {
+    T* to = dz.at(samples[s].row, samples[s].col);
+    for (Index f = 0; f < dout.channels; ++f) to[f] += dout.row(s)[f];
+  }
+}
 
 template <class T>
 void sampled_sparse_forward(const Exec&, MatrixView<T> context, const SparseRelate<T>& relate,
                             std::span<const Sample> samples, NodeView<const T> owned,
                             NodeView<const T> ghost) {
-  require(context.rows == static_cast<Index>(samples.size()), "sampled product: one context row a sample");
   const Index d = context.cols / relate.block->relations;
   for (Index s = 0; s < context.rows; ++s) {
     T* out = context.row(s);
@@ -65,7 +81,6 @@ void sampled_sparse_backward(const Exec&, NodeView<T> d_owned, NodeView<T> d_gho
 template <class T>
 void sampled_dense_forward(const Exec&, MatrixView<T> context, const DenseRelate<T>& relate,
                            std::span<const Sample> samples, NodeView<const T> z) {
-  require(context.rows == static_cast<Index>(samples.size()), "sampled product: one context row a sample");
   const Index d = context.cols / relate.relations;
   for (Index s = 0; s < context.rows; ++s)
     for (int k = 0; k < relate.relations; ++k) {
@@ -107,17 +122,183 @@ void sampled_dense_backward(const Exec&, NodeView<T> dz, T* dm, const DenseRelat
     }
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                              \
-  template void sampled_sparse_forward(const Exec&, MatrixView<T>, const SparseRelate<T>&,                 \
-                                       std::span<const Sample>, NodeView<const T>, NodeView<const T>);     \
-  template void sampled_sparse_backward(const Exec&, NodeView<T>, NodeView<T>, T*, const SparseRelate<T>&, \
-                                        std::span<const Sample>, MatrixView<const T>, NodeView<const T>,   \
-                                        NodeView<const T>);                                                \
-  template void sampled_dense_forward(const Exec&, MatrixView<T>, const DenseRelate<T>&,                   \
-                                      std::span<const Sample>, NodeView<const T>);                         \
-  template void sampled_dense_backward(const Exec&, NodeView<T>, T*, const DenseRelate<T>&,                \
-                                       std::span<const Sample>, MatrixView<const T>, NodeView<const T>);
-ROSSBY_INSTANTIATE(float)
-ROSSBY_INSTANTIATE(double)
+template <class T>
+void sampled_low_rank_forward(const Exec&, MatrixView<T> context, MatrixView<const T> u,
+                              std::span<const T> sums, std::span<const Sample> samples) {
+  const Index k = u.cols, d = context.cols;
+  for (Index s = 0; s < context.rows; ++s) {
+    const T* from = sums.data() + samples[s].col * k * d;
+    T* out = context.row(s);
+    std::fill_n(out, d, T(0));
+    for (Index q = 0; q < k; ++q)
+      for (Index f = 0; f < d; ++f) out[f] += u.row(samples[s].row)[q] * from[q * d + f];
+  }
+}
+
+template <class T>
+void sampled_low_rank_backward(const Exec&, std::span<T> d_sums, T* du, MatrixView<const T> u,
+                               std::span<const T> sums, std::span<const Sample> samples,
+                               MatrixView<const T> d_context) {
+  const Index k = u.cols, d = d_context.cols;
+  for (Index s = 0; s < d_context.rows; ++s) {
+    const Index at = samples[s].col * k * d, row = samples[s].row;
+    const T* g = d_context.row(s);
+    for (Index q = 0; q < k; ++q)
+      for (Index f = 0; f < d; ++f) {
+        d_sums[static_cast<std::size_t>(at + q * d + f)] += u.row(row)[q] * g[f];
+        if (du) du[row * k + q] += sums[static_cast<std::size_t>(at + q * d + f)] * g[f];
+      }
+  }
+}
+
+template <class T>
+void sampled_self_forward(const Exec&, MatrixView<T> context, const T* weight,
+                          std::span<const Sample> samples, NodeView<const T> z) {
+  for (Index s = 0; s < context.rows; ++s)
+    for (Index f = 0; f < context.cols; ++f)
+      context.row(s)[f] = effective(weight[samples[s].row], true) * z.at(samples[s].row, samples[s].col)[f];
+}
+
+template <class T>
+void sampled_self_backward(const Exec&, NodeView<T> dz, T* dweight, const T* weight,
+                           std::span<const Sample> samples, MatrixView<const T> d_context,
+                           NodeView<const T> z) {
+  for (Index s = 0; s < d_context.rows; ++s) {
+    const auto [row, col] = samples[s];
+    const T* g = d_context.row(s);
+    for (Index f = 0; f < d_context.cols; ++f) {
+      if (dz.data) dz.at(row, col)[f] += effective(weight[row], true) * g[f];
+      if (dweight && passes_gradient(weight[row], true)) dweight[row] += g[f] * z.at(row, col)[f];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace host
+
+// Those of devices, or the host's.
+#define ROSSBY_SAMPLED(kernel, ...)          \
+  switch (exec.backend) {                    \
+    case Backend::simulated:                 \
+      return simulated::kernel(__VA_ARGS__); \
+    case Backend::cuda:                      \
+      ROSSBY_FROM_CUDA(kernel, __VA_ARGS__); \
+    case Backend::reference:                 \
+    case Backend::cpu:                       \
+      break;                                 \
+  }                                          \
+  return host::kernel<T>(__VA_ARGS__)
+
+template <class T>
+void gather_samples(const Exec& exec, NodeView<T> out, NodeView<const T> z, std::span<const Sample> samples) {
+  require(out.rows == std::ssize(samples) && out.cols == 1 && out.channels == z.channels,
+          "samples: one row each");
+  if (samples.empty()) return;
+  ROSSBY_SAMPLED(gather_samples, exec, out, z, samples);
+}
+
+template <class T>
+void scatter_add_samples(const Exec& exec, NodeView<T> dz, NodeView<const T> dout,
+                         std::span<const Sample> samples) {
+  require(dout.rows == std::ssize(samples) && dout.cols == 1 && dout.channels == dz.channels,
+          "samples: one row each");
+  if (samples.empty()) return;
+  ROSSBY_SAMPLED(scatter_add_samples, exec, dz, dout, samples);
+}
+
+template <class T>
+void sampled_sparse_forward(const Exec& exec, MatrixView<T> context, const SparseRelate<T>& relate,
+                            std::span<const Sample> samples, NodeView<const T> owned,
+                            NodeView<const T> ghost) {
+  require(context.rows == std::ssize(samples), "sampled product: one context row a sample");
+  if (samples.empty()) return;
+  ROSSBY_SAMPLED(sampled_sparse_forward, exec, context, relate, samples, owned, ghost);
+}
+
+template <class T>
+void sampled_sparse_backward(const Exec& exec, NodeView<T> d_owned, NodeView<T> d_ghost, T* dm,
+                             const SparseRelate<T>& relate, std::span<const Sample> samples,
+                             MatrixView<const T> d_context, NodeView<const T> owned,
+                             NodeView<const T> ghost) {
+  require(d_context.rows == std::ssize(samples), "sampled product: one context row a sample");
+  if (samples.empty()) return;
+  ROSSBY_SAMPLED(sampled_sparse_backward, exec, d_owned, d_ghost, dm, relate, samples, d_context, owned,
+                 ghost);
+}
+
+template <class T>
+void sampled_dense_forward(const Exec& exec, MatrixView<T> context, const DenseRelate<T>& relate,
+                           std::span<const Sample> samples, NodeView<const T> z) {
+  require(context.rows == std::ssize(samples), "sampled product: one context row a sample");
+  if (samples.empty()) return;
+  ROSSBY_SAMPLED(sampled_dense_forward, exec, context, relate, samples, z);
+}
+
+template <class T>
+void sampled_dense_backward(const Exec& exec, NodeView<T> dz, T* dm, const DenseRelate<T>& relate,
+                            std::span<const Sample> samples, MatrixView<const T> d_context,
+                            NodeView<const T> z) {
+  require(d_context.rows == std::ssize(samples), "sampled product: one context row a sample");
+  if (samples.empty()) return;
+  ROSSBY_SAMPLED(sampled_dense_backward, exec, dz, dm, relate, samples, d_context, z);
+}
+
+template <class T>
+void sampled_low_rank_forward(const Exec& exec, MatrixView<T> context, MatrixView<const T> u,
+                              std::span<const T> sums, std::span<const Sample> samples) {
+  require(context.rows == std::ssize(samples), "sampled product: one context row a sample");
+  if (samples.empty()) return;
+  ROSSBY_SAMPLED(sampled_low_rank_forward, exec, context, u, sums, samples);
+}
+
+template <class T>
+void sampled_low_rank_backward(const Exec& exec, std::span<T> d_sums, T* du, MatrixView<const T> u,
+                               std::span<const T> sums, std::span<const Sample> samples,
+                               MatrixView<const T> d_context) {
+  require(d_context.rows == std::ssize(samples) && d_sums.size() == sums.size(),
+          "sampled product: one context row a sample");
+  if (samples.empty()) return;
+  ROSSBY_SAMPLED(sampled_low_rank_backward, exec, d_sums, du, u, sums, samples, d_context);
+}
+
+template <class T>
+void sampled_self_forward(const Exec& exec, MatrixView<T> context, const T* weight,
+                          std::span<const Sample> samples, NodeView<const T> z) {
+  require(context.rows == std::ssize(samples), "sampled product: one context row a sample");
+  if (samples.empty()) return;
+  ROSSBY_SAMPLED(sampled_self_forward, exec, context, weight, samples, z);
+}
+
+template <class T>
+void sampled_self_backward(const Exec& exec, NodeView<T> dz, T* dweight, const T* weight,
+                           std::span<const Sample> samples, MatrixView<const T> d_context,
+                           NodeView<const T> z) {
+  require(d_context.rows == std::ssize(samples), "sampled product: one context row a sample");
+  if (samples.empty()) return;
+  ROSSBY_SAMPLED(sampled_self_backward, exec, dz, dweight, weight, samples, d_context, z);
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                                \
+  template void gather_samples(const Exec&, NodeView<T>, NodeView<const T>, std::span<const Sample>);        \
+  template void scatter_add_samples(const Exec&, NodeView<T>, NodeView<const T>, std::span<const Sample>);   \
+  template void sampled_sparse_forward(const Exec&, MatrixView<T>, const SparseRelate<T>&,                   \
+                                       std::span<const Sample>, NodeView<const T>, NodeView<const T>);       \
+  template void sampled_sparse_backward(const Exec&, NodeView<T>, NodeView<T>, T*, const SparseRelate<T>&,   \
+                                        std::span<const Sample>, MatrixView<const T>, NodeView<const T>,     \
+                                        NodeView<const T>);                                                  \
+  template void sampled_dense_forward(const Exec&, MatrixView<T>, const DenseRelate<T>&,                     \
+                                      std::span<const Sample>, NodeView<const T>);                           \
+  template void sampled_dense_backward(const Exec&, NodeView<T>, T*, const DenseRelate<T>&,                  \
+                                       std::span<const Sample>, MatrixView<const T>, NodeView<const T>);     \
+  template void sampled_low_rank_forward(const Exec&, MatrixView<T>, MatrixView<const T>,                    \
+                                         std::span<const T>, std::span<const Sample>);                       \
+  template void sampled_low_rank_backward(const Exec&, std::span<T>, T*, MatrixView<const T>,                \
+                                          std::span<const T>, std::span<const Sample>, MatrixView<const T>); \
+  template void sampled_self_forward(const Exec&, MatrixView<T>, const T*, std::span<const Sample>,          \
+                                     NodeView<const T>);                                                     \
+  template void sampled_self_backward(const Exec&, NodeView<T>, T*, const T*, std::span<const Sample>,       \
+                                      MatrixView<const T>, NodeView<const T>);
+ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
+#undef ROSSBY_INSTANTIATE
 
 }  // namespace rossby

@@ -34,6 +34,8 @@ lim_modes = 2
 """
 
 DEVICE = "parallel.device=simulated"
+PAIRS = ["train.sampling=pairs", "train.pairs=50"]
+GROUPS = ["parallel.time_groups=2", "train.lanes=2"]
 
 
 class Device(Runs):
@@ -63,7 +65,15 @@ class Device(Runs):
                 ("dense", 1, "relation.discover=dense"), ("dense3", 3, "relation.discover=dense", "optimiser.beta1=0"),
                 ("stored", 2, "relation.storage=dense", "relation.mode=refine"),
                 ("joint", 4, "train.joint=true"), ("adamw", 1, "optimiser.name=adamw", "model.dropout_z=0.2"),
-                ("sgd", 2, "optimiser.name=sgd", "optimiser.lr=0.01")):
+                ("sgd", 2, "optimiser.name=sgd", "optimiser.lr=0.01"), ("self", 3, "relation.self=true"),
+                ("pairs", 2, *PAIRS, "relation.mode=refine", "relation.self=true"),
+                ("pairs_low_rank", 3, *PAIRS, "relation.discover=low_rank", "relation.rank=2"),
+                ("pairs_dense", 2, *PAIRS, "relation.discover=dense", "model.dropout_z=0.2"),
+                ("groups", 2, *GROUPS, "relation.mode=refine", "relation.self=true"),
+                ("groups_low_rank", 4, *GROUPS, "relation.discover=low_rank", "relation.rank=2"),
+                ("groups_dense", 4, *GROUPS, "relation.discover=dense", "optimiser.beta1=0"),
+                ("groups_summed", 2, *GROUPS, "relation.discover=dense", "optimiser.name=sgd"),
+                ("groups_joint", 4, "parallel.time_groups=4", "train.lanes=4", "train.joint=true")):
             with self.subTest(name):
                 self.same_losses(name, ranks, *settings)
 
@@ -72,6 +82,10 @@ class Device(Runs):
 
     def test_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("left", "relation.discover=dense", DEVICE)
+
+    def test_pairs_and_groups_left_and_resumed_at_every_step(self):
+        self.resumed_at_every_step("pairs_left", *PAIRS, DEVICE)
+        self.resumed_at_every_step("groups_left", *GROUPS, "relation.discover=dense", DEVICE)
 
     def test_evaluation_of_what_a_device_trained(self):
         self.succeed(2, *self.arguments("scored", DEVICE))
@@ -104,11 +118,6 @@ class Device(Runs):
         self.succeed(2, *self.arguments("bf16_chunks", *dense, DEVICE, "relation.memory=streamed"))
         self.assertEqual(self.ends("bf16_chunks"), self.ends("bf16"))
         self.resumed_at_every_step("bf16_left", *dense, DEVICE)
-
-    def test_what_devices_cannot_do_yet(self):
-        self.refuse_settings([DEVICE, "train.sampling=pairs"], "train.sampling = .pairs.* is for the CPU so far")
-        self.refuse_settings([DEVICE, "relation.self=true"], "relation.self = true is for the CPU so far")
-        self.refuse_settings([DEVICE, "parallel.time_groups=2", "relation.discover=dense"], "time_groups")
 
     def test_memory_of_a_device(self):
         self.refuse_settings([DEVICE, "parallel.device_memory=1MiB"], "out of device memory: .* more ranks")
@@ -143,7 +152,7 @@ class Windowed(Device):
         self.resumed_at_every_step("left", DEVICE)
 
     test_streamed = test_streamed_left_and_resumed_at_every_step = test_bf16 = None
-    test_stnn = test_float = test_memory_of_a_device = test_no_gpu = test_what_devices_cannot_do_yet = None
+    test_stnn = test_float = test_memory_of_a_device = test_no_gpu = test_pairs_and_groups_left_and_resumed_at_every_step = None
 
 
 if __name__ == "__main__":

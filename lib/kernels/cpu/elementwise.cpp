@@ -1,6 +1,7 @@
 #include "rossby/kernels/elementwise.hpp"
 
 #include "rossby/kernels/backends.hpp"
+#include "rossby/kernels/clamp.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 #include "rossby/kernels/cpu/simd/elementwise.hpp"
 
@@ -72,16 +73,50 @@ void affine_rows_backward(const Exec& exec, NodeView<T> dx, std::span<const T> s
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                         \
-  template void pack(const Exec&, NodeView<T>, NodeView<const T>);                                    \
-  template void add(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);                  \
-  template void scale(const Exec&, NodeView<T>, T, NodeView<const T>);                                \
-  template void accumulate(const Exec&, NodeView<T>, T, NodeView<const T>);                           \
-  template void multiply(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);             \
-  template void multiply_accumulate(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);  \
-  template void affine_rows_forward(const Exec&, NodeView<T>, std::span<const T>, std::span<const T>, \
-                                    NodeView<const T>);                                               \
-  template void affine_rows_backward(const Exec&, NodeView<T>, std::span<const T>, NodeView<const T>);
+template <class T>
+void weigh_rows_forward(const Exec& exec, NodeView<T> y, const T* s, NodeView<const T> x) {
+  for_each_place(exec, y.rows, y.cols, y.channels, [&](Index i, Index b) {
+    const T weight = effective(s[i], true);
+    const T* from = x.at(i, b);
+    T* to = y.at(i, b);
+    for (Index c = 0; c < y.channels; ++c) to[c] = weight * from[c];
+  });
+}
+
+template <class T>
+void weigh_rows_backward(const Exec& exec, NodeView<T> dx, T* ds, const T* s, NodeView<const T> dy,
+                         NodeView<const T> x) {
+  const Index rows = std::max<Index>(1, flat_piece / std::max<Index>(1, x.width()));
+  for_each_piece(exec, x.rows, rows, x.size(), [&](Index first, Index last) {
+    for (Index i = first; i < last; ++i) {
+      const T weight = effective(s[i], true);
+      T sum = T(0);
+      for (Index b = 0; b < x.cols; ++b) {
+        const T *g = dy.at(i, b), *from = x.at(i, b);
+        T* to = dx.data ? dx.at(i, b) : nullptr;
+        for (Index c = 0; c < x.channels; ++c) {
+          if (to) to[c] += weight * g[c];
+          sum += g[c] * from[c];
+        }
+      }
+      if (ds && passes_gradient(s[i], true)) ds[i] += sum;
+    }
+  });
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                          \
+  template void pack(const Exec&, NodeView<T>, NodeView<const T>);                                     \
+  template void add(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);                   \
+  template void scale(const Exec&, NodeView<T>, T, NodeView<const T>);                                 \
+  template void accumulate(const Exec&, NodeView<T>, T, NodeView<const T>);                            \
+  template void multiply(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);              \
+  template void multiply_accumulate(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);   \
+  template void affine_rows_forward(const Exec&, NodeView<T>, std::span<const T>, std::span<const T>,  \
+                                    NodeView<const T>);                                                \
+  template void affine_rows_backward(const Exec&, NodeView<T>, std::span<const T>, NodeView<const T>); \
+  template void weigh_rows_forward(const Exec&, NodeView<T>, const T*, NodeView<const T>);             \
+  template void weigh_rows_backward(const Exec&, NodeView<T>, T*, const T*, NodeView<const T>,         \
+                                    NodeView<const T>);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE
 

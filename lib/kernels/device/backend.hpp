@@ -5,4 +5,5 @@
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/relate_backends.hpp"
 #include "rossby/kernels/relate_dense_backends.hpp"
+#include "rossby/kernels/sampled_backends.hpp"
 #include "rossby/kernels/spmm_backends.hpp"

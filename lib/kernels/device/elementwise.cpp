@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "rossby/kernels/activation.hpp"
+#include "rossby/kernels/clamp.hpp"
 #include "rossby/kernels/device/backend.hpp"
 #include "rossby/kernels/device/launch.hpp"
 #include "rossby/kernels/device/values.hpp"
@@ -95,6 +96,30 @@ void affine_rows_backward(const Exec& exec, NodeView<T> dx, std::span<const T> s
 }
 
 template <class T>
+void weigh_rows_forward(const Exec& exec, NodeView<T> y, const T* s, NodeView<const T> x) {
+  for_each_entry(exec, numbered(y), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
+    y.at(i, b)[c] = effective(s[i], true) * x.at(i, b)[c];
+  });
+}
+
+template <class T>
+void weigh_rows_backward(const Exec& exec, NodeView<T> dx, T* ds, const T* s, NodeView<const T> dy,
+                         NodeView<const T> x) {
+  if (dx.data)
+    for_each_entry(exec, numbered(dx), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
+      dx.at(i, b)[c] += effective(s[i], true) * dy.at(i, b)[c];
+    });
+  if (ds)
+    for_each(exec, x.rows, [=] ROSSBY_ON_DEVICE(Index i) {
+      if (!passes_gradient(s[i], true)) return;
+      T sum = T(0);
+      for (Index b = 0; b < x.cols; ++b)
+        for (Index c = 0; c < x.channels; ++c) sum += dy.at(i, b)[c] * x.at(i, b)[c];
+      ds[i] += sum;
+    });
+}
+
+template <class T>
 void gru_update_forward(const Exec& exec, NodeView<T> y, NodeView<const T> u, NodeView<const T> h,
                         NodeView<const T> c) {
   for_each_entry(exec, entries_of(y, u, h, c), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index k) {
@@ -170,6 +195,9 @@ void gru_output_backward(const Exec& exec, NodeView<T> da_u, NodeView<T> da_c, N
   template void affine_rows_forward(const Exec&, NodeView<T>, std::span<const T>, std::span<const T>,      \
                                     NodeView<const T>);                                                    \
   template void affine_rows_backward(const Exec&, NodeView<T>, std::span<const T>, NodeView<const T>);     \
+  template void weigh_rows_forward(const Exec&, NodeView<T>, const T*, NodeView<const T>);                 \
+  template void weigh_rows_backward(const Exec&, NodeView<T>, T*, const T*, NodeView<const T>,             \
+                                    NodeView<const T>);                                                    \
   template void gru_update_forward(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,         \
                                    NodeView<const T>);                                                     \
   template void gru_update_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \

@@ -1,6 +1,7 @@
 #include "rossby/kernels/elementwise.hpp"
 
 #include "rossby/kernels/backends.hpp"
+#include "rossby/kernels/clamp.hpp"
 #include "rossby/kernels/reference/loops.hpp"
 
 namespace rossby::reference {
@@ -64,16 +65,42 @@ void affine_rows_backward(const Exec&, NodeView<T> dx, std::span<const T> scale,
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                         \
-  template void pack(const Exec&, NodeView<T>, NodeView<const T>);                                    \
-  template void add(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);                  \
-  template void scale(const Exec&, NodeView<T>, T, NodeView<const T>);                                \
-  template void accumulate(const Exec&, NodeView<T>, T, NodeView<const T>);                           \
-  template void multiply(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);             \
-  template void multiply_accumulate(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);  \
-  template void affine_rows_forward(const Exec&, NodeView<T>, std::span<const T>, std::span<const T>, \
-                                    NodeView<const T>);                                               \
-  template void affine_rows_backward(const Exec&, NodeView<T>, std::span<const T>, NodeView<const T>);
+template <class T>
+void weigh_rows_forward(const Exec&, NodeView<T> y, const T* s, NodeView<const T> x) {
+  for_each_entry(y, [&](Index i, Index b, Index c) {
+    entry(y, i, b, c) = static_cast<T>(double{effective(s[i], true)} * double{entry(x, i, b, c)});
+  });
+}
+
+template <class T>
+void weigh_rows_backward(const Exec&, NodeView<T> dx, T* ds, const T* s, NodeView<const T> dy,
+                         NodeView<const T> x) {
+  if (dx.data)
+    for_each_entry(dx, [&](Index i, Index b, Index c) {
+      entry(dx, i, b, c) = static_cast<T>(double{entry(dx, i, b, c)} +
+                                          double{effective(s[i], true)} * double{entry(dy, i, b, c)});
+    });
+  for (Index i = 0; ds && i < x.rows; ++i) {
+    double sum = 0;
+    for (Index b = 0; b < x.cols; ++b)
+      for (Index c = 0; c < x.channels; ++c) sum += double{entry(dy, i, b, c)} * double{entry(x, i, b, c)};
+    if (passes_gradient(s[i], true)) ds[i] = static_cast<T>(double{ds[i]} + sum);
+  }
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                          \
+  template void pack(const Exec&, NodeView<T>, NodeView<const T>);                                     \
+  template void add(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);                   \
+  template void scale(const Exec&, NodeView<T>, T, NodeView<const T>);                                 \
+  template void accumulate(const Exec&, NodeView<T>, T, NodeView<const T>);                            \
+  template void multiply(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);              \
+  template void multiply_accumulate(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>);   \
+  template void affine_rows_forward(const Exec&, NodeView<T>, std::span<const T>, std::span<const T>,  \
+                                    NodeView<const T>);                                                \
+  template void affine_rows_backward(const Exec&, NodeView<T>, std::span<const T>, NodeView<const T>); \
+  template void weigh_rows_forward(const Exec&, NodeView<T>, const T*, NodeView<const T>);             \
+  template void weigh_rows_backward(const Exec&, NodeView<T>, T*, const T*, NodeView<const T>,         \
+                                    NodeView<const T>);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE
 

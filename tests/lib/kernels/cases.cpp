@@ -62,6 +62,14 @@ std::vector<Case<T>> elementwise_cases() {
                      affine_rows_forward<T>(exec, rig.output(s), scale, shift, read(rig.input(s)));
                      affine_rows_backward<T>(exec, rig.input(s), scale, read(rig.input(s)));
                    }});
+  for (const bool all : {true, false})
+    cases.push_back({all ? "weigh_rows" : "weigh_rows, ds alone", [all](const Exec& exec, R& rig, Shape s) {
+                       // Below, inside and above the unit interval.
+                       const std::span<T> weight = rig.vector(s.rows), ds = rig.vector(s.rows);
+                       weigh_rows_forward<T>(exec, rig.output(s), weight.data(), read(rig.input(s)));
+                       weigh_rows_backward<T>(exec, all ? rig.input(s) : NodeView<T>{}, ds.data(),
+                                              weight.data(), read(rig.input(s)), read(rig.input(s)));
+                     }});
   cases.push_back({"rows", [](const Exec& exec, R& rig, Shape s) {
                      std::vector<LocalColumn> named, unique;
                      std::vector<LocalEntry> ptr{0}, position;

@@ -5,6 +5,7 @@
 #include "rossby/kernels/spmm.hpp"
 #include "rossby/relation/edges.hpp"
 #include "tests/lib/kernels/dense_problem.hpp"
+#include "tests/lib/kernels/random_edges.hpp"
 #include "tests/support/test_device.hpp"
 
 // Relations on a device: dense and sparse against the reference, the fused update against backward and an
@@ -143,26 +144,6 @@ TEST_P(DeviceRelate, UpdatesInBf16AreRoundedByGlobalPlace) {
       different += here.bf16[e] != truth.bf16[e] || v[0][e] != v[1][e];
     EXPECT_LT(different, here.bf16.size() / 100);
   }
-}
-
-/// Of the rows [begin, end) of n.
-GlobalEdges random_edges(Index n, int relations, Index begin, Index end) {
-  const Random random(5, "edges");
-  GlobalEdges edges;
-  edges.rows = end - begin;
-  edges.relations = relations;
-  edges.ptr = {0};
-  for (Index i = begin; i < end; ++i)
-    for (int k = 0; k < relations; ++k) {
-      for (Index j = 0; j < n; ++j) {
-        const auto key = static_cast<std::uint64_t>((i * relations + k) * n + j);
-        if (i % 5 == 3 || j % 7 == 4 || random.uniform(key) > 0.3) continue;
-        edges.column.emplace_back(j);
-        edges.value.push_back(random.at(1).uniform(key));
-      }
-      edges.ptr.push_back(edges.entries());
-    }
-  return edges;
 }
 
 /// A rank's block among three, with ghosts; its inputs and outputs.

@@ -2,6 +2,7 @@
 #include <optional>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "rossby/exchange/one_rank.hpp"
@@ -29,6 +30,8 @@ struct Setting {
   std::optional<Transfer> transfer = {};
   bool bf16 = false;
   double decay = 1e-4;
+  bool self = false;
+  Index pairs = 0;  // a batch; 0: slabs
 };
 
 struct Result {
@@ -70,6 +73,7 @@ Result train(const Setting& setting, Device* device, Backend backend, Index epoc
   if (setting.bf16) relations->hold_dense_in_bf16();
   if (setting.kind == Kind::discover) relations->add_discover(0.02);
   if (setting.kind == Kind::dense_refine) relations->add_refine(std::move(edges), 0.5);
+  if (setting.self) relations->add_self(0.4);
   relations->finish(exchange, reducer);
   StnnOptions options;
   options.steps = steps;
@@ -87,6 +91,8 @@ Result train(const Setting& setting, Device* device, Backend backend, Index epoc
   for (Parameter<T>* parameter : model.parameters()) parameter->decay = setting.decay;
   BatchOptions batches;
   batches.slab_steps = 4;
+  batches.pairs = setting.pairs > 0;
+  batches.pairs_per_batch = setting.pairs;
   StnnTaskOptions task_options;
   task_options.rollout = true;
   StnnTask<T> task(task_options, batches, model, series, scaler, split, partition, 0, reducer, Exec{});
@@ -130,8 +136,12 @@ TEST_P(DeviceTraining, StnnEqualsTheHost) {
        {Setting{Kind::refine}, Setting{Kind::refine, true, 0.9, 2}, Setting{Kind::given_low_rank},
         Setting{Kind::given_low_rank, false, 0.9, 2, 0.1}, Setting{Kind::discover},
         Setting{Kind::discover, true, 0.9, 1, 0.05}, Setting{Kind::discover, false, 0, 2},
-        Setting{Kind::refine, true, 0, 1, 0, 0.3}}) {
-    SCOPED_TRACE(static_cast<int>(setting.kind));
+        Setting{Kind::refine, true, 0, 1, 0, 0.3}, Setting{.kind = Kind::refine, .self = true},
+        Setting{.kind = Kind::refine, .fuse = false, .self = true, .pairs = 97},
+        Setting{.kind = Kind::given_low_rank, .fuse = false, .beta1 = 0.9, .layers = 2, .pairs = 200},
+        Setting{.kind = Kind::discover, .fuse = false, .clip = 0.05, .pairs = 60},
+        Setting{.kind = Kind::dense_refine, .fuse = false, .dropout = 0.2, .pairs = 150}}) {
+    SCOPED_TRACE(fmt::format("kind {}, {} pairs", static_cast<int>(setting.kind), setting.pairs));
     std::string reason;
     const auto device = test_device(GetParam(), reason);
     if (!device) GTEST_SKIP() << "no GPU: " << reason;
