@@ -148,7 +148,8 @@ struct Sink {
   }
 };
 
-/// Lines that come into the cache while products go on: `count` lines, `stride` bytes apart.
+/// Lines that come into the second-level cache while products go on (the first one is full of these): `count`
+/// lines, `stride` bytes apart.
 struct Ahead {
   const char* line = nullptr;
   Index stride = 0;
@@ -166,7 +167,7 @@ ROSSBY_INLINE void transposed_product(T* u, const T* w, const T* g, Index width,
   for (int o = 0; o < outputs; ++o)
     for (int q = 0; q < vectors; ++q) acc[o][q] = load<V>(u + o * strip + q * lanes<T>);
   for (Index i = 0; i < rows; ++i) {
-    if (!(i & 1) && i / 2 < ahead.count) __builtin_prefetch(ahead.line + i / 2 * ahead.stride);
+    if (!(i & 1) && i / 2 < ahead.count) __builtin_prefetch(ahead.line + i / 2 * ahead.stride, 0, 2);
     V wi[vectors];
     for (int q = 0; q < vectors; ++q) wi[q] = load<V>(w + i * strip + q * lanes<T>);
     for (int o = 0; o < outputs; ++o) {
@@ -189,7 +190,7 @@ ROSSBY_INLINE void outer_product(T* d, const T* g, const T* z, Index width, Inde
     for (int r = 0; r < block; ++r)
       for (int q = 0; q < vectors; ++q) acc[r][q] = load<V>(d + r * strip + q * lanes<T>);
   for (Index o = 0; o < count; ++o) {
-    if (!(o & 1) && o / 2 < ahead.count) __builtin_prefetch(ahead.line + o / 2 * ahead.stride);
+    if (!(o & 1) && o / 2 < ahead.count) __builtin_prefetch(ahead.line + o / 2 * ahead.stride, 0, 2);
     V zo[vectors];
     for (int q = 0; q < vectors; ++q) zo[q] = load<V>(z + o * strip + q * lanes<T>);
     for (int r = 0; r < block; ++r) {
@@ -204,11 +205,13 @@ ROSSBY_INLINE void outer_product(T* d, const T* g, const T* z, Index width, Inde
 template <DenseSink sink, class S, bool plain = false>
 struct BackwardTile {
   using T = Arithmetic<S>;
-  /// Rows that go through a strip together: few where little is computed for each weight, so that rows are
-  /// read in the long runs that the hardware fetches ahead; more where that would read u and z too often.
+  /// Rows that go through a strip together: few, so that memory is read in long runs, from no more rows at a
+  /// time than it has pages open; more where that would read u and z too often.
   static constexpr Index most_rows = 64;
   static constexpr Index narrow_rows = 8;
   static constexpr Index narrow_width = 24;
+  static constexpr Index middle_rows = 16;
+  static constexpr Index middle_width = 128;
   static constexpr Index strip = Strip<S>::columns;
   static constexpr int vectors = Strip<S>::vectors;
   static constexpr int block = Strip<S>::block;
@@ -309,7 +312,9 @@ struct BackwardTile {
   }
 
   void run() {
-    const Index tile_rows = b.width <= narrow_width ? narrow_rows : most_rows;
+    const Index tile_rows = b.width <= narrow_width   ? narrow_rows
+                            : b.width <= middle_width ? middle_rows
+                                                      : most_rows;
     const Index strips = (b.columns + strip - 1) / strip;
     // With enough products, what comes next is fetched between them, evenly.
     between = b.u && b.width >= 2 * block * most_fetched;
