@@ -113,17 +113,31 @@ precision = "double"
 [train]
 epochs = 4
 TOML
-  for ranks in 0 1 2 4; do
-    device=cuda
-    if ((ranks == 0)); then device=cpu; fi
-    run "train.$device.np$ranks" "$mpi/bin/mpirun" -n $((ranks == 0 ? 1 : ranks)) "$programs/rossby" train \
-      "$work/run.toml" --run "$work/run$ranks" --device "$device"
-    sed -n '$s/.*"loss":\([^,]*\),.*/\1/p' "$work/run$ranks/metrics.jsonl" >>"$work/losses"
-  done
-  cat "$work/losses"
-  # shellcheck disable=SC2016
-  run train.losses awk 'NR == 1 { first = $1 } { d = ($1 - first) / first; if (d < 0) d = -d; if (d > 1e-9) exit 1 }' \
-    "$work/losses"
+  # losses NAME SETTINGS MORE RANKS...: the loss of the CPU on one rank, and that of the GPU on so many, which takes MORE settings.
+  losses() {
+    local name=$1 settings=$2 more=$3 ranks device sets
+    shift 3
+    : >"$work/losses"
+    for ranks in 0 "$@"; do
+      device=cuda
+      read -ra sets <<<"$settings $more"
+      if ((ranks == 0)); then
+        device=cpu
+        read -ra sets <<<"$settings"
+      fi
+      run "$name.$device.np$ranks" "$mpi/bin/mpirun" -n $((ranks == 0 ? 1 : ranks)) "$programs/rossby" train \
+        "$work/run.toml" --run "$work/$name$ranks" --device "$device" "${sets[@]/#/--set=}"
+      sed -n '$s/.*"loss":\([^,]*\),.*/\1/p' "$work/$name$ranks/metrics.jsonl" >>"$work/losses"
+    done
+    cat "$work/losses"
+    # shellcheck disable=SC2016
+    run "$name.losses" awk 'NR == 1 { first = $1 } { d = ($1 - first) / first; if (d < 0) d = -d; if (d > 1e-9) exit 1 }
+      END { if (NR < 2) exit 1 }' "$work/losses"
+  }
+  losses train "" "" 1 2 4
+  losses self relation.self=true "" 2
+  losses pairs "train.sampling=pairs train.pairs=500" "" 1 2
+  losses groups train.lanes=2 parallel.time_groups=2 2 4
 fi
 
 if ((${#failed[@]} > 0)); then
