@@ -32,8 +32,7 @@ constexpr const char* usage =
     "  --batches    batches of each pass that an epoch runs; 0: all (default: the case's own)\n"
     "  --beta1      decay of the optimiser's first moment (default: the case's own)\n"
     "  --threads    threads a rank (default 1)\n"
-    "  --device     cpu, cuda (the GPU of the rank's number), simulated; cases of pairs are for the CPU "
-    "(default cpu)\n"
+    "  --device     cpu, cuda (the GPU of the rank's number), simulated (default cpu)\n"
     "  --tf32       GPUs multiply floats with 10 bits of fraction\n"
     "  --transfer   how dense learned relations get to the device, some of: resident, pageable, pinned,\n"
     "               pageable-async, pinned-async (default resident)\n"
@@ -257,7 +256,6 @@ int run(Ranks& ranks, Options options) {
   if (device) {
     options.exec.backend = options.device == "cuda" ? Backend::cuda : Backend::simulated;
     options.exec.device = device.get();
-    std::erase_if(options.cases, [](const StepCase& item) { return item.pairs; });
   }
   Machine machine = device ? Machine::of_device(options.exec, options.small)
                            : Machine(options.exec.threads, options.small, ranks.size());
