@@ -8,22 +8,18 @@
 // their targets and each goes through all samples in order.
 
 namespace rossby::ROSSBY_DEVICE {
-namespace {
 
-constexpr Index most_shares = 4096;
-
-const Sample* listed(const Exec& exec, std::span<const Sample> samples) {
+static const Sample* listed(const Exec& exec, std::span<const Sample> samples) {
   return exec.device->on_device(samples);
 }
 
 /// f(share, shares, k) for all k in [0, each) of the shares of `targets`.
 template <class F>
 void for_each_share(const Exec& exec, Index targets, Index each, const F& f) {
-  const Index shares = targets < most_shares ? targets : most_shares;
+  constexpr Index most = 4096;
+  const Index shares = targets < most ? targets : most;
   for_each(exec, shares * each, [=] ROSSBY_ON_DEVICE(Index k) { f(k / each, shares, k % each); });
 }
-
-}  // namespace
 
 template <class T>
 void gather_samples(const Exec& exec, NodeView<T> out, NodeView<const T> z, std::span<const Sample> samples) {
