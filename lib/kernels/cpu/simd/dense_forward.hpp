@@ -116,11 +116,13 @@ template <class S>
 struct WideTile {
   using T = Arithmetic<S>;
   using V = Vec<T, lanes<T>>;
-  static constexpr Index block_columns = 64;
-  static constexpr Index tile_rows = dense_forward_rows;  // a multiple of every register block's rows
+  static constexpr Index block_columns = 128;             // long runs of few rows: memory delivers those best
+  static constexpr Index block_rows = 24;                 // a multiple of every register block's rows
+  static constexpr Index tile_rows = dense_forward_rows;  // share the z of a block of columns
+  static_assert(tile_rows % block_rows == 0);
   DenseForward<S>& f;
   Index padded;  // width rounded up to lanes
-  alignas(64) T block[tile_rows * block_columns];
+  alignas(64) T block[block_rows * block_columns];
   alignas(64) T sums[tile_rows * 16 * lanes<T>];
 
   template <int vectors>
@@ -155,7 +157,7 @@ struct WideTile {
   ROSSBY_INLINE void fill(Index begin, Index rows, Index first, Index count, bool add_weights) {
     const Index whole = (count + lanes<T> - 1) / lanes<T> * lanes<T>;
     V sum = {};
-    for (Index r = 0; r < tile_rows; ++r) {
+    for (Index r = 0; r < block_rows; ++r) {
       T* out = block + r * block_columns;
       if (r >= rows) {
         for (Index j = 0; j < block_columns; ++j) out[j] = 0;
@@ -174,16 +176,19 @@ struct WideTile {
     for (Index at = 0; at < tile_rows * part; ++at) sums[at] = 0;
     for (Index first = 0; first < f.columns; first += block_columns) {
       const Index count = f.columns - first < block_columns ? f.columns - first : block_columns;
-      fill<clamped>(begin, rows, first, count, e == 0);
-      const T* z = f.z + first * padded + e;
-      const S* ahead = f.weight + begin * f.stride + first + block_columns;
-      T* to = sums;
-      Index left = part / lanes<T>;
-      for (; left >= 4; left -= 4, z += 4 * lanes<T>, to += 4 * lanes<T>)
-        product<4>(rows, count, z, to, part, ahead);
-      if (left == 3) product<3>(rows, count, z, to, part, ahead);
-      if (left == 2) product<2>(rows, count, z, to, part, ahead);
-      if (left == 1) product<1>(rows, count, z, to, part, ahead);
+      for (Index row = 0; row < rows; row += block_rows) {
+        const Index here = rows - row < block_rows ? rows - row : block_rows;
+        fill<clamped>(begin + row, here, first, count, e == 0);
+        const T* z = f.z + first * padded + e;
+        const S* ahead = f.weight + (begin + row) * f.stride + first + block_columns;
+        T* to = sums + row * part;
+        Index left = part / lanes<T>;
+        for (; left >= 4; left -= 4, z += 4 * lanes<T>, to += 4 * lanes<T>)
+          product<4>(here, count, z, to, part, ahead);
+        if (left == 3) product<3>(here, count, z, to, part, ahead);
+        if (left == 2) product<2>(here, count, z, to, part, ahead);
+        if (left == 1) product<1>(here, count, z, to, part, ahead);
+      }
     }
   }
 };
