@@ -77,7 +77,7 @@ describe_job() {
   say "launch ${launch[*]}"
   say "threads OMP_NUM_THREADS=$OMP_NUM_THREADS OPENBLAS_NUM_THREADS=$OPENBLAS_NUM_THREADS"
   say "modules $(if type module >/dev/null 2>&1; then module -t list 2>&1 | tr '\n' ' '; else echo none; fi)"
-  env | grep -E '^(OMPI|PMIX|UCX|NCCL|CUDA|SLURM_CPU_BIND|SLURM_DISTRIBUTION)' | LC_ALL=C sort || true
+  env | grep -E '^(OMPI|PMIX|SLURM_PMIX|UCX|NCCL|CUDA|SLURM_CPU_BIND|SLURM_DISTRIBUTION)' | LC_ALL=C sort || true
 }
 
 # The limit of the job, for programs that stop in time: older versions of Slurm do not say it.

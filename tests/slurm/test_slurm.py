@@ -250,7 +250,8 @@ class Slurm(unittest.TestCase):
         result = subprocess.run([sys.executable, str(ROOT / "jobscripts/scaling"), *arguments, "--rossby", support.rossby,
                                  "--submit", "--ranks-per-node", "1"], cwd=self.folder, env=environment, capture_output=True,
                                 text=True, check=False, timeout=240)
-        self.assertEqual(result.returncode, code, f"{result.stdout}\n{result.stderr}\n{self.cluster.log_end()}")
+        logs = [(self.folder / name).read_text() for name in re.findall(r": failed: .*\((.*\.log)\)", result.stdout)]
+        self.assertEqual(result.returncode, code, "\n".join([result.stdout, result.stderr, *logs, self.cluster.log_end()]))
         return result.stdout
 
     def tabulated(self, folder):
