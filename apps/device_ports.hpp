@@ -21,6 +21,8 @@ class DeviceSums {
   }
 
   [[nodiscard]] Reducer& reducer() { return *reducer_; }
+  /// Null: through the host.
+  [[nodiscard]] NcclLink* link() { return link_.get(); }
 
  private:
   std::unique_ptr<NcclLink> link_;
@@ -32,24 +34,20 @@ class DevicePorts {
  public:
   /// `exchange` and `reducer` of the host must outlive it. Collective.
   DevicePorts(const Communicator& comm, Device& device, const Exec& exec, bool nccl, Exchange& exchange,
-              Reducer& reducer, const RowPartition& partition, const GhostList& ghosts) {
-    if (nccl && comm.size() > 1) {
-      link_ = std::make_unique<NcclLink>(comm, device);
-      exchange_ = std::make_unique<NcclExchange>(comm, *link_, exec, exchange, partition, ghosts);
-      reducer_ = std::make_unique<NcclReducer>(*link_, reducer);
-    } else {
+              Reducer& reducer, const RowPartition& partition, const GhostList& ghosts)
+      : sums_(comm, device, nccl, reducer) {
+    if (NcclLink* link = sums_.link())
+      exchange_ = std::make_unique<NcclExchange>(comm, *link, exec, exchange, partition, ghosts);
+    else
       exchange_ = std::make_unique<StagedExchange>(exec, exchange);
-      reducer_ = std::make_unique<StagedReducer>(device, reducer);
-    }
   }
 
   [[nodiscard]] Exchange& exchange() { return *exchange_; }
-  [[nodiscard]] Reducer& reducer() { return *reducer_; }
+  [[nodiscard]] Reducer& reducer() { return sums_.reducer(); }
 
  private:
-  std::unique_ptr<NcclLink> link_;
+  DeviceSums sums_;
   std::unique_ptr<Exchange> exchange_;
-  std::unique_ptr<Reducer> reducer_;
 };
 
 }  // namespace rossby

@@ -163,7 +163,7 @@ template <class T>
 struct DiffusionBackward {
   Tape<T>* tape;
   Terms<T> terms;
-  NodeView<T> z;  // all terms; no data: they are made again
+  NodeView<T> z;  // all terms, but where they are made again
   Var<T> y;
   Var<T> x;
   MatrixView<const T> weight;
@@ -179,7 +179,8 @@ struct DiffusionBackward {
     const std::span<T> scratch = tape->memory().template take<T>(scratch_size);
     if (dweight) {
       const auto kept = tape->mark();
-      const NodeView<T> all = z.data ? z : diffusion_terms(*tape, *terms.diffusion, read(x.value));
+      const NodeView<T> all =
+          terms.diffusion->alone ? diffusion_terms(*tape, *terms.diffusion, read(x.value)) : z;
       linear_backward_weight(exec, MatrixView<T>(dweight, weight.rows, weight.cols), dy,
                              MatrixView<const T>(as_matrix(all)), scratch);
       tape->rewind(kept);
@@ -240,11 +241,10 @@ void convolve(Tape<T>& tape, const Var<T>& y, const Diffusion<T>& diffusion, con
   linear_forward(tape.exec(), as_matrix(y.value), MatrixView<const T>(as_matrix(z)), w,
                  bias ? bias->data(tape.exec().device) : nullptr, accumulate_to_y);
   // Made again out of x while they are in the cache, terms take no more time than read from memory.
-  const bool keeps = tape.recording() && !diffusion.alone;
-  if (!keeps) tape.rewind(mark);
+  if (diffusion.alone || !tape.recording()) tape.rewind(mark);
   const OpCost cost = cost_of(diffusion, x, y.channels(), dweight != nullptr);
   finish(tape, "diffusion", cost, y.tracked(),
-         DiffusionBackward<T>{&tape, terms, keeps ? z : NodeView<T>{}, y, x, w, dweight, dbias});
+         DiffusionBackward<T>{&tape, terms, z, y, x, w, dweight, dbias});
 }
 
 template <class T>

@@ -39,8 +39,7 @@ struct LayerTerm {
 
 template <class T>
 struct Layer {
-  Arena* arena;  // of values
-  Arena* host;   // of the host's lists; the same one where the host computes
+  Tape<T>* tape;
   const RelationBank<T>* bank;
   std::span<LayerTerm<T>> terms;
   // Bias and identity: the first sparse term's sweep takes them along; without one they are ops of their own.
@@ -150,13 +149,14 @@ struct GatheredColumns {
   NodeView<T> all;
   Index first = 0;
 
-  GatheredColumns(const Exec& exec, Arena& arena, Arena& host, GroupGather& groups, NodeView<const T> mine) {
+  GatheredColumns(Tape<T>& tape, GroupGather& groups, NodeView<const T> mine) {
+    const Exec& exec = tape.exec();
     const auto bytes_of = [](Index values) { return values * static_cast<Index>(sizeof(T)); };
     Device* device = exec.device;
-    const auto sizes = host.take<Index>(groups.groups());
+    const auto sizes = tape.arena().template take<Index>(groups.groups());
     std::span<const T> values(mine.data, static_cast<std::size_t>(mine.size()));
     if (device) {
-      const std::span<T> copy = host.take<T>(mine.size());
+      const std::span<T> copy = tape.arena().template take<T>(mine.size());
       device->download(copy, mine.data);
       device->wait();
       values = copy;
@@ -165,7 +165,7 @@ struct GatheredColumns {
     const std::byte* from = gathered.data();
     if (device) {
       const auto size = static_cast<Index>(gathered.size() / sizeof(T));
-      T* here = arena.take<T>(size).data();
+      T* here = tape.memory().template take<T>(size).data();
       device->upload(here,
                      std::span<const T>(reinterpret_cast<const T*>(from), static_cast<std::size_t>(size)));
       device->wait();  // what was gathered may be gone soon
@@ -174,7 +174,7 @@ struct GatheredColumns {
     const Index column = mine.rows * mine.channels;
     Index cols = 0;
     for (const Index size : sizes) cols += column > 0 ? size / bytes_of(column) : 0;
-    all = {arena.take<T>(column * cols).data(), mine.rows, cols, mine.channels};
+    all = {tape.memory().template take<T>(column * cols).data(), mine.rows, cols, mine.channels};
     Index at = 0;
     for (std::size_t g = 0; g < sizes.size() && column > 0; ++g) {
       const Index here = sizes[g] / bytes_of(column);
@@ -200,15 +200,16 @@ struct GatheredColumns {
 template <class T>
 void dense_backward_of_groups(const Exec& exec, const Layer<T>& layer, const LayerTerm<T>& item,
                               NodeView<const T> delta, NodeView<const T> z, NodeView<T> dz) {
-  Arena &arena = *layer.arena, &host = *layer.host;
-  const Arena::Mark mark = arena.mark(), host_mark = host.mark();
-  GatheredColumns<T> deltas(exec, arena, host, *layer.bank->groups, delta);
-  const GatheredColumns<T> zs(exec, arena, host, *layer.bank->groups, z);
+  Tape<T>& tape = *layer.tape;
+  Arena& arena = tape.memory();
+  const auto mark = tape.mark();
+  GatheredColumns<T> deltas(tape, *layer.bank->groups, delta);
+  const GatheredColumns<T> zs(tape, *layer.bank->groups, z);
   if (delta.rows == 0) deltas.all.cols = zs.all.cols;  // nothing came from which to tell
-  const NodeView<T> all(arena.take_zeroed<T>(zs.all.size()).data(), z.rows, zs.all.cols, z.channels);
+  const NodeView<T> all(arena.template take_zeroed<T>(zs.all.size()).data(), z.rows, zs.all.cols, z.channels);
   DenseRelate<T> relate = item.dense_relate(exec, *layer.bank);
   const std::span<T> workspace =
-      arena.take<T>(relate_dense_workspace(exec, relate, zs.all.cols, delta.channels));
+      arena.template take<T>(relate_dense_workspace(exec, relate, zs.all.cols, delta.channels));
   relate.context = nullptr;
   detail::chunked_dense_backward<T>(exec, dz.data ? all : NodeView<T>{}, {}, item.dense, relate, deltas.all,
                                     zs.all, workspace, item.term->stream(exec.device),
@@ -216,7 +217,7 @@ void dense_backward_of_groups(const Exec& exec, const Layer<T>& layer, const Lay
   if (dz.data) accumulate(exec, dz, T{1}, NodeView<const T>(zs.columns(all, zs.first, z.cols)));
   if (item.a.gradient.data) {
     const Index d = z.channels, size = layer.bank->rows * z.cols;
-    const std::span<T> scratch = arena.take<T>(linear_scratch_size(size, delta.channels, d));
+    const std::span<T> scratch = arena.template take<T>(linear_scratch_size(size, delta.channels, d));
     for (Index k = 0; k < item.term->relations; ++k) {
       MatrixView<T> da = item.a.gradient;
       da.data += k * d;
@@ -225,8 +226,7 @@ void dense_backward_of_groups(const Exec& exec, const Layer<T>& layer, const Lay
                              MatrixView<const T>(item.context + k * size * d, size, d), scratch);
     }
   }
-  arena.rewind(mark);
-  if (&host != &arena) host.rewind(host_mark);
+  tape.rewind(mark);
 }
 
 /// Backward over the owned columns, or over the ghosts, of every sparse term; of dense terms with the columns
@@ -322,8 +322,7 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
   const Index d = z.channels();
   Arena& arena = tape.memory();
   const Index ghosts = bank.exchange->ghosts();
-  Layer<T> layer{&arena, &tape.arena(), &bank, make_terms(tape, bank, weight, d), nullptr, {}, {}, z, {}, {},
-                 {}};
+  Layer<T> layer{&tape, &bank, make_terms(tape, bank, weight, d), nullptr, {}, {}, z, {}, {}, {}};
   layer.ghost = {arena.template take<T>(ghosts * z.value.width()).data(), ghosts, z.cols(), d};
   bank.exchange->gather_begin(NodeView<const T>(z.value), layer.ghost);
   if (z.tracked()) layer.d_ghost = {arena.template take<T>(layer.ghost.size()).data(), ghosts, z.cols(), d};

@@ -46,10 +46,6 @@ struct SampledLayer {
   void backward(const Exec& exec, const SampledTerm<T>& item, MatrixView<const T> delta) const;
   void low_rank_forward(const Exec& exec, SampledTerm<T>& item) const;
   void low_rank_backward(const Exec& exec, const SampledTerm<T>& item, MatrixView<const T> g) const;
-  void scale_by_inverse_n(const Exec& exec, std::span<T> sums) const {
-    const NodeView<T> all(sums.data(), 1, 1, std::ssize(sums));
-    scale<T>(exec, all, T(1) / static_cast<T>(bank->nodes), all);
-  }
 };
 
 /// Column t of node data as a matrix (rows, d).
@@ -68,7 +64,7 @@ void SampledLayer<T>::low_rank_forward(const Exec& exec, SampledTerm<T>& item) c
     linear_backward_weight<T>(exec, MatrixView<T>(item.sums.data() + t * k * d, k, d), v,
                               step(NodeView<const T>(z.value), t), scratch);
   bank->reducer->sum(item.sums);
-  scale_by_inverse_n(exec, item.sums);
+  detail::scale_all(exec, item.sums, T(1) / static_cast<T>(bank->nodes));
   sampled_low_rank_forward<T>(exec, item.context, u, item.sums, samples);
 }
 
@@ -82,7 +78,7 @@ void SampledLayer<T>::low_rank_backward(const Exec& exec, const SampledTerm<T>& 
   clear(exec, item.d_sums.data(), std::ssize(item.d_sums));
   sampled_low_rank_backward<T>(exec, item.d_sums, item.dm, u, item.sums, samples, g);
   bank->reducer->sum(item.d_sums);
-  scale_by_inverse_n(exec, item.d_sums);
+  detail::scale_all(exec, item.d_sums, T(1) / static_cast<T>(bank->nodes));
   for (Index t = 0; t < z.cols(); ++t) {
     const MatrixView<const T> ds(item.d_sums.data() + t * k * d, k, d);
     if (item.dv)

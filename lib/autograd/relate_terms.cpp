@@ -70,15 +70,9 @@ LowRank<T> LowRank<T>::begin(Tape<T>& tape, const RelationBank<T>& bank, const R
 }
 
 template <class T>
-void LowRank<T>::scale_by_inverse_n(const Exec& exec) const {
-  const NodeView<T> all(s.data, 1, 1, s.size());
-  scale<T>(exec, all, inverse_n, all);
-}
-
-template <class T>
 void LowRank<T>::end(const Exec& exec, NodeView<T> h) const {
   reducer->sum_end();
-  scale_by_inverse_n(exec);
+  scale_all(exec, std::span<T>(s.data, static_cast<std::size_t>(s.size())), inverse_n);
   const MatrixView<T> s_rows(s.data, s.rows * h.cols, a.value.cols);
   const MatrixView<T> q_rows(q.data, q.rows * h.cols, h.channels);
   linear_forward<T>(exec, q_rows, s_rows, a.value, nullptr, false);
@@ -134,7 +128,7 @@ void LowRank<T>::backward_end(const Exec& exec, NodeView<const T> z, NodeView<T>
   const MatrixView<T> ds_rows(s.data, k * z.cols, z.channels);
   clear(exec, s.data, s.size());
   linear_backward_input<T>(exec, ds_rows, dq_rows, a.value);
-  scale_by_inverse_n(exec);
+  scale_all(exec, std::span<T>(s.data, static_cast<std::size_t>(s.size())), inverse_n);
   const Index tile = tile_rows(v.rows, k);
   for (Index begin = 0; begin < v.rows; begin += tile) {
     const Index rows = std::min(tile, v.rows - begin);

@@ -2,6 +2,7 @@
 
 #include "rossby/autograd/relation_bank.hpp"
 #include "rossby/autograd/tape.hpp"
+#include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/linear.hpp"
 #include "rossby/kernels/relate.hpp"
 
@@ -54,6 +55,13 @@ MatrixView<T> by_column(NodeView<T> v) {
   return {v.data, v.rows * v.cols, v.channels};
 }
 
+/// values *= factor.
+template <class T>
+void scale_all(const Exec& exec, std::span<T> values, T factor) {
+  const NodeView<T> all(values.data(), 1, 1, std::ssize(values));
+  scale<T>(exec, all, factor, all);
+}
+
 /// h += U (Vᵀ z) A_kᵀ / n. Keeps what backward needs in the arena. Sums over ranks travel between each begin
 /// and its end.
 template <class T>
@@ -80,7 +88,6 @@ struct LowRank {
   void backward_end(const Exec& exec, NodeView<const T> z, NodeView<T> dz) const;
 
  private:
-  void scale_by_inverse_n(const Exec& exec) const;
   void weight_backward(const Exec& exec, const DenseGradient<T>& d, Index begin, Index rows,
                        MatrixView<const T> x, MatrixView<const T> y) const;
 };

@@ -11,6 +11,7 @@
 #include "rossby/base/random.hpp"
 #include "rossby/exchange/one_rank.hpp"
 #include "rossby/relation/builders.hpp"
+#include "tests/support/random_edges.hpp"
 
 // The relation layer on one rank: kernels against the reference, gradients of every kind of term, sampled
 // against whole. The same layer over ranks is held against one rank in tests/mpi.
@@ -19,26 +20,6 @@ namespace rossby {
 namespace {
 
 constexpr double sentinel = 1234.5;
-
-/// Random sparse relations with empty rows and columns, some entries on the diagonal.
-GlobalEdges random_edges(Index n, int relations, std::uint64_t seed) {
-  const Random random(seed, "edges");
-  GlobalEdges edges;
-  edges.rows = n;
-  edges.relations = relations;
-  edges.ptr = {0};
-  for (Index i = 0; i < n; ++i)
-    for (int k = 0; k < relations; ++k) {
-      for (Index j = 0; j < n; ++j) {
-        const auto key = static_cast<std::uint64_t>((i * relations + k) * n + j);
-        if (i % 5 == 3 || j % 7 == 4 || random.uniform(key) > 0.3) continue;
-        edges.column.emplace_back(j);
-        edges.value.push_back(random.at(1).uniform(key));
-      }
-      edges.ptr.push_back(edges.entries());
-    }
-  return edges;
-}
 
 template <class T>
 void fill(std::span<T> values, std::uint64_t seed, double low = -1, double high = 1) {
@@ -63,8 +44,8 @@ struct Everything {
         d(channels),
         w(width),
         exchange(rows),
-        given(localise(random_edges(rows, 2, 1), RowPartition::blocks(rows, 1), 0, {})),
-        refine(localise(random_edges(rows, 3, 2), RowPartition::blocks(rows, 1), 0, {})),
+        given(localise(test::random_edges(rows, 2, 1, 0, rows), RowPartition::blocks(rows, 1), 0, {})),
+        refine(localise(test::random_edges(rows, 3, 2, 0, rows), RowPartition::blocks(rows, 1), 0, {})),
         m("m", Placement::entries, {refine.entries()}),
         s("s", Placement::rows, {1, rows, 1}),
         u("u", Placement::rows, {1, rows, 2}),
@@ -199,7 +180,7 @@ struct Problem {
   std::vector<T> m, z, delta, a, self, bias;
 
   explicit Problem(const Shape& s)
-      : Problem(s, localise(random_edges(s.n, 3, 7), RowPartition::blocks(s.n, 1), 0, {})) {}
+      : Problem(s, localise(test::random_edges(s.n, 3, 7, 0, s.n), RowPartition::blocks(s.n, 1), 0, {})) {}
   Problem(const Shape& s, CsrBlock relations) : shape(s), block(std::move(relations)) {
     m.resize(block.column.size());
     z.resize(static_cast<std::size_t>(s.n * s.cols * s.d));

@@ -5,7 +5,7 @@
 #include "rossby/kernels/spmm.hpp"
 #include "rossby/relation/edges.hpp"
 #include "tests/lib/kernels/dense_problem.hpp"
-#include "tests/lib/kernels/random_edges.hpp"
+#include "tests/support/random_edges.hpp"
 #include "tests/support/test_device.hpp"
 
 // Relations on a device: dense and sparse against the reference, the fused update against backward and an
@@ -156,7 +156,7 @@ struct SparseProblem {
 
   SparseProblem(Index n, int relations, Index b, Index in, Index out, int part) : cols(b), d(in), w(out) {
     const RowPartition partition = RowPartition::blocks(n, 3);
-    const GlobalEdges edges = random_edges(n, relations, partition.begin(part), partition.end(part));
+    const GlobalEdges edges = test::random_edges(n, relations, 5, partition.begin(part), partition.end(part));
     const GlobalEdges* group = &edges;
     block = localise(edges, partition, part, collect_ghosts(partition, part, {&group, 1}));
     const auto values = [](Index size, const char* name, double low = -1, double high = 1) {

@@ -4,7 +4,7 @@
 
 #include "rossby/kernels/sampled.hpp"
 #include "tests/lib/kernels/dense_problem.hpp"
-#include "tests/lib/kernels/random_edges.hpp"
+#include "tests/support/random_edges.hpp"
 #include "tests/support/test_device.hpp"
 
 // Layers on batches of pairs on a device against the host's: pairs repeat, rows have ghosts, nodes and
@@ -31,7 +31,8 @@ struct SampledProblem {
 
   SampledProblem(const Size& size, int part) : s(size) {
     const RowPartition partition = RowPartition::blocks(s.n, 3);
-    const GlobalEdges edges = random_edges(s.n, s.relations, partition.begin(part), partition.end(part));
+    const GlobalEdges edges =
+        test::random_edges(s.n, s.relations, 5, partition.begin(part), partition.end(part));
     const GlobalEdges* group = &edges;
     block = localise(edges, partition, part, collect_ghosts(partition, part, {&group, 1}));
     const Index rows = block.rows, all = rows + block.ghosts;

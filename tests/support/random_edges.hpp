@@ -3,11 +3,12 @@
 #include "rossby/base/random.hpp"
 #include "rossby/relation/edges.hpp"
 
-namespace rossby::testing {
+namespace rossby::test {
 
-/// Of the rows [begin, end) of n.
-inline GlobalEdges random_edges(Index n, int relations, Index begin, Index end) {
-  const Random random(5, "edges");
+/// Random sparse relations of the rows [begin, end) of n, with empty rows and columns, some entries on the
+/// diagonal.
+inline GlobalEdges random_edges(Index n, int relations, std::uint64_t seed, Index begin, Index end) {
+  const Random random(seed, "edges");
   GlobalEdges edges;
   edges.rows = end - begin;
   edges.relations = relations;
@@ -25,4 +26,4 @@ inline GlobalEdges random_edges(Index n, int relations, Index begin, Index end) 
   return edges;
 }
 
-}  // namespace rossby::testing
+}  // namespace rossby::test
