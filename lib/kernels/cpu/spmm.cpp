@@ -1,7 +1,6 @@
 #include "rossby/kernels/cpu/simd/spmm.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "rossby/kernels/cpu/loops.hpp"
 #include "rossby/kernels/spmm_backends.hpp"
@@ -9,8 +8,6 @@
 namespace rossby::cpu {
 namespace {
 
-/// Terms that one call of the kernel adds; longer rows take several.
-constexpr Index terms_a_call = 64;
 /// Columns are taken in runs of so many values a row, so that the rows that a block of rows gathers from stay
 /// in the second-level cache.
 constexpr Index values_a_run = 256;
@@ -43,21 +40,10 @@ struct Runs {
   }
 };
 
-/// y[run] = Σ over a list of `count` entries + share·base[run]; term(e) gives row and weight of entry e.
-template <class T, class Term>
-void combine_list(const SpmmKernels<T>& kernels, Index cols, Index channels, T* y, Index y_stride,
-                  Index count, const Term& term, const T* base, Index base_stride, T share) {
-  std::array<WeightedRow<T>, terms_a_call> terms;
-  Index first = 0;
-  do {
-    const Index size = std::min(terms_a_call, count - first);
-    for (Index q = 0; q < size; ++q) terms[static_cast<std::size_t>(q)] = term(first + q);
-    kernels.combine(cols, channels, y, y_stride, terms.data(), size, base, base_stride, share);
-    base = y;
-    base_stride = y_stride;
-    share = 1;
-    first += size;
-  } while (first < count);
+/// The rows of a view from column b and channel c on.
+template <class T>
+RowArray<T> rows_from(NodeView<const T> view, Index b, Index c) {
+  return {view.at(0, b) + c, view.row_stride, view.col_stride};
 }
 
 Index rows_a_piece(Index width) {
@@ -75,33 +61,25 @@ void spmm_forward(const Exec& exec, NodeView<T> y, const SparseMatrix<T>& s, T a
       y.cols, y.channels,
       joined(y) && joined(owned) && (ghost.rows == 0 || joined(ghost)) && (!minus.data || joined(minus)));
   const auto count = static_cast<Index>(rows.size());
-  const bool owned_alone = ghost.rows == 0 || rows.data() == block.interior.data();
+  const bool ghosts = ghost.rows > 0;
   runs.for_each([&](Index b, Index c, Index cols, Index channels) {
-    for_each_piece(
-        exec, count, rows_a_piece(cols * channels), count * cols * channels, [&](Index first, Index last) {
-          for (Index k = first; k < last; ++k) {
-            const Index i = rows[static_cast<std::size_t>(k)];
-            const Index list = i * block.relations + s.relation;
-            const Index begin = block.ptr[list];
-            if (owned_alone) {
-              const ListedRows<T> listed{owned.at(0, b) + c,          owned.row_stride, owned.col_stride,
-                                         block.column.data() + begin, s.weight + begin, nullptr,
-                                         block.ptr[list + 1] - begin};
-              kernels.gather(cols, channels, y.at(i, b) + c, y.col_stride, listed, alpha,
-                             minus.data ? minus.at(i, b) + c : nullptr, minus.col_stride, T{-1});
-              continue;
-            }
-            const auto term = [&](Index e) -> WeightedRow<T> {
-              const Index column = block.column[begin + e];
-              const NodeView<const T>& from = column < owned.rows ? owned : ghost;
-              const Index row = column < owned.rows ? column : column - owned.rows;
-              return {from.at(row, b) + c, from.col_stride, alpha * s.weight[begin + e]};
-            };
-            combine_list<T>(kernels, cols, channels, y.at(i, b) + c, y.col_stride,
-                            block.ptr[list + 1] - begin, term, minus.data ? minus.at(i, b) + c : nullptr,
-                            minus.col_stride, T{-1});
-          }
-        });
+    for_each_piece(exec, count, rows_a_piece(cols * channels), count * cols * channels,
+                   [&](Index first, Index last) {
+                     for (Index k = first; k < last; ++k) {
+                       const Index i = rows[static_cast<std::size_t>(k)];
+                       const Index list = i * block.relations + s.relation;
+                       const Index begin = block.ptr[list];
+                       const ListedRows<T> listed{rows_from(owned, b, c),
+                                                  ghosts ? rows_from(ghost, b, c) : RowArray<T>{},
+                                                  owned.rows,
+                                                  block.column.data() + begin,
+                                                  s.weight + begin,
+                                                  nullptr,
+                                                  block.ptr[list + 1] - begin};
+                       kernels.gather(cols, channels, y.at(i, b) + c, y.col_stride, listed, alpha,
+                                      minus.data ? minus.at(i, b) + c : nullptr, minus.col_stride, T{-1});
+                     }
+                   });
   });
 }
 
@@ -119,13 +97,9 @@ void spmm_adjoint(const Exec& exec, NodeView<T> dx, const SparseMatrix<T>& s, T 
                        const Index begin = block.t_ptr[list];
                        const Index count = block.t_ptr[list + 1] - begin;
                        if (count == 0) continue;
-                       const ListedRows<T> listed{dy.at(0, b) + c,
-                                                  dy.row_stride,
-                                                  dy.col_stride,
-                                                  block.t_row.data() + begin,
-                                                  s.weight,
-                                                  block.t_entry.data() + begin,
-                                                  count};
+                       const ListedRows<T> listed{
+                           rows_from(dy, b, c),          {},   dy.rows, block.t_row.data() + begin, s.weight,
+                           block.t_entry.data() + begin, count};
                        T* to = dx.at(i, b) + c;
                        kernels.gather(cols, channels, to, dx.col_stride, listed, alpha, to, dx.col_stride,
                                       T{1});

@@ -5,21 +5,22 @@
 
 namespace rossby::cpu {
 
-/// One term of a weighted sum of rows: weight·x, where column b of x lies at x + b·stride.
+/// Rows of an array as a sum reads them: row i begins at x + i·row_stride, its column b col_stride further on
+/// each.
 template <class T>
-struct WeightedRow {
-  const T* x;
-  Index stride;
-  T weight;
+struct RowArray {
+  const T* x = nullptr;
+  Index row_stride = 0;
+  Index col_stride = 0;
 };
 
-/// Rows of one array, listed with their weights: row q is x + row[q]·row_stride, column b of it col_stride
-/// further on; its weight is weight[q], or weight[entry[q]] where there are entries.
+/// Rows listed with their weights: row[q] of `owned` where it is below owned_rows, row[q] - owned_rows of
+/// `ghost` else; its weight is weight[q], or weight[entry[q]] where there are entries.
 template <class T>
 struct ListedRows {
-  const T* x;
-  Index row_stride;
-  Index col_stride;
+  RowArray<T> owned;
+  RowArray<T> ghost;  // no x: every row is an owned one
+  Index owned_rows;
   const LocalColumn* row;
   const T* weight;
   const LocalEntry* entry;
@@ -29,11 +30,8 @@ struct ListedRows {
 /// Functions of one instruction set.
 template <class T>
 struct SpmmKernels {
-  /// y[b, c] = Σ_q terms[q].weight·terms[q].x[b, c] + share·base[b, c] for `cols` columns of `channels`
-  /// values; base may be null, and may be y. Terms are added in order, the base first.
-  void (*combine)(Index cols, Index channels, T* y, Index y_stride, const WeightedRow<T>* terms, Index count,
-                  const T* base, Index base_stride, T share);
-  /// The same over the rows of a list, whose weights count `alpha` times.
+  /// y[b, c] = Σ_q alpha·weight_q·row_q[b, c] + share·base[b, c] for `cols` columns of `channels` values;
+  /// base may be null, and may be y. Rows are added in order, the base first.
   void (*gather)(Index cols, Index channels, T* y, Index y_stride, const ListedRows<T>& rows, T alpha,
                  const T* base, Index base_stride, T share);
 };
