@@ -278,26 +278,7 @@ void sampled_self_backward(const Exec& exec, NodeView<T> dz, T* dweight, const T
   ROSSBY_SAMPLED(sampled_self_backward, exec, dz, dweight, weight, samples, d_context, z);
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                                \
-  template void gather_samples(const Exec&, NodeView<T>, NodeView<const T>, std::span<const Sample>);        \
-  template void scatter_add_samples(const Exec&, NodeView<T>, NodeView<const T>, std::span<const Sample>);   \
-  template void sampled_sparse_forward(const Exec&, MatrixView<T>, const SparseRelate<T>&,                   \
-                                       std::span<const Sample>, NodeView<const T>, NodeView<const T>);       \
-  template void sampled_sparse_backward(const Exec&, NodeView<T>, NodeView<T>, T*, const SparseRelate<T>&,   \
-                                        std::span<const Sample>, MatrixView<const T>, NodeView<const T>,     \
-                                        NodeView<const T>);                                                  \
-  template void sampled_dense_forward(const Exec&, MatrixView<T>, const DenseRelate<T>&,                     \
-                                      std::span<const Sample>, NodeView<const T>);                           \
-  template void sampled_dense_backward(const Exec&, NodeView<T>, T*, const DenseRelate<T>&,                  \
-                                       std::span<const Sample>, MatrixView<const T>, NodeView<const T>);     \
-  template void sampled_low_rank_forward(const Exec&, MatrixView<T>, MatrixView<const T>,                    \
-                                         std::span<const T>, std::span<const Sample>);                       \
-  template void sampled_low_rank_backward(const Exec&, std::span<T>, T*, MatrixView<const T>,                \
-                                          std::span<const T>, std::span<const Sample>, MatrixView<const T>); \
-  template void sampled_self_forward(const Exec&, MatrixView<T>, const T*, std::span<const Sample>,          \
-                                     NodeView<const T>);                                                     \
-  template void sampled_self_backward(const Exec&, NodeView<T>, T*, const T*, std::span<const Sample>,       \
-                                      MatrixView<const T>, NodeView<const T>);
+#define ROSSBY_INSTANTIATE(T) ROSSBY_SAMPLED_FUNCTIONS(template, T)
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE
 
