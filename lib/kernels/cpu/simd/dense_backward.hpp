@@ -205,8 +205,8 @@ ROSSBY_INLINE void outer_product(T* d, const T* g, const T* z, Index width, Inde
 template <DenseSink sink, class S, bool plain = false>
 struct BackwardTile {
   using T = Arithmetic<S>;
-  /// Rows that go through a strip together. Fewer were measured to be quicker wherever they did not read u and z
-  /// too often (longer runs of W a row; benchmarks/README.md has the figures).
+  /// Rows that go through a strip together. Fewer were measured to be quicker wherever they did not read u
+  /// and z too often (longer runs of W a row; benchmarks/README.md has the figures).
   static constexpr Index most_rows = 64;
   static constexpr Index narrow_rows = 8;
   static constexpr Index narrow_width = 24;
