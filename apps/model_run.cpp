@@ -196,18 +196,25 @@ ScheduleOptions schedule_options(const Config& config) {
   options.kind = name == "plateau"  ? ScheduleKind::plateau
                  : name == "cosine" ? ScheduleKind::cosine
                  : name == "linear" ? ScheduleKind::linear
+                 : name == "step"   ? ScheduleKind::step
                                     : ScheduleKind::constant;
-  options.lr = config.real("optimiser.lr");
   const double batches = static_cast<double>(config.integer("window.batch")) /
                          static_cast<double>(config.integer("optimiser.reference_batch"));
-  if (config.text("optimiser.lr_scaling") == "linear") options.lr *= batches;
-  if (config.text("optimiser.lr_scaling") == "sqrt") options.lr *= std::sqrt(batches);
+  const std::string& scaling = config.text("optimiser.lr_scaling");
+  options.lr = scaled_rate(config.real("optimiser.lr"),
+                           scaling == "linear" ? RateScaling::linear
+                           : scaling == "sqrt" ? RateScaling::sqrt
+                                               : RateScaling::none,
+                           batches);
   options.epochs = config.integer("train.epochs");
   options.warmup = config.integer("schedule.warmup");
   options.patience = config.integer("schedule.patience");
   options.ratio = config.real("schedule.ratio");
   options.threshold = config.real("schedule.threshold");
   options.min_lr = config.real("schedule.min_lr");
+  options.milestones = config.integers("schedule.milestones");
+  if (!std::ranges::is_sorted(options.milestones, std::ranges::less_equal{}))
+    user_error("schedule.milestones must ascend, epoch by epoch, as [20, 30, 40]");
   options.hold = config.real("schedule.hold");
   options.final_share = config.real("schedule.final");
   return options;

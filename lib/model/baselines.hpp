@@ -70,8 +70,8 @@ struct BaselineSettings {
 [[nodiscard]] std::unique_ptr<Baseline> make_climatology();
 
 /// Time of week ("historical average"): the mean of the training steps at the same time of the same weekday;
-/// where there was none, at the same time of any day, then of all steps. Null where the axis has no dates or
-/// its step is longer than half a day or no divisor of one.
+/// where there was none, at the same time of any day, then of all steps; of daily series the mean of the
+/// weekday. Null where the axis has no dates or its step does not divide a day.
 [[nodiscard]] std::unique_ptr<Baseline> make_time_of_week(const TimeAxis& axis);
 
 /// AR(1) about the node's training mean, a = Σ x'(t+1)·x'(t) / Σ x'(t)², from the last observed value.
@@ -99,7 +99,7 @@ struct BaselineSettings {
 [[nodiscard]] std::unique_ptr<Baseline> make_dual_ridge_var(const BaselineSettings& settings);
 
 /// All, in the order of tables and files: persistence, climatology, ar1, lim, ridge_var; with the axis of a
-/// series of several steps a day also time_of_week, after climatology.
+/// dated series of steps that divide a day also time_of_week, after climatology.
 [[nodiscard]] std::vector<std::unique_ptr<Baseline>> classical_baselines(const BaselineSettings& settings,
                                                                          const TimeAxis* axis = nullptr);
 

@@ -8,7 +8,7 @@
 namespace rossby {
 namespace {
 
-constexpr Milliseconds day = 86400000, half_day = day / 2;
+constexpr Milliseconds day = 86400000;
 
 /// Means of every (slot, row, feature) over training steps; NaN where nothing was observed.
 std::vector<float> slot_means(const Series& series, std::span<const Index> steps, std::span<const Index> slot,
@@ -84,7 +84,7 @@ class TimeOfWeek final : public Baseline {
 std::unique_ptr<Baseline> make_time_of_week(const TimeAxis& axis) {
   if (!axis.dated() || axis.spacing() != TimeAxis::Spacing::duration) return nullptr;
   const auto step = axis.step_milliseconds();
-  if (step <= 0 || step > half_day || day % step != 0) return nullptr;
+  if (step <= 0 || step > day || day % step != 0) return nullptr;
   return std::make_unique<TimeOfWeek>(axis);
 }
 

@@ -6,6 +6,18 @@
 
 namespace rossby {
 
+double scaled_rate(double lr, RateScaling scaling, double batches) {
+  switch (scaling) {
+    case RateScaling::none:
+      return lr;
+    case RateScaling::linear:
+      return lr * batches;
+    case RateScaling::sqrt:
+      return lr * std::sqrt(batches);
+  }
+  return lr;
+}
+
 double Schedule::rate(Index epoch) const {
   double lr = lr_;
   const double share =
@@ -16,6 +28,11 @@ double Schedule::rate(Index epoch) const {
   if (options_.kind == ScheduleKind::linear && share > options_.hold)
     lr = options_.lr *
          (1 - (1 - options_.final_share) * std::min((share - options_.hold) / (1 - options_.hold), 1.0));
+  if (options_.kind == ScheduleKind::step) {
+    for (const Index milestone : options_.milestones)
+      if (epoch >= milestone) lr *= options_.ratio;
+    lr = std::max(lr, std::min(options_.min_lr, options_.lr));
+  }
   if (epoch < options_.warmup)
     lr *= static_cast<double>(epoch + 1) / static_cast<double>(options_.warmup + 1);
   return lr;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <limits>
+#include <vector>
 
 #include "rossby/base/index.hpp"
 #include "rossby/train/training_state.hpp"
@@ -11,20 +12,29 @@ enum class ScheduleKind {
   constant,
   plateau,  // × ratio after more than `patience` epochs without better, as the reference STNN code
   cosine,   // from 1 to `final_share` over the epochs (Loshchilov, Hutter, ICLR 2017, without restarts)
-  linear    // 1 for the share `hold` of the epochs, then linearly to `final_share`
+  linear,   // 1 for the share `hold` of the epochs, then linearly to `final_share`
+  step      // × ratio from every one of `milestones` on, down to min_lr (DCRNN: Li et al., ICLR 2018)
 };
+
+/// What becomes of rates that are for another number of windows a step: nothing, × batches (Goyal et al.
+/// 2017), × √batches (Krizhevsky 2014).
+enum class RateScaling { none, linear, sqrt };
+
+/// The rate for batches that are `batches` times those that `lr` is for.
+[[nodiscard]] double scaled_rate(double lr, RateScaling scaling, double batches);
 
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::constant;
   double lr = 3e-3;
   Index epochs = 100;
-  Index warmup = 0;          // epochs of linear rise to the full rate
-  Index patience = 10;       // plateau
-  double ratio = 0.1;        // plateau
-  double threshold = 1e-4;   // plateau: better means below best · (1 − threshold)
-  double min_lr = 1e-5;      // plateau: finished when the rate falls to this
-  double hold = 0.6;         // linear
-  double final_share = 0.1;  // cosine, linear
+  Index warmup = 0;                    // epochs of linear rise to the full rate
+  Index patience = 10;                 // plateau
+  double ratio = 0.1;                  // plateau, step
+  double threshold = 1e-4;             // plateau: better means below best · (1 − threshold)
+  double min_lr = 1e-5;                // plateau: finished when the rate falls to this; step: no further
+  std::vector<Index> milestones = {};  // step: epochs, counted from 0
+  double hold = 0.6;                   // linear
+  double final_share = 0.1;            // cosine, linear
 };
 
 /// The learning rate of every epoch, and whether training still gets better.

@@ -129,6 +129,8 @@ class Settings(BadInput):
         self.refuse_training(["train.joint=true", "train.sampling=pairs"],
                              'train.joint goes with train.sampling = "slabs"')
         self.refuse_training(["schedule.name=plateau"], "split.validation or split.folds")
+        self.refuse_training(["schedule.name=step", "schedule.milestones=[30, 20]"], r"schedule\.milestones must ascend")
+        self.refuse_training(["schedule.name=step", "schedule.milestones=[20, 20]"], r"schedule\.milestones must ascend")
         self.refuse_training(["parallel.partition=tiles"], "needs a gridded file")
         self.refuse_training(["parallel.partition=graph", "relation.discover=dense"],
                              "does not go with a dense relation")

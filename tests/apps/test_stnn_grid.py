@@ -78,6 +78,17 @@ class StnnGrid(Runs):
                 self.succeed(4, *self.arguments(name + "_grid", "parallel.time_groups=2", *settings))
                 self.same(name + "_grid", name)
 
+    def test_factors_travel_where_they_are_fewer_than_the_gradient(self):
+        self.succeed(1, "data", "synth", "--kind", "heat", "--lat", "6", "--lon", "10", "--steps", "40", "-o", "heat.nc")
+        settings = ["data.file=heat.nc", "data.variables=[]", "split.train=24", "relation.graph=none", "relation.self=false",
+                    "relation.discover=dense", "optimiser.clip=0"]
+        self.succeed(1, *self.arguments("factors", *settings))
+        self.succeed(4, *self.arguments("factors_grid", "parallel.time_groups=2", *settings))
+        self.same("factors_grid", "factors")
+        line = self.lines("factors_grid")[-1]
+        self.assertEqual(line["steps"], 24)  # 12 of them of dynamics, in which both groups would sum 30 x 60 floats
+        self.assertLess(line["sent"]["bytes"], 12 * 30 * 60 * 4)
+
     def test_missing_values_at_the_seam(self):
         missing = [(t, 1) for t in range(8, 14)] + [(t, 2) for t in range(0, 13)]
         self.netcdf("seam.nc", sensors(steps=30, holes=missing))

@@ -268,9 +268,27 @@ TEST(TimeOfWeek, IsTheMeanOfTheSameHourOfTheSameWeekday) {
   });
 }
 
-TEST(TimeOfWeek, NeedsDatesAndSeveralStepsADay) {
+TEST(TimeOfWeek, OfDailySeriesIsTheMeanOfTheWeekday) {
+  const Index steps = 24;
+  Series series(steps, 1, 1);
+  for (Index t = 0; t < steps; ++t) series.at(t, 0, 0) = static_cast<float>(t * t);
+  const Split split = make_split(steps, {.train = "17", .validation = "0", .test = "rest"});
+  OneRankReducer reducer;
+  const auto baseline = make_time_of_week(TimeAxis::regular(steps, "days since 2001-01-01", 0, 1));
+  ASSERT_NE(baseline, nullptr);
+  baseline->fit(series, split, reducer);
+  const std::vector<Index> origins{16};
+  baseline->forecast(series, origins, 5, reducer, [&](Index horizon, NodeView<const float> x) {
+    float sum = 0, count = 0;
+    for (Index t = (16 + horizon) % 7; t < 17; t += 7, ++count) sum += static_cast<float>(t * t);
+    EXPECT_FLOAT_EQ(*x.at(0, 0), sum / count);
+  });
+}
+
+TEST(TimeOfWeek, NeedsDatesAndStepsThatDivideADay) {
   EXPECT_EQ(make_time_of_week(TimeAxis::counter(10)), nullptr);
-  EXPECT_EQ(make_time_of_week(TimeAxis::regular(10, "days since 2001-01-01", 0, 1)), nullptr);
+  EXPECT_EQ(make_time_of_week(TimeAxis::regular(10, "days since 2001-01-01", 0, 2)), nullptr);
+  EXPECT_EQ(make_time_of_week(TimeAxis::regular(10, "hours since 2001-01-01", 0, 7)), nullptr);
   EXPECT_EQ(make_time_of_week(TimeAxis::monthly(10, "2001-01")), nullptr);
   EXPECT_NE(make_time_of_week(TimeAxis::regular(10, "minutes since 2001-01-01", 0, 5)), nullptr);
 }

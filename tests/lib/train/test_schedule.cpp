@@ -48,6 +48,37 @@ TEST(Schedule, LinearHoldsThenFalls) {
   EXPECT_NEAR(schedule.rate(100), 0.2, 1e-12);
 }
 
+TEST(Schedule, StepFallsAtMilestonesToAFloor) {
+  const Schedule schedule({.kind = ScheduleKind::step,
+                           .lr = 0.01,
+                           .epochs = 100,
+                           .warmup = 2,
+                           .ratio = 0.1,
+                           .min_lr = 2e-6,
+                           .milestones = {20, 30, 40, 50}});
+  EXPECT_NEAR(schedule.rate(0), 0.01 / 3, 1e-15);
+  EXPECT_DOUBLE_EQ(schedule.rate(19), 0.01);
+  EXPECT_NEAR(schedule.rate(20), 1e-3, 1e-15);
+  EXPECT_NEAR(schedule.rate(39), 1e-4, 1e-16);
+  EXPECT_NEAR(schedule.rate(40), 1e-5, 1e-17);
+  EXPECT_DOUBLE_EQ(schedule.rate(50), 2e-6) << "1e-6 is below the floor";
+  EXPECT_DOUBLE_EQ(schedule.rate(99), 2e-6);
+  EXPECT_FALSE(schedule.finished());
+}
+
+TEST(Schedule, AFloorAboveTheRateDoesNotRaiseIt) {
+  const Schedule schedule({.kind = ScheduleKind::step, .lr = 1e-6, .min_lr = 1e-5, .milestones = {1}});
+  EXPECT_DOUBLE_EQ(schedule.rate(0), 1e-6);
+  EXPECT_DOUBLE_EQ(schedule.rate(5), 1e-6);
+}
+
+TEST(Schedule, RatesOfLargerBatches) {
+  EXPECT_DOUBLE_EQ(scaled_rate(0.01, RateScaling::none, 4), 0.01);
+  EXPECT_DOUBLE_EQ(scaled_rate(0.01, RateScaling::linear, 4), 0.04);
+  EXPECT_DOUBLE_EQ(scaled_rate(0.01, RateScaling::sqrt, 4), 0.02);
+  EXPECT_DOUBLE_EQ(scaled_rate(0.01, RateScaling::linear, 0.5), 0.005);
+}
+
 TEST(Schedule, CosineWithWarmup) {
   const Schedule schedule(
       {.kind = ScheduleKind::cosine, .lr = 1, .epochs = 11, .warmup = 3, .final_share = 0});
