@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "rossby/train/window_task.hpp"
 #include "tests/mpi/dcrnn_golden.hpp"
 
 // Every DCRNN file of reference numbers, in double and float, in contiguous and in shuffled row blocks, with
@@ -91,6 +92,13 @@ void check_diffusion(const Golden& golden, GoldenDcrnn<T>& dcrnn) {
 }
 
 template <class T>
+Parameter<T>& parameter_of(GoldenDcrnn<T>& dcrnn, const std::string& name) {
+  for (Parameter<T>* parameter : dcrnn.model().parameters())
+    if (parameter->name == name) return *parameter;
+  throw std::runtime_error("no parameter " + name);
+}
+
+template <class T>
 void check_cell(const Golden& golden, GoldenDcrnn<T>& dcrnn) {
   const auto h = golden.array("cell_check/h"), next = golden.array("cell_check/h_next");
   const Index n = golden.integer("nodes"), units = golden.integer("units");
@@ -105,6 +113,27 @@ void check_cell(const Golden& golden, GoldenDcrnn<T>& dcrnn) {
             (b * n + dcrnn.rows()[static_cast<std::size_t>(i)].value) * units + f)]);
   const Var<T> out = dcrnn.model().cell(tape, false, 0, batch.input(tape, 0), state);
   EXPECT_LE(difference<T>(dcrnn, out.value, next.data(), n * units), tolerance<T>().prediction);
+
+  // The same once more in its parts: the state alone does not say which of them is wrong.
+  const auto gates = golden.array("cell_check/gates_before_sigmoid");
+  const auto candidate = golden.array("cell_check/candidate");
+  const Diffusion<T>& diffusion = dcrnn.model().diffusion();
+  const auto of = [&](const char* name) -> Parameter<T>& { return parameter_of(dcrnn, name); };
+  const Var<T> a = diffusion_linear(tape, diffusion, batch.input(tape, 0), of("encoder0_input_weight"),
+                                    &of("encoder0_bias"));
+  diffusion_linear_accumulate(tape, slice_channels(a, 0, 2 * units), diffusion, state,
+                              of("encoder0_gates_weight"));
+  EXPECT_LE(difference<T>(dcrnn, slice_channels(a, 0, 2 * units).value, gates.data(), n * 2 * units),
+            tolerance<T>().prediction)
+      << "gates before the sigmoid";
+  const Var<T> reset = gru_reset(tape, slice_channels(a, 0, units), state);
+  const Var<T> a_c = slice_channels(a, 2 * units, units);
+  diffusion_linear_accumulate(tape, a_c, diffusion, reset, of("encoder0_candidate_weight"));
+  const Var<T> put_together = gru_output(tape, slice_channels(a, units, units), a_c, state);
+  EXPECT_LE(difference<T>(dcrnn, a_c.value, candidate.data(), n * units), tolerance<T>().prediction)
+      << "candidate";
+  for (Index k = 0; k < out.value.size(); ++k)
+    EXPECT_EQ(put_together.value.data[k], out.value.data[k]) << "these are the parts of the cell";
 }
 
 template <class T>
@@ -134,6 +163,51 @@ void check_evaluation(const Golden& golden, GoldenDcrnn<T>& dcrnn) {
   EXPECT_LE(std::abs(loss - expected), tolerance<T>().loss * expected);
 }
 
+/// The loss alone, of targets that are 0 or NaN too. Both are missing: `loss_nan_counted` is another mean.
+template <class T>
+void check_masked_error(const Golden& golden, GoldenDcrnn<T>& dcrnn) {
+  const auto prediction = golden.array("masked_mae_check/prediction");
+  const auto target = golden.array("masked_mae_check/target");
+  const auto gradient = golden.array("masked_mae_check/gradient");
+  const Index n = golden.integer("nodes");
+  const auto samples = static_cast<Index>(golden.shape("masked_mae_check/target")[0]);
+  const auto missing = [](double value) { return std::isnan(value) || value == 0; };
+  double observed = 0, zeros = 0, nans = 0;
+  for (const double value : target) {
+    observed += missing(value) ? 0 : 1;
+    zeros += value == 0 ? 1 : 0;
+    nans += std::isnan(value) ? 1 : 0;
+  }
+  EXPECT_GT(zeros, 0);
+  EXPECT_GT(nans, 0);
+
+  Tape<T> tape{Exec{}};
+  const auto rows = static_cast<Index>(dcrnn.rows().size());
+  const Var<T> x = tape.make(rows, samples, 1, true);
+  const NodeView<float> truth(tape.arena().template take<float>(rows * samples).data(), rows, samples, 1);
+  for (Index i = 0; i < rows; ++i)
+    for (Index b = 0; b < samples; ++b) {
+      const auto from = static_cast<std::size_t>(b * n + dcrnn.rows()[static_cast<std::size_t>(i)].value);
+      *x.value.at(i, b) = static_cast<T>(prediction[from]);
+      *truth.at(i, b) = missing(target[from]) ? NAN : static_cast<float>(target[from]);
+      if (missing(target[from])) continue;
+      EXPECT_EQ(static_cast<double>(*truth.at(i, b)), target[from]) << "float32 holds it";
+    }
+  const std::vector<T> scale(static_cast<std::size_t>(rows), static_cast<T>(golden.number("std")));
+  const std::vector<T> shift(static_cast<std::size_t>(rows), static_cast<T>(golden.number("mean")));
+  Losses losses;
+  masked_absolute_error(tape, affine_rows(tape, x, scale.data(), shift.data()), truth, 1 / observed,
+                        losses.add("mae", 1 / observed));
+  tape.backward();
+  double loss = losses.total();
+  dcrnn.reducer().sum(std::span<double>(&loss, 1));
+  const double expected = golden.array("masked_mae_check/loss")[0];
+  EXPECT_LE(std::abs(loss - expected), tolerance<T>().loss * expected);
+  double largest = 0;
+  for (const double value : gradient) largest = std::max(largest, std::abs(value));
+  EXPECT_LE(difference<T>(dcrnn, x.gradient, gradient.data(), n), tolerance<T>().first_gradient * largest);
+}
+
 /// Largest difference over the largest value, of all ranks.
 template <class T, class Values>
 double relative(const Values& values, const std::vector<double>& expected) {
@@ -156,6 +230,41 @@ void check_parameters(GoldenDcrnn<T>& dcrnn, const std::string& group) {
                        std::abs(static_cast<double>(parameter->value[static_cast<Index>(i)]) - expected[i]));
     EXPECT_LE(worst, tolerance<T>().parameter) << group << "/" << parameter->name;
   }
+}
+
+/// Adam's moments, which are sums of gradients and of their squares.
+template <class T>
+void check_moments(GoldenDcrnn<T>& dcrnn, const Optimiser<T>& optimiser, const std::string& group) {
+  EXPECT_EQ(optimiser.states().size(), dcrnn.model().parameters().size());
+  for (const auto& state : optimiser.states()) {
+    EXPECT_LE(relative<T>(state.first.host(), dcrnn.expected(group + "/adam_m", *state.parameter)),
+              tolerance<T>().gradient)
+        << group << "/adam_m/" << state.parameter->name;
+    EXPECT_LE(relative<T>(state.second.host(), dcrnn.expected(group + "/adam_v", *state.parameter)),
+              tolerance<T>().gradient)
+        << group << "/adam_v/" << state.parameter->name;
+  }
+}
+
+/// The norm of the gradients that an update put into the first moments, m = beta1·before + (1 − beta1)·g.
+template <class T>
+double norm_taken_in(const Optimiser<T>& optimiser, const std::vector<double>& before, double beta1) {
+  double squares = 0;
+  std::size_t k = 0;
+  for (const auto& state : optimiser.states())
+    for (const T m : state.first.host().span()) {
+      const double g = (static_cast<double>(m) - beta1 * before[k++]) / (1 - beta1);
+      squares += g * g;
+    }
+  return std::sqrt(squares);
+}
+
+template <class T>
+std::vector<double> first_moments(const Optimiser<T>& optimiser) {
+  std::vector<double> all;
+  for (const auto& state : optimiser.states())
+    for (const T m : state.first.host().span()) all.push_back(static_cast<double>(m));
+  return all;
 }
 
 /// The gradient of a step's loss, summed over ranks, at the present parameters.
@@ -185,8 +294,9 @@ void check_training(const Golden& golden, GoldenDcrnn<T>& dcrnn) {
   Optimiser<T> optimiser(options, dcrnn.model().parameters());
   Step<T> step(dcrnn.model().parameters(), optimiser, dcrnn.reducer(), golden.number("max_gradient_norm"));
   const auto loss = golden.array("loss"), norm = golden.array("gradient_norm");
-  const auto predictions = golden.array("prediction");
+  const auto clip = golden.array("clip_coefficient"), predictions = golden.array("prediction");
   const Index n = golden.integer("nodes");
+  Index clipped = 0;
   Tape<T> tape{Exec{}};
   Losses losses;
   std::vector<Var<T>> outputs;
@@ -197,20 +307,31 @@ void check_training(const Golden& golden, GoldenDcrnn<T>& dcrnn) {
           std::tuple{Index{9}, "gradient_step10", tolerance<T>().gradient}})
       if (at == s) check_gradient(dcrnn, s, group, allowed);
     const auto batch = dcrnn.windows(s);
+    const auto moments = first_moments(optimiser);
     const auto result = step.run(tape, golden.number("learning_rate"), 0, losses,
                                  [&] { dcrnn.record(tape, batch, losses, outputs); });
     const auto k = static_cast<std::size_t>(s);
     EXPECT_LE(std::abs(result.loss - loss[k]), tolerance<T>().loss * loss[k]) << "step " << s;
     EXPECT_LE(std::abs(result.gradient_norm - norm[k]), tolerance<T>().first_gradient * norm[k])
         << "step " << s;
+    if constexpr (std::is_same_v<T, double>) {  // floats lose it in the difference of the moments
+      const double taken_in = norm_taken_in(optimiser, moments, options.beta1);
+      EXPECT_LE(std::abs(taken_in / result.gradient_norm - clip[k]), tolerance<T>().first_gradient)
+          << "clipping of step " << s;
+    }
+    clipped += clip[k] < 1;
     for (Index h = 0; h < batch.outputs(); ++h)
       EXPECT_LE(difference<T>(dcrnn, outputs[static_cast<std::size_t>(h)].value,
                               predictions.data() + (s * batch.windows() * batch.outputs() + h) * n,
                               batch.outputs() * n),
                 tolerance<T>().prediction);
     for (const Index done : {1, 5, 10})
-      if (s + 1 == done) check_parameters(dcrnn, "step" + std::to_string(done));
+      if (s + 1 == done) {
+        check_parameters(dcrnn, "step" + std::to_string(done));
+        check_moments(dcrnn, optimiser, "step" + std::to_string(done));
+      }
   }
+  EXPECT_EQ(clipped, 2);
 }
 
 class DcrnnGolden : public testing::TestWithParam<std::tuple<bool, Recompute, bool>> {
@@ -228,6 +349,7 @@ class DcrnnGolden : public testing::TestWithParam<std::tuple<bool, Recompute, bo
       check_diffusion(golden, dcrnn);
       check_cell(golden, dcrnn);
       check_evaluation(golden, dcrnn);
+      check_masked_error(golden, dcrnn);
       check_training(golden, dcrnn);
       Index count = 0;
       for (const Parameter<T>* parameter : dcrnn.model().parameters()) count += parameter->size();
@@ -247,6 +369,23 @@ INSTANTIATE_TEST_SUITE_P(Settings, DcrnnGolden,
                          testing::Combine(testing::Bool(),
                                           testing::Values(Recompute::none, Recompute::cell, Recompute::step),
                                           testing::Bool()));
+
+TEST(ScheduledSampling, FeedsTruthWithTheReferenceProbability) {
+  const auto files = Golden::files("dcrnn_");
+  if (files.empty()) GTEST_SKIP() << "no reference numbers: set ROSSBY_GOLDEN to their folder";
+  for (const auto& file : files) {
+    SCOPED_TRACE(file);
+    const Golden golden(file);
+    const auto seen = golden.array("sampling_check/batches_seen");
+    const auto threshold = golden.array("sampling_check/threshold");
+    ASSERT_EQ(seen.size(), threshold.size());
+    ASSERT_GT(seen.size(), 0U);
+    for (std::size_t k = 0; k < seen.size(); ++k)
+      EXPECT_LE(std::abs(truth_probability(2000, static_cast<Index>(seen[k])) - threshold[k]),
+                1e-12 * threshold[k])
+          << "after " << seen[k] << " updates";
+  }
+}
 
 TEST(Dcrnn, HasThePublishedNumberOfParametersAtMetrLaSize) {
   Diffusion<float> diffusion;
