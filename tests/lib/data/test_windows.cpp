@@ -209,6 +209,98 @@ INSTANTIATE_TEST_SUITE_P(All, WindowPlans,
                                                           WindowSampling::blocked),
                                           testing::Values(1, 2, 3, 6)));
 
+/// The steps of some windows, one by one.
+std::vector<Index> steps_of(const std::vector<Index>& starts, const WindowShape& shape) {
+  std::set<Index> steps;
+  for (const Index start : starts)
+    for (Index k = 0; k < shape.inputs + shape.outputs; ++k) steps.insert(start + k);
+  return {steps.begin(), steps.end()};
+}
+
+// The first window of a share brings its whole length, each further one `stride` steps: the halo is the
+// length less a stride, inputs + outputs - 1 where windows begin at every step.
+TEST(WindowPlan, AGroupHoldsItsShareAndTheHaloAndNoMore) {
+  for (const WindowShape shape : {WindowShape{4, 3}, {12, 12}, {1, 1}, {1, 6}, {6, 1}})
+    for (const Index stride : {1, 2, 3, 9})
+      for (const Index size : {1, 2, 5, 24, 97})
+        for (const int groups : {1, 2, 3, 5, 7})
+          for (const WindowSampling sampling : {WindowSampling::local, WindowSampling::global}) {
+            if (sampling == WindowSampling::local && size < groups) continue;  // refused
+            SCOPED_TRACE(testing::Message()
+                         << shape.inputs << " + " << shape.outputs << ", stride " << stride << ", " << size
+                         << " windows, " << groups << " groups, sampling " << static_cast<int>(sampling));
+            std::vector<Index> windows;
+            for (Index k = 0; k < size; ++k) windows.push_back(5 + k * stride);
+            const Index length = shape.inputs + shape.outputs;
+            WindowPlan plan({.shape = shape, .batch = 4 * groups, .sampling = sampling, .groups = groups},
+                            windows, windows.back() + length + 11);
+            plan.start_epoch(3);
+            const StepLists held = plan.steps_of_groups();
+            ASSERT_EQ(held.size(), static_cast<std::size_t>(groups));
+            for (Index g = 0; g < groups; ++g) {
+              const auto& steps = held[static_cast<std::size_t>(g)];
+              const Index first = size * g / groups, last = size * (g + 1) / groups;
+              EXPECT_EQ(steps, steps_of({windows.begin() + first, windows.begin() + last}, shape));
+              if (last == first) {
+                EXPECT_TRUE(steps.empty());
+                continue;
+              }
+              const Index halo = std::max<Index>(length - stride, 0);
+              EXPECT_EQ(std::ssize(steps), (last - first) * std::min(stride, length) + halo);
+              EXPECT_EQ(steps.front(), 5 + first * stride);
+              EXPECT_EQ(steps.back(), 5 + (last - 1) * stride + length - 1);
+            }
+          }
+}
+
+TEST(WindowPlan, AGroupHoldsNothingOfAGap) {
+  std::vector<Index> windows = range(0, 9);
+  for (const Index start : range(40, 51)) windows.push_back(start);
+  const WindowPlan plan({.shape = {3, 2}, .batch = 4, .groups = 2}, windows, 60);
+  const StepLists held = plan.steps_of_groups();  // windows 0 to 8 and 40; windows 41 to 50
+  std::vector<Index> expected = range(0, 13);
+  for (const Index step : range(40, 45)) expected.push_back(step);
+  EXPECT_EQ(held[0], expected);
+  EXPECT_EQ(held[1], range(41, 55));
+}
+
+TEST(WindowPlan, AGroupHoldsTheBlocksThatItIsDealtAndTheirHalosAndNoMore) {
+  for (const WindowShape shape : {WindowShape{4, 3}, {1, 1}, {5, 12}})
+    for (const Index stride : {1, 3})
+      for (const Index size : {6, 13, 97})
+        for (const int groups : {1, 2, 3, 6}) {
+          SCOPED_TRACE(testing::Message() << shape.inputs << " + " << shape.outputs << ", stride " << stride
+                                          << ", " << size << " windows, " << groups << " groups");
+          std::vector<Index> windows;
+          for (Index k = 0; k < size; ++k) windows.push_back(k * stride);
+          const Index length = shape.inputs + shape.outputs, blocks = 3;
+          WindowPlan plan({.shape = shape,
+                           .batch = 12,
+                           .seed = 5,
+                           .sampling = WindowSampling::blocked,
+                           .groups = groups,
+                           .lanes = 6,
+                           .blocks = blocks},
+                          windows, windows.back() + length + 11);
+          for (const Index epoch : {0, 1, 4}) {
+            plan.start_epoch(epoch);
+            const StepLists held = plan.steps_of_groups();
+            ASSERT_EQ(held.size(), static_cast<std::size_t>(groups));
+            for (int g = 0; g < groups; ++g) {
+              std::vector<Index> taken, starts;
+              for (Index b = 0; b < plan.batches(); ++b) {
+                plan.starts_of(b, g, starts);
+                taken.insert(taken.end(), starts.begin(), starts.end());
+              }
+              const auto& steps = held[static_cast<std::size_t>(g)];
+              EXPECT_EQ(steps, steps_of(taken, shape));
+              const Index halos = 6 / groups * blocks * std::max<Index>(length - stride, 0);
+              EXPECT_LE(std::ssize(steps), std::ssize(taken) * std::min(stride, length) + halos);
+            }
+          }
+        }
+}
+
 TEST(WindowPlan, RunsEndWhereBatchesChangeSize) {
   for (const WindowSampling sampling :
        {WindowSampling::local, WindowSampling::global, WindowSampling::blocked})

@@ -157,5 +157,31 @@ TEST(Forecaster, OriginsTogetherEqualOriginsAlone) {
   }
 }
 
+// More than are rolled together, and a last group of them that is smaller.
+TEST(Forecaster, TakesEveryOriginOnceHoweverManyThereAre) {
+  Small small(2, 2);
+  std::vector<std::vector<std::vector<double>>> alone;
+  std::vector<Index> origins;
+  std::vector<std::size_t> expected;
+  for (const auto& [origin, times] : {std::pair<Index, Index>{2, 40}, {5, 50}, {9, 41}}) {
+    origins.insert(origins.end(), static_cast<std::size_t>(times), origin);
+    expected.insert(expected.end(), static_cast<std::size_t>(times), alone.size());
+    alone.push_back(forecast(small, {origin}, 2, 0.1));
+  }
+  std::vector<int> visits(2 * origins.size());
+  Forecaster<double> forecaster(Exec{}, *small.model, small.series, small.learned(), 0.1);
+  forecaster.run(origins, 2, [&](Index first, Index horizon, NodeView<const double> x) {
+    ASSERT_LE(first + x.cols, std::ssize(origins));
+    for (Index b = 0; b < x.cols; ++b) {
+      const auto o = static_cast<std::size_t>(first + b), h = static_cast<std::size_t>(horizon - 1);
+      ++visits[h * origins.size() + o];
+      for (Index i = 0; i < small.n; ++i)
+        for (Index f = 0; f < 2; ++f)
+          EXPECT_NEAR(x.at(i, b)[f], alone[expected[o]][h][static_cast<std::size_t>(i * 2 + f)], 1e-13);
+    }
+  });
+  EXPECT_EQ(visits, std::vector<int>(visits.size(), 1));
+}
+
 }  // namespace
 }  // namespace rossby
