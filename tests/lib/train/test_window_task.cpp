@@ -1,0 +1,273 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "rossby/exchange/one_rank.hpp"
+#include "rossby/train/window_task.hpp"
+
+// Forecasts, errors and validation of windows that are not a multiple of a batch, against sums over all
+// windows one by one; how often truth is fed.
+
+namespace rossby {
+namespace {
+
+constexpr Index all_steps = 60, nodes = 3, parts_of_a_value = 2;
+constexpr WindowShape shape{4, 3};
+
+std::vector<Index> range(Index first, Index last) {
+  std::vector<Index> values(static_cast<std::size_t>(last - first));
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+/// A forecast that depends on its window and its horizon: of the last and the first known step, scaled.
+double rule(double last, double first, Index horizon) {
+  return 0.5 * last + 0.25 * first + 0.1 * static_cast<double>(horizon);
+}
+
+/// Forecasts by `rule`; keeps what it was told to feed.
+class Rule final : public WindowModel<double> {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "rule"; }
+  [[nodiscard]] std::span<Parameter<double>* const> parameters() const override { return {}; }
+  void start(std::uint64_t) override {}
+  using WindowModel<double>::predict;
+  void predict(Tape<double>& tape, std::span<const WindowSource<double>* const> sources,
+               std::span<Var<double>> outputs) override {
+    const std::size_t horizons = outputs.size() / sources.size();
+    for (std::size_t k = 0; k < sources.size(); ++k) {
+      const WindowSource<double>& source = *sources[k];
+      batches.push_back(source.windows());
+      const Var<double> first = source.input(tape, 0), last = source.input(tape, shape.inputs - 1);
+      std::vector<bool> fed;
+      for (std::size_t h = 0; h < horizons; ++h) {
+        fed.push_back(source.feeds_truth(static_cast<Index>(h)));
+        Var<double>& y = outputs[k * horizons + h];
+        y = tape.make(source.rows(), source.windows(), source.features(), false);
+        for (Index i = 0; i < source.rows(); ++i)
+          for (Index b = 0; b < source.windows(); ++b)
+            for (Index f = 0; f < source.features(); ++f)
+              y.value.at(i, b)[f] =
+                  rule(last.value.at(i, b)[f], first.value.at(i, b)[f], static_cast<Index>(h) + 1);
+      }
+      feeds.push_back(std::move(fed));
+    }
+  }
+
+  std::vector<Index> batches;
+  std::vector<std::vector<bool>> feeds;
+};
+
+/// One of several groups, between which nothing moves.
+class GroupAlone final : public StepExchange {
+ public:
+  GroupAlone(int groups, int group) : groups_(groups), group_(group) {}
+  [[nodiscard]] int groups() const override { return groups_; }
+  [[nodiscard]] int group() const override { return group_; }
+  void begin(Index, std::span<const std::vector<const float*>>, std::span<const std::span<float>>) override {
+    bug("nothing moves");
+  }
+  void end() override {}
+  [[nodiscard]] Traffic sent() const override { return {}; }
+
+ private:
+  int groups_, group_;
+};
+
+/// The sums of ranks that come one after the other: the last one has those of all.
+class RanksInTurn final : public Reducer {
+ public:
+  void sum(std::span<double> values) override {
+    before_.resize(values.size());
+    for (std::size_t k = 0; k < values.size(); ++k) values[k] = before_[k] += values[k];
+  }
+  void sum(std::span<float>) override {}
+  void max(std::span<double>) override {}
+  void ordered_sum(std::span<double>) override {}
+  [[nodiscard]] Traffic sent() const override { return {}; }
+
+ private:
+  std::vector<double> before_;
+};
+
+struct Data {
+  Series series{all_steps, nodes, parts_of_a_value};
+  Scaler scaler{nodes, parts_of_a_value, {5, 4, 3, 2, 1, 0}, {1, 2, 3, 4, 5, 6}, 2.0};
+  TimeFeatures times;
+
+  Data() {
+    const Random random(11, "window task");
+    for (Index k = 0; k < series.values.size(); ++k) {
+      const auto at = static_cast<std::uint64_t>(k);
+      series.values[k] = random.at(1).uniform(at) < 0.2 ? std::numeric_limits<float>::quiet_NaN()
+                                                        : static_cast<float>(3 + 4 * random.normal(at));
+    }
+  }
+  [[nodiscard]] double scaled(Index step, Index i, Index f) const {
+    const float x = series.at(step, i, f);
+    return std::isnan(x) ? 0 : scaler.to_scaled(x, i, f);
+  }
+  [[nodiscard]] double forecast(Index origin, Index horizon, Index i, Index f) const {
+    return scaler.to_value(rule(scaled(origin, i, f), scaled(origin + 1 - shape.inputs, i, f), horizon), i,
+                           f);
+  }
+};
+
+struct Sums {
+  double count = 0, absolutes = 0, squares = 0;
+};
+
+/// Errors of all origins, one by one.
+Sums sums_of(const Data& data, const std::vector<Index>& origins, Index horizon) {
+  Sums sums;
+  for (const Index origin : origins)
+    for (Index i = 0; i < nodes; ++i)
+      for (Index f = 0; f < parts_of_a_value; ++f) {
+        const float truth = data.series.at(origin + horizon, i, f);
+        if (std::isnan(truth)) continue;
+        const double error = data.forecast(origin, horizon, i, f) - static_cast<double>(truth);
+        sums.count += 1;
+        sums.absolutes += std::abs(error);
+        sums.squares += error * error;
+      }
+  return sums;
+}
+
+/// A rank of a grid of groups and stages, with all rows.
+struct Rank {
+  GroupAlone between;
+  StepStore store;
+  SeriesReader<double> reader;
+  Rule model;
+  WindowTask<double> task;
+
+  Rank(const Data& data, Reducer& reducer, WindowTaskOptions options, std::vector<std::vector<Index>> origins,
+       int group = 0)
+      : between(static_cast<int>(std::ssize(origins)), group),
+        store(all_steps, nodes, parts_of_a_value, StepLists(origins.size(), range(0, all_steps)), between),
+        reader(store, data.scaler, data.times, Fill::mean),
+        task(options, plan(static_cast<int>(std::ssize(origins))), model, reader, store, origins, reducer,
+             Exec{}) {
+    std::copy(data.series.values.begin(), data.series.values.end(), store.values().begin());
+  }
+
+  static WindowPlan plan(int groups) {
+    WindowPlan plan({.shape = shape, .batch = 4 * groups, .groups = groups}, range(0, 20), all_steps);
+    plan.set_observed(std::vector<double>(static_cast<std::size_t>(all_steps), nodes * parts_of_a_value));
+    return plan;
+  }
+};
+
+class WindowScores : public testing::TestWithParam<std::tuple<Index, Index>> {
+ protected:
+  [[nodiscard]] Index batch() const { return std::get<0>(GetParam()); }
+  /// So many, with a gap, and the last that the series has targets of.
+  [[nodiscard]] std::vector<Index> origins() const {
+    const Index count = std::get<1>(GetParam());
+    std::vector<Index> origins = range(all_steps - shape.outputs - count, all_steps - shape.outputs);
+    if (count > 2) origins.front() = 7;
+    return origins;
+  }
+};
+
+TEST_P(WindowScores, ForecastsAreOfEveryOriginOnce) {
+  const Data data;
+  OneRankReducer reducer;
+  Rank rank(data, reducer, {.score_batch = batch()}, {{}});
+  for (const Index horizons : {1, 3}) {
+    const std::vector<Index> wanted = origins();
+    std::vector<int> visits(wanted.size() * static_cast<std::size_t>(horizons));
+    rank.model.batches.clear();
+    rank.task.forecast(wanted, horizons, [&](Index first, Index horizon, NodeView<const double> x) {
+      ASSERT_LE(first + x.cols, std::ssize(wanted));
+      for (Index b = 0; b < x.cols; ++b) {
+        const auto o = static_cast<std::size_t>(first + b);
+        ++visits[o * static_cast<std::size_t>(horizons) + static_cast<std::size_t>(horizon - 1)];
+        for (Index i = 0; i < nodes; ++i)
+          for (Index f = 0; f < parts_of_a_value; ++f)
+            EXPECT_NEAR(x.at(i, b)[f], data.forecast(wanted[o], horizon, i, f), 1e-12);
+      }
+    });
+    EXPECT_EQ(visits, std::vector<int>(visits.size(), 1));
+    for (const Index windows : rank.model.batches) EXPECT_LE(windows, batch());
+  }
+}
+
+TEST_P(WindowScores, ErrorsAreThoseOfAllWindows) {
+  const Data data;
+  OneRankReducer reducer;
+  Rank rank(data, reducer, {.score_batch = batch()}, {{}});
+  HorizonErrors errors({"model"}, shape.outputs);
+  rank.task.add_errors(errors, origins(), shape.outputs);
+  const HorizonScores scores = errors.reduce(reducer);
+  for (Index horizon = 1; horizon <= shape.outputs; ++horizon) {
+    const auto h = static_cast<std::size_t>(horizon - 1);
+    const Sums expected = sums_of(data, origins(), horizon);
+    EXPECT_GT(expected.count, 0);
+    EXPECT_EQ(scores.count[h], expected.count);
+    EXPECT_NEAR(scores.mae[h], expected.absolutes / expected.count, 1e-12);
+    EXPECT_NEAR(scores.rmse[h], std::sqrt(expected.squares / expected.count), 1e-12);
+  }
+}
+
+TEST_P(WindowScores, ValidationIsOfAllWindowsOnAnyGrid) {
+  const Data data;
+  const std::vector<Index> all = origins();
+  double expected = 0;
+  for (Index horizon = 1; horizon <= shape.outputs; ++horizon) {
+    const Sums sums = sums_of(data, all, horizon);
+    expected += sums.absolutes / sums.count / static_cast<double>(shape.outputs);
+  }
+  for (const int groups : {1, 2, 3})
+    for (const int stages : {1, 2, 5}) {
+      std::vector<std::vector<Index>> shares;
+      for (Index g = 0; g < groups; ++g)
+        shares.emplace_back(all.begin() + std::ssize(all) * g / groups,
+                            all.begin() + std::ssize(all) * (g + 1) / groups);
+      RanksInTurn reducer;
+      double last = 0;
+      for (int group = 0; group < groups; ++group)
+        for (int stage = 0; stage < stages; ++stage) {
+          Rank rank(data, reducer, {.score_batch = batch(), .stage = stage, .stages = stages}, shares, group);
+          last = rank.task.validate();
+        }
+      EXPECT_NEAR(last, expected, 1e-12) << groups << " groups, " << stages << " stages";
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Batches, WindowScores,
+                         testing::Combine(testing::Values(1, 3, 4, 64), testing::Values(2, 11, 13)));
+
+TEST(WindowTask, FeedsTruthAsOftenAsItsProbabilitySays) {
+  const Data data;
+  OneRankReducer reducer;
+  for (const double decay : {0.0, 50.0}) {
+    Rank rank(data, reducer, {.sampling_decay = decay, .seed = 4}, {{}});
+    Tape<double> tape{Exec{}};
+    double fed = 0, mean = 0, variance = 0;
+    Index mixed = 0;
+    for (Index step = 0; step < 400; ++step) {
+      tape.reset();
+      Losses losses;
+      rank.model.feeds.clear();
+      rank.task.record(tape, step % rank.task.batches(), step, losses);
+      ASSERT_EQ(rank.model.feeds.size(), 1U);
+      const std::vector<bool>& feeds = rank.model.feeds.front();
+      ASSERT_EQ(std::ssize(feeds), shape.outputs);
+      const double probability = truth_probability(decay, step), steps = shape.outputs;
+      fed += static_cast<double>(std::count(feeds.begin(), feeds.end(), true));
+      mean += steps * probability;
+      variance += steps * probability * (1 - probability);
+      mixed += std::adjacent_find(feeds.begin(), feeds.end(), std::not_equal_to<>()) != feeds.end();
+    }
+    EXPECT_NEAR(fed, mean, 3 * std::sqrt(variance)) << "decay " << decay;
+    EXPECT_EQ(mixed > 0, decay > 0) << "every step of a window has its own draw";
+  }
+}
+
+}  // namespace
+}  // namespace rossby
