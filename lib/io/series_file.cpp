@@ -289,13 +289,20 @@ std::vector<std::uint8_t> SeriesFile::observed(Index first, Index count) const {
     std::vector<Index> nodes(static_cast<std::size_t>(std::min(part, count - begin)));
     std::iota(nodes.begin(), nodes.end(), first + begin);
     const auto n = static_cast<Index>(nodes.size());
-    const Index block = std::clamp<Index>(piece_values / (n * series.features), 1, series.steps);
-    Buffer<float> values(block * n * series.features);  // which goes back to the system
-    for (Index t = 0; t < series.steps; t += block) {
-      const Index steps = std::min(block, series.steps - t);
+    const Index most = std::clamp<Index>(piece_values / (n * series.features), 1, series.steps);
+    Buffer<float> values(most * n * series.features);  // which goes back to the system
+    Index unseen = n;                                  // mostly none after a few steps: pieces begin small
+    for (Index t = 0, steps = std::min<Index>(most, 16); t < series.steps && unseen > 0;
+         t += steps, steps = std::min(8 * steps, most)) {
+      steps = std::min(steps, series.steps - t);
       read_steps(nodes, t, steps, values.data());
-      for (Index k = 0; k < steps * n * series.features; ++k)
-        if (!std::isnan(values[k])) seen[static_cast<std::size_t>(begin + k / series.features % n)] = 1;
+      for (Index k = 0; k < steps * n * series.features; ++k) {
+        std::uint8_t& flag = seen[static_cast<std::size_t>(begin + k / series.features % n)];
+        if (flag == 0 && !std::isnan(values[k])) {
+          flag = 1;
+          --unseen;
+        }
+      }
     }
   }
   return seen;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -112,6 +113,31 @@ TEST(ForeignFiles, ValuesThatWereNeverWrittenAreMissing) {
   ok(nc_put_vara_float(file, x, start, count, &one));
   ok(nc_close(file));
   EXPECT_EQ(SeriesFile::open(folder / "a.nc", {}).observed(0, 3), (std::vector<std::uint8_t>{0, 1, 0}));
+}
+
+TEST(ForeignFiles, ANodeIsObservedWhereverItsOneValueLies) {
+  const TemporaryDirectory folder;
+  const std::size_t steps = 700;  // several pieces, whatever they begin with
+  for (const std::size_t at : {0, 15, 16, 17, 143, 144, 145, 698, 699}) {
+    int file, dims[2], t, x;
+    ok(nc_create((folder / "a.nc").c_str(), NC_NETCDF4, &file));
+    ok(nc_def_dim(file, "time", steps, &dims[0]));
+    ok(nc_def_dim(file, "node", 3, &dims[1]));
+    ok(nc_def_var(file, "time", NC_INT, 1, dims, &t));
+    ok(nc_def_var(file, "x", NC_FLOAT, 2, dims, &x));
+    std::vector<int> times(steps);
+    std::iota(times.begin(), times.end(), 0);
+    ok(nc_put_var_int(file, t, times.data()));
+    const float one = 1;
+    for (const auto& [step, node] : {std::pair{at, std::size_t{1}}, {std::size_t{3}, std::size_t{0}}}) {
+      const std::size_t start[] = {step, node}, count[] = {1, 1};
+      ok(nc_put_vara_float(file, x, start, count, &one));
+    }
+    ok(nc_close(file));
+    const SeriesFile series = SeriesFile::open(folder / "a.nc", {});
+    EXPECT_EQ(series.observed(0, 3), (std::vector<std::uint8_t>{1, 1, 0})) << at;
+    EXPECT_EQ(series.observed(0, 2), (std::vector<std::uint8_t>{1, 1})) << at;
+  }
 }
 
 TEST(ForeignFiles, SizesBeyondTheMachineAreRefusedBeforeMemoryIsTaken) {
