@@ -82,6 +82,16 @@ void ModelRun<T>::require_observed(double observed) const {
 }
 
 template <class T>
+void ModelRun<T>::require_validation(double observed) const {
+  const StepRange& part = domain_.split.validation;
+  if (observed > 0 || part.empty() || !watches_validation(*config_)) return;
+  user_error(
+      "{}: schedule.metric = \"validation\" has nothing to watch: the validation part ({} to {}) has no "
+      "forecast with an observed target; move it with split.validation, or set schedule.metric = \"train\"",
+      domain_.info.path, domain_.info.time.text(part.first), domain_.info.time.text(part.last - 1));
+}
+
+template <class T>
 std::vector<StateArray<T>> ModelRun<T>::state_arrays(std::span<const NamedArray<T>> arrays) const {
   std::vector<StateArray<T>> all;
   for (const NamedArray<T>& array : arrays) {
@@ -220,6 +230,12 @@ ScheduleOptions schedule_options(const Config& config) {
   return options;
 }
 
+bool watches_validation(const Config& config) {
+  const bool watches = config.integer("train.early_stop") > 0 || config.text("schedule.name") == "plateau" ||
+                       config.text("train.keep") == "best";
+  return watches && config.text("schedule.metric") == "validation";
+}
+
 TrainerOptions trainer_options(const Config& config, bool has_validation) {
   TrainerOptions options;
   options.epochs = config.integer("train.epochs");
@@ -232,8 +248,7 @@ TrainerOptions trainer_options(const Config& config, bool has_validation) {
   options.rollback_lr = config.real("train.rollback_lr");
   const std::string& keep = config.text("train.keep");
   options.keep_best = keep == "best" || (keep == "auto" && has_validation && options.watch_validation);
-  const bool watches = options.early_stop > 0 || config.text("schedule.name") == "plateau" || keep == "best";
-  if (watches && options.watch_validation && !has_validation)
+  if (watches_validation(config) && !has_validation)
     user_error(
         "schedule.metric = \"validation\" has nothing to watch: set split.validation or split.folds, or "
         "schedule.metric = \"train\"");

@@ -101,6 +101,8 @@ class ModelRun {
   void open_device(Purpose purpose);
   /// Throws where the training part has no observed value.
   void require_observed(double observed) const;
+  /// Throws where the training watches the validation part, of which `observed` targets are not missing: 0.
+  void require_validation(double observed) const;
 
   ProcessGrid grid_;
   const Config* config_;
@@ -127,6 +129,8 @@ template <class T>
 
 [[nodiscard]] OptimiserOptions optimiser_options(const Config& config);
 [[nodiscard]] ScheduleOptions schedule_options(const Config& config);
+/// Whether the validation part decides when a training ends, at which rate it goes on or what it keeps.
+[[nodiscard]] bool watches_validation(const Config& config);
 [[nodiscard]] TrainerOptions trainer_options(const Config& config, bool has_validation);
 /// OpenMP threads a rank: parallel.threads, or OMP_NUM_THREADS, or this host's cores shared by the ranks on
 /// it.

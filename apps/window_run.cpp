@@ -187,10 +187,28 @@ void WindowRun<T>::fit(Purpose purpose) {
   for (const Index start : windows_)
     for (Index h = 0; h < shape_.outputs; ++h)
       all += observed[static_cast<std::size_t>(start + shape_.inputs + h)];
+  if (all == 0 && std::any_of(observed.begin(), observed.end(), [](double count) { return count > 0; }))
+    user_error(
+        "{}: no target of the {} training windows is observed, only inputs are; move the training part with "
+        "split.train or data.first_step",
+        domain_.info.path, windows_.size());
   this->require_observed(all);
   plan_->set_observed(std::move(observed));
+  count_validation();
+  if (purpose != Purpose::forecasting) this->require_validation(validation_targets_);
   if (purpose != Purpose::forecasting)
     this->data_hash_ = rossby::data_hash(grid_.plane(), *config_, domain_, counted, at);
+}
+
+template <class T>
+void WindowRun<T>::count_validation() {
+  double observed = 0;
+  const Index width = store_->rows() * store_->features();
+  for (const Index origin : validation_[static_cast<std::size_t>(store_->group())])
+    for (Index h = 1; h <= shape_.outputs; ++h)
+      for (Index k = 0; k < width; ++k) observed += std::isnan(store_->at(origin + h)[k]) ? 0 : 1;
+  plane_reducer_.sum(std::span<double>(&observed, 1));
+  validation_targets_ = observed;
 }
 
 template <class T>
@@ -287,8 +305,10 @@ std::unique_ptr<WindowTask<T>> WindowRun<T>::make_window_task() {
 
 template <class T>
 std::string WindowRun<T>::remarks() const {
-  return fmt::format("windows   {} of {} + {} steps for training, {} channels\n", windows_.size(),
-                     shape_.inputs, shape_.outputs, reader_->channels());
+  const bool blind = !domain_.split.validation.empty() && validation_targets_ == 0;
+  return fmt::format("windows   {} of {} + {} steps for training, {} channels\n{}", windows_.size(),
+                     shape_.inputs, shape_.outputs, reader_->channels(),
+                     blind ? "validation left out: no window of it has a target that is observed\n" : "");
 }
 
 template <class T>

@@ -30,8 +30,11 @@ WindowPlan::WindowPlan(const WindowOptions& options, std::vector<Index> windows,
     user_error("window.batch = {} must be a multiple of {}, the {}", options_.batch, options_.lanes,
                options_.sampling == WindowSampling::local ? "time groups" : "lanes (window.lanes)");
   if (static_cast<Index>(windows_.size()) < options_.lanes)
-    user_error("window.sampling: {} training windows are too few for {} {}", windows_.size(), options_.lanes,
-               options_.sampling == WindowSampling::local ? "time groups" : "lanes");
+    user_error(
+        "{} = {}: each takes one of the training windows or more, of which there {} {}; set "
+        "window.sampling = \"global\", or lower this or window.inputs, window.outputs or window.stride",
+        options_.sampling == WindowSampling::local ? "parallel.time_groups" : "window.lanes", options_.lanes,
+        windows_.size() == 1 ? "is" : "are", windows_.size());
   lanes_a_group_ = options_.sampling == WindowSampling::global ? 1 : options_.lanes / groups;
   start_epoch(0);
 }

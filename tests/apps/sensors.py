@@ -88,20 +88,26 @@ class Runs(BadInput):
             self.refuse(2, self.arguments("refused", *settings), *patterns)
             self.assertFalse(os.path.exists(self.path("refused")), "no run directory is made")
 
-    def resumed_at_every_step(self, name, *settings):
-        self.succeed(2, *self.arguments(name, *settings))
+    def resumed_at_every_step(self, name, *settings, ranks=2):
+        self.succeed(ranks, *self.arguments(name, *settings))
         for start in range(100):
-            result = self.run_ranks(2, *self.arguments(name + "_often", *settings), "--stop-after", "0.000001s")
+            result = self.run_ranks(ranks, *self.arguments(name + "_often", *settings), "--stop-after", "0.000001s")
             self.assertEqual(result.lines, [])
-            if result.codes == [0, 0]:
+            if result.codes == [0] * ranks:
                 break
-            self.assertEqual(result.codes, [75, 75], result.err)
+            self.assertEqual(result.codes, [75] * ranks, result.err)
         self.assertGreater(start, 6, "several starts")
         self.assertEqual(self.ends(name + "_often"), self.ends(name))
 
     def leave(self, run, ranks, *settings):
         result = self.run_ranks(ranks, *self.arguments(run, *settings), "--stop-after", "0.000001s")
         self.assertEqual(result.codes, [75] * ranks, result.out + result.err)
+        self.assertEqual(result.lines, [])
+
+    def checkpoints(self, run):
+        """Names of a run's checkpoints, oldest first."""
+        folder = self.path(run + "/checkpoints")
+        return sorted(name for name in os.listdir(folder) if name.startswith("step-") and name.endswith(".h5"))
 
 
 class RingRuns(Runs):

@@ -161,6 +161,48 @@ class ProgramTest(unittest.TestCase):
         return name
 
 
+class LiveTest(ProgramTest):
+    """Tests that do things to ranks that run."""
+
+    def launch(self, command):
+        """mpiexec and its ranks, which end with the test."""
+        process = subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, start_new_session=True)
+        self.addCleanup(self.clear, process)
+        return process
+
+    def clear(self, process):
+        for pid in self.ranks(process):
+            os.kill(pid, signal.SIGCONT)
+            os.kill(pid, signal.SIGKILL)
+        kill_group(process)
+        process.stdout.close()
+        process.stderr.close()
+
+    @staticmethod
+    def ranks(process):
+        """Process ids of the living ranks below mpiexec, by rank."""
+        found = {}
+        for pid in subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True,
+                                  check=False).stdout.split():
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    match = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)", file.read())
+            except OSError:
+                continue
+            if match:
+                found[int(match.group(1))] = int(pid)
+        return [found[rank] for rank in sorted(found)]
+
+    @staticmethod
+    def state(pid):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                return file.read().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            return "Z"
+
+
 def kill_group(process):
     """Ends mpiexec and its ranks, which share its session."""
     try:

@@ -50,6 +50,10 @@ class Data(BadInput):
         self.netcdf("blank.nc", sensors(missing=(0, 1, 2)))
         self.refuse_training(["data.file=blank.nc"], "no node has a single observed value")
         self.refuse_training(["data.file=blank.nc", "data.nodes=all"], "the training part .* has no observed value")
+        self.netcdf("blind.nc", sensors(holes=[(t, i) for t in range(12, 17) for i in range(3)]))
+        for groups in (1, 2):
+            self.refuse_training(["data.file=blind.nc", "split.validation=5", "train.early_stop=1", "schedule.metric=validation",
+                                  f"parallel.time_groups={groups}"], "blind.nc: .*nothing to watch: the validation part")
         self.netcdf("late.nc", sensors(observed_from=12))
         self.refuse_training(["data.file=late.nc"],
                              r"late\.nc: the training part \(2001-01-01T00:00 to 2001-01-01T11:00\) has no")

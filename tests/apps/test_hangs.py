@@ -28,7 +28,7 @@ seconds = 0
 """
 
 
-class Hangs(support.ProgramTest):
+class Hangs(support.LiveTest):
 
     @classmethod
     def setUpClass(cls):
@@ -38,21 +38,6 @@ class Hangs(support.ProgramTest):
         made = cls.run_ranks(1, "data", "synth", "--lat", "6", "--lon", "8", "--steps", "60", "-o", "p.nc")
         assert made.code == 0, made.err
         cls.write("p.toml", CONFIG)
-
-    def launch(self, command):
-        """mpiexec and its ranks, which end with the test."""
-        process = subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True, start_new_session=True)
-        self.addCleanup(self.clear, process)
-        return process
-
-    def clear(self, process):
-        for pid in self.ranks(process):
-            os.kill(pid, signal.SIGCONT)
-            os.kill(pid, signal.SIGKILL)
-        support.kill_group(process)
-        process.stdout.close()
-        process.stderr.close()
 
     def train(self, ranks, run, limit, *more):
         """A training that has got under way, and the process ids of its ranks in order."""
@@ -73,21 +58,6 @@ class Hangs(support.ProgramTest):
             self.assertLess(time.monotonic() - begin, 120)
             time.sleep(0.02)
 
-    @staticmethod
-    def ranks(process):
-        """Process ids of the living ranks below mpiexec, by rank."""
-        found = {}
-        for pid in subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True,
-                                  check=False).stdout.split():
-            try:
-                with open(f"/proc/{pid}/environ", "rb") as file:
-                    match = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)", file.read())
-            except OSError:
-                continue
-            if match:
-                found[int(match.group(1))] = int(pid)
-        return [found[rank] for rank in sorted(found)]
-
     def ended(self, process, pids, within):
         """(exit code, seconds, stderr without mpiexec's lines) of a job that ends by itself and leaves nobody."""
         begin = time.monotonic()
@@ -100,14 +70,6 @@ class Hangs(support.ProgramTest):
             self.assertLess(time.monotonic() - begin, within, f"ranks are left: {left}")
             time.sleep(0.05)
         return process.returncode, seconds, support.Result(process.returncode, "", err, [], seconds).lines
-
-    @staticmethod
-    def state(pid):
-        try:
-            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-                return file.read().rsplit(")", 1)[1].split()[0]
-        except OSError:
-            return "Z"
 
     def test_stopped_rank(self):
         for victim in [1, 0]:
