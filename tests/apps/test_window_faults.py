@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import time
 
@@ -228,6 +229,7 @@ class Bad(Windowed):
     def refuse_on_grids(self, settings, *patterns):
         for ranks, grid in self.grids:
             with self.subTest(settings, ranks=ranks, grid=grid):
+                shutil.rmtree(self.path("refused"), ignore_errors=True)
                 self.refuse(ranks, self.arguments("refused", *settings, *grid), *patterns)
                 self.assertFalse(os.path.exists(self.path("refused")), "no run directory is made")
 
