@@ -293,12 +293,15 @@ class Bad(Windowed):
                              r"split\.train or data\.first_step")
 
     def test_no_target_in_the_share_of_a_group(self):
-        """The other group has some: training goes on."""
+        """The other group has some, of training windows or of those that validate: training goes on."""
         self.without("half.nc", 0, 8)
-        for run, _ in self.train_on_grids("data.file=half.nc"):
-            for line in self.lines(run):
-                self.assertGreater(line["loss"], 0)
-                self.assertGreater(line["validation_mae"], 0)
+        self.without("half_blind.nc", 14, 16)
+        for file in ("half.nc", "half_blind.nc"):
+            for run, out in self.train_on_grids(f"data.file={file}", "train.early_stop=3"):
+                self.assertNotIn("validation left out", out)
+                for line in self.lines(run):
+                    self.assertGreater(line["loss"], 0)
+                    self.assertGreater(line["validation_mae"], 0)
 
     def test_no_target_in_the_validation_part(self):
         self.without("blind.nc", 14, 19)
