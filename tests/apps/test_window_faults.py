@@ -297,11 +297,16 @@ class Bad(Windowed):
         self.without("half.nc", 0, 8)
         self.without("half_blind.nc", 14, 16)
         for file in ("half.nc", "half_blind.nc"):
-            for run, out in self.train_on_grids(f"data.file={file}", "train.early_stop=3"):
+            runs = self.train_on_grids(f"data.file={file}", "train.early_stop=3")
+            for run, out in runs:
                 self.assertNotIn("validation left out", out)
                 for line in self.lines(run):
                     self.assertGreater(line["loss"], 0)
                     self.assertGreater(line["validation_mae"], 0)
+            one, two = [self.lines(run) for run, _ in runs[:2]]  # one time group, and two with the same batches
+            for mine, other in zip(two, one):
+                self.assertAlmostEqual(mine["loss"], other["loss"], delta=1e-4 * other["loss"])
+                self.assertAlmostEqual(mine["validation_mae"], other["validation_mae"], delta=1e-4)
 
     def test_no_target_in_the_validation_part(self):
         self.without("blind.nc", 14, 19)
