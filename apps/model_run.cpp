@@ -82,9 +82,9 @@ void ModelRun<T>::require_observed(double observed) const {
 }
 
 template <class T>
-void ModelRun<T>::require_validation(double observed) const {
+void ModelRun<T>::require_validation(bool observed) const {
   const StepRange& part = domain_.split.validation;
-  if (observed > 0 || part.empty() || !watches_validation(*config_)) return;
+  if (observed || part.empty() || !watches_validation(*config_)) return;
   user_error(
       "{}: schedule.metric = \"validation\" has nothing to watch: the validation part ({} to {}) has no "
       "forecast with an observed target; move it with split.validation, or set schedule.metric = \"train\"",

@@ -101,8 +101,8 @@ class ModelRun {
   void open_device(Purpose purpose);
   /// Throws where the training part has no observed value.
   void require_observed(double observed) const;
-  /// Throws where the training watches the validation part, of which `observed` targets are not missing: 0.
-  void require_validation(double observed) const;
+  /// Throws where the training watches a validation part of which no target is `observed`.
+  void require_validation(bool observed) const;
 
   ProcessGrid grid_;
   const Config* config_;

@@ -78,7 +78,7 @@ void StnnRun<T>::fit(Purpose purpose) {
     for (const Index origin : domain_.split.origins(Role::validation, 1))
       for (Index k = 0; k < width; ++k) targets += std::isnan(series_.at(origin + 1)[k]) ? 0 : 1;
   reducer_.sum(std::span<double>(&targets, 1));
-  if (purpose != Purpose::forecasting) this->require_validation(targets);
+  if (purpose != Purpose::forecasting) this->require_validation(targets > 0);
   this->data_hash_ = hash_data();
   const auto at = [this](Index t) { return series_.at(t); };
   scaler_ = Scaler::fit({series_.rows, series_.features, steps, at, this->time_groups().reducer},

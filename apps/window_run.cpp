@@ -194,21 +194,27 @@ void WindowRun<T>::fit(Purpose purpose) {
         domain_.info.path, windows_.size());
   this->require_observed(all);
   plan_->set_observed(std::move(observed));
-  count_validation();
-  if (purpose != Purpose::forecasting) this->require_validation(validation_targets_);
+  sees_validation_ = sees_validation();
+  if (purpose != Purpose::forecasting) this->require_validation(sees_validation_);
   if (purpose != Purpose::forecasting)
     this->data_hash_ = rossby::data_hash(grid_.plane(), *config_, domain_, counted, at);
 }
 
+/// Whether a validation window has a target that is not missing.
 template <class T>
-void WindowRun<T>::count_validation() {
-  double observed = 0;
+bool WindowRun<T>::sees_validation() {
+  const auto& origins = validation_[static_cast<std::size_t>(store_->group())];
   const Index width = store_->rows() * store_->features();
-  for (const Index origin : validation_[static_cast<std::size_t>(store_->group())])
+  const auto seen = [&](Index origin) {
     for (Index h = 1; h <= shape_.outputs; ++h)
-      for (Index k = 0; k < width; ++k) observed += std::isnan(store_->at(origin + h)[k]) ? 0 : 1;
+      if (const float* x = store_->at(origin + h);
+          std::any_of(x, x + width, [](float value) { return !std::isnan(value); }))
+        return true;
+    return false;
+  };
+  double observed = std::any_of(origins.begin(), origins.end(), seen) ? 1 : 0;
   plane_reducer_.sum(std::span<double>(&observed, 1));
-  validation_targets_ = observed;
+  return observed > 0;
 }
 
 template <class T>
@@ -305,7 +311,7 @@ std::unique_ptr<WindowTask<T>> WindowRun<T>::make_window_task() {
 
 template <class T>
 std::string WindowRun<T>::remarks() const {
-  const bool blind = !domain_.split.validation.empty() && validation_targets_ == 0;
+  const bool blind = !domain_.split.validation.empty() && !sees_validation_;
   return fmt::format("windows   {} of {} + {} steps for training, {} channels\n{}", windows_.size(),
                      shape_.inputs, shape_.outputs, reader_->channels(),
                      blind ? "validation left out: no window of it has a target that is observed\n" : "");

@@ -34,7 +34,7 @@ class WindowRun final : public ModelRun<T> {
   [[nodiscard]] std::unique_ptr<WindowTask<T>> make_window_task();
   void make_store(Purpose purpose);
   void fit(Purpose purpose);
-  void count_validation();
+  [[nodiscard]] bool sees_validation();
   void make_graph();
   void make_model();
   [[nodiscard]] Pipeline pipeline();
@@ -51,7 +51,7 @@ class WindowRun final : public ModelRun<T> {
   std::vector<Index> breaks_;                   // of the time axis
   std::vector<Index> windows_;                  // first steps of the training windows
   std::vector<std::vector<Index>> validation_;  // origins, of every group
-  double validation_targets_ = 1;               // that are not missing; 1: not counted
+  bool sees_validation_ = true;                 // they have targets that are not missing
   TimeFeatures times_;
   std::unique_ptr<WindowPlan> plan_;
   std::unique_ptr<StepExchange> step_exchange_;
