@@ -1,7 +1,6 @@
 #include "apps/model_run.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <thread>
 

@@ -9,48 +9,15 @@ import time
 
 import support
 from sensors import Runs, sensors
-
-WINDOWS = """
-[data]
-file = "sensors.nc"
-variables = ["v"]
-center = "global"
-spread = "global"
-[split]
-train = 14
-validation = 6
-[relation]
-graph = "edges"
-[model]
-name = "dcrnn"
-layers = 1
-units = 4
-[window]
-inputs = 3
-outputs = 2
-batch = 4
-[optimiser]
-lr = 0.01
-decay = 0
-[schedule]
-metric = "validation"
-[train]
-epochs = 3
-[parallel]
-time_groups = 2
-[evaluate]
-horizons = 2
-lim_modes = 2
-"""
+from test_windows import GRAPH_WAVENET, WINDOWS
 
 # Ten windows in batches of four: an epoch has three steps.
 STEPS_AN_EPOCH = 3
 MODELS = {
-    "dcrnn": ["model.sampling_decay=4"],
+    "dcrnn": [],
     "gru": ["model.name=gru", "relation.graph=none"],
-    "tgcn": ["model.name=tgcn"],
-    "graph_wavenet": ["model.name=graph_wavenet", "model.units=64", "model.channels=3", "model.skip=5", "model.end=4",
-                      "model.blocks=2", "model.adaptive_width=2"]}
+    "tgcn": ["model.name=tgcn", "model.layers=1", "model.sampling_decay=0"],
+    "graph_wavenet": GRAPH_WAVENET}
 SAMPLINGS = ("local", "global")
 STEP = re.compile(r"step-0*(\d+)\.h5$")
 
@@ -62,7 +29,7 @@ class Windowed(Runs):
     def setUpClass(cls):
         super().setUpClass()
         cls.netcdf("sensors.nc", sensors(steps=30))
-        cls.write("windows.toml", WINDOWS)
+        cls.write("windows.toml", WINDOWS + "[parallel]\ntime_groups = 2\n")
 
 
 class Left(Windowed, support.LiveTest):
