@@ -56,6 +56,8 @@ class ModelRun {
   [[nodiscard]] const std::string& device_remark() const { return device_.remark; }
   /// What this rank has sent so far through all its ports; sums over devices by NCCL are not counted.
   [[nodiscard]] virtual Traffic sent() const;
+  /// Of it: time steps that other groups wanted.
+  [[nodiscard]] virtual Traffic brought() const { return {}; }
   /// Tells this data from other data; the same at every rank count.
   [[nodiscard]] const std::string& data_hash() const { return data_hash_; }
 

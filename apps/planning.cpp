@@ -15,12 +15,16 @@
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/mailbox.hpp"
 #include "rossby/mpi/process_grid.hpp"
+#include "rossby/plan/epoch_traffic.hpp"
 #include "rossby/plan/pipeline.hpp"
 
 namespace rossby {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+/// Whose messages are told one by one.
+constexpr Index most_epochs = 100;
 
 template <class T>
 StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan& plan, WholeGraph* whole) {
@@ -30,8 +34,18 @@ StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan&
   plan.stages = run->grid().stages();
   const auto task = run->make_task();
   Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
-  return trace_ops<T>(*task, optimiser, run->reducer(), config.real("optimiser.clip"), run->training_exec(),
-                      run->time_groups(), {.sent = [&run] { return run->sent(); }, .most_steps = 400});
+  const double clip = config.real("optimiser.clip");
+  const auto sent = [&run] { return run->sent(); };
+  StepOps ops = trace_ops<T>(*task, optimiser, run->reducer(), clip, run->training_exec(), run->time_groups(),
+                             {.sent = sent, .most_steps = 400});
+  // Of ranks that are not there only some are traced.
+  if (!comm.is_pretended())
+    ops.sent_epochs =
+        trace_epochs<T>(*task, optimiser, run->reducer(), clip, run->training_exec(), run->time_groups(), ops,
+                        {.sent = sent,
+                         .brought = [&run] { return run->brought(); },
+                         .epochs = std::min(config.integer("train.epochs"), most_epochs)});
+  return ops;
 }
 
 StepOps trace(const Communicator& comm, const Config& config, TrainingPlan& plan,
@@ -44,6 +58,26 @@ void check_device(const Config& config) {
   if (const std::string& device = config.text("parallel.device"); device == "cuda")
     user_error("parallel.device = \"{}\": predictions are of trainings on the CPU so far; use \"cpu\"",
                device);
+}
+
+/// What all ranks send in the epochs that each of them knows of; a step's mean is over these, where there are
+/// any.
+void add_epochs(const Communicator& comm, std::vector<EpochTraffic> epochs, Prediction& all) {
+  std::vector<double> sums;
+  for (const EpochTraffic& epoch : epochs)
+    for (const Index count : {epoch.sent.messages, epoch.sent.bytes})
+      sums.push_back(static_cast<double>(count));
+  MpiReducer(comm).sum(sums);
+  double steps = 0, messages = 0, bytes = 0;
+  for (std::size_t e = 0; e < epochs.size(); ++e) {
+    epochs[e].sent = {static_cast<Index>(sums[2 * e]), static_cast<Index>(sums[2 * e + 1])};
+    steps += static_cast<double>(epochs[e].steps);
+    messages += sums[2 * e];
+    bytes += sums[2 * e + 1];
+  }
+  if (steps > 0) all.sent_messages = messages / steps;
+  if (steps > 0) all.sent_bytes = bytes / steps;
+  all.sent_epochs = std::move(epochs);
 }
 
 /// The slowest of the ranks' predictions, on all of them; what is not measured is rank 0's list.
@@ -102,6 +136,8 @@ Prediction prediction_of(const Json& json) {
   p.sent_messages = json.at("sent").at("messages");
   p.sent_bytes = json.at("sent").at("bytes");
   p.sent_ranks = json.at("sent").at("ranks");
+  for (const Json& epoch : json.at("sent").value("epochs", Json::array()))
+    p.sent_epochs.push_back({epoch.at(0), {epoch.at(1), epoch.at(2)}});
   p.far_share = json.at("far_share");
   p.unmeasured = json.at("unmeasured").get<std::vector<std::string>>();
   return p;
@@ -144,7 +180,9 @@ TrainingPlan plan_training(const Communicator& comm, const Config& config, const
     const OpTimes times = agree(comm, [&] { return times_at(plan.place, config, machine, method); });
     Prediction own = predict({mine}, machine.profile, times, plan.place);
     if (plan.stages > 1) own.pipeline = wait_for_stages(grid, plan, mine, machine.profile, times);
-    return slowest(comm, own);
+    Prediction all = slowest(comm, own);
+    add_epochs(comm, mine.sent_epochs, all);
+    return all;
   };
   plan.interpolated = predicted(OpTimes::Method::interpolated);
   plan.modelled = predicted(OpTimes::Method::model);
@@ -242,12 +280,15 @@ Json json_of(const TrainingPlan& plan) {
   }
   json["ops"] = std::move(ops);
   json["footprint_bytes"] = plan.footprint;
-  for (const TrainingPlan::Measured& m : plan.measured)
+  for (const TrainingPlan::Measured& m : plan.measured) {
     json["measured"] = {
         {"step_seconds", m.step},    {"forward", m.forward},           {"backward", m.backward},
         {"reduction", m.reduction},  {"optimiser", m.optimiser},       {"waiting", m.waiting},
         {"steps", m.steps},          {"memory_bytes", m.memory_bytes}, {"sent_messages", m.sent_messages},
         {"sent_bytes", m.sent_bytes}};
+    for (const auto& [epoch, sent] : m.sent_epochs)
+      json["measured"]["sent_epochs"].push_back({epoch, sent.messages, sent.bytes});
+  }
   return json;
 }
 
@@ -263,9 +304,19 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
     plan.modelled = prediction_of(json.at("predicted_by_polynomials"));
     if (json.contains("measured")) {
       const Json& m = json.at("measured");
-      plan.measured.push_back({m.at("step_seconds"), m.at("forward"), m.at("backward"), m.at("reduction"),
-                               m.at("optimiser"), m.at("waiting"), m.at("memory_bytes"),
-                               m.at("sent_messages"), m.at("sent_bytes"), m.at("steps")});
+      plan.measured.push_back({m.at("step_seconds"),
+                               m.at("forward"),
+                               m.at("backward"),
+                               m.at("reduction"),
+                               m.at("optimiser"),
+                               m.at("waiting"),
+                               m.at("memory_bytes"),
+                               m.at("sent_messages"),
+                               m.at("sent_bytes"),
+                               m.at("steps"),
+                               {}});
+      for (const Json& epoch : m.value("sent_epochs", Json::array()))
+        plan.measured.back().sent_epochs.push_back({epoch.at(0), {epoch.at(1), epoch.at(2)}});
     }
     return plan;
   } catch (const Json::exception& error) {
@@ -313,6 +364,7 @@ std::string text_of(const TrainingPlan& plan) {
 // one step.
 std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file) {
   std::vector<TrainingPlan::Measured> epochs;
+  std::vector<std::pair<Index, Traffic>> sent;
   std::ifstream in(metrics_file);
   Index before = 0;
   double memory = 0;
@@ -323,14 +375,23 @@ std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file)
     before += steps;
     memory = json.at("peak_rss_bytes");
     if (steps <= 0) continue;
+    if (json.at("sent").value("whole", false))
+      sent.push_back({json.at("epoch"), {json.at("sent").at("messages"), json.at("sent").at("bytes")}});
     const auto a_step = [&](const Json& seconds) {
       return seconds.get<double>() / static_cast<double>(steps);
     };
     const Json& seconds = json.at("step_seconds");
-    epochs.push_back({a_step(json.at("epoch_seconds")), a_step(seconds.at("forward")),
-                      a_step(seconds.at("backward")), a_step(seconds.at("reduction")),
-                      a_step(seconds.at("optimiser")), a_step(seconds.at("waiting")), 0,
-                      a_step(json.at("sent").at("messages")), a_step(json.at("sent").at("bytes")), steps});
+    epochs.push_back({a_step(json.at("epoch_seconds")),
+                      a_step(seconds.at("forward")),
+                      a_step(seconds.at("backward")),
+                      a_step(seconds.at("reduction")),
+                      a_step(seconds.at("optimiser")),
+                      a_step(seconds.at("waiting")),
+                      0,
+                      a_step(json.at("sent").at("messages")),
+                      a_step(json.at("sent").at("bytes")),
+                      steps,
+                      {}});
   }
   if (epochs.size() > 1) epochs.erase(epochs.begin());
   if (epochs.empty()) return {};
@@ -342,6 +403,7 @@ std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file)
   std::nth_element(epochs.begin(), median, epochs.end(),
                    [](const auto& a, const auto& b) { return a.step < b.step; });
   median->memory_bytes = memory;
+  median->sent_epochs = std::move(sent);
   return {*median};
 }
 

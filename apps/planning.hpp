@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -33,6 +34,7 @@ struct TrainingPlan {
     double sent_messages = 0, sent_bytes = 0;  // by all ranks together
     Index steps =
         0;  // that it is the mean of: the epoch of median time, but for the first where there is another
+    std::vector<std::pair<Index, Traffic>> sent_epochs;  // by all ranks together, of epochs made by one run
   };
   std::vector<Measured> measured;  // one or none
 };

@@ -50,7 +50,8 @@ Json epoch_json(const EpochReport& report, std::string_view error, double peak_b
   json["epoch_seconds"] = report.epoch_seconds;
   json["step_seconds"] = std::move(seconds);
   json["sent"] = {{"messages", static_cast<std::int64_t>(sent[0])},
-                  {"bytes", static_cast<std::int64_t>(sent[1])}};
+                  {"bytes", static_cast<std::int64_t>(sent[1])},
+                  {"whole", report.sent_whole}};
   json["total_seconds"] = report.total_seconds;
   json["batches_per_second"] = report.batches_per_second;
   json["node_steps_per_second"] = report.node_steps_per_second;

@@ -9,6 +9,7 @@
 
 #include "apps/graph_wavenet_run.hpp"
 #include "apps/stages.hpp"
+#include "rossby/exchange/traced.hpp"
 #include "rossby/model/dcrnn.hpp"
 #include "rossby/model/tgcn.hpp"
 #include "rossby/mpi/agree.hpp"
@@ -109,7 +110,10 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   for (Index g = 0; g < grid_.groups(); ++g)
     validation_.emplace_back(origins.begin() + count * g / grid_.groups(),
                              origins.begin() + count * (g + 1) / grid_.groups());
-  step_exchange_ = make_step_exchange(grid_.time());
+  if (purpose == Purpose::tracing)
+    step_exchange_ = std::make_unique<TracedStepExchange>(static_cast<int>(grid_.groups()), grid_.group());
+  else
+    step_exchange_ = make_step_exchange(grid_.time());
   if (grid_.stages() > 1) stage_link_ = make_row_link(grid_.pipeline());
   // A group fails as a whole: what communicates within groups may stand in here.
   agree(grid_.world(), [&] {
@@ -154,7 +158,8 @@ void WindowRun<T>::make_store(Purpose purpose) {
     std::iota(held.front().begin(), held.front().end(), Index{0});
   }
   store_ = std::make_unique<StepStore>(domain_.info.steps, static_cast<Index>(domain_.rows.size()),
-                                       domain_.info.features, std::move(held), *step_exchange_);
+                                       domain_.info.features, std::move(held), *step_exchange_,
+                                       purpose == Purpose::tracing);
   if (purpose != Purpose::tracing)
     read_steps(grid_.space(), *config_, domain_, store_->held(), store_->values());
 }

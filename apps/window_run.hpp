@@ -22,6 +22,7 @@ class WindowRun final : public ModelRun<T> {
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return model_->parameters(); }
   [[nodiscard]] std::unique_ptr<Task<T>> make_task() override { return make_window_task(); }
   [[nodiscard]] Traffic sent() const override;
+  [[nodiscard]] Traffic brought() const override { return step_exchange_->sent(); }
   [[nodiscard]] int relations() const override { return block_.relations; }
   [[nodiscard]] Index entries() const override { return block_.entries(); }
   [[nodiscard]] std::string remarks() const override;

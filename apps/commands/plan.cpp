@@ -43,15 +43,32 @@ double waiting_of(const Prediction& p) {
   return p.messages + p.reduction + p.pipeline + p.straggler;
 }
 
-/// Messages and bytes: as they were told, or how far off.
+/// Messages and bytes: as they were told, epoch by epoch where that is known, or how far off.
 std::string sent_text(const TrainingPlan& plan) {
   const TrainingPlan::Measured& m = plan.measured.front();
   const Prediction& p = plan.interpolated;
   if (p.sent_ranks != plan.place.ranks) return "-";
+  const auto off = [](double messages, double bytes, double sent_messages, double sent_bytes) {
+    return fmt::format("{:+.2f} % messages, {:+.2f} % bytes", error_of(messages, sent_messages),
+                       error_of(bytes, sent_bytes));
+  };
+  bool equal = true, told = false;
+  Traffic predicted, sent;
+  for (const auto& [epoch, traffic] : m.sent_epochs)
+    if (static_cast<std::size_t>(epoch) < p.sent_epochs.size()) {
+      const Traffic& expected = p.sent_epochs[static_cast<std::size_t>(epoch)].sent;
+      told = true;
+      equal = equal && expected == traffic;
+      predicted += expected;
+      sent += traffic;
+    }
+  if (told && equal) return "exact";
+  if (told)
+    return off(static_cast<double>(predicted.messages), static_cast<double>(predicted.bytes),
+               static_cast<double>(sent.messages), static_cast<double>(sent.bytes));
   const auto same = [](double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); };
   if (same(p.sent_messages, m.sent_messages) && same(p.sent_bytes, m.sent_bytes)) return "exact";
-  return fmt::format("{:+.2f} % messages, {:+.2f} % bytes", error_of(p.sent_messages, m.sent_messages),
-                     error_of(p.sent_bytes, m.sent_bytes));
+  return off(p.sent_messages, p.sent_bytes, m.sent_messages, m.sent_bytes);
 }
 
 /// A line a run, then means and worst.

@@ -4,14 +4,17 @@
 
 namespace rossby {
 
-StepStore::StepStore(Index steps, Index rows, Index features, StepLists held, StepExchange& exchange)
+StepStore::StepStore(Index steps, Index rows, Index features, StepLists held, StepExchange& exchange,
+                     bool idle)
     : rows_(rows),
       features_(features),
       held_(std::move(held)),
       exchange_(&exchange),
+      idle_(idle),
       at_(static_cast<std::size_t>(steps), nullptr) {
   require(static_cast<int>(held_.size()) == exchange.groups(), "a list of steps for every group");
-  values_ = Buffer<float>(static_cast<Index>(this->held().size()) * rows * features);
+  const auto count = static_cast<Index>(this->held().size());
+  values_ = Buffer<float>((idle ? std::max<Index>(count, 1) : count) * rows * features);
   place();
 }
 
@@ -24,7 +27,8 @@ void StepStore::place() {
   const Index width = rows_ * features_;
   std::fill(at_.begin(), at_.end(), nullptr);
   Index k = 0;
-  for (const Index step : held()) at_[static_cast<std::size_t>(step)] = values_.data() + width * k++;
+  for (const Index step : held())
+    at_[static_cast<std::size_t>(step)] = values_.data() + (idle_ ? 0 : width * k++);
   holder_.assign(at_.size(), -1);
   for (std::size_t g = held_.size(); g-- > 0;)
     for (const Index step : held_[g]) holder_[static_cast<std::size_t>(step)] = static_cast<std::int32_t>(g);
@@ -66,7 +70,7 @@ void StepStore::start(const StepLists& wanted, std::span<float> to) {
         if (holder(step) == group()) outgoing[g].push_back(at_[static_cast<std::size_t>(step)]);
       continue;
     }
-    std::size_t first = 0;
+    std::size_t first = idle_ ? steps.size() : 0;
     while (first < steps.size()) {
       const int from = holder(steps[first]);
       std::size_t last = first;
@@ -83,7 +87,7 @@ void StepStore::prefetch(const StepLists& wanted) {
   require(!on_the_way_, "one transfer at a time");
   arriving_steps_ = missing(wanted[static_cast<std::size_t>(group())], group());
   const Index size = static_cast<Index>(arriving_steps_.size()) * rows_ * features_;
-  if (arriving_.size() < size) arriving_ = Buffer<float>(size + size / 4);
+  if (arriving_.size() < size && !idle_) arriving_ = Buffer<float>(size + size / 4);
   start(wanted, arriving_.span());
   on_the_way_ = true;
 }
@@ -97,12 +101,18 @@ void StepStore::arrive() {
   std::swap(arriving_steps_, arrived_steps_);
   Index k = 0;
   for (const Index step : arrived_steps_)
-    at_[static_cast<std::size_t>(step)] = arrived_.data() + rows_ * features_ * k++;
+    at_[static_cast<std::size_t>(step)] = idle_ ? values_.data() : arrived_.data() + rows_ * features_ * k++;
 }
 
 void StepStore::rearrange(StepLists held) {
   if (on_the_way_) arrive();
   if (held == held_) return;
+  if (idle_) {
+    start(held, {});
+    exchange_->end();
+    held_ = std::move(held);
+    return place();
+  }
   const Index width = rows_ * features_;
   const auto& mine = held[static_cast<std::size_t>(group())];
   const auto steps = missing(mine, group());

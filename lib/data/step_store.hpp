@@ -17,8 +17,10 @@ using StepLists = std::vector<std::vector<Index>>;
 class StepStore {
  public:
   /// `held` names the steps of every group; those of this one are then filled in through `values`. `exchange`
-  /// must outlive the store.
-  StepStore(Index steps, Index rows, Index features, StepLists held, StepExchange& exchange);
+  /// must outlive the store. `idle`: who holds and fetches what is followed, and told to the exchange, but no
+  /// value is brought: those of all steps here are the same zeros.
+  StepStore(Index steps, Index rows, Index features, StepLists held, StepExchange& exchange,
+            bool idle = false);
   /// A transfer that is under way is ended.
   ~StepStore();
   StepStore(const StepStore&) = delete;
@@ -61,6 +63,7 @@ class StepStore {
   Index rows_, features_;
   StepLists held_;
   StepExchange* exchange_;
+  bool idle_;
   Buffer<float> values_;
   std::vector<const float*> at_;  // of each step; null: not here
   std::vector<std::int32_t> holder_;

@@ -108,6 +108,18 @@ void WindowPlan::add_micro_batch(Index index, int group, Index micro_batch,
     take(lanes_[static_cast<std::size_t>(lane)], 0, 1);
 }
 
+std::vector<Index> WindowPlan::sizes(Index index) const {
+  require(index >= 0 && index < batches_, "a batch of the epoch");
+  std::vector<Index> sizes, starts;
+  for (int g = 0; g < options_.groups; ++g)
+    for (Index piece = 0; piece < options_.micro_batches; ++piece) {
+      starts.clear();
+      add_micro_batch(index, g, piece, starts);
+      sizes.push_back(std::ssize(starts));
+    }
+  return sizes;
+}
+
 void WindowPlan::starts_of(Index index, int group, std::vector<Index>& starts) const {
   require(index >= 0 && index < batches_, "a batch of the epoch");
   starts.clear();
@@ -137,12 +149,12 @@ void WindowPlan::batch(Index index, int group, WindowBatch& batch) const {
 }
 
 std::vector<Index> WindowPlan::steps_of(std::span<const Index> starts) const {
-  std::vector<std::uint8_t> taken(observed_.size(), 0);
-  for (const Index start : starts)
-    std::fill_n(taken.begin() + start, options_.shape.length(), std::uint8_t{1});
-  std::vector<Index> steps;
-  for (std::size_t t = 0; t < taken.size(); ++t)
-    if (taken[t]) steps.push_back(static_cast<Index>(t));
+  std::vector<Index> ascending(starts.begin(), starts.end()), steps;
+  std::sort(ascending.begin(), ascending.end());
+  for (const Index start : ascending)
+    for (Index t = steps.empty() ? start : std::max(start, steps.back() + 1);
+         t < start + options_.shape.length(); ++t)
+      steps.push_back(t);
   return steps;
 }
 

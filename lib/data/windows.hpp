@@ -132,6 +132,8 @@ class WindowPlan {
   /// The first of each run of batches that have as many windows of every group as the one before.
   [[nodiscard]] std::vector<Index> runs() const;
 
+  /// Windows of every group in every micro-batch of batch `index`: all that its calls depend on.
+  [[nodiscard]] std::vector<Index> sizes(Index index) const;
   /// This epoch's windows of a group in batch `index`, micro-batch by micro-batch.
   void starts_of(Index index, int group, std::vector<Index>& starts) const;
   /// Batch `index` of `group`.

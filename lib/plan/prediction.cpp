@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -158,6 +159,10 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
 }
 
 nlohmann::ordered_json json_of(const Prediction& p) {
+  nlohmann::ordered_json sent{
+      {"messages", p.sent_messages}, {"bytes", p.sent_bytes}, {"ranks", p.sent_ranks}};
+  for (const EpochTraffic& epoch : p.sent_epochs)
+    sent["epochs"].push_back({epoch.steps, epoch.sent.messages, epoch.sent.bytes});
   return {{"step_seconds", p.step()},
           {"forward", p.forward},
           {"backward", p.backward},
@@ -168,7 +173,7 @@ nlohmann::ordered_json json_of(const Prediction& p) {
           {"straggler", p.straggler},
           {"imbalance", p.imbalance},
           {"epoch_steps", p.epoch_steps},
-          {"sent", {{"messages", p.sent_messages}, {"bytes", p.sent_bytes}, {"ranks", p.sent_ranks}}},
+          {"sent", std::move(sent)},
           {"memory_bytes", p.memory_bytes},
           {"epoch_seconds", p.step() * static_cast<double>(p.epoch_steps)},
           {"far_share", p.far_share},

@@ -35,6 +35,7 @@ struct Prediction {
   // What a rank sends a step, summed over `sent_ranks` of the ranks: all of them, or those that were traced.
   double sent_messages = 0, sent_bytes = 0;
   int sent_ranks = 0;
+  std::vector<EpochTraffic> sent_epochs;  // by all ranks together, of the first epochs; none: not known
   double far_share =
       0;  // of the time: of calls that are far (OpTimes::Answer, 1) from all that were measured
   std::vector<std::string> unmeasured;  // ops, and messages between hosts, that were never measured

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "rossby/train/step.hpp"
+#include "rossby/plan/walk.hpp"
 
 namespace rossby {
 namespace {
@@ -13,37 +13,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
-
-/// Steps of a training, one after the other, epoch by epoch.
-template <class T>
-class Walk {
- public:
-  Walk(Task<T>& task, Step<T>& step, Tape<T>& tape) : task_(&task), step_(&step), tape_(&tape) {
-    task.start_epoch(0);
-  }
-  void next() {
-    if (batch_ == task_->batches()) {
-      task_->start_epoch(++epoch_);
-      batch_ = 0;
-    }
-    run(batch_++);
-  }
-  void run(Index batch) {
-    const auto record = [&](Index part) {
-      if (part > 0) return task_->record_part(*tape_, part);
-      task_->record(*tape_, batch, count_, losses_);
-    };
-    (void)step_->run(*tape_, 0.0, 0, losses_, record, task_->parts());
-    ++count_;
-  }
-
- private:
-  Task<T>* task_;
-  Step<T>* step_;
-  Tape<T>* tape_;
-  Losses losses_;
-  Index epoch_ = 0, batch_ = 0, count_ = 0;
-};
 
 template <class T>
 bool has_tables(Task<T>& task) {

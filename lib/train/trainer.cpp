@@ -146,6 +146,7 @@ void Trainer<T>::restore(const TrainingState& state) {
   step_.set_fused_scale(state.fused_scale);
   if (!state.has_best) best_.clear();
   tape_.reset();
+  follows_ = false;
   now_ = state;
   now_.parameters.clear();
   seconds_before_ = state.seconds;
@@ -188,7 +189,9 @@ EpochReport Trainer<T>::new_report() const {
 template <class T>
 unsigned Trainer<T>::run_epoch(double lr, const TrainerHooks& hooks) {
   unsigned votes = 0;
+  if (hooks.sent) epoch_sent_ -= hooks.sent();
   task_->start_epoch(now_.epoch);
+  if (hooks.sent) epoch_sent_ += hooks.sent();
   while (now_.batch < task_->batches() && (votes & (vote_finish | vote_pause | vote_late)) == 0) {
     const auto begin = std::chrono::steady_clock::now();
     unsigned mine = hooks.vote ? hooks.vote() : 0;
@@ -228,6 +231,7 @@ void Trainer<T>::end_epoch(EpochReport& report, bool leaving, const TrainerHooks
   report.epoch_seconds = now_.epoch_seconds;
   report.seconds = std::exchange(epoch_seconds_, {});
   report.sent = std::exchange(epoch_sent_, {});
+  report.sent_whole = std::exchange(follows_, true) && now_.batch == task_->batches();
   report.batches_per_second = static_cast<double>(now_.batch) / std::max(now_.epoch_seconds, 1e-9);
   report.node_steps_per_second = now_.node_steps / std::max(now_.epoch_seconds, 1e-9);
   const Index done = now_.epoch + 1;

@@ -41,6 +41,15 @@ class Task {
   /// The batch recorded last: its weight in epoch means, and the (node, step) pairs it covered.
   [[nodiscard]] virtual double weight() const = 0;
   [[nodiscard]] virtual double node_steps() const = 0;
+  /// What the calls of batch `index` of the epoch depend on, of all groups alike: batches of the same sizes
+  /// send as much but for what they bring and what they draw. Empty: not told.
+  [[nodiscard]] virtual std::vector<Index> sizes(Index) const { return {}; }
+  /// Brings the time steps of batch `index` that other groups hold, as `record` does.
+  virtual void bring(Index) {}
+  /// What optimiser step `step` draws: flags of which each changes its calls by itself.
+  [[nodiscard]] virtual std::vector<bool> drawn(Index) const { return {}; }
+  /// What every step draws from now on, in place of that.
+  virtual void fix_drawn(std::vector<bool>) {}
   /// Validation error (smaller is better), the same bits on every rank; NaN where there is no validation
   /// part.
   [[nodiscard]] virtual double validate() = 0;
@@ -76,7 +85,8 @@ struct EpochReport {
   bool best = false;
   double epoch_seconds = 0;  // training steps only
   StepSeconds seconds;       // of those that this run made, on this rank
-  Traffic sent;              // in them, by this rank
+  Traffic sent;              // in them, and on the way from the epoch before, by this rank
+  bool sent_whole = false;   // by one run, all steps of the epoch
   double total_seconds = 0;
   double batches_per_second = 0;
   double node_steps_per_second = 0;
@@ -179,6 +189,7 @@ class Trainer {
   std::vector<Buffer<Bf16>> best_bf16_;
   StepSeconds epoch_seconds_;
   Traffic epoch_sent_;
+  bool follows_ = true;  // the epoch under way was begun by this run, after the one before or as the first
   double seconds_before_ = 0;  // of the runs before this one
   std::chrono::steady_clock::time_point begin_;
 };

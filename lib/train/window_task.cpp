@@ -126,6 +126,24 @@ void WindowTask<T>::fetch(Index index) {
 }
 
 template <class T>
+void WindowTask<T>::bring(Index index) {
+  if (!fetches()) return;
+  if (store_->on_the_way()) store_->arrive();
+  fetch(index);
+  store_->arrive();
+  fetching_ = -1;
+}
+
+template <class T>
+std::vector<bool> WindowTask<T>::drawn(Index step) const {
+  const double probability = truth_probability(options_.sampling_decay, step);
+  const Random draw = Random(options_.seed, "scheduled sampling").at(static_cast<std::uint64_t>(step));
+  std::vector<bool> feeds(static_cast<std::size_t>(plan_.options().shape.outputs));
+  for (std::size_t h = 0; h < feeds.size(); ++h) feeds[h] = draw.uniform(h) < probability;
+  return feeds;
+}
+
+template <class T>
 void WindowTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losses) {
   if (fetches()) {
     if (fetching_ != index && store_->on_the_way()) store_->arrive();  // batches out of their order
@@ -138,15 +156,11 @@ void WindowTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losse
   weight_ = batch_.observed;
   scale_ = batch_.observed > 0 ? 1 / batch_.observed : 0;
   sum_ = losses.add("mae", scale_);
-  const double probability = truth_probability(options_.sampling_decay, step);
-  const Random draw = Random(options_.seed, "scheduled sampling").at(static_cast<std::uint64_t>(step));
-  const auto horizons = static_cast<std::size_t>(plan_.options().shape.outputs);
-  feeds_.assign(horizons, false);
-  for (std::size_t h = 0; h < feeds_.size(); ++h) feeds_[h] = draw.uniform(h) < probability;
+  const std::vector<bool> feeds = fixed_ ? *fixed_ : drawn(step);
   for (std::size_t k = 0; k < micro_batches_.size(); ++k) {
     const auto first = static_cast<std::size_t>(k > 0 ? batch_.ends[k - 1] : 0);
     micro_batches_[k].set(
-        std::span(batch_.starts).subspan(first, static_cast<std::size_t>(batch_.ends[k]) - first), feeds_,
+        std::span(batch_.starts).subspan(first, static_cast<std::size_t>(batch_.ends[k]) - first), feeds,
         step);
   }
   // Those whom no loss depends on here, for want of windows or of the layer, have gradients of zero.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "rossby/data/windows.hpp"
@@ -77,6 +78,11 @@ class WindowTask final : public Task<T> {
   [[nodiscard]] Index parts() const override {
     return model_->pipeline().on() ? 1 : plan_.options().micro_batches;
   }
+  [[nodiscard]] std::vector<Index> sizes(Index index) const override { return plan_.sizes(index); }
+  void bring(Index index) override;
+  /// Of every output step whether truth is fed after it.
+  [[nodiscard]] std::vector<bool> drawn(Index step) const override;
+  void fix_drawn(std::vector<bool> drawn) override { fixed_ = std::move(drawn); }
   void record(Tape<T>& tape, Index index, Index step, Losses& losses) override;
   void record_part(Tape<T>& tape, Index part) override { record_micro_batches(tape, part, part + 1); }
   [[nodiscard]] double weight() const override { return weight_; }
@@ -113,7 +119,7 @@ class WindowTask final : public Task<T> {
     return plan_.options().sampling == WindowSampling::global && plan_.options().groups > 1;
   }
 
-  std::vector<bool> feeds_;
+  std::optional<std::vector<bool>> fixed_;
   WindowBatch batch_;
   StepLists wanted_;
   std::vector<Index> starts_;

@@ -117,17 +117,24 @@ class Plan(RingRuns):
             self.assertAlmostEqual(sum(part[1] for part in parts), 1e3 * predicted["step_seconds"], delta=0.02)
             self.assertAlmostEqual(parts[2][0], 1e3 * measured["waiting"], delta=1e-3)
     def test_messages_and_bytes(self):
-        """As told, in steps of different batches, on different grids, with steps of other groups."""
+        """As told, epoch by epoch: steps of different batches, grids, steps of other groups, what decoders are fed."""
+        everywhere = ("window.sampling=global", "window.batch=16")
+        fed = "model.sampling_decay=6"
         runs = []
-        for config, ranks, *settings in (("windows.toml", 3), ("windows.toml", 2, "parallel.time_groups=2"),
-                                         ("windows.toml", 2, "parallel.stages=2", "window.micro_batches=2"),
+        for config, ranks, *settings in (("windows.toml", 3), ("windows.toml", 3, fed),
+                                         ("windows.toml", 2, "parallel.time_groups=2"),
+                                         ("windows.toml", 2, "parallel.time_groups=2", fed, *everywhere),
+                                         ("windows.toml", 4, "parallel.time_groups=2", "window.micro_batches=3", *everywhere),
+                                         ("windows.toml", 3, "parallel.time_groups=3", "window.sampling=global"),
+                                         ("windows.toml", 2, "parallel.stages=2", "window.micro_batches=2", fed),
                                          ("windows.toml", 4, "parallel.stages=2", "parallel.stage_layers=[2, 2]"),
                                          ("windows.toml", 4, "parallel.stages=2", "window.micro_batches=2", *GRAPH_WAVENET),
                                          ("windows.toml", 4, "parallel.time_groups=2", "window.sampling=blocked",
-                                          "window.lanes=2", "window.blocks=1"),
+                                          "window.lanes=2", "window.blocks=3", fed),
                                          ("windows.toml", 4, "train.recompute=cell"),
                                          ("stnn.toml", 4, "parallel.time_groups=2", "relation.discover=dense",
                                           "train.slab_steps=12"),
+                                         ("stnn.toml", 2, "train.sampling=pairs"),
                                          ("stnn.toml", 3, "relation.mode=refine", "relation.discover=low_rank")):
             runs.append(f"sent{len(runs)}")
             words = [word for s in ("train.epochs=3", "model.sampling_decay=0", *settings) for word in ("--set", s)]
@@ -135,16 +142,15 @@ class Plan(RingRuns):
             plan = self.load(runs[-1] + "/plan.json", "plan.schema.json")
             self.assertEqual(plan["predicted"]["sent"]["ranks"], ranks)
             self.assertGreater(plan["measured"]["sent_bytes"], 0)
+            told, sent = plan["predicted"]["sent"]["epochs"], plan["measured"]["sent_epochs"]
+            self.assertEqual([epoch[1:] for epoch in told], [epoch[1:] for epoch in sent], (config, settings))
+            self.assertEqual([epoch[0] for epoch in sent], [0, 1, 2])
         out = self.succeed(1, "plan", "--check", *runs).out
         self.assertEqual([line.split()[-1] for line in out.splitlines()[1:-1]], ["exact"] * len(runs), out)
-        # One batch an epoch, whose steps are fetched anew each time.
-        self.succeed(2, "plan", "windows.toml", "--machine", "machine.json", "--set", "window.sampling=global", "--set",
-                     "parallel.time_groups=2", "--set", "window.batch=64")
-        # Which steps come from other groups is drawn every epoch, and what a decoder is fed: near, not exact.
-        self.succeed(2, "train", "windows.toml", "--run", "drawn", "--set", "window.sampling=global", "--set",
-                     "parallel.time_groups=2", "--set", "train.epochs=3", "--machine", "machine.json")
-        plan = self.load("drawn/plan.json", "plan.schema.json")
-        self.assertAlmostEqual(plan["predicted"]["sent"]["bytes"] / plan["measured"]["sent_bytes"], 1, delta=0.2)
+        # The test would not see much where all epochs were alike.
+        for run, epochs in (("sent1", 2), ("sent3", 2), ("sent9", 2)):
+            told = self.load(run + "/plan.json", "plan.schema.json")["predicted"]["sent"]["epochs"]
+            self.assertGreaterEqual(len(set(map(tuple, told))), epochs, run)
 
     def candidates(self, ranks, *arguments, machine="machine.json"):
         self.succeed(ranks, "plan", *arguments, "--machine", machine, "-o", "candidates.json")

@@ -9,6 +9,7 @@
 #include "rossby/base/error.hpp"
 #include "rossby/data/windows.hpp"
 #include "rossby/exchange/one_rank.hpp"
+#include "rossby/exchange/traced.hpp"
 
 // Windows as numbers: which ones there are, what is read through them, in what order epochs take them.
 
@@ -299,6 +300,67 @@ TEST(WindowPlan, AGroupHoldsTheBlocksThatItIsDealtAndTheirHalosAndNoMore) {
             }
           }
         }
+}
+
+// What a store that brings nothing tells its exchange is what one that does tells it.
+TEST(StepStore, IdleAsksForTheSameSteps) {
+  for (const WindowSampling sampling : {WindowSampling::global, WindowSampling::blocked})
+    for (int group = 0; group < 3; ++group) {
+      WindowPlan plan({.shape = {4, 3},
+                       .batch = 6,
+                       .seed = 5,
+                       .sampling = sampling,
+                       .groups = 3,
+                       .lanes = 3,
+                       .blocks = 2},
+                      range(0, 50), 60);
+      TracedStepExchange real(3, group), told(3, group);
+      StepStore store(60, 2, 3, plan.steps_of_groups(), real);
+      StepStore idle(60, 2, 3, plan.steps_of_groups(), told, true);
+      Traffic before;
+      for (Index epoch = 0; epoch < 3; ++epoch) {
+        plan.start_epoch(epoch);
+        if (sampling == WindowSampling::blocked)
+          for (StepStore* each : {&store, &idle}) each->rearrange(plan.steps_of_groups());
+        for (Index batch = 0; batch < plan.batches(); ++batch) {
+          StepLists wanted;
+          std::vector<Index> starts;
+          for (int g = 0; g < 3; ++g) {
+            plan.starts_of(batch, g, starts);
+            wanted.push_back(plan.steps_of(starts));
+          }
+          for (StepStore* each : {&store, &idle}) {
+            each->prefetch(wanted);
+            each->arrive();
+            for (const Index step : wanted[static_cast<std::size_t>(group)]) EXPECT_EQ(each->at(step)[5], 0);
+          }
+          EXPECT_EQ(real.sent(), told.sent());
+        }
+        if (epoch > 0 || sampling == WindowSampling::global) {
+          EXPECT_NE(real.sent(), before);
+        }
+        before = real.sent();
+      }
+    }
+}
+
+TEST(WindowPlan, SizesAreThoseOfMicroBatches) {
+  for (const WindowSampling sampling :
+       {WindowSampling::local, WindowSampling::global, WindowSampling::blocked}) {
+    WindowPlan plan(
+        {.shape = {2, 1}, .batch = 12, .sampling = sampling, .groups = 2, .lanes = 4, .micro_batches = 5},
+        range(0, 47), 49);
+    for (Index index = 0; index < plan.batches(); ++index) {
+      std::vector<Index> expected;
+      for (int g = 0; g < 2; ++g) {
+        WindowBatch batch;
+        plan.batch(index, g, batch);
+        for (std::size_t k = 0; k < 5; ++k)
+          expected.push_back(batch.ends[k] - (k > 0 ? batch.ends[k - 1] : 0));
+      }
+      EXPECT_EQ(plan.sizes(index), expected);
+    }
+  }
 }
 
 TEST(WindowPlan, RunsEndWhereBatchesChangeSize) {

@@ -38,6 +38,7 @@ class Rule final : public WindowModel<double> {
   using WindowModel<double>::predict;
   void predict(Tape<double>& tape, std::span<const WindowSource<double>* const> sources,
                std::span<Var<double>> outputs) override {
+    if (computes) computes();
     const std::size_t horizons = outputs.size() / sources.size();
     for (std::size_t k = 0; k < sources.size(); ++k) {
       const WindowSource<double>& source = *sources[k];
@@ -60,6 +61,7 @@ class Rule final : public WindowModel<double> {
 
   std::vector<Index> batches;
   std::vector<std::vector<bool>> feeds;
+  std::function<void()> computes;  // called then
 };
 
 /// One of several groups, between which nothing moves.
@@ -76,6 +78,31 @@ class GroupAlone final : public StepExchange {
 
  private:
   int groups_, group_;
+};
+
+/// One of two groups, which notes what is under way. What arrives is of no meaning.
+class NotedExchange final : public StepExchange {
+ public:
+  explicit NotedExchange(int group) : group_(group) {}
+  [[nodiscard]] int groups() const override { return 2; }
+  [[nodiscard]] int group() const override { return group_; }
+  void begin(Index width, std::span<const std::vector<const float*>> outgoing,
+             std::span<const std::span<float>> incoming) override {
+    require(!under_way, "one transfer at a time");
+    under_way = true;
+    const auto other = static_cast<std::size_t>(1 - group_);
+    leaving = std::ssize(outgoing[other]);
+    coming = std::ssize(incoming[other]) / width;
+    std::fill(incoming[other].begin(), incoming[other].end(), 1.0F);
+  }
+  void end() override { under_way = false; }
+  [[nodiscard]] Traffic sent() const override { return {}; }
+
+  bool under_way = false;
+  Index leaving = 0, coming = 0;  // steps of the last transfer
+
+ private:
+  int group_;
 };
 
 /// The sums of ranks that come one after the other: the last one has those of all.
@@ -241,6 +268,66 @@ TEST_P(WindowScores, ValidationIsOfAllWindowsOnAnyGrid) {
 
 INSTANTIATE_TEST_SUITE_P(Batches, WindowScores,
                          testing::Combine(testing::Values(1, 3, 4, 64), testing::Values(2, 11, 13)));
+
+// Of windows of all groups: those of the next batch are on their way as this one is computed, and are there
+// when it is its turn.
+TEST(WindowTask, StepsOfTheNextBatchTravelWhileOneIsComputed) {
+  const Data data;
+  OneRankReducer reducer;
+  WindowPlan plan({.shape = shape, .batch = 6, .sampling = WindowSampling::global, .groups = 2}, range(0, 40),
+                  all_steps);
+  plan.set_observed(std::vector<double>(static_cast<std::size_t>(all_steps), nodes * parts_of_a_value));
+  NotedExchange between(0);
+  StepStore store(all_steps, nodes, parts_of_a_value, plan.steps_of_groups(), between);
+  const SeriesReader<double> reader(store, data.scaler, data.times, Fill::mean);
+  Rule model;
+  WindowTask<double> task({}, plan, model, reader, store, {{}, {}}, reducer, Exec{});
+  const auto wanted = [&](Index index, int group) {
+    std::vector<Index> starts;
+    plan.starts_of(index, group, starts);
+    Index missing = 0;
+    for (const Index step : plan.steps_of(starts))
+      missing += !std::ranges::binary_search(plan.steps_of_groups()[static_cast<std::size_t>(group)], step);
+    return missing;
+  };
+  for (const Index epoch : {0, 1}) {
+    task.start_epoch(epoch);
+    plan.start_epoch(epoch);
+    const Index batches = plan.batches();
+    ASSERT_GE(batches, 3);
+    Index computed = 0;
+    for (Index batch = 0; batch < batches; ++batch) {
+      model.computes = [&] {
+        ++computed;
+        EXPECT_EQ(between.under_way, batch + 1 < batches) << "batch " << batch;
+        if (batch + 1 == batches) return;
+        EXPECT_EQ(between.coming, wanted(batch + 1, 0));
+        EXPECT_EQ(between.leaving, wanted(batch + 1, 1));
+      };
+      Tape<double> tape{Exec{}};
+      Losses losses;
+      task.record(tape, batch, 0, losses);
+    }
+    EXPECT_EQ(computed, batches);
+  }
+}
+
+TEST(WindowTask, DrawsWhatItSaysOrWhatItIsTold) {
+  const Data data;
+  OneRankReducer reducer;
+  Rank rank(data, reducer, {.sampling_decay = 5, .seed = 4}, {{}});
+  Tape<double> tape{Exec{}};
+  const auto fed = [&](Index step) {
+    tape.reset();
+    Losses losses;
+    rank.model.feeds.clear();
+    rank.task.record(tape, 0, step, losses);
+    return rank.model.feeds.at(0);
+  };
+  for (Index step = 0; step < 30; ++step) EXPECT_EQ(fed(step), rank.task.drawn(step));
+  rank.task.fix_drawn({false, true, false});
+  for (Index step = 0; step < 3; ++step) EXPECT_EQ(fed(step), (std::vector<bool>{false, true, false}));
+}
 
 TEST(WindowTask, FeedsTruthAsOftenAsItsProbabilitySays) {
   const Data data;
