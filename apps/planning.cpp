@@ -23,8 +23,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Whose messages are told one by one.
-constexpr Index most_epochs = 100;
+/// Epochs that are followed for what is sent in them: told one by one by the ranks that are there; of those
+/// that are not, of which there may be many, their mean counts.
+constexpr Index most_epochs = 100, few_epochs = 5;
 
 template <class T>
 StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan& plan, WholeGraph* whole) {
@@ -38,13 +39,11 @@ StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan&
   const auto sent = [&run] { return run->sent(); };
   StepOps ops = trace_ops<T>(*task, optimiser, run->reducer(), clip, run->training_exec(), run->time_groups(),
                              {.sent = sent, .most_steps = 400});
-  // Of ranks that are not there only some are traced.
-  if (!comm.is_pretended())
-    ops.sent_epochs =
-        trace_epochs<T>(*task, optimiser, run->reducer(), clip, run->training_exec(), run->time_groups(), ops,
-                        {.sent = sent,
-                         .brought = [&run] { return run->brought(); },
-                         .epochs = std::min(config.integer("train.epochs"), most_epochs)});
+  const Index epochs =
+      std::min(config.integer("train.epochs"), comm.is_pretended() ? few_epochs : most_epochs);
+  ops.sent_epochs =
+      trace_epochs<T>(*task, optimiser, run->reducer(), clip, run->training_exec(), run->time_groups(), ops,
+                      {.sent = sent, .brought = [&run] { return run->brought(); }, .epochs = epochs});
   return ops;
 }
 
@@ -60,24 +59,17 @@ void check_device(const Config& config) {
                device);
 }
 
-/// What all ranks send in the epochs that each of them knows of; a step's mean is over these, where there are
-/// any.
-void add_epochs(const Communicator& comm, std::vector<EpochTraffic> epochs, Prediction& all) {
+/// What all ranks send in the epochs that each of them knows of.
+std::vector<EpochTraffic> sum_epochs(const Communicator& comm, std::vector<EpochTraffic> epochs) {
   std::vector<double> sums;
-  for (const EpochTraffic& epoch : epochs)
-    for (const Index count : {epoch.sent.messages, epoch.sent.bytes})
-      sums.push_back(static_cast<double>(count));
-  MpiReducer(comm).sum(sums);
-  double steps = 0, messages = 0, bytes = 0;
-  for (std::size_t e = 0; e < epochs.size(); ++e) {
-    epochs[e].sent = {static_cast<Index>(sums[2 * e]), static_cast<Index>(sums[2 * e + 1])};
-    steps += static_cast<double>(epochs[e].steps);
-    messages += sums[2 * e];
-    bytes += sums[2 * e + 1];
+  for (const EpochTraffic& epoch : epochs) {
+    sums.push_back(static_cast<double>(epoch.sent.messages));
+    sums.push_back(static_cast<double>(epoch.sent.bytes));
   }
-  if (steps > 0) all.sent_messages = messages / steps;
-  if (steps > 0) all.sent_bytes = bytes / steps;
-  all.sent_epochs = std::move(epochs);
+  MpiReducer(comm).sum(sums);
+  for (std::size_t e = 0; e < epochs.size(); ++e)
+    epochs[e].sent = {static_cast<Index>(sums[2 * e]), static_cast<Index>(sums[2 * e + 1])};
+  return epochs;
 }
 
 /// The slowest of the ranks' predictions, on all of them; what is not measured is rank 0's list.
@@ -181,7 +173,7 @@ TrainingPlan plan_training(const Communicator& comm, const Config& config, const
     Prediction own = predict({mine}, machine.profile, times, plan.place);
     if (plan.stages > 1) own.pipeline = wait_for_stages(grid, plan, mine, machine.profile, times);
     Prediction all = slowest(comm, own);
-    add_epochs(comm, mine.sent_epochs, all);
+    all.sent_epochs = sum_epochs(comm, mine.sent_epochs);
     return all;
   };
   plan.interpolated = predicted(OpTimes::Method::interpolated);

@@ -73,6 +73,7 @@ void StnnRun<T>::fit(Purpose purpose) {
     for (Index k = 0; k < width; ++k) observed += std::isnan(series_.at(t)[k]) ? 0 : 1;
   reducer_.sum(std::span<double>(&observed, 1));
   this->require_observed(observed);
+  if (purpose == Purpose::training) check_validation();
   double targets = 0;
   if (grid_.groups() == 1 || validates_)
     for (const Index origin : domain_.split.origins(Role::validation, 1))
@@ -84,6 +85,24 @@ void StnnRun<T>::fit(Purpose purpose) {
   scaler_ = Scaler::fit({series_.rows, series_.features, steps, at, this->time_groups().reducer},
                         scaler_spec(*config_), space_reducer_);
   scaler_.apply(series_);
+}
+
+/// Refuses to watch a validation part that no forecast fits in.
+template <class T>
+void StnnRun<T>::check_validation() const {
+  const StepRange& part = domain_.split.validation;
+  if (part.empty() || !watches_validation(*config_) || validation_fits()) return;
+  user_error(
+      "schedule.metric = \"validation\" has nothing to watch: the validation part has {} steps, fewer than "
+      "evaluate.horizons = {}; lower that, lengthen the part with split.validation, or set validation.kind = "
+      "\"rollout\" or schedule.metric = \"train\"",
+      part.size(), task_options(*config_).horizons);
+}
+
+template <class T>
+bool StnnRun<T>::validation_fits() const {
+  const StnnTaskOptions options = task_options(*config_);
+  return options.rollout || !domain_.split.origins(Role::validation, options.horizons).empty();
 }
 
 /// Every step counts once: the last group reads those behind the training part, a few at a time.
@@ -284,9 +303,13 @@ std::unique_ptr<Task<T>> StnnRun<T>::make_task() {
 
 template <class T>
 std::string StnnRun<T>::remarks() const {
-  return model_->relations().needs_all() && !this->device()
-             ? fmt::format("dense     products: {}\n", to_string(dense_choice_))
-             : "";
+  std::string remarks;
+  if (model_->relations().needs_all() && !this->device())
+    remarks = fmt::format("dense     products: {}\n", to_string(dense_choice_));
+  if (!domain_.split.validation.empty() && !validation_fits())
+    remarks += fmt::format("validation left out: it has {} steps, fewer than evaluate.horizons = {}\n",
+                           domain_.split.validation.size(), task_options(*config_).horizons);
+  return remarks;
 }
 
 template <class T>

@@ -37,6 +37,8 @@ class StnnRun final : public ModelRun<T> {
  private:
   void read(Purpose purpose);
   void fit(Purpose purpose);
+  void check_validation() const;
+  [[nodiscard]] bool validation_fits() const;
   [[nodiscard]] std::unique_ptr<Relations<T>> join_relations();
   void make_model(std::unique_ptr<Relations<T>> relations);
   [[nodiscard]] std::string hash_data() const;

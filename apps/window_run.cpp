@@ -330,7 +330,9 @@ std::vector<Index> WindowRun<T>::usable(std::vector<Index> origins, Index horizo
   auto usable = window_origins(origins, shape_, horizons, breaks_);
   if (usable.empty() && !origins.empty())
     user_error(
-        "no forecast origin has window.inputs = {} known steps before it without a gap of the time axis",
+        "no forecast origin has window.inputs = {} known steps before it without a gap of the time axis; "
+        "choose "
+        "others with evaluate.first_origin, evaluate.last_origin or split.test (forecast: --origin)",
         shape_.inputs);
   return usable;
 }

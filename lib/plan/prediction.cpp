@@ -97,8 +97,15 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
     RankTimes of;
     of.pipeline = waits[r];
     const double steps = static_cast<double>(std::max<Index>(rank.steps, 1));
-    prediction.sent_messages += static_cast<double>(rank.sent.messages) / steps;
-    prediction.sent_bytes += static_cast<double>(rank.sent.bytes) / steps;
+    EpochTraffic sent{rank.steps, rank.sent};
+    if (!rank.sent_epochs.empty()) sent = {};
+    for (const EpochTraffic& epoch : rank.sent_epochs) {
+      sent.steps += epoch.steps;
+      sent.sent += epoch.sent;
+    }
+    const double sending = static_cast<double>(std::max<Index>(sent.steps, 1));
+    prediction.sent_messages += static_cast<double>(sent.sent.messages) / sending;
+    prediction.sent_bytes += static_cast<double>(sent.sent.bytes) / sending;
     ++prediction.sent_ranks;
     for (const TracedOp& op : rank.ops) {
       const double calls = static_cast<double>(op.calls) / steps;

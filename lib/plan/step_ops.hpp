@@ -30,7 +30,7 @@ struct StepOps {
   double footprint = 0;  // bytes that steps touch: activations, parameters, their gradients and moments
   double device_bytes =
       0;  // most that the device held where one was traced over, but for its own: all arrays of the training
-  std::vector<EpochTraffic> sent_epochs;  // of the first epochs, by this rank; none: not known
+  std::vector<EpochTraffic> sent_epochs;  // of the first epochs, by this rank; none: all are as these steps
   Traffic sent;         // in these steps, by this rank, through all its ports, where a trace was told of them
   TracedStep in_order;  // of the longest run of batches, where stages hand something over
   std::vector<double> step_seconds;  // of each step, where they were timed

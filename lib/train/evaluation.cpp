@@ -42,6 +42,11 @@ std::string label(std::span<const Lead> leads, Index horizon) {
   return h < leads.size() && !leads[h].text.empty() ? leads[h].text : std::to_string(horizon);
 }
 
+/// "-" where there is none: of no observed target, or of targets of zero.
+std::string number(double value, int digits) {
+  return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "-";
+}
+
 std::string table_of(const HorizonScores& scores, const Measure& measure, std::span<const Lead> leads,
                      std::span<const Index> report) {
   const Index model = scores.find(model_name);
@@ -57,8 +62,10 @@ std::string table_of(const HorizonScores& scores, const Measure& measure, std::s
   const auto line = [&](const std::string& name, auto value) {
     text += fmt::format("{:>{}}", name, labels);
     for (std::size_t k = 0; k < scores.names.size(); ++k)
-      text += fmt::format("  {:>{}.{}f}", value(static_cast<Index>(k)), width(k), measure.digits);
-    if (skill) text += fmt::format("  {:>+6.1f} %", 100 * (1 - value(model) / value(best)));
+      text += fmt::format("  {:>{}}", number(value(static_cast<Index>(k)), measure.digits), width(k));
+    if (skill)
+      if (const double ratio = value(model) / value(best); std::isfinite(ratio))
+        text += fmt::format("  {:>+6.1f} %", 100 * (1 - ratio));
     text += '\n';
   };
   for (const Index h : report)

@@ -133,6 +133,12 @@ class Settings(BadInput):
         self.refuse_training(["train.joint=true", "train.sampling=pairs"],
                              'train.joint goes with train.sampling = "slabs"')
         self.refuse_training(["schedule.name=plateau"], "split.validation or split.folds")
+        short = ["split.train=10", "split.validation=2", "evaluate.horizons=3"]
+        self.refuse_training([*short, "train.early_stop=1", "schedule.metric=validation"],
+                             "nothing to watch: the validation part has 2 steps, fewer than evaluate.horizons = 3")
+        words = [word for s in (*short, "train.epochs=1", "train.keep=last") for word in ("--set", s)]
+        out = self.succeed(1, "train", "sensors.toml", "--run", "short", *words).out
+        self.assertIn("validation left out: it has 2 steps, fewer than evaluate.horizons = 3", out)
         self.refuse_training(["schedule.name=step", "schedule.milestones=[30, 20]"], r"schedule\.milestones must ascend")
         self.refuse_training(["schedule.name=step", "schedule.milestones=[20, 20]"], r"schedule\.milestones must ascend")
         self.refuse_training(["parallel.partition=tiles"], "needs a gridded file")

@@ -177,6 +177,8 @@ TEST(Evaluation, TableNamesMeasuresAndUnits) {
   EXPECT_NE(table.find("RMSE (degree_Celsius)"), std::string::npos);
   EXPECT_NE(table.find("MAE (degree_Celsius)"), std::string::npos);
   EXPECT_NE(table.find("    mean    0.4000       0.7000     0.5000   +20.0 %"), std::string::npos) << table;
+  EXPECT_EQ(table.find("nan"), std::string::npos) << "what is not known is \"-\"";
+  EXPECT_NE(table.find("         -\n"), std::string::npos) << table;
   HorizonScores alone = example();
   alone.names = {"model"};
   EXPECT_EQ(evaluation_table(alone, "").find("skill"), std::string::npos);
