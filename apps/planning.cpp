@@ -23,12 +23,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Epochs that are followed for what is sent in them: told one by one by the ranks that are there; of those
-/// that are not, of which there may be many, their mean counts.
-constexpr Index most_epochs = 100, few_epochs = 5;
-
 template <class T>
-StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan& plan, WholeGraph* whole) {
+StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan& plan, WholeGraph* whole,
+                   Index epochs) {
   const auto run = make_run<T>(comm, config, Purpose::tracing, whole);
   plan.nodes = run->domain().nodes();
   plan.time_groups = run->grid().groups();
@@ -39,18 +36,17 @@ StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan&
   const auto sent = [&run] { return run->sent(); };
   StepOps ops = trace_ops<T>(*task, optimiser, run->reducer(), clip, run->training_exec(), run->time_groups(),
                              {.sent = sent, .most_steps = 400});
-  const Index epochs =
-      std::min(config.integer("train.epochs"), comm.is_pretended() ? few_epochs : most_epochs);
+  if (epochs == 0) return ops;
   ops.sent_epochs =
       trace_epochs<T>(*task, optimiser, run->reducer(), clip, run->training_exec(), run->time_groups(), ops,
                       {.sent = sent, .brought = [&run] { return run->brought(); }, .epochs = epochs});
   return ops;
 }
 
-StepOps trace(const Communicator& comm, const Config& config, TrainingPlan& plan,
-              WholeGraph* whole = nullptr) {
-  return config.text("model.precision") == "double" ? trace_rank<double>(comm, config, plan, whole)
-                                                    : trace_rank<float>(comm, config, plan, whole);
+StepOps trace(const Communicator& comm, const Config& config, TrainingPlan& plan, WholeGraph* whole = nullptr,
+              Index epochs = 0) {
+  return config.text("model.precision") == "double" ? trace_rank<double>(comm, config, plan, whole, epochs)
+                                                    : trace_rank<float>(comm, config, plan, whole, epochs);
 }
 
 void check_device(const Config& config) {
@@ -158,11 +154,12 @@ double wait_for_stages(const ProcessGrid& grid, const TrainingPlan& plan, const 
 
 }  // namespace
 
-TrainingPlan plan_training(const Communicator& comm, const Config& config, const MeasuredMachine& machine) {
+TrainingPlan plan_training(const Communicator& comm, const Config& config, const MeasuredMachine& machine,
+                           Index epochs) {
   check_device(config);
   TrainingPlan plan;
   plan.model = config.text("model.name");
-  const StepOps mine = trace(comm, config, plan);
+  const StepOps mine = trace(comm, config, plan, nullptr, std::min(epochs, config.integer("train.epochs")));
   plan.place = {comm.size(), hosts_of(comm), threads_per_rank(comm, config), plan.time_groups, plan.stages};
   plan.ops = mine.ops;
   plan.traced_steps = mine.steps;

@@ -39,10 +39,13 @@ struct TrainingPlan {
   std::vector<Measured> measured;  // one or none
 };
 
-/// Traces the training's steps on every rank without computing them and predicts the slowest one's. Throws
-/// UserError where the profile has no measurements with so many threads. Collective.
+/// Traces the training's steps on every rank without computing them and predicts the slowest one's, and what
+/// is sent in each of the first `epochs` epochs. Throws UserError where the profile has no measurements with
+/// so many threads. Collective.
 [[nodiscard]] TrainingPlan plan_training(const Communicator& comm, const Config& config,
-                                         const MeasuredMachine& machine);
+                                         const MeasuredMachine& machine, Index epochs = 0);
+/// So many are told of in a run's plan.json.
+constexpr Index planned_epochs = 100;
 
 /// Ranks that are not there.
 struct Job {

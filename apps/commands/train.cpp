@@ -206,7 +206,7 @@ std::optional<TrainingPlan> predict(const Communicator& comm, const Config& conf
   std::optional<TrainingPlan> plan;
   {
     const MeasuredMachine machine{agree(comm, [&] { return read_profile(arguments.machine); })};
-    plan = plan_training(comm, config, machine);
+    plan = plan_training(comm, config, machine, planned_epochs);
   }
   forget_peak_resident();  // of the plan: the training's own is measured
   return plan;
