@@ -12,6 +12,16 @@ Index part_begin(Index size, Index part, Index parts) {
   return size * part / parts;
 }
 
+/// Things are dealt to `parts` one by one, from the last part to the first and again: how many of `size` of
+/// them, which come after `earlier` others, go to the parts before `part`. Cuts at these places are as even
+/// for some things in a row as they are for all.
+Index dealt_before(Index earlier, Index size, Index part, Index parts) {
+  const auto others = [&](Index count) {
+    return count / parts * (parts - part) + std::min(count % parts, parts - part);
+  };
+  return size - (others(earlier + size) - others(earlier));
+}
+
 }  // namespace
 
 WindowPlan::WindowPlan(const WindowOptions& options, std::vector<Index> windows, Index steps)
@@ -91,21 +101,31 @@ std::vector<Index> WindowPlan::runs() const {
 }
 
 // The windows of a micro-batch, all groups together, do not depend on the number of groups any more than
-// those of the batch do.
+// those of the batch do. Every group has as many of each as any other has, and as many of one as of the next,
+// but for one.
 void WindowPlan::add_micro_batch(Index index, int group, Index micro_batch,
                                  std::vector<Index>& starts) const {
   const Index a_batch = options_.batch / options_.lanes, pieces = options_.micro_batches;
-  const auto take = [&](const Lane& lane, Index part, Index parts) {
+  const bool global = options_.sampling == WindowSampling::global;
+  const Index end = global ? 1 : (group + 1) * lanes_a_group_;
+  Index before = 0;  // windows that earlier lanes have in the batch
+  for (Index l = 0; l < end; ++l) {
+    const Lane& lane = lanes_[static_cast<std::size_t>(l)];
     const Index begin = std::min(index * a_batch, lane.order.size());
     const Index all = std::min(begin + a_batch, lane.order.size()) - begin;
-    const Index first = begin + part_begin(all, micro_batch, pieces);
-    const Index size = begin + part_begin(all, micro_batch + 1, pieces) - first;
-    for (Index q = part_begin(size, part, parts); q < part_begin(size, part + 1, parts); ++q)
-      starts.push_back(lane.windows[static_cast<std::size_t>(lane.order(first + q))]);
-  };
-  if (options_.sampling == WindowSampling::global) return take(lanes_.front(), group, options_.groups);
-  for (Index lane = group * lanes_a_group_; lane < (group + 1) * lanes_a_group_; ++lane)
-    take(lanes_[static_cast<std::size_t>(lane)], 0, 1);
+    Index first = dealt_before(before, all, micro_batch, pieces);
+    Index last = dealt_before(before, all, micro_batch + 1, pieces);
+    before += all;
+    if (global) {
+      const Index earlier = first, size = last - first;
+      first = earlier + dealt_before(earlier, size, group, options_.groups);
+      last = earlier + dealt_before(earlier, size, group + 1, options_.groups);
+    } else if (l < group * lanes_a_group_) {
+      continue;
+    }
+    for (Index q = first; q < last; ++q)
+      starts.push_back(lane.windows[static_cast<std::size_t>(lane.order(begin + q))]);
+  }
 }
 
 std::vector<Index> WindowPlan::sizes(Index index) const {

@@ -101,7 +101,7 @@ struct WindowOptions {
   int groups = 1;
   Index lanes = 1;  // blocked: queues of windows that a batch is made of in equal parts; a multiple of groups
   Index blocks = 8;         // blocked: blocks a lane
-  Index micro_batches = 1;  // of a batch; each has its share of the windows of every lane
+  Index micro_batches = 1;  // of a batch; each has its share of the windows of every group
 };
 
 /// This group's windows of one optimiser step.

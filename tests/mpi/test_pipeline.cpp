@@ -131,9 +131,12 @@ TEST(MicroBatches, AddUpToTheBatchInLessMemory) {
 /// Batch normalisation is of a micro-batch, whatever the grid.
 TEST(MicroBatches, AreTheSameOnEveryGrid) {
   const int ranks = Communicator::world().size();
-  for (const WindowSampling sampling : {WindowSampling::blocked, WindowSampling::global}) {
+  for (const auto& [sampling, micro_batches] : {std::pair{WindowSampling::blocked, 2},
+                                                {WindowSampling::blocked, 4},
+                                                {WindowSampling::global, 2},
+                                                {WindowSampling::global, 4}}) {
     Case c{.name = "", .n = 11, .sampling = sampling, .batch = 6, .lanes = 6, .model = Model::graph_wavenet};
-    c.micro_batches = 2;
+    c.micro_batches = micro_batches;
     const Training one(c, Communicator::self());
     for (int groups = 1; groups <= ranks; ++groups)
       if (ranks % groups == 0 && 6 % groups == 0)

@@ -420,6 +420,85 @@ TEST(WindowPlan, TheWindowsOfAStepDoNotDependOnTheGroupsButWithLocalSampling) {
   }
 }
 
+/// How many windows of a batch each group has in each micro-batch, and which all groups have together.
+struct Dealt {
+  std::vector<std::vector<Index>> sizes;
+  std::vector<std::set<Index>> micro_batches;
+};
+
+Dealt dealt(const WindowPlan& plan, Index index) {
+  Dealt all;
+  all.micro_batches.resize(static_cast<std::size_t>(plan.options().micro_batches));
+  WindowBatch batch;
+  for (int g = 0; g < plan.options().groups; ++g) {
+    plan.batch(index, g, batch);
+    all.sizes.emplace_back();
+    Index first = 0;
+    for (std::size_t k = 0; k < batch.ends.size(); ++k) {
+      all.sizes.back().push_back(batch.ends[k] - first);
+      all.micro_batches[k].insert(batch.starts.begin() + first, batch.starts.begin() + batch.ends[k]);
+      first = batch.ends[k];
+    }
+    EXPECT_EQ(first, std::ssize(batch.starts));
+  }
+  for (std::size_t k = 0; k < all.micro_batches.size(); ++k)
+    EXPECT_EQ(batch.of_all[k], std::ssize(all.micro_batches[k])) << "no window twice";
+  return all;
+}
+
+Index spread(const std::vector<Index>& counts) {
+  return *std::max_element(counts.begin(), counts.end()) - *std::min_element(counts.begin(), counts.end());
+}
+
+// Of a batch that all lanes have windows enough for.
+TEST(WindowPlan, AMicroBatchHasAsManyWindowsOfOneGroupAsOfAnother) {
+  for (const WindowSampling sampling :
+       {WindowSampling::local, WindowSampling::global, WindowSampling::blocked})
+    for (const Index micro_batches : {1, 2, 3, 4, 7, 8, 12, 16, 24, 48}) {
+      std::vector<std::set<Index>> of_one_group;
+      for (const int groups : {1, 2, 3, 4, 6, 12}) {
+        SCOPED_TRACE(testing::Message() << "sampling " << static_cast<int>(sampling) << ", " << micro_batches
+                                        << " micro-batches, " << groups << " groups");
+        WindowOptions options{.shape = {4, 3},
+                              .batch = 48,
+                              .seed = 5,
+                              .sampling = sampling,
+                              .groups = groups,
+                              .lanes = 12,
+                              .blocks = 2};
+        WindowPlan whole(options, range(0, 480), 487);
+        options.micro_batches = micro_batches;
+        WindowPlan plan(options, range(0, 480), 487);
+        for (const Index epoch : {0, 3}) {
+          whole.start_epoch(epoch);
+          plan.start_epoch(epoch);
+          for (const Index index : {0, 4}) {
+            const Dealt parts = dealt(plan, index);
+            std::vector<Index> of_groups, of_micro_batches;
+            std::set<Index> all;
+            for (const auto& sizes : parts.sizes) {
+              EXPECT_LE(spread(sizes), 1) << "one micro-batch of a group and the next";
+              of_groups.push_back(std::accumulate(sizes.begin(), sizes.end(), Index{0}));
+            }
+            EXPECT_EQ(spread(of_groups), 0) << "one group and another";
+            for (std::size_t k = 0; k < parts.micro_batches.size(); ++k) {
+              std::vector<Index> mine;
+              for (const auto& sizes : parts.sizes) mine.push_back(sizes[k]);
+              EXPECT_LE(spread(mine), 1) << "groups in micro-batch " << k;
+              of_micro_batches.push_back(std::ssize(parts.micro_batches[k]));
+              all.insert(parts.micro_batches[k].begin(), parts.micro_batches[k].end());
+            }
+            EXPECT_LE(spread(of_micro_batches), 1) << "all groups together";
+            EXPECT_EQ(all, dealt(whole, index).micro_batches.front());
+            if (sampling == WindowSampling::local || epoch != 3 || index != 4) continue;
+            if (groups == 1) of_one_group = parts.micro_batches;
+            EXPECT_EQ(parts.micro_batches, of_one_group);
+          }
+        }
+      }
+    }
+}
+
 TEST(WindowPlan, RefusesWhatDoesNotGoTogether) {
   const auto make = [](WindowOptions options) { WindowPlan plan(options, range(0, 20), 30); };
   EXPECT_THROW(make({.shape = {}, .batch = 9, .groups = 2}), UserError);
