@@ -43,6 +43,11 @@ class DevicePorts {
   }
 
   [[nodiscard]] Exchange& exchange() { return *exchange_; }
+  /// StagedExchange::kept_bytes; 0 by NCCL.
+  [[nodiscard]] std::size_t kept_bytes() const {
+    const auto* staged = dynamic_cast<const StagedExchange*>(exchange_.get());
+    return staged ? staged->kept_bytes() : 0;
+  }
   [[nodiscard]] Reducer& reducer() { return sums_.reducer(); }
 
  private:

@@ -66,6 +66,8 @@ class ModelRun {
   /// Relations or supports, and their non-zeros on this rank.
   [[nodiscard]] virtual int relations() const = 0;
   [[nodiscard]] virtual Index entries() const = 0;
+  /// Memory of the lists that it keeps beside the arrays that a training works on (those a device holds).
+  [[nodiscard]] virtual std::size_t list_bytes() const { return domain_.bytes(); }
   /// What the start of a training says beside data, split and parameters; empty: nothing. Rank 0's.
   [[nodiscard]] virtual std::string remarks() const { return ""; }
   /// What states and checkpoints say beside what every model's do.

@@ -23,6 +23,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// Bytes that lists of a training's objects take, and what comes after its first steps.
+template <class T>
+double kept_beside_arrays(ModelRun<T>& run, Task<T>& task, const Config& config) {
+  const bool validates = !run.domain().split.validation.empty();
+  std::size_t bytes = run.list_bytes() + (validates ? task.validation_bytes() : 0);
+  if (trainer_options(config, validates).keep_best)
+    for (const Parameter<T>* parameter : run.parameters()) {
+      const auto size =
+          static_cast<std::size_t>(parameter->size()) * (parameter->in_bf16 ? sizeof(Bf16) : sizeof(T));
+      if (!parameter->stream) bytes += detail::resident_bytes(size, size);
+    }
+  return static_cast<double>(bytes);
+}
+
 template <class T>
 StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan& plan, WholeGraph* whole,
                    Index epochs) {
@@ -36,10 +50,11 @@ StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan&
   const auto sent = [&run] { return run->sent(); };
   StepOps ops = trace_ops<T>(*task, optimiser, run->reducer(), clip, run->training_exec(), run->time_groups(),
                              {.sent = sent, .most_steps = 400});
-  if (epochs == 0) return ops;
-  ops.sent_epochs =
-      trace_epochs<T>(*task, optimiser, run->reducer(), clip, run->training_exec(), run->time_groups(), ops,
-                      {.sent = sent, .brought = [&run] { return run->brought(); }, .epochs = epochs});
+  ops.list_bytes = kept_beside_arrays(*run, *task, config);
+  if (epochs > 0)
+    ops.sent_epochs =
+        trace_epochs<T>(*task, optimiser, run->reducer(), clip, run->training_exec(), run->time_groups(), ops,
+                        {.sent = sent, .brought = [&run] { return run->brought(); }, .epochs = epochs});
   return ops;
 }
 

@@ -125,6 +125,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
                                               config.text("window.fill") == "zero" ? Fill::zero : Fill::mean);
   agree(grid_.world(), [&] {
     make_model();
+    block_.value = {};  // the model has them in its own precision
     if (Device* device = this->device()) keep_data(*device);
   });
   model_->start(static_cast<std::uint64_t>(config.integer("train.seed")));
@@ -310,8 +311,11 @@ std::unique_ptr<WindowTask<T>> WindowRun<T>::make_window_task() {
   options.seed = plan_->options().seed;
   options.stage = grid_.stage();
   options.stages = grid_.stages();
+  // Forecasts are the host's, but where they are only traced.
+  const Device* device = training_exec_.device;
+  const bool traced = device && device->driver().only_addresses();
   return std::make_unique<WindowTask<T>>(options, *plan_, *model_, *reader_, *store_, validation_, reducer_,
-                                         exec_);
+                                         traced ? training_exec_ : exec_);
 }
 
 template <class T>

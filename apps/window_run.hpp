@@ -25,6 +25,10 @@ class WindowRun final : public ModelRun<T> {
   [[nodiscard]] Traffic brought() const override { return step_exchange_->sent(); }
   [[nodiscard]] int relations() const override { return block_.relations; }
   [[nodiscard]] Index entries() const override { return block_.entries(); }
+  [[nodiscard]] std::size_t list_bytes() const override {
+    return ModelRun<T>::list_bytes() + (ports_ ? ports_->kept_bytes() : 0) +
+           (all_ports_ ? all_ports_->kept_bytes() : 0);
+  }
   [[nodiscard]] std::string remarks() const override;
   [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index horizons) const override;
   void forecast(std::span<const Index> origins, Index horizons,

@@ -284,6 +284,13 @@ RowPartition choose_partition(const Communicator& comm, const Config& config, co
       grid_tiles(domain.grid.n_lat, domain.grid.n_lon, domain.grid.node_of_cell, parts, costs), parts);
 }
 
+std::size_t Domain::bytes() const {
+  const std::size_t words = info.node_lat.size() + info.node_lon.size() + info.time.values().size() +
+                            file_node.size() + grid.node_of_cell.size() + latitude.size() + longitude.size() +
+                            rows.size();
+  return words * sizeof(double) + partition.bytes();
+}
+
 Domain make_domain(const Communicator& comm, const Config& config) {
   const Stage stage(comm, "looking at the data", patience_with_files);
   const SeriesFile file = agree(comm, [&] { return open_series(config); });

@@ -30,6 +30,8 @@ struct Domain {
   RowCut* cut = nullptr;        // of pretended ranks: where their relations come from (whole_graph.hpp)
 
   [[nodiscard]] Index nodes() const { return static_cast<Index>(file_node.size()); }
+  /// Memory of its lists on this rank.
+  [[nodiscard]] std::size_t bytes() const;
 };
 
 /// Opens data.file, picks the nodes (data.nodes), splits the time axis and cuts the nodes into row blocks

@@ -8,9 +8,11 @@
 namespace rossby {
 namespace {
 
-/// `size` values in a buffer that grows.
+/// `size` values in a buffer that grows. Where nothing is read or written a trace would count it as the
+/// training's.
 template <class T>
 T* room(Buffer<std::byte>& buffer, Index size, Device* device) {
+  if (device && device->driver().only_addresses()) return nullptr;
   const Index bytes = size * static_cast<Index>(sizeof(T));
   if (buffer.size() < bytes) {
     buffer = {};
@@ -31,6 +33,7 @@ void StagedExchange::gather(NodeView<const T> owned, NodeView<T> ghost) {
   Device& device = *exec_.device;
   if (idle() || !(device.owns(owned.data) || device.owns(ghost.data)))
     return inner_->gather_begin(owned, ghost);
+  widest_ = std::max(widest_, owned.width() * static_cast<Index>(sizeof(T)));
   const NodeView<T> packed(room<T>(packed_, owned.size(), &device), owned.rows, owned.cols, owned.channels);
   const NodeView<T> from(room<T>(owned_, owned.size(), nullptr), owned.rows, owned.cols, owned.channels);
   const NodeView<T> to(room<T>(ghost_, ghost.size(), nullptr), ghost.rows, ghost.cols, ghost.channels);
@@ -62,6 +65,7 @@ void StagedExchange::scatter(NodeView<const T> ghost, NodeView<T> owned) {
   Device& device = *exec_.device;
   if (idle() || !(device.owns(owned.data) || device.owns(ghost.data)))
     return inner_->scatter_add_begin(ghost, owned);
+  widest_ = std::max(widest_, ghost.width() * static_cast<Index>(sizeof(T)));
   const NodeView<T> from(room<T>(ghost_, ghost.size(), nullptr), ghost.rows, ghost.cols, ghost.channels);
   const NodeView<T> to(room<T>(owned_, owned.size(), nullptr), owned.rows, owned.cols, owned.channels);
   device.download(std::span<T>(from.data, static_cast<std::size_t>(from.size())), ghost.data);

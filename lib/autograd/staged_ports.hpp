@@ -28,6 +28,11 @@ class StagedExchange final : public Exchange {
   }
   void scatter_add_end() override;
   [[nodiscard]] Traffic sent() const override { return inner_->sent(); }
+  /// What a host's exchange keeps for the widest rows so far: as many as it sends.
+  [[nodiscard]] std::size_t kept_bytes() const {
+    const auto bytes = static_cast<std::size_t>(inner_->gather_cost(widest_).bytes);
+    return detail::resident_bytes(bytes, bytes);
+  }
   [[nodiscard]] Traffic gather_cost(Index row_bytes) const override { return inner_->gather_cost(row_bytes); }
   [[nodiscard]] Traffic scatter_cost(Index row_bytes) const override {
     return inner_->scatter_cost(row_bytes);
@@ -45,6 +50,7 @@ class StagedExchange final : public Exchange {
 
   Exec exec_;
   Exchange* inner_;
+  Index widest_ = 0;  // bytes of a row
   // Of the operation under way: where its result goes on the device; null: nothing was staged.
   NodeView<float> to_float_;
   NodeView<double> to_double_;

@@ -167,6 +167,11 @@ void Relations<T>::finish(Exchange& exchange, Reducer& reducer) {
     blocks_.push_back(std::make_unique<CsrBlock>(localise(*edges_[i], *partition_, part_, list)));
     blocks_.back()->value = {};  // the term holds the weights in its own precision
     bank_.terms[i].sparse = blocks_.back().get();
+    // The pattern of learned weights is their place in checkpoints; nothing else is asked for again.
+    edges_[i]->value = {};
+    edges_[i]->ptr.shrink_to_fit();
+    edges_[i]->column.shrink_to_fit();
+    if (!bank_.terms[i].weight) edges_[i].reset();
   }
   bank_.classify_rows();
   bank_.name_op();
@@ -188,9 +193,16 @@ const GlobalEdges& Relations<T>::edges(const Parameter<T>& parameter) const {
 template <class T>
 Index Relations<T>::entries() const {
   Index count = 0;
-  for (const auto& edges : edges_)
-    if (edges) count += edges->entries();
+  for (const auto& block : blocks_) count += block->entries();
   return count;
+}
+
+template <class T>
+std::size_t Relations<T>::list_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& edges : edges_)
+    if (edges) bytes += edges->bytes();
+  return bytes;
 }
 
 template class Relations<float>;

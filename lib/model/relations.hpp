@@ -45,8 +45,8 @@ class Relations {
   /// True where a term needs all nodes (dense): the exchange must then gather all positions.
   [[nodiscard]] bool needs_all() const;
 
-  /// Ghosts of the sparse terms, ascending positions; with `needs_all` the sparse columns refer to all
-  /// positions instead.
+  /// Before `finish`: ghosts of the sparse terms, ascending positions; with `needs_all` the sparse columns
+  /// refer to all positions instead.
   [[nodiscard]] GhostList ghosts() const;
 
   /// Builds the local blocks for an exchange over those ghosts. `exchange` and `reducer` must outlive the
@@ -64,8 +64,10 @@ class Relations {
   [[nodiscard]] Parameter<T>* find(const std::string& name) const;
   /// The entries behind a parameter of placement `entries`: its place in checkpoints.
   [[nodiscard]] const GlobalEdges& edges(const Parameter<T>& parameter) const;
-  /// Non-zeros of all sparse terms on this rank.
+  /// After `finish`: non-zeros of all sparse terms on this rank.
   [[nodiscard]] Index entries() const;
+  /// Memory of the entries behind parameters.
+  [[nodiscard]] std::size_t list_bytes() const;
 
  private:
   Parameter<T>* make(const std::string& name, Placement placement, std::vector<Index> shape, double start,
@@ -78,7 +80,7 @@ class Relations {
   Index chunk_bytes_ = 0;
   std::optional<ChunkStreamOptions> stream_;
   RelationBank<T> bank_;
-  std::vector<std::unique_ptr<GlobalEdges>> edges_;  // of each term; null where it is not sparse
+  std::vector<std::unique_ptr<GlobalEdges>> edges_;  // of each sparse term; after `finish` of learned ones
   std::vector<std::unique_ptr<CsrBlock>> blocks_;
   std::vector<std::unique_ptr<Parameter<T>>> parameters_;
 };

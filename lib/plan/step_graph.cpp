@@ -81,7 +81,9 @@ StepGraph trace_steps(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, 
         static_cast<double>(parameter->size()) * (parameter->in_bf16 ? sizeof(Bf16) : sizeof(T));
   }
   graph.activation_bytes = static_cast<double>(tape.memory().peak_bytes());
-  if (exec.device) graph.device_bytes = static_cast<double>(exec.device->peak_bytes());
+  if (exec.device)
+    graph.device_bytes = static_cast<double>(exec.device->used_bytes() - tape.memory().taken_bytes() +
+                                             tape.memory().peak_bytes());
   return graph;
 }
 

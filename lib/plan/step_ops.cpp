@@ -86,7 +86,9 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   result.activation_bytes = static_cast<double>(tape.memory().peak_bytes());
   result.footprint = footprint(task, tape);
   if (exec.device)
-    result.device_bytes = static_cast<double>(exec.device->peak_bytes() - exec.device->own_bytes());
+    result.array_bytes =
+        static_cast<double>(exec.device->resident_on_host() - tape.memory().resident_whole() +
+                            tape.memory().resident_peak() + tape.arena().resident_peak());
   return result;
 }
 

@@ -28,9 +28,10 @@ struct StepOps {
   Index epoch_steps = 0;        // of a whole epoch
   double activation_bytes = 0;  // most values, gradients and scratch of a step at once
   double footprint = 0;  // bytes that steps touch: activations, parameters, their gradients and moments
-  double device_bytes =
-      0;  // most that the device held where one was traced over, but for its own: all arrays of the training
   std::vector<EpochTraffic> sent_epochs;  // of the first epochs, by this rank; none: all are as these steps
+  /// Resident memory that the host would take, where a device was traced over: of all arrays of the training
+  /// with the most that steps ever take, and (from who traces) of lists that its objects keep.
+  double array_bytes = 0, list_bytes = 0;
   Traffic sent;         // in these steps, by this rank, through all its ports, where a trace was told of them
   TracedStep in_order;  // of the longest run of batches, where stages hand something over
   std::vector<double> step_seconds;  // of each step, where they were timed

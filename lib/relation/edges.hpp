@@ -24,6 +24,10 @@ struct GlobalEdges {
   [[nodiscard]] Index end(Index row, int relation) const {
     return ptr[static_cast<std::size_t>(row * relations + relation) + 1];
   }
+  /// Memory of its lists.
+  [[nodiscard]] std::size_t bytes() const {
+    return ptr.size() * sizeof(Index) + column.size() * sizeof(GlobalRow) + value.size() * sizeof(double);
+  }
 };
 
 }  // namespace rossby

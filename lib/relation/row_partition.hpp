@@ -42,6 +42,11 @@ class RowPartition {
   /// The local rows of one part by ascending global row: 0, 1, 2, … unless reordered.
   [[nodiscard]] std::vector<Index> by_global_row(int part) const;
 
+  /// Memory of its lists.
+  [[nodiscard]] std::size_t bytes() const {
+    return position_.size() * sizeof(std::int32_t) + (global_.size() + begin_.size()) * sizeof(Index);
+  }
+
   /// True where positions equal global rows (contiguous blocks in their own order).
   [[nodiscard]] bool identity() const { return position_.empty(); }
 

@@ -58,7 +58,8 @@ class Arena {
   void reset() {
     if (blocks_.size() > 1) {
       blocks_.clear();
-      blocks_.emplace_back(static_cast<Index>(peak_bytes()), device_);
+      resident_ = 0;
+      blocks_.push_back({Buffer<std::byte>(static_cast<Index>(peak_bytes()), device_)});
     }
     rewind({});
   }
@@ -66,19 +67,39 @@ class Arena {
   /// The most bytes that were in use at once.
   [[nodiscard]] std::size_t peak_bytes() const { return std::max(peak_, bytes_); }
 
+  /// Of all its blocks.
+  [[nodiscard]] std::size_t taken_bytes() const {
+    std::size_t all = 0;
+    for (const Block& block : blocks_) all += block.size();
+    return all;
+  }
+  /// What its blocks take as arrays, and the most resident memory of the host that they ever took, or would
+  /// have taken: memory that steps of one size leave untouched beside that which they use counts.
+  [[nodiscard]] std::size_t resident_whole() const {
+    std::size_t all = 0;
+    for (const Block& block : blocks_) all += detail::resident_bytes(block.size(), block.size());
+    return all;
+  }
+  [[nodiscard]] std::size_t resident_peak() const { return resident_peak_; }
+
  private:
+  struct Block {
+    Buffer<std::byte> memory;
+    std::size_t touched = 0;   // bytes from its begin that were ever handed out
+    std::size_t resident = 0;  // that they take
+    [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(memory.size()); }
+  };
+
   /// On the host a block is as large as all before it: few large ones go back to the system at the first
   /// reset, where thousands of small ones would stay in the allocator's heap beside the one that replaces
   /// them; pages that are not touched cost nothing. A device has no such pages.
   [[nodiscard]] std::size_t least_block() const {
     std::size_t least = std::size_t{1} << 16;
-    if (device_) return least;
-    std::size_t all = 0;
-    for (const auto& block : blocks_) all += static_cast<std::size_t>(block.size());
-    return std::max(least, all);
+    if (device_ && !device_->driver().only_addresses()) return least;
+    return std::max(least, taken_bytes());
   }
   [[nodiscard]] bool fits(std::size_t bytes) const {
-    return block_ < blocks_.size() && used_ + bytes <= static_cast<std::size_t>(blocks_[block_].size());
+    return block_ < blocks_.size() && used_ + bytes <= blocks_[block_].size();
   }
 
   void* take_bytes(std::size_t bytes) {
@@ -86,25 +107,37 @@ class Arena {
     bytes_ += rounded;
     while (!fits(rounded)) {
       // Blocks behind the one in use are free: one that is too small would be of no use to this step.
-      if (block_ < blocks_.size() && used_ == 0)
+      if (block_ < blocks_.size() && used_ == 0) {
+        resident_ -= blocks_[block_].resident;
         blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(block_));
-      else if (block_ < blocks_.size())
+      } else if (block_ < blocks_.size())
         ++block_;
       used_ = 0;
       if (block_ == blocks_.size())
-        blocks_.emplace_back(static_cast<Index>(std::max(rounded, least_block())), device_);
+        blocks_.push_back({Buffer<std::byte>(static_cast<Index>(std::max(rounded, least_block())), device_)});
     }
-    void* pointer = blocks_[block_].data() + used_;
+    void* pointer = blocks_[block_].memory.data() + used_;
     used_ += rounded;
+    if (used_ > blocks_[block_].touched) touch(blocks_[block_]);
     return pointer;
   }
 
+  void touch(Block& block) {
+    block.touched = used_;
+    resident_ -= block.resident;
+    block.resident = detail::resident_bytes(block.size(), block.touched);
+    resident_ += block.resident;
+    resident_peak_ = std::max(resident_peak_, resident_);
+  }
+
   Device* device_;
-  std::vector<Buffer<std::byte>> blocks_;
+  std::vector<Block> blocks_;
   std::size_t block_ = 0;  // that memory is taken from
   std::size_t used_ = 0;   // of it
   std::size_t bytes_ = 0;  // of all blocks
   std::size_t peak_ = 0;
+  std::size_t resident_ = 0;  // of all blocks, on the host
+  std::size_t resident_peak_ = 0;
 };
 
 }  // namespace rossby

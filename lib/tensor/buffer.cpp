@@ -95,6 +95,11 @@ void release(void* pointer, std::size_t bytes) noexcept {
   std::free(pointer);
 }
 
+std::size_t resident_bytes(std::size_t bytes, std::size_t touched) {
+  if (bytes < mapped_bytes) return taken(bytes);  // cleared as a whole
+  return round_up(touched, bytes >= huge_bytes ? huge_page : page);
+}
+
 Index allocation_count() {
   return allocations.load(std::memory_order_relaxed);
 }

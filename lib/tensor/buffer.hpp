@@ -27,6 +27,9 @@ namespace detail {
 /// there is not enough. `bytes` of release: as allocated.
 void* allocate(std::size_t bytes);
 void release(void* pointer, std::size_t bytes) noexcept;
+/// Resident memory of a buffer of `bytes` whose first `touched` were read or written: whole pages, huge ones
+/// where `allocate` asks for them.
+std::size_t resident_bytes(std::size_t bytes, std::size_t touched);
 /// Buffers allocated by this process so far: what the "no allocation after the first step" test counts.
 Index allocation_count();
 }  // namespace detail

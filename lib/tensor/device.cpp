@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "rossby/base/error.hpp"
+#include "rossby/tensor/buffer.hpp"
 
 namespace rossby {
 namespace {
@@ -67,6 +68,14 @@ bool Device::owns(const void* pointer) const {
   --it;
   return static_cast<std::size_t>(static_cast<const std::byte*>(pointer) -
                                   static_cast<const std::byte*>(it->first)) < it->second;
+}
+
+std::size_t Device::resident_on_host() const {
+  std::size_t all = 0;
+  for (const auto& [pointer, bytes] : sizes_)
+    if (pointer != ring_ && pointer != scratch_ && pointer != sums_)
+      all += detail::resident_bytes(bytes, bytes);
+  return all;
 }
 
 void Device::wait() {

@@ -22,6 +22,9 @@ class DeviceDriver {
   [[nodiscard]] virtual std::string name() const = 0;
   [[nodiscard]] virtual std::size_t total_bytes() const = 0;
 
+  /// Whether its memory is addresses alone, of which those that nothing touches cost nothing.
+  [[nodiscard]] virtual bool only_addresses() const { return false; }
+
   /// Device memory, aligned to 256 bytes; null where there is not enough.
   [[nodiscard]] virtual void* allocate(std::size_t bytes) = 0;
   virtual void release(void* pointer) noexcept = 0;
@@ -88,6 +91,9 @@ class Device {
   [[nodiscard]] std::size_t own_bytes() const {
     return ring_bytes_ + (scratch_ ? options_.scratch_bytes : 0);
   }
+
+  /// What all its arrays but its own would take of the host's resident memory, were they there.
+  [[nodiscard]] std::size_t resident_on_host() const;
 
   template <class T>
   void upload(T* device, std::span<const T> host) {

@@ -32,6 +32,7 @@ class SimulatedDriver final : public DeviceDriver {
 
   [[nodiscard]] std::string name() const override { return "simulated device"; }
   [[nodiscard]] std::size_t total_bytes() const override { return total_; }
+  [[nodiscard]] bool only_addresses() const override { return idle_; }
   [[nodiscard]] void* allocate(std::size_t bytes) override;
   void release(void* pointer) noexcept override;
   [[nodiscard]] void* allocate_pinned(std::size_t bytes) override;

@@ -53,6 +53,9 @@ class Task {
   /// Validation error (smaller is better), the same bits on every rank; NaN where there is no validation
   /// part.
   [[nodiscard]] virtual double validate() = 0;
+  /// Resident memory of the host that it takes beside steps, traced over a device of addresses alone.
+  /// Collective.
+  [[nodiscard]] virtual std::size_t validation_bytes() { return 0; }
   /// Which error that is.
   [[nodiscard]] virtual std::string_view validation_name() const { return "rmse"; }
 };

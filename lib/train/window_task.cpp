@@ -226,6 +226,16 @@ void WindowTask<T>::add_errors(HorizonErrors& errors, std::span<const Index> ori
   });
 }
 
+// The first batch is as large as any.
+template <class T>
+std::size_t WindowTask<T>::validation_bytes() {
+  const auto count =
+      std::min<std::size_t>(validation_origins_.size(), static_cast<std::size_t>(options_.score_batch));
+  forecast(std::span(validation_origins_).first(count), plan_.options().shape.outputs,
+           [](Index, Index, NodeView<const T>) {});
+  return score_tape_.memory().resident_peak() + score_tape_.arena().resident_peak();
+}
+
 template <class T>
 double WindowTask<T>::validate() {
   const Index horizons = plan_.options().shape.outputs;

@@ -89,6 +89,7 @@ class WindowTask final : public Task<T> {
   [[nodiscard]] double node_steps() const override { return weight_; }
   /// Mean over horizons of the MAE in original units; NaN where no window of the validation part fits.
   [[nodiscard]] double validate() override;
+  [[nodiscard]] std::size_t validation_bytes() override;
   [[nodiscard]] std::string_view validation_name() const override { return "mae"; }
 
   /// Forecasts from origins (last known steps), `horizons` at most the model's outputs, in original units.

@@ -237,8 +237,8 @@ TEST(Prediction, IsTheSlowestRanksCallsAndMessages) {
   slow.ops[2].cost.message_bytes = 1e3;
   fast.steps = slow.steps = 2;
   fast.footprint = slow.footprint = 1e6;
-  fast.device_bytes = 5000;
-  slow.device_bytes = 4000;
+  fast.array_bytes = 5000;
+  slow.array_bytes = 4000;
   fast.epoch_steps = slow.epoch_steps = 10;
   const Prediction p = predict({fast, slow}, profile, times, {2, 1, 1});
   const double linear = 1e4 / 0.5e10;
