@@ -23,18 +23,22 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Bytes that lists of a training's objects take, and what comes after its first steps.
+/// Adds what a training keeps that no step of a trace takes: lists, and the gradients of what all ranks share
+/// while they are summed (Step, in double precision). Forecasts of validation and the best state come when
+/// the first steps are over.
 template <class T>
-double kept_beside_arrays(ModelRun<T>& run, Task<T>& task, const Config& config) {
+void add_bytes_beside_steps(const Config& config, ModelRun<T>& run, Task<T>& task, StepOps& ops) {
   const bool validates = !run.domain().split.validation.empty();
-  std::size_t bytes = run.list_bytes() + (validates ? task.validation_bytes() : 0);
-  if (trainer_options(config, validates).keep_best)
-    for (const Parameter<T>* parameter : run.parameters()) {
-      const auto size =
-          static_cast<std::size_t>(parameter->size()) * (parameter->in_bf16 ? sizeof(Bf16) : sizeof(T));
-      if (!parameter->stream) bytes += detail::resident_bytes(size, size);
-    }
-  return static_cast<double>(bytes);
+  const bool keeps_best = trainer_options(config, validates).keep_best;
+  std::size_t bytes = run.list_bytes(), later = validates ? task.validation_bytes() : 0;
+  for (const Parameter<T>* parameter : run.parameters()) {
+    const auto size = static_cast<std::size_t>(parameter->size());
+    const std::size_t best = size * (parameter->in_bf16 ? sizeof(Bf16) : sizeof(T));
+    if (keeps_best && !parameter->stream) later += detail::resident_bytes(best, best);
+    if (parameter->trained && parameter->placement == Placement::replicated) bytes += size * sizeof(double);
+  }
+  ops.list_bytes = static_cast<double>(bytes);
+  ops.array_bytes = std::max(ops.array_bytes, ops.settled_bytes + static_cast<double>(later));
 }
 
 template <class T>
@@ -50,7 +54,7 @@ StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan&
   const auto sent = [&run] { return run->sent(); };
   StepOps ops = trace_ops<T>(*task, optimiser, run->reducer(), clip, run->training_exec(), run->time_groups(),
                              {.sent = sent, .most_steps = 400});
-  ops.list_bytes = kept_beside_arrays(*run, *task, config);
+  add_bytes_beside_steps(config, *run, *task, ops);
   if (epochs > 0)
     ops.sent_epochs =
         trace_epochs<T>(*task, optimiser, run->reducer(), clip, run->training_exec(), run->time_groups(), ops,

@@ -141,8 +141,8 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
     computing += of.computing() / static_cast<double>(ranks.size());
     prediction.epoch_steps = rank.epoch_steps;
     if (rank.array_bytes > 0)
-      prediction.memory_bytes = std::max(prediction.memory_bytes,
-                                         profile.process_bytes + rank.array_bytes + rank.list_bytes);
+      prediction.memory_bytes =
+          std::max(prediction.memory_bytes, profile.process_bytes + rank.array_bytes + rank.list_bytes);
   }
   if (place.hosts > 1 && std::none_of(profile.messages.begin(), profile.messages.end(),
                                       [](const MessageSample& sample) { return sample.hosts > 1; }))

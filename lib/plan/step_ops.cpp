@@ -86,6 +86,9 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   result.activation_bytes = static_cast<double>(tape.memory().peak_bytes());
   result.footprint = footprint(task, tape);
   if (exec.device)
+    result.settled_bytes =
+        static_cast<double>(exec.device->resident_on_host() + tape.arena().resident_whole());
+  if (exec.device)
     result.array_bytes =
         static_cast<double>(exec.device->resident_on_host() - tape.memory().resident_whole() +
                             tape.memory().resident_peak() + tape.arena().resident_peak());

@@ -35,6 +35,10 @@ Step<T>::Step(std::span<Parameter<T>* const> parameters, Optimiser<T>& optimiser
   for (Parameter<T>* parameter : parameters)
     if (parameter->trained)
       (parameter->placement == Placement::replicated ? replicated_ : owned_).push_back(parameter);
+  constexpr std::size_t more = 32;  // loss terms and votes
+  std::size_t shared = 0;
+  for (const Parameter<T>* parameter : replicated_) shared += static_cast<std::size_t>(parameter->size());
+  fused_.reserve(shared + more);  // as it grows it would take up to twice that
 }
 
 template <class T>

@@ -160,8 +160,8 @@ TEST(StepOps, AnIdleDeviceTracesTheCallsThatTheHostMakes) {
       }
     }
     EXPECT_TRUE(caught_up) << "an epoch in, rows of Z have missed updates";
-    EXPECT_GT(there.device_bytes, 0);
-    EXPECT_EQ(host.device_bytes, 0);
+    EXPECT_GT(there.array_bytes, 0);
+    EXPECT_EQ(host.array_bytes, 0);
   }
 }
 

@@ -67,6 +67,32 @@ TEST(Device, FreshMemoryIsNotANumber) {
   for (const float value : host) EXPECT_EQ(value, 0);
 }
 
+TEST(Device, AnArenaOfAddressesTellsWhatTheHostsTakes) {
+  Device idle(SimulatedDriver::idle());
+  Arena traced(&idle), real;
+  const auto steps = [](Arena& arena) {
+    (void)arena.take<float>(3 << 20);
+    arena.reset();
+    for (const Index size : {1 << 18, 1 << 20, 5 << 20}) {
+      (void)arena.take<float>(size);
+      const auto mark = arena.mark();
+      (void)arena.take<double>(size + 7);
+      arena.rewind(mark);
+    }
+  };
+  steps(traced);
+  steps(real);
+  EXPECT_EQ(traced.resident_peak(), real.resident_peak());
+  EXPECT_EQ(traced.taken_bytes(), real.taken_bytes());
+  EXPECT_GE(real.resident_peak(), real.peak_bytes());
+  EXPECT_LE(real.resident_peak(), real.taken_bytes() + (std::size_t{4} << 21));
+  EXPECT_EQ(idle.resident_on_host(), traced.resident_whole());
+  // Small ones are cleared, larger ones take whole pages of what is touched.
+  EXPECT_EQ(detail::resident_bytes(100, 0), 128U);
+  EXPECT_EQ(detail::resident_bytes(std::size_t{1} << 20, 5000), 8192U);
+  EXPECT_EQ(detail::resident_bytes(std::size_t{9} << 20, 1), std::size_t{1} << 21);
+}
+
 TEST(Device, AnArenaHoldsNoMoreThanItNeeds) {
   constexpr Index mib = Index{1} << 20;
   Device device = simulated();
