@@ -1,5 +1,7 @@
 #include <limits>
 
+#include <unistd.h>
+
 #include "rossby/kernels/cpu/dense_parts.hpp"
 
 namespace rossby::cpu {
@@ -86,11 +88,25 @@ double own_contexts(const Exec& exec, T* context, const DenseRelate<T>& relate, 
   });
 }
 
-/// Blocks of strips: z and u of a block fit the second-level cache; so many that they share out evenly.
-inline Index block_count(Index strips, Index strip_bytes, Index most_strips) {
-  constexpr Index cache_bytes = Index{1} << 18;
+/// Whether the second-level cache is twice as large as the smallest one beside vectors of 64 bytes, 1 MiB.
+/// For what is fetched early alone: results are those of any machine.
+bool large_cache() {
+#ifdef _SC_LEVEL2_CACHE_SIZE
+  return sysconf(_SC_LEVEL2_CACHE_SIZE) >= Index{1} << 21;
+#else
+  return false;
+#endif
+}
+
+/// Blocks of strips: z and u of a block fit the second-level cache beside a tile of W and its moments; so
+/// many blocks that they share out evenly. Processors with vectors of 64 bytes have 1 MiB of it or more,
+/// which the long tiles of large widths need for themselves.
+inline Index block_count(Index strips, Index strip_bytes, Index run_bytes, bool large) {
+  const Index cache_bytes = Index{1} << (large ? 19 : 18);
+  constexpr Index most_run_bytes = 4608;  // of a row of W
   constexpr Index even = 16;
-  const Index most = std::clamp<Index>(cache_bytes / std::max<Index>(1, strip_bytes), 1, most_strips);
+  const Index most = std::clamp<Index>(cache_bytes / std::max<Index>(1, strip_bytes), 1,
+                                       std::max<Index>(1, most_run_bytes / run_bytes));
   const Index blocks = (strips + most - 1) / most;
   return std::min({strips, reduction_blocks, (blocks + even - 1) / even * even});
 }
@@ -102,11 +118,13 @@ double own_columns(const Exec& exec, NodeView<T> dz, const DenseGradient<T>& dm,
   const DenseSinkArguments<S> sink(dm);
   const Index strip = kernels.strip;
   const Index width = z.width();
+  constexpr Index value = sizeof(T);
   const Index size = width * strip;  // of a strip's z or u
   const Index strips = (relate.columns + strip - 1) / strip;
-  const Index blocks =
-      block_count(strips, 2 * size * static_cast<Index>(sizeof(T)), kernels.paired ? 72 : 24);
+  const Index blocks = block_count(strips, 2 * size * value, strip * static_cast<Index>(sizeof(S)),
+                                   kernels.lanes * value >= 64 && width <= 128);
   const auto backward = kernels.backward[static_cast<int>(sink.sink)];
+  const bool large = large_cache();
   const auto block = [&](Index first, Index last) {
     double squares = 0;
     for (Index s = first; s < last; ++s) pack_strip(z_strips + s * size, z, s * strip, kernels);
@@ -118,6 +136,7 @@ double own_columns(const Exec& exec, NodeView<T> dz, const DenseGradient<T>& dm,
       b.width = width;
       b.z = z_strips + first * size;
       b.u = dz.data ? u + first * size : nullptr;
+      b.large_cache = large;
       backward(b);
       squares += b.squares;
     }

@@ -61,8 +61,9 @@ struct DenseBackward {
   T* u;                         // strips; null: not wanted
   StochasticRounding rounding;  // bf16: of the first row here, its relation being `relation`
   Index relation;
-  Index first_column;  // of those here, among all
-  double squares = 0;  // out: Σ gradient²
+  Index first_column;        // of those here, among all
+  bool large_cache = false;  // the second-level one holds a tile more beside what it is to hold
+  double squares = 0;        // out: Σ gradient²
 };
 
 /// Functions of one instruction set.

@@ -36,10 +36,10 @@ struct Sink {
     return b.clamped ? keep_inside01(sum, theta) : sum;
   }
 
-  /// `vectors` of a row, the last with `count` values, from column `column` on; `ahead` of them is what comes
+  /// `vectors` of a row, the last with `count` values, from column `column` on; what lies at `next` comes
   /// into the cache meanwhile.
   template <int vectors>
-  ROSSBY_INLINE void pass(const T* gradient, Index row, Index column, Index count, Index ahead) {
+  ROSSBY_INLINE void pass(const T* gradient, Index row, Index column, Index count, Index next) {
     const Index at = row * b.stride + column;
     V theta[vectors], passed[vectors], second[vectors], first[vectors];
 #pragma GCC unroll 3
@@ -52,9 +52,10 @@ struct Sink {
       second[q] = load_part<V>((adam_too ? b.v : b.dm) + k, count);
       first[q] = with_m ? load_part<V>(b.m + k, count) : V{};
       if (!fetch) continue;
-      __builtin_prefetch(b.weight + k + ahead);
-      __builtin_prefetch((adam_too ? b.v : b.dm) + k + ahead);
-      if constexpr (with_m) __builtin_prefetch(b.m + k + ahead);
+      const Index to = next + q * lanes<T>;
+      __builtin_prefetch(b.weight + to);
+      __builtin_prefetch((adam_too ? b.v : b.dm) + to);
+      if constexpr (with_m) __builtin_prefetch(b.m + to);
     }
     if constexpr (adam_too)
       adam_lanes<vectors, with_m, !plain, true, false, !plain>(theta, first, second, passed, adam);
@@ -73,7 +74,7 @@ struct Sink {
 
   /// A strip of `rows` rows in bf16, of which `count` columns exist; gradients (rows, strip) in its order.
   template <int rows>
-  ROSSBY_INLINE void pass_pairs(const T* gradient, Index row, Index column, Index count, Index ahead) {
+  ROSSBY_INLINE void pass_pairs(const T* gradient, Index row, Index column, Index count, const Index* next) {
     constexpr int vectors = 2 * rows;
     V theta[vectors], passed[vectors], second[vectors], first[vectors];
 #pragma GCC unroll 4
@@ -86,9 +87,10 @@ struct Sink {
       if constexpr (adam_too) second[q] = strip_vector<V>(b.v + at, q % 2, count);
       first[q] = with_m ? strip_vector<V>(b.m + at, q % 2, count) : V{};
       if (!fetch || q % 2) continue;
-      __builtin_prefetch(b.weight + at + ahead);
-      if constexpr (adam_too) __builtin_prefetch(b.v + at + ahead);
-      if constexpr (with_m) __builtin_prefetch(b.m + at + ahead);
+      const Index to = next[q / 2];
+      __builtin_prefetch(b.weight + to);
+      if constexpr (adam_too) __builtin_prefetch(b.v + to);
+      if constexpr (with_m) __builtin_prefetch(b.m + to);
     }
     if constexpr (adam_too) {
       adam_lanes<vectors, with_m, !plain, true, true, !plain>(theta, first, second, passed, adam);
@@ -111,34 +113,36 @@ struct Sink {
 
   /// `rows` rows of a strip: `count` columns from `column`; gradients (rows, strip) in its order.
   ROSSBY_INLINE void strip_rows(const T* gradient, Index row, Index rows, Index column, Index count,
-                                Index ahead) {
+                                const Index* next) {
     if constexpr (Strip<S>::paired) {
       // Of known length: no load or store asks again.
       if (count < strip) {
-        for (Index r = 0; r < rows; ++r) pass_pairs<1>(gradient + r * strip, row + r, column, count, ahead);
+        for (Index r = 0; r < rows; ++r)
+          pass_pairs<1>(gradient + r * strip, row + r, column, count, next + r);
         return;
       }
       Index r = 0;
-      for (; r + 2 <= rows; r += 2) pass_pairs<2>(gradient + r * strip, row + r, column, strip, ahead);
-      if (r < rows) pass_pairs<1>(gradient + r * strip, row + r, column, strip, ahead);
+      for (; r + 2 <= rows; r += 2) pass_pairs<2>(gradient + r * strip, row + r, column, strip, next + r);
+      if (r < rows) pass_pairs<1>(gradient + r * strip, row + r, column, strip, next + r);
     } else {
       for (Index r = 0; r < rows; ++r, gradient += strip)
         if (count >= strip)
-          pass<strip_vectors>(gradient, row + r, column, lanes<T>, ahead);
+          pass<strip_vectors>(gradient, row + r, column, lanes<T>, next[r]);
         else
           for (Index j = 0; j < count; j += lanes<T>)
-            pass<1>(gradient + j, row + r, column + j, count - j, ahead);
+            pass<1>(gradient + j, row + r, column + j, count - j, next[r] + j);
     }
   }
 
   /// The same for one row whose gradients lie in order.
   ROSSBY_INLINE void ordered_row(const T* gradient, Index row, Index column, Index count) {
+    const Index here = row * b.stride + column;
     if constexpr (Strip<S>::paired) {
       T ordered[strip] = {};
       for (Index j = 0; j < strip && j < count; ++j) ordered[j % 2 * lanes<T> + j / 2] = gradient[j];
-      strip_rows(ordered, row, 1, column, count, 0);
+      strip_rows(ordered, row, 1, column, count, &here);
     } else {
-      strip_rows(gradient, row, 1, column, count, 0);
+      strip_rows(gradient, row, 1, column, count, &here);
     }
   }
 
@@ -149,11 +153,16 @@ struct Sink {
 };
 
 /// Lines that come into the second-level cache while products go on (the first one is full of these): `count`
-/// lines, `stride` bytes apart.
+/// lines of an array of values of `bytes`, at the places `next`.
 struct Ahead {
-  const char* line = nullptr;
-  Index stride = 0;
+  const char* array = nullptr;
+  Index bytes = 0;
+  const Index* next = nullptr;
   Index count = 0;
+
+  ROSSBY_INLINE void fetch(Index k) const {
+    if (!(k & 1) && k / 2 < count) __builtin_prefetch(array + next[k / 2] * bytes, 0, 2);
+  }
 };
 
 /// u (outputs, strip) += Gᵀ W of one tile: g (rows, width) at the first output, w (rows, strip), strips of
@@ -167,7 +176,7 @@ ROSSBY_INLINE void transposed_product(T* u, const T* w, const T* g, Index width,
   for (int o = 0; o < outputs; ++o)
     for (int q = 0; q < vectors; ++q) acc[o][q] = load<V>(u + o * strip + q * lanes<T>);
   for (Index i = 0; i < rows; ++i) {
-    if (!(i & 1) && i / 2 < ahead.count) __builtin_prefetch(ahead.line + i / 2 * ahead.stride, 0, 2);
+    ahead.fetch(i);
     V wi[vectors];
     for (int q = 0; q < vectors; ++q) wi[q] = load<V>(w + i * strip + q * lanes<T>);
     for (int o = 0; o < outputs; ++o) {
@@ -190,7 +199,7 @@ ROSSBY_INLINE void outer_product(T* d, const T* g, const T* z, Index width, Inde
     for (int r = 0; r < block; ++r)
       for (int q = 0; q < vectors; ++q) acc[r][q] = load<V>(d + r * strip + q * lanes<T>);
   for (Index o = 0; o < count; ++o) {
-    if (!(o & 1) && o / 2 < ahead.count) __builtin_prefetch(ahead.line + o / 2 * ahead.stride, 0, 2);
+    ahead.fetch(o);
     V zo[vectors];
     for (int q = 0; q < vectors; ++q) zo[q] = load<V>(z + o * strip + q * lanes<T>);
     for (int r = 0; r < block; ++r) {
@@ -202,6 +211,30 @@ ROSSBY_INLINE void outer_product(T* d, const T* g, const T* z, Index width, Inde
     for (int q = 0; q < vectors; ++q) store(d + r * strip + q * lanes<T>, acc[r][q]);
 }
 
+/// Which strip of a row comes into the cache while each row of a strip is computed.
+template <Index most_rows, Index strip>
+struct NextTile {
+  Index place[most_rows + dense_row_padding];  // of rows that do not exist: anywhere
+  Index row = 0, column = 0;
+
+  void begin(Index first) { row = first, column = 0; }
+
+  /// The next strips of the next tile, row after row: memory delivers long runs sooner.
+  ROSSBY_INLINE void hand_out(Index rows, Index strips, Index stride) {
+    for (Index r = 0; r < rows; ++r) {
+      place[r] = row + column * strip;
+      if (++column < strips) continue;
+      column = 0;
+      row += stride;
+    }
+  }
+
+  /// One strip of as many rows.
+  ROSSBY_INLINE void strip_of(Index rows, Index first, Index stride) {
+    for (Index r = 0; r < rows; ++r) place[r] = first + r * stride;
+  }
+};
+
 template <DenseSink sink, class S, bool plain = false>
 struct BackwardTile {
   using T = Arithmetic<S>;
@@ -212,6 +245,10 @@ struct BackwardTile {
   static constexpr Index narrow_width = 24;
   static constexpr Index middle_rows = 16;
   static constexpr Index middle_width = 128;
+  /// Widths at which the next tile comes row by row where there are three arrays, and wider ones where the
+  /// cache is large. A strip at a time is as quick or quicker elsewhere.
+  static constexpr Index row_width = 24;
+  static constexpr Index most_row_width = 32;
   static constexpr Index strip = Strip<S>::columns;
   static constexpr int vectors = Strip<S>::vectors;
   static constexpr int block = Strip<S>::block;
@@ -221,6 +258,7 @@ struct BackwardTile {
   alignas(64) T effective[most_rows * strip];
   alignas(64) T gradient[block * strip];
   bool between = false;  // lines are fetched between products, not where they are used up
+  NextTile<most_rows, strip> next = {};
 
   /// Lines a row of a strip has in all arrays that a pass goes over.
   static constexpr int arrays = sink == DenseSink::none ? 1 : sink == DenseSink::adam_moment ? 3 : 2;
@@ -229,22 +267,19 @@ struct BackwardTile {
   static constexpr int other_lines = (arrays > 1 ? second_lines : 0) + (arrays > 2 ? Strip<S>::lines : 0);
   static constexpr int most_fetched = first_lines > other_lines ? first_lines : other_lines;  // at a time
 
-  /// Line number `line` of an array at place `at`, of rows `b.stride` apart.
+  /// Line number `line` of what comes next of an array, from row r of the tile on.
   template <class A>
-  ROSSBY_INLINE Ahead lines_of(const A* array, int line, Index at, Index count) const {
-    const Index bytes = static_cast<Index>(sizeof(A));
-    return {reinterpret_cast<const char*>(array + at + line * Strip<A>::line_values), b.stride * bytes,
-            count};
+  ROSSBY_INLINE Ahead lines_of(const A* array, int line, Index r, Index count) const {
+    return {reinterpret_cast<const char*>(array + line * Strip<A>::line_values),
+            static_cast<Index>(sizeof(A)), next.place + r, count};
   }
 
-  /// The next strip's line number `line` of some rows, of all arrays.
-  ROSSBY_INLINE Ahead lines(int line, Index row, Index s, Index ahead, Index count) const {
-    const Index at = row * b.stride + s * strip + ahead;
-    if (line < first_lines) return lines_of(b.weight, line, at, count);
+  /// Line number `line` of all arrays.
+  ROSSBY_INLINE Ahead lines(int line, Index r, Index count) const {
+    if (line < first_lines) return lines_of(b.weight, line, r, count);
     line -= first_lines;
-    if (sink == DenseSink::accumulate) return lines_of(b.dm, line, at, count);
-    return line < second_lines ? lines_of(b.v, line, at, count)
-                               : lines_of(b.m, line - second_lines, at, count);
+    if (sink == DenseSink::accumulate) return lines_of(b.dm, line, r, count);
+    return line < second_lines ? lines_of(b.v, line, r, count) : lines_of(b.m, line - second_lines, r, count);
   }
 
   /// Effective weights of row r of the tile.
@@ -255,13 +290,13 @@ struct BackwardTile {
       effective_strip<false>(effective + r * strip, b.weight + at, pattern, count);
   }
 
-  ROSSBY_INLINE void add_u(Index begin, Index rows, Index s, Index count, Index ahead) {
+  ROSSBY_INLINE void add_u(Index begin, Index rows, Index s, Index count) {
     for (Index r = 0; r < rows; ++r) {
       const Index at = (begin + r) * b.stride + s * strip;
       if constexpr (sink == DenseSink::none)
         if (out.fetch)
           for (int q = 0; q < first_lines; ++q)
-            __builtin_prefetch(b.weight + at + ahead + q * Strip<S>::line_values);
+            __builtin_prefetch(b.weight + next.place[r] + q * Strip<S>::line_values);
       const std::uint8_t* pattern = b.pattern ? b.pattern + at : nullptr;
       if (count < strip)
         make_effective(at, r, pattern, count);
@@ -277,7 +312,7 @@ struct BackwardTile {
       transposed_product<block, vectors>(
           u + o * strip, effective, g + o, b.width, rows,
           between && line < first_lines
-              ? lines(static_cast<int>(line), begin + row, s, ahead, half % 2 ? rows - rows / 2 : rows / 2)
+              ? lines(static_cast<int>(line), row, half % 2 ? rows - rows / 2 : rows / 2)
               : Ahead{});
     }
     if constexpr (block > 4)
@@ -288,25 +323,25 @@ struct BackwardTile {
     for (; o < b.width; ++o) transposed_product<1, vectors>(u + o * strip, effective, g + o, b.width, rows);
   }
 
-  /// gradient = G zᵀ of a block of rows.
-  ROSSBY_INLINE void products(Index row, Index s, const T* z, Index ahead) {
+  /// gradient = G zᵀ of a block of rows, the first of them row r of the tile.
+  ROSSBY_INLINE void products(Index row, Index r, const T* z) {
     const T* g = b.g + row * b.width;
     if (!between) return outer_product<block, false, vectors>(gradient, g, z, b.width, b.width);
     constexpr Index each = 2 * block;  // values of the width beside one line of the rows
-    outer_product<block, false, vectors>(gradient, g, z, b.width, each,
-                                         lines(first_lines, row, s, ahead, block));
+    outer_product<block, false, vectors>(gradient, g, z, b.width, each, lines(first_lines, r, block));
     Index o = each;
     for (int line = 1; line < other_lines; ++line, o += each)
       outer_product<block, true, vectors>(gradient, g + o, z + o * strip, b.width, each,
-                                          lines(first_lines + line, row, s, ahead, block));
+                                          lines(first_lines + line, r, block));
     outer_product<block, true, vectors>(gradient, g + o, z + o * strip, b.width, b.width - o);
   }
 
-  ROSSBY_INLINE void pass_gradient(Index begin, Index rows, Index s, Index count, Index ahead) {
+  ROSSBY_INLINE void pass_gradient(Index begin, Index rows, Index s, Index count) {
     const T* z = b.z + s * b.width * strip;
     for (Index r = 0; r < rows; r += block) {
-      products(begin + r, s, z, ahead);
-      out.strip_rows(gradient, begin + r, rows - r < block ? rows - r : block, s * strip, count, ahead);
+      products(begin + r, r, z);
+      out.strip_rows(gradient, begin + r, rows - r < block ? rows - r : block, s * strip, count,
+                     next.place + r);
     }
     out.finish();
   }
@@ -319,15 +354,21 @@ struct BackwardTile {
     // With enough products, what comes next is fetched between them, evenly.
     between = b.u && b.width >= 2 * block * most_fetched;
     out.fetch = !between;
+    const bool in_rows = arrays == 3 && b.width >= row_width && (b.width <= most_row_width || b.large_cache);
     for (Index begin = 0; begin < b.rows; begin += tile_rows) {
       const Index rows = b.rows - begin < tile_rows ? b.rows - begin : tile_rows;
       out.begin_rows(begin, rows);
+      if (in_rows) next.begin((begin + tile_rows) * b.stride);
       for (Index s = 0; s < strips; ++s) {
         const Index left = b.columns - s * strip;
         const Index count = left < strip ? left : strip;
-        const Index ahead = s + 1 < strips ? strip : tile_rows * b.stride - s * strip;
-        if (b.u) add_u(begin, rows, s, count, ahead);
-        if constexpr (sink != DenseSink::none) pass_gradient(begin, rows, s, count, ahead);
+        if (in_rows)
+          next.hand_out(rows, strips, b.stride);
+        else
+          next.strip_of(rows, begin * b.stride + (s + 1 < strips ? (s + 1) * strip : tile_rows * b.stride),
+                        b.stride);
+        if (b.u) add_u(begin, rows, s, count);
+        if constexpr (sink != DenseSink::none) pass_gradient(begin, rows, s, count);
       }
     }
   }
