@@ -23,7 +23,8 @@ class StnnRun final : public ModelRun<T> {
   [[nodiscard]] int relations() const override { return model_->relations().bank().relations(); }
   [[nodiscard]] Index entries() const override { return model_->relations().entries(); }
   [[nodiscard]] std::size_t list_bytes() const override {
-    return ModelRun<T>::list_bytes() + model_->relations().list_bytes() + (ports_ ? ports_->kept_bytes() : 0);
+    return ModelRun<T>::list_bytes() + scaler_.bytes() + model_->list_bytes() +
+           (ports_ ? ports_->kept_bytes() : 0);
   }
   [[nodiscard]] std::string remarks() const override;
   void add_metadata(nlohmann::ordered_json& json) const override;

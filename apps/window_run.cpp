@@ -9,6 +9,7 @@
 
 #include "apps/graph_wavenet_run.hpp"
 #include "apps/stages.hpp"
+#include "rossby/base/release.hpp"
 #include "rossby/exchange/traced.hpp"
 #include "rossby/model/dcrnn.hpp"
 #include "rossby/model/tgcn.hpp"
@@ -125,7 +126,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
                                               config.text("window.fill") == "zero" ? Fill::zero : Fill::mean);
   agree(grid_.world(), [&] {
     make_model();
-    block_.value = {};  // the model has them in its own precision
+    release(block_.value);  // the model has them in its own precision
     if (Device* device = this->device()) keep_data(*device);
   });
   model_->start(static_cast<std::uint64_t>(config.integer("train.seed")));

@@ -26,7 +26,7 @@ class WindowRun final : public ModelRun<T> {
   [[nodiscard]] int relations() const override { return block_.relations; }
   [[nodiscard]] Index entries() const override { return block_.entries(); }
   [[nodiscard]] std::size_t list_bytes() const override {
-    return ModelRun<T>::list_bytes() + (ports_ ? ports_->kept_bytes() : 0) +
+    return ModelRun<T>::list_bytes() + scaler_.bytes() + (ports_ ? ports_->kept_bytes() : 0) +
            (all_ports_ ? all_ports_->kept_bytes() : 0);
   }
   [[nodiscard]] std::string remarks() const override;

@@ -114,6 +114,8 @@ struct RelationBank {
     boundary.clear();
     for (Index i = 0; i < rows; ++i)
       (outside[static_cast<std::size_t>(i)] ? boundary : interior).push_back(static_cast<LocalColumn>(i));
+    interior.shrink_to_fit();
+    boundary.shrink_to_fit();
   }
 };
 

@@ -84,6 +84,8 @@ class Scaler {
   [[nodiscard]] double factor() const { return factor_; }
   [[nodiscard]] std::span<const double> center() const { return center_; }  // (rows, features)
   [[nodiscard]] std::span<const double> spread() const { return spread_; }  // (rows, features)
+  /// Memory of both.
+  [[nodiscard]] std::size_t bytes() const { return (center_.size() + spread_.size()) * sizeof(double); }
 
  private:
   [[nodiscard]] std::size_t at(Index row, Index feature) const {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "rossby/base/release.hpp"
+
 namespace rossby {
 namespace {
 
@@ -165,10 +167,10 @@ void Relations<T>::finish(Exchange& exchange, Reducer& reducer) {
   for (std::size_t i = 0; i < bank_.terms.size(); ++i) {
     if (!edges_[i]) continue;
     blocks_.push_back(std::make_unique<CsrBlock>(localise(*edges_[i], *partition_, part_, list)));
-    blocks_.back()->value = {};  // the term holds the weights in its own precision
+    release(blocks_.back()->value);  // the term holds the weights in its own precision
     bank_.terms[i].sparse = blocks_.back().get();
     // The pattern of learned weights is their place in checkpoints; nothing else is asked for again.
-    edges_[i]->value = {};
+    release(edges_[i]->value);
     edges_[i]->ptr.shrink_to_fit();
     edges_[i]->column.shrink_to_fit();
     if (!bank_.terms[i].weight) edges_[i].reset();

@@ -187,7 +187,8 @@ Var<T> Stnn<T>::predicted(Tape<T>& tape, const Batch& batch, std::span<const Ind
   if (!batch.pairs) {
     const Var<T> h = relate(tape, z);
     row_keys_.clear();
-    for (const GlobalRow row : rows_) row_keys_.push_back(row.value);
+    if (options_.dropout_dynamics > 0)
+      for (const GlobalRow row : rows_) row_keys_.push_back(row.value);
     return finish_dynamics(tape, h, &random, row_keys_, sources);
   }
   samples_.clear();

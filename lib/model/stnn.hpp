@@ -101,6 +101,11 @@ class Stnn {
   }
   [[nodiscard]] const Relations<T>& relations() const { return *relations_; }
   [[nodiscard]] std::span<const GlobalRow> rows() const { return rows_; }
+  /// Memory of its lists by node.
+  [[nodiscard]] std::size_t list_bytes() const {
+    const bool drops = options_.dropout_z > 0 || options_.dropout_dynamics > 0;
+    return rows_.size() * (sizeof(GlobalRow) + (drops ? sizeof(Index) : 0)) + relations_->list_bytes();
+  }
 
  private:
   void decoder_loss(Tape<T>& tape, const Batch& batch, const Var<T>& z, const Series& series, Losses& losses);

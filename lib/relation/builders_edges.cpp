@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "rossby/base/error.hpp"
+#include "rossby/base/release.hpp"
 #include "rossby/relation/builders.hpp"
 #include "rossby/relation/letters.hpp"
 
@@ -83,7 +84,7 @@ std::vector<Entry> deliver(std::span<const Edge> share, const RowPartition& part
     const std::size_t first = entries.size();
     entries.resize(first + letter.size() / sizeof(Entry));
     LetterReader(letter).read(std::span(entries).subspan(first));
-    letter = {};  // a slice can be large
+    release(letter);  // a slice can be large
   }
   return entries;
 }

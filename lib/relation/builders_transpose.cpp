@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "rossby/base/error.hpp"
+#include "rossby/base/release.hpp"
 #include "rossby/relation/builders.hpp"
 #include "rossby/relation/letters.hpp"
 
@@ -46,7 +47,7 @@ GlobalEdges transpose(const GlobalEdges& edges, const RowPartition& partition, M
     const std::size_t first = entries.size();
     entries.resize(first + letter.size() / sizeof(Entry));
     LetterReader(letter).read(std::span(entries).subspan(first));
-    letter = {};
+    release(letter);
   }
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
     return std::tie(a.row, a.relation, a.column) < std::tie(b.row, b.relation, b.column);

@@ -91,6 +91,8 @@ CsrBlock localise(const GlobalEdges& edges, const RowPartition& partition, int p
     const bool inside = std::none_of(begin, end, [&](LocalColumn c) { return c >= block.rows; });
     (inside ? block.interior : block.boundary).push_back(static_cast<LocalColumn>(i));
   }
+  block.interior.shrink_to_fit();
+  block.boundary.shrink_to_fit();
   transpose(block);
   return block;
 }

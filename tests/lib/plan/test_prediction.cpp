@@ -294,6 +294,18 @@ TEST(MachineProfile, MergesByWhatWasMeasured) {
   EXPECT_EQ(profile.messages.size(), machine().messages.size());
   EXPECT_EQ(profile.rates.size(), 2U);
   EXPECT_EQ(profile.stragglers.size(), 2U);
+  const double process = profile.process_bytes;
+  for (const double larger : {100.0, -100.0}) {
+    more.process_bytes = process + larger;
+    merge(profile, more);
+    EXPECT_EQ(profile.process_bytes, process + 100) << "the largest of one version";
+  }
+  more.version += " later";
+  merge(profile, more);
+  EXPECT_EQ(profile.process_bytes, process - 100) << "of another version the last";
+  more.process_bytes = 0;
+  merge(profile, more);
+  EXPECT_EQ(profile.process_bytes, process - 100) << "not measured again";
   more.cores = 64;
   EXPECT_THROW(merge(profile, more), UserError) << "another machine";
 }
