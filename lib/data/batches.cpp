@@ -123,14 +123,14 @@ void BatchPlan::start_epoch(Index epoch) {
       orders_.emplace_back(of_pass.at(static_cast<std::uint64_t>(l)), last - first);
     }
   }
-  if (!options_.pairs || complete_) return;
+  if (!options_.pairs) return;
   batch_observed_.assign(static_cast<std::size_t>(decoder_batches_), 0.0);
-  for (Index b = 0; b < decoder_batches_; ++b) {
+  for (Index b = 0; b < decoder_batches_ && !complete_; ++b) {
     fill_pairs(Pass::decoder, b * per_batch_, std::min((b + 1) * per_batch_, elements(Pass::decoder)));
     for (std::size_t q = 0; q < batch_.times.size(); ++q)
       batch_observed_[static_cast<std::size_t>(b)] += observed_at(*series_, batch_.times[q], batch_.rows[q]);
   }
-  reducer_->sum(batch_observed_);
+  reducer_->sum(batch_observed_);  // with nothing missing, too: what is sent does not depend on values
 }
 
 const Batch& BatchPlan::batch(Index index) {

@@ -70,8 +70,7 @@ class BatchPlan {
                                                          : std::vector<Index>{0};
   }
 
-  /// Makes the orders of an epoch. Collective for pairs with missing values (their counts are summed over
-  /// ranks).
+  /// Makes the orders of an epoch. Collective for pairs (counts of observed ones are summed over ranks).
   void start_epoch(Index epoch);
 
   /// Batch `index` of the epoch that was started, valid until the next call.

@@ -119,6 +119,8 @@ class Plan(RingRuns):
 
     def test_messages_and_bytes(self):
         """As told, epoch by epoch: steps of different batches, grids, steps of other groups, what decoders are fed."""
+        source, target = (", ".join(str((i + k) % 9) for i in range(9)) for k in (0, 1))
+        self.netcdf("holes.nc", sensors(30, 9, source, target, ", ".join("1" * 9), holes=[(t, i) for t in range(3, 9) for i in (1, 4)]))
         everywhere = ("window.sampling=global", "window.batch=16")
         fed = "model.sampling_decay=6"
         runs = []
@@ -136,6 +138,7 @@ class Plan(RingRuns):
                                          ("stnn.toml", 4, "parallel.time_groups=2", "relation.discover=dense",
                                           "train.slab_steps=12"),
                                          ("stnn.toml", 2, "train.sampling=pairs"),
+                                         ("stnn.toml", 2, "train.sampling=pairs", "data.file=holes.nc"),
                                          ("stnn.toml", 3, "relation.mode=refine", "relation.discover=low_rank")):
             runs.append(f"sent{len(runs)}")
             words = [word for s in ("train.epochs=3", "model.sampling_decay=0", *settings) for word in ("--set", s)]
