@@ -76,6 +76,20 @@ void add_dense(std::vector<CalibrationCase>& cases) {
     cases.push_back(stnn(s, refine));
 }
 
+/// Batches of pairs, on few steps: an epoch's two passes are short.
+void add_pairs(std::vector<CalibrationCase>& cases) {
+  const char* pairs = "sampling = \"pairs\"";
+  const char* given = "graph = \"grid8\"";
+  const char* refine = "graph = \"grid8\"\nmode = \"refine\"";
+  for (const Stnn& s : {Stnn{16, 32, 1, 8, 2}, {40, 60, 4, 8, 1}, {80, 100, 2, 4, 1}}) {
+    cases.push_back(stnn(s, given, pairs));
+    cases.push_back(stnn(s, refine, pairs));
+  }
+  cases.push_back(stnn({30, 40, 3, 8, 1}, "graph = \"grid8\"\ndiscover = \"low_rank\"", pairs));
+  for (const Stnn& s : {Stnn{10, 20, 2, 8, 2}, {24, 40, 4, 8, 1}, {40, 60, 1, 4, 1}, {50, 70, 3, 2, 1}})
+    cases.push_back(stnn(s, "discover = \"dense\"", pairs));
+}
+
 void add_windows(std::vector<CalibrationCase>& cases) {
   for (const Windowed& w : {Windowed{5, 10, 8, 2, 16},
                             {5, 10, 32, 4, 64},
@@ -116,6 +130,7 @@ std::vector<CalibrationCase> calibration_cases(bool quick) {
   }
   add_sparse(cases);
   add_dense(cases);
+  add_pairs(cases);
   add_windows(cases);
   return cases;
 }

@@ -336,8 +336,7 @@ std::vector<Index> WindowRun<T>::usable(std::vector<Index> origins, Index horizo
   if (usable.empty() && !origins.empty())
     user_error(
         "no forecast origin has window.inputs = {} known steps before it without a gap of the time axis; "
-        "choose "
-        "others with evaluate.first_origin, evaluate.last_origin or split.test (forecast: --origin)",
+        "choose others with evaluate.first_origin, evaluate.last_origin or split.test (forecast: --origin)",
         shape_.inputs);
   return usable;
 }

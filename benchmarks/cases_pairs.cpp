@@ -1,4 +1,5 @@
-// Sampled products of a batch of (time, node) pairs over Z (T, n, d) in place.
+// Sampled products of a batch of (time, node) pairs over Z (T, n, d) in place, with sparse relations and with
+// rows of a dense one.
 
 #include <fmt/format.h>
 
@@ -45,6 +46,47 @@ struct Sampled {
   }
 };
 
+/// A rank's rows of one dense relation, as many as there are pairs, twice.
+template <class T>
+struct SampledDense {
+  Index steps, n, d, rows;
+  bool backward;
+  std::vector<Sample> samples;
+  std::vector<Index> order;
+  Buffer<T> weight, z, context, dz, dm;
+  std::vector<T> scratch;
+
+  SampledDense(Index t, Index nodes, Index channels, Index pairs, bool is_backward)
+      : steps(t), n(nodes), d(channels), rows(2 * pairs), backward(is_backward) {
+    const Permutation draw(Random(1, "pairs"), t * rows);
+    for (Index q = 0; q < pairs; ++q) samples.push_back({draw(q) % rows, draw(q) / rows});
+    order.resize(samples.size());
+    std::vector<Index> counts(static_cast<std::size_t>(steps + 1));
+    order_by_column(samples, order, counts);
+    weight = random_values<T>(rows * n, "weight", -0.1, 1.1);
+    z = random_values<T>(t * n * d, "z");
+    context = random_values<T>(pairs * d, "context");
+    if (!backward) return;
+    dz = Buffer<T>(t * n * d);
+    dm = Buffer<T>(rows * n);
+  }
+  void run(const Exec& exec) {
+    const DenseRelate<T> relate{rows, n, 1, weight.data(), nullptr, true, {}};
+    scratch.resize(static_cast<std::size_t>(sampled_dense_workspace(exec, relate, d, std::ssize(samples))));
+    const NodeView<const T> table(z.data(), n, steps, d, d, n * d);
+    const MatrixView<T> out(context.data(), std::ssize(samples), d);
+    const SampledWork<T> work{order, scratch};
+    if (backward)
+      sampled_dense_backward<T>(exec, {dz.data(), n, steps, d, d, n * d}, dm.data(), relate, samples, out,
+                                table, work);
+    else
+      sampled_dense_forward<T>(exec, out, relate, samples, table, work);
+  }
+  [[nodiscard]] Outputs<T> outputs() const {
+    return backward ? Outputs<T>{dz.span(), dm.span()} : Outputs<T>{context.span()};
+  }
+};
+
 }  // namespace
 
 std::vector<NamedCase> pair_cases(const Sizes& sizes) {
@@ -64,6 +106,17 @@ std::vector<NamedCase> pair_cases(const Sizes& sizes) {
                                      {entries * (16 + 12 * channels) + 4 * values, 4 * entries * channels,
                                       entries * (12 + 8 * channels) + 4 * values},
                                      sizes.steps(), n_lat, n_lon, d, pairs, true));
+    // Rows of W and the latents of all steps are read; the gradients of both are read and written.
+    const double weights = static_cast<double>(pairs * sizes.nodes());
+    const double latents = static_cast<double>(sizes.steps() * sizes.nodes()) * channels;
+    cases.push_back(
+        checked<SampledDense>("sampled_dense_forward" + name,
+                              {4 * (weights + latents), 2 * weights * channels, 4 * (weights + latents)},
+                              sizes.steps(), sizes.nodes(), d, pairs, false));
+    cases.push_back(checked<SampledDense>(
+        "sampled_dense_backward" + name,
+        {4 * 3 * (weights + latents), 4 * weights * channels, 4 * 2 * (weights + latents)}, sizes.steps(),
+        sizes.nodes(), d, pairs, true));
   }
   return cases;
 }

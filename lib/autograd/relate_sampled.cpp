@@ -35,7 +35,10 @@ struct SampledLayer {
   NodeView<T> ghost;
   NodeView<T> d_ghost;
   std::span<T> scratch;
-  MatrixView<T> d_context;  // the widest term's
+  MatrixView<T> d_context;       // the widest term's
+  std::span<const Index> order;  // of the samples, by column
+
+  [[nodiscard]] SampledWork<T> work() const { return {order, scratch}; }
 
   [[nodiscard]] NodeView<const T> all() const {
     return ghost.rows > 0 ? NodeView<const T>(ghost) : NodeView<const T>(z.value);
@@ -96,8 +99,8 @@ void SampledLayer<T>::forward(const Exec& exec, SampledTerm<T>& item) const {
       return sampled_sparse_forward<T>(exec, item.context, detail::sparse_relate(exec, term, item.a.value),
                                        samples, z.value, ghost);
     case Kind<T>::dense:
-      return sampled_dense_forward<T>(exec, item.context,
-                                      detail::dense_relate(exec, *bank, term, item.a.value), samples, all());
+      return sampled_dense_forward<T>(
+          exec, item.context, detail::dense_relate(exec, *bank, term, item.a.value), samples, all(), work());
     case Kind<T>::low_rank:
       return low_rank_forward(exec, item);
     case Kind<T>::self:
@@ -119,8 +122,9 @@ void SampledLayer<T>::backward(const Exec& exec, const SampledTerm<T>& item,
                                         detail::sparse_relate(exec, term, item.a.value), samples, g, z.value,
                                         ghost);
     case Kind<T>::dense:
-      return sampled_dense_backward<T>(
-          exec, d_all(), item.dm, detail::dense_relate(exec, *bank, term, item.a.value), samples, g, all());
+      return sampled_dense_backward<T>(exec, d_all(), item.dm,
+                                       detail::dense_relate(exec, *bank, term, item.a.value), samples, g,
+                                       all(), work());
     case Kind<T>::low_rank:
       return low_rank_backward(exec, item, g);
     case Kind<T>::self:
@@ -166,12 +170,15 @@ std::span<SampledTerm<T>> make_terms(Tape<T>& tape, const RelationBank<T>& bank,
 }
 
 template <class T>
-Index scratch_size(const RelationBank<T>& bank, const Var<T>& z, Index samples, Index w) {
+Index scratch_size(const Exec& exec, const RelationBank<T>& bank, const Var<T>& z, Index samples, Index w) {
   Index size = 0;
   for (const auto& term : bank.terms) {
     size = std::max(size, linear_scratch_size(samples, w, term.relations * z.channels()));
     if (term.kind == Kind<T>::low_rank)
       size = std::max(size, linear_scratch_size(bank.rows, term.u->shape.back(), z.channels()));
+    if (term.kind == Kind<T>::dense)
+      size = std::max(size, sampled_dense_workspace(exec, detail::dense_relate(exec, bank, term, {}),
+                                                    z.channels(), samples));
   }
   return size;
 }
@@ -224,12 +231,17 @@ Var<T> relate_linear_sampled(Tape<T>& tape, const RelationBank<T>& bank, const V
   auto kept = tape.arena().template take<Sample>(count);
   std::copy(samples.begin(), samples.end(), kept.begin());
 
-  SampledLayer<T> layer{&bank, kept, make_terms(tape, bank, z, count, weight), z, {}, {}, {}, {}};
+  const bool dense = std::any_of(bank.terms.begin(), bank.terms.end(),
+                                 [](const RelationTerm<T>& term) { return term.kind == Kind<T>::dense; });
+  auto order = tape.arena().template take<Index>(dense ? count : 0);
+  if (dense) order_by_column(kept, order, tape.arena().template take<Index>(z.cols() + 1));
+
+  SampledLayer<T> layer{&bank, kept, make_terms(tape, bank, z, count, weight), z, {}, {}, {}, {}, order};
   const Index ghosts = bank.exchange->ghosts();
   layer.ghost = {arena.template take<T>(ghosts * z.cols() * d).data(), ghosts, z.cols(), d};
   bank.exchange->gather_begin(NodeView<const T>(z.value), layer.ghost);
   if (z.tracked()) layer.d_ghost = {arena.template take<T>(layer.ghost.size()).data(), ghosts, z.cols(), d};
-  layer.scratch = arena.template take<T>(scratch_size(bank, z, count, w));
+  layer.scratch = arena.template take<T>(scratch_size(exec, bank, z, count, w));
   Index widest = 0;
   for (const auto& item : layer.terms) widest = std::max(widest, item.context.cols);
   layer.d_context = {arena.template take<T>(count * widest).data(), count, widest};

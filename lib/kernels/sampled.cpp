@@ -10,7 +10,7 @@
 namespace rossby {
 
 // Batches of pairs touch a thousand rows at most: one implementation, sequential, serves every back end of
-// the host.
+// the host. Rows of dense relations are long: these are the reference of cpu/sampled_dense.cpp.
 namespace host {
 namespace {
 
@@ -80,7 +80,7 @@ void sampled_sparse_backward(const Exec&, NodeView<T> d_owned, NodeView<T> d_gho
 
 template <class T>
 void sampled_dense_forward(const Exec&, MatrixView<T> context, const DenseRelate<T>& relate,
-                           std::span<const Sample> samples, NodeView<const T> z) {
+                           std::span<const Sample> samples, NodeView<const T> z, const SampledWork<T>&) {
   const Index d = context.cols / relate.relations;
   for (Index s = 0; s < context.rows; ++s)
     for (int k = 0; k < relate.relations; ++k) {
@@ -99,7 +99,7 @@ void sampled_dense_forward(const Exec&, MatrixView<T> context, const DenseRelate
 template <class T>
 void sampled_dense_backward(const Exec&, NodeView<T> dz, T* dm, const DenseRelate<T>& relate,
                             std::span<const Sample> samples, MatrixView<const T> d_context,
-                            NodeView<const T> z) {
+                            NodeView<const T> z, const SampledWork<T>&) {
   const Index d = d_context.cols / relate.relations;
   for (Index s = 0; s < d_context.rows; ++s)
     for (int k = 0; k < relate.relations; ++k) {
@@ -226,21 +226,49 @@ void sampled_sparse_backward(const Exec& exec, NodeView<T> d_owned, NodeView<T> 
                  ghost);
 }
 
+void order_by_column(std::span<const Sample> samples, std::span<Index> order, std::span<Index> counts) {
+  require(order.size() == samples.size(), "samples are put in order one by one");
+  std::fill(counts.begin(), counts.end(), Index{0});
+  for (const Sample& sample : samples) ++counts[static_cast<std::size_t>(sample.col + 1)];
+  for (std::size_t c = 1; c < counts.size(); ++c) counts[c] += counts[c - 1];
+  for (Index s = 0; s < std::ssize(samples); ++s) {
+    Index& place = counts[static_cast<std::size_t>(samples[static_cast<std::size_t>(s)].col)];
+    order[static_cast<std::size_t>(place++)] = s;
+  }
+}
+
+namespace {
+/// Whether the vectors' kernels know such relations.
+template <class T>
+bool has_vectors(const Exec& exec, const DenseRelate<T>& relate) {
+  return exec.backend == Backend::cpu && !relate.bf16 && (relate.clamped || !relate.pattern);
+}
+}  // namespace
+
+template <class T>
+Index sampled_dense_workspace(const Exec& exec, const DenseRelate<T>& relate, Index d, Index samples) {
+  return has_vectors(exec, relate) ? cpu::sampled_dense_workspace<T>(exec, relate, d, samples) : 0;
+}
+
 template <class T>
 void sampled_dense_forward(const Exec& exec, MatrixView<T> context, const DenseRelate<T>& relate,
-                           std::span<const Sample> samples, NodeView<const T> z) {
+                           std::span<const Sample> samples, NodeView<const T> z, const SampledWork<T>& work) {
   require(context.rows == std::ssize(samples), "sampled product: one context row a sample");
   if (samples.empty()) return;
-  ROSSBY_SAMPLED(sampled_dense_forward, exec, context, relate, samples, z);
+  if (has_vectors(exec, relate))
+    return cpu::sampled_dense_forward<T>(exec, context, relate, samples, z, work);
+  ROSSBY_SAMPLED(sampled_dense_forward, exec, context, relate, samples, z, work);
 }
 
 template <class T>
 void sampled_dense_backward(const Exec& exec, NodeView<T> dz, T* dm, const DenseRelate<T>& relate,
                             std::span<const Sample> samples, MatrixView<const T> d_context,
-                            NodeView<const T> z) {
+                            NodeView<const T> z, const SampledWork<T>& work) {
   require(d_context.rows == std::ssize(samples), "sampled product: one context row a sample");
   if (samples.empty()) return;
-  ROSSBY_SAMPLED(sampled_dense_backward, exec, dz, dm, relate, samples, d_context, z);
+  if (has_vectors(exec, relate))
+    return cpu::sampled_dense_backward<T>(exec, dz, dm, relate, samples, d_context, z, work);
+  ROSSBY_SAMPLED(sampled_dense_backward, exec, dz, dm, relate, samples, d_context, z, work);
 }
 
 template <class T>
@@ -278,7 +306,9 @@ void sampled_self_backward(const Exec& exec, NodeView<T> dz, T* dweight, const T
   ROSSBY_SAMPLED(sampled_self_backward, exec, dz, dweight, weight, samples, d_context, z);
 }
 
-#define ROSSBY_INSTANTIATE(T) ROSSBY_SAMPLED_FUNCTIONS(template, T)
+#define ROSSBY_INSTANTIATE(T)           \
+  ROSSBY_SAMPLED_FUNCTIONS(template, T) \
+  template Index sampled_dense_workspace(const Exec&, const DenseRelate<T>&, Index, Index);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE
 

@@ -28,14 +28,27 @@ void sampled_sparse_backward(const Exec& exec, NodeView<T> d_owned, NodeView<T> 
                              const SparseRelate<T>& relate, std::span<const Sample> samples,
                              MatrixView<const T> d_context, NodeView<const T> owned, NodeView<const T> ghost);
 
-/// The same for dense relations; z (columns, B, d).
+/// What the kernels of dense relations need beside their operands.
+template <class T>
+struct SampledWork {
+  std::span<const Index> order;  // numbers of the samples, those of one column together
+  std::span<T> values;           // sampled_dense_workspace
+};
+/// Fills `order`; `counts` (B + 1) is scratch.
+void order_by_column(std::span<const Sample> samples, std::span<Index> order, std::span<Index> counts);
+/// Scratch values for so many samples.
+template <class T>
+Index sampled_dense_workspace(const Exec& exec, const DenseRelate<T>& relate, Index d, Index samples);
+
+/// The same for dense relations; z (columns, B, d). What is added to the same place is added in an order that
+/// follows from the samples.
 template <class T>
 void sampled_dense_forward(const Exec& exec, MatrixView<T> context, const DenseRelate<T>& relate,
-                           std::span<const Sample> samples, NodeView<const T> z);
+                           std::span<const Sample> samples, NodeView<const T> z, const SampledWork<T>& work);
 template <class T>
 void sampled_dense_backward(const Exec& exec, NodeView<T> dz, T* dm, const DenseRelate<T>& relate,
                             std::span<const Sample> samples, MatrixView<const T> d_context,
-                            NodeView<const T> z);
+                            NodeView<const T> z, const SampledWork<T>& work);
 
 /// Low rank: context[s] = Σ_q u[row, q] sums[col, q] with u (rows, k) and sums (B, k, d).
 template <class T>

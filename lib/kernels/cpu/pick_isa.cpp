@@ -9,6 +9,7 @@
 #include "rossby/kernels/cpu/simd/linear.hpp"
 #include "rossby/kernels/cpu/simd/losses.hpp"
 #include "rossby/kernels/cpu/simd/pick.hpp"
+#include "rossby/kernels/cpu/simd/sampled.hpp"
 #include "rossby/kernels/cpu/simd/sparse.hpp"
 #include "rossby/kernels/cpu/simd/spmm.hpp"
 #include "rossby/kernels/cpu/simd/tall.hpp"
@@ -20,6 +21,7 @@ ROSSBY_PICK(ElementwiseKernels, elementwise_kernels)
 ROSSBY_PICK(GruKernels, gru_kernels)
 ROSSBY_PICK(LossKernels, loss_kernels)
 ROSSBY_PICK(NarrowLinearKernels, narrow_linear_kernels)
+ROSSBY_PICK(SampledKernels, sampled_kernels)
 ROSSBY_PICK(SparseKernels, sparse_kernels)
 ROSSBY_PICK(SpmmKernels, spmm_kernels)
 ROSSBY_PICK(DenseKernels, dense_kernels)

@@ -104,7 +104,7 @@ void sampled_sparse_backward(const Exec& exec, NodeView<T> d_owned, NodeView<T> 
 
 template <class T>
 void sampled_dense_forward(const Exec& exec, MatrixView<T> context, const DenseRelate<T>& relate,
-                           std::span<const Sample> samples, NodeView<const T> z) {
+                           std::span<const Sample> samples, NodeView<const T> z, const SampledWork<T>&) {
   const DenseWeights<T> weights(exec, relate);
   const Sample* sample = listed(exec, samples);
   const Index d = context.cols / relate.relations;
@@ -121,7 +121,7 @@ void sampled_dense_forward(const Exec& exec, MatrixView<T> context, const DenseR
 template <class T>
 void sampled_dense_backward(const Exec& exec, NodeView<T> dz, T* dm, const DenseRelate<T>& relate,
                             std::span<const Sample> samples, MatrixView<const T> d_context,
-                            NodeView<const T> z) {
+                            NodeView<const T> z, const SampledWork<T>&) {
   const DenseWeights<T> weights(exec, relate);
   const Sample* sample = listed(exec, samples);
   const Index relations = relate.relations, d = d_context.cols / relations;

@@ -26,6 +26,17 @@ std::vector<double> counts(Index steps) {
   return observed;
 }
 
+/// Windows of 4 + 3 steps, 12 a batch.
+WindowOptions twelve(WindowSampling sampling, int groups, Index blocks) {
+  return {.shape = {4, 3},
+          .batch = 12,
+          .seed = 5,
+          .sampling = sampling,
+          .groups = groups,
+          .lanes = 6,
+          .blocks = blocks};
+}
+
 /// The windows of batch `index`, group by group, and the counts that each group is told.
 std::vector<std::vector<Index>> batches_of(const WindowPlan& plan, Index index,
                                            const std::vector<double>& observed) {
@@ -51,14 +62,7 @@ TEST_P(WindowPlans, AnEpochTakesEveryWindowOnceInAnOrderOfItsOwn) {
   const auto [sampling, groups] = GetParam();
   for (const Index size : {12, 30, 97}) {
     const auto observed = counts(size + 7);
-    WindowPlan plan({.shape = {4, 3},
-                     .batch = 12,
-                     .seed = 5,
-                     .sampling = sampling,
-                     .groups = groups,
-                     .lanes = 6,
-                     .blocks = 3},
-                    range(0, size), size + 7);
+    WindowPlan plan(twelve(sampling, groups, 3), range(0, size), size + 7);
     plan.set_observed(observed);
     std::vector<std::vector<Index>> orders;
     for (const Index epoch : {0, 1, 0}) {
@@ -279,14 +283,7 @@ TEST(WindowPlan, TheWindowsOfAStepDoNotDependOnTheGroupsButWithLocalSampling) {
   for (const WindowSampling sampling : {WindowSampling::global, WindowSampling::blocked}) {
     std::vector<std::vector<std::multiset<Index>>> all;
     for (const int groups : {1, 2, 3, 6}) {
-      WindowPlan plan({.shape = {4, 3},
-                       .batch = 12,
-                       .seed = 5,
-                       .sampling = sampling,
-                       .groups = groups,
-                       .lanes = 6,
-                       .blocks = 2},
-                      range(0, 50), 57);
+      WindowPlan plan(twelve(sampling, groups, 2), range(0, 50), 57);
       plan.start_epoch(4);
       all.emplace_back();
       for (Index b = 0; b < plan.batches(); ++b) {

@@ -91,8 +91,12 @@ struct SampledProblem {
     DenseRelate<T> to{rows, all, s.relations, at(dense), pattern.data(), true, a};
     if (pattern.empty()) to.pattern = nullptr;
     const NodeView<T> seen(at(z_all), all, s.steps, d), d_seen(at(d_all), all, s.steps, d);
-    sampled_dense_forward<T>(exec, {at(full), count, wide}, to, samples, seen);
-    sampled_dense_backward<T>(exec, d_seen, at(d_dense), to, samples, delta, seen);
+    std::vector<Index> order(samples.size()), counts(static_cast<std::size_t>(s.steps + 1));
+    order_by_column(samples, order, counts);
+    std::vector<T> scratch(static_cast<std::size_t>(sampled_dense_workspace(exec, to, d, count)));
+    const SampledWork<T> work{order, scratch};
+    sampled_dense_forward<T>(exec, {at(full), count, wide}, to, samples, seen, work);
+    sampled_dense_backward<T>(exec, d_seen, at(d_dense), to, samples, delta, seen, work);
 
     const MatrixView<const T> factors(at(u), rows, s.k), narrow(at(own), count, d);
     const auto length = static_cast<std::size_t>(s.steps * s.k * d);
