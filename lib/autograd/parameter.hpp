@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -39,6 +40,32 @@ class OverdueUpdates {
   virtual ~OverdueUpdates() = default;
   /// Makes the value what it would be had they been made in their steps.
   virtual void make_up() = 0;
+};
+
+/// Which rows of a (rows, columns) gradient a step has added to: all, unless those who did said which.
+class ReachedRows {
+ public:
+  void add(std::span<const Index> rows, Index of) {
+    told_ = true;
+    if (std::ssize(reached_) != of) reached_.assign(static_cast<std::size_t>(of), 0);
+    for (const Index row : rows)
+      if (!std::exchange(reached_[static_cast<std::size_t>(row)], char{1})) list_.push_back(row);
+  }
+  void add_all() { all_ = true; }
+  void clear() {
+    for (const Index row : list_) reached_[static_cast<std::size_t>(row)] = 0;
+    list_.clear();
+    told_ = all_ = false;
+  }
+  /// Whether there may be others than those listed.
+  [[nodiscard]] bool all() const { return all_ || !told_; }
+  /// Once each.
+  [[nodiscard]] std::span<const Index> list() const { return list_; }
+
+ private:
+  bool told_ = false, all_ = false;
+  std::vector<Index> list_;
+  std::vector<char> reached_;
 };
 
 /// A trained (or fixed) array and what the optimiser needs to know of it.
@@ -81,6 +108,8 @@ struct Parameter {
   bool live = false;
   /// True while the losses of the current step depend on it.
   bool in_step = false;
+  /// Of its gradient, in the current step.
+  ReachedRows reached;
 
   Parameter() = default;
   Parameter(std::string n, Placement p, std::vector<Index> s, bool can_fuse = false, bool narrow = false,
@@ -165,14 +194,13 @@ struct Parameter {
   /// Where backward adds this parameter's gradient; null where it is not trained. A recording op calls this
   /// (or dense_target) before it reads the value: updates that were put off are made up then.
   [[nodiscard]] T* gradient_target() {
-    if (!trained) return nullptr;
-    require(!in_bf16 || sink, "a parameter in bf16 has no gradient");
-    require(!table, "a table kept by rows has no gradient as a whole");
-    require(!stream, "a streamed parameter has no gradient");
-    if (overdue) overdue->make_up();
-    live = in_step = true;
-    if (!sink && gradient.size() != size()) gradient = Buffer<T>(size(), device);
-    return sink ? sink->accumulate() : gradient.data();
+    reached.add_all();
+    return gradient_array();
+  }
+  /// The same for an op that adds to some rows of (outer·rows, inner) alone.
+  [[nodiscard]] T* gradient_target(std::span<const Index> rows) {
+    reached.add(rows, shape.back() > 0 ? size() / shape.back() : 0);
+    return gradient_array();
   }
 
   /// The same for ops that can update instead.
@@ -182,6 +210,18 @@ struct Parameter {
     if (overdue) overdue->make_up();
     live = in_step = true;
     return update;
+  }
+
+ private:
+  [[nodiscard]] T* gradient_array() {
+    if (!trained) return nullptr;
+    require(!in_bf16 || sink, "a parameter in bf16 has no gradient");
+    require(!table, "a table kept by rows has no gradient as a whole");
+    require(!stream, "a streamed parameter has no gradient");
+    if (overdue) overdue->make_up();
+    live = in_step = true;
+    if (!sink && gradient.size() != size()) gradient = Buffer<T>(size(), device);
+    return sink ? sink->accumulate() : gradient.data();
   }
 };
 

@@ -133,11 +133,24 @@ void SampledLayer<T>::backward(const Exec& exec, const SampledTerm<T>& item,
   }
 }
 
+/// Of a dense relation the samples' rows alone have a gradient.
+template <class T>
+T* gradient_of(Tape<T>& tape, const RelationBank<T>& bank, const RelationTerm<T>& term,
+               std::span<const Sample> samples) {
+  if (!tape.recording() || !term.weight) return nullptr;
+  if (term.kind != Kind<T>::dense) return term.weight->gradient_target();
+  auto rows = tape.arena().template take<Index>(std::ssize(samples) * term.relations);
+  auto next = rows.begin();
+  for (int k = 0; k < term.relations; ++k)
+    for (const Sample& sample : samples) *next++ = k * bank.rows + sample.row;
+  return term.weight->gradient_target(rows);
+}
+
 template <class T>
 std::span<SampledTerm<T>> make_terms(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z,
-                                     Index samples, Parameter<T>& weight) {
+                                     std::span<const Sample> kept, Parameter<T>& weight) {
   Arena& arena = tape.memory();
-  const Index d = z.channels();
+  const Index d = z.channels(), samples = std::ssize(kept);
   require(weight.shape.size() == 2 && weight.shape[1] == (1 + bank.relations()) * d,
           "relate_linear_sampled: weight must be (w, (1 + relations)·d)");
   auto terms = tape.arena().template take<SampledTerm<T>>(static_cast<Index>(bank.terms.size()));
@@ -150,11 +163,10 @@ std::span<SampledTerm<T>> make_terms(Tape<T>& tape, const RelationBank<T>& bank,
         new (&terms[i]) SampledTerm<T>{&term,
                                        {tape.exec(), weight, target, d, first, term.relations},
                                        {arena.template take<T>(samples * width).data(), samples, width},
-                                       nullptr,
+                                       gradient_of(tape, bank, term, kept),
                                        nullptr,
                                        {},
                                        {}};
-    if (tape.recording() && term.weight) item->dm = term.weight->gradient_target();
     if (term.kind == Kind<T>::low_rank) {
       if (tape.recording()) {
         item->dm = term.u->gradient_target();
@@ -236,7 +248,9 @@ Var<T> relate_linear_sampled(Tape<T>& tape, const RelationBank<T>& bank, const V
   auto order = tape.arena().template take<Index>(dense ? count : 0);
   if (dense) order_by_column(kept, order, tape.arena().template take<Index>(z.cols() + 1));
 
-  SampledLayer<T> layer{&bank, kept, make_terms(tape, bank, z, count, weight), z, {}, {}, {}, {}, order};
+  SampledLayer<T> layer{&bank, kept, make_terms(tape, bank, z, std::span<const Sample>(kept), weight),
+                        z,     {},   {},
+                        {},    {},   order};
   const Index ghosts = bank.exchange->ghosts();
   layer.ghost = {arena.template take<T>(ghosts * z.cols() * d).data(), ghosts, z.cols(), d};
   bank.exchange->gather_begin(NodeView<const T>(z.value), layer.ghost);

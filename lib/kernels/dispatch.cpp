@@ -320,6 +320,19 @@ void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span
 }
 
 template <class T>
+void adam_update_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> v, MatrixView<T> gradient,
+                      std::span<const Index> rows, std::span<const Index> done, std::span<const T> factors,
+                      const AdamConstants<T>& now) {
+  const auto fits = [&](MatrixView<T> m) { return m.rows == theta.rows && m.cols == theta.cols; };
+  require(fits(v) && (!gradient.data || fits(gradient)), "moments and gradient have the parameter's shape");
+  require(std::ssize(done) == theta.rows && all_within(rows, theta.rows), "rows are the parameter's");
+  require(now.beta1 == T(0) && now.decay == T(0) && now.keep == T(1),
+          "rows without a gradient stand still where beta1 = 0 and nothing decays");
+  if (rows.empty()) return;
+  ROSSBY_DISPATCH(adam_update_rows, exec, theta, v, gradient, rows, done, factors, now);
+}
+
+template <class T>
 void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std::span<const T> gradient,
                 const SgdStep& step) {
   require(gradient.empty() || gradient.size() == theta.size(), "the gradient has the size of the parameter");
@@ -409,6 +422,9 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
   template AdamConstants<T> adam_constants(const AdamStep&, bool);                                           \
   template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,       \
                             std::span<const AdamConstants<T>>, Missed);                                      \
+  template void adam_update_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>,                   \
+                                 std::span<const Index>, std::span<const Index>, std::span<const T>,         \
+                                 const AdamConstants<T>&);                                                   \
   template void sgd_update(const Exec&, std::span<T>, std::span<T>, std::span<const T>, const SgdStep&);     \
   template void sum_of_squares(const Exec&, std::span<const T>, double*);                                    \
   template Index first_non_finite(const Exec&, std::span<const T>);                                          \

@@ -4,6 +4,7 @@
 
 #include "rossby/kernels/adam_constants.hpp"
 #include "rossby/kernels/exec.hpp"
+#include "rossby/tensor/view.hpp"
 
 namespace rossby {
 
@@ -53,6 +54,16 @@ template <class T>
 void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
                  std::span<const T> gradient, std::span<const AdamConstants<T>> steps,
                  Missed how = Missed::in_hops);
+
+/// One update of some rows of (rows, columns) values, where beta1 = 0 and nothing decays: those of all other
+/// rows have gradient zero, which multiplies their v by a factor and changes nothing else. What row `rows[i]`
+/// is owed of that since its last update, factors[done[rows[i]]] and all behind it, is made up for first, one
+/// after the other: the rows are equal to the bit to those of as many calls of adam_update for all. Then
+/// their gradient is zero. An empty `gradient` makes up for what is owed and ends there. Rows come once each.
+template <class T>
+void adam_update_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> v, MatrixView<T> gradient,
+                      std::span<const Index> rows, std::span<const Index> done, std::span<const T> factors,
+                      const AdamConstants<T>& now);
 
 /// One update of stochastic gradient descent with Nesterov momentum (Sutskever et al., ICML 2013, in the form
 /// without look-ahead parameters).

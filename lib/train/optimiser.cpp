@@ -184,6 +184,7 @@ AdamStep Optimiser<T>::adam_step(const State& state, double lr, double gradient_
 template <class T>
 void Optimiser<T>::begin_step(double lr, double gradient_scale) {
   for (State& state : states_) {
+    state.parameter->reached.clear();
     if (!state.sink) continue;
     DenseUpdate<T> update;
     // Of arrays that stream it is told which there are; the op has their chunks.
@@ -244,6 +245,10 @@ Cost Optimiser<T>::update(const Exec& exec, State& state, double lr, double grad
   const std::span<const T> gradient = parameter.gradient.span();
   const std::span<T> values(parameter.data(device_), static_cast<std::size_t>(parameter.size()));
   if (state.table) return state.table->update(exec, adam_step(state, lr, gradient_scale));
+  if (options_.kind != OptimiserKind::sgd && options_.beta1 == 0 && parameter.decay == 0 &&
+      parameter.shape.size() == 3 && !parameter.reached.all())
+    return update_rows(exec, state, adam_step(state, lr, gradient_scale));
+  settle_rows(exec, state);
   if (options_.kind == OptimiserKind::sgd) {
     sgd_update<T>(exec, values, state.first.span(device_), gradient,
                   {lr * parameter.lr_scale, options_.momentum, parameter.decay, gradient_scale});
@@ -260,8 +265,66 @@ Cost Optimiser<T>::update(const Exec& exec, State& state, double lr, double grad
           static_cast<double>((2 * arrays + 2) * parameter.size()) * sizeof(T)};
 }
 
+namespace {
+template <class T>
+MatrixView<T> by_rows(Parameter<T>& parameter, T* values) {
+  const Index columns = parameter.shape.back();
+  return {values, columns > 0 ? parameter.size() / columns : 0, columns};
+}
+}  // namespace
+
+template <class T>
+Cost Optimiser<T>::update_rows(const Exec& exec, State& state, const AdamStep& step) const {
+  constexpr std::size_t most = 4096;  // factors
+  Parameter<T>& parameter = *state.parameter;
+  if (state.owed.factors.size() >= most) settle_rows(exec, state);
+  OwedRows<T>& owed = state.owed;
+  const MatrixView<T> theta = by_rows(parameter, parameter.data(device_));
+  owed.factors.reserve(most);
+  owed.done.resize(static_cast<std::size_t>(theta.rows), 0);
+  const std::span<const Index> rows = parameter.reached.list();
+  const AdamConstants<T> now = adam_constants<T>(step, options_.kind == OptimiserKind::adamw);
+  adam_update_rows<T>(exec, theta, by_rows(parameter, state.second.data(device_)),
+                      by_rows(parameter, parameter.gradient.data()), rows, owed.done, owed.factors, now);
+  owed.factors.push_back(now.beta2);
+  for (const Index row : rows) owed.done[static_cast<std::size_t>(row)] = std::ssize(owed.factors);
+  (void)state.late->take();
+  const double values = static_cast<double>(std::ssize(rows) * theta.cols);
+  return {adam_flops * values, 6 * values * sizeof(T)};
+}
+
+template <class T>
+void Optimiser<T>::settle_rows(const Exec& exec, State& state) const {
+  OwedRows<T>& owed = state.owed;
+  if (owed.factors.empty()) return;
+  Parameter<T>& parameter = *state.parameter;
+  std::vector<Index> rows;
+  for (Index row = 0; row < std::ssize(owed.done); ++row)
+    if (owed.done[static_cast<std::size_t>(row)] < std::ssize(owed.factors)) rows.push_back(row);
+  const MatrixView<T> v = by_rows(parameter, state.second.data(device_));
+  adam_update_rows<T>(exec, by_rows(parameter, parameter.data(device_)), v, {}, rows, owed.done, owed.factors,
+                      AdamConstants<T>{.beta1 = 0,
+                                       .rest1 = 1,
+                                       .beta2 = 1,
+                                       .rest2 = 0,
+                                       .root_correction = 1,
+                                       .step_size = 0,
+                                       .epsilon = 1,
+                                       .scale = 0,
+                                       .decay = 0,
+                                       .keep = 1});
+  owed.factors.clear();
+  std::fill(owed.done.begin(), owed.done.end(), Index{0});
+}
+
+template <class T>
+void Optimiser<T>::settle_rows(const Exec& exec) {
+  for (State& state : states_) settle_rows(exec, state);
+}
+
 template <class T>
 void Optimiser<T>::settle(const Exec& exec) {
+  settle_rows(exec);
   for (State& state : states_)
     if (state.table)
       state.table->settle(exec);
@@ -334,6 +397,8 @@ void Optimiser<T>::restore(const Exec& exec, std::span<const ParameterBooks> boo
                  books[i].by_rows ? " by rows" : "", state.parameter->name, state.table ? " by rows" : "");
     state.parameter->live = books[i].live;
     state.parameter->in_step = false;
+    state.parameter->reached.clear();
+    state.owed = {};
     state.count = books[i].count;
     if (state.table) state.table->restore(exec, books[i].table);
     if (state.late) state.late->restore(exec, books[i].overdue);

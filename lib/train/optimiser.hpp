@@ -114,6 +114,14 @@ class PutOffUpdates final : public OverdueUpdates {
   std::vector<AdamConstants<T>> steps_;
 };
 
+/// What rows of (rows, columns) values are owed by updates whose gradient reached others only: factors on v,
+/// where beta1 = 0 and nothing decays. Nothing that a step's forward or backward reads.
+template <class T>
+struct OwedRows {
+  std::vector<T> factors;     // of such updates, one after the other
+  std::vector<Index> done{};  // of them, by row
+};
+
 /// Updates the trained parameters of a rank; rates and decays come with each parameter. A parameter that no
 /// loss has depended on so far is left alone, its count stays 0.
 ///
@@ -142,6 +150,9 @@ class Optimiser {
 
   /// Makes up for the updates that rows of tables have missed: before anything but a step reads parameters.
   void settle(const Exec& exec);
+  /// The same for moments of rows that a step's gradient did not reach alone: before anything but a step
+  /// reads them. Their bits do not depend on when it is done.
+  void settle_rows(const Exec& exec);
 
   /// Moments and count of one parameter, for checkpoints and tests. Empty buffers where the optimiser keeps
   /// none.
@@ -156,6 +167,7 @@ class Optimiser {
     std::unique_ptr<LazyAdam<T>> table;   // of a parameter that steps read by rows
     std::unique_ptr<UpdateSink<T>> sink;  // of a fused parameter
     std::unique_ptr<PutOffUpdates<T>> late;
+    OwedRows<T> owed;
   };
   /// Between two steps: all that is not an array (State::first, State::second, the values).
   [[nodiscard]] std::vector<ParameterBooks> books() const;
@@ -178,6 +190,9 @@ class Optimiser {
 
  private:
   Cost update(const Exec& exec, State& state, double lr, double gradient_scale) const;
+  /// Of the rows that the step's gradient has reached.
+  Cost update_rows(const Exec& exec, State& state, const AdamStep& step) const;
+  void settle_rows(const Exec& exec, State& state) const;
   /// Arrays of a state that have a copy on the device.
   static void each_twin(State& state, const auto& what) {
     if (state.parameter->stream) return;

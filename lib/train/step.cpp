@@ -68,7 +68,7 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
       if (parameter->table)
         parameter->table->add_squares(tape.exec(), &owned_squares_);
       else
-        sum_of_squares<T>(tape.exec(), parameter->gradient.span(), &owned_squares_);
+        add_squares(tape.exec(), *parameter);
     }
   }
   // The one wait of a step on a device, for all that the ranks share.
@@ -100,11 +100,24 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
   return result;
 }
 
+/// Of what the step has reached: the rest of a gradient is zero.
+template <class T>
+void Step<T>::add_squares(const Exec& exec, const Parameter<T>& parameter) {
+  const std::span<const T> gradient = parameter.gradient.span();
+  if (!parameter.in_step || parameter.reached.all())
+    return sum_of_squares<T>(exec, gradient, &owned_squares_);
+  const auto columns = static_cast<std::size_t>(parameter.shape.back());
+  for (const Index row : parameter.reached.list())
+    sum_of_squares<T>(exec, gradient.subspan(static_cast<std::size_t>(row) * columns, columns),
+                      &owned_squares_);
+}
+
 template <class T>
 void Step<T>::sum_over_groups(BlockTrace* trace) {
   for (Parameter<T>* parameter : owned_) {
     if (!parameter->in_step || parameter->split() || parameter->sink) continue;
     groups_.reducer->sum(parameter->gradient.span());
+    parameter->reached.add_all();
     if (trace)
       trace->note("group_reduction", {0, 0, 1, static_cast<double>(parameter->gradient.span().size_bytes())});
   }

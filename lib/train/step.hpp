@@ -93,6 +93,7 @@ class Step {
   void set_fused_scale(double scale) { fused_scale_ = scale; }
 
  private:
+  void add_squares(const Exec& exec, const Parameter<T>& parameter);
   void sum_over_groups(BlockTrace* trace);
   void allreduce(Losses& losses, unsigned votes, Result& result);
   void fetch_gradients();

@@ -110,6 +110,7 @@ TrainingState Trainer<T>::state_of_groups() const {
 
 template <class T>
 std::vector<NamedArray<T>> Trainer<T>::arrays(bool has_best) {
+  optimiser_->settle_rows(tape_.exec());
   optimiser_->fetch();
   std::vector<NamedArray<T>> arrays;
   for (Parameter<T>* parameter : task_->parameters()) {

@@ -74,11 +74,12 @@ class Resumed(BadInput):
         self.assertEqual(len(self.checkpoints("often")), 3, "the last three are kept")
 
     def test_signals(self):
-        whole = self.whole()
+        # Long enough to be met: 600 steps, a checkpoint after every one.
+        more = ["train.epochs=150"]
+        whole = self.whole(*more, name="long")
         for number, name in [(signal.SIGTERM, "term"), (signal.SIGINT, "int"), (signal.SIGUSR1, "usr1")]:
-            # Slow enough to be met: a checkpoint after every step.
             process = subprocess.Popen(
-                [support.mpiexec, "-n", "2", support.rossby, *self.arguments(name, "checkpoint.every_steps=1")],
+                [support.mpiexec, "-n", "2", support.rossby, *self.arguments(name, *more, "checkpoint.every_steps=1")],
                 cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                 start_new_session=True)
             try:
@@ -98,7 +99,7 @@ class Resumed(BadInput):
                 support.kill_group(process)
             self.assertEqual(process.returncode, 75, out + err)
             self.assertIn("checkpoint written", out)
-            self.succeed(2, *self.arguments(name))
+            self.succeed(2, *self.arguments(name, *more))
             self.assertEqual(self.ends(name), whole, name)
 
     def ranks_of(self, process):
@@ -111,9 +112,9 @@ class Resumed(BadInput):
 
     def test_damaged_newest(self):
         whole = self.whole()
-        self.leave("hurt", "--set", "checkpoint.every_steps=1", "--stop-after", "0.4s")
-        while len(self.checkpoints("hurt")) < 2:
-            self.leave("hurt", "--set", "checkpoint.every_steps=1", "--stop-after", "0.4s")
+        for _ in range(2):
+            self.leave("hurt", "--stop-after", "0.000001s")
+        self.assertEqual(len(self.checkpoints("hurt")), 2)
         newest = self.path("hurt/checkpoints/" + self.checkpoints("hurt")[-1])
         with open(newest, "r+b") as file:
             size = os.path.getsize(newest)

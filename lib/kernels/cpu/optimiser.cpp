@@ -1,5 +1,6 @@
 #include "rossby/kernels/optimiser.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <type_traits>
@@ -54,6 +55,26 @@ void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span
 }
 
 template <class T>
+void adam_update_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> v, MatrixView<T> gradient,
+                      std::span<const Index> rows, std::span<const Index> done, std::span<const T> factors,
+                      const AdamConstants<T>& now) {
+  const auto update = adam_kernels<T>(exec.isa).update;
+  const Index columns = theta.cols, count = std::ssize(rows);
+  const Index pieces = (columns + flat_piece - 1) / flat_piece;  // of a row
+  for_each_piece(exec, count * pieces, 1, 4 * count * columns, [&](Index piece, Index) {
+    const Index row = rows[static_cast<std::size_t>(piece / pieces)];
+    const Index first = piece % pieces * flat_piece, length = std::min(flat_piece, columns - first);
+    T* second = v.row(row) + first;
+    for (const T factor : factors.subspan(static_cast<std::size_t>(done[static_cast<std::size_t>(row)])))
+      for (Index c = 0; c < length; ++c) second[c] *= factor;
+    if (!gradient.data) return;
+    T* slope = gradient.row(row) + first;
+    update(length, theta.row(row) + first, nullptr, second, slope, nullptr, 0, &now, nullptr, 0);
+    std::fill_n(slope, length, T(0));
+  });
+}
+
+template <class T>
 void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std::span<const T> gradient,
                 const SgdStep& step) {
   const T lr = static_cast<T>(step.lr);
@@ -80,6 +101,9 @@ void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std
                              const AdamStep&);                                                          \
   template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
                             std::span<const AdamConstants<T>>, Missed);                                 \
+  template void adam_update_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>,              \
+                                 std::span<const Index>, std::span<const Index>, std::span<const T>,    \
+                                 const AdamConstants<T>&);                                              \
   template void sgd_update(const Exec&, std::span<T>, std::span<T>, std::span<const T>, const SgdStep&);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

@@ -52,6 +52,26 @@ void adamw_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::spa
 }
 
 template <class T>
+void adam_update_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> v, MatrixView<T> gradient,
+                      std::span<const Index> rows, std::span<const Index> done, std::span<const T> factors,
+                      const AdamConstants<T>& now) {
+  const Index *row_of = exec.device->on_device(rows), *done_of = exec.device->on_device(done);
+  const T* factor = exec.device->on_device(factors);
+  const Index count = std::ssize(factors), columns = theta.cols;
+  for_each(exec, std::ssize(rows) * columns, [=] ROSSBY_ON_DEVICE(Index k) {
+    const Index row = row_of[k / columns], c = k % columns;
+    T second = v.row(row)[c];
+    for (Index f = done_of[row]; f < count; ++f) second *= factor[f];
+    if (gradient.data) {
+      T first = T(0);
+      adam_step(theta.row(row)[c], first, second, gradient.row(row)[c], now);
+      gradient.row(row)[c] = T(0);
+    }
+    v.row(row)[c] = second;
+  });
+}
+
+template <class T>
 void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std::span<const T> gradient,
                 const SgdStep& step) {
   T* value = theta.data();
@@ -74,6 +94,9 @@ void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std
                              const AdamStep&);                                                          \
   template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
                             std::span<const AdamConstants<T>>, Missed);                                 \
+  template void adam_update_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>,              \
+                                 std::span<const Index>, std::span<const Index>, std::span<const T>,    \
+                                 const AdamConstants<T>&);                                              \
   template void sgd_update(const Exec&, std::span<T>, std::span<T>, std::span<const T>, const SgdStep&);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

@@ -59,6 +59,27 @@ void adam_replay(const Exec&, std::span<T> theta, std::span<T> m, std::span<T> v
 }
 
 template <class T>
+void adam_update_rows(const Exec&, MatrixView<T> theta, MatrixView<T> v, MatrixView<T> gradient,
+                      std::span<const Index> rows, std::span<const Index> done, std::span<const T> factors,
+                      const AdamConstants<T>& now) {
+  for (const Index row : rows)
+    for (Index c = 0; c < theta.cols; ++c) {
+      T& second = v.row(row)[c];
+      for (std::size_t k = static_cast<std::size_t>(done[static_cast<std::size_t>(row)]); k < factors.size();
+           ++k)
+        second = static_cast<T>(static_cast<double>(factors[k]) * second);
+      if (!gradient.data) continue;
+      const double g = now.scale * static_cast<double>(gradient.row(row)[c]);
+      const double next = now.beta2 * static_cast<double>(second) + now.rest2 * g * g;
+      second = static_cast<T>(next);
+      theta.row(row)[c] =
+          static_cast<T>(static_cast<double>(theta.row(row)[c]) -
+                         now.step_size * g / (std::sqrt(next) * now.root_correction + now.epsilon));
+      gradient.row(row)[c] = T(0);
+    }
+}
+
+template <class T>
 void sgd_update(const Exec&, std::span<T> theta, std::span<T> velocity, std::span<const T> gradient,
                 const SgdStep& step) {
   for (std::size_t k = 0; k < theta.size(); ++k) {
@@ -76,6 +97,9 @@ void sgd_update(const Exec&, std::span<T> theta, std::span<T> velocity, std::spa
                              const AdamStep&);                                                          \
   template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
                             std::span<const AdamConstants<T>>, Missed);                                 \
+  template void adam_update_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>,              \
+                                 std::span<const Index>, std::span<const Index>, std::span<const T>,    \
+                                 const AdamConstants<T>&);                                              \
   template void sgd_update(const Exec&, std::span<T>, std::span<T>, std::span<const T>, const SgdStep&);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

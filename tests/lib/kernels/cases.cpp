@@ -329,6 +329,23 @@ std::vector<Case<T>> vector_cases() {
                            const AdamStep step{1e-2, first_moment ? 0.9 : 0.0, 0.99, 1e-3, 0.1, 0.5, 3};
                            (decoupled ? adamw_update<T> : adam_update<T>)(exec, theta, m, v, g, step);
                          }});
+  for (const bool gradient : {false, true})
+    cases.push_back(
+        {gradient ? "adam of rows" : "adam of rows, what is owed", [=](const Exec& exec, R& rig, Shape s) {
+           const Index columns = s.cols * s.channels;
+           const auto array = [&](double low) {
+             return MatrixView<T>(rig.vector(size(s), low, 1).data(), s.rows, columns);
+           };
+           const MatrixView<T> theta = array(-1), v = array(0);
+           const MatrixView<T> g = gradient ? array(-1) : MatrixView<T>{};
+           // Every other row, the last first.
+           std::vector<Index> rows, done;
+           for (Index i = s.rows - 1; i >= 0; i -= 2) rows.push_back(i);
+           for (Index i = 0; i < s.rows; ++i) done.push_back(i % 4);
+           const std::vector<T> factors{T(0.5), T(0.875), T(0.75)};
+           const AdamStep step{1e-2, 0, 0.99, 1e-3, 0, 0.5, 3};
+           adam_update_rows<T>(exec, theta, v, g, rows, done, factors, adam_constants<T>(step, false));
+         }});
   for (const bool momentum : {false, true})
     cases.push_back({momentum ? "sgd with momentum" : "sgd", [=](const Exec& exec, R& rig, Shape s) {
                        const auto theta = rig.vector(size(s));
