@@ -60,9 +60,11 @@ std::vector<StepCase> by_ways(const std::vector<StepCase>& cases, const std::vec
   std::vector<StepCase> all;
   for (const StepCase& item : cases)
     for (const std::string& way : ways) {
-      if (item.mode != Mode::discover && way != ways.front()) continue;
+      // Pairs keep a gradient, which a relation that streams has none of.
+      const bool streams = item.mode == Mode::discover && !item.pairs;
+      if (!streams && way != ways.front()) continue;
       StepCase one = item;
-      if (item.mode == Mode::discover && way != "resident") {
+      if (streams && way != "resident") {
         one.name += "_" + way;
         one.transfer = transfer_named(way);
         one.chunk_bytes = static_cast<Index>(chunk_mib * (1 << 20));

@@ -37,6 +37,14 @@ std::vector<StepCase> step_cases() {
   discover("discover_10080_slab1_bf16", 1, true);
   discover("discover_10080_slab8", 8, false);
   discover("discover_10080_slab8_bf16", 8, true);
+  // The reference code's own batches. Without L1, which has a gradient at every entry.
+  add("discover_10080_pairs", [](StepCase& c) {
+    c.mode = Mode::discover;
+    c.l1 = false;
+    c.pairs = true;
+    c.per_batch = 1000;
+    c.measured = 60;
+  });
   // 24 GiB of weights, as much of second moments.
   add("discover_80000_slab8", [](StepCase& c) {
     c.n_lat = 200;

@@ -27,6 +27,7 @@ struct StepCase {
   bool pairs = false;
   Index per_batch = 8;  // steps a slab, or pairs
   double beta1 = 0;
+  bool l1 = true;          // of learned relations
   bool scattered = false;  // nodes are numbered at random, as in files that follow no neighbourhood
   bool close = false;      // parallel.row_order = "rcm"
   bool bf16 = false;       // the dense learned relation and its moments

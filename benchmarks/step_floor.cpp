@@ -58,6 +58,12 @@ Cost term_over_slab(const RelationTerm<T>& term, const Sizes& s) {
 template <class T>
 Cost term_over_pairs(const RelationTerm<T>& term, const Sizes& s) {
   Cost cost;
+  if (term.kind == Kind<T>::dense) {
+    // A learned row is read again by the optimiser.
+    const double met = s.pairs * s.nodes * term.relations;
+    cost.bytes = (term.weight ? 1 : 2) * s.word * met;
+    cost.flops = (term.weight ? 6 : 4) * met * s.d + 6 * s.pairs * s.d * s.d * term.relations;
+  }
   if (term.kind != Kind<T>::sparse) return cost;
   const double met = s.pairs * static_cast<double>(term.sparse->entries()) / std::max(s.rows, 1.0);
   cost.bytes = met * (2 * (4 + s.word) + 4 * s.word * s.d);
@@ -77,6 +83,8 @@ double touched(const Parameter<T>& parameter, const StepProblem<T>& problem, Pas
       for (const auto& term : problem.bank().terms)
         if (term.kind == Kind<T>::sparse)
           neighbours += static_cast<double>(term.sparse->entries()) / std::max(s.rows, 1.0);
+        else if (term.kind == Kind<T>::dense)
+          neighbours += s.nodes;
       return std::min(size, s.pairs * s.d * (pass == Pass::decoder ? 1 : 2 + neighbours));
     }
     // Targets and their predecessors are two sets of steps that may overlap.
@@ -88,8 +96,9 @@ double touched(const Parameter<T>& parameter, const StepProblem<T>& problem, Pas
     return decoder == (pass == Pass::decoder) ? size : 0;
   }
   if (pass == Pass::decoder) return 0;
-  if (s.pairs > 0 && parameter.placement == Placement::entries)
-    return size * std::min(s.pairs / std::max(s.rows, 1.0), 1.0);
+  // Of relations the rows of the pairs; L1 has a gradient everywhere.
+  const bool rows = parameter.placement == Placement::entries || !problem.item().l1;
+  if (s.pairs > 0 && rows) return size * std::min(s.pairs / std::max(s.rows, 1.0), 1.0);
   return size;
 }
 
@@ -111,7 +120,10 @@ Work step_work(const StepProblem<T>& problem, Pass pass, const Cost& ops) {
   if (pass == Pass::dynamics) {
     for (const auto& term : bank.terms)
       cost += item.pairs ? term_over_pairs(term, s) : term_over_slab(term, s);
-    // z and h forward; δ, z and dz (read and written) backward.
+    // z and h forward; δ, z and dz (read and written) backward. Pairs of dense relations read z at all nodes.
+    const bool dense = std::any_of(bank.terms.begin(), bank.terms.end(),
+                                   [](const auto& term) { return term.kind == Kind<T>::dense; });
+    if (item.pairs && dense) cost.bytes += s.word * s.nodes * static_cast<double>(item.steps) * s.d * 4;
     if (!item.pairs) cost.bytes += s.word * s.rows * s.cols * s.d * (2 + 4);
   }
   Work work{cost.bytes, cost.flops, 0};

@@ -81,7 +81,7 @@ StnnOptions model_options(const StepCase& item) {
   options.steps = item.steps;
   options.latent = item.latent;
   options.activation = LatentActivation::tanh;
-  options.l1_rel = item.mode == Mode::given ? 0 : 1e-3;
+  options.l1_rel = item.mode != Mode::given && item.l1 ? 1e-3 : 0;
   return options;
 }
 

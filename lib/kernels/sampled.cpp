@@ -6,6 +6,7 @@
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/clamp.hpp"
 #include "rossby/kernels/sampled_backends.hpp"
+#include "rossby/tensor/device.hpp"
 
 namespace rossby {
 
@@ -240,14 +241,27 @@ void order_by_column(std::span<const Sample> samples, std::span<Index> order, st
 namespace {
 /// Whether the vectors' kernels know such relations.
 template <class T>
+bool vectors_know(const DenseRelate<T>& relate) {
+  return !relate.bf16 && (relate.clamped || !relate.pattern);
+}
+template <class T>
 bool has_vectors(const Exec& exec, const DenseRelate<T>& relate) {
-  return exec.backend == Backend::cpu && !relate.bf16 && (relate.clamped || !relate.pattern);
+  return exec.backend == Backend::cpu && vectors_know(relate);
+}
+template <class T>
+void check_work(const Exec& exec, const DenseRelate<T>& relate, std::span<const Sample> samples,
+                const SampledWork<T>& work, Index d) {
+  require(work.order.size() == samples.size() &&
+              std::ssize(work.values) >= sampled_dense_workspace(exec, relate, d, std::ssize(samples)),
+          "sampled product: every sample has its place in the order, and the workspace is large enough");
 }
 }  // namespace
 
 template <class T>
 Index sampled_dense_workspace(const Exec& exec, const DenseRelate<T>& relate, Index d, Index samples) {
-  return has_vectors(exec, relate) ? cpu::sampled_dense_workspace<T>(exec, relate, d, samples) : 0;
+  // A trace of what a host takes has a device that is addresses alone.
+  const bool host = exec.backend == Backend::cpu || (exec.device && exec.device->driver().only_addresses());
+  return host && vectors_know(relate) ? cpu::sampled_dense_workspace<T>(exec, relate, d, samples) : 0;
 }
 
 template <class T>
@@ -255,6 +269,7 @@ void sampled_dense_forward(const Exec& exec, MatrixView<T> context, const DenseR
                            std::span<const Sample> samples, NodeView<const T> z, const SampledWork<T>& work) {
   require(context.rows == std::ssize(samples), "sampled product: one context row a sample");
   if (samples.empty()) return;
+  check_work(exec, relate, samples, work, context.cols / relate.relations);
   if (has_vectors(exec, relate))
     return cpu::sampled_dense_forward<T>(exec, context, relate, samples, z, work);
   ROSSBY_SAMPLED(sampled_dense_forward, exec, context, relate, samples, z, work);
@@ -266,6 +281,7 @@ void sampled_dense_backward(const Exec& exec, NodeView<T> dz, T* dm, const Dense
                             NodeView<const T> z, const SampledWork<T>& work) {
   require(d_context.rows == std::ssize(samples), "sampled product: one context row a sample");
   if (samples.empty()) return;
+  check_work(exec, relate, samples, work, d_context.cols / relate.relations);
   if (has_vectors(exec, relate))
     return cpu::sampled_dense_backward<T>(exec, dz, dm, relate, samples, d_context, z, work);
   ROSSBY_SAMPLED(sampled_dense_backward, exec, dz, dm, relate, samples, d_context, z, work);

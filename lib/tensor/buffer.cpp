@@ -15,6 +15,10 @@ namespace {
 constexpr std::size_t line = 64;
 constexpr std::size_t huge_page = std::size_t{1} << 21;
 constexpr std::size_t huge_bytes = 4 * huge_page;
+/// Huge pages in 256 MiB. AMD's Zen guesses where in the first-level cache a line is by a hash of bits 12 to
+/// 27 of its address: of two arrays a multiple of 256 MiB apart, as maps tend to lie, the lines that a kernel
+/// walks over side by side drive each other out.
+constexpr std::size_t huge_places = 128;
 constexpr std::size_t page = std::size_t{1} << 12;
 constexpr std::size_t mapped_bytes = std::size_t{1} << 18;
 
@@ -31,6 +35,26 @@ std::size_t round_up(std::size_t bytes, std::size_t to) {
 #if defined(__linux__)
 constexpr bool pages_are_mapped = true;
 
+/// Huge pages whose number is `place` modulo `places`. At first address space alone is reserved, and what is
+/// not taken goes back.
+void* map_huge(std::size_t bytes, std::size_t places, std::size_t place) {
+  const std::size_t all = bytes + places * huge_page;
+  void* mapped = mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  const auto address = reinterpret_cast<std::uintptr_t>(mapped);
+  const std::size_t first = round_up(address, huge_page) / huge_page;
+  const std::size_t before = (first + (place + places - first % places) % places) * huge_page - address;
+  auto* begin = static_cast<std::byte*>(mapped);
+  if (before > 0) (void)munmap(begin, before);
+  if (before + bytes < all) (void)munmap(begin + before + bytes, all - before - bytes);
+  if (mprotect(begin + before, bytes, PROT_READ | PROT_WRITE) != 0) {
+    (void)munmap(begin + before, bytes);
+    return nullptr;
+  }
+  (void)madvise(begin + before, bytes, MADV_HUGEPAGE);
+  return begin + before;
+}
+
 void* map_pages(std::size_t bytes) {
   if (bytes < huge_bytes) {
     void* mapped = mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -39,16 +63,11 @@ void* map_pages(std::size_t bytes) {
     static std::atomic<unsigned> next{0};
     return static_cast<std::byte*>(mapped) + next.fetch_add(1, std::memory_order_relaxed) % 16 * (page / 16);
   }
-  const std::size_t all = bytes + huge_page;
-  void* mapped = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  auto* begin = static_cast<std::byte*>(mapped);
-  const std::size_t before =
-      round_up(reinterpret_cast<std::uintptr_t>(begin), huge_page) - reinterpret_cast<std::uintptr_t>(begin);
-  if (before > 0) (void)munmap(begin, before);
-  if (before < huge_page) (void)munmap(begin + before + bytes, huge_page - before);
-  (void)madvise(begin + before, bytes, MADV_HUGEPAGE);
-  return begin + before;
+  // The next arrays begin at other places of 256 MiB: see huge_places.
+  static std::atomic<unsigned> next{0};
+  const std::size_t place = next.fetch_add(1, std::memory_order_relaxed) % huge_places;
+  if (void* mapped = map_huge(bytes, huge_places, place)) return mapped;
+  return map_huge(bytes, 1, 0);  // little address space
 }
 #else
 constexpr bool pages_are_mapped = false;

@@ -12,7 +12,7 @@ PROGRAM = sys.argv.pop(1)
 MPIRUN = sys.argv[1:]
 del sys.argv[1:]
 CASES = ("refine_10080", "refine_10080_pairs", "refine_2520", "discover_10080_slab1", "discover_10080_slab8",
-         "discover_80000_slab8",
+         "discover_10080_pairs", "discover_80000_slab8",
          "given_10080_d8", "given_10080", "given_low_rank_10080", "refine_10080_d4", "million",
          "million_scattered", "million_scattered_rcm", "million_low_rank")
 

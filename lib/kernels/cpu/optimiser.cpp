@@ -58,18 +58,18 @@ template <class T>
 void adam_update_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> v, MatrixView<T> gradient,
                       std::span<const Index> rows, std::span<const Index> done, std::span<const T> factors,
                       const AdamConstants<T>& now) {
-  const auto update = adam_kernels<T>(exec.isa).update;
+  const AdamKernels<T>& kernels = adam_kernels<T>(exec.isa);
   const Index columns = theta.cols, count = std::ssize(rows);
   const Index pieces = (columns + flat_piece - 1) / flat_piece;  // of a row
   for_each_piece(exec, count * pieces, 1, 4 * count * columns, [&](Index piece, Index) {
     const Index row = rows[static_cast<std::size_t>(piece / pieces)];
     const Index first = piece % pieces * flat_piece, length = std::min(flat_piece, columns - first);
     T* second = v.row(row) + first;
-    for (const T factor : factors.subspan(static_cast<std::size_t>(done[static_cast<std::size_t>(row)])))
-      for (Index c = 0; c < length; ++c) second[c] *= factor;
+    const auto owed = factors.subspan(static_cast<std::size_t>(done[static_cast<std::size_t>(row)]));
+    kernels.multiply(length, second, owed.data(), std::ssize(owed));
     if (!gradient.data) return;
     T* slope = gradient.row(row) + first;
-    update(length, theta.row(row) + first, nullptr, second, slope, nullptr, 0, &now, nullptr, 0);
+    kernels.update(length, theta.row(row) + first, nullptr, second, slope, nullptr, 0, &now, nullptr, 0);
     std::fill_n(slope, length, T(0));
   });
 }

@@ -143,11 +143,28 @@ void update(Index size, T* theta, T* m, T* v, const T* gradient, const AdamConst
     Piece<false, true, T>{theta, m, v, gradient, missed, count, now, hops, hop_count}.run(size);
 }
 
+template <class T>
+void multiply(Index size, T* v, const T* factors, Index count) {
+  const FlushSubnormals flush;
+  constexpr int together = 4;  // registers: a product waits for the one before
+  using V = Vec<T, lanes<T>>;
+  Index k = 0;
+  for (; k + together * lanes<T> <= size; k += together * lanes<T>) {
+    V values[together];
+    for (int u = 0; u < together; ++u) values[u] = load<V>(v + k + u * lanes<T>);
+    for (Index f = 0; f < count; ++f)
+      for (int u = 0; u < together; ++u) values[u] *= splat<V>(factors[f]);
+    for (int u = 0; u < together; ++u) store(v + k + u * lanes<T>, values[u]);
+  }
+  for (; k < size; ++k)
+    for (Index f = 0; f < count; ++f) v[k] *= factors[f];
+}
+
 }  // namespace
 
 template <class T>
 const AdamKernels<T>& adam_kernels() {
-  static constexpr AdamKernels<T> kernels{update<T>};
+  static constexpr AdamKernels<T> kernels{update<T>, multiply<T>};
   return kernels;
 }
 template const AdamKernels<float>& adam_kernels<float>();

@@ -38,6 +38,8 @@ struct AdamKernels {
   /// is beyond a hop without parts its updates one by one. hop_count counts parts, too.
   void (*update)(Index size, T* theta, T* m, T* v, const T* gradient, const AdamConstants<T>* missed,
                  Index count, const AdamConstants<T>* now, const AdamHop* hops, Index hop_count);
+  /// v times each of the factors, one after the other.
+  void (*multiply)(Index size, T* v, const T* factors, Index count);
 };
 
 template <class T>
