@@ -325,7 +325,7 @@ void adam_update_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> v, Ma
                       const AdamConstants<T>& now) {
   const auto fits = [&](MatrixView<T> m) { return m.rows == theta.rows && m.cols == theta.cols; };
   require(fits(v) && (!gradient.data || fits(gradient)), "moments and gradient have the parameter's shape");
-  require(std::ssize(done) == theta.rows && all_within(rows, theta.rows), "rows are the parameter's");
+  require(done.size() == rows.size() && all_within(rows, theta.rows), "rows are the parameter's");
   require(now.beta1 == T(0) && now.decay == T(0) && now.keep == T(1),
           "rows without a gradient stand still where beta1 = 0 and nothing decays");
   if (rows.empty()) return;

@@ -57,8 +57,8 @@ void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span
 
 /// One update of some rows of (rows, columns) values, where beta1 = 0 and nothing decays: those of all other
 /// rows have gradient zero, which multiplies their v by a factor and changes nothing else. What row `rows[i]`
-/// is owed of that since its last update, factors[done[rows[i]]] and all behind it, is made up for first, one
-/// after the other: the rows are equal to the bit to those of as many calls of adam_update for all. Then
+/// is owed of that since its last update, factors[done[i]] and all behind it, is made up for first, one after
+/// the other: the rows are equal to the bit to those of as many calls of adam_update for all. Then
 /// their gradient is zero. An empty `gradient` makes up for what is owed and ends there. Rows come once each.
 template <class T>
 void adam_update_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> v, MatrixView<T> gradient,

@@ -8,6 +8,30 @@
 #include "rossby/kernels/optimiser.hpp"
 
 namespace rossby {
+namespace {
+
+/// An update that multiplies v and does nothing else.
+template <class T>
+AdamConstants<T> only_decay_of_v(T factor) {
+  return {.beta1 = 0,
+          .rest1 = 1,
+          .beta2 = factor,
+          .rest2 = 0,
+          .root_correction = 1,
+          .step_size = 0,
+          .epsilon = 1,
+          .scale = 0,
+          .decay = 0,
+          .keep = 1};
+}
+
+template <class T>
+MatrixView<T> by_rows(Parameter<T>& parameter, T* values) {
+  const Index columns = parameter.shape.back();
+  return {values, columns > 0 ? parameter.size() / columns : 0, columns};
+}
+
+}  // namespace
 
 template <class T>
 Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>* const> parameters,
@@ -121,16 +145,7 @@ void PutOffUpdates<T>::settle() {
   if (missed_ == 0) return;
   const T factor = static_cast<T>(std::pow(beta2_, static_cast<double>(take())));
   if (bf16_) {
-    const AdamConstants<T> decay{.beta1 = 0,
-                                 .rest1 = 1,
-                                 .beta2 = factor,
-                                 .rest2 = 0,
-                                 .root_correction = 1,
-                                 .step_size = 0,
-                                 .epsilon = 1,
-                                 .scale = 0,
-                                 .decay = 0,
-                                 .keep = 1};
+    const AdamConstants<T> decay = only_decay_of_v(factor);
     return replay({&decay, 1});
   }
   parameter_->settle_stream();
@@ -265,14 +280,6 @@ Cost Optimiser<T>::update(const Exec& exec, State& state, double lr, double grad
           static_cast<double>((2 * arrays + 2) * parameter.size()) * sizeof(T)};
 }
 
-namespace {
-template <class T>
-MatrixView<T> by_rows(Parameter<T>& parameter, T* values) {
-  const Index columns = parameter.shape.back();
-  return {values, columns > 0 ? parameter.size() / columns : 0, columns};
-}
-}  // namespace
-
 template <class T>
 Cost Optimiser<T>::update_rows(const Exec& exec, State& state, const AdamStep& step) const {
   constexpr std::size_t most = 4096;  // factors
@@ -283,9 +290,11 @@ Cost Optimiser<T>::update_rows(const Exec& exec, State& state, const AdamStep& s
   owed.factors.reserve(most);
   owed.done.resize(static_cast<std::size_t>(theta.rows), 0);
   const std::span<const Index> rows = parameter.reached.list();
+  owed.listed.clear();
+  for (const Index row : rows) owed.listed.push_back(owed.done[static_cast<std::size_t>(row)]);
   const AdamConstants<T> now = adam_constants<T>(step, options_.kind == OptimiserKind::adamw);
   adam_update_rows<T>(exec, theta, by_rows(parameter, state.second.data(device_)),
-                      by_rows(parameter, parameter.gradient.data()), rows, owed.done, owed.factors, now);
+                      by_rows(parameter, parameter.gradient.data()), rows, owed.listed, owed.factors, now);
   owed.factors.push_back(now.beta2);
   for (const Index row : rows) owed.done[static_cast<std::size_t>(row)] = std::ssize(owed.factors);
   (void)state.late->take();
@@ -297,22 +306,22 @@ template <class T>
 void Optimiser<T>::settle_rows(const Exec& exec, State& state) const {
   OwedRows<T>& owed = state.owed;
   if (owed.factors.empty()) return;
+  constexpr Index most = Index{1} << 15;  // rows at once: lists travel to a device
   Parameter<T>& parameter = *state.parameter;
+  const MatrixView<T> theta = by_rows(parameter, parameter.data(device_)),
+                      v = by_rows(parameter, state.second.data(device_));
   std::vector<Index> rows;
-  for (Index row = 0; row < std::ssize(owed.done); ++row)
-    if (owed.done[static_cast<std::size_t>(row)] < std::ssize(owed.factors)) rows.push_back(row);
-  const MatrixView<T> v = by_rows(parameter, state.second.data(device_));
-  adam_update_rows<T>(exec, by_rows(parameter, parameter.data(device_)), v, {}, rows, owed.done, owed.factors,
-                      AdamConstants<T>{.beta1 = 0,
-                                       .rest1 = 1,
-                                       .beta2 = 1,
-                                       .rest2 = 0,
-                                       .root_correction = 1,
-                                       .step_size = 0,
-                                       .epsilon = 1,
-                                       .scale = 0,
-                                       .decay = 0,
-                                       .keep = 1});
+  for (Index first = 0; first < theta.rows; first += most) {
+    rows.clear();
+    owed.listed.clear();
+    for (Index row = first; row < std::min(first + most, theta.rows); ++row) {
+      const Index done = owed.done[static_cast<std::size_t>(row)];
+      if (done == std::ssize(owed.factors)) continue;
+      rows.push_back(row);
+      owed.listed.push_back(done);
+    }
+    adam_update_rows<T>(exec, theta, v, {}, rows, owed.listed, owed.factors, only_decay_of_v(T(1)));
+  }
   owed.factors.clear();
   std::fill(owed.done.begin(), owed.done.end(), Index{0});
 }

@@ -118,8 +118,9 @@ class PutOffUpdates final : public OverdueUpdates {
 /// where beta1 = 0 and nothing decays. Nothing that a step's forward or backward reads.
 template <class T>
 struct OwedRows {
-  std::vector<T> factors;     // of such updates, one after the other
-  std::vector<Index> done{};  // of them, by row
+  std::vector<T> factors;       // of such updates, one after the other
+  std::vector<Index> done{};    // of them, by row
+  std::vector<Index> listed{};  // the same of the rows at hand
 };
 
 /// Updates the trained parameters of a rank; rates and decays come with each parameter. A parameter that no

@@ -62,10 +62,11 @@ void adam_update_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> v, Ma
   const Index columns = theta.cols, count = std::ssize(rows);
   const Index pieces = (columns + flat_piece - 1) / flat_piece;  // of a row
   for_each_piece(exec, count * pieces, 1, 4 * count * columns, [&](Index piece, Index) {
-    const Index row = rows[static_cast<std::size_t>(piece / pieces)];
+    const auto at = static_cast<std::size_t>(piece / pieces);
+    const Index row = rows[at];
     const Index first = piece % pieces * flat_piece, length = std::min(flat_piece, columns - first);
     T* second = v.row(row) + first;
-    const auto owed = factors.subspan(static_cast<std::size_t>(done[static_cast<std::size_t>(row)]));
+    const auto owed = factors.subspan(static_cast<std::size_t>(done[at]));
     kernels.multiply(length, second, owed.data(), std::ssize(owed));
     if (!gradient.data) return;
     T* slope = gradient.row(row) + first;

@@ -61,7 +61,7 @@ void adam_update_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> v, Ma
   for_each(exec, std::ssize(rows) * columns, [=] ROSSBY_ON_DEVICE(Index k) {
     const Index row = row_of[k / columns], c = k % columns;
     T second = v.row(row)[c];
-    for (Index f = done_of[row]; f < count; ++f) second *= factor[f];
+    for (Index f = done_of[k / columns]; f < count; ++f) second *= factor[f];
     if (gradient.data) {
       T first = T(0);
       adam_step(theta.row(row)[c], first, second, gradient.row(row)[c], now);

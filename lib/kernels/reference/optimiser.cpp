@@ -62,11 +62,11 @@ template <class T>
 void adam_update_rows(const Exec&, MatrixView<T> theta, MatrixView<T> v, MatrixView<T> gradient,
                       std::span<const Index> rows, std::span<const Index> done, std::span<const T> factors,
                       const AdamConstants<T>& now) {
-  for (const Index row : rows)
+  for (std::size_t i = 0; i < rows.size(); ++i)
     for (Index c = 0; c < theta.cols; ++c) {
+      const Index row = rows[i];
       T& second = v.row(row)[c];
-      for (std::size_t k = static_cast<std::size_t>(done[static_cast<std::size_t>(row)]); k < factors.size();
-           ++k)
+      for (auto k = static_cast<std::size_t>(done[i]); k < factors.size(); ++k)
         second = static_cast<T>(static_cast<double>(factors[k]) * second);
       if (!gradient.data) continue;
       const double g = now.scale * static_cast<double>(gradient.row(row)[c]);

@@ -341,7 +341,7 @@ std::vector<Case<T>> vector_cases() {
            // Every other row, the last first.
            std::vector<Index> rows, done;
            for (Index i = s.rows - 1; i >= 0; i -= 2) rows.push_back(i);
-           for (Index i = 0; i < s.rows; ++i) done.push_back(i % 4);
+           for (const Index i : rows) done.push_back(i % 4);
            const std::vector<T> factors{T(0.5), T(0.875), T(0.75)};
            const AdamStep step{1e-2, 0, 0.99, 1e-3, 0, 0.5, 3};
            adam_update_rows<T>(exec, theta, v, g, rows, done, factors, adam_constants<T>(step, false));
