@@ -139,7 +139,8 @@ class Optimiser {
   Optimiser& operator=(Optimiser&&) = delete;
   ~Optimiser();
 
-  /// Before the forward of every step: learning rate and gradient factor of fused parameters.
+  /// Before the forward of every step: learning rate and gradient factor of fused parameters. Forgets which
+  /// rows the last step reached.
   void begin_step(double lr, double gradient_scale);
   /// After backward: whether fused parameters were in the step, and their Σ gradient² on this rank.
   [[nodiscard]] bool fused_in_step() const;

@@ -138,8 +138,9 @@ void sampled_dense_backward(const Exec& exec, NodeView<T> dz, T* dm, const Dense
         rows.walk(
             first,
             [&](Index column) {
-              kernels.to_planes(last - first, d, z.at(first, column), z.row_stride, own.z, pieces.stride);
-              std::fill_n(own.dz, d * pieces.stride, T(0));
+              if (dm)
+                kernels.to_planes(last - first, d, z.at(first, column), z.row_stride, own.z, pieces.stride);
+              if (dz.data) std::fill_n(own.dz, d * pieces.stride, T(0));
             },
             [&](Index s, int k, Index e, Index next) {
               SampledRow<T> row = rows.at(e, next, last - first, d, pieces.stride);
