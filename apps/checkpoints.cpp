@@ -148,13 +148,16 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   if (asked == "auto" && lacking == 0) sets.push_back("parallel.isa=" + isa);
   if (asked == "auto" ? lacking != 0 : asked != isa)
     warn(fmt::format("{} was computed with {} instructions", checkpoint.path, isa));
-  const std::string dense = member_text(checkpoint.metadata, "dense_kernel");
-  const std::string& kernel = config.text("parallel.dense_kernel");
-  if (dense == "own" || dense == "blas") {
-    if (kernel == "auto") sets.push_back("parallel.dense_kernel=" + dense);
-    if (kernel != "auto" && kernel != dense)
-      warn(fmt::format("{} was computed with parallel.dense_kernel = \"{}\"", checkpoint.path, dense));
-  }
+  const auto keep = [&](const char* member, const char* key, std::initializer_list<std::string_view> known) {
+    const std::string meant = member_text(checkpoint.metadata, member);
+    if (std::find(known.begin(), known.end(), meant) == known.end()) return;
+    const std::string& now = config.text(key);
+    if (now == "auto") sets.push_back(fmt::format("{}={}", key, meant));
+    if (now != "auto" && now != meant)
+      warn(fmt::format("{} was computed with {} = \"{}\"", checkpoint.path, key, meant));
+  };
+  keep("dense_kernel", "parallel.dense_kernel", {"own", "blas"});
+  keep("update_place", "relation.update", {"device", "host"});
   return Config::parse(config.to_toml(), "configuration", sets);
 }
 

@@ -60,7 +60,8 @@ class BadContinuation : public UserError {
 void warn_skipped(const Communicator& comm, const std::string& path, const std::string& why);
 
 /// Refuses settings under which a checkpoint cannot go on, naming keys and both values. Returns `config` with
-/// what "auto" meant when the checkpoint was written (parallel.isa, parallel.dense_kernel), so that the
+/// what "auto" meant when the checkpoint was written (parallel.isa, parallel.dense_kernel,
+/// relation.update), so that the
 /// continuation has the same bits; where that cannot be, rank 0 warns. Collective.
 [[nodiscard]] Config settings_to_resume(const Communicator& comm, const Config& config,
                                         const Checkpoint& checkpoint);

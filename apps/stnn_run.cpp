@@ -30,6 +30,7 @@ StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain
   // A group fails as a whole: what communicates within groups may stand in here.
   agree(world, [&] { read(purpose); });
   fit(purpose);
+  choose_update_place();
   auto relations = agree(world, [&] { return join_relations(); });
   choose_dense(*relations);
   agree(world, [&] { make_model(std::move(relations)); });
@@ -131,7 +132,7 @@ std::string StnnRun<T>::hash_data() const {
 template <class T>
 std::unique_ptr<Relations<T>> StnnRun<T>::join_relations() {
   const Communicator& comm = grid_.space();
-  auto relations = make_relations<T>(comm, *config_, domain_, this->device());
+  auto relations = make_relations<T>(comm, *config_, domain_, this->device(), update_place_.place);
   if (comm.size() > 1 && relations->needs_all())
     exchange_ = make_all_rows_exchange(comm, domain_);
   else
@@ -198,6 +199,20 @@ void StnnRun<T>::choose_dense(Relations<T>& relations) {
   reducer_.sum(decided);
   dense_choice_ = {decided[0] > 0 ? DenseProduct::blas : DenseProduct::own, decided[1], decided[2]};
   relations.set_dense_product(dense_choice_.product);
+}
+
+/// What the slowest rank took decides: the others wait for it.
+template <class T>
+void StnnRun<T>::choose_update_place() {
+  update_place_ = agree(grid_.world(), [&] {
+    return try_update_places<T>(training_exec_, *config_, domain_.nodes(),
+                                domain_.partition.size(grid_.space().rank()));
+  });
+  double seconds[2] = {update_place_.device_seconds, update_place_.host_seconds};
+  reducer_.max(seconds);
+  if (seconds[0] == 0) return;
+  update_place_ = {UpdatePlace::device, seconds[0], seconds[1]};
+  choose(update_place_);
 }
 
 template <class T>
@@ -306,6 +321,8 @@ std::string StnnRun<T>::remarks() const {
   std::string remarks;
   if (model_->relations().needs_all() && !this->device())
     remarks = fmt::format("dense     products: {}\n", to_string(dense_choice_));
+  if (this->device() && model_->relations().streams())
+    remarks += fmt::format("streamed  updated on: {}\n", to_string(update_place_));
   if (!domain_.split.validation.empty() && !validation_fits())
     remarks += fmt::format("validation left out: it has {} steps, fewer than evaluate.horizons = {}\n",
                            domain_.split.validation.size(), task_options(*config_).horizons);
@@ -315,6 +332,8 @@ std::string StnnRun<T>::remarks() const {
 template <class T>
 void StnnRun<T>::add_metadata(nlohmann::ordered_json& json) const {
   if (model_->relations().needs_all()) json["dense_kernel"] = std::string(to_string(dense_choice_.product));
+  if (this->device() && model_->relations().streams())
+    json["update_place"] = std::string(to_string(update_place_.place));
 }
 
 template <class T>

@@ -6,6 +6,7 @@
 #include "apps/device_ports.hpp"
 #include "apps/model_run.hpp"
 #include "rossby/kernels/dense_choice.hpp"
+#include "rossby/kernels/update_place.hpp"
 #include "rossby/train/stnn_task.hpp"
 
 namespace rossby {
@@ -49,6 +50,7 @@ class StnnRun final : public ModelRun<T> {
   [[nodiscard]] ObservedAround observed_around();
   [[nodiscard]] bool exchanges_factors(const Parameter<T>& parameter) const;
   void choose_dense(Relations<T>& relations);
+  void choose_update_place();
   void start(Purpose purpose);
   void start_low_rank_at_eofs();
   void roll(std::span<const Index> origins, Index horizons, const typename ModelRun<T>::Visit& visit);
@@ -68,6 +70,7 @@ class StnnRun final : public ModelRun<T> {
   Series series_;          // scaled
   Scaler scaler_;
   DenseChoice dense_choice_;
+  UpdatePlaceChoice update_place_;
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<DevicePorts> ports_;
   std::unique_ptr<RowLink> link_;

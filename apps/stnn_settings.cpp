@@ -40,16 +40,16 @@ void check_bf16(const Config& config) {
 
 /// Streams dense learned relations, as relation.memory = "streamed" asks for.
 template <class T>
-void stream(const Config& config, Device* device, Relations<T>& relations) {
+void stream(const Config& config, Device* device, UpdatePlace place, Relations<T>& relations) {
   const std::string& folder = config.text("relation.stream_folder");
   const char* temporary = std::getenv("TMPDIR");
-  relations.stream_dense(
-      {.folder = !folder.empty()           ? folder
-                 : temporary && *temporary ? temporary
-                                           : "/tmp",
-       .device = device,
-       .transfer = transfer_named(config.text("relation.transfer")),
-       .budget = static_cast<std::size_t>(config.real("relation.stream_gib") * (1 << 30))});
+  relations.stream_dense({.folder = !folder.empty()           ? folder
+                                    : temporary && *temporary ? temporary
+                                                              : "/tmp",
+                          .device = device,
+                          .transfer = transfer_named(config.text("relation.transfer")),
+                          .budget = static_cast<std::size_t>(config.real("relation.stream_gib") * (1 << 30)),
+                          .host_updates = device && place == UpdatePlace::host});
 }
 
 /// MiB of weights that a dense learned relation is worked on by; 0: all.
@@ -100,8 +100,26 @@ StnnOptions model_options(const Config& config, const Domain& domain) {
 }
 
 template <class T>
+UpdatePlaceChoice try_update_places(const Exec& exec, const Config& config, Index nodes, Index rows) {
+  const std::string& asked = config.text("relation.update");
+  const bool streams = exec.device && config.text("relation.discover") == "dense" &&
+                       config.text("relation.memory") == "streamed";
+  if (!streams || asked != "auto" || exec.device->driver().only_addresses())
+    return {asked == "host" ? UpdatePlace::host : UpdatePlace::device, 0, 0};
+  const bool bf16 = config.text("relation.precision") == "bf16";
+  const double row_bytes = static_cast<double>(nodes) * static_cast<double>(bf16 ? sizeof(Bf16) : sizeof(T));
+  const auto chunk =
+      static_cast<Index>(chunk_mib(config, exec.device) * (1 << 20) / std::max(row_bytes, 1.0));
+  return try_update_places<T>(exec, {.rows = std::min(rows, std::max<Index>(chunk, 1)),
+                                     .columns = nodes,
+                                     .bf16 = bf16,
+                                     .moment = config.real("optimiser.beta1") != 0,
+                                     .transfer = transfer_named(config.text("relation.transfer"))});
+}
+
+template <class T>
 std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Config& config,
-                                             const Domain& domain, Device* device) {
+                                             const Domain& domain, Device* device, UpdatePlace place) {
   auto relations = std::make_unique<Relations<T>>(domain.partition, comm.rank());
   if (config.text("relation.precision") == "bf16") {
     check_bf16(config);
@@ -125,7 +143,7 @@ std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Con
   const std::string& discover = config.text("relation.discover");
   if (discover == "dense") {
     relations->work_in_chunks(static_cast<Index>(chunk_mib(config, device) * (1 << 20)));
-    if (config.text("relation.memory") == "streamed") stream(config, device, *relations);
+    if (config.text("relation.memory") == "streamed") stream(config, device, place, *relations);
   }
   if (discover == "dense") relations->add_discover(discover_start(config, domain.nodes()));
   if (discover == "low_rank") relations->add_low_rank(config.integer("relation.rank"));
@@ -173,10 +191,12 @@ StnnTaskOptions task_options(const Config& config) {
   return options;
 }
 
+template UpdatePlaceChoice try_update_places<float>(const Exec&, const Config&, Index, Index);
+template UpdatePlaceChoice try_update_places<double>(const Exec&, const Config&, Index, Index);
 template std::unique_ptr<Relations<float>> make_relations(const Communicator&, const Config&, const Domain&,
-                                                          Device*);
+                                                          Device*, UpdatePlace);
 template std::unique_ptr<Relations<double>> make_relations(const Communicator&, const Config&, const Domain&,
-                                                           Device*);
+                                                           Device*, UpdatePlace);
 template void set_rates(const Config&, Stnn<float>&);
 template void set_rates(const Config&, Stnn<double>&);
 

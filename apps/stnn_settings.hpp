@@ -4,6 +4,7 @@
 
 #include "rossby/data/batches.hpp"
 #include "rossby/io/config.hpp"
+#include "rossby/kernels/update_place.hpp"
 #include "rossby/model/stnn.hpp"
 #include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/process_grid.hpp"
@@ -18,11 +19,18 @@ namespace rossby {
 [[nodiscard]] BatchOptions batch_options(const Config& config, const ProcessGrid& grid);
 [[nodiscard]] StnnTaskOptions task_options(const Config& config);
 
+/// Where a relation that streams to a device is updated: as relation.update says, or what a trial of this
+/// rank's `rows` finds. The choice is still to be made, of what all ranks found (choose()).
+template <class T>
+[[nodiscard]] UpdatePlaceChoice try_update_places(const Exec& exec, const Config& config, Index nodes,
+                                                  Index rows);
+
 /// relation.*: no ghosts are known yet, nothing is finished. `device`: that trains, null: the host.
 /// Collective over `comm`.
 template <class T>
 [[nodiscard]] std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Config& config,
-                                                           const Domain& domain, Device* device);
+                                                           const Domain& domain, Device* device,
+                                                           UpdatePlace place);
 
 /// What the optimiser has to know of each parameter: decays and rates.
 template <class T>

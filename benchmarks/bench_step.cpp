@@ -35,7 +35,8 @@ constexpr const char* usage =
     "  --device     cpu, cuda (the GPU of the rank's number), simulated (default cpu)\n"
     "  --tf32       GPUs multiply floats with 10 bits of fraction\n"
     "  --transfer   how dense learned relations get to the device, some of: resident, pageable, pinned,\n"
-    "               pageable-async, pinned-async (default resident)\n"
+    "               pageable-async, pinned-async (default resident); with +host behind it, the host updates\n"
+    "               them: gradients travel, not moments\n"
     "  --chunk-mib  weights that travel at once (default 32)\n"
     "  --stream-gib what chunks may take of the device's memory (default 4)\n"
     "  --size       small: the cases on 7 x 11 nodes\n"
@@ -66,7 +67,8 @@ std::vector<StepCase> by_ways(const std::vector<StepCase>& cases, const std::vec
       StepCase one = item;
       if (streams && way != "resident") {
         one.name += "_" + way;
-        one.transfer = transfer_named(way);
+        one.host_updates = way.ends_with("+host");
+        one.transfer = transfer_named(way.substr(0, way.find('+')));
         one.chunk_bytes = static_cast<Index>(chunk_mib * (1 << 20));
         one.stream_bytes = static_cast<std::size_t>(stream_gib * (1 << 30));
       }

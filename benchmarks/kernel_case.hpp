@@ -50,6 +50,7 @@ struct Sizes {
 
 std::vector<NamedCase> sparse_cases(const Sizes& sizes);
 std::vector<NamedCase> dense_cases(const Sizes& sizes);
+std::vector<NamedCase> update_cases(const Sizes& sizes);
 std::vector<NamedCase> layer_cases(const Sizes& sizes);
 std::vector<NamedCase> table_cases(const Sizes& sizes);
 std::vector<NamedCase> pair_cases(const Sizes& sizes);

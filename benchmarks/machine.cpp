@@ -91,6 +91,7 @@ double device_seconds(const Exec& exec, int repeats, const F& f) {
 
 Machine Machine::of_device(const Exec& exec, bool quick) {
   Machine machine;
+  machine.host_ = measure_stream(Stream::triad, quick ? 24e6 : 1e9, exec.threads, quick ? 0.01 : 0.5);
   const Index size = quick ? 1 << 12 : 1 << 26, n = quick ? 64 : 4096;
   const int repeats = quick ? 1 : 10;
   {

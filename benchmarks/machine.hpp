@@ -44,6 +44,8 @@ class Machine {
   /// Of a device: bytes a second from pinned memory to it, and back, each on its own.
   [[nodiscard]] double copy_in() const { return copy_in_; }
   [[nodiscard]] double copy_out() const { return copy_out_; }
+  /// Beside a device: the host's own triad.
+  [[nodiscard]] double host_bandwidth() const { return host_; }
 
   /// Triad bandwidth over a working set of this size, rounded to a power of two; measured at first use.
   [[nodiscard]] double bandwidth_within(double working_set);
@@ -67,6 +69,7 @@ class Machine {
   double gemm_ = 0;
   double copy_in_ = 0;
   double copy_out_ = 0;
+  double host_ = 0;
   Cache l2_, l3_;
   std::map<int, double> within_;  // by log2 of the working set
 };

@@ -36,7 +36,8 @@ struct StepCase {
   std::optional<Transfer> transfer;
   Index chunk_bytes = 0;
   std::size_t stream_bytes = 0;
-  Index measured = 0;  // batches of each pass that an epoch runs; 0: all
+  bool host_updates = false;  // of it: gradients travel, not moments
+  Index measured = 0;         // batches of each pass that an epoch runs; 0: all
 
   [[nodiscard]] Index nodes() const { return n_lat * n_lon; }
 };

@@ -59,8 +59,11 @@ std::unique_ptr<Relations<T>> make_relations(const StepCase& item, const RowPart
     if (item.bf16) relations->hold_dense_in_bf16();
     if (item.transfer && device) {
       relations->work_in_chunks(item.chunk_bytes);
-      relations->stream_dense(
-          {.folder = "", .device = device, .transfer = *item.transfer, .budget = item.stream_bytes});
+      relations->stream_dense({.folder = "",
+                               .device = device,
+                               .transfer = *item.transfer,
+                               .budget = item.stream_bytes,
+                               .host_updates = item.host_updates});
     }
     relations->add_discover(1.0 / static_cast<double>(item.nodes()));
   } else {

@@ -25,6 +25,13 @@ double median(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
+/// What the host reads and writes for its updates of weights whose gradients of `gradient_bytes` came to it.
+double host_bytes(const StepCase& item, double gradient_bytes) {
+  if (!item.host_updates) return 0;
+  const double arrays = item.beta1 > 0 ? 3 : 2, word = item.bf16 ? sizeof(Bf16) : sizeof(float);
+  return gradient_bytes / sizeof(float) * (2 * arrays * word + sizeof(float));
+}
+
 Index measured_batches(const StepCase& item, Index all) {
   return item.measured > 0 ? std::min(item.measured, all) : all;
 }
@@ -193,8 +200,8 @@ CaseResult measure_case(const StepCase& item, Ranks& ranks, const Exec& exec, in
     pass.work = step_work(problem, passes[p], measured.ops[p]);
     double floor = machine.floor_seconds(pass.work);
     if (pass.travelled.in > 0)
-      floor =
-          std::max({floor, pass.travelled.in / machine.copy_in(), pass.travelled.out / machine.copy_out()});
+      floor = std::max({floor, pass.travelled.in / machine.copy_in(), pass.travelled.out / machine.copy_out(),
+                        host_bytes(item, pass.travelled.out) / machine.host_bandwidth()});
     pass.floor_seconds = largest(of_all(floor, ranks, problem.reducer()));
     const bool fits = machine.cache_of(pass.work.working_set).bytes > 0;
     if (largest(of_all(fits ? 0 : 1, ranks, problem.reducer())) > 0) continue;

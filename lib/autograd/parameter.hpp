@@ -137,6 +137,11 @@ struct Parameter {
   [[nodiscard]] Buffer<S> make_array(Index size) {
     return stream ? stream->template add<S>() : Buffer<S>(size);
   }
+  /// A moment: an array that streams, or stays with the host that updates.
+  template <class S>
+  [[nodiscard]] Buffer<S> make_moment(Index size) {
+    return updated_on_host() ? Buffer<S>(size) : make_array<S>(size);
+  }
   /// Another array in the same kind of memory, which its op never sees (copies).
   template <class S>
   [[nodiscard]] Buffer<S> make_spare(Index size) const {
@@ -147,6 +152,8 @@ struct Parameter {
     if (stream) stream->settle();
   }
 
+  /// Its weights stream to a device, whose gradients the host updates it with.
+  [[nodiscard]] bool updated_on_host() const { return stream && stream->options().host_updates; }
   [[nodiscard]] bool split() const { return outer_all >= 0; }
   [[nodiscard]] Index size() const { return in_bf16 ? bf16.size() : value.size(); }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "rossby/autograd/relation_bank.hpp"
+#include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/relate_dense.hpp"
 
 // Inside lib/autograd only: dense relations worked on by chunks of rows, in memory or from files. The same
@@ -99,8 +100,24 @@ DenseUpdate<T> update_of_rows(DenseUpdate<T>& whole, const DenseRelate<T>& part,
   return update;
 }
 
+/// The host's update of the rows whose gradient left the device before all others.
+template <class T>
+void update_with_arrived(const Exec& exec, DenseUpdate<T>& whole, const DenseRelate<T>& relate, Index width,
+                         ChunkStream& stream) {
+  const auto [chunk, gradient] = stream.arrived();
+  const Index first = stream.first(chunk);
+  const DenseRelate<T> part = dense_rows(relate, first, stream.rows(chunk), width);
+  DenseUpdate<T> update = update_of_rows<T>(whole, part, first, relate.columns, nullptr);
+  // What is traced has no values.
+  if (!stream.device()->driver().only_addresses())
+    relate_dense_update<T>(on_host(exec), update, part, reinterpret_cast<const T*>(gradient));
+  stream.changed(chunk);
+}
+
 /// relate_dense_backward, chunk by chunk from the last one down: a stream finds those of the forward sweep's
-/// end in memory. A streamed relation's da needs the context that forward kept.
+/// end in memory. A streamed relation's da needs the context that forward kept. Where the host updates,
+/// chunks send it their gradients, and it is done when this returns: what is read of W afterwards is brought
+/// anew.
 template <class T>
 void chunked_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, DenseGradient<T> dm,
                             const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
@@ -116,9 +133,10 @@ void chunked_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, 
   }
   if (dm.update) dm.update->applied = true;
   if (!dz.data && !dm.buffer && !dm.update) return;
+  const bool at_home = stream && dm.update && stream->options().host_updates;
   if (stream) {
-    const int arrays = !dm.update ? 1 : dm.update->m || dm.update->bf16.m ? 3 : 2;
-    stream->start(arrays, true, dm.update != nullptr);
+    const int arrays = !dm.update || at_home ? 1 : dm.update->m || dm.update->bf16.m ? 3 : 2;
+    stream->start(arrays, true, dm.update && !at_home);
   }
   const Index chunks = (relate.rows + step - 1) / step;
   for (Index chunk = chunks - 1; chunk >= 0; --chunk) {
@@ -133,13 +151,19 @@ void chunked_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, 
     DenseUpdate<T> update;
     DenseGradient<T> sink;
     if (dm.buffer) sink.buffer = dm.buffer + first * relate.columns;
-    if (dm.update) {
+    if (at_home) {
+      sink.buffer = reinterpret_cast<T*>(stream->outgoing());
+      clear(exec, sink.buffer, rows * relate.columns);
+    } else if (dm.update) {
       update = update_of_rows(*dm.update, part, first, relate.columns, stream);
       sink.update = &update;
     }
     relate_dense_backward<T>(exec, dz, {}, sink, part, row_range(delta, first, rows), z, workspace);
     if (stream) stream->give_back();
+    // The device works on this chunk while the host updates the one before.
+    if (at_home && stream->leaving() > 1) update_with_arrived(exec, *dm.update, relate, z.width(), *stream);
   }
+  while (at_home && stream->leaving() > 0) update_with_arrived(exec, *dm.update, relate, z.width(), *stream);
 }
 
 }  // namespace rossby::detail

@@ -102,6 +102,7 @@ struct RelationBank {
       if (!term.pattern.empty()) op += "_on_pattern";
       if (term.weight && term.weight->in_bf16) op += "_bf16";
       if (term.weight && term.weight->stream) op += "_streamed";
+      if (term.weight && term.weight->updated_on_host()) op += "_updated_on_host";
     }
   }
   /// Fills interior and boundary from the sparse terms. Call once, when all terms are there.

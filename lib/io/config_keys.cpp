@@ -77,6 +77,10 @@ constexpr KeySpec keys[] = {
      "streamed to a device: from memory as it is (pageable) or from pinned memory, while the host waits or "
      "(async) beside the kernels",
      "pageable|pinned|pageable-async|pinned-async", -1e300, 1e300, true},
+    {"relation.update", text, "\"auto\"", "",
+     "streamed to a device: updated there, moments travelling too (the bits of resident), or on the host, to "
+     "which gradients travel; auto: tried at the start, the host where it saves a tenth",
+     "auto|device|host", -1e300, 1e300, true},
     {"relation.stream_folder", text, "\"\"", "",
      "streamed: folder of the files, on a disk of the node's own; empty: TMPDIR, or /tmp", "", -1e300, 1e300,
      true},

@@ -28,6 +28,11 @@ struct Exec {
   Device* device = nullptr;  // of the back ends that have one
 };
 
+/// The same for arrays of the host, where a device runs the others.
+[[nodiscard]] constexpr Exec on_host(const Exec& exec) {
+  return on_device(exec.backend) ? Exec{Backend::cpu, exec.threads, exec.isa} : exec;
+}
+
 /// Waits for the sums that a device still owes (Device::settle); nothing where there is none.
 void settle(const Exec& exec);
 

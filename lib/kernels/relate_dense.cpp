@@ -34,6 +34,18 @@ double weight_sum(const DenseRelate<T>& relate) {
   return sum;
 }
 
+/// An update is applied once, to the arrays that the relation reads.
+template <class T>
+void begin_update(DenseUpdate<T>& update, const DenseRelate<T>& relate) {
+  require(!update.applied, "relate: an update is applied once a step");
+  update.applied = true;
+  if (relate.rows == 0 || relate.columns == 0) return;
+  require(update.theta == relate.weight && update.bf16.theta == relate.bf16 &&
+              (relate.bf16 ? update.bf16.v != nullptr : update.v != nullptr),
+          "relate: an update is of the relation's own weight");
+  require(update.m || update.bf16.m || update.step.beta1 == 0, "relate: beta1 needs a first moment");
+}
+
 }  // namespace
 
 std::string_view to_string(DenseProduct product) {
@@ -67,21 +79,19 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
   require(!dz.data || (dz.packed() && dz.rows == z.rows && dz.width() == z.width()),
           "relate: dz must match z");
   require(!dm.buffer || !dm.update, "relate: a gradient has one sink");
-  if (dm.update) {
-    require(!dm.update->applied, "relate: an update is applied once a step");
-    dm.update->applied = true;
-  }
+  if (dm.update) begin_update(*dm.update, relate);
   if (delta.rows == 0 || z.rows == 0) return;
-  if (dm.update) {
-    const DenseUpdate<T>& update = *dm.update;
-    require(update.theta == relate.weight && update.bf16.theta == relate.bf16 &&
-                (relate.bf16 ? update.bf16.v != nullptr : update.v != nullptr),
-            "relate: an update is of the relation's own weight");
-    require(update.m || update.bf16.m || update.step.beta1 == 0, "relate: beta1 needs a first moment");
-  }
   require(std::ssize(workspace) >= relate_dense_workspace(exec, relate, delta.cols, delta.channels),
           "relate: workspace too small");
   ROSSBY_DISPATCH(relate_dense_backward, exec, dz, da, dm, relate, delta, z, workspace);
+}
+
+template <class T>
+void relate_dense_update(const Exec& exec, DenseUpdate<T>& update, const DenseRelate<T>& relate,
+                         const T* gradient) {
+  begin_update(update, relate);
+  if (relate.rows == 0 || relate.columns == 0) return;
+  ROSSBY_DISPATCH(relate_dense_update, exec, update, relate, gradient);
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                                            \
@@ -90,7 +100,8 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
                                      std::span<T>);                                                      \
   template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,         \
                                       const DenseRelate<T>&, NodeView<const T>, NodeView<const T>,       \
-                                      std::span<T>);
+                                      std::span<T>);                                                     \
+  template void relate_dense_update(const Exec&, DenseUpdate<T>&, const DenseRelate<T>&, const T*);
 ROSSBY_INSTANTIATE(float)
 ROSSBY_INSTANTIATE(double)
 

@@ -107,6 +107,12 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
                            const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
                            std::span<T> workspace);
 
+/// The update that backward makes of dM tile by tile, of a dM that is there: `gradient` (r, rows, columns) as
+/// backward adds it to a buffer, without l1. A relation's arrays are the update's.
+template <class T>
+void relate_dense_update(const Exec& exec, DenseUpdate<T>& update, const DenseRelate<T>& relate,
+                         const T* gradient);
+
 /// Makes up for updates with gradient zero of (relations, rows, columns) values and moments in bf16: `steps`
 /// one after the other in float, as adam_replay, and one rounding of what changed. m is null where beta1 = 0
 /// in all of them.

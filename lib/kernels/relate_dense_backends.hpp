@@ -5,15 +5,17 @@
 
 // The same functions per back end; relate_dense.cpp checks shapes once and picks.
 
-#define ROSSBY_RELATE_DENSE_BACKEND                                                               \
-  template <class T>                                                                              \
-  Index relate_dense_workspace(const Exec& exec, const DenseRelate<T>&, Index cols, Index width); \
-  template <class T>                                                                              \
-  void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>,   \
-                            std::span<T>);                                                        \
-  template <class T>                                                                              \
-  void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,           \
-                             const DenseRelate<T>&, NodeView<const T>, NodeView<const T>, std::span<T>);
+#define ROSSBY_RELATE_DENSE_BACKEND                                                                      \
+  template <class T>                                                                                     \
+  Index relate_dense_workspace(const Exec& exec, const DenseRelate<T>&, Index cols, Index width);        \
+  template <class T>                                                                                     \
+  void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>,          \
+                            std::span<T>);                                                               \
+  template <class T>                                                                                     \
+  void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,                  \
+                             const DenseRelate<T>&, NodeView<const T>, NodeView<const T>, std::span<T>); \
+  template <class T>                                                                                     \
+  void relate_dense_update(const Exec&, DenseUpdate<T>&, const DenseRelate<T>&, const T* gradient);
 
 ROSSBY_EVERY_BACKEND(ROSSBY_RELATE_DENSE_BACKEND)
 

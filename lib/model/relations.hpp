@@ -37,6 +37,7 @@ class Relations {
   /// device before it; at most `budget` bytes of them are in this rank's memory, or its device's, at once.
   /// The other options come with each relation.
   void stream_dense(ChunkStreamOptions options) { stream_ = std::move(options); }
+  [[nodiscard]] bool streams() const { return stream_.has_value(); }
   /// One low-rank relation U (Vᵀ z)/n with `rank` columns; values are set by the model's start.
   void add_low_rank(Index rank);
   /// A self relation with one learned weight a node.

@@ -67,6 +67,9 @@ class DeviceTransport final : public ChunkTransport {
   void after_use(int slot) override {
     if (beside_) driver_->record(slots_[static_cast<std::size_t>(slot)].computed, Queue::compute);
   }
+  void wait_for(int slot) override {
+    if (beside_) driver_->wait(slots_[static_cast<std::size_t>(slot)].left);
+  }
   void finish() override { driver_->wait(); }
   void begin() override {}
 

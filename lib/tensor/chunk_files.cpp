@@ -49,6 +49,7 @@ class FileTransport final : public ChunkTransport {
     if (failure_) std::rethrow_exception(failure_);
   }
   void after_use(int) override {}
+  void wait_for(int slot) override { before_use(slot); }
   void finish() override {
     for (std::size_t s = 0; s < slots_.size(); ++s) before_use(static_cast<int>(s));
   }

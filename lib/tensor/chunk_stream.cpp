@@ -24,15 +24,81 @@ void ChunkStream::add_array(ChunkArray array) {
   (void)fitting();
 }
 
+std::size_t ChunkStream::outgoing_bytes() const {
+  return static_cast<std::size_t>(std::min(options_.rows, options_.chunk_rows) * outgoing_row_bytes_);
+}
+
 Index ChunkStream::fitting() const {
   const std::size_t slot_bytes = chunk_bytes_ * static_cast<std::size_t>(count_);
-  const auto fitting = static_cast<Index>(options_.budget / std::max<std::size_t>(slot_bytes, 1));
+  const std::size_t leaving = static_cast<std::size_t>(ways_out) * outgoing_bytes();
+  const std::size_t room = options_.budget - std::min(options_.budget, leaving);
+  const auto fitting = static_cast<Index>(room / std::max<std::size_t>(slot_bytes, 1));
   const Index least = std::min<Index>(chunks_, 2);
+  const auto mib = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  if (fitting < least && leaving > 0)
+    user_error(
+        "{:.3f} MiB of memory for streamed weights are too few: {} chunks of {:.3f} MiB and gradients of "
+        "{:.3f} "
+        "MiB are needed",
+        mib(options_.budget), least, mib(slot_bytes), mib(leaving));
   if (fitting < least)
     user_error("{:.3f} MiB of memory for streamed weights are too few: {} chunks of {:.3f} MiB are needed",
-               static_cast<double>(options_.budget) / (1 << 20), least,
-               static_cast<double>(slot_bytes) / (1 << 20));
+               mib(options_.budget), least, mib(slot_bytes));
   return std::min(fitting, chunks_);
+}
+
+void ChunkStream::add_outgoing(Index row_bytes) {
+  require(slots_.empty() && outgoing_row_bytes_ == 0 && row_bytes > 0 && options_.device,
+          "one way out of a device, before sweeps");
+  outgoing_row_bytes_ = row_bytes;
+  (void)fitting();
+}
+
+void ChunkStream::make_outgoing() {
+  const std::size_t bytes = outgoing_bytes();
+  const auto both = static_cast<Index>(static_cast<std::size_t>(ways_out) * bytes);
+  home_ =
+      pins(options_.transfer) ? Buffer<std::byte>::pinned(both, *options_.device) : Buffer<std::byte>(both);
+  transport_->add_array({home_.span(), nullptr});
+  for (Index k = 0; k < ways_out; ++k)
+    outgoing_.push_back({static_cast<int>(std::ssize(slots_) + k), transport_->add_slot(bytes), -1});
+}
+
+std::byte* ChunkStream::outgoing() {
+  require(taken_ && outgoing_row_bytes_ > 0 && leaving() < ways_out, "a way out for the chunk that is taken");
+  if (outgoing_.empty()) make_outgoing();
+  leaves_ = true;
+  return outgoing_[static_cast<std::size_t>(sent_ % ways_out)].memory;  // what was there has arrived
+}
+
+void ChunkStream::send_home() {
+  Outgoing& way = outgoing_[static_cast<std::size_t>(sent_ % ways_out)];
+  const auto bytes = static_cast<std::size_t>(rows(taken_->chunk) * outgoing_row_bytes_);
+  way.chunk = taken_->chunk;
+  transport_->after_use(way.slot);
+  transport_->move(
+      {way.slot, 0, count_, static_cast<std::size_t>(sent_ % ways_out) * outgoing_bytes(), bytes, true});
+  statistics_.written_bytes += static_cast<double>(bytes);
+  ++sent_;
+}
+
+ChunkStream::Arrival ChunkStream::arrived() {
+  require(leaving() > 0, "something is on its way");
+  const Index way = arrived_++ % ways_out;
+  const Outgoing& from = outgoing_[static_cast<std::size_t>(way)];
+  const auto begin = std::chrono::steady_clock::now();
+  transport_->wait_for(from.slot);
+  statistics_.waited_seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return {from.chunk, home_.data() + static_cast<std::size_t>(way) * outgoing_bytes()};
+}
+
+void ChunkStream::changed(Index chunk) {
+  Slot* slot = find(chunk);
+  if (!slot) return;
+  require(slot != taken_ && !slot->dirty, "a chunk that nobody else changes");
+  slot->chunk = -1;
+  slot->arrays = 0;
 }
 
 Index ChunkStream::rows(Index chunk) const {
@@ -48,6 +114,7 @@ void ChunkStream::make_slots() {
 
 void ChunkStream::start(int arrays, bool descending, bool writes) {
   require(!taken_ && arrays > 0 && arrays <= count_, "a sweep over arrays that are there");
+  require(leaving() == 0, "what the last sweep sent has arrived");
   if (std::exchange(settled_, false)) transport_->begin();
   if (slots_.empty()) make_slots();
   arrays_ = arrays;
@@ -125,6 +192,7 @@ std::byte* ChunkStream::array(int a) {
 
 void ChunkStream::give_back() {
   require(taken_, "a chunk that was taken");
+  if (std::exchange(leaves_, false)) send_home();
   transport_->after_use(taken_->number);
   taken_->dirty = taken_->dirty || writes_;
   taken_ = nullptr;

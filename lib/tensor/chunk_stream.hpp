@@ -21,6 +21,9 @@ struct ChunkStreamOptions {
   Index chunk_rows = 1;                        // of a chunk; the last one may have fewer
   std::size_t budget = 0;  // bytes of memory for chunks (of the device's); two chunks are needed at least
   bool overlap = true;     // a thread reads and writes files while a chunk is computed
+  /// On a device: the host makes the updates. Gradients leave the device, chunks are weights alone, moments
+  /// stay with the host.
+  bool host_updates = false;
 };
 
 /// Arrays (rows, row_bytes) in files, or in the host's memory with a device before it, that are worked on in
@@ -63,6 +66,22 @@ class ChunkStream {
   [[nodiscard]] std::byte* array(int a);
   void give_back();
 
+  /// What kernels of a device make of a chunk and the host wants (a gradient): `row_bytes` a row. Before the
+  /// first sweep. Throws UserError where it leaves no room for two chunks.
+  void add_outgoing(Index row_bytes);
+  /// Its place on the device for the chunk that is taken, from which give_back sends it home.
+  [[nodiscard]] std::byte* outgoing();
+  /// How many are on the way; two have room.
+  [[nodiscard]] Index leaving() const { return sent_ - arrived_; }
+  struct Arrival {
+    Index chunk = 0;
+    std::byte* memory = nullptr;  // of the host, until two more have been sent
+  };
+  /// The oldest of them. Waits for it.
+  [[nodiscard]] Arrival arrived();
+  /// The host has changed the arrays of a chunk whose kernels are done: it is brought again.
+  void changed(Index chunk);
+
   /// Between sweeps: what chunks in memory hold goes to the arrays' files and mappings, and they are read
   /// again when they are next taken.
   void settle();
@@ -95,6 +114,9 @@ class ChunkStream {
   /// Chunks that the budget holds, at most all; UserError where they are too few.
   [[nodiscard]] Index fitting() const;
   void make_slots();
+  [[nodiscard]] std::size_t outgoing_bytes() const;  // of a chunk
+  void make_outgoing();
+  void send_home();
   Slot* find(Index chunk);
   /// Starts to bring a chunk; false where no slot is free for it.
   bool bring(Index chunk, bool must);
@@ -112,6 +134,17 @@ class ChunkStream {
   std::size_t chunk_bytes_ = 0;
   int count_ = 0;  // arrays
   std::vector<Slot> slots_;
+  struct Outgoing {
+    int slot = 0;
+    std::byte* memory = nullptr;
+    Index chunk = -1;
+  };
+  static constexpr Index ways_out = 2;
+  Index outgoing_row_bytes_ = 0;
+  Buffer<std::byte> home_;  // what leaves, on the host
+  std::vector<Outgoing> outgoing_;
+  Index sent_ = 0, arrived_ = 0;
+  bool leaves_ = false;  // the chunk that is taken has asked for `outgoing`
   // Of the sweep.
   int arrays_ = 0;
   bool descending_ = false, writes_ = false;

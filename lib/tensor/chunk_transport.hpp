@@ -41,6 +41,8 @@ class ChunkTransport {
   /// at after_use. Throws UserError where a move failed.
   virtual void before_use(int slot) = 0;
   virtual void after_use(int slot) = 0;
+  /// The host waits until what was moved from the slot is where it went.
+  virtual void wait_for(int slot) = 0;
   /// Every move has been made, and the host may use the arrays.
   virtual void finish() = 0;
   /// Somebody may have used the arrays.

@@ -108,6 +108,9 @@ void CudaDriver::record(void* event, Queue queue) {
 void CudaDriver::follow(Queue queue, void* event) {
   check(api_->stream_wait(stream_of(queue), event), "waiting for an event");
 }
+void CudaDriver::wait(void* event) {
+  check(api_->event_synchronize(event), "it worked up to an event");
+}
 
 void CudaDriver::wait() {
   check(api_->stream_synchronize(side_), "it exchanged");

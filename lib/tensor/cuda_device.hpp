@@ -31,6 +31,7 @@ class CudaApi {
   virtual int event_create(void** event) const = 0;
   virtual int event_destroy(void* event) const = 0;
   virtual int event_record(void* event, void* stream) const = 0;
+  virtual int event_synchronize(void* event) const = 0;
   virtual int stream_wait(void* stream, void* event) const = 0;
   virtual int allocate(void** pointer, std::size_t bytes) const = 0;
   virtual int release(void* pointer) const = 0;
@@ -88,6 +89,7 @@ class CudaDriver final : public DeviceDriver {
   void drop_event(void* event) noexcept override { (void)api_->event_destroy(event); }
   void record(void* event, Queue queue) override;
   void follow(Queue queue, void* event) override;
+  void wait(void* event) override;
 
  private:
   void check(int error, const char* what) const;

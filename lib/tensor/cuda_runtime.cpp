@@ -33,6 +33,9 @@ class Runtime final : public CudaApi {
   int event_record(void* event, void* stream) const override {
     return cudaEventRecord(static_cast<cudaEvent_t>(event), cast(stream));
   }
+  int event_synchronize(void* event) const override {
+    return cudaEventSynchronize(static_cast<cudaEvent_t>(event));
+  }
   int stream_wait(void* stream, void* event) const override {
     return cudaStreamWaitEvent(cast(stream), static_cast<cudaEvent_t>(event), 0);
   }

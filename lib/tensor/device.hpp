@@ -58,6 +58,8 @@ class DeviceDriver {
   virtual void record(void* event, Queue queue) = 0;
   /// What the queue is given from now on comes after what the event is now.
   virtual void follow(Queue queue, void* event) = 0;
+  /// The host waits for what the event is now.
+  virtual void wait(void* event) = 0;
 };
 
 struct DeviceOptions {

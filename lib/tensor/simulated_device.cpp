@@ -121,13 +121,20 @@ bool SimulatedDriver::run_one() {
   return false;
 }
 
-void SimulatedDriver::run() {
-  const auto busy = [this] {
+void SimulatedDriver::wait(void* event) {
+  if (idle_) return;
+  const Point until = *events_.at(event);
+  run(&until);
+}
+
+void SimulatedDriver::run(const Point* until) {
+  const auto busy = [&] {
+    if (until) return line(until->queue).done < until->count;
     return std::any_of(lines_.begin(), lines_.end(), [](const Line& at) { return !at.items.empty(); });
   };
   if (!busy()) return;
   open(true);
-  while (run_one()) {
+  while (busy() && run_one()) {
   }
   open(false);
   require(!busy(), "a queue follows what is enqueued");

@@ -52,6 +52,8 @@ class SimulatedDriver final : public DeviceDriver {
   void drop_event(void* event) noexcept override;
   void record(void* event, Queue queue) override;
   void follow(Queue queue, void* event) override;
+  /// The queues run no further than they must.
+  void wait(void* event) override;
 
   /// How often `wait` was called: what a test of a step without waiting counts.
   [[nodiscard]] Index waits() const { return waits_; }
@@ -77,7 +79,8 @@ class SimulatedDriver final : public DeviceDriver {
   /// Runs the first item of the first queue that has one which may run; false where there is none.
   bool run_one();
   void open(bool accessible) noexcept;
-  void run();
+  /// Until all is done, or the first `until.count` items of its queue are.
+  void run(const Point* until = nullptr);
 
   std::size_t total_;
   Order order_;

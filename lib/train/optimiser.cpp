@@ -47,7 +47,7 @@ Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>*
     if (parameter->in_bf16) {
       require(options.fuse && adam, "parameters in bf16 are updated in backward, by Adam");
       const auto moments = [&](bool has) {
-        return Twin<Bf16>(has ? parameter->template make_array<Bf16>(parameter->size()) : Buffer<Bf16>());
+        return Twin<Bf16>(has ? parameter->template make_moment<Bf16>(parameter->size()) : Buffer<Bf16>());
       };
       Twin<Bf16> first = moments(state.has_first);
       state.bf16 = std::make_unique<Bf16Books>(
@@ -55,9 +55,11 @@ Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>*
     } else {
       require(!parameter->stream || (options.fuse && adam),
               "streamed parameters are updated in backward, by Adam");
-      if (state.has_first) state.first = Twin<T>(parameter->template make_array<T>(parameter->size()));
-      if (state.has_second) state.second = Twin<T>(parameter->template make_array<T>(parameter->size()));
+      if (state.has_first) state.first = Twin<T>(parameter->template make_moment<T>(parameter->size()));
+      if (state.has_second) state.second = Twin<T>(parameter->template make_moment<T>(parameter->size()));
     }
+    if (parameter->updated_on_host())
+      parameter->stream->add_outgoing(parameter->shape[2] * static_cast<Index>(sizeof(T)));
     if (options.fuse && adam && parameter->fusable) {
       state.sink = std::make_unique<UpdateSink<T>>();
       parameter->sink = state.sink.get();
@@ -92,16 +94,22 @@ void PutOffUpdates<T>::put_off(const Exec& exec, const AdamStep& step, bool deco
 
 template <class T>
 void PutOffUpdates<T>::replay(std::span<const AdamConstants<T>> steps) {
-  if (parameter_->stream) return replay_chunks(steps);
+  Exec exec = exec_;
+  if (parameter_->updated_on_host()) {
+    parameter_->settle_stream();
+    exec = on_host(exec_);
+  } else if (parameter_->stream) {
+    return replay_chunks(steps);
+  }
+  Device* device = exec.device;
   if constexpr (std::is_same_v<T, float>)
     if (bf16_) {
       const std::vector<Index>& shape = parameter_->shape;
-      return adam_replay(exec_, bf16_->arrays(*parameter_, *count_, exec_.device), shape[0], shape[1],
-                         shape[2], steps);
+      return adam_replay(exec, bf16_->arrays(*parameter_, *count_, device), shape[0], shape[1], shape[2],
+                         steps);
     }
-  Device* device = exec_.device;
   const std::span<T> values(parameter_->data(device), static_cast<std::size_t>(parameter_->size()));
-  adam_replay<T>(exec_, values, first_->span(device), second_->span(device), {}, steps);
+  adam_replay<T>(exec, values, first_->span(device), second_->span(device), {}, steps);
 }
 
 template <class T>
@@ -149,7 +157,7 @@ void PutOffUpdates<T>::settle() {
     return replay({&decay, 1});
   }
   parameter_->settle_stream();
-  const Exec exec = parameter_->stream && exec_.device ? Exec{} : exec_;
+  const Exec exec = parameter_->stream ? on_host(exec_) : exec_;
   // In pieces, so that of a file few pages are in memory.
   constexpr Index piece = Index{1} << 23;
   for (Index at = 0; at < second_->size(); at += piece) {

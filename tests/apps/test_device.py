@@ -1,5 +1,7 @@
 """Trainings on a simulated device: the losses of the host, over ranks, left and resumed; devices that are not there."""
 
+import re
+
 import support
 from sensors import Runs, sensors
 from test_windows import GRAPH_WAVENET, WINDOWS
@@ -35,6 +37,8 @@ lim_modes = 2
 
 DEVICE = "parallel.device=simulated"
 PAIRS = ["train.sampling=pairs", "train.pairs=50"]
+STREAMED = ["relation.memory=streamed", "relation.update=device"]
+ON_HOST = ["relation.memory=streamed", "relation.update=host"]
 GROUPS = ["parallel.time_groups=2", "train.lanes=2"]
 
 
@@ -52,11 +56,15 @@ class Device(Runs):
         self.succeed(ranks, *self.arguments(name + "_host", *settings, "parallel.device=cpu"))
         out = self.succeed(ranks, *self.arguments(name, *settings, DEVICE)).out
         self.assertIn("device    simulated", out)
-        for here, there in zip(self.lines(name), self.lines(name + "_host"), strict=True):
+        self.near(name, name + "_host", tolerance)
+
+    def near(self, run, other, tolerance):
+        """Losses and validations of two runs."""
+        for here, there in zip(self.lines(run), self.lines(other), strict=True):
             figures = [k for k in there if k == "loss" or k.startswith("validation")]
             self.assertGreaterEqual(len(figures), 2)
             for key in figures:
-                self.assertAlmostEqual(here[key], there[key], delta=tolerance * (1 + abs(there[key])), msg=f"{name} {key}")
+                self.assertAlmostEqual(here[key], there[key], delta=tolerance * (1 + abs(there[key])), msg=f"{run} {key}")
 
     def test_stnn(self):
         for name, ranks, *settings in (
@@ -102,22 +110,55 @@ class Device(Runs):
             for way in ("pageable", "pinned", "pageable-async", "pinned-async"):
                 with self.subTest(way):
                     run = f"{way}{ranks}"
-                    self.succeed(ranks, *self.arguments(run, *dense, DEVICE, "relation.memory=streamed", f"relation.transfer={way}"))
+                    self.succeed(ranks, *self.arguments(run, *dense, DEVICE, *STREAMED, f"relation.transfer={way}"))
                     self.assertEqual(self.ends(run), self.ends(name))
         self.succeed(1, "evaluate", "pinned-async3")
-        self.refuse_settings([DEVICE, "relation.discover=dense", "relation.memory=streamed", "relation.stream_gib=1e-7"],
+        self.refuse_settings([DEVICE, "relation.discover=dense", *STREAMED, "relation.stream_gib=1e-7"],
                              "are too few: 1 chunks of .* are needed")
 
+    def test_streamed_and_updated_on_the_host(self):
+        """Gradients travel, not moments: the losses of a device that updates, the same bits by every way."""
+        dense = ["relation.discover=dense", f"relation.chunk_mib={(2 * 9 * 8 + 1) / 2**20}"]
+        for ranks in (1, 3):
+            name = f"updated{ranks}"
+            self.same_losses(name, ranks, *dense)
+            runs = []
+            for way in ("pageable", "pinned-async"):
+                runs.append(f"host_{way}{ranks}")
+                out = self.succeed(ranks, *self.arguments(runs[-1], *dense, DEVICE, *ON_HOST, f"relation.transfer={way}")).out
+                self.assertIn("streamed  updated on: host\n", out)
+                self.near(runs[-1], name, 1e-10)
+            self.assertEqual(self.ends(runs[0]), self.ends(runs[1]))
+        self.succeed(1, "evaluate", "host_pinned-async3")
+        self.refuse_settings([DEVICE, *dense, *ON_HOST, f"relation.stream_gib={(4 * 2 * 9 * 8 - 8) / 2**30}"],
+                             "gradients of .* are needed")
+        self.refuse_settings([DEVICE, *dense, "relation.update=both"], "relation.update", "auto, device, host")
+
+    def test_where_updates_are_made_is_tried_once(self):
+        settings = ["relation.discover=dense", DEVICE, "relation.memory=streamed"]
+        arguments = self.arguments("tried", *settings)
+        first = self.run_ranks(2, *arguments, "--stop-after", "0.000001s")
+        self.assertEqual(first.codes, [75, 75], first.err)
+        found = re.search(r"streamed  updated on: (device|host) \(device [0-9.]+ ms a chunk, host [0-9.]+ ms\)\n", first.out)
+        self.assertTrue(found, first.out)
+        self.assertIn(f"streamed  updated on: {found[1]}\n", self.succeed(2, *arguments).out)
+
+    def test_updated_on_the_host_left_and_resumed_at_every_step(self):
+        self.resumed_at_every_step("host_updates", "relation.discover=dense", DEVICE, *ON_HOST,
+                                   f"relation.chunk_mib={(2 * 9 * 8 + 1) / 2**20}")
+
     def test_streamed_left_and_resumed_at_every_step(self):
-        self.resumed_at_every_step("streamed", "relation.discover=dense", DEVICE, "relation.memory=streamed",
+        self.resumed_at_every_step("streamed", "relation.discover=dense", DEVICE, *STREAMED,
                                    f"relation.chunk_mib={(2 * 9 * 8 + 1) / 2**20}")
 
     def test_bf16(self):
         dense = ["relation.discover=dense", "model.precision=float", "relation.precision=bf16"]
         self.same_losses("bf16", 2, *dense, tolerance=2e-3)
-        self.succeed(2, *self.arguments("bf16_chunks", *dense, DEVICE, "relation.memory=streamed"))
+        self.succeed(2, *self.arguments("bf16_chunks", *dense, DEVICE, *STREAMED))
         self.assertEqual(self.ends("bf16_chunks"), self.ends("bf16"))
         self.resumed_at_every_step("bf16_left", *dense, DEVICE)
+        self.succeed(2, *self.arguments("bf16_host", *dense, DEVICE, *ON_HOST))
+        self.near("bf16_host", "bf16", 2e-3)
 
     def test_memory_of_a_device(self):
         self.refuse_settings([DEVICE, "parallel.device_memory=1MiB"], "out of device memory: .* more ranks")
@@ -151,6 +192,8 @@ class Windowed(Device):
     def test_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("left", DEVICE)
 
+    test_streamed_and_updated_on_the_host = test_where_updates_are_made_is_tried_once = None
+    test_updated_on_the_host_left_and_resumed_at_every_step = None
     test_streamed = test_streamed_left_and_resumed_at_every_step = test_bf16 = None
     test_stnn = test_float = test_memory_of_a_device = test_no_gpu = test_pairs_and_groups_left_and_resumed_at_every_step = None
 

@@ -24,7 +24,7 @@ class Kernels(unittest.TestCase):
             self.assertGreater(float(content["context"][f"gemm_flops_per_second_{threads}"]), 1e8)
         families = {entry["name"].split("/")[0] for entry in content["benchmarks"]}
         for family in ("relate_sparse_forward", "relate_sparse_backward", "relate_dense_forward",
-                       "relate_dense_backward", "linear_forward", "linear_backward_input", "linear_backward_weight",
+                       "relate_dense_backward", "relate_dense_update", "relate_dense_update_bf16", "linear_forward", "linear_backward_input", "linear_backward_weight",
                        "low_rank_project", "column_sum", "tanh_forward", "masked_squared_error_backward",
                        "squared_difference_backward", "clamp_l1_backward", "embed_columns_forward",
                        "embed_pairs_backward", "adam", "sampled_sparse_forward", "sampled_sparse_backward",

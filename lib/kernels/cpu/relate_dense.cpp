@@ -224,13 +224,42 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
   if (dm.update) *dm.update->squares_to() += squares;
 }
 
+template <class T>
+void relate_dense_update(const Exec& exec, DenseUpdate<T>& update, const DenseRelate<T>& relate,
+                         const T* gradient) {
+  constexpr Index rows = 8, bytes_ahead = 1536;
+  const Index tiles = (relate.rows + rows - 1) / rows;
+  const double squares = with_storage(relate, [&]<class S>(S) {
+    const DenseGradient<T> dm(&update);
+    const DenseSinkArguments<S> sink(dm);
+    const auto pass = dense_kernels<S>(exec.isa).sink[static_cast<int>(sink.sink)];
+    const auto tile = [&](Index t) {
+      const int k = static_cast<int>(t / tiles);
+      const Index row = t % tiles * rows;
+      DenseBackward<S> b = sink.block(relate, dm, k, row, 0, relate.columns);
+      b.rows = std::min(b.rows, rows);
+      b.ahead = bytes_ahead / static_cast<Index>(sizeof(T));
+      pass(b, gradient + (k * relate.rows + row) * relate.columns, relate.columns);
+      return b.squares;
+    };
+    return reduce_blocks(exec, relate.relations * tiles, 1, relate.relations * relate.rows * relate.columns,
+                         [&](Index from, Index to) {
+                           double sum = 0;
+                           for (Index t = from; t < to; ++t) sum += tile(t);
+                           return sum;
+                         });
+  });
+  *update.squares_to() += squares;
+}
+
 #define ROSSBY_INSTANTIATE(T)                                                                            \
   template Index relate_dense_workspace(const Exec&, const DenseRelate<T>&, Index, Index);               \
   template void relate_dense_forward(const Exec&, NodeView<T>, const DenseRelate<T>&, NodeView<const T>, \
                                      std::span<T>);                                                      \
   template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,         \
                                       const DenseRelate<T>&, NodeView<const T>, NodeView<const T>,       \
-                                      std::span<T>);
+                                      std::span<T>);                                                     \
+  template void relate_dense_update(const Exec&, DenseUpdate<T>&, const DenseRelate<T>&, const T*);
 ROSSBY_INSTANTIATE(float)
 ROSSBY_INSTANTIATE(double)
 

@@ -63,6 +63,20 @@ struct DenseSink {
 };
 
 template <class T>
+DenseSink<T> sink_of(const DenseWeights<T>& weights, const DenseGradient<T>& dm,
+                     const AdamConstants<T>* constants) {
+  DenseSink<T> sink{weights, 0, dm.buffer, nullptr, nullptr, nullptr, {}, constants, T(0)};
+  if (dm.update) {
+    sink.theta = dm.update->theta;
+    sink.m = dm.update->m;
+    sink.v = dm.update->v;
+    sink.bf16 = dm.update->bf16;
+    sink.l1 = static_cast<T>(dm.update->l1);
+  }
+  return sink;
+}
+
+template <class T>
 void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>& relate, NodeView<const T> z,
                           std::span<T> workspace) {
   const Index d = z.channels, size = relate.rows * z.width();
@@ -115,14 +129,8 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
           [=] ROSSBY_ON_DEVICE(Index j, Index q, T value) { to[j * width + q] += value; });
     }
     if (!dm.buffer && !dm.update) continue;
-    DenseSink<T> sink{weights, k, dm.buffer, nullptr, nullptr, nullptr, {}, on_device, T(0)};
-    if (dm.update) {
-      sink.theta = dm.update->theta;
-      sink.m = dm.update->m;
-      sink.v = dm.update->v;
-      sink.bf16 = dm.update->bf16;
-      sink.l1 = static_cast<T>(dm.update->l1);
-    }
+    DenseSink<T> sink = sink_of(weights, dm, on_device);
+    sink.relation = k;
     const T* from = z.data;
     tile_product_squares<T>(
         exec, rows, relate.columns, width, TileOrder{.b_along = true},
@@ -130,6 +138,23 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
         [=] ROSSBY_ON_DEVICE(Index q, Index j) { return from[j * width + q]; }, sink,
         dm.update ? dm.update->squares_to() : nullptr);
   }
+}
+
+template <class T>
+void relate_dense_update(const Exec& exec, DenseUpdate<T>& update, const DenseRelate<T>& relate,
+                         const T* gradient) {
+  const AdamConstants<T> constants = adam_constants<T>(update.step, update.decoupled);
+  const DenseSink<T> sink = sink_of(DenseWeights<T>(exec, relate), DenseGradient<T>(&update),
+                                    exec.device->on_device(std::span<const AdamConstants<T>>(&constants, 1)));
+  const Index columns = relate.columns;
+  sum_later(
+      exec, relate.relations * relate.rows * columns,
+      [=] ROSSBY_ON_DEVICE(Index e) {
+        DenseSink<T> of = sink;
+        of.relation = e / columns / of.weights.rows;
+        return of(e / columns % of.weights.rows, e % columns, gradient[e]);
+      },
+      update.squares_to());
 }
 
 void adam_replay(const Exec& exec, const Bf16Arrays& arrays, Index relations, Index rows, Index columns,
@@ -160,7 +185,8 @@ Index relate_dense_workspace(const Exec&, const DenseRelate<T>& relate, Index co
                                      std::span<T>);                                                      \
   template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,         \
                                       const DenseRelate<T>&, NodeView<const T>, NodeView<const T>,       \
-                                      std::span<T>);
+                                      std::span<T>);                                                     \
+  template void relate_dense_update(const Exec&, DenseUpdate<T>&, const DenseRelate<T>&, const T*);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE
 

@@ -38,6 +38,19 @@ void update_entry(DenseUpdate<T>& update, Index e, T gradient) {
         {update.v + e, 1}, std::span<const T>(&gradient, 1), update.step);
 }
 
+/// Updates one entry, with gradient zero where it does not pass.
+template <class T>
+void pass_to_update(DenseUpdate<T>& update, const DenseRelate<T>& relate, const RoundingBits& random, Index e,
+                    bool exists, T gradient) {
+  gradient = exists && passes_gradient(relate.stored(e), relate.clamped)
+                 ? gradient + static_cast<T>(update.l1)
+                 : T(0);
+  *update.squares_to() += double{gradient} * double{gradient};
+  if constexpr (std::is_same_v<T, float>)
+    if (relate.bf16) return update_bf16_entry(update, e, gradient, random);
+  update_entry(update, e, gradient);
+}
+
 }  // namespace
 
 template <class T>
@@ -72,16 +85,17 @@ void relate_dense_backward(const Exec&, NodeView<T> dz, MatrixView<T> da, DenseG
           if (da.data) da.row(o)[k * d + f] += weight * g * z.at(j, b)[f];
           gradient += g * a * z.at(j, b)[f];
         }
-    if (dm.update) gradient += static_cast<T>(dm.update->l1);
-    if (!exists || !passes_gradient(relate.stored(e), relate.clamped)) gradient = 0;
-    if (dm.buffer) dm.buffer[e] += gradient;
-    if (dm.update) {
-      *dm.update->squares_to() += double{gradient} * double{gradient};
-      if constexpr (std::is_same_v<T, float>)
-        if (relate.bf16)
-          return update_bf16_entry(*dm.update, e, gradient, {dm.update->bf16.rounding.row(k, i), j});
-      update_entry(*dm.update, e, gradient);
-    }
+    if (dm.buffer && exists && passes_gradient(relate.stored(e), relate.clamped)) dm.buffer[e] += gradient;
+    if (dm.update)
+      pass_to_update(*dm.update, relate, {dm.update->bf16.rounding.row(k, i), j}, e, exists, gradient);
+  });
+}
+
+template <class T>
+void relate_dense_update(const Exec&, DenseUpdate<T>& update, const DenseRelate<T>& relate,
+                         const T* gradient) {
+  each_entry(relate, [&](int k, Index i, Index j, Index e, bool exists, T) {
+    pass_to_update(update, relate, {update.bf16.rounding.row(k, i), j}, e, exists, gradient[e]);
   });
 }
 
@@ -96,7 +110,8 @@ Index relate_dense_workspace(const Exec&, const DenseRelate<T>&, Index, Index) {
                                      std::span<T>);                                                      \
   template void relate_dense_backward(const Exec&, NodeView<T>, MatrixView<T>, DenseGradient<T>,         \
                                       const DenseRelate<T>&, NodeView<const T>, NodeView<const T>,       \
-                                      std::span<T>);
+                                      std::span<T>);                                                     \
+  template void relate_dense_update(const Exec&, DenseUpdate<T>&, const DenseRelate<T>&, const T*);
 ROSSBY_INSTANTIATE(float)
 ROSSBY_INSTANTIATE(double)
 

@@ -116,6 +116,43 @@ TEST_P(DeviceRelate, FusedUpdateEqualsBackwardAndUpdate) {
       }
 }
 
+/// The update of a gradient that is there, on a device as in the reference.
+TEST_P(DeviceRelate, UpdateOfAGradientEqualsReference) {
+  for (const Shape& shape : shapes)
+    for (const double beta1 : {0.0, 0.9}) {
+      Problem<double> here(shape, Weights::patterned), truth(shape, Weights::patterned);
+      const std::size_t size = here.weight.size();
+      std::vector<double> gradient =
+          dense_problem::random_values<double>(std::ssize(here.weight), "gradient");
+      std::vector<double> m[2], v[2];
+      for (int q : {0, 1}) {
+        m[q].assign(beta1 == 0 ? 0 : size, 0.0);
+        v[q].assign(size, 0.0);
+      }
+      for (Index count = 1; count <= 2; ++count) {
+        DenseUpdate<double> update;
+        update.step = {3e-2, beta1, 0.99, 1e-9, 1e-2, 0.5, count};
+        update.l1 = 0.02;
+        DenseUpdate<double> right = update;
+        right.theta = truth.weight.data();
+        right.m = m[1].empty() ? nullptr : m[1].data();
+        right.v = v[1].data();
+        relate_dense_update<double>({Backend::reference, 1}, right, truth.relate, gradient.data());
+        OnDevice there(*device_);
+        DenseRelate<double> relate = here.relate;
+        relate.weight = update.theta = there(here.weight);
+        update.m = there(m[0]);
+        update.v = there(v[0]);
+        relate_dense_update<double>(exec(), update, relate, there(gradient));
+        there.fetch();
+        EXPECT_NEAR(update.squares, right.squares, 1e-12 * (1 + right.squares));
+      }
+      dense_problem::expect_near(here.weight, truth.weight, 1e-12, "theta");
+      dense_problem::expect_near(v[0], v[1], 1e-12, "v");
+      dense_problem::expect_near(m[0], m[1], 1e-12, "m");
+    }
+}
+
 /// One update in bf16: what float gives, rounded with the same bits.
 TEST_P(DeviceRelate, UpdatesInBf16AreRoundedByGlobalPlace) {
   for (const Shape& shape : {Shape{33, 101, 1, 1, 5, 3}, Shape{97, 101, 1, 8, 1, 1}}) {

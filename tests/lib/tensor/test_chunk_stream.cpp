@@ -274,6 +274,107 @@ INSTANTIATE_TEST_SUITE_P(
                     OnDeviceCase{Transfer::pinned_async, {Queue::compute, Queue::in, Queue::out}},
                     OnDeviceCase{Transfer::pinned_async, {Queue::compute, Queue::out, Queue::in}}));
 
+/// The host takes what kernels made of each chunk and changes the chunk; the next sweep finds it changed.
+TEST_P(DeviceStreams, HostsUpdateWithWhatLeaves) {
+  for (const Shape& shape : {Shape{13, 7, 4, 0, true}, Shape{29, 3, 2, 5, true}, Shape{13, 7, 4, 9, true},
+                             Shape{3, 4, 100, 0, true}}) {
+    auto owner = std::make_unique<SimulatedDriver>(std::size_t{1} << 28, GetParam().order);
+    SimulatedDriver* driver = owner.get();
+    DeviceOptions small;
+    small.staging_bytes = 4096;
+    Device device(std::move(owner), small);
+    ChunkStreamOptions options = options_of(shape, 1);
+    options.budget +=
+        2 * static_cast<std::size_t>(std::min(shape.rows, shape.chunk_rows) * shape.columns) * sizeof(long);
+    options.device = &device;
+    options.transfer = GetParam().transfer;
+    options.host_updates = true;
+    ChunkStream stream(options);
+    Buffer<int> array = stream.add<int>();
+    stream.add_outgoing(shape.columns * Index{sizeof(long)});
+    std::vector<int> truth(static_cast<std::size_t>(array.size()), 0);
+    Index wrong = 0, arrivals = 0;
+    const auto update = [&] {
+      const auto [chunk, memory] = stream.arrived();
+      const long* gradient = reinterpret_cast<const long*>(memory);
+      ++arrivals;
+      for (Index i = 0; i < stream.rows(chunk) * shape.columns; ++i) {
+        const Index at = stream.first(chunk) * shape.columns + i;
+        int& right = truth[static_cast<std::size_t>(at)];
+        wrong += gradient[i] != 3L * right + chunk;
+        right = array[at] = static_cast<int>((3L * right + chunk + 5) % 10007);
+      }
+      stream.changed(chunk);
+    };
+    for (int s = 0; s < 12; ++s) {
+      const bool writes = s % 2 == 1;  // a sweep up that reads, one down that sends gradients
+      stream.start(1, writes, false);
+      for (Index k = 0; k < stream.chunks(); ++k) {
+        const Index chunk = stream.take(), entries = stream.rows(chunk) * shape.columns;
+        const int* values = reinterpret_cast<const int*>(stream.array(0));
+        long* out = writes ? reinterpret_cast<long*>(stream.outgoing()) : nullptr;
+        const int* right = truth.data() + stream.first(chunk) * shape.columns;
+        driver->enqueue([=, &wrong, found = std::vector<int>(right, right + entries)] {
+          for (Index i = 0; i < entries; ++i) {
+            wrong += values[i] != found[static_cast<std::size_t>(i)];
+            if (out) out[i] = 3L * values[i] + chunk;
+          }
+        });
+        stream.give_back();
+        if (stream.leaving() > 1) update();
+      }
+      while (stream.leaving() > 0) update();
+      if (s % 5 == 4) stream.settle();
+    }
+    stream.settle();
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(arrivals, 6 * stream.chunks());
+    EXPECT_TRUE(std::equal(array.begin(), array.end(), truth.begin()));
+  }
+}
+
+/// Weights that all fit are brought once an update, whatever the moments are.
+TEST(DeviceStream, OnlyChangedChunksAreBroughtAgain) {
+  Device device(std::make_unique<SimulatedDriver>());
+  ChunkStream stream({.folder = "",
+                      .device = &device,
+                      .rows = 12,
+                      .row_bytes = 8,
+                      .chunk_rows = 3,
+                      .budget = 12 * 8 + 2 * 3 * 16,
+                      .host_updates = true});
+  const Buffer<float> array = stream.add<float>();
+  stream.add_outgoing(16);
+  const auto sweep = [&](bool sends) {
+    const double before = stream.statistics().read_bytes;
+    stream.start(1, sends, false);
+    for (Index k = 0; k < stream.chunks(); ++k) {
+      (void)stream.take();
+      if (sends) (void)stream.outgoing();
+      stream.give_back();
+      if (stream.leaving() > 1) stream.changed(stream.arrived().chunk);
+    }
+    while (stream.leaving() > 0) stream.changed(stream.arrived().chunk);
+    return stream.statistics().read_bytes - before;
+  };
+  EXPECT_EQ(stream.slots(), 0);
+  EXPECT_EQ(sweep(false), 96);
+  EXPECT_EQ(stream.slots(), 4);
+  EXPECT_EQ(sweep(true), 0);
+  EXPECT_EQ(sweep(false), 96);
+  EXPECT_EQ(stream.statistics().written_bytes, 12 * 16);
+  ChunkStream narrow({.folder = "",
+                      .device = &device,
+                      .rows = 12,
+                      .row_bytes = 8,
+                      .chunk_rows = 3,
+                      .budget = 2 * 3 * 8 + 2 * 3 * 16 - 1,
+                      .host_updates = true});
+  const Buffer<float> other = narrow.add<float>();
+  EXPECT_NE(message_of([&] { narrow.add_outgoing(16); }).find("2 chunks of 0.000 MiB and gradients of"),
+            std::string::npos);
+}
+
 TEST(DeviceStream, KeepsToTheDevicesBudget) {
   DeviceOptions limits;
   limits.limit = std::size_t{16} << 20;

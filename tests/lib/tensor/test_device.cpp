@@ -195,6 +195,24 @@ TEST(Device, SumsOfOneHostDoubleShareAPlace) {
   EXPECT_EQ(one, 2004) << "0 again after a settlement";
 }
 
+TEST(Device, TheHostWaitsForAnEventAndNoMore) {
+  SimulatedDriver driver;
+  int done = 0;
+  void* event = driver.make_event();
+  driver.wait(event);  // never recorded
+  driver.enqueue([&] { ++done; });
+  driver.record(event, DeviceDriver::Queue::compute);
+  driver.enqueue([&] { ++done; });
+  EXPECT_EQ(done, 0);
+  driver.wait(event);
+  EXPECT_EQ(done, 1);
+  driver.wait(event);
+  EXPECT_EQ(done, 1);
+  driver.wait();
+  EXPECT_EQ(done, 2);
+  driver.drop_event(event);
+}
+
 TEST(Device, ScratchHasItsSize) {
   Device device = simulated();
   EXPECT_NE(device.scratch<double>(100), nullptr);
@@ -229,6 +247,7 @@ class FakeApi final : public CudaApi {
   int event_create(void** event) const override { return *event = &streams, 0; }
   int event_destroy(void*) const override { return 0; }
   int event_record(void*, void*) const override { return fail_event; }
+  int event_synchronize(void*) const override { return fail_wait; }
   int stream_wait(void*, void*) const override { return 0; }
   int allocate(void** pointer, std::size_t bytes) const override { return take(pointer, bytes); }
   int release(void* pointer) const override { return std::free(pointer), 0; }
@@ -258,6 +277,8 @@ TEST(Cuda, ItsErrorsNameTheGpuAndWhatItDid) {
     api.fail_wait = 719;
     EXPECT_EQ(error_of([&] { driver.wait(); }),
               "GPU 1 failed while it exchanged: CUDA error 719: text of 719");
+    EXPECT_EQ(error_of([&] { driver.wait(driver.make_event()); }),
+              "GPU 1 failed while it worked up to an event: CUDA error 719: text of 719");
     api.fail_event = 400;
     EXPECT_EQ(error_of([&] { driver.fork(); }),
               "GPU 1 failed while recording an event: CUDA error 400: text of 400");

@@ -32,6 +32,7 @@ struct Setting {
   double decay = 1e-4;
   bool self = false;
   Index pairs = 0;  // a batch; 0: slabs
+  bool host_updates = false;
 };
 
 struct Result {
@@ -69,7 +70,8 @@ Result train(const Setting& setting, Device* device, Backend backend, Index epoc
     relations->stream_dense({.folder = "",
                              .device = device,
                              .transfer = *setting.transfer,
-                             .budget = static_cast<std::size_t>(2 * 3 * setting.chunk_rows * n) * sizeof(T)});
+                             .budget = static_cast<std::size_t>(2 * 3 * setting.chunk_rows * n) * sizeof(T),
+                             .host_updates = setting.host_updates});
   if (setting.bf16) relations->hold_dense_in_bf16();
   if (setting.kind == Kind::discover) relations->add_discover(0.02);
   if (setting.kind == Kind::dense_refine) relations->add_refine(std::move(edges), 0.5);
@@ -180,6 +182,34 @@ TEST_P(DeviceTraining, StreamedEqualsResident) {
   }
 }
 
+/// Where the host updates a relation that streams, gradients leave the device: the same trainings to
+/// rounding, and to the bit whichever way they take.
+TEST_P(DeviceTraining, StreamedAndUpdatedOnTheHostIsNearResident) {
+  for (Setting setting : {Setting{Kind::discover}, Setting{Kind::discover, true, 0.9, 2, 0.05},
+                          Setting{.kind = Kind::discover, .decay = 0}}) {
+    std::string reason;
+    const auto device = test_device(GetParam(), reason);
+    if (!device) GTEST_SKIP() << "no GPU: " << reason;
+    for (const Index rows : {Index{5}, Index{17}}) {
+      setting.chunk_rows = rows;
+      setting.transfer = {};
+      setting.host_updates = false;
+      const Result resident = train(setting, device.get(), GetParam());
+      setting.host_updates = true;
+      setting.transfer = Transfer::pageable;
+      const Result first = train(setting, device.get(), GetParam());
+      expect_near(first.losses, resident.losses, 1e-10);
+      expect_near(first.parameters, resident.parameters, 1e-9);
+      for (const Transfer transfer : {Transfer::pinned, Transfer::pageable_async, Transfer::pinned_async}) {
+        setting.transfer = transfer;
+        const Result streamed = train(setting, device.get(), GetParam());
+        EXPECT_EQ(streamed.losses, first.losses);
+        EXPECT_EQ(streamed.parameters, first.parameters);
+      }
+    }
+  }
+}
+
 /// In bf16 arithmetic is in float, and what is written is rounded by the same random numbers.
 TEST_P(DeviceTraining, Bf16IsNearTheHost) {
   for (Setting setting : {Setting{.kind = Kind::discover, .bf16 = true},
@@ -195,6 +225,9 @@ TEST_P(DeviceTraining, Bf16IsNearTheHost) {
     const Result streamed = train<float>(setting, device.get(), GetParam());
     EXPECT_EQ(streamed.losses, resident.losses);
     EXPECT_EQ(streamed.parameters, resident.parameters);
+    setting.host_updates = true;
+    const Result updated = train<float>(setting, device.get(), GetParam());
+    expect_near(updated.losses, resident.losses, 1e-3);
   }
 }
 
@@ -204,7 +237,12 @@ TEST(DeviceSteps, WaitOnce) {
        {Setting{Kind::refine}, Setting{Kind::discover, true, 0.9},
         Setting{Kind::given_low_rank, false, 0.9, 2, 0.1},
         Setting{.kind = Kind::discover, .beta1 = 0.9, .chunk_rows = 5},
-        Setting{.kind = Kind::discover, .beta1 = 0.9, .chunk_rows = 5, .transfer = Transfer::pinned_async}}) {
+        Setting{.kind = Kind::discover, .beta1 = 0.9, .chunk_rows = 5, .transfer = Transfer::pinned_async},
+        Setting{.kind = Kind::discover,
+        .beta1 = 0.9,
+        .chunk_rows = 5,
+        .transfer = Transfer::pinned_async,
+        .host_updates = true}}) {
     Index waits[2] = {}, steps[2] = {};
     for (const int more : {0, 1}) {
       auto driver = std::make_unique<SimulatedDriver>();

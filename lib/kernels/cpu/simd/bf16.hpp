@@ -43,6 +43,12 @@ ROSSBY_INLINE V odd_values(Words words) {
   return (V)(words & 0xFFFF0000U);
 }
 
+/// NaN without a payload that PairRounding could carry into another value.
+template <class V>
+ROSSBY_INLINE V canonical(V values) {
+  return values == values ? values : splat<V>(__builtin_nanf(""));
+}
+
 /// RoundingBits of a strip of columns, two a word: the even one's bits below those of the odd one.
 class PairRounding {
  public:

@@ -63,6 +63,7 @@ struct DenseBackward {
   Index relation;
   Index first_column;        // of those here, among all
   bool large_cache = false;  // the second-level one holds a tile more beside what it is to hold
+  Index ahead = 0;           // `sink`: what lies so many columns further comes into the cache meanwhile
   double squares = 0;        // out: Σ gradient²
 };
 

@@ -4,6 +4,10 @@
 #include "rossby/kernels/cpu/simd/adam_lane.hpp"
 #include "rossby/kernels/cpu/simd/dense.hpp"
 #include "rossby/kernels/cpu/simd/dense_tile.hpp"
+#include "rossby/kernels/cpu/simd/shuffle.hpp"
+
+
+
 
 namespace rossby::cpu::ROSSBY_ISA {
 
@@ -134,15 +138,26 @@ struct Sink {
     }
   }
 
-  /// The same for one row whose gradients lie in order.
+  /// The same for one row whose gradients lie in order. Those of bf16 are given the one NaN that a rounding
+  /// leaves one.
   ROSSBY_INLINE void ordered_row(const T* gradient, Index row, Index column, Index count) {
-    const Index here = row * b.stride + column;
+    const Index next = row * b.stride + column + b.ahead;
+    if (b.ahead > 0)
+      for (Index k = 0; k < strip; k += 64 / static_cast<Index>(sizeof(T)))
+        __builtin_prefetch(gradient + b.ahead + k);
     if constexpr (Strip<S>::paired) {
       T ordered[strip] = {};
-      for (Index j = 0; j < strip && j < count; ++j) ordered[j % 2 * lanes<T> + j / 2] = gradient[j];
-      strip_rows(ordered, row, 1, column, count, &here);
+      if (count >= strip) {
+        const V low = load<V>(gradient), high = load<V>(gradient + lanes<T>);
+        store(ordered, canonical(every_second<0>(low, high)));
+        store(ordered + lanes<T>, canonical(every_second<1>(low, high)));
+      } else {
+        for (Index j = 0; j < count; ++j)
+          ordered[j % 2 * lanes<T> + j / 2] = gradient[j] == gradient[j] ? gradient[j] : T(__builtin_nanf(""));
+      }
+      strip_rows(ordered, row, 1, column, count, &next);
     } else {
-      strip_rows(gradient, row, 1, column, count, &here);
+      strip_rows(gradient, row, 1, column, count, &next);
     }
   }
 
@@ -390,20 +405,25 @@ void backward(DenseBackward<S>& b) {
   run_backward<sink, S, false>(b);
 }
 
+template <DenseSink sink, class S, bool plain>
+void run_sink(DenseBackward<S>& b, const Arithmetic<S>* gradient, Index gradient_stride) {
+  const FlushSubnormals flush;
+  Sink<sink, S, plain> out{b};
+  if (b.adam) out.adam = *b.adam;
+  for (Index i = 0; i < b.rows; ++i) {
+    out.begin_rows(i, 1);
+    for (Index j = 0; j < b.columns; j += Strip<S>::columns)
+      out.ordered_row(gradient + i * gradient_stride + j, i, j, b.columns - j);
+    out.finish();
+  }
+}
+
 /// The sink alone, for gradients that another kernel has made.
 template <DenseSink sink, class S>
 void sink_rows(DenseBackward<S>& b, const Arithmetic<S>* gradient, Index gradient_stride) {
-  if constexpr (sink != DenseSink::none) {
-    const FlushSubnormals flush;
-    Sink<sink, S> out{b};
-    if (b.adam) out.adam = *b.adam;
-    for (Index i = 0; i < b.rows; ++i) {
-      out.begin_rows(i, 1);
-      for (Index j = 0; j < b.columns; j += Strip<S>::columns)
-        out.ordered_row(gradient + i * gradient_stride + j, i, j, b.columns - j);
-      out.finish();
-    }
-  }
+  if constexpr (sink == DenseSink::adam || sink == DenseSink::adam_moment)
+    if (b.adam->decay == 0 && b.adam->keep == 1) return run_sink<sink, S, true>(b, gradient, gradient_stride);
+  if constexpr (sink != DenseSink::none) run_sink<sink, S, false>(b, gradient, gradient_stride);
 }
 
 }  // namespace rossby::cpu::ROSSBY_ISA

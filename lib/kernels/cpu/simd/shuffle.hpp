@@ -74,6 +74,16 @@ template <int n>
 using AllPlaces = Places<__integer_pack(n)...>;
 #endif
 
+template <int first, class V, int... I>
+ROSSBY_INLINE V every_second(V a, V b, Places<I...>) {
+  return __builtin_shufflevector(a, b, (2 * I + first)...);
+}
+/// The even (first = 0) or odd values of two registers in a row.
+template <int first, class V>
+ROSSBY_INLINE V every_second(V a, V b) {
+  return every_second<first>(a, b, AllPlaces<static_cast<int>(sizeof(V) / sizeof(a[0]))>{});
+}
+
 template <class T, int L, int S, int... I>
 ROSSBY_INLINE Vec<T, L> stretch(const T* from, Places<I...>) {
   const Vec<T, L / S> v = load<Vec<T, L / S>>(from);
