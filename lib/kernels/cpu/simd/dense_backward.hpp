@@ -6,9 +6,6 @@
 #include "rossby/kernels/cpu/simd/dense_tile.hpp"
 #include "rossby/kernels/cpu/simd/shuffle.hpp"
 
-
-
-
 namespace rossby::cpu::ROSSBY_ISA {
 
 /// What becomes of the gradients of a strip of weights. `plain`: there is no decay of either kind.
@@ -153,7 +150,8 @@ struct Sink {
         store(ordered + lanes<T>, canonical(every_second<1>(low, high)));
       } else {
         for (Index j = 0; j < count; ++j)
-          ordered[j % 2 * lanes<T> + j / 2] = gradient[j] == gradient[j] ? gradient[j] : T(__builtin_nanf(""));
+          ordered[j % 2 * lanes<T> + j / 2] =
+              gradient[j] == gradient[j] ? gradient[j] : T(__builtin_nanf(""));
       }
       strip_rows(ordered, row, 1, column, count, &next);
     } else {
@@ -361,6 +359,12 @@ struct BackwardTile {
     out.finish();
   }
 
+  /// Where the strip `ahead` strips after strip s begins, which may be one of the next tile.
+  ROSSBY_INLINE Index strip_after(Index s, Index ahead, Index strips, Index tile_rows) const {
+    const Index then = s + ahead;
+    return then < strips ? then * strip : tile_rows * b.stride + (then - strips) * strip;
+  }
+
   void run() {
     const Index tile_rows = b.width <= narrow_width   ? narrow_rows
                             : b.width <= middle_width ? middle_rows
@@ -369,6 +373,9 @@ struct BackwardTile {
     // With enough products, what comes next is fetched between them, evenly.
     between = b.u && b.width >= 2 * block * most_fetched;
     out.fetch = !between;
+    constexpr Index row_lines = first_lines + other_lines;
+    const Index distance = (dense_lines_ahead + tile_rows * row_lines - 1) / (tile_rows * row_lines);
+    const Index ahead = distance < strips ? distance : strips;
     const bool in_rows = arrays == 3 && b.width >= row_width && (b.width <= most_row_width || b.large_cache);
     for (Index begin = 0; begin < b.rows; begin += tile_rows) {
       const Index rows = b.rows - begin < tile_rows ? b.rows - begin : tile_rows;
@@ -380,8 +387,7 @@ struct BackwardTile {
         if (in_rows)
           next.hand_out(rows, strips, b.stride);
         else
-          next.strip_of(rows, begin * b.stride + (s + 1 < strips ? (s + 1) * strip : tile_rows * b.stride),
-                        b.stride);
+          next.strip_of(rows, begin * b.stride + strip_after(s, ahead, strips, tile_rows), b.stride);
         if (b.u) add_u(begin, rows, s, count);
         if constexpr (sink != DenseSink::none) pass_gradient(begin, rows, s, count);
       }

@@ -17,32 +17,54 @@ struct NarrowTile {
   V sums[dense_forward_rows * lanes<T>] = {};  // (rows, width)
   double weight_sum = 0;
 
-  /// `mr` rows from `row` against outputs [o, o + outputs) over strips [first, last); `ahead` is where the
-  /// next rows begin, which travel into the cache meanwhile.
+  /// What is `distance` strips further, where groups of mr rows follow each other over strips [first, last):
+  /// memory has that time to deliver it.
+  struct AheadOfGroup {
+    const S* at;    // of the group's first strip
+    Index turn;     // strip at which it goes on with rows that follow
+    Index further;  // and by how much
+  };
+  template <int mr>
+  ROSSBY_INLINE AheadOfGroup ahead_of(Index row, Index first, Index last) const {
+    const Index run = last - first, distance = dense_lines_ahead / (mr * Strip<S>::lines);
+    const Index next_block = last * strip < f.columns ? run * strip : -first * strip;
+    const auto group = [&](Index r) {
+      return r < f.rows ? r * f.stride : (r - f.rows) * f.stride + next_block;
+    };
+    const Index here = group(row + distance / run * mr), then = group(row + (distance / run + 1) * mr);
+    const Index offset = distance % run;
+    return {f.weight + here + (first + offset) * strip, last - offset, then - here - run * strip};
+  }
+
+  /// `mr` rows from `row` against outputs [o, o + outputs) over strips [first, last).
   template <int mr, int outputs, bool clamped>
-  ROSSBY_INLINE void group(Index row, Index o, Index first, Index last, const S* ahead) {
+  ROSSBY_INLINE void group(Index row, Index o, Index first, Index last) {
+    const AheadOfGroup next = ahead_of<mr>(row, first, last);
+    const S* ahead = next.at;
     V acc[mr][outputs];
     V total = {}, part_sum = {};  // in two levels: long sums of equal floats drift
     for (int r = 0; r < mr; ++r)
       for (int q = 0; q < outputs; ++q) acc[r][q] = sums[(row + r) * f.width + o + q];
     const auto step = [&](const V(&w)[mr], const T* z) ROSSBY_LAMBDA_INLINE {
-      for (int r = 0; r < mr; ++r) part_sum += w[r];
+      V all = w[0];  // apart from the sum so far, which each would wait for
+      for (int r = 1; r < mr; ++r) all += w[r];
+      part_sum += all;
       for (int q = 0; q < outputs; ++q) {
-        const V zq = load<V>(z + q * strip);
+        const V zq = held(load<V>(z + q * strip));
         for (int r = 0; r < mr; ++r) acc[r][q] += w[r] * zq;
       }
     };
     const S* weight = f.weight + row * f.stride;
     const Index whole = last * strip <= f.columns ? last : last - 1;
-    for (Index s = first; s < whole; ++s) {
+    for (Index s = first; s < whole; ++s, ahead += strip) {
+      if (s == next.turn) ahead += next.further;
 #pragma GCC unroll 3
       for (int part = 0; part < Strip<S>::vectors; ++part) {
         V w[mr];
         for (int r = 0; r < mr; ++r) {
           w[r] = strip_vector<V>(weight + r * f.stride + s * strip, part, strip);
           if constexpr (clamped) w[r] = clamp01(w[r]);
-          if (part < Strip<S>::lines)
-            __builtin_prefetch(ahead + r * f.stride + (s - first) * strip + part * lanes<T>);
+          if (part < Strip<S>::lines) __builtin_prefetch(ahead + r * f.stride + part * lanes<T>);
         }
         step(w, f.z + (s * f.width + o) * strip + part * lanes<T>);
       }
@@ -69,14 +91,9 @@ struct NarrowTile {
   void rows(Index o, Index first, Index last) {
     constexpr int most = accumulators / outputs;
     constexpr int mr = most > 8 ? 8 : most;
-    const S* next_block = f.weight + (last * strip < f.columns ? last : first) * strip;
     Index row = 0;
-    for (; row + mr <= f.rows; row += mr) {
-      const bool more = row + 2 * mr <= f.rows;
-      group<mr, outputs, clamped>(row, o, first, last,
-                                  more ? f.weight + (row + mr) * f.stride + first * strip : next_block);
-    }
-    for (; row < f.rows; ++row) group<1, outputs, clamped>(row, o, first, last, next_block);
+    for (; row + mr <= f.rows; row += mr) group<mr, outputs, clamped>(row, o, first, last);
+    for (; row < f.rows; ++row) group<1, outputs, clamped>(row, o, first, last);
   }
 
   template <bool clamped>

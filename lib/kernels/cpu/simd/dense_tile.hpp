@@ -12,6 +12,10 @@ namespace rossby::cpu::ROSSBY_ISA {
 inline constexpr int strip_vectors = 3;
 inline constexpr int accumulators = register_bytes == 64 ? 24 : 12;
 
+/// Lines of W and its moments that are on their way into the cache while rows are computed: with fewer, those
+/// of a few rows were asked for later than memory delivers (narrow widths, where little is computed).
+inline constexpr Index dense_lines_ahead = 192;
+
 /// W of S in strips. In bf16 the two vectors of a strip are its even and its odd columns.
 template <class S>
 struct Strip {

@@ -47,6 +47,16 @@ ROSSBY_INLINE V load(const T* from) {
   return v;
 }
 
+/// The same in a register that is read again and again: left to itself the compiler makes the load part of
+/// each instruction that reads it, and loads are what such a loop runs out of.
+template <class V>
+ROSSBY_INLINE V held(V v) {
+#if defined(__AVX512F__)  // with fewer registers it would spill
+  asm("" : "+v"(v));
+#endif
+  return v;
+}
+
 template <class V, class T>
 ROSSBY_INLINE void store(T* to, V v) {
   __builtin_memcpy(to, &v, sizeof(V));
