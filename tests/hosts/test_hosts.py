@@ -32,6 +32,8 @@ latent = 2
 [train]
 epochs = {epochs}
 keep = "last"
+[optimiser]
+lr = 1e-5
 [checkpoint]
 every_steps = 20
 [parallel]
@@ -57,7 +59,7 @@ class Hosts(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
         cls.local(1, "data", "synth", "--lat", "10", "--lon", "20", "--steps", "60", "-o", "p.nc")
         (cls.folder / "short.toml").write_text(CONFIG.format(epochs=6))
-        (cls.folder / "long.toml").write_text(CONFIG.format(epochs=30))
+        (cls.folder / "long.toml").write_text(CONFIG.format(epochs=200))  # long enough to be met on its way
         cls.whole = {}
 
     def setUp(self):
