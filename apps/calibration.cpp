@@ -19,6 +19,7 @@
 #include "rossby/plan/rates.hpp"
 #include "rossby/plan/step_ops.hpp"
 #include "rossby/tensor/buffer.hpp"
+#include "rossby/tensor/file_memory.hpp"
 
 namespace rossby {
 namespace {
@@ -292,6 +293,43 @@ void time_disk(const Communicator& comm, const CalibrationOptions& options, int 
       {"disk_read", ranks, options.threads, static_cast<double>(bytes), rate(seconds[1]), 0});
 }
 
+/// Bytes a second of what the system keeps of files in memory: what chunks of streamed relations take of the
+/// processor on their way.
+void time_files(const Communicator& comm, const CalibrationOptions& options, int ranks,
+                MachineProfile& profile) {
+  // As much memory as files: chunks of a training do not stay in a cache.
+  const std::size_t bytes = options.quick ? 1 << 20 : 128 << 20,
+                    piece = std::min<std::size_t>(bytes / 4, 8 << 20);
+  constexpr int passes = 4;  // the first one makes pages
+  std::vector<double> seconds[2];
+  agree(comm, [&] {
+    FileMemory file(options.folder, bytes);
+    std::vector<std::byte> memory(bytes);
+    for (int pass = 0; pass < passes; ++pass) {
+      double of_pass[2] = {0, 0};
+      // In turns, as chunks come and go.
+      for (std::size_t at = 0; at < bytes; at += piece)
+        for (const bool write : {true, false}) {
+          const std::size_t place = write ? at : (at + bytes / 2) % bytes;
+          const std::span<std::byte> here = std::span(memory).subspan(place, piece);
+          const auto begin = Clock::now();
+          write ? file.write(place, here) : file.read(place, here);
+          of_pass[write ? 0 : 1] += seconds_since(begin);
+        }
+      for (int way = 0; way < 2 && pass > 0; ++way) seconds[way].push_back(of_pass[way]);
+    }
+  });
+  MpiReducer reducer(comm);
+  for (const bool write : {true, false}) {
+    std::vector<double>& of = seconds[write ? 0 : 1];
+    std::nth_element(of.begin(), of.begin() + passes / 2 - 1, of.end());
+    double sum = of[passes / 2 - 1];
+    reducer.sum(std::span<double>(&sum, 1));
+    profile.rates.push_back({write ? "file_write" : "file_read", ranks, options.threads,
+                             static_cast<double>(bytes), static_cast<double>(bytes) * comm.size() / sum, 0});
+  }
+}
+
 }  // namespace
 
 double measure_process(const Communicator& comm, const CalibrationOptions& options) {
@@ -370,6 +408,8 @@ void measure_rates(const Communicator& comm, const CalibrationOptions& options, 
     add("gemm", size, measure_gemm(size, threads));
   }
   time_disk(comm, options, ranks, profile);
+  comm.barrier();
+  time_files(comm, options, ranks, profile);
 }
 
 }  // namespace rossby

@@ -13,6 +13,7 @@
 #include "apps/balance.hpp"
 #include "apps/console.hpp"
 #include "apps/stages.hpp"
+#include "apps/stnn_settings.hpp"
 #include "rossby/base/error.hpp"
 #include "rossby/mpi/agree.hpp"
 
@@ -81,17 +82,21 @@ class Planner {
     }
   }
 
-  /// Those of the space, and train.recompute where nobody has chosen.
+  /// Those of the space; where nobody has chosen, train.recompute and where a dense relation lies, too.
   const std::vector<std::pair<std::string, std::vector<std::string>>>& keys() {
     if (!keys_.empty() || known_) return keys_;
     known_ = true;
     keys_ = space_->vary;
     const Config& config = base();
-    const bool chosen = config.given("train.recompute") ||
-                        std::any_of(keys_.begin(), keys_.end(),
-                                    [](const auto& key) { return key.first == "train.recompute"; });
-    if (config.text("model.name") != "stnn" && !chosen)
+    const auto chosen = [&](const char* name) {
+      return config.given(name) ||
+             std::any_of(keys_.begin(), keys_.end(), [&](const auto& key) { return key.first == name; });
+    };
+    const bool stnn = config.text("model.name") == "stnn";
+    if (!stnn && !chosen("train.recompute"))
       keys_.emplace_back("train.recompute", std::vector<std::string>{"none", "cell", "step"});
+    if (stnn && streamable(config) && !chosen("relation.memory"))
+      keys_.emplace_back("relation.memory", std::vector<std::string>{"resident", "streamed"});
     return keys_;
   }
 

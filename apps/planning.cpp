@@ -37,6 +37,8 @@ void add_bytes_beside_steps(const Config& config, ModelRun<T>& run, Task<T>& tas
     if (keeps_best && !parameter->stream) later += detail::resident_bytes(best, best);
     if (parameter->trained && parameter->placement == Placement::replicated) bytes += size * sizeof(double);
   }
+  for (const Parameter<T>* parameter : run.parameters())
+    if (parameter->stream) ops.streamed_bytes += parameter->stream->array_bytes();
   ops.list_bytes = static_cast<double>(bytes);
   ops.array_bytes = std::max(ops.array_bytes, ops.settled_bytes + static_cast<double>(later));
 }
@@ -97,8 +99,8 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
   // The lowest rank of those that are slowest gives the parts, as in predict().
   double rank = own == most[0] ? -comm.rank() : -comm.size();
   reducer.max(std::span<double>(&rank, 1));
-  double parts[] = {mine.forward,   mine.backward,  mine.optimiser, mine.messages,
-                    mine.reduction, mine.straggler, mine.far_share, mine.pipeline};
+  double parts[] = {mine.forward,   mine.backward,  mine.optimiser, mine.messages, mine.reduction,
+                    mine.straggler, mine.far_share, mine.pipeline,  mine.transfer};
   if (comm.rank() != static_cast<int>(-rank))
     for (double& part : parts) part = 0;
   reducer.sum(parts);
@@ -118,6 +120,7 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
   all.straggler = parts[5];
   all.far_share = parts[6];
   all.pipeline = parts[7];
+  all.transfer = parts[8];
   all.memory_bytes = most[1];
   return all;
 }
@@ -136,6 +139,7 @@ Prediction prediction_of(const Json& json) {
   p.messages = json.at("messages");
   p.reduction = json.at("reduction");
   p.pipeline = json.value("pipeline", 0.0);  // not there in plans of earlier versions
+  p.transfer = json.value("transfer", 0.0);
   p.straggler = json.at("straggler");
   p.imbalance = json.at("imbalance");
   p.epoch_steps = json.at("epoch_steps");
@@ -282,6 +286,8 @@ Json json_of(const TrainingPlan& plan) {
                    {"bytes", op.cost.bytes},
                    {"messages", op.cost.messages},
                    {"message_bytes", op.cost.message_bytes},
+                   {"brought_bytes", op.moved.brought},
+                   {"home_bytes", op.moved.home},
                    {"rows", op.made.rows},
                    {"columns", op.made.cols},
                    {"channels", op.made.channels}});
@@ -290,10 +296,10 @@ Json json_of(const TrainingPlan& plan) {
   json["footprint_bytes"] = plan.footprint;
   for (const TrainingPlan::Measured& m : plan.measured) {
     json["measured"] = {
-        {"step_seconds", m.step},    {"forward", m.forward},           {"backward", m.backward},
-        {"reduction", m.reduction},  {"optimiser", m.optimiser},       {"waiting", m.waiting},
-        {"steps", m.steps},          {"memory_bytes", m.memory_bytes}, {"sent_messages", m.sent_messages},
-        {"sent_bytes", m.sent_bytes}};
+        {"step_seconds", m.step},     {"forward", m.forward},           {"backward", m.backward},
+        {"reduction", m.reduction},   {"optimiser", m.optimiser},       {"waiting", m.waiting},
+        {"steps", m.steps},           {"memory_bytes", m.memory_bytes}, {"sent_messages", m.sent_messages},
+        {"sent_bytes", m.sent_bytes}, {"transfer", m.transfer}};
     for (const auto& [epoch, sent] : m.sent_epochs)
       json["measured"]["sent_epochs"].push_back({epoch, sent.messages, sent.bytes});
   }
@@ -322,7 +328,8 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
                                m.at("sent_messages"),
                                m.at("sent_bytes"),
                                m.at("steps"),
-                               {}});
+                               {},
+                               m.value("transfer", 0.0)});
       for (const Json& epoch : m.value("sent_epochs", Json::array()))
         plan.measured.back().sent_epochs.push_back({epoch.at(0), {epoch.at(1), epoch.at(2)}});
     }
@@ -349,6 +356,7 @@ std::string text_of(const TrainingPlan& plan) {
   line("messages", p.messages);
   line("sum over ranks", p.reduction);
   if (plan.stages > 1) line("waits for stages", p.pipeline);
+  if (p.transfer > 0) line("waits for chunks", p.transfer);
   line("slowest rank", p.straggler);
   line("step", p.step());
   text +=
@@ -399,7 +407,8 @@ std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file)
                       a_step(json.at("sent").at("messages")),
                       a_step(json.at("sent").at("bytes")),
                       steps,
-                      {}});
+                      {},
+                      a_step(seconds.value("transfer", Json(0.0)))});
   }
   if (epochs.size() > 1) epochs.erase(epochs.begin());
   if (epochs.empty()) return {};

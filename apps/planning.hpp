@@ -35,6 +35,7 @@ struct TrainingPlan {
     Index steps =
         0;  // that it is the mean of: the epoch of median time, but for the first where there is another
     std::vector<std::pair<Index, Traffic>> sent_epochs;  // by all ranks together, of epochs made by one run
+    double transfer = 0;  // waiting for chunks of streamed relations; part of forward and backward
   };
   std::vector<Measured> measured;  // one or none
 };

@@ -60,17 +60,15 @@ double chunk_mib(const Config& config, const Device* device) {
   return device && config.text("relation.memory") == "resident" ? 0 : usual;
 }
 
-/// What relation.memory = "streamed" asks of the other keys.
-void check_streamed(const Config& config) {
-  const auto need = [](bool has, const char* what) {
-    if (!has) user_error("relation.memory = \"streamed\" needs {}", what);
-  };
-  need(config.text("relation.discover") == "dense",
-       "a dense learned relation: relation.discover = \"dense\"");
-  need(config.text("train.sampling") == "slabs",
-       "train.sampling = \"slabs\": batches of pairs do not update relations tile by tile");
-  need(config.text("optimiser.name") != "sgd", "optimiser.name = \"adam\" or \"adamw\"");
-  need(config.real("relation.stream_gib") > 0, "memory for chunks: relation.stream_gib above 0");
+/// What relation.memory = "streamed" asks of the other keys and they do not give; null: nothing.
+const char* missing_for_streams(const Config& config) {
+  if (config.text("relation.discover") != "dense")
+    return "a dense learned relation: relation.discover = \"dense\"";
+  if (config.text("train.sampling") != "slabs")
+    return "train.sampling = \"slabs\": batches of pairs do not update relations tile by tile";
+  if (config.text("optimiser.name") == "sgd") return "optimiser.name = \"adam\" or \"adamw\"";
+  if (config.real("relation.stream_gib") <= 0) return "memory for chunks: relation.stream_gib above 0";
+  return nullptr;
 }
 
 double rate_scale(const Config& config, std::string_view key) {
@@ -79,6 +77,10 @@ double rate_scale(const Config& config, std::string_view key) {
 }
 
 }  // namespace
+
+bool streamable(const Config& config) {
+  return !missing_for_streams(config);
+}
 
 StnnOptions model_options(const Config& config, const Domain& domain) {
   StnnOptions options;
@@ -125,7 +127,10 @@ std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Con
     check_bf16(config);
     relations->hold_dense_in_bf16();
   }
-  if (config.text("relation.memory") == "streamed") check_streamed(config);
+  if (config.text("relation.memory") == "streamed")
+    if (const char* missing = missing_for_streams(config))
+      user_error("relation.memory = \"streamed\" needs {}", missing);
+  if (device && device->driver().only_addresses()) relations->hold_dense_nowhere();
   GlobalEdges edges = rows_of_rank(comm, domain, [&](const Communicator& ranks, const Domain& whole) {
     return build_edges(ranks, config, whole, whole.partition);
   });

@@ -19,6 +19,9 @@ namespace rossby {
 [[nodiscard]] BatchOptions batch_options(const Config& config, const ProcessGrid& grid);
 [[nodiscard]] StnnTaskOptions task_options(const Config& config);
 
+/// Whether relation.memory = "streamed" is possible with the other keys.
+[[nodiscard]] bool streamable(const Config& config);
+
 /// Where a relation that streams to a device is updated: as relation.update says, or what a trial of this
 /// rank's `rows` finds. The choice is still to be made, of what all ranks found (choose()).
 template <class T>

@@ -26,7 +26,8 @@ Json number(double value) {
 /// Of an epoch's steps, as means over the ranks.
 Json seconds_json(std::span<const double> seconds, double imbalance) {
   return {{"forward", seconds[0]},   {"backward", seconds[1]}, {"reduction", seconds[2]},
-          {"optimiser", seconds[3]}, {"waiting", seconds[4]},  {"imbalance", imbalance}};
+          {"optimiser", seconds[3]}, {"waiting", seconds[4]},  {"transfer", seconds[5]},
+          {"imbalance", imbalance}};
 }
 
 /// The ranks that trained: what times and memory are of.
@@ -52,6 +53,9 @@ Json epoch_json(const EpochReport& report, std::string_view error, double peak_b
   json["sent"] = {{"messages", static_cast<std::int64_t>(sent[0])},
                   {"bytes", static_cast<std::int64_t>(sent[1])},
                   {"whole", report.sent_whole}};
+  if (sent[2] + sent[3] > 0)
+    json["streamed_bytes"] = {{"brought", static_cast<std::int64_t>(sent[2])},
+                              {"home", static_cast<std::int64_t>(sent[3])}};
   json["total_seconds"] = report.total_seconds;
   json["batches_per_second"] = report.batches_per_second;
   json["node_steps_per_second"] = report.node_steps_per_second;
@@ -108,13 +112,14 @@ void Training<T>::observe(const EpochReport& report) {
   double peak = peak_resident_bytes();
   run_->reducer().max(std::span<double>(&peak, 1));
   const StepSeconds& mine = report.seconds;
-  double means[] = {mine.forward, mine.backward, mine.reduction, mine.optimiser, mine.waiting};
+  double means[] = {mine.forward, mine.backward, mine.reduction, mine.optimiser, mine.waiting, mine.transfer};
   double most = mine.forward + mine.backward + mine.reduction + mine.optimiser - mine.waiting;
   run_->reducer().sum(means);
   run_->reducer().max(std::span<double>(&most, 1));
   for (double& mean : means) mean /= comm_.size();
   const double computing = means[0] + means[1] + means[2] + means[3] - means[4];
-  double sent[] = {static_cast<double>(report.sent.messages), static_cast<double>(report.sent.bytes)};
+  double sent[] = {static_cast<double>(report.sent.messages), static_cast<double>(report.sent.bytes),
+                   report.moved.brought, report.moved.home};
   run_->reducer().sum(sent);
   const Stage stage(comm_, "writing metrics");
   agree(comm_, [&] {

@@ -105,7 +105,8 @@ void check_regions(const std::vector<std::string>& runs) {
     double error = 0;  // sum of absolute ones
     int count = 0;
   };
-  std::vector<Region> sums{{"computing", 0, 0}, {"optimiser", 0, 0}, {"waiting", 0, 0}, {"other", 0, 0}};
+  std::vector<Region> sums{
+      {"computing", 0, 0}, {"chunks", 0, 0}, {"optimiser", 0, 0}, {"waiting", 0, 0}, {"other", 0, 0}};
   fmt::print("{:<28}{:<12}{:>12}{:>12}{:>9}{:>9}\n", "run", "region", "measured ms", "predicted", "error %",
              "% step");
   const auto line = [](const std::string& run, const Region& r, double error, double step) {
@@ -118,10 +119,12 @@ void check_regions(const std::vector<std::string>& runs) {
     const TrainingPlan plan = read_measured(run);
     const TrainingPlan::Measured& m = plan.measured.front();
     const Prediction& p = plan.interpolated;
-    // Waiting is part of the others; most of it is in forward, backward and the reduction.
+    // Waiting is part of the others; most of it is in forward, backward and the reduction, that for chunks in
+    // forward and backward.
     const double regions = m.forward + m.backward + m.optimiser + m.reduction;
     const std::vector<Region> of_run{
-        {"computing", std::max(0.0, regions - m.optimiser - m.waiting), p.forward + p.backward},
+        {"computing", std::max(0.0, regions - m.optimiser - m.waiting - m.transfer), p.forward + p.backward},
+        {"chunks", m.transfer, p.transfer},
         {"optimiser", m.optimiser, p.optimiser},
         {"waiting", m.waiting, waiting_of(p)},
         {"other", std::max(0.0, m.step - regions), 0}};

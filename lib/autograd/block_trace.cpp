@@ -48,12 +48,13 @@ void BlockTrace::add_op(std::string_view op, bool backward, bool beside, const V
     const auto now = Clock::now();
     seconds = std::chrono::duration<double>(now - std::exchange(last_op_, now)).count();
   }
+  const Moved moved = beside ? Moved{} : std::exchange(moved_, {});
   if (blocks_too_) {
-    const TracedOp& of = add(ops_, {std::string(op), backward, beside, made, cost, 1, seconds});
+    const TracedOp& of = add(ops_, {std::string(op), backward, beside, made, cost, 1, seconds, moved});
     since_.resize(ops_.size());
     ++since_[static_cast<std::size_t>(&of - ops_.data())];
   } else {
-    calls_.push_back({op, backward, beside, made, cost, seconds});
+    calls_.push_back({op, backward, beside, made, cost, seconds, moved});
   }
 }
 
@@ -82,7 +83,8 @@ std::vector<TracedLeg> BlockTrace::legs() const {
 std::vector<TracedOp> BlockTrace::ops() const {
   std::vector<TracedOp> ops = ops_;
   for (const Call& call : calls_)
-    add(ops, {std::string(call.op), call.backward, call.beside, call.made, call.cost, 1, call.seconds});
+    add(ops, {std::string(call.op), call.backward, call.beside, call.made, call.cost, 1, call.seconds,
+              call.moved});
   return ops;
 }
 

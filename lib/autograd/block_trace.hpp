@@ -35,6 +35,12 @@ struct ValueShape {
   friend bool operator==(const ValueShape&, const ValueShape&) = default;
 };
 
+/// Bytes of chunks of streamed relations that were brought, and that went home changed.
+struct Moved {
+  double brought = 0, home = 0;
+  friend bool operator==(const Moved&, const Moved&) = default;
+};
+
 /// Calls of one op that cost the same, in one direction; or of something that a step does beside its ops, all
 /// of them together.
 struct TracedOp {
@@ -45,10 +51,12 @@ struct TracedOp {
   Cost cost;             // of one call; beside the ops: the mean
   Index calls = 0;
   double seconds = 0;  // of all calls of a timed trace
+  Moved moved = {};    // in one call
 
   [[nodiscard]] bool like(const TracedOp& other) const {
     return backward == other.backward && beside == other.beside &&
-           (beside || (made == other.made && cost == other.cost)) && name == other.name;
+           (beside || (made == other.made && cost == other.cost && moved == other.moved)) &&
+           name == other.name;
   }
 };
 
@@ -100,6 +108,11 @@ class BlockTrace {
   /// The block that something belongs to which is recorded or counted now.
   [[nodiscard]] int current() const { return !open_.empty() ? open_.back().block : direction_.block; }
   void count(std::string_view op, const Cost& cost, const ValueShape& made, bool backward);
+  /// Chunks moved in the op that is counted next.
+  void moved(const Moved& more) {
+    moved_.brought += more.brought;
+    moved_.home += more.home;
+  }
   /// What a step does beside the ops of the tape: it counts as an op of no block. Its time is that since the
   /// last op.
   void note(std::string_view what, const Cost& cost);
@@ -159,8 +172,10 @@ class BlockTrace {
     ValueShape made;
     Cost cost;
     double seconds;
+    Moved moved;
   };
   std::vector<Call> calls_;  // that are not in ops_
+  Moved moved_;
   Direction direction_;
   struct Made {
     std::size_t extent;

@@ -86,6 +86,8 @@ struct Parameter {
   /// Where value (or bf16) and moments lie in files, or before a device, and its op works on chunks of its
   /// rows: {1, owned, n}, one that its op updates. Null: where kernels work on them.
   std::unique_ptr<ChunkStream> stream;
+  Memory memory =
+      Memory::host;  // of value (or bf16) and moments that do not stream; nowhere: they are traced
   Buffer<T>
       gradient;  // empty while a fixed parameter, or a fusable one that has not needed it yet; on `device`
   Device* device = nullptr;  // that trains it
@@ -113,12 +115,13 @@ struct Parameter {
 
   Parameter() = default;
   Parameter(std::string n, Placement p, std::vector<Index> s, bool can_fuse = false, bool narrow = false,
-            std::unique_ptr<ChunkStream> in_files = nullptr)
+            std::unique_ptr<ChunkStream> in_files = nullptr, Memory where = Memory::host)
       : name(std::move(n)),
         placement(p),
         shape(std::move(s)),
         in_bf16(narrow),
         stream(std::move(in_files)),
+        memory(where),
         fusable(can_fuse) {
     require(!in_bf16 || (fusable && std::is_same_v<T, float>), "bf16 is for floats that their op updates");
     require(!stream || (fusable && shape.size() == 3 && shape[0] == 1),
@@ -135,12 +138,12 @@ struct Parameter {
   /// An array that streams as the value does (moments).
   template <class S>
   [[nodiscard]] Buffer<S> make_array(Index size) {
-    return stream ? stream->template add<S>() : Buffer<S>(size);
+    return stream ? stream->template add<S>() : Buffer<S>(size, memory);
   }
   /// A moment: an array that streams, or stays with the host that updates.
   template <class S>
   [[nodiscard]] Buffer<S> make_moment(Index size) {
-    return updated_on_host() ? Buffer<S>(size) : make_array<S>(size);
+    return updated_on_host() ? Buffer<S>(size, memory) : make_array<S>(size);
   }
   /// Another array in the same kind of memory, which its op never sees (copies).
   template <class S>

@@ -97,6 +97,25 @@ void prepare_dense(Tape<T>& tape, LayerTerm<T>& item, Index context) {
   item.dense.update->recorded = true;
 }
 
+/// What the streams of a bank have moved so far.
+template <class T>
+Moved moved_by(const RelationBank<T>& bank) {
+  Moved sum;
+  for (const auto& term : bank.terms)
+    if (const ChunkStream* stream = term.weight ? term.weight->stream.get() : nullptr) {
+      sum.brought += stream->statistics().read_bytes;
+      sum.home += stream->statistics().written_bytes;
+    }
+  return sum;
+}
+
+/// Tells the tape what they have moved since `before`.
+template <class T>
+void tell_moved(Tape<T>& tape, const RelationBank<T>& bank, const Moved& before) {
+  const Moved now = moved_by(bank);
+  tape.moved({now.brought - before.brought, now.home - before.home});
+}
+
 template <class T>
 Cost layer_cost(const RelationBank<T>& bank, Index cols, Index d, Index w) {
   Cost cost;
@@ -256,6 +275,7 @@ void columns_backward(const Exec& exec, const Layer<T>& layer, bool owned, NodeV
 
 template <class T>
 void Layer<T>::backward(const Exec& exec, NodeView<const T> delta) const {
+  const Moved before = moved_by(*bank);
   // Ghost columns first: their gradients travel while those of the owned columns are computed.
   if (d_ghost.data) clear(exec, d_ghost.data, d_ghost.size());
   if (ghost.rows > 0) columns_backward<T>(exec, *this, false, delta, ghost, d_ghost);
@@ -268,6 +288,7 @@ void Layer<T>::backward(const Exec& exec, NodeView<const T> delta) const {
     if (item.term->kind == Kind<T>::self) item.self.backward(exec, delta, z.value, z.gradient);
   }
   if (z.tracked()) bank->exchange->scatter_add_end();
+  tell_moved(*tape, *bank, before);
 }
 
 template <class T>
@@ -318,6 +339,7 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
   require(z.rows() == bank.rows, "relate_linear: z must hold the owned rows");
   require(z.value.packed(), "relate_linear: z must be packed");
   const Exec& exec = tape.exec();
+  const Moved before = moved_by(bank);
   const Index w = weight.shape[0];
   const Index d = z.channels();
   Arena& arena = tape.memory();
@@ -355,6 +377,7 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
                                        bank.dense_chunk_rows);
   }
 
+  tell_moved(tape, bank, before);
   OpCost cost = layer_costs<T>(bank, z.cols(), d, w, z.tracked());
   for (const LayerTerm<T>& item : layer.terms) cost.backward.bytes += update_bytes(bank, item);
   tape.record(bank.op, cost.forward, cost.backward, [layer, h, exec] { layer.backward(exec, h.gradient); });

@@ -135,6 +135,11 @@ class Tape {
     if (trace_) trace_->begin_step();
   }
 
+  /// Chunks of streamed relations that the op moved which is counted next.
+  void moved(const Moved& chunks) {
+    if (trace_) trace_->moved(chunks);
+  }
+
   struct OpTotal {
     std::string_view op;
     Cost cost;

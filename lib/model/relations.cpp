@@ -15,13 +15,14 @@ using Kind = typename RelationTerm<T>::Kind;
 
 template <class T>
 Parameter<T>* Relations<T>::make(const std::string& name, Placement placement, std::vector<Index> shape,
-                                 double start, bool fusable, bool narrow,
-                                 std::unique_ptr<ChunkStream> stream) {
+                                 double start, bool fusable, bool narrow, std::unique_ptr<ChunkStream> stream,
+                                 Memory memory) {
   require(find(name) == nullptr, "two relation terms of one name");
-  parameters_.push_back(
-      std::make_unique<Parameter<T>>(name, placement, std::move(shape), fusable, narrow, std::move(stream)));
+  parameters_.push_back(std::make_unique<Parameter<T>>(name, placement, std::move(shape), fusable, narrow,
+                                                       std::move(stream), memory));
   Parameter<T>& parameter = *parameters_.back();
   const auto fill = [](auto& values, auto value) {
+    if (values.memory() == Memory::nowhere) return;
     constexpr Index piece = Index{1} << 23;  // of a file few pages are in memory
     for (Index at = 0; at < values.size(); at += piece) {
       std::fill_n(values.data() + at, std::min(piece, values.size() - at), value);
@@ -73,7 +74,7 @@ void Relations<T>::add_discover(double start, const std::string& name) {
     options.chunk_rows = bank_.dense_chunk_rows > 0 ? bank_.dense_chunk_rows : std::max<Index>(rows, 1);
     stream = std::make_unique<ChunkStream>(std::move(options));
   }
-  term.weight = make(name, Placement::rows, {1, rows, n}, start, true, bf16_, std::move(stream));
+  term.weight = make(name, Placement::rows, {1, rows, n}, start, true, bf16_, std::move(stream), memory_);
   bank_.terms.push_back(std::move(term));
   edges_.push_back(nullptr);
 }

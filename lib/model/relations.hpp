@@ -30,6 +30,9 @@ class Relations {
                  const std::string& name = "relation_weight");
   /// Dense learned relations that are added after this, and their moments, are held in bf16 (T = float).
   void hold_dense_in_bf16() { bf16_ = true; }
+  /// Discovered dense relations that are added after this have addresses alone: they are for a device that
+  /// only has those (SimulatedDriver::idle).
+  void hold_dense_nowhere() { memory_ = Memory::nowhere; }
   /// Dense learned relations that are added after this are worked on by chunks of about so many bytes of
   /// weights; 0: all at once. Chunks fix the order of sums.
   void work_in_chunks(Index bytes) { chunk_bytes_ = bytes; }
@@ -72,12 +75,13 @@ class Relations {
 
  private:
   Parameter<T>* make(const std::string& name, Placement placement, std::vector<Index> shape, double start,
-                     bool fusable = false, bool narrow = false,
-                     std::unique_ptr<ChunkStream> stream = nullptr);
+                     bool fusable = false, bool narrow = false, std::unique_ptr<ChunkStream> stream = nullptr,
+                     Memory memory = Memory::host);
 
   const RowPartition* partition_;
   int part_;
   bool bf16_ = false;
+  Memory memory_ = Memory::host;
   Index chunk_bytes_ = 0;
   std::optional<ChunkStreamOptions> stream_;
   RelationBank<T> bank_;

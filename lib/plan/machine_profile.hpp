@@ -37,7 +37,8 @@ struct MessageSample {
 
 /// A rate of the hardware under all ranks of a host at once.
 struct RateSample {
-  std::string kind;  // stream (bytes/s of a triad), gemm (flop/s), disk_write, disk_read (bytes/s)
+  std::string kind;  // stream (bytes/s of a triad), gemm (flop/s); bytes/s of files: disk_write, disk_read,
+                     // and what the system keeps of them in memory, file_write, file_read
   int ranks = 1;     // of the host
   int threads = 1;
   double size = 0;  // bytes of the working set a rank; gemm: rows and columns

@@ -102,6 +102,13 @@ double distance(const Kriging::Point& a, const Kriging::Point& b) {
   return std::sqrt(squares);
 }
 
+/// The op's name where its relations lie in memory.
+std::string without_streams(std::string name) {
+  for (const std::string_view part : {"_streamed", "_updated_on_host"})
+    if (const std::size_t at = name.find(part); at != std::string::npos) name.erase(at, part.size());
+  return name;
+}
+
 }  // namespace
 
 // Three terms at most: every choice of those that are not zero is tried, and the best that is not negative is
@@ -213,6 +220,14 @@ void OpTimes::choose_ranks(const MachineProfile& profile, const std::string& pre
 OpTimes::Answer OpTimes::seconds(const TracedOp& op, double footprint) const {
   const Cost& cost = op.cost;
   const OpFits::OfOp* fits = fits_->of({op.name, op.backward});
+  if (!fits)
+    if (const std::string still = without_streams(op.name); still != op.name) {
+      TracedOp same = op;
+      same.name = still;
+      Answer answer = seconds(same, footprint);
+      answer.moves = false;
+      return answer;
+    }
   if (!fits) return {crowding_ * fits_->unmeasured_seconds(cost), std::numeric_limits<double>::infinity()};
   const Kriging::Point here = point_of(cost, op.made, footprint);
   double nearest = std::numeric_limits<double>::infinity();

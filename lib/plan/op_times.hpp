@@ -96,6 +96,7 @@ class OpTimes {
   struct Answer {
     double seconds = 0;
     double distance = 0;  // to the nearest sample; from 1 on they say little; infinite: never measured
+    bool moves = true;    // chunks of streamed relations, in the samples as in the call
   };
   /// Of one call, in a step that touches `footprint` bytes.
   [[nodiscard]] Answer seconds(const TracedOp& op, double footprint) const;

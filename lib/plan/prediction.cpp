@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "rossby/plan/pipeline.hpp"
+#include "rossby/plan/transfers.hpp"
 
 namespace rossby {
 namespace {
@@ -25,9 +26,10 @@ double between(const std::vector<std::pair<double, double>>& points, double x) {
 
 /// What a rank's calls take, by region, a step.
 struct RankTimes {
-  double forward = 0, backward = 0, optimiser = 0, messages = 0, reduction = 0, pipeline = 0, far = 0;
+  double forward = 0, backward = 0, optimiser = 0, messages = 0, reduction = 0, pipeline = 0, transfer = 0,
+         far = 0;
   [[nodiscard]] double computing() const { return forward + backward + optimiser; }
-  [[nodiscard]] double all() const { return computing() + messages + reduction + pipeline; }
+  [[nodiscard]] double all() const { return computing() + messages + reduction + pipeline + transfer; }
 };
 
 /// Of each rank, for the other stages.
@@ -44,6 +46,18 @@ std::vector<double> waits_for_stages(const std::vector<StepOps>& ranks, const Ma
     waits.insert(waits.end(), of_these.begin(), of_these.end());
   }
   return waits;
+}
+
+/// A host is taken to hold ranks like these.
+TransferTimes transfers_of(const std::vector<StepOps>& ranks, const MachineProfile& profile,
+                           const Place& place) {
+  double streamed = 0, memory = 0;
+  for (const StepOps& rank : ranks) {
+    streamed = std::max(streamed, rank.streamed_bytes);
+    memory = std::max(memory, profile.process_bytes + rank.array_bytes + rank.list_bytes);
+  }
+  const int on_host = place.ranks_on_host();
+  return {profile, {on_host, place.threads, on_host * streamed, on_host * memory}};
 }
 
 }  // namespace
@@ -92,10 +106,12 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
   double computing = 0, most_computing = 0;
   RankTimes slowest;
   const std::vector<double> waits = waits_for_stages(ranks, profile, times, place);
+  const TransferTimes transfers = transfers_of(ranks, profile, place);
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const StepOps& rank = ranks[r];
     RankTimes of;
     of.pipeline = waits[r];
+    constexpr const char* chunks = "chunks of streamed relations";
     const double steps = static_cast<double>(std::max<Index>(rank.steps, 1));
     EpochTraffic sent{rank.steps, rank.sent};
     if (!rank.sent_epochs.empty()) sent = {};
@@ -132,6 +148,10 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
         unmeasured.push_back(op.name);
       const bool update = op.name == "optimiser" || op.name == "catch_up";
       (update ? of.optimiser : op.backward ? of.backward : of.forward) += seconds;
+      if (!answer.moves) of.transfer += calls * transfers.waiting(answer.seconds, op.moved);
+      if (!answer.moves && !transfers.measured() &&
+          std::find(unmeasured.begin(), unmeasured.end(), chunks) == unmeasured.end())
+        unmeasured.emplace_back(chunks);
       if (op.cost.messages > 0)
         of.messages += calls * message_seconds(profile, message_round_of(op), place, op.cost.messages,
                                                op.cost.message_bytes);
@@ -154,6 +174,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
   prediction.messages = slowest.messages;
   prediction.reduction = slowest.reduction;
   prediction.pipeline = slowest.pipeline;
+  prediction.transfer = slowest.transfer;
   prediction.far_share = slowest.computing() > 0 ? slowest.far / slowest.computing() : 0;
   double factor = 1;
   int apart = std::numeric_limits<int>::max();
@@ -171,21 +192,14 @@ nlohmann::ordered_json json_of(const Prediction& p) {
       {"messages", p.sent_messages}, {"bytes", p.sent_bytes}, {"ranks", p.sent_ranks}};
   for (const EpochTraffic& epoch : p.sent_epochs)
     sent["epochs"].push_back({epoch.steps, epoch.sent.messages, epoch.sent.bytes});
-  return {{"step_seconds", p.step()},
-          {"forward", p.forward},
-          {"backward", p.backward},
-          {"optimiser", p.optimiser},
-          {"messages", p.messages},
-          {"reduction", p.reduction},
-          {"pipeline", p.pipeline},
-          {"straggler", p.straggler},
-          {"imbalance", p.imbalance},
-          {"epoch_steps", p.epoch_steps},
-          {"sent", std::move(sent)},
-          {"memory_bytes", p.memory_bytes},
-          {"epoch_seconds", p.step() * static_cast<double>(p.epoch_steps)},
-          {"far_share", p.far_share},
-          {"unmeasured", p.unmeasured}};
+  return {{"step_seconds", p.step()},       {"forward", p.forward},
+          {"backward", p.backward},         {"optimiser", p.optimiser},
+          {"messages", p.messages},         {"reduction", p.reduction},
+          {"pipeline", p.pipeline},         {"transfer", p.transfer},
+          {"straggler", p.straggler},       {"imbalance", p.imbalance},
+          {"epoch_steps", p.epoch_steps},   {"sent", std::move(sent)},
+          {"memory_bytes", p.memory_bytes}, {"epoch_seconds", p.step() * static_cast<double>(p.epoch_steps)},
+          {"far_share", p.far_share},       {"unmeasured", p.unmeasured}};
 }
 
 }  // namespace rossby

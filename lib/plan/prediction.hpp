@@ -28,6 +28,7 @@ struct Prediction {
   double messages = 0;   // halos: what of them is not hidden behind ops
   double reduction = 0;  // the sum over all ranks
   double pipeline = 0;   // what it waits for other stages
+  double transfer = 0;   // chunks of streamed relations: what of them is not hidden behind ops
   double straggler = 0;  // what the slowest of equal ranks takes longer than their mean
   double imbalance = 0;  // most computing of a rank over the mean of the ranks; 0: not all were traced
   Index epoch_steps = 0;
@@ -40,7 +41,7 @@ struct Prediction {
       0;  // of the time: of calls that are far (OpTimes::Answer, 1) from all that were measured
   std::vector<std::string> unmeasured;  // ops, and messages between hosts, that were never measured
   [[nodiscard]] double step() const {
-    return forward + backward + optimiser + messages + reduction + pipeline + straggler;
+    return forward + backward + optimiser + messages + reduction + pipeline + transfer + straggler;
   }
 };
 

@@ -32,7 +32,8 @@ struct StepOps {
   /// Resident memory that the host would take, where a device was traced over: of all arrays of the training
   /// with the most that steps ever take, and (from who traces) of lists that its objects keep.
   double array_bytes = 0, list_bytes = 0;
-  double settled_bytes = 0;  // of array_bytes what is left behind the first steps, whose arenas still grow
+  double streamed_bytes = 0;  // of relations and moments that would rest in files (from who traces)
+  double settled_bytes = 0;   // of array_bytes what is left behind the first steps, whose arenas still grow
   Traffic sent;         // in these steps, by this rank, through all its ports, where a trace was told of them
   TracedStep in_order;  // of the longest run of batches, where stages hand something over
   std::vector<double> step_seconds;  // of each step, where they were timed

@@ -34,7 +34,7 @@ MachineProfile what_if(const MachineProfile& profile, const FasterBy& factors) {
     sample.seconds = latency / factors.latency + (sample.seconds - latency) / factors.network;
   }
   for (RateSample& rate : faster.rates) {
-    if (rate.kind == "stream") rate.rate *= factors.memory;
+    if (rate.kind == "stream" || rate.kind.starts_with("file_")) rate.rate *= factors.memory;
     if (rate.kind == "gemm") rate.rate *= factors.compute;
   }
   return faster;

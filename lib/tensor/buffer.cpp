@@ -98,6 +98,25 @@ void* allocate(std::size_t bytes) {
   return pointer;
 }
 
+void* reserve(std::size_t bytes) {
+#if defined(__linux__)
+  void* pointer = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (pointer == MAP_FAILED)
+    user_error("out of addresses: {:.3f} GiB", static_cast<double>(bytes) / (1 << 30));
+  return pointer;
+#else
+  return allocate(bytes);
+#endif
+}
+
+void give_back(void* pointer, std::size_t bytes) noexcept {
+#if defined(__linux__)
+  (void)munmap(pointer, bytes);
+#else
+  release(pointer, bytes);
+#endif
+}
+
 void release(void* pointer, std::size_t bytes) noexcept {
 #if defined(__linux__)
   if (bytes >= huge_bytes) {

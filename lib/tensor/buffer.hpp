@@ -19,7 +19,8 @@ enum class Memory {
   host,
   pinned,  // of the host, which a Device copies to and from without a detour
   file,    // a mapped file
-  device   // of a Device: only its queue may read and write it
+  device,  // of a Device: only its queue may read and write it
+  nowhere  // addresses alone, which nobody may read or write: of trainings that are traced
 };
 
 namespace detail {
@@ -27,6 +28,9 @@ namespace detail {
 /// there is not enough. `bytes` of release: as allocated.
 void* allocate(std::size_t bytes);
 void release(void* pointer, std::size_t bytes) noexcept;
+/// Addresses without memory behind them. Throws UserError where there are not so many.
+void* reserve(std::size_t bytes);
+void give_back(void* pointer, std::size_t bytes) noexcept;
 /// Resident memory of a buffer of `bytes` whose first `touched` were read or written: whole pages, huge ones
 /// where `allocate` asks for them.
 std::size_t resident_bytes(std::size_t bytes, std::size_t touched);
@@ -43,7 +47,10 @@ class Buffer {
   Buffer() = default;
   explicit Buffer(Index size, Memory memory = Memory::host) : size_(size), memory_(memory) {
     require(size >= 0, "a buffer needs a size of zero or more");
-    if (size > 0) data_ = static_cast<T*>(detail::allocate(static_cast<std::size_t>(size) * sizeof(T)));
+    require(memory == Memory::host || memory == Memory::nowhere, "other memory has makers of its own");
+    const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(T);
+    if (size > 0)
+      data_ = static_cast<T*>(memory == Memory::nowhere ? detail::reserve(bytes) : detail::allocate(bytes));
   }
   /// On a device, which outlives it; zeroed in its queue.
   Buffer(Index size, Device& device) : size_(size), memory_(Memory::device), device_(&device) {
@@ -87,6 +94,8 @@ class Buffer {
     if (!data_ || file_) return;
     if (memory_ == Memory::pinned)
       device_->driver().release_pinned(data_);
+    else if (memory_ == Memory::nowhere)
+      detail::give_back(data_, static_cast<std::size_t>(size_) * sizeof(T));
     else if (device_)
       device_->release(data_);
     else

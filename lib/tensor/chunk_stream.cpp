@@ -164,20 +164,14 @@ bool ChunkStream::bring(Index chunk, bool must) {
   return true;
 }
 
-/// What has to leave for the chunk after the next leaves while this one is computed and the next one comes.
-void ChunkStream::make_way() {
-  if (place_ + 2 >= chunks_ || find(at(place_ + 2))) return;
-  if (Slot* slot = free_slot(at(place_ + 2)); slot && slot->chunk >= 0) clean(*slot);
-}
-
 Index ChunkStream::take() {
   require(!taken_ && place_ + 1 < chunks_, "chunks are taken one after the other, each once");
   ++place_;
   const Index chunk = at(place_);
   (void)bring(chunk, true);
   taken_ = find(chunk);
-  if (place_ + 1 < chunks_) (void)bring(at(place_ + 1), false);
-  make_way();
+  // As far ahead as there is room: those of the sweep's beginning have it for those of its end.
+  for (Index ahead = place_ + 1; ahead < chunks_ && bring(at(ahead), false);) ++ahead;
   const auto begin = std::chrono::steady_clock::now();
   transport_->before_use(taken_->number);
   statistics_.waited_seconds +=

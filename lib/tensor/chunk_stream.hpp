@@ -27,10 +27,10 @@ struct ChunkStreamOptions {
 };
 
 /// Arrays (rows, row_bytes) in files, or in the host's memory with a device before it, that are worked on in
-/// sweeps over chunks of rows: a chunk is taken, computed and given back, while the next one is brought and
-/// the last one leaves (at once where three have room). Chunks stay as the budget allows, and leave when
-/// their room is needed: where everything fits nothing moves. A sweep up and one down find the chunks of the
-/// turn still there.
+/// sweeps over chunks of rows: a chunk is taken, computed and given back, while those that come next are
+/// brought and those that are done leave, as far ahead as there is room. Chunks stay as the budget allows,
+/// and leave when their room is needed: where everything fits nothing moves. A sweep up and one down find the
+/// chunks of the turn still there.
 class ChunkStream {
  public:
   explicit ChunkStream(ChunkStreamOptions options);
@@ -91,6 +91,10 @@ class ChunkStream {
     double waited_seconds = 0;  // of the host, in take()
   };
   [[nodiscard]] const Statistics& statistics() const { return statistics_; }
+  /// Of all arrays, where they rest.
+  [[nodiscard]] double array_bytes() const {
+    return static_cast<double>(options_.rows * options_.row_bytes) * count_;
+  }
   /// Chunks that fit at once.
   [[nodiscard]] Index slots() const { return static_cast<Index>(slots_.size()); }
 
@@ -108,6 +112,7 @@ class ChunkStream {
     const Index bytes = options_.rows * options_.row_bytes, size = bytes / static_cast<Index>(sizeof(S));
     if (!options_.device)
       return Buffer<S>(std::make_shared<FileMemory>(options_.folder, static_cast<std::size_t>(bytes)));
+    if (options_.device->driver().only_addresses()) return Buffer<S>(size, Memory::nowhere);
     return pinned ? Buffer<S>::pinned(size, *options_.device) : Buffer<S>(size);
   }
   void add_array(ChunkArray array);
@@ -121,7 +126,6 @@ class ChunkStream {
   /// Starts to bring a chunk; false where no slot is free for it.
   bool bring(Index chunk, bool must);
   Slot* free_slot(Index chunk);
-  void make_way();
   /// Arrays [first, last) of the slot's chunk.
   void move(const Slot& slot, int first, int last, bool write);
   /// Sends a changed slot's chunk home.

@@ -40,7 +40,8 @@ struct StepSeconds {
   double backward = 0;
   double reduction = 0;  // sums over ranks and time groups; the wait for a device
   double optimiser = 0;
-  double waiting = 0;  // for other ranks, part of the others; filled in by who knows
+  double waiting = 0;   // for other ranks, part of the others; filled in by who knows
+  double transfer = 0;  // for chunks of streamed relations, part of forward and backward; likewise
   [[nodiscard]] double total() const { return forward + backward + reduction + optimiser; }
   StepSeconds& operator+=(const StepSeconds& other) {
     forward += other.forward;
@@ -48,6 +49,7 @@ struct StepSeconds {
     reduction += other.reduction;
     optimiser += other.optimiser;
     waiting += other.waiting;
+    transfer += other.transfer;
     return *this;
   }
 };

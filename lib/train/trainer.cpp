@@ -11,6 +11,20 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+/// By the streams of all parameters.
+template <class T>
+ChunkStream::Statistics moved_so_far(Task<T>& task) {
+  ChunkStream::Statistics sum;
+  for (const Parameter<T>* parameter : task.parameters())
+    if (parameter->stream) {
+      const ChunkStream::Statistics& of = parameter->stream->statistics();
+      sum.read_bytes += of.read_bytes;
+      sum.written_bytes += of.written_bytes;
+      sum.waited_seconds += of.waited_seconds;
+    }
+  return sum;
+}
+
 }  // namespace
 
 std::string_view to_string(StopReason reason) {
@@ -202,11 +216,16 @@ unsigned Trainer<T>::run_epoch(double lr, const TrainerHooks& hooks) {
       task_->record(tape_, now_.batch, now_.steps, losses_);
     };
     const double waited = hooks.waited ? hooks.waited() : 0;
+    const ChunkStream::Statistics moved = moved_so_far(*task_);
     if (hooks.sent) epoch_sent_ -= hooks.sent();
     votes = step_.run(tape_, lr, mine, losses_, record, task_->parts()).votes;
     if (hooks.sent) epoch_sent_ += hooks.sent();
     epoch_seconds_ += step_.seconds();
     if (hooks.waited) epoch_seconds_.waiting += hooks.waited() - waited;
+    const ChunkStream::Statistics now_moved = moved_so_far(*task_);
+    epoch_seconds_.transfer += now_moved.waited_seconds - moved.waited_seconds;
+    epoch_moved_.brought += now_moved.read_bytes - moved.read_bytes;
+    epoch_moved_.home += now_moved.written_bytes - moved.written_bytes;
     add_terms();
     now_.node_steps += task_->node_steps();
     ++now_.steps;
@@ -232,6 +251,7 @@ void Trainer<T>::end_epoch(EpochReport& report, bool leaving, const TrainerHooks
   report.epoch_seconds = now_.epoch_seconds;
   report.seconds = std::exchange(epoch_seconds_, {});
   report.sent = std::exchange(epoch_sent_, {});
+  report.moved = std::exchange(epoch_moved_, {});
   report.sent_whole = std::exchange(follows_, true) && now_.batch == task_->batches();
   report.batches_per_second = static_cast<double>(now_.batch) / std::max(now_.epoch_seconds, 1e-9);
   report.node_steps_per_second = now_.node_steps / std::max(now_.epoch_seconds, 1e-9);

@@ -90,6 +90,7 @@ struct EpochReport {
   StepSeconds seconds;       // of those that this run made, on this rank
   Traffic sent;              // in them, and on the way from the epoch before, by this rank
   bool sent_whole = false;   // by one run, all steps of the epoch
+  Moved moved;               // chunks of streamed relations, in the steps that this run made, on this rank
   double total_seconds = 0;
   double batches_per_second = 0;
   double node_steps_per_second = 0;
@@ -192,6 +193,7 @@ class Trainer {
   std::vector<Buffer<Bf16>> best_bf16_;
   StepSeconds epoch_seconds_;
   Traffic epoch_sent_;
+  Moved epoch_moved_;
   bool follows_ = true;  // the epoch under way was begun by this run, after the one before or as the first
   double seconds_before_ = 0;  // of the runs before this one
   std::chrono::steady_clock::time_point begin_;

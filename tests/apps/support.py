@@ -119,7 +119,7 @@ class ProgramTest(unittest.TestCase):
     def succeed(self, ranks, *arguments):
         result = self.run_ranks(ranks, *arguments)
         self.assertEqual(result.code, 0, f"{arguments} on {ranks} ranks\n{result.out}\n{result.err}")
-        self.assertEqual(result.codes, [0] * ranks)
+        self.assertEqual(result.codes, [0] * ranks, f"{arguments} on {ranks} ranks\n{result.out}\n{result.err}")
         self.assertEqual(result.lines, [], "a run that goes well says nothing on stderr")
         return result
 

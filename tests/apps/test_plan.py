@@ -37,7 +37,7 @@ class Plan(RingRuns):
         self.assertEqual({sample["ranks"] for sample in machine["messages"]}, {2})
         self.assertEqual({sample["kind"] for sample in machine["messages"]},
                          {"gather", "scatter_add", "allgather", "reduce_scatter", "allreduce"})
-        self.assertEqual({rate["kind"] for rate in machine["rates"]}, {"stream", "gemm", "disk_write", "disk_read"})
+        self.assertEqual({rate["kind"] for rate in machine["rates"]}, {"stream", "gemm", "disk_write", "disk_read", "file_write", "file_read"})
         names = {op["op"] for op in machine["ops"]}
         for name in ("relate_sparse", "relate_sparse_learned", "relate_dense_learned", "diffusion", "gru_output", "embed",
                      "catch_up", "optimiser", "reduction"):
@@ -79,7 +79,7 @@ class Plan(RingRuns):
                 self.assertNotIn("measured", plan)
                 predicted = plan["predicted"]
                 parts = sum(predicted[part] for part in ("forward", "backward", "optimiser", "messages", "reduction",
-                                                         "pipeline", "straggler"))
+                                                         "pipeline", "transfer", "straggler"))
                 self.assertAlmostEqual(parts, predicted["step_seconds"])
                 self.assertEqual(predicted["messages"] > 0, ranks > 1)
                 self.assertEqual(predicted["unmeasured"], [])
@@ -108,14 +108,66 @@ class Plan(RingRuns):
         self.assertEqual([line.split()[-1] for line in out.splitlines()[1:3]], ["exact", "exact"], "messages and bytes")
         self.assertRegex(out, r"2 runs: mean error [0-9.]+ %, worst [0-9.]+ %")
         out = self.succeed(1, "plan", "--check", "run1", "run2", "--regions").out.splitlines()[1:]
-        regions = ["computing", "optimiser", "waiting", "other"]
+        regions = ["computing", "chunks", "optimiser", "waiting", "other"]
         self.assertEqual([line[28:].split()[0] for line in out], regions * 3)
-        for run, lines in (("run1", out[:4]), ("run2", out[4:8])):
+        for run, lines in (("run1", out[:5]), ("run2", out[5:10])):
             measured, predicted = (self.load(run + "/plan.json", "plan.schema.json")[kind] for kind in ("measured", "predicted"))
             parts = [[float(figure) for figure in line[40:].split()[:2]] for line in lines]
             self.assertAlmostEqual(sum(part[0] for part in parts), 1e3 * measured["step_seconds"], delta=0.02)
             self.assertAlmostEqual(sum(part[1] for part in parts), 1e3 * predicted["step_seconds"], delta=0.02)
-            self.assertAlmostEqual(parts[2][0], 1e3 * measured["waiting"], delta=1e-3)
+            self.assertAlmostEqual(parts[3][0], 1e3 * measured["waiting"], delta=1e-3)
+
+    def test_streamed(self):
+        """Chunks of relations that lie in files: what travels is told to the byte, and waited for where it is too much."""
+        dense = ["relation.graph=none", "relation.discover=dense", "train.epochs=4", "split.validation=0", "schedule.metric=train", "train.slab_steps=4"]
+        chunks = ["relation.memory=streamed", f"relation.stream_folder={self.path('.')}", f"relation.chunk_mib={2 * 9 * 4 / 2**20}"]
+        for run, ranks, kept, momentum, *settings in (
+                ("all", 1, 9, "0", "parallel.threads=1"), ("two", 1, 2, "0"), ("three", 1, 3, "0.9"), ("halves", 2, 2, "0.9"),
+                ("joint", 1, 2, "0", "train.joint=true"), ("bf16", 1, 2, "0.9", "relation.precision=bf16")):
+            with self.subTest(run):
+                word = 2 if run == "bf16" else 4
+                room = f"relation.stream_gib={(kept * 2 * (3 if momentum != '0' else 2) * 9 * 4 + 1) / 2**30}"
+                self.succeed(ranks, *self.arguments(run, *dense, *chunks, room, f"optimiser.beta1={momentum}", *settings),
+                             "--machine", "machine.json")
+                plan = self.load(f"{run}/plan.json", "plan.schema.json")
+                self.assertEqual(plan["predicted"]["unmeasured"], ["relate_dense_learned_bf16_streamed"] if run == "bf16" else [])
+                with open(self.path(f"{run}/metrics.jsonl"), encoding="utf-8") as file:
+                    epochs = [json.loads(line) for line in file]
+                steps = plan["predicted"]["epoch_steps"]
+                told = {way: round(steps * sum(op[f"{way}_bytes"] * op["calls"] for op in plan["ops"])) for way in ("brought", "home")}
+                if run == "all":  # everything stays
+                    self.assertEqual(told, {"brought": 0, "home": 0})
+                    self.assertNotIn("streamed_bytes", epochs[-1])
+                    continue
+                self.assertGreater(told["home"], 9 * 9 * word // 2)
+                # Of two ranks the second has room for its four rows.
+                self.assertEqual([epoch["streamed_bytes"] for epoch in epochs[1:]], [told] * 3)
+                self.assertGreater(plan["measured"]["transfer"], 0)
+        # A machine whose files are slow, and one that was measured before files were.
+        machine = self.load("machine.json", "machine.schema.json")
+        for rate in machine["rates"]:
+            if rate["kind"].startswith("file_"):
+                rate["rate"] = 1e3
+        self.write("slow.json", json.dumps(machine))
+        streamed = [f"--set={setting}" for setting in dense + chunks + [room]]
+        self.succeed(1, "plan", "stnn.toml", *streamed, "--machine", "slow.json", "-o", "slow_plan.json")
+        out = self.succeed(1, "plan", "stnn.toml", *streamed, "--machine", "slow.json").out
+        self.assertRegex(out, r"  waits for chunks +[0-9.]+ ms +(9[0-9.]+|100.0) %")
+        plan = self.load("slow_plan.json", "plan.schema.json")
+        moved = sum((op["brought_bytes"] + op["home_bytes"]) * op["calls"] for op in plan["ops"])
+        self.assertAlmostEqual(plan["predicted"]["transfer"] / (moved / 1e3), 1, delta=0.01)
+        machine["rates"] = [rate for rate in machine["rates"] if not rate["kind"].startswith("file_")]
+        self.write("old.json", json.dumps(machine))
+        out = self.succeed(1, "plan", "stnn.toml", *streamed, "--machine", "old.json").out
+        self.assertRegex(out, "never measured, .*chunks of streamed relations")
+        # Both are candidates where nobody has chosen; the one in files is taken where the other does not fit.
+        dense = [f"--set={setting}" for setting in dense]
+        found = self.candidates(1, "stnn.toml", *dense, "--set", room, "--set", chunks[2], "--candidates")["candidates"]
+        self.assertEqual([c["settings"][-1] for c in found], ["relation.memory=resident", "relation.memory=streamed"])
+        self.assertGreater(found[1]["predicted"]["transfer"], 0)
+        self.assertEqual([c["fastest"] for c in found], [True, False])
+        found = self.candidates(1, "stnn.toml", *dense, "--candidates", "--set", "optimiser.name=sgd")["candidates"]
+        self.assertEqual(len(found), 1)
 
     def test_messages_and_bytes(self):
         """As told, epoch by epoch: steps of different batches, grids, steps of other groups, what decoders are fed."""

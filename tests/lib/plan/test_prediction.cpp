@@ -7,6 +7,7 @@
 
 #include "rossby/base/error.hpp"
 #include "rossby/plan/prediction.hpp"
+#include "rossby/plan/transfers.hpp"
 #include "rossby/plan/what_if.hpp"
 
 // Measurements of a machine, and what is made of them.
@@ -256,6 +257,81 @@ TEST(Prediction, IsTheSlowestRanksCallsAndMessages) {
   const double most = p.forward + p.optimiser;
   EXPECT_NEAR(predict({fast, slow}, profile, times, {2, 1, 1}, true).imbalance, most / ((most + linear) / 2),
               1e-9);
+}
+
+/// A machine of two cores whose files were measured, with 1 GB of memory.
+MachineProfile with_files() {
+  MachineProfile profile = machine();
+  profile.memory_bytes = 1e9;
+  for (const auto& [kind, rate] :
+       {std::pair("file_read", 1e10), {"file_write", 5e9}, {"disk_read", 1e9}, {"disk_write", 5e8}})
+    profile.rates.push_back({kind, 1, 1, 1e8, rate, 0});
+  return profile;
+}
+
+TEST(Transfers, AreHiddenBehindComputingWhereACoreIsFree) {
+  const Moved moved{1e6, 1e6};
+  constexpr double copy = 1e6 / 1e10 + 1e6 / 5e9;
+  const TransferTimes one(with_files(), {1, 1, 1e6, 1e6});
+  EXPECT_EQ(one.waiting(1e-3, moved), 0);
+  EXPECT_NEAR(one.waiting(1e-4, moved), copy - 1e-4, 1e-15);
+  EXPECT_NEAR(one.waiting(0, moved), copy, 1e-15);
+  EXPECT_EQ(one.waiting(1e-3, {}), 0);
+  const TransferTimes threads(with_files(), {1, 2, 1e6, 1e6}), ranks(with_files(), {2, 1, 1e6, 1e6});
+  EXPECT_NEAR(threads.waiting(1e-3, moved), copy / 2, 1e-15) << "two cores compute and copy";
+  EXPECT_NEAR(ranks.waiting(1e-3, moved), copy, 1e-15) << "a rank has one core";
+  const TransferTimes crowd(with_files(), {8, 1, 1e6, 1e6});
+  EXPECT_NEAR(crowd.waiting(1e-3, moved), 4 * copy, 1e-15) << "four on a core";
+}
+
+TEST(Transfers, GoToTheDiskWhereMemoryDoesNotHoldTheFiles) {
+  const Moved moved{1e6, 1e6};
+  constexpr double read = 1e6 / 1e9, written = 1e6 / 5e8, copied = 1e6 / 1e10, put = 1e6 / 5e9;
+  const auto waiting = [&](double streamed) {
+    return TransferTimes(with_files(), {1, 1, streamed, 5e8}).waiting(0, moved);
+  };
+  EXPECT_NEAR(waiting(0.99e8), copied + put, 1e-15);
+  EXPECT_NEAR(waiting(1.01e8), copied + put, 1e-15) << "a fifth of what is left may wait for the disk";
+  EXPECT_NEAR(waiting(2e8), copied + written / 2, 1e-15);
+  EXPECT_NEAR(waiting(4e8), copied + written * 3 / 4, 1e-15);
+  EXPECT_NEAR(waiting(8e8), read + written * 7 / 8, 1e-15);
+  MachineProfile unknown = with_files();
+  unknown.memory_bytes = 0;
+  EXPECT_NEAR(TransferTimes(unknown, {1, 1, 1e12, 0}).waiting(0, moved), copied + put, 1e-15);
+  EXPECT_FALSE(TransferTimes(machine(), {1, 1, 1e12, 0}).measured());
+  EXPECT_EQ(TransferTimes(machine(), {1, 1, 1e12, 0}).waiting(0, moved), 0);
+}
+
+TEST(Transfers, AreAddedToCallsThatWereMeasuredInMemory) {
+  MachineProfile profile = with_files();
+  StepOps rank;
+  rank.steps = 2;
+  rank.footprint = 1e6;
+  rank.streamed_bytes = 3e8;
+  rank.array_bytes = 1e8;
+  rank.ops = {call("linear_streamed", 8e4, 1e4, 4)};
+  rank.ops[0].moved = {1e6, 1e6};
+  const auto predicted = [&](const MachineProfile& of, int ranks) {
+    return predict({rank}, of, OpTimes(of, "float", 1, 1), {.ranks = ranks});
+  };
+  const double linear = 1e4 / 1e10, copied = 1e6 / 1e10, put = 1e6 / 5e9, written = 1e6 / 5e8;
+  Prediction p = predicted(profile, 1);
+  EXPECT_NEAR(p.forward, 2 * linear, 1e-9);
+  const auto to_disk = [&](double left, double files) { return written * (1 - 0.2 * left / files); };
+  EXPECT_NEAR(p.transfer, 2 * (copied + to_disk(9e8 - 1000, 3e8) - linear), 1e-9);
+  EXPECT_NEAR(p.step(), p.forward + p.transfer, 1e-15);
+  EXPECT_TRUE(p.unmeasured.empty());
+  EXPECT_NEAR(p.far_share, 0, 1e-12) << "computing is known";
+  profile.memory_bytes = 2e9;
+  EXPECT_NEAR(predicted(profile, 1).transfer, 2 * (copied + put - linear), 1e-9);
+  EXPECT_NEAR(predicted(profile, 2).transfer, 2 * (copied + to_disk(18e8 - 2000, 6e8) - linear), 1e-9)
+      << "two ranks have 600 MB of files";
+  EXPECT_EQ(predicted(machine(), 1).unmeasured, (std::vector<std::string>{"chunks of streamed relations"}));
+  // A call that was measured while it moved chunks says all of it.
+  profile.ops.push_back(sample("linear_streamed", 8e4, 1e4, 5e-3));
+  p = predicted(profile, 1);
+  EXPECT_NEAR(p.forward, 2 * 5e-3, 1e-6);
+  EXPECT_EQ(p.transfer, 0);
 }
 
 TEST(MachineProfile, SurvivesJson) {
