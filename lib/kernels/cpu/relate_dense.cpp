@@ -52,7 +52,7 @@ double own_contexts(const Exec& exec, T* context, const DenseRelate<T>& relate, 
   const DenseKernels<S>& kernels = dense_kernels<S>(exec.isa);
   const S* weight = stored_weight<S>(relate);
   const Index width = z.width();
-  const bool narrow = width < kernels.lanes && !relate.pattern;
+  const bool narrow = width < kernels.lanes;
   const T* form = scratch;
   if (narrow) {
     const Index strips = (z.rows + kernels.strip - 1) / kernels.strip;
@@ -108,7 +108,9 @@ inline Index block_count(Index strips, Index strip_bytes, Index run_bytes, bool 
   const Index most = std::clamp<Index>(cache_bytes / std::max<Index>(1, strip_bytes), 1,
                                        std::max<Index>(1, most_run_bytes / run_bytes));
   const Index blocks = (strips + most - 1) / most;
-  return std::min({strips, reduction_blocks, (blocks + even - 1) / even * even});
+  constexpr Index shortest = 8;  // of a row: memory delivers long runs sooner
+  const Index longest = (strips + shortest - 1) / shortest;
+  return std::min({longest, reduction_blocks, (blocks + even - 1) / even * even});
 }
 
 template <class S, class T = Arithmetic<S>>

@@ -311,6 +311,7 @@ struct BackwardTile {
           for (int q = 0; q < first_lines; ++q)
             __builtin_prefetch(b.weight + next.place[r] + q * Strip<S>::line_values);
       const std::uint8_t* pattern = b.pattern ? b.pattern + at : nullptr;
+      if (pattern) __builtin_prefetch(b.pattern + next.place[r]);
       if (count < strip)
         make_effective(at, r, pattern, count);
       else
@@ -359,10 +360,13 @@ struct BackwardTile {
     out.finish();
   }
 
-  /// Where the strip `ahead` strips after strip s begins, which may be one of the next tile.
-  ROSSBY_INLINE Index strip_after(Index s, Index ahead, Index strips, Index tile_rows) const {
-    const Index then = s + ahead;
-    return then < strips ? then * strip : tile_rows * b.stride + (then - strips) * strip;
+  /// Where the strip begins that is `tiles` tiles of `tile_size` values and `strips_ahead` strips after strip
+  /// s.
+  static ROSSBY_INLINE Index strip_after(Index s, Index strips, Index tiles, Index strips_ahead,
+                                         Index tile_size) {
+    const Index then = s + strips_ahead;
+    return then < strips ? tiles * tile_size + then * strip
+                         : (tiles + 1) * tile_size + (then - strips) * strip;
   }
 
   void run() {
@@ -374,8 +378,9 @@ struct BackwardTile {
     between = b.u && b.width >= 2 * block * most_fetched;
     out.fetch = !between;
     constexpr Index row_lines = first_lines + other_lines;
+    // In strips; of few columns they are in tiles further on.
     const Index distance = (dense_lines_ahead + tile_rows * row_lines - 1) / (tile_rows * row_lines);
-    const Index ahead = distance < strips ? distance : strips;
+    const Index tiles_ahead = distance / strips, strips_ahead = distance % strips;
     const bool in_rows = arrays == 3 && b.width >= row_width && (b.width <= most_row_width || b.large_cache);
     for (Index begin = 0; begin < b.rows; begin += tile_rows) {
       const Index rows = b.rows - begin < tile_rows ? b.rows - begin : tile_rows;
@@ -387,7 +392,10 @@ struct BackwardTile {
         if (in_rows)
           next.hand_out(rows, strips, b.stride);
         else
-          next.strip_of(rows, begin * b.stride + strip_after(s, ahead, strips, tile_rows), b.stride);
+          next.strip_of(
+              rows,
+              begin * b.stride + strip_after(s, strips, tiles_ahead, strips_ahead, tile_rows * b.stride),
+              b.stride);
         if (b.u) add_u(begin, rows, s, count);
         if constexpr (sink != DenseSink::none) pass_gradient(begin, rows, s, count);
       }

@@ -36,8 +36,18 @@ struct NarrowTile {
     return {f.weight + here + (first + offset) * strip, last - offset, then - here - run * strip};
   }
 
+  /// A vector of effective weights of `row`; `count` columns of the strip exist.
+  template <bool clamped, bool flagged>
+  ROSSBY_INLINE V effective(Index row, Index s, int part, Index count) const {
+    const Index at = row * f.stride + s * strip;
+    V w = strip_vector<V>(f.weight + at, part, count);
+    if constexpr (clamped) w = clamp01(w);
+    if constexpr (flagged) w = keep_flagged_in_strip<S>(w, f.pattern + at, part, count);
+    return w;
+  }
+
   /// `mr` rows from `row` against outputs [o, o + outputs) over strips [first, last).
-  template <int mr, int outputs, bool clamped>
+  template <int mr, int outputs, bool clamped, bool flagged>
   ROSSBY_INLINE void group(Index row, Index o, Index first, Index last) {
     const AheadOfGroup next = ahead_of<mr>(row, first, last);
     const S* ahead = next.at;
@@ -54,7 +64,6 @@ struct NarrowTile {
         for (int r = 0; r < mr; ++r) acc[r][q] += w[r] * zq;
       }
     };
-    const S* weight = f.weight + row * f.stride;
     const Index whole = last * strip <= f.columns ? last : last - 1;
     for (Index s = first; s < whole; ++s, ahead += strip) {
       if (s == next.turn) ahead += next.further;
@@ -62,9 +71,9 @@ struct NarrowTile {
       for (int part = 0; part < Strip<S>::vectors; ++part) {
         V w[mr];
         for (int r = 0; r < mr; ++r) {
-          w[r] = strip_vector<V>(weight + r * f.stride + s * strip, part, strip);
-          if constexpr (clamped) w[r] = clamp01(w[r]);
+          w[r] = effective<clamped, flagged>(row + r, s, part, strip);
           if (part < Strip<S>::lines) __builtin_prefetch(ahead + r * f.stride + part * lanes<T>);
+          if (flagged && part == 0) __builtin_prefetch(f.pattern + (ahead - f.weight) + r * f.stride);
         }
         step(w, f.z + (s * f.width + o) * strip + part * lanes<T>);
       }
@@ -76,10 +85,7 @@ struct NarrowTile {
         const Index left = f.columns - whole * strip;
         if (!Strip<S>::paired && left <= part * lanes<T>) break;
         V w[mr];
-        for (int r = 0; r < mr; ++r) {
-          w[r] = strip_vector<V>(weight + r * f.stride + whole * strip, part, left);
-          if constexpr (clamped) w[r] = clamp01(w[r]);
-        }
+        for (int r = 0; r < mr; ++r) w[r] = effective<clamped, flagged>(row + r, whole, part, left);
         step(w, f.z + (whole * f.width + o) * strip + part * lanes<T>);
       }
     for (int r = 0; r < mr; ++r)
@@ -87,16 +93,16 @@ struct NarrowTile {
     if (o == 0) weight_sum += static_cast<double>(sum_of_lanes<T, lanes<T>>(total + part_sum));
   }
 
-  template <int outputs, bool clamped>
+  template <int outputs, bool clamped, bool flagged>
   void rows(Index o, Index first, Index last) {
     constexpr int most = accumulators / outputs;
     constexpr int mr = most > 8 ? 8 : most;
     Index row = 0;
-    for (; row + mr <= f.rows; row += mr) group<mr, outputs, clamped>(row, o, first, last);
-    for (; row < f.rows; ++row) group<1, outputs, clamped>(row, o, first, last);
+    for (; row + mr <= f.rows; row += mr) group<mr, outputs, clamped, flagged>(row, o, first, last);
+    for (; row < f.rows; ++row) group<1, outputs, clamped, flagged>(row, o, first, last);
   }
 
-  template <bool clamped>
+  template <bool clamped, bool flagged>
   void run() {
     // z of a block of strips stays in the first-level cache while all rows pass.
     constexpr Index cache_values = 16384 / sizeof(T);
@@ -107,10 +113,10 @@ struct NarrowTile {
       const Index last = first + block < strips ? first + block : strips;
       Index o = 0;
       if constexpr (accumulators >= 24)
-        for (; o + 8 <= f.width; o += 8) rows<8, clamped>(o, first, last);
-      for (; o + 4 <= f.width; o += 4) rows<4, clamped>(o, first, last);
-      for (; o + 2 <= f.width; o += 2) rows<2, clamped>(o, first, last);
-      for (; o < f.width; ++o) rows<1, clamped>(o, first, last);
+        for (; o + 8 <= f.width; o += 8) rows<8, clamped, flagged>(o, first, last);
+      for (; o + 4 <= f.width; o += 4) rows<4, clamped, flagged>(o, first, last);
+      for (; o + 2 <= f.width; o += 2) rows<2, clamped, flagged>(o, first, last);
+      for (; o < f.width; ++o) rows<1, clamped, flagged>(o, first, last);
     }
     for (Index e = 0; e < f.rows * f.width; ++e) f.context[e] = sum_of_lanes<T, lanes<T>>(sums[e]);
     f.weight_sum = weight_sum;
@@ -120,10 +126,14 @@ struct NarrowTile {
 template <class S>
 void forward_narrow(DenseForward<S>& f) {
   NarrowTile<S> tile{f};
-  if (f.clamped)
-    tile.template run<true>();
+  if (f.clamped && f.pattern)
+    tile.template run<true, true>();
+  else if (f.clamped)
+    tile.template run<true, false>();
+  else if (f.pattern)
+    tile.template run<false, true>();
   else
-    tile.template run<false>();
+    tile.template run<false, false>();
 }
 
 // Wide: lanes lie along the `width` values of a node, so a value of W is broadcast; the clamped block of W
