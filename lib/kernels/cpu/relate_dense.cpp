@@ -108,9 +108,9 @@ inline Index block_count(Index strips, Index strip_bytes, Index run_bytes, bool 
   const Index most = std::clamp<Index>(cache_bytes / std::max<Index>(1, strip_bytes), 1,
                                        std::max<Index>(1, most_run_bytes / run_bytes));
   const Index blocks = (strips + most - 1) / most;
-  constexpr Index shortest = 8;  // of a row: memory delivers long runs sooner
-  const Index longest = (strips + shortest - 1) / shortest;
-  return std::min({longest, reduction_blocks, (blocks + even - 1) / even * even});
+  constexpr Index shortest = 8;  // strips of a row that share out evenly: memory delivers long runs sooner
+  const Index shared = std::min((strips + shortest - 1) / shortest, (blocks + even - 1) / even * even);
+  return std::min({strips, reduction_blocks, std::max(blocks, shared)});
 }
 
 template <class S, class T = Arithmetic<S>>
