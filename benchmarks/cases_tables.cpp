@@ -90,6 +90,29 @@ struct Adam {
   [[nodiscard]] Outputs<T> outputs() const { return {theta.span(), m.span(), v.span()}; }
 };
 
+/// Updates with gradient zero that a table has missed, as those of a slab of latents: one hop holds for all.
+template <class T>
+struct AdamReplay {
+  std::vector<AdamConstants<T>> steps;
+  Buffer<T> theta, m, v;
+  AdamReplay(Index size, double beta1, Index missed) {
+    AdamStep step;
+    step.lr = 3e-3;
+    step.beta1 = beta1;
+    step.decay = beta1 > 0 ? 0 : 1e-7;
+    step.beta2 = 1 - 0x1p-23;  // however often a benchmark runs, v stays
+    for (Index q = 0; q < missed; ++q) {
+      step.count = 1000 + q;
+      steps.push_back(adam_constants<T>(step, false));
+    }
+    theta = random_values<T>(size, "theta");
+    if (beta1 > 0) m = random_values<T>(size, "m", 0, 1e-6);
+    v = random_values<T>(size, "v", 1e-14, 1e-12);
+  }
+  void run(const Exec& exec) { adam_replay<T>(exec, theta.span(), m.span(), v.span(), {}, steps); }
+  [[nodiscard]] Outputs<T> outputs() const { return {theta.span(), m.span(), v.span()}; }
+};
+
 }  // namespace
 
 std::vector<NamedCase> table_cases(const Sizes& sizes) {
@@ -120,6 +143,15 @@ std::vector<NamedCase> table_cases(const Sizes& sizes) {
             {4 * scalars * values, 12 * values, 4 * ((beta1 > 0 ? 3 : 2) + (gradient ? 1 : 0)) * values},
             size, beta1, gradient));
       }
+  constexpr Index missed = 25;
+  for (const Index size : {8 * n, sizes.full ? Index{24'000'000} : Index{999}})
+    for (const double beta1 : {0.0, 0.9}) {
+      const auto values = static_cast<double>(size);
+      const double arrays = beta1 > 0 ? 3 : 2;
+      cases.push_back(
+          checked<AdamReplay>(fmt::format("adam_replay/beta1:{}/missed:{}/values:{}", beta1, missed, size),
+                              {8 * arrays * values, 40 * values, 4 * arrays * values}, size, beta1, missed));
+    }
   return cases;
 }
 

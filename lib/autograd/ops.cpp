@@ -123,14 +123,17 @@ Var<T> embed_rows(Tape<T>& tape, Parameter<T>& table, std::span<const Index> tim
   embed_columns_forward(tape.exec(), y.value, static_cast<const T*>(table.data(tape.exec().device)),
                         table.shape[0], times);
   const auto slots = tape.arena().template take<Index>(std::ssize(times));
+  const auto begins = tape.arena().template take<Index>(std::ssize(times));
   if (tracked) {
     sink->reserve(times, slots);
     table.live = table.in_step = true;
   }
-  finish(tape, "embed", costs::embed(count(y), word<T>), tracked, [exec = tape.exec(), sink, y, slots] {
-    embed_columns_backward(exec, sink->gradients(), sink->slots(), read(y.gradient),
-                           std::span<const Index>(slots));
-  });
+  finish(tape, "embed", costs::embed(count(y), word<T>), tracked,
+         [exec = tape.exec(), sink, y, slots, begins] {
+           sink->begin_sums(slots, begins);
+           embed_columns_backward(exec, sink->gradients(), sink->slots(), read(y.gradient),
+                                  std::span<const Index>(slots), std::span<const Index>(begins));
+         });
   return y;
 }
 

@@ -20,13 +20,16 @@ class TableSink {
   /// Slots for the gradients of these rows: slots[q] of rows[q]. Valid until the update of this step.
   virtual void reserve(std::span<const Index> rows, std::span<Index> slots) = 0;
 
-  /// Gradients (slots(), n, d), zero where nothing was added since the last update. Fetch it in backward,
-  /// when all reservations of a step are made.
+  /// Gradients (slots(), n, d). Fetch it in backward, when all reservations of a step are made.
   [[nodiscard]] virtual T* gradients() = 0;
   [[nodiscard]] virtual Index slots() const = 0;
 
+  /// Before the gradients of columns are added to these slots: begins[q] = 1 where nothing was since the last
+  /// update, and column q is to be stored there, not added to what the slot holds; else 0.
+  virtual void begin_sums(std::span<const Index> slots, std::span<Index> begins) = 0;
+
   /// *sum += Σ g² over the reserved slots; when, says kernels/loss.hpp.
-  virtual void add_squares(const Exec& exec, double* sum) const = 0;
+  virtual void add_squares(const Exec& exec, double* sum) = 0;
 };
 
 }  // namespace rossby

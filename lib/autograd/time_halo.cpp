@@ -49,8 +49,11 @@ void lend_row(Tape<T>& tape, Parameter<T>& table, Index row, RowLink& link, int 
                    const auto mark = tape.mark();
                    const NodeView<T> back(tape.memory().template take<T>(n * d).data(), n, 1, d);
                    detail::receive_values(tape, link, group, back);
+                   Index begins = 0;
+                   if (sink) sink->begin_sums({&slot, 1}, {&begins, 1});
                    embed_columns_backward<T>(tape.exec(), sink ? sink->gradients() : gradient,
-                                             sink ? sink->slots() : steps, read(back), {&slot, 1});
+                                             sink ? sink->slots() : steps, read(back), {&slot, 1},
+                                             {&begins, 1});
                    tape.rewind(mark);
                  });
 }

@@ -174,10 +174,11 @@ void embed_columns_forward(const Exec& exec, NodeView<T> out, const T* table, In
 
 template <class T>
 void embed_columns_backward(const Exec& exec, T* dtable, Index steps, NodeView<const T> dout,
-                            std::span<const Index> times) {
+                            std::span<const Index> times, std::span<const Index> begins) {
   require(dout.cols == std::ssize(times) && all_within(times, steps),
           "times lie inside the table, one a column");
-  ROSSBY_DISPATCH(embed_columns_backward, exec, dtable, dout, times);
+  require(begins.empty() || begins.size() == times.size(), "a sum begins or goes on, one a column");
+  ROSSBY_DISPATCH(embed_columns_backward, exec, dtable, dout, times, begins);
 }
 
 template <class T>
@@ -389,7 +390,8 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
   template void weigh_rows_backward(const Exec&, NodeView<T>, T*, const T*, NodeView<const T>,               \
                                     NodeView<const T>);                                                      \
   template void embed_columns_forward(const Exec&, NodeView<T>, const T*, Index, std::span<const Index>);    \
-  template void embed_columns_backward(const Exec&, T*, Index, NodeView<const T>, std::span<const Index>);   \
+  template void embed_columns_backward(const Exec&, T*, Index, NodeView<const T>, std::span<const Index>,    \
+                                       std::span<const Index>);                                              \
   template void embed_pairs_forward(const Exec&, NodeView<T>, const T*, Index, Index,                        \
                                     std::span<const Index>, std::span<const Index>);                         \
   template void embed_pairs_backward(const Exec&, T*, Index, Index, NodeView<const T>,                       \

@@ -15,10 +15,11 @@ template <class T>
 void embed_columns_forward(const Exec& exec, NodeView<T> out, const T* table, Index steps,
                            std::span<const Index> times);
 
-/// dtable[times[b], i] += dout[i, b]: the adjoint. Repeated times add up in column order.
+/// dtable[times[b], i] += dout[i, b]: the adjoint. Repeated times add up in column order. Where `begins[b]`
+/// is not zero (empty: nowhere) the sum begins anew: dtable[times[b], i] = dout[i, b], whatever was there.
 template <class T>
 void embed_columns_backward(const Exec& exec, T* dtable, Index steps, NodeView<const T> dout,
-                            std::span<const Index> times);
+                            std::span<const Index> times, std::span<const Index> begins = {});
 
 /// out (p, 1, d): out[q] = table[times[q], rows[q]].
 template <class T>

@@ -44,8 +44,8 @@ void LazyAdam<T>::replay(const Exec& exec, Index t, Index rows, const T* gradien
 
 template <class T>
 Cost LazyAdam<T>::replay_cost(Index rows, Index updates, bool gradient) const {
-  // Values and v are read and written, m where there is one; a gradient is read, then cleared.
-  const Index words = rows * width_ * (4 + (first_->size() > 0 ? 2 : 0) + (gradient ? 2 : 0));
+  // Values and v are read and written, m where there is one; a gradient is read.
+  const Index words = rows * width_ * (4 + (first_->size() > 0 ? 2 : 0) + (gradient ? 1 : 0));
   return {adam_flops * static_cast<double>(rows * updates * width_), static_cast<double>(words) * sizeof(T)};
 }
 
@@ -78,6 +78,7 @@ void LazyAdam<T>::reserve(std::span<const Index> rows, std::span<Index> slots) {
     if (slot < 0) {
       slot = std::ssize(reserved_);
       reserved_.push_back(rows[q]);
+      added_.push_back(0);
     }
     slots[q] = slot;
   }
@@ -90,7 +91,32 @@ void LazyAdam<T>::reserve(std::span<const Index> rows, std::span<Index> slots) {
 }
 
 template <class T>
-void LazyAdam<T>::add_squares(const Exec& exec, double* sum) const {
+void LazyAdam<T>::begin_sums(std::span<const Index> slots, std::span<Index> begins) {
+  for (std::size_t q = 0; q < slots.size(); ++q) {
+    Index& added = added_[static_cast<std::size_t>(slots[q])];
+    begins[q] = 1 - added;
+    added = 1;
+  }
+}
+
+template <class T>
+void LazyAdam<T>::clear_others(const Exec& exec) {
+  for (std::size_t slot = 0; slot < added_.size(); ++slot) {
+    if (added_[slot] == 0) clear(exec, gradients_.data() + static_cast<Index>(slot) * width_, width_);
+    added_[slot] = 1;
+  }
+}
+
+template <class T>
+void LazyAdam<T>::forget_step() {
+  for (const Index t : reserved_) slot_of_[static_cast<std::size_t>(t)] = -1;
+  reserved_.clear();
+  added_.clear();
+}
+
+template <class T>
+void LazyAdam<T>::add_squares(const Exec& exec, double* sum) {
+  clear_others(exec);
   sum_of_squares<T>(exec, gradients_.span().first(reserved_.size() * static_cast<std::size_t>(width_)), sum);
 }
 
@@ -104,20 +130,19 @@ Cost LazyAdam<T>::update(const Exec& exec, const AdamStep& step) {
   beta2_ = step.beta2;
   count_ = step.count;
   if (!closed_) history_.push_back(adam_constants<T>(step, decoupled_));
+  clear_others(exec);
   for (std::size_t slot = 0; slot < reserved_.size(); ++slot) {
     const Index t = reserved_[slot];
     Index& done = done_[static_cast<std::size_t>(t)];
     AdamStep mine = step;
     if (closed_) mine.missed = count_ - done - 1;
     const AdamConstants<T> own = adam_constants<T>(mine, decoupled_);
-    T* gradient = gradients_.data() + static_cast<Index>(slot) * width_;
+    const T* gradient = gradients_.data() + static_cast<Index>(slot) * width_;
     replay(exec, t, 1, gradient, {&own, 1});
-    clear(exec, gradient, width_);
     cost += replay_cost(1, 1, true);
     done = count_;
-    slot_of_[static_cast<std::size_t>(t)] = -1;
   }
-  reserved_.clear();
+  forget_step();
   return cost;
 }
 
@@ -153,7 +178,7 @@ TableBooks LazyAdam<T>::books() const {
 }
 
 template <class T>
-void LazyAdam<T>::restore(const Exec& exec, const TableBooks& books) {
+void LazyAdam<T>::restore(const TableBooks& books) {
   const auto fits = [&](bool holds) {
     if (!holds) user_error("its books of '{}' do not belong to this table", parameter_->name);
   };
@@ -180,9 +205,7 @@ void LazyAdam<T>::restore(const Exec& exec, const TableBooks& books) {
   done_ = std::move(done);
   history_.clear();
   for (const UpdateConstants& constants : books.history) history_.push_back(unpack<T>(constants));
-  for (const Index t : reserved_) slot_of_[static_cast<std::size_t>(t)] = -1;
-  reserved_.clear();
-  clear(exec, gradients_.data(), gradients_.size());
+  forget_step();
 }
 
 template class LazyAdam<float>;

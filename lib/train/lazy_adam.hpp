@@ -31,7 +31,8 @@ class LazyAdam final : public TableSink<T> {
   void reserve(std::span<const Index> rows, std::span<Index> slots) override;
   [[nodiscard]] T* gradients() override { return gradients_.data(); }
   [[nodiscard]] Index slots() const override { return capacity_; }
-  void add_squares(const Exec& exec, double* sum) const override;
+  void begin_sums(std::span<const Index> slots, std::span<Index> begins) override;
+  void add_squares(const Exec& exec, double* sum) override;
 
   /// Update number step.count: of the reserved rows with their gradients, of the others with zero. Returns
   /// what it cost.
@@ -44,13 +45,16 @@ class LazyAdam final : public TableSink<T> {
   /// and the table are the caller's), with all groups' rows where the table is split, and forgets a step that
   /// was begun. Throws UserError where the books cannot be of this table.
   [[nodiscard]] TableBooks books() const;
-  void restore(const Exec& exec, const TableBooks& books);
+  void restore(const TableBooks& books);
 
  private:
   /// Of `updates` of each of some rows.
   [[nodiscard]] Cost replay_cost(Index rows, Index updates, bool gradient) const;
   void replay(const Exec& exec, Index first, Index rows, const T* gradient,
               std::span<const AdamConstants<T>> steps);
+  /// Gradients of reserved slots that nothing was added to.
+  void clear_others(const Exec& exec);
+  void forget_step();
   [[nodiscard]] std::span<T> part(T* table, Index first, Index rows) const;
 
   Parameter<T>* parameter_;
@@ -66,6 +70,7 @@ class LazyAdam final : public TableSink<T> {
   std::vector<AdamConstants<T>> history_;  // of updates settled_ + 1, …, count_
   std::vector<Index> slot_of_;             // of each row; −1: none
   std::vector<Index> reserved_;            // row of each slot
+  std::vector<Index> added_;               // to each slot: 1
   Index capacity_ = 0;
   Buffer<T> gradients_;  // (capacity, n, d)
 };

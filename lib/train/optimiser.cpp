@@ -417,7 +417,7 @@ void Optimiser<T>::restore(const Exec& exec, std::span<const ParameterBooks> boo
     state.parameter->reached.clear();
     state.owed = {};
     state.count = books[i].count;
-    if (state.table) state.table->restore(exec, books[i].table);
+    if (state.table) state.table->restore(books[i].table);
     if (state.late) state.late->restore(exec, books[i].overdue);
     clear(exec, state.parameter->gradient.data(), state.parameter->gradient.size());
   }

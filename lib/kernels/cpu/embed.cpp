@@ -27,9 +27,17 @@ constexpr Index node_pieces = 16;
 // the block stays in the first-level cache.
 constexpr Index most_block_rows = 64, least_block_rows = 16, block_values = 1024;
 
+/// Asks for what lies two blocks ahead in a table of which a block takes `values` values: the runs are too
+/// short for a processor to see where they go.
+template <class T>
+void ask_ahead(const T* table, Index values) {
+  for (Index k = 2 * values; k < 3 * values; k += 64 / static_cast<Index>(sizeof(T)))
+    __builtin_prefetch(table + k);
+}
+
 /// f(first, last, first column, count, start of each column's table row at `first`) over blocks of nodes and
-/// of up to joined_columns columns.
-template <class T, class View, class F>
+/// of up to joined_columns columns. `reads`: of the table.
+template <bool reads, class T, class View, class F>
 void for_each_block(const Exec& exec, View nodes, T* table, std::span<const Index> times, const F& f) {
   const Index width = std::max<Index>(1, std::min(joined_columns, nodes.cols) * nodes.channels);
   const Index block_rows = std::clamp(block_values / width, least_block_rows, most_block_rows);
@@ -39,8 +47,11 @@ void for_each_block(const Exec& exec, View nodes, T* table, std::span<const Inde
     for (Index begin = first; begin < last; begin += block_rows)
       for (Index b = 0; b < nodes.cols; b += joined_columns) {
         const Index count = std::min(joined_columns, nodes.cols - b);
-        for (Index q = 0; q < count; ++q)
-          steps[static_cast<std::size_t>(q)] = table + (times[b + q] * nodes.rows + begin) * nodes.channels;
+        for (Index q = 0; q < count; ++q) {
+          T* const step = table + (times[b + q] * nodes.rows + begin) * nodes.channels;
+          steps[static_cast<std::size_t>(q)] = step;
+          if constexpr (reads) ask_ahead(step, block_rows * nodes.channels);
+        }
         f(begin, std::min(begin + block_rows, last), b, count, steps.data());
       }
   });
@@ -51,30 +62,33 @@ void embed_columns_forward(const Exec& exec, NodeView<T> out, const T* table, st
   const Index d = out.channels;
   const auto join = column_kernels<T>(exec.isa).join;
   const bool side_by_side = out.col_stride == d || out.cols <= 1;
-  for_each_block(exec, out, table, times,
-                 [&](Index first, Index last, Index b, Index count, const T* const* steps) {
-                   if (side_by_side)
-                     return join(last - first, count, d, steps, out.at(first, b), out.row_stride);
-                   for (Index q = 0; q < count; ++q)
-                     for (Index i = first; i < last; ++i)
-                       std::copy_n(steps[q] + (i - first) * d, d, out.at(i, b + q));
-                 });
+  for_each_block<true>(exec, out, table, times,
+                       [&](Index first, Index last, Index b, Index count, const T* const* steps) {
+                         if (side_by_side)
+                           return join(last - first, count, d, steps, out.at(first, b), out.row_stride);
+                         for (Index q = 0; q < count; ++q)
+                           for (Index i = first; i < last; ++i)
+                             std::copy_n(steps[q] + (i - first) * d, d, out.at(i, b + q));
+                       });
 }
 
 template <class T>
-void embed_columns_backward(const Exec& exec, T* dtable, NodeView<const T> dout,
-                            std::span<const Index> times) {
+void embed_columns_backward(const Exec& exec, T* dtable, NodeView<const T> dout, std::span<const Index> times,
+                            std::span<const Index> begins) {
   const Index d = dout.channels;
   const auto split_add = column_kernels<T>(exec.isa).split_add;
   const bool side_by_side = dout.col_stride == d || dout.cols <= 1;
-  for_each_block(exec, dout, dtable, times,
-                 [&](Index first, Index last, Index b, Index count, T* const* steps) {
-                   if (side_by_side)
-                     return split_add(last - first, count, d, steps, dout.at(first, b), dout.row_stride);
-                   for (Index q = 0; q < count; ++q)
-                     for (Index i = first; i < last; ++i)
-                       for (Index c = 0; c < d; ++c) steps[q][(i - first) * d + c] += dout.at(i, b + q)[c];
-                 });
+  for_each_block<false>(
+      exec, dout, dtable, times, [&](Index first, Index last, Index b, Index count, T* const* steps) {
+        const Index* anew = begins.empty() ? nullptr : begins.data() + b;
+        if (side_by_side)
+          return split_add(last - first, count, d, steps, anew, dout.at(first, b), dout.row_stride);
+        for (Index q = 0; q < count; ++q) {
+          if (anew && anew[q] != 0) std::fill_n(steps[q], (last - first) * d, T(0));
+          for (Index i = first; i < last; ++i)
+            for (Index c = 0; c < d; ++c) steps[q][(i - first) * d + c] += dout.at(i, b + q)[c];
+        }
+      });
 }
 
 template <class T>
@@ -108,7 +122,8 @@ void embed_pairs_backward(const Exec& exec, T* dtable, Index n, NodeView<const T
 
 #define ROSSBY_INSTANTIATE(T)                                                                           \
   template void embed_columns_forward(const Exec&, NodeView<T>, const T*, std::span<const Index>);      \
-  template void embed_columns_backward(const Exec&, T*, NodeView<const T>, std::span<const Index>);     \
+  template void embed_columns_backward(const Exec&, T*, NodeView<const T>, std::span<const Index>,      \
+                                       std::span<const Index>);                                         \
   template void embed_pairs_forward(const Exec&, NodeView<T>, const T*, Index, std::span<const Index>,  \
                                     std::span<const Index>);                                            \
   template void embed_pairs_backward(const Exec&, T*, Index, NodeView<const T>, std::span<const Index>, \

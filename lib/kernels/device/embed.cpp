@@ -15,13 +15,16 @@ void embed_columns_forward(const Exec& exec, NodeView<T> out, const T* table, st
 
 /// A thread takes all columns of its entry, in order: times may repeat.
 template <class T>
-void embed_columns_backward(const Exec& exec, T* dtable, NodeView<const T> dout,
-                            std::span<const Index> times) {
+void embed_columns_backward(const Exec& exec, T* dtable, NodeView<const T> dout, std::span<const Index> times,
+                            std::span<const Index> begins) {
   const Index* at = exec.device->on_device(times);
+  const Index* anew = begins.empty() ? nullptr : exec.device->on_device(begins);
   for_each(exec, dout.rows * dout.channels, [=] ROSSBY_ON_DEVICE(Index k) {
     const Index i = k / dout.channels, c = k % dout.channels;
-    for (Index b = 0; b < dout.cols; ++b)
-      dtable[(at[b] * dout.rows + i) * dout.channels + c] += dout.at(i, b)[c];
+    for (Index b = 0; b < dout.cols; ++b) {
+      T& sum = dtable[(at[b] * dout.rows + i) * dout.channels + c];
+      sum = dout.at(i, b)[c] + (anew && anew[b] != 0 ? T(0) : sum);
+    }
   });
 }
 
@@ -52,7 +55,8 @@ void embed_pairs_backward(const Exec& exec, T* dtable, Index n, NodeView<const T
 
 #define ROSSBY_INSTANTIATE(T)                                                                           \
   template void embed_columns_forward(const Exec&, NodeView<T>, const T*, std::span<const Index>);      \
-  template void embed_columns_backward(const Exec&, T*, NodeView<const T>, std::span<const Index>);     \
+  template void embed_columns_backward(const Exec&, T*, NodeView<const T>, std::span<const Index>,      \
+                                       std::span<const Index>);                                         \
   template void embed_pairs_forward(const Exec&, NodeView<T>, const T*, Index, std::span<const Index>,  \
                                     std::span<const Index>);                                            \
   template void embed_pairs_backward(const Exec&, T*, Index, NodeView<const T>, std::span<const Index>, \

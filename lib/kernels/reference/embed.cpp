@@ -15,9 +15,11 @@ void embed_columns_forward(const Exec&, NodeView<T> out, const T* table, std::sp
 }
 
 template <class T>
-void embed_columns_backward(const Exec&, T* dtable, NodeView<const T> dout, std::span<const Index> times) {
+void embed_columns_backward(const Exec&, T* dtable, NodeView<const T> dout, std::span<const Index> times,
+                            std::span<const Index> begins) {
   for_each_entry(dout, [&](Index i, Index b, Index c) {
-    dtable[(times[b] * dout.rows + i) * dout.channels + c] += entry(dout, i, b, c);
+    T& sum = dtable[(times[b] * dout.rows + i) * dout.channels + c];
+    sum = entry(dout, i, b, c) + (begins.empty() || begins[b] == 0 ? sum : T(0));
   });
 }
 
@@ -39,7 +41,8 @@ void embed_pairs_backward(const Exec&, T* dtable, Index n, NodeView<const T> dou
 
 #define ROSSBY_INSTANTIATE(T)                                                                           \
   template void embed_columns_forward(const Exec&, NodeView<T>, const T*, std::span<const Index>);      \
-  template void embed_columns_backward(const Exec&, T*, NodeView<const T>, std::span<const Index>);     \
+  template void embed_columns_backward(const Exec&, T*, NodeView<const T>, std::span<const Index>,      \
+                                       std::span<const Index>);                                         \
   template void embed_pairs_forward(const Exec&, NodeView<T>, const T*, Index, std::span<const Index>,  \
                                     std::span<const Index>);                                            \
   template void embed_pairs_backward(const Exec&, T*, Index, NodeView<const T>, std::span<const Index>, \

@@ -195,6 +195,11 @@ std::vector<Case<T>> row_cases() {
                      T* table = rig.vector(steps * s.rows * s.channels).data();
                      embed_columns_backward(exec, table, steps, read(rig.input(s)), draw(s.cols, steps, 0));
                    }});
+  cases.push_back({"embed_columns_backward anew", [](const Exec& exec, R& rig, Shape s) {
+                     T* table = rig.vector(steps * s.rows * s.channels).data();
+                     embed_columns_backward(exec, table, steps, read(rig.input(s)), draw(s.cols, steps, 0),
+                                            draw(s.cols, 2, 3));
+                   }});
   // Pairs: as many as the shape has rows and columns, among 41 nodes.
   cases.push_back({"embed_pairs_forward", [](const Exec& exec, R& rig, Shape s) {
                      const Index pairs = s.rows * s.cols;

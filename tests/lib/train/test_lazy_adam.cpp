@@ -213,5 +213,40 @@ TEST(LazyTableClipping, SquaresAreThoseOfTheWholeGradient) {
   EXPECT_NEAR(sums[1], sums[0], 1e-13 * sums[0]);
 }
 
+/// What a step reserves and then adds nothing to still holds gradients of the step before.
+TEST(LazyTableSlots, ThatNothingWasAddedToHaveGradientZero) {
+  Trained<double> plain({}, 1e-3, true, {}), reserved({}, 1e-3, true, {});
+  for (Trained<double>* each : {&plain, &reserved}) each->step({2, 5}, {1, 9}, 0.01, 1);
+  const std::vector<Index> more{9, 2, 11, 12};  // as many as there are slots
+  std::vector<Index> slots(more.size());
+  TableSink<double>& table = *reserved.table.table;
+  (void)table.bring_up_to_date({}, more);
+  table.reserve(more, slots);
+  double squares = 0;
+  table.add_squares({}, &squares);
+  EXPECT_EQ(squares, 0);
+  for (Trained<double>* each : {&plain, &reserved}) {
+    each->step({7}, {6}, 0.01, 1);
+    each->step({2}, {9}, 0.01, 1);
+    each->optimiser->settle({});
+  }
+  EXPECT_TRUE(std::equal(plain.table.value.begin(), plain.table.value.end(), reserved.table.value.begin()));
+}
+
+/// The same without a norm being asked for, which clears them, too.
+TEST(LazyTableSlots, AreClearedByTheUpdate) {
+  Trained<double> plain({}, 1e-3, true, {}), reserved({}, 1e-3, true, {});
+  for (Trained<double>* each : {&plain, &reserved}) each->step({2, 5}, {1, 9}, 0.01, 1);
+  const std::vector<Index> more{9, 2};
+  std::vector<Index> slots(more.size());
+  (void)reserved.table.table->bring_up_to_date({}, more);
+  reserved.table.table->reserve(more, slots);
+  for (Trained<double>* each : {&plain, &reserved}) {
+    each->step({7}, {6}, 0.01, 1);
+    each->optimiser->settle({});
+  }
+  EXPECT_TRUE(std::equal(plain.table.value.begin(), plain.table.value.end(), reserved.table.value.begin()));
+}
+
 }  // namespace
 }  // namespace rossby

@@ -9,7 +9,8 @@ namespace {
 template <bool with_m>
 constexpr int together = register_bytes == 64 ? (with_m ? 4 : 8) : 2;
 
-constexpr Index ahead = 2;  // blocks
+// Registers asked for ahead of the one that is computed: where the bus is fast, fewer come too late.
+constexpr Index ahead = 32;
 
 template <bool with_m, bool decoupled, class T>
 struct Piece {
@@ -29,6 +30,7 @@ struct Piece {
     __builtin_prefetch(theta + k);
     __builtin_prefetch(v + k);
     if (with_m) __builtin_prefetch(m + k);
+    if (now && gradient) __builtin_prefetch(gradient + k);
   }
 
   /// Missed updates from `first` up to `last` of `registers` registers, a few at a time.
@@ -51,7 +53,7 @@ struct Piece {
       value[r] = load<V>(theta + k + r * lanes<T>);
       second[r] = load<V>(v + k + r * lanes<T>);
       moment[r] = with_m ? load<V>(m + k + r * lanes<T>) : V{};
-      if constexpr (registers > 1) fetch(k + (r + ahead * registers) * lanes<T>);
+      if constexpr (registers > 1) fetch(k + (r + ahead) * lanes<T>);
     }
     replay<registers>(value, moment, second, first, count);
     if (now) {
@@ -86,14 +88,14 @@ struct Piece {
         const Index last = k + hopped_together < end ? k + hopped_together : end;
         Index done = 0;
         for (Index h = 0; h < hop_count; done += hops[h].updates, h += 1 + hops[h].parts) {
-          Overdue<with_m, T> overdue;
+          Overdue<with_m> overdue;
           hop<with_m>(theta, m, v, k, last, hops[h], h == 0, overdue);
           if (overdue.size == 0) continue;
           const Index all = overdue.pad();
           const Piece rest{overdue.theta,   overdue.m, overdue.v,    nullptr,      missed + done,
                            hops[h].updates, nullptr,   hops + h + 1, hops[h].parts};
           rest.registers(all);
-          overdue.put_back(theta, m, v, k);
+          overdue.put_back(theta, m, v);
         }
         if (done < count || now) blocks(k, last, done);
       }

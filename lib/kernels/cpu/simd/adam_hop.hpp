@@ -6,45 +6,87 @@
 
 namespace rossby::cpu::ROSSBY_ISA {
 
-/// Any lane of the result of a comparison holds.
-template <class M>
-ROSSBY_INLINE bool any_holds(M mask) {
-#if defined(__AVX512F__)
-  if constexpr (sizeof(M) == 64) return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
-#endif
-  bool any = false;
-  for (int l = 0; l < static_cast<int>(sizeof(M) / sizeof(mask[0])); ++l) any = any || mask[l];
-  return any;
-}
+using Floats = Vec<float, lanes<float>>;
 
-/// The lanes of v where `mask` holds, side by side; returns how many there are. Writes up to a register.
-template <class M, class V>
-ROSSBY_INLINE Index compress(float* to, M mask, V v) {
+// Which lanes of a register of floats.
 #if defined(__AVX512F__)
-  if constexpr (sizeof(V) == 64) {
-    const __mmask16 bits = _mm512_movepi32_mask((__m512i)mask);
-    store(to, (V)_mm512_maskz_compress_ps(bits, (__m512)v));
-    return __builtin_popcount(bits);
-  }
+using Lanes = __mmask16;
+ROSSBY_INLINE Lanes at_most(Floats a, Floats b) {
+  return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LE_OQ);
+}
+ROSSBY_INLINE Lanes equal(Floats a, Floats b) {
+  return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ);
+}
+ROSSBY_INLINE Lanes both(Lanes a, Lanes b) {
+  return _kand_mask16(a, b);
+}
+ROSSBY_INLINE Lanes either(Lanes a, Lanes b) {
+  return _kor_mask16(a, b);
+}
+ROSSBY_INLINE bool none_of(Lanes a) {
+  return _kortestz_mask16_u8(a, a) != 0;
+}
+ROSSBY_INLINE bool all_of(Lanes a) {
+  return _kortestc_mask16_u8(a, a) != 0;
+}
+ROSSBY_INLINE unsigned bits_of(Lanes a) {
+  return a;
+}
+#else
+using Lanes = decltype(Floats{} < Floats{});
+ROSSBY_INLINE Lanes at_most(Floats a, Floats b) {
+  return a <= b;
+}
+ROSSBY_INLINE Lanes equal(Floats a, Floats b) {
+  return a == b;
+}
+ROSSBY_INLINE Lanes both(Lanes a, Lanes b) {
+  return a & b;
+}
+ROSSBY_INLINE Lanes either(Lanes a, Lanes b) {
+  return a | b;
+}
+ROSSBY_INLINE unsigned bits_of(Lanes a) {
+#if defined(__AVX2__)
+  return static_cast<unsigned>(_mm256_movemask_ps((__m256)a));
+#else
+  unsigned bits = 0;
+  for (int l = 0; l < lanes<float>; ++l) bits |= static_cast<unsigned>(a[l] & 1) << l;
+  return bits;
 #endif
+}
+ROSSBY_INLINE bool none_of(Lanes a) {
+  return bits_of(a) == 0;
+}
+ROSSBY_INLINE bool all_of(Lanes a) {
+  return bits_of(a) == (1U << lanes<float>)-1;
+}
+#endif
+
+/// The lanes of v that `bits` name, side by side; returns how many there are. Writes up to a register.
+ROSSBY_INLINE Index compress(float* to, unsigned bits, Floats v) {
+#if defined(__AVX512F__)
+  store(to, (Floats)_mm512_maskz_compress_ps(static_cast<__mmask16>(bits), (__m512)v));
+  return __builtin_popcount(bits);
+#else
   Index size = 0;
   for (int l = 0; l < lanes<float>; ++l) {
     to[size] = v[l];
-    size += mask[l] ? 1 : 0;
+    size += bits >> l & 1;
   }
   return size;
+#endif
 }
 
-/// v with its lanes where `mask` holds taken from what compress wrote.
-template <class M, class V>
-ROSSBY_INLINE V expand(const float* from, M mask, V v) {
+/// v with the lanes that `bits` name taken from what compress wrote.
+ROSSBY_INLINE Floats expand(const float* from, unsigned bits, Floats v) {
 #if defined(__AVX512F__)
-  if constexpr (sizeof(V) == 64)
-    return (V)_mm512_mask_expandloadu_ps((__m512)v, _mm512_movepi32_mask((__m512i)mask), from);
-#endif
+  return (Floats)_mm512_mask_expandloadu_ps((__m512)v, static_cast<__mmask16>(bits), from);
+#else
   for (int l = 0; l < lanes<float>; ++l)
-    if (mask[l]) v[l] = *from++;
+    if (bits >> l & 1) v[l] = *from++;
   return v;
+#endif
 }
 
 #define ROSSBY_EACH _Pragma("GCC unroll 8") for (int r = 0; r < count; ++r)
@@ -84,36 +126,42 @@ ROSSBY_INLINE void polynomial(V* sum, const V* x, const float (&c)[terms]) {
 }
 
 /// Of each lane of some registers: whether a hop holds there.
-template <int count, class V>
+template <int count>
 struct Holds {
-  decltype(V{} < V{}) lanes[count];
+  Lanes lanes[count];
 
-  [[nodiscard]] ROSSBY_INLINE bool any() const {
-    auto together = lanes[0];
+  [[nodiscard]] ROSSBY_INLINE bool anywhere() const {
+    Lanes together = lanes[0];
 #pragma GCC unroll 8
-    for (int r = 1; r < count; ++r) together |= lanes[r];
-    return any_holds(together);
+    for (int r = 1; r < count; ++r) together = either(together, lanes[r]);
+    return !none_of(together);
+  }
+  [[nodiscard]] ROSSBY_INLINE bool everywhere() const {
+    Lanes together = lanes[0];
+#pragma GCC unroll 8
+    for (int r = 1; r < count; ++r) together = both(together, lanes[r]);
+    return all_of(together);
   }
 };
 
 /// Lanes that are neither infinite nor NaN in any of the three.
-template <class V>
-ROSSBY_INLINE auto finite(V a, V b, V c) {
-  return (a - a) + (b - b) + (c - c) == V{};
+ROSSBY_INLINE Lanes finite(Floats a, Floats b, Floats c) {
+  return equal((a - a) + (b - b) + (c - c), Floats{});
 }
 
 /// A hop with decay. Lanes for which it does not hold are left undefined.
-template <int count, class V>
-ROSSBY_INLINE Holds<count, V> hop_decay(V* theta, V* v, const AdamHop& hop) {
+template <int count>
+ROSSBY_INLINE Holds<count> hop_decay(Floats* theta, Floats* v, const AdamHop& hop) {
+  using V = Floats;
   V grown[count], s[count], x[count], y[count], z[count], p[count];
-  Holds<count, V> holds;
+  Holds<count> holds;
   ROSSBY_EACH s[r] = theta[r] * theta[r];
   ROSSBY_EACH grown[r] = hop.growth * s[r];
-  ROSSBY_EACH holds.lanes[r] = hop.least_v * s[r] <= v[r];
-  ROSSBY_EACH s[r] = mul_add(splat<V>(hop.growth), s[r], v[r]);
+  ROSSBY_EACH holds.lanes[r] = at_most(hop.least_v * s[r], v[r]);
+  ROSSBY_EACH s[r] = grown[r] + v[r];
   about_inverse_roots<count>(y, z, s, hop.epsilon);
-  ROSSBY_EACH holds.lanes[r] &= z[r] <= splat<V>(hop.most);
-  if (!holds.any()) [[unlikely]]
+  ROSSBY_EACH holds.lanes[r] = both(holds.lanes[r], at_most(z[r], splat<V>(hop.most)));
+  if (!holds.anywhere()) [[unlikely]]
     return holds;
   ROSSBY_EACH x[r] = hop.sum * z[r];
   polynomial<count>(p, x, hop.mean);
@@ -131,9 +179,10 @@ ROSSBY_INLINE Holds<count, V> hop_decay(V* theta, V* v, const AdamHop& hop) {
 }
 
 /// The same of a hop without decay in the gradient: m alone moves theta.
-template <int count, bool with_m, class V>
-ROSSBY_INLINE Holds<count, V> hop_drift(V* theta, V* m, V* v, const AdamHop& hop) {
-  Holds<count, V> holds;
+template <int count, bool with_m>
+ROSSBY_INLINE Holds<count> hop_drift(Floats* theta, Floats* m, Floats* v, const AdamHop& hop) {
+  using V = Floats;
+  Holds<count> holds;
   if constexpr (with_m) {
     V s[count], y[count], z[count];
     // A weight that has never had a gradient has v = m = 0.
@@ -142,7 +191,7 @@ ROSSBY_INLINE Holds<count, V> hop_drift(V* theta, V* m, V* v, const AdamHop& hop
     about_inverse_roots<count>(y, z, s, hop.epsilon);
     refine_inverse_roots<count>(y, z, s, hop.epsilon);
     ROSSBY_EACH holds.lanes[r] =
-        ((z[r] <= splat<V>(hop.most)) | (m[r] == V{})) & finite(theta[r], m[r], v[r]);
+        both(either(at_most(z[r], splat<V>(hop.most)), equal(m[r], V{})), finite(theta[r], m[r], v[r]));
     ROSSBY_EACH theta[r] = mul_add(-hop.sum * z[r], m[r], hop.keep * theta[r]);
     ROSSBY_EACH m[r] *= hop.keep_m;
   } else {
@@ -153,8 +202,8 @@ ROSSBY_INLINE Holds<count, V> hop_drift(V* theta, V* m, V* v, const AdamHop& hop
   return holds;
 }
 
-template <int count, bool with_m, class V>
-ROSSBY_INLINE Holds<count, V> take_hop(V* theta, V* m, V* v, const AdamHop& hop) {
+template <int count, bool with_m>
+ROSSBY_INLINE Holds<count> take_hop(Floats* theta, Floats* m, Floats* v, const AdamHop& hop) {
   if constexpr (!with_m)
     if (hop.decays) return hop_decay<count>(theta, v, hop);
   return hop_drift<count, with_m>(theta, m, v, hop);
@@ -165,28 +214,31 @@ ROSSBY_INLINE Holds<count, V> take_hop(V* theta, V* m, V* v, const AdamHop& hop)
 inline constexpr Index hopped_together = 1024;
 
 /// Values for which a hop does not hold, side by side, as they were before it.
-template <bool with_m, class T>
+template <bool with_m>
 struct Overdue {
-  using V = Vec<T, lanes<T>>;
-  using Mask = decltype(V{} < V{});
-  static constexpr Index room = hopped_together + lanes<T>;
-  alignas(64) T theta[room];
-  alignas(64) T m[with_m ? room : 1];
-  alignas(64) T v[room];
-  Mask fails[hopped_together / lanes<T>];  // of each register
+  static constexpr Index room = hopped_together + lanes<float>;
+  struct Register {
+    Index at;
+    unsigned bits;  // lanes
+  };
+  alignas(64) float theta[room];
+  alignas(64) float m[with_m ? room : 1];
+  alignas(64) float v[room];
+  Register from[hopped_together / lanes<float>];
   Index size = 0, registers = 0;
 
-  ROSSBY_INLINE void add(Mask mask, V a, V b, V c) {
-    fails[registers++] = mask;
-    if (!any_holds(mask)) return;
-    if constexpr (with_m) compress(m + size, mask, b);
-    compress(v + size, mask, c);
-    size += compress(theta + size, mask, a);
+  ROSSBY_INLINE void add(Index at, Lanes holds, const float* a, const float* b, const float* c) {
+    const unsigned bits = ~bits_of(holds) & ((1U << lanes<float>)-1);
+    if (bits == 0) return;
+    from[registers++] = {at, bits};
+    if constexpr (with_m) compress(m + size, bits, load<Floats>(b + at));
+    compress(v + size, bits, load<Floats>(c + at));
+    size += compress(theta + size, bits, load<Floats>(a + at));
   }
 
   /// Fills the last register; returns its end.
   ROSSBY_INLINE Index pad() {
-    const Index end = (size + lanes<T> - 1) / lanes<T> * lanes<T>;
+    const Index end = (size + lanes<float> - 1) / lanes<float> * lanes<float>;
     for (Index k = size; k < end; ++k) {
       theta[k] = v[k] = 1;
       if constexpr (with_m) m[k] = 0;
@@ -194,43 +246,42 @@ struct Overdue {
     return end;
   }
 
-  /// To where they came from: `first` is the first value that could have been here.
-  ROSSBY_INLINE void put_back(T* to_theta, T* to_m, T* to_v, Index first) const {
+  /// To where they came from.
+  ROSSBY_INLINE void put_back(float* to_theta, float* to_m, float* to_v) const {
     Index next = 0;
     for (Index r = 0; r < registers; ++r) {
-      if (!any_holds(fails[r])) continue;
-      const Index k = first + r * lanes<T>;
-      store(to_theta + k, expand(theta + next, fails[r], load<V>(to_theta + k)));
-      store(to_v + k, expand(v + next, fails[r], load<V>(to_v + k)));
-      if constexpr (with_m) store(to_m + k, expand(m + next, fails[r], load<V>(to_m + k)));
-      for (int l = 0; l < lanes<T>; ++l) next += fails[r][l] ? 1 : 0;
+      const auto [at, bits] = from[r];
+      store(to_theta + at, expand(theta + next, bits, load<Floats>(to_theta + at)));
+      store(to_v + at, expand(v + next, bits, load<Floats>(to_v + at)));
+      if constexpr (with_m) store(to_m + at, expand(m + next, bits, load<Floats>(to_m + at)));
+      next += __builtin_popcount(bits);
     }
   }
 };
 
 /// A hop of whole registers of values, from `begin` up to `end`, `count` at a time.
-template <int count, bool with_m, class T>
-ROSSBY_INLINE void hop_registers(T* theta, T* m, T* v, Index begin, const AdamHop& hop, bool from_memory,
-                                 Overdue<with_m, T>& overdue) {
-  using V = Vec<T, lanes<T>>;
-  V a[count], b[count], c[count], a0[count], b0[count], c0[count];
+template <int count, bool with_m>
+ROSSBY_INLINE void hop_registers(float* theta, float* m, float* v, Index begin, const AdamHop& hop,
+                                 bool from_memory, Overdue<with_m>& overdue) {
+  Floats a[count], b[count], c[count];
   ROSSBY_EACH {
-    const Index k = begin + r * lanes<T>;
-    a0[r] = a[r] = load<V>(theta + k);
-    b0[r] = b[r] = with_m ? load<V>(m + k) : V{};
-    c0[r] = c[r] = load<V>(v + k);
+    const Index k = begin + r * lanes<float>;
+    a[r] = load<Floats>(theta + k);
+    b[r] = with_m ? load<Floats>(m + k) : Floats{};
+    c[r] = load<Floats>(v + k);
     // Much is computed before the loop comes to what lies there.
     if constexpr (count > 1)
       if (from_memory) {
-        __builtin_prefetch(theta + k + 4 * count * lanes<T>);
-        __builtin_prefetch(v + k + 4 * count * lanes<T>);
-        if (with_m) __builtin_prefetch(m + k + 4 * count * lanes<T>);
+        __builtin_prefetch(theta + k + 4 * count * lanes<float>);
+        __builtin_prefetch(v + k + 4 * count * lanes<float>);
+        if (with_m) __builtin_prefetch(m + k + 4 * count * lanes<float>);
       }
   }
-  const auto holds = take_hop<count, with_m>(a, b, c, hop);
+  const Holds<count> holds = take_hop<count, with_m>(a, b, c, hop);
+  if (!holds.everywhere()) [[unlikely]]
+    ROSSBY_EACH overdue.add(begin + r * lanes<float>, holds.lanes[r], theta, m, v);
   ROSSBY_EACH {
-    const Index k = begin + r * lanes<T>;
-    overdue.add(~holds.lanes[r], a0[r], b0[r], c0[r]);
+    const Index k = begin + r * lanes<float>;
     store(theta + k, a[r]);
     if (with_m) store(m + k, b[r]);
     store(v + k, c[r]);
@@ -238,14 +289,14 @@ ROSSBY_INLINE void hop_registers(T* theta, T* m, T* v, Index begin, const AdamHo
 }
 
 /// The same of many.
-template <bool with_m, class T>
-ROSSBY_INLINE void hop(T* theta, T* m, T* v, Index begin, Index end, const AdamHop& hop, bool from_memory,
-                       Overdue<with_m, T>& overdue) {
-  constexpr int most = register_bytes == 64 ? 4 : 2;
+template <bool with_m>
+ROSSBY_INLINE void hop(float* theta, float* m, float* v, Index begin, Index end, const AdamHop& hop,
+                       bool from_memory, Overdue<with_m>& overdue) {
+  constexpr int most = register_bytes == 64 ? 6 : 2;
   Index k = begin;
-  for (; k + most * lanes<T> <= end; k += most * lanes<T>)
+  for (; k + most * lanes<float> <= end; k += most * lanes<float>)
     hop_registers<most, with_m>(theta, m, v, k, hop, from_memory, overdue);
-  for (; k < end; k += lanes<T>) hop_registers<1, with_m>(theta, m, v, k, hop, from_memory, overdue);
+  for (; k < end; k += lanes<float>) hop_registers<1, with_m>(theta, m, v, k, hop, from_memory, overdue);
 }
 #undef ROSSBY_EACH
 

@@ -48,6 +48,7 @@ struct Join {
 template <class T>
 struct SplitAdd {
   T* const* to;
+  const Index* anew;
   const T* in;
   Index row_stride;
 
@@ -70,7 +71,7 @@ struct SplitAdd {
 #pragma GCC unroll 8
     for (int q = 0; q < K; ++q) {
       T* sum = to[b + q] + i * d;
-      store(sum, load<Values>(sum) + (Values)v[q]);
+      store(sum, begins(b + q) ? (Values)v[q] : load<Values>(sum) + (Values)v[q]);
     }
   }
 
@@ -79,9 +80,13 @@ struct SplitAdd {
     T* sum = to[b] + i * (d ? d : length);
     const T* x = in + i * row_stride + b * (d ? d : length);
     if constexpr (d > 0)
-      store(sum, load<Vec<T, d>>(sum) + load<Vec<T, d>>(x));
+      store(sum, begins(b) ? load<Vec<T, d>>(x) : load<Vec<T, d>>(sum) + load<Vec<T, d>>(x));
     else
-      for (Index c = 0; c < length; ++c) sum[c] += x[c];
+      for (Index c = 0; c < length; ++c) sum[c] = begins(b) ? x[c] : sum[c] + x[c];
+  }
+
+  [[nodiscard]] ROSSBY_INLINE bool begins(Index b) const {
+    return anew && anew[b] != 0;
   }
 };
 
@@ -127,8 +132,9 @@ void join(Index nodes, Index columns, Index d, const T* const* from, T* out, Ind
 }
 
 template <class T>
-void split_add(Index nodes, Index columns, Index d, T* const* to, const T* in, Index row_stride) {
-  move_columns<T>(SplitAdd<T>{to, in, row_stride}, nodes, columns, d);
+void split_add(Index nodes, Index columns, Index d, T* const* to, const Index* anew, const T* in,
+               Index row_stride) {
+  move_columns<T>(SplitAdd<T>{to, anew, in, row_stride}, nodes, columns, d);
 }
 
 }  // namespace

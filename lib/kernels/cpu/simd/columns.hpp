@@ -14,8 +14,10 @@ template <class T>
 struct ColumnKernels {
   /// out[i, b] = from[b][i].
   void (*join)(Index nodes, Index columns, Index d, const T* const* from, T* out, Index row_stride);
-  /// to[b][i] += in[i, b], in order of b: arrays may be the same.
-  void (*split_add)(Index nodes, Index columns, Index d, T* const* to, const T* in, Index row_stride);
+  /// to[b][i] += in[i, b], in order of b: arrays may be the same. Where anew[b] is not zero (null: nowhere),
+  /// to[b][i] = in[i, b].
+  void (*split_add)(Index nodes, Index columns, Index d, T* const* to, const Index* anew, const T* in,
+                    Index row_stride);
 };
 
 template <class T>
