@@ -5,6 +5,7 @@
 
 #include "rossby/base/error.hpp"
 #include "rossby/kernels/backends.hpp"
+#include "rossby/kernels/cpu/adam_hops.hpp"
 #include "rossby/kernels/dropout.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/embed.hpp"
@@ -311,6 +312,16 @@ AdamConstants<T> adam_constants(const AdamStep& step, bool decoupled) {
 }
 
 template <class T>
+double replay_flops(const Exec& exec, std::span<const AdamConstants<T>> steps, Missed how) {
+  Index hopped = 0;
+  if constexpr (std::is_same_v<T, float>)
+    if (how == Missed::in_hops && exec.backend == Backend::cpu && !exec.device)
+      hopped = cpu::hopped_updates(steps);
+  return hop_flops * static_cast<double>((hopped + cpu::most_hopped - 1) / cpu::most_hopped) +
+         adam_flops * static_cast<double>(std::ssize(steps) - hopped);
+}
+
+template <class T>
 void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
                  std::span<const T> gradient, std::span<const AdamConstants<T>> steps, Missed how) {
   require(v.size() == theta.size() && (gradient.empty() || gradient.size() == theta.size()),
@@ -422,6 +433,7 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
   template void adamw_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,      \
                              const AdamStep&);                                                               \
   template AdamConstants<T> adam_constants(const AdamStep&, bool);                                           \
+  template double replay_flops(const Exec&, std::span<const AdamConstants<T>>, Missed);                      \
   template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,       \
                             std::span<const AdamConstants<T>>, Missed);                                      \
   template void adam_update_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>,                   \

@@ -10,6 +10,8 @@ namespace rossby {
 
 /// Of one value in one update: moments, correction, root, division and decay, each of which counts as one.
 inline constexpr double adam_flops = 12;
+/// The same of one hop over up to 64 updates with gradient zero (cpu/adam_hops.hpp), however many.
+inline constexpr double hop_flops = 45;
 
 /// One update of Adam (Kingma, Ba, ICLR 2015) or AdamW (Loshchilov, Hutter, ICLR 2019).
 struct AdamStep {
@@ -54,6 +56,10 @@ template <class T>
 void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
                  std::span<const T> gradient, std::span<const AdamConstants<T>> steps,
                  Missed how = Missed::in_hops);
+
+/// Flops a value of that, where all steps have gradient zero and a hop holds for the value.
+template <class T>
+double replay_flops(const Exec& exec, std::span<const AdamConstants<T>> steps, Missed how = Missed::in_hops);
 
 /// One update of some rows of (rows, columns) values, where beta1 = 0 and nothing decays: those of all other
 /// rows have gradient zero, which multiplies their v by a factor and changes nothing else. What row `rows[i]`

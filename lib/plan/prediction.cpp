@@ -146,8 +146,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
       if (costs && std::isinf(answer.distance) &&
           std::find(unmeasured.begin(), unmeasured.end(), op.name) == unmeasured.end())
         unmeasured.push_back(op.name);
-      const bool update = op.name == "optimiser" || op.name == "catch_up";
-      (update ? of.optimiser : op.backward ? of.backward : of.forward) += seconds;
+      (op.name == "optimiser" ? of.optimiser : op.backward ? of.backward : of.forward) += seconds;
       if (!answer.moves) of.transfer += calls * transfers.waiting(answer.seconds, op.moved);
       if (!answer.moves && !transfers.measured() &&
           std::find(unmeasured.begin(), unmeasured.end(), chunks) == unmeasured.end())

@@ -24,7 +24,7 @@ struct Place {
 struct Prediction {
   double forward = 0;  // ops, of the slowest rank
   double backward = 0;
-  double optimiser = 0;  // with rows of tables that are caught up
+  double optimiser = 0;
   double messages = 0;   // halos: what of them is not hidden behind ops
   double reduction = 0;  // the sum over all ranks
   double pipeline = 0;   // what it waits for other stages

@@ -5,10 +5,14 @@
 
 namespace rossby {
 
-/// Steps of a training with learning rate 0, one after the other, epoch by epoch.
+/// Steps of a training that learns too slowly to change anything, one after the other, epoch by epoch. Its
+/// updates cost what they cost after many epochs: with a learning rate of zero missed ones would be replayed
+/// one by one, where a training takes them in hops.
 template <class T>
 class Walk {
  public:
+  static constexpr double lr = 1e-12;
+
   /// All outlive it.
   Walk(Task<T>& task, Step<T>& step, Tape<T>& tape) : task_(&task), step_(&step), tape_(&tape) {
     task.start_epoch(0);
@@ -26,7 +30,7 @@ class Walk {
       if (part > 0) return task_->record_part(*tape_, part);
       task_->record(*tape_, batch, count_, losses_);
     };
-    (void)step_->run(*tape_, 0.0, 0, losses_, record, task_->parts());
+    (void)step_->run(*tape_, lr, 0, losses_, record, task_->parts());
     ++count_;
   }
 

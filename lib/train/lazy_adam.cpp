@@ -35,18 +35,22 @@ std::span<T> LazyAdam<T>::part(T* table, Index t, Index rows) const {
 template <class T>
 void LazyAdam<T>::replay(const Exec& exec, Index t, Index rows, const T* gradient,
                          std::span<const AdamConstants<T>> steps) {
-  constexpr Index least_hopped = 2048;
   const auto size = static_cast<std::size_t>(gradient ? rows * width_ : 0);
   adam_replay<T>(exec, part(parameter_->data(exec.device), t, rows), part(first_->data(exec.device), t, rows),
-                 part(second_->data(exec.device), t, rows), {gradient, size}, steps,
-                 rows * width_ < least_hopped ? Missed::one_by_one : Missed::in_hops);
+                 part(second_->data(exec.device), t, rows), {gradient, size}, steps, how_missed(rows));
 }
 
 template <class T>
-Cost LazyAdam<T>::replay_cost(Index rows, Index updates, bool gradient) const {
+Missed LazyAdam<T>::how_missed(Index rows) const {
+  constexpr Index least_hopped = 2048;
+  return rows * width_ < least_hopped ? Missed::one_by_one : Missed::in_hops;
+}
+
+template <class T>
+Cost LazyAdam<T>::replay_cost(Index rows, double flops, bool gradient) const {
   // Values and v are read and written, m where there is one; a gradient is read.
   const Index words = rows * width_ * (4 + (first_->size() > 0 ? 2 : 0) + (gradient ? 1 : 0));
-  return {adam_flops * static_cast<double>(rows * updates * width_), static_cast<double>(words) * sizeof(T)};
+  return {flops * static_cast<double>(rows * width_), static_cast<double>(words) * sizeof(T)};
 }
 
 template <class T>
@@ -62,9 +66,10 @@ Cost LazyAdam<T>::bring_up_to_date(const Exec& exec, std::span<const Index> rows
       done_[static_cast<std::size_t>(end++)] = count_;
     } while (++last < rows.size() && rows[last] == end && done_[static_cast<std::size_t>(end)] == done);
     if (done < count_) {
-      replay(exec, t, end - t, nullptr,
-             std::span(history_).subspan(static_cast<std::size_t>(done - settled_)));
-      cost += replay_cost(end - t, count_ - done, false);
+      const std::span<const AdamConstants<T>> missed =
+          std::span(history_).subspan(static_cast<std::size_t>(done - settled_));
+      replay(exec, t, end - t, nullptr, missed);
+      cost += replay_cost(end - t, replay_flops(exec, missed, how_missed(end - t)), false);
     }
     first = last;
   }
@@ -139,7 +144,7 @@ Cost LazyAdam<T>::update(const Exec& exec, const AdamStep& step) {
     const AdamConstants<T> own = adam_constants<T>(mine, decoupled_);
     const T* gradient = gradients_.data() + static_cast<Index>(slot) * width_;
     replay(exec, t, 1, gradient, {&own, 1});
-    cost += replay_cost(1, 1, true);
+    cost += replay_cost(1, adam_flops, true);
     done = count_;
   }
   forget_step();

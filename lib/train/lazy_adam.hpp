@@ -48,8 +48,9 @@ class LazyAdam final : public TableSink<T> {
   void restore(const TableBooks& books);
 
  private:
-  /// Of `updates` of each of some rows.
-  [[nodiscard]] Cost replay_cost(Index rows, Index updates, bool gradient) const;
+  /// Of updates of some rows that take so many flops a value.
+  [[nodiscard]] Cost replay_cost(Index rows, double flops, bool gradient) const;
+  [[nodiscard]] Missed how_missed(Index rows) const;
   void replay(const Exec& exec, Index first, Index rows, const T* gradient,
               std::span<const AdamConstants<T>> steps);
   /// Gradients of reserved slots that nothing was added to.

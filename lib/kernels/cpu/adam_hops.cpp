@@ -9,7 +9,6 @@ namespace {
 
 constexpr Index least_updates = 4;   // fewer are as quick one by one
 constexpr Index most_decaying = 8;   // updates of a short hop: x and the growth of V stay small
-constexpr Index most_updates = 64;   // of any: beta2^k stays near 1
 constexpr float least_beta2 = 0.9F;  // V's frame of reference moves little in a hop
 constexpr double most_shrinking = 0.5, most_shrinking_long = 0.25;  // x
 constexpr double most_growth = 0x1p-9;                              // of V
@@ -19,14 +18,14 @@ constexpr double largest = 1e38;                                    // float
 /// s_q of the updates, as shares of their sum, 1 / beta2^q, and mean and variance of e_q. `lean`: Σ of
 /// squared shares times e_q's distance from its mean.
 struct Factors {
-  std::array<double, most_updates> share, rise;
+  std::array<double, most_hopped> share, rise;
   double sum = 0, keep_v = 1, epsilon = 0, variance = 0, lean = 0;
 
   /// lambda: decay, or 1 where m moves theta.
   Factors(std::span<const AdamConstants<float>> steps, double lambda, double beta1) {
     double power1 = 1;
     const auto k = steps.size();
-    std::array<double, most_updates> s, e;
+    std::array<double, most_hopped> s, e;
     for (std::size_t q = 0; q < k; ++q) {
       const AdamConstants<float>& a = steps[q];
       keep_v *= a.beta2;
@@ -148,7 +147,7 @@ AdamHop drifting(std::span<const AdamConstants<float>> steps) {
 
 }  // namespace
 
-Index adam_hops(std::span<const AdamConstants<float>> steps, std::span<AdamHop, most_hops> hops) {
+Index hopped_updates(std::span<const AdamConstants<float>> steps) {
   if (steps.empty()) return 0;
   const AdamConstants<float>& a = steps[0];
   const bool drifts = a.decay == 0;
@@ -158,15 +157,22 @@ Index adam_hops(std::span<const AdamConstants<float>> steps, std::span<AdamHop, 
            (drifts || b.keep == 1) && b.step_size > 0;
   };
   if (!std::all_of(steps.begin(), steps.end(), alike)) return 0;
+  // As many as there is room for hops.
+  const Index all =
+      std::min(std::ssize(steps), most_hopped * (most_hops / (most_hopped / most_decaying + 1)));
+  return all < least_updates ? 0 : all;
+}
+
+Index adam_hops(std::span<const AdamConstants<float>> steps, std::span<AdamHop, most_hops> hops) {
+  const Index all = hopped_updates(steps);
+  if (all == 0) return 0;
+  const bool drifts = steps[0].decay == 0;
   Index count = 0;
   const auto hop_over = [&](Index first, Index last) {
     const auto part = steps.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
     return &(hops[static_cast<std::size_t>(count++)] = drifts ? drifting(part) : decaying(part));
   };
-  const Index all =
-      std::min(std::ssize(steps), most_updates * (most_hops / (most_updates / most_decaying + 1)));
-  if (all < least_updates) return 0;
-  const Index groups = (all + most_updates - 1) / most_updates;
+  const Index groups = (all + most_hopped - 1) / most_hopped;
   for (Index g = 0; g < groups; ++g) {
     const Index first = g * all / groups, last = (g + 1) * all / groups;
     AdamHop* whole = hop_over(first, last);

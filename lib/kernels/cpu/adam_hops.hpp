@@ -30,9 +30,13 @@
 namespace rossby::cpu {
 
 inline constexpr Index most_hops = 72;
+inline constexpr Index most_hopped = 64;  // updates of one hop: beta2^k stays near 1
 
-/// Hops over the first of `steps` (as many as `hops` has room for), all with gradient zero; returns how many
-/// there are: none where few steps are missed, or momentum and decay go together.
+/// Of the first of `steps`, all with gradient zero, how many are taken in hops: none where few are missed, or
+/// momentum and decay go together.
+Index hopped_updates(std::span<const AdamConstants<float>> steps);
+
+/// Hops over those of `steps`; returns how many there are.
 Index adam_hops(std::span<const AdamConstants<float>> steps, std::span<AdamHop, most_hops> hops);
 
 }  // namespace rossby::cpu

@@ -215,5 +215,26 @@ TEST(AdamHops, OfDoublesAndOfUnlikeUpdatesAreReplaysToTheBit) {
   }
 }
 
+/// Operations as they are told, and that steps which change nothing are hops, as plan/walk.hpp needs it.
+TEST(AdamHops, AreToldAsWhatTheyAre) {
+  const auto flops = [](const Setting& s, Index updates, const Exec& exec = {},
+                        Missed how = Missed::in_hops) {
+    const auto steps = missed<float>(s, 20, updates);
+    return replay_flops<float>(exec, steps, how);
+  };
+  const Setting decays{3e-3, 0, 0.999, 1e-9, 1e-7, false}, hardly{1e-12, 0, 0.999, 1e-9, 1e-7, false},
+      not_at_all{0, 0, 0.999, 1e-9, 1e-7, false}, both{3e-3, 0.9, 0.999, 1e-9, 1e-7, false};
+  EXPECT_EQ(flops(decays, 3), 3 * adam_flops) << "few are as quick one by one";
+  EXPECT_EQ(flops(decays, 4), hop_flops);
+  EXPECT_EQ(flops(decays, 64), hop_flops);
+  EXPECT_EQ(flops(decays, 65), 2 * hop_flops);
+  EXPECT_EQ(flops(hardly, 64), hop_flops);
+  EXPECT_EQ(flops(not_at_all, 64), 64 * adam_flops);
+  EXPECT_EQ(flops(both, 20), 20 * adam_flops);
+  EXPECT_EQ(flops(decays, 20, {}, Missed::one_by_one), 20 * adam_flops);
+  EXPECT_EQ(flops(decays, 20, {Backend::reference, 1}), 20 * adam_flops);
+  EXPECT_EQ(replay_flops<double>({}, missed<double>(decays, 20, 20)), 20 * adam_flops);
+}
+
 }  // namespace
 }  // namespace rossby
