@@ -5,6 +5,8 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <limits>
+#include <numeric>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -115,6 +117,15 @@ std::vector<OpSample> samples_of(const Communicator& comm, const TimedOps& timed
   std::vector<OpSample> samples;
   for (std::size_t o = 0; o < static_cast<std::size_t>(-count); ++o) {
     const TracedOp& op = timed.steps.ops[o];
+    // What ranks measure of different calls has no mean.
+    double same[] = {static_cast<double>(op.made.rows), static_cast<double>(op.made.cols * op.made.channels),
+                     static_cast<double>(std::hash<std::string>()(op.name) >> 16)};
+    const std::vector<double> mine(std::begin(same), std::end(same));
+    reducer.max(same);
+    const bool differs = !std::equal(mine.begin(), mine.end(), std::begin(same));
+    double any = differs ? 1 : 0;
+    reducer.max(std::span<double>(&any, 1));
+    require(any == 0, "ranks meet the same calls in the same order");
     double means[] = {op.seconds / static_cast<double>(op.calls), timed.spread[o]};
     reducer.sum(means);
     OpSample& sample = samples.emplace_back();
@@ -130,25 +141,6 @@ std::vector<OpSample> samples_of(const Communicator& comm, const TimedOps& timed
     sample.spread = means[1] / comm.size();
   }
   return samples;
-}
-
-/// The median of several rounds of one training, each of them some time after the other: a machine is slow
-/// for seconds at a time.
-std::vector<OpSample> median_of(const std::vector<std::vector<OpSample>>& rounds) {
-  std::size_t count = rounds.front().size();
-  for (const auto& round : rounds) count = std::min(count, round.size());
-  std::vector<OpSample> medians;
-  for (std::size_t o = 0; o < count; ++o) {
-    std::vector<OpSample> of;
-    for (const auto& round : rounds) of.push_back(round[o]);
-    std::sort(of.begin(), of.end(),
-              [](const OpSample& a, const OpSample& b) { return a.seconds < b.seconds; });
-    OpSample median = of[of.size() / 2];
-    if (median.seconds <= 0) continue;
-    median.spread = std::max(median.spread, (of.back().seconds - of.front().seconds) / 2 / median.seconds);
-    medians.push_back(median);
-  }
-  return medians;
 }
 
 /// Seconds of one call of `round`, each of which all ranks of `comm` make: many in a row, so that they do not
@@ -350,29 +342,38 @@ double measure_process(const Communicator& comm, const CalibrationOptions& optio
   return bytes;
 }
 
-void measure_ops(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
+double measure_ops(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
   constexpr int rounds = 3;
   const int ranks = ranks_on_host(comm);
   Apart apart;
-  const auto keep = [&](const TimedOps& timed, const std::string& precision) {
-    apart.add(comm, timed.steps.step_seconds);
-    return samples_of(comm, timed, precision, ranks, options.threads);
-  };
   const std::vector<CalibrationCase> cases = calibration_cases(options.quick);
-  std::vector<std::vector<std::vector<OpSample>>> samples(cases.size() + options.own.size());
+  const std::size_t trainings = cases.size() + options.own.size();
+  std::vector<std::vector<std::vector<OpSample>>> samples(trainings);
+  std::vector<double> quickest(trainings, std::numeric_limits<double>::infinity()), slowest(trainings);
+  const auto keep = [&](std::size_t training, const TimedOps& timed, const std::string& precision) {
+    const std::vector<double>& steps = timed.steps.step_seconds;
+    const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());
+    quickest[training] = std::min(quickest[training], mean);
+    slowest[training] = std::max(slowest[training], mean);
+    apart.add(comm, steps);
+    samples[training].push_back(samples_of(comm, timed, precision, ranks, options.threads));
+  };
   for (int round = 0; round < rounds; ++round) {
-    auto into = samples.begin();
+    std::size_t training = 0;
     for (const CalibrationCase& of : cases)
-      (into++)->push_back(keep(measure_case(comm, of, options), options.precision));
+      keep(training++, measure_case(comm, of, options), options.precision);
     for (const Config& config : options.own)
-      (into++)->push_back(keep(time_any(comm, config, options.case_seconds), config.text("model.precision")));
+      keep(training++, time_any(comm, config, options.case_seconds), config.text("model.precision"));
   }
   for (const auto& of : samples) {
-    const std::vector<OpSample> medians = median_of(of);
+    const std::vector<OpSample> medians = medians_of_rounds(of);
     profile.ops.insert(profile.ops.end(), medians.begin(), medians.end());
   }
   profile.stragglers.push_back(
       {comm.size(), hosts_of(comm), apart.mean > 0 ? apart.slowest / apart.mean : 1});
+  for (std::size_t t = 0; t < trainings; ++t) slowest[t] = slowest[t] / quickest[t] - 1;
+  std::sort(slowest.begin(), slowest.end());
+  return slowest[trainings / 2];
 }
 
 void measure_messages(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {

@@ -20,8 +20,10 @@ struct CalibrationOptions {
 };
 
 /// What the steps of small trainings of every model take, by op: each rank trains on its own, all at the same
-/// time. Adds the straggler that they are to each other. Collective.
-void measure_ops(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile);
+/// time. Adds the straggler that they are to each other. Returns by what share steps of a training took
+/// longer in the slowest of its rounds, which are some time apart, than in the quickest: the median over
+/// trainings; on a quiet machine next to nothing. Collective.
+double measure_ops(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile);
 
 /// Resident memory of a rank after the first steps of a training that holds next to nothing: libraries, what
 /// they keep, and the program. Collective.

@@ -24,6 +24,8 @@
 namespace rossby::commands {
 namespace {
 
+constexpr double busy = 0.15;  // by which rounds of a training differ
+
 std::string now() {
   const std::time_t time = std::time(nullptr);
   char text[32];
@@ -92,7 +94,7 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
   if (wanted("ops")) profile.process_bytes = measure_process(comm, options);
   if (wanted("rates")) measure_rates(comm, options, profile);
   if (wanted("messages")) measure_messages(comm, options, profile);
-  if (wanted("ops")) measure_ops(comm, options, profile);
+  const double apart = wanted("ops") ? measure_ops(comm, options, profile) : 0;
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     const MachineProfile measured = profile;
@@ -105,6 +107,12 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
                comm.size(), options.threads,
                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
                measured.ops.size(), measured.messages.size(), measured.rates.size());
+    if (wanted("ops"))
+      fmt::print("rounds    of a training differ by {:.0f} % (median){}\n", 100 * apart,
+                 apart < busy
+                     ? ""
+                     : ": the machine does something else besides, and predictions can be no better; "
+                       "measure again with --replace when it is quiet");
     fmt::print("written   {}\n", arguments.output);
   });
   return 0;

@@ -41,6 +41,13 @@ void BlockTrace::begin_step() {
   if (timed_) last_ = last_op_ = Clock::now();
 }
 
+void BlockTrace::forget_ops() {
+  ops_.clear();
+  calls_.clear();
+  moved_ = {};
+  if (timed_) last_ = last_op_ = Clock::now();
+}
+
 void BlockTrace::add_op(std::string_view op, bool backward, bool beside, const ValueShape& made,
                         const Cost& cost) {
   double seconds = 0;

@@ -138,6 +138,9 @@ class BlockTrace {
   /// A step begins: the addresses of the last one mean nothing any more, and what went by in between is
   /// nobody's time.
   void begin_step();
+  /// Forgets the ops that were written down `of == times_of_ops`, but keeps the memory they took: what is
+  /// written down next costs as little as it can.
+  void forget_ops();
 
  private:
   struct Open {

@@ -75,6 +75,11 @@ struct MachineProfile {
 /// `more`. Throws UserError where they are not of one kind of machine: processor, cores.
 void merge(MachineProfile& into, const MachineProfile& more);
 
+/// The median of several rounds of one training, each of them some time after the other: a machine is slow
+/// for seconds at a time. Calls are those of the first round, which others may have met in another order, or
+/// not at all; what took no time is left out.
+[[nodiscard]] std::vector<OpSample> medians_of_rounds(const std::vector<std::vector<OpSample>>& rounds);
+
 /// The rate of the largest working set that was measured under the nearest number of ranks; 0: none.
 [[nodiscard]] double rate_of(const MachineProfile& profile, const std::string& kind, int ranks);
 

@@ -43,7 +43,7 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   StepOps result;
   Tape<T> tape(exec);
   Step<T> step(task.parameters(), optimiser, reducer, clip, groups);
-  Walk<T> walk(task, step, tape);
+  Walk<T> walk(task, step, tape, optimiser);
   const Index batches = task.batches();
   result.epoch_steps = batches;
   const auto sent = [&] { return options.sent ? options.sent() : Traffic{}; };
@@ -104,15 +104,19 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, cons
   StepOps& steps = result.steps;
   Tape<T> tape(exec);
   Step<T> step(task.parameters(), optimiser, reducer, 0, {});
-  Walk<T> walk(task, step, tape);
+  Walk<T> walk(task, step, tape, optimiser);
   steps.epoch_steps = task.batches();
   const auto begin = Clock::now();
-  for (Index i = 0; i < steps.epoch_steps + 1 && (i < 2 || seconds_since(begin) < seconds / 2); ++i)
+  // As many on all ranks: calls are known by the order in which they are met.
+  for (Index i = 0; go_on(i < steps.epoch_steps + 1 && (i < 2 || seconds_since(begin) < seconds / 2)); ++i)
     walk.next();
   std::vector<std::vector<double>> samples;  // of each op: seconds a call, by repeat
   const auto measured = Clock::now();
+  // One for all repeats: memory that it takes anew would be charged to the op at hand, in each repeat the
+  // same one.
+  BlockTrace trace(BlockTrace::Of::times_of_ops);
   for (std::size_t r = 0; go_on(r < fewest_repeats || seconds_since(measured) < seconds); ++r) {
-    BlockTrace trace(BlockTrace::Of::times_of_ops);
+    trace.forget_ops();
     tape.set_trace(&trace);
     const auto repeat = Clock::now();
     do {
@@ -120,7 +124,7 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, cons
       walk.next();
       steps.step_seconds.push_back(seconds_since(one));
       ++steps.steps;
-    } while (seconds_since(repeat) < repeat_seconds);
+    } while (go_on(seconds_since(repeat) < repeat_seconds));
     for (const TracedOp& op : trace.ops()) {
       const auto place = static_cast<std::size_t>(&add(steps.ops, op) - steps.ops.data());
       samples.resize(steps.ops.size());

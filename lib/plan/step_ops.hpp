@@ -60,11 +60,12 @@ struct TimedOps {
   std::vector<double> spread;  // of each op: half the distance of the quartiles over the median
 };
 
-/// Whether all ranks make another repeat, of whether this one wants it; returns on all of them at once, so
-/// that ranks that disturb each other in a training start together.
+/// Whether all ranks make another step, or another repeat, of whether this one wants it; returns on all of
+/// them at once: ranks make the same steps at the same time, and disturb each other as in a training.
 using GoOn = std::function<bool(bool mine)>;
 
-/// Computes and times steps for `seconds` or a little longer, with learning rate 0.
+/// Computes and times steps for `seconds` or a little longer, that learn next to nothing (Walk). Which they
+/// are depends on what `go_on` says alone.
 template <class T>
 [[nodiscard]] TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, const Exec& exec,
                                 double seconds, const GoOn& go_on);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "rossby/train/optimiser.hpp"
 #include "rossby/train/step.hpp"
 #include "rossby/train/trainer.hpp"
 
@@ -7,18 +8,21 @@ namespace rossby {
 
 /// Steps of a training that learns too slowly to change anything, one after the other, epoch by epoch. Its
 /// updates cost what they cost after many epochs: with a learning rate of zero missed ones would be replayed
-/// one by one, where a training takes them in hops.
+/// one by one, where a training takes them in hops. After each epoch all rows of tables are caught up, as a
+/// training does that looks at its validation after each.
 template <class T>
 class Walk {
  public:
   static constexpr double lr = 1e-12;
 
   /// All outlive it.
-  Walk(Task<T>& task, Step<T>& step, Tape<T>& tape) : task_(&task), step_(&step), tape_(&tape) {
+  Walk(Task<T>& task, Step<T>& step, Tape<T>& tape, Optimiser<T>& optimiser)
+      : task_(&task), step_(&step), tape_(&tape), optimiser_(&optimiser) {
     task.start_epoch(0);
   }
   void next() {
     if (batch_ == task_->batches()) {
+      optimiser_->settle(tape_->exec());
       task_->start_epoch(++epoch_);
       batch_ = 0;
     }
@@ -38,6 +42,7 @@ class Walk {
   Task<T>* task_;
   Step<T>* step_;
   Tape<T>* tape_;
+  Optimiser<T>* optimiser_;
   Losses losses_;
   Index epoch_ = 0, batch_ = 0, count_ = 0;
 };

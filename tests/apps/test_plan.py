@@ -23,6 +23,7 @@ class Plan(RingRuns):
         for ranks in (1, 2):
             result = cls.run_ranks(ranks, "calibrate", "-o", "machine.json", "--quick")
             assert result.codes == [0] * ranks, result
+            cls.said = result.out
 
     def load(self, name, schema):
         with open(self.path(name), encoding="utf-8") as file:
@@ -45,6 +46,9 @@ class Plan(RingRuns):
         for op in machine["ops"]:
             self.assertLess(op["seconds"], 1)
         self.assertEqual({s["ranks"]: s["factor"] >= 1 for s in machine["stragglers"]}, {1: True, 2: True})
+
+    def test_calibrate_says_how_busy_the_machine_was(self):
+        self.assertRegex(self.said, r"rounds +of a training differ by [0-9]+ % \(median\)")
 
     def test_messages_alone(self):
         self.succeed(1, "calibrate", "-o", "only.json", "--quick", "--only", "rates")

@@ -99,6 +99,25 @@ TEST(BlockTrace, CostsShapesAndEdges) {
   EXPECT_GT(trace.rest().backward.flops, 0);
 }
 
+/// A repeat of a measurement knows nothing of the one before it.
+TEST(BlockTrace, OpsAreForgotten) {
+  Layers layers;
+  BlockTrace trace(BlockTrace::Of::times_of_ops);
+  Tape<double> tape{Exec{}};
+  tape.set_trace(&trace);
+  const V h = linear<double>(tape, layers.input(), layers.first, nullptr);
+  (void)linear<double>(tape, h, layers.second, nullptr);
+  ASSERT_EQ(trace.ops().size(), 2U);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  trace.forget_ops();
+  EXPECT_TRUE(trace.ops().empty());
+  (void)linear<double>(tape, h, layers.second, nullptr);
+  ASSERT_EQ(trace.ops().size(), 1U);
+  EXPECT_EQ(trace.ops()[0].calls, 1);
+  EXPECT_EQ(trace.ops()[0].cost.flops, 2.0 * 35 * 4 * 2);
+  EXPECT_LT(trace.ops()[0].seconds, 0.2) << "what went by before is nobody's time";
+}
+
 /// What is computed again is its block's backward; what it keeps is what lies outside of the segment.
 TEST(BlockTrace, WhatIsComputedAgain) {
   Layers layers;

@@ -355,6 +355,35 @@ TEST(MachineProfile, SurvivesJson) {
   EXPECT_THROW((void)read_profile("no/such/file.json"), UserError);
 }
 
+TEST(MachineProfile, RoundsAreMatchedByCallNotByOrder) {
+  const auto call = [](const char* op, Index rows, double flops, double seconds) {
+    OpSample sample;
+    sample.op = op;
+    sample.cost.flops = flops;
+    if (rows > 0) sample.made = {rows, 1, 1};
+    sample.seconds = seconds;
+    return sample;
+  };
+  const std::vector<std::vector<OpSample>> rounds = {
+      {call("linear", 5, 10, 1e-6), call("linear", 7, 14, 5e-6), call("optimiser", 0, 30, 3e-6),
+       call("tanh", 5, 5, 0)},
+      {call("linear", 7, 14, 6e-6), call("optimiser", 0, 31, 2e-6), call("linear", 5, 10, 2e-6),
+       call("tanh", 5, 5, 0)},
+      {call("optimiser", 0, 29, 4e-6), call("linear", 5, 10, 9e-6), call("tanh", 5, 5, 0)}};
+  const std::vector<OpSample> medians = medians_of_rounds(rounds);
+  ASSERT_EQ(medians.size(), 3U) << "what took no time is left out";
+  EXPECT_EQ(medians[0].seconds, 2e-6);
+  EXPECT_NEAR(medians[0].spread, 2, 1e-12) << "as far apart as rounds are";
+  EXPECT_EQ(medians[1].made.rows, 7);
+  EXPECT_EQ(medians[1].seconds, 6e-6) << "of two rounds the slower";
+  EXPECT_EQ(medians[2].seconds, 3e-6) << "a little more or less is done beside the tape";
+
+  const std::vector<std::vector<OpSample>> alike = {
+      {call("streamed", 5, 10, 1e-6), call("streamed", 5, 10, 8e-6)}};
+  EXPECT_EQ(medians_of_rounds(alike)[0].seconds, 1e-6);
+  EXPECT_EQ(medians_of_rounds(alike)[1].seconds, 8e-6);
+}
+
 TEST(MachineProfile, MergesByWhatWasMeasured) {
   MachineProfile profile = machine(), more = machine();
   more.ops = {sample("linear", 8e4, 1e4, 5.0), sample("tanh", 1, 1, 1e-6)};
