@@ -63,7 +63,8 @@ void measure(benchmark::State& state, const std::string& name, const NamedCase& 
 
 std::vector<NamedCase> all_cases(const Sizes& sizes) {
   std::vector<NamedCase> cases;
-  for (auto* family : {sparse_cases, dense_cases, layer_cases, table_cases, pair_cases, update_cases}) {
+  for (auto* family :
+       {sparse_cases, spmm_cases, dense_cases, layer_cases, table_cases, pair_cases, update_cases}) {
     auto more = family(sizes);
     std::move(more.begin(), more.end(), std::back_inserter(cases));
   }

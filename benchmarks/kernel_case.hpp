@@ -49,6 +49,7 @@ struct Sizes {
 };
 
 std::vector<NamedCase> sparse_cases(const Sizes& sizes);
+std::vector<NamedCase> spmm_cases(const Sizes& sizes);
 std::vector<NamedCase> dense_cases(const Sizes& sizes);
 std::vector<NamedCase> update_cases(const Sizes& sizes);
 std::vector<NamedCase> layer_cases(const Sizes& sizes);

@@ -8,12 +8,12 @@
 
 namespace rossby::bench {
 
-/// The eight directional relations of a grid, all cells nodes, on one rank.
-inline CsrBlock grid_block(Index n_lat, Index n_lon) {
+/// The neighbours of a grid, all cells nodes, on one rank.
+inline CsrBlock grid_block(Index n_lat, Index n_lon, GridRelations kind = GridRelations::directional) {
   Grid grid{n_lat, n_lon, {}, false};
   for (Index i = 0; i < n_lat * n_lon; ++i) grid.node_of_cell.push_back(i);
   const RowPartition partition = RowPartition::blocks(n_lat * n_lon, 1);
-  return localise(grid_neighbours(grid, GridRelations::directional, partition, 0), partition, 0, {});
+  return localise(grid_neighbours(grid, kind, partition, 0), partition, 0, {});
 }
 
 /// Entries of that block, counted without building it.

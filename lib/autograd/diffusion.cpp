@@ -1,6 +1,8 @@
 #include "rossby/autograd/diffusion.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 
 #include "rossby/autograd/costs.hpp"
 #include "rossby/autograd/record.hpp"
@@ -86,7 +88,9 @@ struct Terms {
   template <class F>
   void for_each_slice(const Exec& exec, const NodeView<T>& z, const F& f) const {
     if (exec.device) return f(z);
-    const Index cols = std::max<Index>(1, values_a_slice / std::max<Index>(1, channels));
+    // A power of two: kernels take eight registers at once, of one column or of several.
+    const Index cols = static_cast<Index>(std::bit_floor(
+        static_cast<std::uint64_t>(std::max<Index>(1, values_a_slice / std::max<Index>(1, channels)))));
     for (Index b = 0; b < z.cols; b += cols) {
       NodeView<T> part = z;
       part.data += b * z.col_stride;

@@ -23,7 +23,7 @@ class Kernels(unittest.TestCase):
             self.assertGreater(float(content["context"][f"bandwidth_bytes_per_second_{threads}"]), 1e8)
             self.assertGreater(float(content["context"][f"gemm_flops_per_second_{threads}"]), 1e8)
         families = {entry["name"].split("/")[0] for entry in content["benchmarks"]}
-        for family in ("relate_sparse_forward", "relate_sparse_backward", "relate_dense_forward",
+        for family in ("relate_sparse_forward", "relate_sparse_backward", "spmm_forward", "spmm_adjoint", "relate_dense_forward",
                        "relate_dense_backward", "relate_dense_update", "relate_dense_update_bf16", "linear_forward", "linear_backward_input", "linear_backward_weight",
                        "low_rank_project", "column_sum", "tanh_forward", "masked_squared_error_backward",
                        "squared_difference_backward", "clamp_l1_backward", "embed_columns_forward",

@@ -127,26 +127,34 @@ double worst(const std::vector<T>& a, const std::vector<T>& b) {
 }
 
 template <class T>
-void compare_products() {
+void compare_products(Index n, const Layout& layout) {
+  SCOPED_TRACE(testing::Message() << n << " rows of " << layout.cols << " x " << layout.channels);
   const double allowed = sizeof(T) == 4 ? 5e-6 : 1e-13;
+  Product<T> product(n, layout);
+  const Exec truth{Backend::reference, 1, Isa::portable};
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    if (!supported(isa)) continue;
+    const Exec exec{Backend::cpu, 1, isa}, two{Backend::cpu, 2, isa};
+    for (const bool minus : {false, true}) {
+      const auto got = product.forward(exec, minus);
+      EXPECT_LE(worst(got, product.forward(truth, minus)), allowed) << to_string(isa);
+      EXPECT_EQ(worst(got, product.forward(two, minus)), 0) << "two threads";
+    }
+    const auto got = product.adjoint(exec);
+    EXPECT_LE(worst(got, product.adjoint(truth)), 20 * allowed) << to_string(isa);
+    EXPECT_EQ(worst(got, product.adjoint(two)), 0) << "two threads";
+  }
+}
+
+template <class T>
+void compare_products() {
   for (const Index n : {0, 1, 2, 13, 97})
     for (const auto& layout : {Layout{1, 1, 0, false}, Layout{3, 5, 0, true}, Layout{4, 64, 192, true},
-                               Layout{2, 33, 7, false}, Layout{64, 64, 0, true}, Layout{0, 4, 0, false}}) {
-      Product<T> product(n, layout);
-      const Exec truth{Backend::reference, 1, Isa::portable};
-      for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
-        if (!supported(isa)) continue;
-        const Exec exec{Backend::cpu, 1, isa}, two{Backend::cpu, 2, isa};
-        for (const bool minus : {false, true}) {
-          const auto got = product.forward(exec, minus);
-          EXPECT_LE(worst(got, product.forward(truth, minus)), allowed) << n << " " << to_string(isa);
-          EXPECT_EQ(worst(got, product.forward(two, minus)), 0) << "two threads";
-        }
-        const auto got = product.adjoint(exec);
-        EXPECT_LE(worst(got, product.adjoint(truth)), 20 * allowed) << n << " " << to_string(isa);
-        EXPECT_EQ(worst(got, product.adjoint(two)), 0) << "two threads";
-      }
-    }
+                               Layout{2, 33, 7, false}, Layout{64, 64, 0, true}, Layout{0, 4, 0, false}})
+      compare_products<T>(n, layout);
+  // Every tail of registers, in runs of eight, two and one columns.
+  for (Index channels = 1; channels <= 40; ++channels)
+    for (const bool ghosts : {false, true}) compare_products<T>(13, {11, channels, 3, ghosts});
 }
 
 TEST(Spmm, FloatProductsAgreeWithTheReferenceAndLeaveGapsAlone) {

@@ -6,9 +6,37 @@
 
 namespace rossby::cpu::ROSSBY_ISA {
 
-/// The first `count` lanes from memory, the others 0.
+#if defined(__AVX2__) && !defined(__AVX512VL__)
+/// Masks of the first `count` of as many lanes.
+ROSSBY_INLINE __m256i first_of_eight(Index count) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)),
+                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+ROSSBY_INLINE __m256i first_of_four(Index count) {
+  return _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3));
+}
+#endif
+
+/// Whether the two below are an instruction each.
+inline constexpr bool masked_loads = register_bytes > 16;
+
+/// The first `count` lanes from memory, fewer than all, the others 0: memory behind them is not touched.
 template <class V, class T>
 ROSSBY_INLINE V load_first(const T* from, Index count) {
+#if defined(__AVX512VL__)
+  const unsigned some = (1U << count) - 1;
+  if constexpr (sizeof(T) == 4 && sizeof(V) == 64)
+    return (V)_mm512_maskz_loadu_epi32(static_cast<__mmask16>(some), from);
+  if constexpr (sizeof(T) == 8 && sizeof(V) == 64)
+    return (V)_mm512_maskz_loadu_epi64(static_cast<__mmask8>(some), from);
+  if constexpr (sizeof(T) == 4 && sizeof(V) == 32)
+    return (V)_mm256_maskz_loadu_epi32(static_cast<__mmask8>(some), from);
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4 && sizeof(V) == 32)
+    return (V)_mm256_maskload_epi32(reinterpret_cast<const int*>(from), first_of_eight(count));
+  if constexpr (sizeof(T) == 8 && sizeof(V) == 32)
+    return (V)_mm256_maskload_epi64(reinterpret_cast<const long long*>(from), first_of_four(count));
+#endif
   V v{};
   for (Index q = 0; q < count; ++q) v[static_cast<int>(q)] = from[q];
   return v;
@@ -16,6 +44,18 @@ ROSSBY_INLINE V load_first(const T* from, Index count) {
 
 template <class V, class T>
 ROSSBY_INLINE void store_first(T* to, V v, Index count) {
+#if defined(__AVX512VL__)
+  const unsigned some = (1U << count) - 1;
+  if constexpr (sizeof(T) == 4 && sizeof(V) == 64)
+    return _mm512_mask_storeu_epi32(to, static_cast<__mmask16>(some), (__m512i)v);
+  if constexpr (sizeof(T) == 8 && sizeof(V) == 64)
+    return _mm512_mask_storeu_epi64(to, static_cast<__mmask8>(some), (__m512i)v);
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4 && sizeof(V) == 32)
+    return _mm256_maskstore_epi32(reinterpret_cast<int*>(to), first_of_eight(count), (__m256i)v);
+  if constexpr (sizeof(T) == 8 && sizeof(V) == 32)
+    return _mm256_maskstore_epi64(reinterpret_cast<long long*>(to), first_of_four(count), (__m256i)v);
+#endif
   for (Index q = 0; q < count; ++q) to[q] = v[static_cast<int>(q)];
 }
 
