@@ -139,20 +139,23 @@ template <class T>
 struct SquaredDifference {
   Index size;
   Buffer<T> a, b, da, db, sum;
-  bool backward;
-  SquaredDifference(Index values, bool is_backward)
+  bool gradients;
+  SquaredDifference(Index values, bool with_gradients)
       : size(values),
         a(random_values<T>(size, "a")),
         b(random_values<T>(size, "b")),
         da(size),
         db(size),
         sum(1),
-        backward(is_backward) {}
+        gradients(with_gradients) {}
   void run(const Exec& exec) {
     const NodeView<const T> x(a.data(), size, 1, 1), y(b.data(), size, 1, 1);
-    if (backward)
-      squared_difference_backward<T>(exec, {da.data(), size, 1, 1}, {db.data(), size, 1, 1}, x, y, 0.25);
-    else
+    if (gradients) {
+      double all = 0;
+      squared_difference_gradients<T>(exec, {{da.data(), size, 1, 1}, false},
+                                      {{db.data(), size, 1, 1}, false}, x, y, 0.25, &all);
+      sum[0] = static_cast<T>(all);
+    } else
       sum[0] = static_cast<T>(squared_difference_sum<T>(exec, x, y));
   }
   [[nodiscard]] Outputs<T> outputs() const { return {da.span(), db.span(), sum.span()}; }
@@ -237,18 +240,19 @@ std::vector<NamedCase> layer_cases(const Sizes& sizes) {
         work_of(costs::bias_accumulate(static_cast<double>(m), static_cast<double>(d), 4).backward, 4 * size),
         m, d));
     const std::string name = fmt::format("/values:{}", m * d);
-    const OpCost tanh = costs::transcendental(size, 4), masked = costs::masked_error(size, 4),
-                 squared = costs::squared_difference(size, 4);
+    const OpCost tanh = costs::transcendental(size, 4), masked = costs::masked_error(size, 4);
     cases.push_back(checked<Tanh>("tanh_forward" + name, work_of(tanh.forward, 8 * size), m * d));
     cases.push_back(checked<TanhBackward>("tanh_backward" + name, work_of(tanh.backward, 12 * size), m * d));
     cases.push_back(checked<MaskedError>("masked_squared_error_forward" + name,
                                          work_of(masked.forward, 8 * size), m * d, false));
     cases.push_back(checked<MaskedError>("masked_squared_error_backward" + name,
                                          work_of(masked.backward, 12 * size), m * d, true));
-    cases.push_back(checked<SquaredDifference>("squared_difference_forward" + name,
-                                               work_of(squared.forward, 8 * size), m * d, false));
-    cases.push_back(checked<SquaredDifference>("squared_difference_backward" + name,
-                                               work_of(squared.backward, 16 * size), m * d, true));
+    cases.push_back(checked<SquaredDifference>(
+        "squared_difference" + name, work_of(costs::squared_difference(size, 4, false).forward, 8 * size),
+        m * d, false));
+    cases.push_back(checked<SquaredDifference>("squared_difference_gradients" + name,
+                                               work_of(costs::squared_difference(size, 4).forward, 16 * size),
+                                               m * d, true));
     cases.push_back(
         checked<Multiply>("multiply" + name, work_of(costs::multiply(size, 4).forward, 12 * size), m * d));
   }

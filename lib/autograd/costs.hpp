@@ -114,8 +114,9 @@ namespace detail {
 [[nodiscard]] constexpr OpCost masked_error(double size, double word) {
   return {{3 * size, size * (word + 4), 0, 0}, {3 * size, size * (3 * word + 4), 0, 0}};
 }
-[[nodiscard]] constexpr OpCost squared_difference(double size, double word) {
-  return {detail::cost(3 * size, 2 * size, word), detail::cost(4 * size, 6 * size, word)};
+/// Both gradients are forward's.
+[[nodiscard]] constexpr OpCost squared_difference(double size, double word, bool tracked = true) {
+  return {tracked ? detail::cost(5 * size, 4 * size, word) : detail::cost(3 * size, 2 * size, word), {}};
 }
 [[nodiscard]] constexpr OpCost clamp_l1(double size, double word) {
   return {detail::cost(2 * size, size, word), detail::cost(size, 3 * size, word)};

@@ -242,11 +242,15 @@ void masked_absolute_error(Tape<T>& tape, const Var<T>& prediction, NodeView<con
 
 template <class T>
 void squared_difference(Tape<T>& tape, const Var<T>& a, const Var<T>& b, double scale, double* sum) {
-  squared_difference_sum(tape.exec(), read(a.value), read(b.value), sum);
-  finish(tape, "squared_difference", costs::squared_difference(count(a), word<T>), a.tracked() || b.tracked(),
-         [exec = tape.exec(), a, b, scale] {
-           squared_difference_backward(exec, a.gradient, b.gradient, read(a.value), read(b.value), scale);
-         });
+  const bool tracked = a.tracked() || b.tracked();
+  // The gradients are known by now: writing them in the same pass saves a second one, and that which would
+  // clear them.
+  const auto gradient_of = [&](const Var<T>& x) -> GradientOut<T> {
+    return {x.gradient, x.tracked() && !tape.claim_gradient(x)};
+  };
+  const GradientOut<T> da = gradient_of(a), db = gradient_of(b);
+  squared_difference_gradients(tape.exec(), da, db, read(a.value), read(b.value), scale, sum);
+  finish(tape, "squared_difference", costs::squared_difference(count(a), word<T>, tracked), false, [] {});
 }
 
 template <class T>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 #include <span>
 #include <string_view>
@@ -45,15 +46,30 @@ class Tape {
   void set_recording(bool on) { recording_ = on; }
   [[nodiscard]] bool recording() const { return recording_; }
 
-  /// A packed (rows, cols, channels) value, uninitialised, with a zeroed gradient if `tracked` and recording.
+  /// A packed (rows, cols, channels) value, uninitialised, with a gradient if `tracked` and recording, which
+  /// is zero when backward begins, or what forward has put there (claim_gradient).
   [[nodiscard]] Var<T> make(Index rows, Index cols, Index channels, bool tracked) {
     Var<T> var;
     made_ = {rows, cols, channels};
     const Index size = rows * cols * channels;
     var.value = {memory().template take<T>(size).data(), rows, cols, channels};
-    if (tracked && recording_)
-      var.gradient = {memory().template take_zeroed<T>(size).data(), rows, cols, channels};
+    if (!tracked || !recording_) return var;
+    const std::span<T> gradient = memory().template take<T>(size);
+    var.gradient = {gradient.data(), rows, cols, channels};
+    unwritten_.push_back(gradient);
     return var;
+  }
+
+  /// For an op whose forward knows the gradient that it passes on: true where nothing has been written to the
+  /// gradient of x so far, all of which the caller writes now; false where the caller has to add to it.
+  [[nodiscard]] bool claim_gradient(const Var<T>& x) {
+    for (auto of = unwritten_.rbegin(); of != unwritten_.rend(); ++of)
+      if (of->data() == x.gradient.data && std::ssize(*of) == x.gradient.size()) {
+        unwritten_.erase(std::next(of).base());
+        return true;
+      }
+    clear_unwritten();  // x may be a part of one
+    return false;
   }
 
   /// A constant that lies elsewhere (data, a state to roll forward).
@@ -130,6 +146,7 @@ class Tape {
 
   void reset() {
     records_.clear();
+    unwritten_.clear();
     arena_.reset();
     device_memory_.reset();
     if (trace_) trace_->begin_step();
@@ -161,6 +178,7 @@ class Tape {
 
   /// Runs and drops the records above the first `floor`; closures may add records of their own on top.
   void backward_to(std::size_t floor) {
+    clear_unwritten();
     while (records_.size() > floor) {
       const Record record = records_.back();
       records_.pop_back();
@@ -174,6 +192,11 @@ class Tape {
       record.run(record.closure);
       count(record.op, record.cost, record.made, true);
     }
+  }
+
+  void clear_unwritten() {
+    for (const std::span<T> gradient : unwritten_) memory().clear(gradient);
+    unwritten_.clear();
   }
 
   void count(std::string_view op, const Cost& cost, const ValueShape& made, bool backward) {
@@ -194,6 +217,7 @@ class Tape {
   Arena arena_;
   Arena device_memory_;
   std::vector<Record> records_;
+  std::vector<std::span<T>> unwritten_;  // gradients
   std::vector<OpTotal> totals_;
 };
 

@@ -212,10 +212,10 @@ void squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<cons
 }
 
 template <class T>
-void squared_difference_backward(const Exec& exec, NodeView<T> da, NodeView<T> db, NodeView<const T> a,
-                                 NodeView<const T> b, double scale) {
-  require(same_shape(a, b) && absent_or_same(da, a) && absent_or_same(db, a), shapes_differ);
-  ROSSBY_DISPATCH(squared_difference_backward, exec, da, db, a, b, scale);
+void squared_difference_gradients(const Exec& exec, const GradientOut<T>& da, const GradientOut<T>& db,
+                                  NodeView<const T> a, NodeView<const T> b, double scale, double* sum) {
+  require(same_shape(a, b) && absent_or_same(da.to, a) && absent_or_same(db.to, a), shapes_differ);
+  ROSSBY_DISPATCH(squared_difference_gradients, exec, da, db, a, b, scale, sum);
 }
 
 template <class T>
@@ -338,8 +338,8 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
   template void masked_error_backward(const Exec&, MaskedError, NodeView<T>, NodeView<const T>,              \
                                       NodeView<const float>, double);                                        \
   template void squared_difference_sum(const Exec&, NodeView<const T>, NodeView<const T>, double*);          \
-  template void squared_difference_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>,        \
-                                            NodeView<const T>, double);                                      \
+  template void squared_difference_gradients(const Exec&, const GradientOut<T>&, const GradientOut<T>&,      \
+                                             NodeView<const T>, NodeView<const T>, double, double*);         \
   template void sum_of_squares(const Exec&, std::span<const T>, double*);                                    \
   template Index first_non_finite(const Exec&, std::span<const T>);                                          \
   template void clamp_unit(const Exec&, std::span<T>, std::span<const T>);                                   \

@@ -46,9 +46,17 @@ template <class T>
   return sum;
 }
 
-/// da += 2·scale·(a − b), db −= 2·scale·(a − b); a gradient whose data is null is skipped.
+/// A gradient that a kernel writes, or adds to.
 template <class T>
-void squared_difference_backward(const Exec& exec, NodeView<T> da, NodeView<T> db, NodeView<const T> a,
-                                 NodeView<const T> b, double scale);
+struct GradientOut {
+  NodeView<T> to;  // no data: nobody wants it
+  bool add = true;
+};
+
+/// The same, and at once its gradients: da = or += 2·scale·(a − b), db = or −= that. da and db may be one, of
+/// which the second is then added to.
+template <class T>
+void squared_difference_gradients(const Exec& exec, const GradientOut<T>& da, const GradientOut<T>& db,
+                                  NodeView<const T> a, NodeView<const T> b, double scale, double* sum);
 
 }  // namespace rossby

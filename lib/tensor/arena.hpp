@@ -37,11 +37,18 @@ class Arena {
   template <class T>
   [[nodiscard]] std::span<T> take_zeroed(Index count) {
     auto values = take<T>(count);
-    if (count > 0 && device_)
-      device_->driver().zero(values.data(), values.size_bytes());
-    else if (count > 0)
-      std::memset(static_cast<void*>(values.data()), 0, values.size_bytes());
+    clear(values);
     return values;
+  }
+
+  /// Sets values of its memory to 0.
+  template <class T>
+  void clear(std::span<T> values) {
+    if (values.empty()) return;
+    if (device_)
+      device_->driver().zero(values.data(), values.size_bytes());
+    else
+      std::memset(static_cast<void*>(values.data()), 0, values.size_bytes());
   }
 
   [[nodiscard]] Mark mark() const { return {block_, used_, bytes_}; }

@@ -26,7 +26,7 @@ class Kernels(unittest.TestCase):
         for family in ("relate_sparse_forward", "relate_sparse_backward", "spmm_forward", "spmm_adjoint", "relate_dense_forward",
                        "relate_dense_backward", "relate_dense_update", "relate_dense_update_bf16", "linear_forward", "linear_backward_input", "linear_backward_weight",
                        "low_rank_project", "column_sum", "tanh_forward", "masked_squared_error_backward",
-                       "squared_difference_backward", "clamp_l1_backward", "embed_columns_forward",
+                       "squared_difference_gradients", "clamp_l1_backward", "embed_columns_forward",
                        "embed_pairs_backward", "adam", "adam_replay", "sampled_sparse_forward", "sampled_sparse_backward",
                        "sampled_dense_forward", "sampled_dense_backward"):
             self.assertIn(family, families)

@@ -37,34 +37,45 @@ void squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<cons
 }
 
 template <class T>
-void squared_difference_backward(const Exec& exec, NodeView<T> da, NodeView<T> db, NodeView<const T> a,
-                                 NodeView<const T> b, double scale) {
-  const auto f = loss_kernels<T>(exec.isa).squared_difference_backward;
+void squared_difference_gradients(const Exec& exec, const GradientOut<T>& da, const GradientOut<T>& db,
+                                  NodeView<const T> a, NodeView<const T> b, double scale, double* sum) {
+  const auto f = loss_kernels<T>(exec.isa).squared_difference_gradients;
   const T factor = static_cast<T>(2 * scale);
+  const bool add_a = da.add, add_b = db.add;
   T* const none = nullptr;
-  if (da.data && db.data)
-    for_each_run(
+  if (da.to.data && db.to.data)
+    *sum += reduce_runs(
         exec,
-        [=](Index size, T* left, T* right, const T* x, const T* y) { f(size, left, right, x, y, factor); },
-        da, db, a, b);
-  else if (da.data)
-    for_each_run(
-        exec, [=](Index size, T* left, const T* x, const T* y) { f(size, left, none, x, y, factor); }, da, a,
-        b);
-  else if (db.data)
-    for_each_run(
-        exec, [=](Index size, T* right, const T* x, const T* y) { f(size, none, right, x, y, factor); }, db,
-        a, b);
+        [=](Index size, const T* x, const T* y, T* left, T* right) {
+          return f(size, left, add_a, right, add_b, x, y, factor);
+        },
+        a, b, da.to, db.to);
+  else if (da.to.data)
+    *sum += reduce_runs(
+        exec,
+        [=](Index size, const T* x, const T* y, T* left) {
+          return f(size, left, add_a, none, add_b, x, y, factor);
+        },
+        a, b, da.to);
+  else if (db.to.data)
+    *sum += reduce_runs(
+        exec,
+        [=](Index size, const T* x, const T* y, T* right) {
+          return f(size, none, add_a, right, add_b, x, y, factor);
+        },
+        a, b, db.to);
+  else
+    cpu::squared_difference_sum(exec, a, b, sum);
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                         \
-  template void masked_error_sum(const Exec&, MaskedError, NodeView<const T>, NodeView<const float>,  \
-                                 double*);                                                            \
-  template void masked_error_backward(const Exec&, MaskedError, NodeView<T>, NodeView<const T>,       \
-                                      NodeView<const float>, double);                                 \
-  template void squared_difference_sum(const Exec&, NodeView<const T>, NodeView<const T>, double*);   \
-  template void squared_difference_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>, \
-                                            NodeView<const T>, double);
+#define ROSSBY_INSTANTIATE(T)                                                                           \
+  template void masked_error_sum(const Exec&, MaskedError, NodeView<const T>, NodeView<const float>,    \
+                                 double*);                                                              \
+  template void masked_error_backward(const Exec&, MaskedError, NodeView<T>, NodeView<const T>,         \
+                                      NodeView<const float>, double);                                   \
+  template void squared_difference_sum(const Exec&, NodeView<const T>, NodeView<const T>, double*);     \
+  template void squared_difference_gradients(const Exec&, const GradientOut<T>&, const GradientOut<T>&, \
+                                             NodeView<const T>, NodeView<const T>, double, double*);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE
 

@@ -60,12 +60,15 @@ void squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<cons
 }
 
 template <class T>
-void squared_difference_backward(const Exec& exec, NodeView<T> da, NodeView<T> db, NodeView<const T> a,
-                                 NodeView<const T> b, double scale) {
-  for_each_entry(exec, entries_of(a, b, da, db), [=] ROSSBY_ON_DEVICE(Index i, Index t, Index c) {
+void squared_difference_gradients(const Exec& exec, const GradientOut<T>& da, const GradientOut<T>& db,
+                                  NodeView<const T> a, NodeView<const T> b, double scale, double* sum) {
+  ROSSBY_DEVICE::squared_difference_sum(exec, a, b, sum);
+  const NodeView<T> left = da.to, right = db.to;
+  const bool add_left = da.add, add_right = db.add;
+  for_each_entry(exec, entries_of(a, b, left, right), [=] ROSSBY_ON_DEVICE(Index i, Index t, Index c) {
     const T gradient = static_cast<T>(2 * scale) * (a.at(i, t)[c] - b.at(i, t)[c]);
-    if (da.data) da.at(i, t)[c] += gradient;
-    if (db.data) db.at(i, t)[c] -= gradient;
+    if (left.data) left.at(i, t)[c] = (add_left ? left.at(i, t)[c] : T(0)) + gradient;
+    if (right.data) right.at(i, t)[c] = (add_right ? right.at(i, t)[c] : T(0)) - gradient;
   });
 }
 
@@ -135,18 +138,18 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                         \
-  template void masked_error_sum(const Exec&, MaskedError, NodeView<const T>, NodeView<const float>,  \
-                                 double*);                                                            \
-  template void masked_error_backward(const Exec&, MaskedError, NodeView<T>, NodeView<const T>,       \
-                                      NodeView<const float>, double);                                 \
-  template void squared_difference_sum(const Exec&, NodeView<const T>, NodeView<const T>, double*);   \
-  template void squared_difference_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>, \
-                                            NodeView<const T>, double);                               \
-  template void sum_of_squares(const Exec&, std::span<const T>, double*);                             \
-  template Index first_non_finite(const Exec&, std::span<const T>);                                   \
-  template void clamp_unit(const Exec&, std::span<T>, std::span<const T>);                            \
-  template void clamp_l1_sum(const Exec&, std::span<const T>, double*);                               \
+#define ROSSBY_INSTANTIATE(T)                                                                           \
+  template void masked_error_sum(const Exec&, MaskedError, NodeView<const T>, NodeView<const float>,    \
+                                 double*);                                                              \
+  template void masked_error_backward(const Exec&, MaskedError, NodeView<T>, NodeView<const T>,         \
+                                      NodeView<const float>, double);                                   \
+  template void squared_difference_sum(const Exec&, NodeView<const T>, NodeView<const T>, double*);     \
+  template void squared_difference_gradients(const Exec&, const GradientOut<T>&, const GradientOut<T>&, \
+                                             NodeView<const T>, NodeView<const T>, double, double*);    \
+  template void sum_of_squares(const Exec&, std::span<const T>, double*);                               \
+  template Index first_non_finite(const Exec&, std::span<const T>);                                     \
+  template void clamp_unit(const Exec&, std::span<T>, std::span<const T>);                              \
+  template void clamp_l1_sum(const Exec&, std::span<const T>, double*);                                 \
   template void clamp_l1_backward(const Exec&, std::span<T>, std::span<const T>, double);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

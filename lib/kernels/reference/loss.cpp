@@ -50,23 +50,29 @@ void squared_difference_sum(const Exec&, NodeView<const T> a, NodeView<const T> 
 }
 
 template <class T>
-void squared_difference_backward(const Exec&, NodeView<T> da, NodeView<T> db, NodeView<const T> a,
-                                 NodeView<const T> b, double scale) {
+void squared_difference_gradients(const Exec& exec, const GradientOut<T>& da, const GradientOut<T>& db,
+                                  NodeView<const T> a, NodeView<const T> b, double scale, double* sum) {
+  reference::squared_difference_sum(exec, a, b, sum);
+  const auto give = [](const GradientOut<T>& d, Index i, Index t, Index c, double gradient) {
+    if (!d.to.data) return;
+    T& to = entry(d.to, i, t, c);
+    to = static_cast<T>(d.add ? to + gradient : gradient);
+  };
   for_each_entry(a, [&](Index i, Index t, Index c) {
     const double gradient = 2 * scale * (double{entry(a, i, t, c)} - double{entry(b, i, t, c)});
-    if (da.data) entry(da, i, t, c) = static_cast<T>(entry(da, i, t, c) + gradient);
-    if (db.data) entry(db, i, t, c) = static_cast<T>(entry(db, i, t, c) - gradient);
+    give(da, i, t, c, gradient);
+    give(db, i, t, c, -gradient);
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                         \
-  template void masked_error_sum(const Exec&, MaskedError, NodeView<const T>, NodeView<const float>,  \
-                                 double*);                                                            \
-  template void masked_error_backward(const Exec&, MaskedError, NodeView<T>, NodeView<const T>,       \
-                                      NodeView<const float>, double);                                 \
-  template void squared_difference_sum(const Exec&, NodeView<const T>, NodeView<const T>, double*);   \
-  template void squared_difference_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>, \
-                                            NodeView<const T>, double);
+#define ROSSBY_INSTANTIATE(T)                                                                           \
+  template void masked_error_sum(const Exec&, MaskedError, NodeView<const T>, NodeView<const float>,    \
+                                 double*);                                                              \
+  template void masked_error_backward(const Exec&, MaskedError, NodeView<T>, NodeView<const T>,         \
+                                      NodeView<const float>, double);                                   \
+  template void squared_difference_sum(const Exec&, NodeView<const T>, NodeView<const T>, double*);     \
+  template void squared_difference_gradients(const Exec&, const GradientOut<T>&, const GradientOut<T>&, \
+                                             NodeView<const T>, NodeView<const T>, double, double*);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE
 

@@ -212,6 +212,27 @@ std::vector<Case<T>> loss_cases() {
                        return 1.7 * sum;
                      };
                    }});
+  // Of one value whole, twice, and in part: the first writes its gradient, the others add.
+  for (const bool part_first : {false, true})
+    cases.push_back({"squared_differences_of_one", [part_first](Bank<T>& bank, Shape s) -> Graph<T> {
+                       auto& a = bank.make("a", {s.rows, s.cols, s.channels});
+                       auto& b = bank.make("b", {s.rows, s.cols, s.channels});
+                       return [&a, &b, s, part_first](Tp& tape) {
+                         double whole = 0, again = 0, parts = 0;
+                         const Var<T> x = tanh(tape, packed_leaf(tape, a, s)),
+                                      y = tanh(tape, packed_leaf(tape, b, s));
+                         const auto of_parts = [&] {
+                           const Index half = (s.channels + 1) / 2;
+                           squared_difference(tape, slice_channels(x, 0, half),
+                                              slice_channels(y, s.channels - half, half), 0.6, &parts);
+                         };
+                         if (part_first) of_parts();
+                         squared_difference(tape, x, y, 1.7, &whole);
+                         squared_difference(tape, sigmoid(tape, y), x, 0.4, &again);
+                         if (!part_first) of_parts();
+                         return 1.7 * whole + 0.4 * again + 0.6 * parts;
+                       };
+                     }});
   cases.push_back({"clamp_l1", [](Bank<T>& bank, Shape s) -> Graph<T> {
                      auto& m = bank.make("relation_weight", {s.rows * s.cols * s.channels}, -1, 2);
                      return [&m](Tp& tape) {

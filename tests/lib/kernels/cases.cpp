@@ -291,16 +291,25 @@ std::vector<Case<T>> loss_cases() {
                        masked_error_backward(exec, kind, gradient, read(prediction), target, -0.7);
                        rig.result(static_cast<double>(count_observed(exec, target)));
                      }});
-  for (const int skipped : {-1, 0, 1})
-    cases.push_back(
-        {fmt::format("squared difference without {}", skipped), [skipped](const Exec& exec, R& rig, Shape s) {
-           const NodeView<T> a = rig.input(s);
-           const NodeView<T> b = rig.input(s);
-           rig.result(squared_difference_sum(exec, read(a), read(b)));
-           const NodeView<T> da = skipped == 0 ? NodeView<T>{} : rig.input(s);
-           const NodeView<T> db = skipped == 1 ? NodeView<T>{} : rig.input(s);
-           squared_difference_backward(exec, da, db, read(a), read(b), 0.3);
-         }});
+  for (const int skipped : {-1, 0, 1, 2})
+    for (const bool add_a : {false, true})
+      for (const bool add_b : {false, true})
+        cases.push_back({fmt::format("squared difference without {}, {} {}", skipped, add_a ? "+=" : "=",
+                                     add_b ? "+=" : "="),
+                         [=](const Exec& exec, R& rig, Shape s) {
+                           const NodeView<T> a = rig.input(s);
+                           const NodeView<T> b = rig.input(s);
+                           rig.result(squared_difference_sum(exec, read(a), read(b)));
+                           const auto out = [&](int side, bool add) -> GradientOut<T> {
+                             if (skipped == side || skipped == 2) return {};
+                             return {add ? rig.input(s) : rig.output(s), add};
+                           };
+                           const GradientOut<T> da = out(0, add_a), db = out(1, add_b);
+                           double sum = 0.5;
+                           squared_difference_gradients(exec, da, db, read(a), read(b), 0.3, &sum);
+                           settle(exec);
+                           rig.result(sum);
+                         }});
   return cases;
 }
 

@@ -181,11 +181,15 @@ TEST(VectorRuns, ColumnsOfEveryWidth) {
 
 TEST(VectorRuns, OneGradientMayBeBothOfADifference) {
   for (const Isa isa : supported_isas()) {
-    std::vector<float> a(37, 3), b(37, 1), d(37, 5);
-    const NodeView<float> gradient(d.data(), 37, 1, 1);
-    squared_difference_backward<float>({Backend::cpu, 1, isa}, gradient, gradient, {a.data(), 37, 1, 1},
-                                       {b.data(), 37, 1, 1}, 0.5);
-    EXPECT_EQ(d, std::vector<float>(37, 5));
+    for (const bool add : {true, false}) {
+      std::vector<float> a(37, 3), b(37, 1), d(37, 5);
+      const NodeView<float> gradient(d.data(), 37, 1, 1);
+      double sum = 1;
+      squared_difference_gradients<float>({Backend::cpu, 1, isa}, {gradient, add}, {gradient, true},
+                                          {a.data(), 37, 1, 1}, {b.data(), 37, 1, 1}, 0.5, &sum);
+      EXPECT_EQ(d, std::vector<float>(37, add ? 5 : 0));
+      EXPECT_EQ(sum, 1 + 37 * 4);
+    }
   }
 }
 

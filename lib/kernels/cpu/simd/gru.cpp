@@ -11,32 +11,21 @@ namespace {
 template <class T>
 using Register = Vec<T, lanes<T>>;
 
-/// A register's place in all arrays of a kernel: `count` values from k on.
-template <class T, bool full>
-struct Place {
-  Index k;
-  Index count;
+/// A register's place in all arrays of a kernel.
+template <class T, bool all>
+struct Spot {
+  Place<all> place;
 
-  ROSSBY_INLINE Register<T> get(const T* from) const {
-    if constexpr (full)
-      return load<Register<T>>(from + k);
-    else
-      return load_first<Register<T>>(from + k, count);
-  }
-  ROSSBY_INLINE void put(T* to, Register<T> v) const {
-    if constexpr (full)
-      store(to + k, v);
-    else
-      store_first(to + k, v, count);
-  }
+  ROSSBY_INLINE Register<T> get(const T* from) const { return place.template get<Register<T>>(from); }
+  ROSSBY_INLINE void put(T* to, Register<T> v) const { place.put(to, v); }
   ROSSBY_INLINE void add(T* to, Register<T> v) const { put(to, get(to) + v); }
 };
 
 template <class T, class F>
 ROSSBY_INLINE void each_register(Index size, const F& f) {
   Index k = 0;
-  for (; k + lanes<T> <= size; k += lanes<T>) f(Place<T, true>{k, lanes<T>});
-  if (k < size) f(Place<T, false>{k, size - k});
+  for (; k + lanes<T> <= size; k += lanes<T>) f(Spot<T, true>{{k, lanes<T>}});
+  if (k < size) f(Spot<T, false>{{k, size - k}});
 }
 
 template <class T>

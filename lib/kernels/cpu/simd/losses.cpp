@@ -89,33 +89,47 @@ double squared_difference_sum(Index size, const T* a, const T* b) {
       a, b);
 }
 
-template <bool with_a, bool with_b, class T>
-void add_differences(Index size, T* da, T* db, const T* a, const T* b, T factor) {
-  constexpr int count = lanes<T>;
-  using V = Vec<T, count>;
-  // da and db may be one gradient: db is read once da is written.
-  Index k = 0;
-#pragma GCC unroll 4
-  for (; k + count <= size; k += count) {
-    const V step = factor * (load<V>(a + k) - load<V>(b + k));
-    if (with_a) store(da + k, load<V>(da + k) + step);
-    if (with_b) store(db + k, load<V>(db + k) - step);
-  }
-  for (; k < size; ++k) {
-    const T step = factor * (a[k] - b[k]);
-    if (with_a) da[k] += step;
-    if (with_b) db[k] -= step;
-  }
+enum class Give { nothing, value, sum };
+
+/// Rounded alike whatever the other side gets.
+template <Give how, class At, class T, class V>
+ROSSBY_INLINE void give(At place, T* to, T factor, V difference) {
+  if constexpr (how == Give::value) place.put(to, factor * difference);
+  if constexpr (how == Give::sum)
+    place.put(to, mul_add(splat<V>(factor), difference, place.template get<V>(to)));
+}
+
+/// db is read once da is written: they may be one.
+template <Give to_a, Give to_b, class T>
+double give_differences(Index size, T* da, T* db, const T* a, const T* b, T factor) {
+  return sum_registers_at(
+      size,
+      [=](auto place, auto left, auto right) {
+        const auto difference = left - right;
+        give<to_a>(place, da, factor, difference);
+        give<to_b>(place, db, -factor, difference);
+        const auto wide = convert<double>(difference);
+        return wide * wide;
+      },
+      a, b);
 }
 
 template <class T>
-void squared_difference_backward(Index size, T* da, T* db, const T* a, const T* b, T factor) {
-  if (da && db)
-    add_differences<true, true>(size, da, db, a, b, factor);
-  else if (da)
-    add_differences<true, false>(size, da, db, a, b, factor);
-  else if (db)
-    add_differences<false, true>(size, da, db, a, b, factor);
+double squared_difference_gradients(Index size, T* da, bool add_a, T* db, bool add_b, const T* a, const T* b,
+                                    T factor) {
+  constexpr Give nothing = Give::nothing, value = Give::value, sum = Give::sum;
+  if (da && db) {
+    if (add_a)
+      return add_b ? give_differences<sum, sum>(size, da, db, a, b, factor)
+                   : give_differences<sum, value>(size, da, db, a, b, factor);
+    return add_b ? give_differences<value, sum>(size, da, db, a, b, factor)
+                 : give_differences<value, value>(size, da, db, a, b, factor);
+  }
+  if (da)
+    return add_a ? give_differences<sum, nothing>(size, da, db, a, b, factor)
+                 : give_differences<value, nothing>(size, da, db, a, b, factor);
+  return add_b ? give_differences<nothing, sum>(size, da, db, a, b, factor)
+               : give_differences<nothing, value>(size, da, db, a, b, factor);
 }
 
 template <class T>
@@ -164,7 +178,7 @@ const LossKernels<T>& loss_kernels() {
                                           masked_absolute_backward<T>,
                                           observed,
                                           squared_difference_sum<T>,
-                                          squared_difference_backward<T>,
+                                          squared_difference_gradients<T>,
                                           sum_of_squares<T>,
                                           sum_of_nothing<T>,
                                           clamp_sum<T>,

@@ -18,8 +18,9 @@ struct LossKernels {
   /// Values that are not NaN.
   double (*observed)(Index size, const float* x);
   double (*squared_difference_sum)(Index size, const T* a, const T* b);
-  /// da += factor·(a − b), db −= the same; either may be null.
-  void (*squared_difference_backward)(Index size, T* da, T* db, const T* a, const T* b, T factor);
+  /// The same; and da = or += factor·(a − b), db = or −= that; either may be null.
+  double (*squared_difference_gradients)(Index size, T* da, bool add_a, T* db, bool add_b, const T* a,
+                                         const T* b, T factor);
   double (*sum_of_squares)(Index size, const T* x);
   /// Σ 0·x: 0 where all values are finite, else NaN.
   double (*sum_of_nothing)(Index size, const T* x);

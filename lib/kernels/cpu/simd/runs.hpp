@@ -50,6 +50,8 @@ ROSSBY_INLINE void store_first(T* to, V v, Index count) {
     return _mm512_mask_storeu_epi32(to, static_cast<__mmask16>(some), (__m512i)v);
   if constexpr (sizeof(T) == 8 && sizeof(V) == 64)
     return _mm512_mask_storeu_epi64(to, static_cast<__mmask8>(some), (__m512i)v);
+  if constexpr (sizeof(T) == 4 && sizeof(V) == 32)
+    return _mm256_mask_storeu_epi32(to, static_cast<__mmask8>(some), (__m256i)v);
 #elif defined(__AVX2__)
   if constexpr (sizeof(T) == 4 && sizeof(V) == 32)
     return _mm256_maskstore_epi32(reinterpret_cast<int*>(to), first_of_eight(count), (__m256i)v);
@@ -72,20 +74,50 @@ ROSSBY_INLINE void map_registers(Index size, const F& f, T* y, const X*... x) {
                 size - k);
 }
 
-/// Σ f(x[k]…) in double: f takes registers of as many values as a register of doubles has, and returns such a
-/// register. f(0…) must be 0.
+/// A register's place in arrays: all of its values from k on, or the first `count`.
+template <bool all>
+struct Place {
+  Index k;
+  Index count;
+
+  template <class V, class T>
+  ROSSBY_INLINE V get(const T* from) const {
+    if constexpr (all)
+      return load<V>(from + k);
+    else
+      return load_first<V>(from + k, count);
+  }
+  template <class V, class T>
+  ROSSBY_INLINE void put(T* to, V v) const {
+    if constexpr (all)
+      store(to + k, v);
+    else
+      store_first(to + k, v, count);
+  }
+};
+
+/// Σ f(place, x[k]…) in double: f takes registers of as many values as a register of doubles has, and returns
+/// such a register; of values behind the last one they hold 0, for which f must return 0.
 template <class F, class... X>
-ROSSBY_INLINE double sum_registers(Index size, const F& f, const X*... x) {
+ROSSBY_INLINE double sum_registers_at(Index size, const F& f, const X*... x) {
   constexpr int count = lanes<double>, together = 4;
   using D = Vec<double, count>;
+  const auto at = [&](auto place) { return f(place, place.template get<Vec<X, count>>(x)...); };
   D sum[together] = {};
   Index k = 0;
   for (; k + together * count <= size; k += together * count)
 #pragma GCC unroll 4
-    for (int r = 0; r < together; ++r) sum[r] += f(load<Vec<X, count>>(x + k + r * count)...);
-  for (; k + count <= size; k += count) sum[0] += f(load<Vec<X, count>>(x + k)...);
-  if (k < size) sum[1] += f(load_first<Vec<X, count>>(x + k, size - k)...);
+    for (int r = 0; r < together; ++r) sum[r] += at(Place<true>{k + r * count, count});
+  for (; k + count <= size; k += count) sum[0] += at(Place<true>{k, count});
+  if (k < size) sum[1] += at(Place<false>{k, size - k});
   return sum_of_lanes<double, count>((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+/// Σ f(x[k]…), the same.
+template <class F, class... X>
+ROSSBY_INLINE double sum_registers(Index size, const F& f, const X*... x) {
+  return sum_registers_at(
+      size, [&](auto, auto... v) { return f(v...); }, x...);
 }
 
 /// The lanes as values of T.

@@ -104,6 +104,7 @@ ROSSBY_INLINE V mul_add(V a, V b, V c) {
     return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
   if constexpr (sizeof(V) == 32 && sizeof(a[0]) == 8)
     return (V)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+  if constexpr (sizeof(V) == 16 && sizeof(a[0]) == 4) return (V)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
 #endif
   return a * b + c;
 }
