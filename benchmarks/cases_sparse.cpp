@@ -11,6 +11,13 @@ namespace {
 
 constexpr int relations = 8;
 
+struct Shape {
+  Index d, cols;
+};
+// Rows of whole registers, and of parts of some, as slabs of any number of steps have.
+constexpr Shape shapes[] = {{1, 1}, {1, 4}, {1, 7}, {1, 8}, {1, 23}, {2, 6}, {3, 10}, {4, 1},
+                            {4, 8}, {5, 8}, {6, 5}, {7, 6}, {8, 1},  {8, 4}, {8, 8}};
+
 template <class T>
 struct Operands {
   Index n, cols, d;
@@ -75,26 +82,24 @@ std::vector<NamedCase> sparse_cases(const Sizes& sizes) {
   const Index n_lat = sizes.n_lat(), n_lon = sizes.n_lon();
   const double entries = grid_entries(n_lat, n_lon), n = static_cast<double>(n_lat * n_lon);
   for (const bool learned : {false, true})
-    for (const Index d : {1, 4, 8})
-      for (const Index cols : {1, 8}) {
-        const double channels = static_cast<double>(d), node = n * static_cast<double>(cols) * channels;
-        const double layer = 2 * node * channels * relations, product = 2 * entries * node / n;
-        const std::string name =
-            fmt::format("{}/n:{}/d:{}/cols:{}", learned ? "learned" : "given", n_lat * n_lon, d, cols);
-        // Weight and column of an entry; z once, h read and written.
-        cases.push_back(
-            checked<Forward>("relate_sparse_forward/" + name,
-                             {8 * entries + 4 * 3 * node, product + layer, 8 * entries + 8 * node}, n_lat,
-                             n_lon, cols, d, learned));
-        // Weight and row of an entry, its gradient read and written; z and δ once, dz read and written.
-        // W_kᵀδ, dz, dA and, learned, one dot product an entry.
-        const double entry = learned ? 16 : 8;
-        cases.push_back(
-            checked<Backward>("relate_sparse_backward/" + name,
-                              {entry * entries + 4 * 4 * node, product * (learned ? 2 : 1) + 2 * layer,
-                               entry * entries + 12 * node},
-                              n_lat, n_lon, cols, d, learned));
-      }
+    for (const auto& [d, cols] : shapes) {
+      const double channels = static_cast<double>(d), node = n * static_cast<double>(cols) * channels;
+      const double layer = 2 * node * channels * relations, product = 2 * entries * node / n;
+      const std::string name =
+          fmt::format("{}/n:{}/d:{}/cols:{}", learned ? "learned" : "given", n_lat * n_lon, d, cols);
+      // Weight and column of an entry; z once, h read and written.
+      cases.push_back(checked<Forward>("relate_sparse_forward/" + name,
+                                       {8 * entries + 4 * 3 * node, product + layer, 8 * entries + 8 * node},
+                                       n_lat, n_lon, cols, d, learned));
+      // Weight and row of an entry, its gradient read and written; z and δ once, dz read and written.
+      // W_kᵀδ, dz, dA and, learned, one dot product an entry.
+      const double entry = learned ? 16 : 8;
+      cases.push_back(
+          checked<Backward>("relate_sparse_backward/" + name,
+                            {entry * entries + 4 * 4 * node, product * (learned ? 2 : 1) + 2 * layer,
+                             entry * entries + 12 * node},
+                            n_lat, n_lon, cols, d, learned));
+    }
   return cases;
 }
 

@@ -1,9 +1,14 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "rossby/autograd/gradient_check.hpp"
 #include "rossby/autograd/ops.hpp"
@@ -202,8 +207,39 @@ struct Problem {
   [[nodiscard]] SparseRelate<T> sparse() const {
     return {&block, m.data(), true, {a.data(), shape.w, block.relations * shape.d}};
   }
-  [[nodiscard]] NodeView<const T> z_view() const { return {z.data(), shape.n, shape.cols, shape.d}; }
-  [[nodiscard]] NodeView<const T> delta_view() const { return {delta.data(), shape.n, shape.cols, shape.w}; }
+  [[nodiscard]] NodeView<const T> z_view() const {
+    return {z_elsewhere ? z_elsewhere : z.data(), shape.n, shape.cols, shape.d};
+  }
+  [[nodiscard]] NodeView<const T> delta_view() const {
+    return {delta_elsewhere ? delta_elsewhere : delta.data(), shape.n, shape.cols, shape.w};
+  }
+  const T *z_elsewhere = nullptr, *delta_elsewhere = nullptr;
+};
+
+/// A copy whose last value is the last one of a page, with memory behind it that must not be touched.
+template <class T>
+class AtPageEnd {
+ public:
+  explicit AtPageEnd(const std::vector<T>& values) {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const std::size_t bytes = values.size() * sizeof(T), pages = (bytes + page - 1) / page;
+    size_ = (pages + 1) * page;
+    memory_ =
+        static_cast<char*>(mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (memory_ == MAP_FAILED || mprotect(memory_ + pages * page, page, PROT_NONE) != 0)
+      throw std::bad_alloc();
+    data_ = reinterpret_cast<T*>(memory_ + pages * page - bytes);
+    std::copy(values.begin(), values.end(), data_);
+  }
+  AtPageEnd(const AtPageEnd&) = delete;
+  AtPageEnd& operator=(const AtPageEnd&) = delete;
+  ~AtPageEnd() { munmap(memory_, size_); }
+  [[nodiscard]] const T* data() const { return data_; }
+
+ private:
+  char* memory_;
+  std::size_t size_;
+  T* data_;
 };
 
 /// Output buffers with a sentinel at both ends.
@@ -307,6 +343,75 @@ TEST_P(RelateKernels, ANanWeightReachesItsRowOnEveryInstructionSet) {
     }
     EXPECT_EQ(count, GetParam().cols * GetParam().w);
   }
+}
+
+/// What is left of a row behind its registers has a way of its own for each width, and so have channels.
+TEST(RelateColumns, EveryNumberOfThemEqualsReference) {
+  struct Channels {
+    Index in, out;
+  };
+  for (const auto& [d, w] :
+       {Channels{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6}, {7, 7}, {8, 8}, {2, 5}, {7, 3}, {8, 1}})
+    for (Index cols = 1; cols <= (d == 1 ? 70 : 20); cols += cols < 36 ? 1 : 11)
+      for (const Isa isa : supported_isas())
+        for (const bool identity : {false, true}) {
+          SCOPED_TRACE(std::string(to_string(isa)) + ", " + std::to_string(cols) + " columns of " +
+                       std::to_string(d) + " and " + std::to_string(w) + (identity ? ", with identity" : ""));
+          const Shape shape{11, cols, d, w};
+          const Problem<double> p(shape);
+          ASSERT_NE(p.block.entries() % 8, 0);  // some are left when eight are taken at once
+          const SparseOutputs<double> truth(p, {Backend::reference, 1, isa}, identity);
+          SparseOutputs<double>(p, {Backend::cpu, 1, isa}, identity).expect_near(truth, 1e-13);
+          const Problem<float> pf(shape);
+          const SparseOutputs<float> single_truth(pf, {Backend::reference, 1, isa}, identity);
+          SparseOutputs<float>(pf, {Backend::cpu, 1, isa}, identity).expect_near(single_truth, 1e-4);
+        }
+}
+
+TEST(RelateColumns, MemoryBehindTheLastRowIsNotRead) {
+  for (const auto& [d, w] :
+       {std::pair<Index, Index>{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {2, 5}, {7, 3}, {8, 8}})
+    for (const Index cols : {1, 2, 3, 5, 7, 8, 9, 14})
+      for (const Isa isa : supported_isas()) {
+        SCOPED_TRACE(std::string(to_string(isa)) + ", " + std::to_string(cols) + " columns of " +
+                     std::to_string(d) + " and " + std::to_string(w));
+        Problem<float> p(Shape{11, cols, d, w});
+        const SparseOutputs<float> right(p, {Backend::cpu, 1, isa}, true);
+        const AtPageEnd<float> z(p.z), delta(p.delta);
+        p.z_elsewhere = z.data();
+        p.delta_elsewhere = delta.data();
+        SparseOutputs<float>(p, {Backend::cpu, 1, isa}, true).expect_equal(right);
+      }
+}
+
+/// Lanes behind a row's end belong to the next row: one that is not a number stays where it is.
+TEST(RelateColumns, ANanNodeReachesItsNeighboursAlone) {
+  for (const Shape& shape :
+       {Shape{13, 1, 1, 1}, Shape{13, 3, 1, 1}, Shape{13, 5, 1, 1}, Shape{13, 7, 1, 1}, Shape{13, 9, 1, 1},
+        Shape{13, 21, 1, 1}, Shape{13, 7, 2, 2}, Shape{13, 6, 3, 3}, Shape{13, 5, 4, 4}, Shape{13, 4, 6, 6}})
+    for (const Isa isa : supported_isas()) {
+      SCOPED_TRACE(std::string(to_string(isa)) + ", " + std::to_string(shape.cols) + " columns of " +
+                   std::to_string(shape.d));
+      Problem<float> p(shape);
+      const Index width = shape.cols * shape.d;
+      for (Index b = 0; b < width; ++b)
+        p.z[static_cast<std::size_t>(6 * width + b)] = p.delta[static_cast<std::size_t>(8 * width + b)] =
+            std::numeric_limits<float>::quiet_NaN();
+      const SparseOutputs<float> out(p, {Backend::cpu, 1, isa}, true),
+          truth(p, {Backend::reference, 1, isa}, true);
+      const auto same = [](const Guarded<float>& got, const Guarded<float>& right, const char* what) {
+        Index bad = 0;
+        for (std::size_t i = 0; i < got.memory.size(); ++i) {
+          EXPECT_EQ(std::isnan(got.memory[i]), std::isnan(right.memory[i])) << what << " " << i;
+          bad += std::isnan(got.memory[i]) ? 1 : 0;
+        }
+        EXPECT_GT(bad, 0) << what;
+        EXPECT_LT(bad, static_cast<Index>(got.memory.size())) << what;
+      };
+      same(out.h, truth.h, "h");
+      same(out.dz, truth.dz, "dz");
+      same(out.dm, truth.dm, "dm");
+    }
 }
 
 TEST(RelateGrid, LargeGridsUseAllGroupsInsideTheWorkspace) {

@@ -15,6 +15,13 @@ ROSSBY_INLINE __m256i first_of_eight(Index count) {
 ROSSBY_INLINE __m256i first_of_four(Index count) {
   return _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3));
 }
+/// The same of registers half as wide.
+ROSSBY_INLINE __m128i first_of_four_floats(Index count) {
+  return _mm_cmpgt_epi32(_mm_set1_epi32(static_cast<int>(count)), _mm_setr_epi32(0, 1, 2, 3));
+}
+ROSSBY_INLINE __m128i first_of_two(Index count) {
+  return _mm_cmpgt_epi64(_mm_set1_epi64x(count), _mm_set_epi64x(1, 0));
+}
 #endif
 
 /// Whether the two below are an instruction each.
@@ -31,11 +38,17 @@ ROSSBY_INLINE V load_first(const T* from, Index count) {
     return (V)_mm512_maskz_loadu_epi64(static_cast<__mmask8>(some), from);
   if constexpr (sizeof(T) == 4 && sizeof(V) == 32)
     return (V)_mm256_maskz_loadu_epi32(static_cast<__mmask8>(some), from);
+  if constexpr (sizeof(T) == 8 && sizeof(V) == 32)
+    return (V)_mm256_maskz_loadu_epi64(static_cast<__mmask8>(some), from);
 #elif defined(__AVX2__)
   if constexpr (sizeof(T) == 4 && sizeof(V) == 32)
     return (V)_mm256_maskload_epi32(reinterpret_cast<const int*>(from), first_of_eight(count));
   if constexpr (sizeof(T) == 8 && sizeof(V) == 32)
     return (V)_mm256_maskload_epi64(reinterpret_cast<const long long*>(from), first_of_four(count));
+  if constexpr (sizeof(T) == 4 && sizeof(V) == 16)
+    return (V)_mm_maskload_epi32(reinterpret_cast<const int*>(from), first_of_four_floats(count));
+  if constexpr (sizeof(T) == 8 && sizeof(V) == 16)
+    return (V)_mm_maskload_epi64(reinterpret_cast<const long long*>(from), first_of_two(count));
 #endif
   V v{};
   for (Index q = 0; q < count; ++q) v[static_cast<int>(q)] = from[q];
@@ -52,13 +65,24 @@ ROSSBY_INLINE void store_first(T* to, V v, Index count) {
     return _mm512_mask_storeu_epi64(to, static_cast<__mmask8>(some), (__m512i)v);
   if constexpr (sizeof(T) == 4 && sizeof(V) == 32)
     return _mm256_mask_storeu_epi32(to, static_cast<__mmask8>(some), (__m256i)v);
-#elif defined(__AVX2__)
-  if constexpr (sizeof(T) == 4 && sizeof(V) == 32)
-    return _mm256_maskstore_epi32(reinterpret_cast<int*>(to), first_of_eight(count), (__m256i)v);
   if constexpr (sizeof(T) == 8 && sizeof(V) == 32)
-    return _mm256_maskstore_epi64(reinterpret_cast<long long*>(to), first_of_four(count), (__m256i)v);
+    return _mm256_mask_storeu_epi64(to, static_cast<__mmask8>(some), (__m256i)v);
 #endif
-  for (Index q = 0; q < count; ++q) to[q] = v[static_cast<int>(q)];
+  // By halves: AMD's processors take tens of cycles for AVX2's stores with a mask.
+  constexpr int half = static_cast<int>(sizeof(V) / sizeof(T)) / 2;
+  if constexpr (half == 0) {
+    if (count > 0) store(to, v);
+  } else {
+    Vec<T, half> low, high;
+    __builtin_memcpy(&low, &v, sizeof(low));
+    __builtin_memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof(low), sizeof(high));
+    if (count >= half) {
+      store(to, low);
+      store_first(to + half, high, count - half);
+    } else {
+      store_first(to, low, count);
+    }
+  }
 }
 
 /// y[k] = f(y[k], x[k]…), where f takes and returns registers; y is not read where f ignores it.

@@ -35,6 +35,26 @@ ROSSBY_INLINE Vec<T, L> fold(Vec<T, L>* v) {
   return v[0];
 }
 
+/// Sums of the lanes of eight registers.
+template <class T, int C>
+ROSSBY_INLINE void eight_sums(Vec<T, C>* v, T* sums) {
+  if constexpr (C == 1) {
+    for (int q = 0; q < 8; ++q) sums[q] = v[q][0];
+  } else if constexpr (C > 8) {
+    Vec<T, 8> half[8];
+    for (int q = 0; q < 8; ++q) {
+      Vec<T, 8> low, high;
+      __builtin_memcpy(&low, &v[q], sizeof(low));
+      __builtin_memcpy(&high, reinterpret_cast<const char*>(&v[q]) + sizeof(low), sizeof(high));
+      half[q] = low + high;
+    }
+    store(sums, fold<T, 8, 8>(half));
+  } else {
+#pragma GCC unroll 8
+    for (int q = 0; q < 8; q += C) store(sums + q, fold<T, C, C>(v + q));
+  }
+}
+
 /// S values from memory, repeated over L lanes.
 template <class T, int L, int S>
 ROSSBY_INLINE Vec<T, L> repeat(const T* from) {

@@ -1,6 +1,7 @@
 #include "rossby/kernels/cpu/simd/sparse.hpp"
 
 #include "rossby/kernels/cpu/simd/narrow.hpp"
+#include "rossby/kernels/cpu/simd/sparse_columns.hpp"
 #include "rossby/kernels/cpu/simd/sparse_direct.hpp"
 #include "rossby/kernels/cpu/simd/sparse_scalar.hpp"
 
@@ -23,6 +24,11 @@ bool one_channel(const SparseLayer<T>& layer) {
 template <class T>
 bool direct(const SparseLayer<T>& layer) {
   return layer.cols % 8 == 0 && 2 * layer.entries <= 3 * layer.rows * layer.relations;
+}
+
+template <class T>
+bool side_by_side(const SparseLayer<T>& layer) {
+  return columns_side_by_side(layer, direct(layer));
 }
 
 /// How a layer is cut, and where its arrays lie in the shared and the group's memory.
@@ -61,18 +67,26 @@ struct Plan {
 
 template <class T>
 Index shared_size(const SparseLayer<T>& layer) {
-  return one_channel(layer) ? 0 : Plan<T>(layer).shared();
+  if (one_channel(layer)) return 0;
+  if constexpr (permutes<T>)
+    if (side_by_side(layer)) return SideBySide<T>(layer).shared();
+  return Plan<T>(layer).shared();
 }
 
 template <class T>
 Index group_size(const SparseLayer<T>& layer) {
-  return one_channel(layer) ? layer.relations + 2 : Plan<T>(layer).group();
+  if (one_channel(layer)) return layer.relations + 2;
+  if constexpr (permutes<T>)
+    if (side_by_side(layer)) return SideBySide<T>(layer).group();
+  return Plan<T>(layer).group();
 }
 
 /// Packs all planes' weights, the identity's first, as the three products read them.
 template <class T>
 void prepare(const SparseLayer<T>& layer, T* shared) {
   if (one_channel(layer)) return;
+  if constexpr (permutes<T>)
+    if (side_by_side(layer)) return SideBySide<T>(layer).prepare(layer, shared);
   const Plan<T> plan(layer);
   const Index d = layer.d, w = layer.w;
   // A plane at a time into place: planes of one block of outputs follow each other.
@@ -102,27 +116,20 @@ void prepare(const SparseLayer<T>& layer, T* shared) {
                  products + k * one);
 }
 
-/// f(V{}, offset) over runs of a row: registers, then halves of one, then single values.
-template <class T, class F>
-ROSSBY_INLINE void each_run(Index width, const F& f) {
-  Index q = 0;
-  for (; q + lanes<T> <= width; q += lanes<T>) f(Vec<T, lanes<T>>{}, q);
-  if (q == width) return;
-  for (; q + lanes<T> / 2 <= width; q += lanes<T> / 2) f(Vec<T, lanes<T> / 2>{}, q);
-  for (; q < width; ++q) f(Vec<T, 1>{}, q);
-}
-
 template <class T>
 ROSSBY_INLINE void copy(Index width, const T* x, T* y) {
-  each_run<T>(width, [&]<class V>(V, Index q) { store(y + q, load<V>(x + q)); });
+  map_registers(
+      width, [](auto, auto v) { return v; }, y, x);
 }
 template <class T>
 ROSSBY_INLINE void scaled(Index width, T factor, const T* x, T* y) {
-  each_run<T>(width, [&]<class V>(V, Index q) { store(y + q, factor * load<V>(x + q)); });
+  map_registers(
+      width, [&]<class V>(V, V v) { return splat<V>(factor) * v; }, y, x);
 }
 template <class T>
 ROSSBY_INLINE void add_scaled(Index width, T factor, const T* x, T* y) {
-  each_run<T>(width, [&]<class V>(V, Index q) { store(y + q, load<V>(y + q) + factor * load<V>(x + q)); });
+  map_registers(
+      width, [&]<class V>(V sum, V v) { return sum + splat<V>(factor) * v; }, y, x);
 }
 
 /// The first entry of a list writes, the others add; an empty list leaves zeros.
@@ -149,6 +156,8 @@ struct Weighted {
 template <class T>
 void forward(const SparseLayer<T>& layer, const SparseRows<T>& rows, const T* shared, T* group) {
   if (one_channel(layer)) return forward_one(layer, rows);
+  if constexpr (permutes<T>)
+    if (side_by_side(layer)) return forward_columns(layer, rows, shared);
   const Plan<T> plan(layer);
   if (direct(layer) && with_full_lanes<T>(plan.forward, [&]<int N, int S, int G>() {
         forward_direct<N, S, G>(layer, rows, shared);
@@ -196,7 +205,7 @@ void forward(const SparseLayer<T>& layer, const SparseRows<T>& rows, const T* sh
 
 template <class T>
 void clear(const SparseLayer<T>& layer, T* group) {
-  const Index size = one_channel(layer) ? layer.relations + 2 : Plan<T>(layer).sums();
+  const Index size = one_channel(layer) || side_by_side(layer) ? group_size(layer) : Plan<T>(layer).sums();
   for (Index q = 0; q < size; ++q) group[q] = T(0);
 }
 
@@ -208,9 +217,9 @@ void sampled(const SparseLayer<T>& layer, const SparseColumns<T>& columns, Index
     const Index slot = (columns.first + columns.begin + q) * layer.relations;
     for (Index s = layer.t_ptr[slot]; s < layer.t_ptr[slot + layer.relations]; ++s) {
       const Index e = layer.t_entry[s];
-      if (!weight_learns(layer.weight[e], layer.clamped)) continue;
-      columns.dm[e] += inner_product(width, columns.delta + Index{layer.t_row[s]} * width,
-                                     y + (layer.t_relation[s] * tile + q) * width);
+      const T gradient = inner_product(width, columns.delta + Index{layer.t_row[s]} * width,
+                                       y + (layer.t_relation[s] * tile + q) * width);
+      columns.dm[e] += learned_gradient(layer.weight[e], layer.clamped, gradient);
     }
   }
 }
@@ -259,6 +268,8 @@ void backward_tile(const SparseLayer<T>& layer, const Plan<T>& plan, const Spars
 template <class T>
 void backward(const SparseLayer<T>& layer, const SparseColumns<T>& columns, const T* shared, T* group) {
   if (one_channel(layer)) return backward_one(layer, columns, group);
+  if constexpr (permutes<T>)
+    if (side_by_side(layer)) return backward_columns(layer, columns, shared, group);
   const Plan<T> plan(layer);
   const T* packed = shared + plan.forward_size;
   T* repeated = group + plan.sums() + plan.u_size + plan.y_size;
@@ -283,6 +294,9 @@ void collect(const SparseLayer<T>& layer, const T* group, T* da, Index da_stride
     if (dbias) *dbias += group[layer.relations + 1];
     return;
   }
+  if constexpr (permutes<T>)
+    if (side_by_side(layer))
+      return SideBySide<T>(layer).collect(layer, group, da, da_stride, dself, dself_stride, dbias);
   const Plan<T> plan(layer);
   const Lanes& by = plan.backward;
   const Index piece = by.groups * by.outputs * by.inputs;

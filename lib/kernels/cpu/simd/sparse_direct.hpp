@@ -146,7 +146,7 @@ inline void backward_direct(const SparseLayer<T>& layer, const SparseColumns<T>&
         const T gradient = entry_backward<T, N, S, G>(columns.delta + Index{layer.t_row[s]} * width + at,
                                                       effective_weight(layer.weight[e], layer.clamped),
                                                       packed + k, repeated + b * L, acc, sums + k);
-        if (columns.dm && weight_learns(layer.weight[e], layer.clamped)) columns.dm[e] += gradient;
+        if (columns.dm) columns.dm[e] += learned_gradient(layer.weight[e], layer.clamped, gradient);
       }
       if (!columns.dz) continue;
 #pragma GCC unroll 8

@@ -4,14 +4,22 @@
 
 namespace rossby::cpu::ROSSBY_ISA {
 
-// As kernels/clamp.hpp has them, in a namespace of their own.
+// As kernels/clamp.hpp has them, in a namespace of their own. In vectors of which one lane counts: learned
+// weights lie on both sides of the clamp's ends, and a branch on them is often mispredicted.
+
 template <class T>
 ROSSBY_INLINE T effective_weight(T value, bool clamped) {
-  return !clamped ? value : value < T(0) ? T(0) : value > T(1) ? T(1) : value;  // NaN stays NaN
+  using V = Vec<T, 16 / static_cast<int>(sizeof(T))>;
+  return clamped ? clamp01(V{value})[0] : value;  // NaN stays NaN
 }
+
+/// The gradient where the weight learns, else 0.
 template <class T>
-ROSSBY_INLINE bool weight_learns(T value, bool clamped) {
-  return !clamped || (value > T(0) && value < T(1));
+ROSSBY_INLINE T learned_gradient(T value, bool clamped, T gradient) {
+  using V = Vec<T, 16 / static_cast<int>(sizeof(T))>;
+  const V weight{value};
+  const V inside = (weight > V{}) & (weight < splat<V>(T(1))) ? V{gradient} : V{};
+  return clamped ? inside[0] : gradient;
 }
 
 }  // namespace rossby::cpu::ROSSBY_ISA

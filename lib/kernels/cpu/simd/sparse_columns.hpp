@@ -1,0 +1,439 @@
+#pragma once
+
+#include "rossby/kernels/cpu/simd/runs.hpp"
+#include "rossby/kernels/cpu/simd/shuffle.hpp"
+#include "rossby/kernels/cpu/simd/sparse.hpp"
+#include "rossby/kernels/cpu/simd/sparse_weight.hpp"
+
+// Sparse relations of layers with a few channels: a register holds several columns of a row, whole. Entries
+// of a list are added up there, and what they come to goes through its relation's weights input by input: a
+// permutation puts the input of each column under all outputs of that column. Nothing in between touches
+// memory, and any number of columns fills all registers but the last.
+
+namespace rossby::cpu::ROSSBY_ISA {
+
+/// How columns of `in` values, which become columns of `out`, lie in registers.
+struct ColumnStrips {
+  Index together;           // columns of a register
+  Index in, out;            // values of a strip: together · channels
+  Index strips;             // of a row
+  Index last_in, last_out;  // values of the last strip
+
+  ColumnStrips(Index cols, Index d, Index w, Index lanes_of_register) {
+    together = lanes_of_register / (d > w ? d : w);
+    if (together > cols) together = cols > 0 ? cols : 1;
+    in = together * d;
+    out = together * w;
+    strips = (cols + together - 1) / together;
+    const Index rest = cols - (strips - 1) * together;
+    last_in = rest * d;
+    last_out = rest * w;
+  }
+};
+
+#if defined(__AVX512VL__)
+using SomeLanes = __mmask16;
+ROSSBY_INLINE SomeLanes first_lanes(Index count) {
+  return static_cast<__mmask16>((1U << count) - 1);
+}
+ROSSBY_INLINE Vec<float, 16> load_some(SomeLanes some, const float* from) {
+  return (Vec<float, 16>)_mm512_maskz_loadu_ps(some, from);
+}
+ROSSBY_INLINE void store_some(SomeLanes some, float* to, Vec<float, 16> v) {
+  _mm512_mask_storeu_ps(to, some, (__m512)v);
+}
+/// Lane l of v goes where `from` has an l, as bits of a whole number.
+ROSSBY_INLINE Vec<float, 16> permute(Vec<float, 16> v, Vec<float, 16> from) {
+  return (Vec<float, 16>)_mm512_permutexvar_ps((__m512i)from, (__m512)v);
+}
+#elif defined(__AVX2__)
+using SomeLanes = __m256i;
+ROSSBY_INLINE SomeLanes first_lanes(Index count) {
+  return first_of_eight(count);
+}
+ROSSBY_INLINE Vec<float, 8> load_some(SomeLanes some, const float* from) {
+  return (Vec<float, 8>)_mm256_maskload_ps(from, some);
+}
+ROSSBY_INLINE void store_some(SomeLanes some, float* to, Vec<float, 8> v) {
+  store_first(to, v, __builtin_popcount(static_cast<unsigned>(_mm256_movemask_ps((__m256)some))));
+}
+ROSSBY_INLINE Vec<float, 8> permute(Vec<float, 8> v, Vec<float, 8> from) {
+  return (Vec<float, 8>)_mm256_permutevar8x32_ps((__m256)v, (__m256i)from);
+}
+#endif
+
+/// Channels of which a register holds two columns.
+inline constexpr int most_channels = lanes<float> / 2;
+
+/// Whether lanes of T are put where they are wanted by one instruction; doubles, which runs of parity take,
+/// are not worth the compilation.
+template <class T>
+inline constexpr bool permutes = sizeof(T) == 4 && register_bytes > 16;
+
+/// Where that is the quickest way: not with so many channels that two columns are all, where entries can go
+/// through their weights one by one (sparse_direct.hpp), nor with one column of more than a quarter of a
+/// register.
+template <class T>
+ROSSBY_INLINE bool columns_side_by_side(const SparseLayer<T>& layer, bool direct) {
+  const Index most = layer.d > layer.w ? layer.d : layer.w;
+  if (!permutes<T> || most < 2 || most > most_channels) return false;
+  return most == most_channels && direct ? false : layer.cols > 1 || most <= 4;
+}
+
+#if defined(__AVX2__)
+
+/// The shared memory: where inputs and outputs of a column are taken from, the bias under each output, and of
+/// each plane the weights of an input under the outputs, of an output under the inputs.
+template <class T>
+struct SideBySide {
+  static constexpr Index L = lanes<T>;
+  ColumnStrips by;
+  Index d, w, planes;
+
+  explicit SideBySide(const SparseLayer<T>& layer)
+      : by(layer.cols, layer.d, layer.w, L), d(layer.d), w(layer.w), planes(layer.planes()) {}
+  [[nodiscard]] ROSSBY_INLINE Index inputs() const { return 0; }
+  [[nodiscard]] ROSSBY_INLINE Index outputs() const { return d * L; }
+  [[nodiscard]] ROSSBY_INLINE Index bias() const { return outputs() + w * L; }
+  [[nodiscard]] ROSSBY_INLINE Index forward() const { return bias() + L; }
+  [[nodiscard]] ROSSBY_INLINE Index backward() const { return forward() + planes * d * L; }
+  [[nodiscard]] Index shared() const { return backward() + planes * w * L; }
+  /// A group: sums of each plane's gradient, output by output; then of the bias.
+  [[nodiscard]] ROSSBY_INLINE Index bias_sums() const { return planes * w * L; }
+  [[nodiscard]] Index group() const { return bias_sums() + L; }
+
+  void prepare(const SparseLayer<T>& layer, T* shared) const {
+    for (Index q = 0; q < this->shared(); ++q) shared[q] = T(0);
+    const auto place = [&](Index at, Index lane, Index from) {
+      const int index = static_cast<int>(from);
+      __builtin_memcpy(shared + at + lane, &index, sizeof(index));
+    };
+    const Index self = layer.self ? 1 : 0;
+    for (Index c = 0; c < by.together; ++c)
+      for (Index o = 0; o < w; ++o)
+        for (Index f = 0; f < d; ++f) {
+          place(inputs() + f * L, c * w + o, c * d + f);
+          place(outputs() + o * L, c * d + f, c * w + o);
+          if (layer.bias) shared[bias() + c * w + o] = layer.bias[o];
+          for (Index k = 0; k < planes; ++k) {
+            const T a = k < self ? layer.self[o * layer.self_stride + f]
+                                 : layer.a[o * layer.a_stride + (k - self) * d + f];
+            shared[forward() + (k * d + f) * L + c * w + o] = a;
+            shared[backward() + (k * w + o) * L + c * d + f] = a;
+          }
+        }
+  }
+  void collect(const SparseLayer<T>& layer, const T* group, T* da, Index da_stride, T* dself,
+               Index dself_stride, T* dbias) const {
+    const Index self = layer.self ? 1 : 0;
+    for (Index k = 0; k < planes; ++k)
+      for (Index o = 0; o < w; ++o) {
+        T* to = k < self ? (dself ? dself + o * dself_stride : nullptr)
+                         : (da ? da + o * da_stride + (k - self) * d : nullptr);
+        for (Index q = 0; to && q < by.in; ++q) to[q % d] += group[(k * w + o) * L + q];
+      }
+    for (Index q = 0; dbias && q < by.out; ++q) dbias[q % w] += group[bias_sums() + q];
+  }
+};
+
+/// R strips of a row: what lies in them, and which lanes of the last one there are.
+template <class T, int R>
+struct Strips {
+  using V = Vec<T, lanes<T>>;
+  SomeLanes all, last;
+  Index apart;
+
+  ROSSBY_INLINE V load(const T* from, int r) const {
+    return load_some(r + 1 < R ? all : last, from + r * apart);
+  }
+  ROSSBY_INLINE void store(T* to, V v, int r) const { store_some(r + 1 < R ? all : last, to + r * apart, v); }
+};
+
+/// Sums of R strips, of even and of odd terms: a sum waits for the one before it.
+template <class T, int R>
+struct StripSums {
+  using V = Vec<T, lanes<T>>;
+  V even[R], odd[R];
+
+  ROSSBY_INLINE void clear() {
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) even[r] = odd[r] = V{};
+  }
+  ROSSBY_INLINE void add(Index term, int r, V x, V a) {
+    (term % 2 == 0 ? even : odd)[r] += x * a;
+  }
+  ROSSBY_INLINE V sum(int r) const {
+    return even[r] + odd[r];
+  }
+};
+
+/// f(q) for q < count, of which D are known; 0: none.
+template <int D, class F>
+ROSSBY_INLINE void each_channel(Index count, const F& f) {
+  if constexpr (D > 0) {
+#pragma GCC unroll 8
+    for (Index q = 0; q < D; ++q) f(q);
+  } else {
+    for (Index q = 0; q < count; ++q) f(q);
+  }
+}
+
+/// Where the lanes of each channel are taken from: in registers, where D are known.
+template <int D, class T>
+struct LanePlaces {
+  using V = Vec<T, lanes<T>>;
+  V kept[D > 0 ? D : 1];
+  const T* from;
+
+  ROSSBY_INLINE explicit LanePlaces(const T* places) : from(places) {
+    if constexpr (D > 0)
+#pragma GCC unroll 8
+      for (int q = 0; q < D; ++q) kept[q] = held(load<V>(places + q * lanes<T>));
+  }
+  ROSSBY_INLINE V put(V v, Index q) const {
+    if constexpr (D > 0)
+      return permute(v, kept[q]);
+    else
+      return permute(v, load<V>(from + q * lanes<T>));
+  }
+};
+
+/// to[r] += Σ_q put(from[r], q) · weights_q
+template <int D, class T, int R>
+ROSSBY_INLINE void through(Index count, const LanePlaces<D, T>& places, const T* weights,
+                           const Vec<T, lanes<T>>* from, StripSums<T, R>& to) {
+  each_channel<D>(count, [&](Index q) {
+    const auto a = held(load<Vec<T, lanes<T>>>(weights + q * lanes<T>));
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) to.add(q, r, places.put(from[r], q), a);
+  });
+}
+
+template <int D, int R, class T>
+inline void forward_strips(const SideBySide<T> plan, const SparseLayer<T> layer, const SparseRows<T> rows,
+                           const T* shared, Index strip) {
+  using V = Vec<T, lanes<T>>;
+  const ColumnStrips by = plan.by;
+  const bool ends = strip + R == by.strips;
+  const Strips<T, R> in{first_lanes(by.in), first_lanes(ends ? by.last_in : by.in), by.in};
+  const Strips<T, R> out{first_lanes(by.out), first_lanes(ends ? by.last_out : by.out), by.out};
+  const Index width = layer.cols * plan.d, plane = plan.d * plan.L;
+  const T* owned = rows.owned + strip * by.in;
+  const T* ghost = rows.ghost ? rows.ghost + strip * by.in - rows.owned_rows * width : nullptr;
+  const LanePlaces<D, T> places(shared + plan.inputs());
+  const V bias = load<V>(shared + plan.bias());
+  for (Index row = 0; row < rows.count; ++row) {
+    const Index i = rows.rows[row];
+    const T* weights = shared + plan.forward();
+    T* to = rows.h + i * layer.cols * plan.w + strip * by.out;
+    V u[R];
+    StripSums<T, R> h;
+    h.clear();
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) h.even[r] = layer.self ? bias : out.load(to, r);
+    if (layer.self) {
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) u[r] = in.load(owned + i * width, r);
+      through(plan.d, places, weights, u, h);
+      weights += plane;
+    }
+    const LocalEntry* list = layer.ptr + i * layer.relations;
+    Index e = list[0];
+    for (Index k = 0; k < layer.relations; ++k, weights += plane) {
+      const Index end = list[k + 1];
+      if (e == end) continue;
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) u[r] = V{};
+      for (; e < end; ++e) {
+        const Index c = layer.column[e];
+        const T* x = (c < rows.owned_rows ? owned : ghost) + c * width;
+        const V weight = splat<V>(effective_weight(layer.weight[e], layer.clamped));
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) u[r] += weight * in.load(x, r);
+      }
+      through(plan.d, places, weights, u, h);
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) out.store(to, h.sum(r), r);
+  }
+}
+
+/// Strips of a row together: as many as leave registers for what goes through them.
+inline constexpr int strips_together = register_bytes == 64 ? 4 : 2;
+
+/// f<R>(first strip) over all strips.
+template <class F>
+ROSSBY_INLINE void each_strips(Index strips, const F& f) {
+  Index strip = 0;
+  if constexpr (strips_together > 2)
+    for (; strip + 4 <= strips; strip += 4) f.template operator()<4>(strip);
+  for (; strip + 2 <= strips; strip += 2) f.template operator()<2>(strip);
+  if (strip < strips) f.template operator()<1>(strip);
+}
+
+/// f<D>() of as many channels in as out, where that is known; else D is 0.
+template <class F>
+ROSSBY_INLINE void with_channels(Index d, Index w, const F& f) {
+  if (d == 2 && w == 2) return f.template operator()<2>();
+  if (d == 3 && w == 3) return f.template operator()<3>();
+  if (d == 4 && w == 4) return f.template operator()<4>();
+  if constexpr (most_channels > 4) {
+    if (d == 5 && w == 5) return f.template operator()<5>();
+    if (d == 6 && w == 6) return f.template operator()<6>();
+    if (d == 8 && w == 8) return f.template operator()<8>();
+  }
+  f.template operator()<0>();
+}
+
+template <class T>
+inline void forward_columns(const SparseLayer<T>& layer, const SparseRows<T>& rows, const T* shared) {
+  const SideBySide<T> plan(layer);
+  with_channels(layer.d, layer.w, [&]<int D>() {
+    each_strips(plan.by.strips,
+                [&]<int R>(Index strip) { forward_strips<D, R>(plan, layer, rows, shared, strip); });
+  });
+}
+
+/// Gradients of entries, whose sums over lanes are taken eight at a time.
+template <class T>
+struct EntryGradients {
+  using V = Vec<T, lanes<T>>;
+  V products[8];
+  Index entries[8];
+  int count = 0;
+
+  ROSSBY_INLINE void add(const SparseLayer<T>& layer, Index entry, V product, T* dm) {
+    products[count] = product;
+    entries[count++] = entry;
+    if (count == 8) flush(layer, dm);
+  }
+  ROSSBY_INLINE void flush(const SparseLayer<T>& layer, T* dm) {
+    for (int q = count; q < 8; ++q) products[q] = V{};
+    T sums[8];
+    eight_sums<T, lanes<T>>(products, sums);
+    for (int q = 0; q < count; ++q)
+      dm[entries[q]] += learned_gradient(layer.weight[entries[q]], layer.clamped, sums[q]);
+    count = 0;
+  }
+};
+
+template <int D, int R, bool learned, class T>
+inline void backward_strips(const SideBySide<T> plan, const SparseLayer<T> layer,
+                            const SparseColumns<T> columns, const T* shared, T* group, Index strip) {
+  using V = Vec<T, lanes<T>>;
+  constexpr Index L = lanes<T>;
+  const ColumnStrips by = plan.by;
+  const bool ends = strip + R == by.strips;
+  const Strips<T, R> in{first_lanes(by.in), first_lanes(ends ? by.last_in : by.in), by.in};
+  const Strips<T, R> out{first_lanes(by.out), first_lanes(ends ? by.last_out : by.out), by.out};
+  const Index width = layer.cols * plan.w;
+  const T* delta = columns.delta + strip * by.out;
+  const LanePlaces<0, T> inputs(shared + plan.inputs());
+  const LanePlaces<D, T> outputs(shared + plan.outputs());
+  EntryGradients<T> gradients;
+  for (Index row = columns.begin; row < columns.begin + columns.count; ++row) {
+    const Index j = columns.first + row, here = row * layer.cols * plan.d + strip * by.in;
+    V z[R], u[R];
+    StripSums<T, R> dz;
+    dz.clear();
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      z[r] = in.load(columns.z + here, r);
+      if (columns.dz) dz.even[r] = in.load(columns.dz + here, r);
+    }
+    // Each input of z under all outputs, for all relations.
+    V z_of[D > 0 ? D : most_channels][R];
+    if constexpr (learned)
+      each_channel<D>(plan.d, [&](Index f) {
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) z_of[f][r] = inputs.put(z[r], f);
+      });
+    // dz and dA_k of u, a list's sum of gradients.
+    const auto backward = [&](const T* weights, T* sums) {
+      each_channel<D>(plan.w, [&](Index o) {
+        const V a = held(load<V>(weights + o * L));
+        V sum = load<V>(sums + o * L);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) {
+          const V x = outputs.put(u[r], o);
+          dz.add(o, r, x, a);
+          sum += x * z[r];
+        }
+        store(sums + o * L, sum);
+      });
+    };
+    const T* weights = shared + plan.backward();
+    const T* products = shared + plan.forward();
+    T* sums = group;
+    if (layer.self) {
+      V bias = load<V>(group + plan.bias_sums());
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        u[r] = out.load(delta + j * width, r);
+        bias += u[r];
+      }
+      store(group + plan.bias_sums(), bias);
+      backward(weights, sums);
+      weights += plan.w * L;
+      products += plan.d * L;
+      sums += plan.w * L;
+    }
+    const LocalEntry* list = layer.t_ptr + j * layer.relations;
+    Index s = list[0];
+    for (Index k = 0; k < layer.relations;
+         ++k, weights += plan.w * L, products += plan.d * L, sums += plan.w * L) {
+      const Index end = list[k + 1];
+      if (s == end) continue;
+      V y[R];
+      if constexpr (learned) {
+        StripSums<T, R> sums_of_inputs;
+        sums_of_inputs.clear();
+        each_channel<D>(plan.d, [&](Index f) {
+          const V a = held(load<V>(products + f * L));
+#pragma GCC unroll 4
+          for (int r = 0; r < R; ++r) sums_of_inputs.add(f, r, z_of[f][r], a);
+        });
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) y[r] = sums_of_inputs.sum(r);
+      }
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) u[r] = V{};
+      for (; s < end; ++s) {
+        const Index e = layer.t_entry[s];
+        const T* x = delta + Index{layer.t_row[s]} * width;
+        const V weight = splat<V>(effective_weight(layer.weight[e], layer.clamped));
+        V product{};
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) {
+          const V v = out.load(x, r);
+          u[r] += weight * v;
+          if constexpr (learned) product += v * y[r];
+        }
+        if constexpr (learned) gradients.add(layer, e, product, columns.dm);
+      }
+      backward(weights, sums);
+    }
+    if (!columns.dz) continue;
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) in.store(columns.dz + here, dz.sum(r), r);
+  }
+  if constexpr (learned) gradients.flush(layer, columns.dm);
+}
+
+template <class T>
+inline void backward_columns(const SparseLayer<T>& layer, const SparseColumns<T>& columns, const T* shared,
+                             T* group) {
+  const SideBySide<T> plan(layer);
+  with_channels(layer.d, layer.w, [&]<int D>() {
+    each_strips(plan.by.strips, [&]<int R>(Index strip) {
+      if (columns.dm)
+        backward_strips<D, R, true>(plan, layer, columns, shared, group, strip);
+      else
+        backward_strips<D, R, false>(plan, layer, columns, shared, group, strip);
+    });
+  });
+}
+
+#endif
+
+}  // namespace rossby::cpu::ROSSBY_ISA
