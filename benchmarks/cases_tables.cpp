@@ -118,7 +118,7 @@ struct AdamReplay {
 std::vector<NamedCase> table_cases(const Sizes& sizes) {
   std::vector<NamedCase> cases;
   const Index n = sizes.nodes(), steps = sizes.steps();
-  for (const Index d : {1, 8}) {
+  for (const Index d : {1, 3, 6, 8, 24}) {
     const auto slab = static_cast<double>(8 * n * d), pairs = static_cast<double>(sizes.pairs() * d);
     const OpCost columns = costs::embed(slab, 4), single = costs::embed(pairs, 4);
     const std::string name = fmt::format("/steps:{}/n:{}/d:{}", steps, n, d);

@@ -1,13 +1,33 @@
 #include "rossby/kernels/cpu/simd/columns.hpp"
 
+#include <cstddef>
+
+#include "rossby/kernels/cpu/simd/runs.hpp"
 #include "rossby/kernels/cpu/simd/transpose.hpp"
 
 // One or two values a node and column are moved as units of 4 or 8 bytes: blocks of K columns × a register of
 // nodes are transposed in registers. More values are moved in runs, of a length known at compile time where
-// it is a usual one.
+// it is a usual one, with masks where it is less than a register.
 
 namespace rossby::cpu::ROSSBY_ISA {
 namespace {
+
+/// A register of values.
+template <class T, class V>
+struct WholeRun {
+  static constexpr Index length = sizeof(V) / sizeof(T);
+  static constexpr Place<true> place{0, length};
+};
+/// Less than one.
+template <class T, class V>
+struct ShortRun {
+  Index length;
+  Place<false> place{0, length};
+};
+/// More.
+struct LongRun {
+  Index length;
+};
 
 template <class T>
 struct Join {
@@ -34,14 +54,14 @@ struct Join {
     for (int l = 0; l < L; ++l) store(to + l * row_stride, load<Vec<Unit, K>>(values + l * K * d));
   }
 
-  template <int d>
-  ROSSBY_INLINE void run(Index i, Index b, Index length) const {
-    const T* x = from[b] + i * (d ? d : length);
-    T* to = out + i * row_stride + b * (d ? d : length);
-    if constexpr (d > 0)
-      store(to, load<Vec<T, d>>(x));
+  template <class V, class Part>
+  ROSSBY_INLINE void run(const Part& part, Index i, Index b) const {
+    const T* x = from[b] + i * part.length;
+    T* to = out + i * row_stride + b * part.length;
+    if constexpr (requires { part.place; })
+      part.place.put(to, part.place.template get<V>(x));
     else
-      for (Index c = 0; c < length; ++c) to[c] = x[c];
+      __builtin_memcpy(to, x, static_cast<std::size_t>(part.length) * sizeof(T));
   }
 };
 
@@ -75,14 +95,17 @@ struct SplitAdd {
     }
   }
 
-  template <int d>
-  ROSSBY_INLINE void run(Index i, Index b, Index length) const {
-    T* sum = to[b] + i * (d ? d : length);
-    const T* x = in + i * row_stride + b * (d ? d : length);
-    if constexpr (d > 0)
-      store(sum, begins(b) ? load<Vec<T, d>>(x) : load<Vec<T, d>>(sum) + load<Vec<T, d>>(x));
-    else
-      for (Index c = 0; c < length; ++c) sum[c] = begins(b) ? x[c] : sum[c] + x[c];
+  template <class V, class Part>
+  ROSSBY_INLINE void run(const Part& part, Index i, Index b) const {
+    T* sum = to[b] + i * part.length;
+    const T* x = in + i * row_stride + b * part.length;
+    const bool writes = begins(b);
+    if constexpr (requires { part.place; }) {
+      const V more = part.place.template get<V>(x);
+      part.place.put(sum, writes ? more : part.place.template get<V>(sum) + more);
+    } else {
+      for (Index c = 0; c < part.length; ++c) sum[c] = writes ? x[c] : sum[c] + x[c];
+    }
   }
 
   [[nodiscard]] ROSSBY_INLINE bool begins(Index b) const {
@@ -90,40 +113,51 @@ struct SplitAdd {
   }
 };
 
-template <int d, class Move>
-ROSSBY_INLINE void move_runs(const Move& move, Index first, Index nodes, Index b, Index columns,
-                             Index length) {
+template <class V, class Part, class Move>
+ROSSBY_INLINE void move_runs(const Move& move, const Part& part, Index first, Index nodes, Index b,
+                             Index columns) {
   for (; b < columns; ++b)
-    for (Index i = first; i < nodes; ++i) move.template run<d>(i, b, length);
+    for (Index i = first; i < nodes; ++i) move.template run<V>(part, i, b);
+}
+/// Of d values, a register's.
+template <class T, int d, class Move>
+ROSSBY_INLINE void move_whole(const Move& move, Index first, Index nodes, Index b, Index columns) {
+  move_runs<Vec<T, d>>(move, WholeRun<T, Vec<T, d>>{}, first, nodes, b, columns);
 }
 
-template <class Unit, int K, int d, class Move>
+template <class T, class Unit, int K, class Move>
 ROSSBY_INLINE void move_blocks(const Move& move, Index nodes, Index& b, Index columns) {
   for (; b + K <= columns; b += K) {
     Index i = 0;
     for (; i + lanes<Unit> <= nodes; i += lanes<Unit>) move.template block<Unit, K>(i, b);
-    move_runs<d>(move, i, nodes, b, b + K, d);
+    move_whole<T, sizeof(Unit) / sizeof(T)>(move, i, nodes, b, b + K);
   }
 }
 
-template <class Unit, int d, class Move>
+template <class T, class Unit, class Move>
 ROSSBY_INLINE void move_units(const Move& move, Index nodes, Index columns) {
   Index b = 0;
-  move_blocks<Unit, 8, d>(move, nodes, b, columns);
-  move_blocks<Unit, 4, d>(move, nodes, b, columns);
-  move_blocks<Unit, 2, d>(move, nodes, b, columns);
-  move_runs<d>(move, 0, nodes, b, columns, d);
+  move_blocks<T, Unit, 8>(move, nodes, b, columns);
+  move_blocks<T, Unit, 4>(move, nodes, b, columns);
+  move_blocks<T, Unit, 2>(move, nodes, b, columns);
+  move_whole<T, sizeof(Unit) / sizeof(T)>(move, 0, nodes, b, columns);
 }
 
 template <class T, class Move>
 ROSSBY_INLINE void move_columns(const Move& move, Index nodes, Index columns, Index d) {
-  if (d == 1) return move_units<T, 1>(move, nodes, columns);
+  if (d == 1) return move_units<T, T>(move, nodes, columns);
   if constexpr (sizeof(T) == 4)
-    if (d == 2) return move_units<double, 2>(move, nodes, columns);
-  if (d == 4) return move_runs<4>(move, 0, nodes, 0, columns, d);
-  if (d == 8) return move_runs<8>(move, 0, nodes, 0, columns, d);
-  if (d == 16) return move_runs<16>(move, 0, nodes, 0, columns, d);
-  move_runs<0>(move, 0, nodes, 0, columns, d);
+    if (d == 2) return move_units<T, double>(move, nodes, columns);
+  if (d == 4) return move_whole<T, 4>(move, 0, nodes, 0, columns);
+  if (d == 8) return move_whole<T, 8>(move, 0, nodes, 0, columns);
+  if (d == 16) return move_whole<T, 16>(move, 0, nodes, 0, columns);
+  constexpr int L = lanes<T>;
+  if (d < L / 2)
+    move_runs<Vec<T, L / 2>>(move, ShortRun<T, Vec<T, L / 2>>{d}, 0, nodes, 0, columns);
+  else if (d < L)
+    move_runs<Vec<T, L>>(move, ShortRun<T, Vec<T, L>>{d}, 0, nodes, 0, columns);
+  else
+    move_runs<void>(move, LongRun{d}, 0, nodes, 0, columns);
 }
 
 template <class T>

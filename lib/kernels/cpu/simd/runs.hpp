@@ -40,6 +40,10 @@ ROSSBY_INLINE V load_first(const T* from, Index count) {
     return (V)_mm256_maskz_loadu_epi32(static_cast<__mmask8>(some), from);
   if constexpr (sizeof(T) == 8 && sizeof(V) == 32)
     return (V)_mm256_maskz_loadu_epi64(static_cast<__mmask8>(some), from);
+  if constexpr (sizeof(T) == 4 && sizeof(V) == 16)
+    return (V)_mm_maskz_loadu_epi32(static_cast<__mmask8>(some), from);
+  if constexpr (sizeof(T) == 8 && sizeof(V) == 16)
+    return (V)_mm_maskz_loadu_epi64(static_cast<__mmask8>(some), from);
 #elif defined(__AVX2__)
   if constexpr (sizeof(T) == 4 && sizeof(V) == 32)
     return (V)_mm256_maskload_epi32(reinterpret_cast<const int*>(from), first_of_eight(count));
@@ -55,33 +59,22 @@ ROSSBY_INLINE V load_first(const T* from, Index count) {
   return v;
 }
 
+/// Stores the first `count` lanes, fewer than all. By halves, not with a mask: a load soon after of what lies
+/// behind, as the next row is, would wait until such a store is in the cache, and AMD's processors take tens
+/// of cycles for those of AVX2.
 template <class V, class T>
 ROSSBY_INLINE void store_first(T* to, V v, Index count) {
-#if defined(__AVX512VL__)
-  const unsigned some = (1U << count) - 1;
-  if constexpr (sizeof(T) == 4 && sizeof(V) == 64)
-    return _mm512_mask_storeu_epi32(to, static_cast<__mmask16>(some), (__m512i)v);
-  if constexpr (sizeof(T) == 8 && sizeof(V) == 64)
-    return _mm512_mask_storeu_epi64(to, static_cast<__mmask8>(some), (__m512i)v);
-  if constexpr (sizeof(T) == 4 && sizeof(V) == 32)
-    return _mm256_mask_storeu_epi32(to, static_cast<__mmask8>(some), (__m256i)v);
-  if constexpr (sizeof(T) == 8 && sizeof(V) == 32)
-    return _mm256_mask_storeu_epi64(to, static_cast<__mmask8>(some), (__m256i)v);
-#endif
-  // By halves: AMD's processors take tens of cycles for AVX2's stores with a mask.
   constexpr int half = static_cast<int>(sizeof(V) / sizeof(T)) / 2;
-  if constexpr (half == 0) {
-    if (count > 0) store(to, v);
-  } else {
+  if constexpr (half > 0) {
     Vec<T, half> low, high;
     __builtin_memcpy(&low, &v, sizeof(low));
     __builtin_memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof(low), sizeof(high));
-    if (count >= half) {
+    if ((count & half) != 0) {
       store(to, low);
-      store_first(to + half, high, count - half);
-    } else {
-      store_first(to, low, count);
+      to += half;
+      low = high;
     }
+    store_first(to, low, count & (half - 1));
   }
 }
 

@@ -40,7 +40,10 @@ ROSSBY_INLINE Vec<float, 16> load_some(SomeLanes some, const float* from) {
   return (Vec<float, 16>)_mm512_maskz_loadu_ps(some, from);
 }
 ROSSBY_INLINE void store_some(SomeLanes some, float* to, Vec<float, 16> v) {
-  _mm512_mask_storeu_ps(to, some, (__m512)v);
+  if (some == 0xffff)
+    store(to, v);
+  else
+    store_first(to, v, __builtin_popcount(some));
 }
 /// Lane l of v goes where `from` has an l, as bits of a whole number.
 ROSSBY_INLINE Vec<float, 16> permute(Vec<float, 16> v, Vec<float, 16> from) {
@@ -55,7 +58,11 @@ ROSSBY_INLINE Vec<float, 8> load_some(SomeLanes some, const float* from) {
   return (Vec<float, 8>)_mm256_maskload_ps(from, some);
 }
 ROSSBY_INLINE void store_some(SomeLanes some, float* to, Vec<float, 8> v) {
-  store_first(to, v, __builtin_popcount(static_cast<unsigned>(_mm256_movemask_ps((__m256)some))));
+  const int all = _mm256_movemask_ps((__m256)some);
+  if (all == 0xff)
+    store(to, v);
+  else
+    store_first(to, v, __builtin_popcount(static_cast<unsigned>(all)));
 }
 ROSSBY_INLINE Vec<float, 8> permute(Vec<float, 8> v, Vec<float, 8> from) {
   return (Vec<float, 8>)_mm256_permutevar8x32_ps((__m256)v, (__m256i)from);
@@ -130,9 +137,13 @@ struct SideBySide {
       for (Index o = 0; o < w; ++o) {
         T* to = k < self ? (dself ? dself + o * dself_stride : nullptr)
                          : (da ? da + o * da_stride + (k - self) * d : nullptr);
-        for (Index q = 0; to && q < by.in; ++q) to[q % d] += group[(k * w + o) * L + q];
+        const T* from = group + (k * w + o) * L;
+        for (Index c = 0; to && c < by.together; ++c, from += d)
+          for (Index f = 0; f < d; ++f) to[f] += from[f];
       }
-    for (Index q = 0; dbias && q < by.out; ++q) dbias[q % w] += group[bias_sums() + q];
+    const T* from = group + bias_sums();
+    for (Index c = 0; dbias && c < by.together; ++c, from += w)
+      for (Index o = 0; o < w; ++o) dbias[o] += from[o];
   }
 };
 
