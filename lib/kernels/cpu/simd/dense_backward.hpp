@@ -40,7 +40,7 @@ struct Sink {
   /// `vectors` of a row, the last with `count` values, from column `column` on; what lies at `next` comes
   /// into the cache meanwhile.
   template <int vectors>
-  ROSSBY_INLINE void pass(const T* gradient, Index row, Index column, Index count, Index next) {
+  ROSSBY_INLINE void pass(const T* gradient, Index row, Index column, Index count, Index next, V& sum) {
     const Index at = row * b.stride + column;
     V theta[vectors], passed[vectors], second[vectors], first[vectors];
 #pragma GCC unroll 3
@@ -49,7 +49,7 @@ struct Sink {
       theta[q] = load_part<V>(b.weight + k, count);
       passed[q] = passing(load_part<V>(gradient + q * lanes<T>, count), theta[q]);
       if (b.pattern) passed[q] = keep_flagged(passed[q], b.pattern + k, count);
-      squares += passed[q] * passed[q];
+      sum += passed[q] * passed[q];
       second[q] = load_part<V>((adam_too ? b.v : b.dm) + k, count);
       first[q] = with_m ? load_part<V>(b.m + k, count) : V{};
       if (!fetch) continue;
@@ -75,7 +75,8 @@ struct Sink {
 
   /// A strip of `rows` rows in bf16, of which `count` columns exist; gradients (rows, strip) in its order.
   template <int rows>
-  ROSSBY_INLINE void pass_pairs(const T* gradient, Index row, Index column, Index count, const Index* next) {
+  ROSSBY_INLINE void pass_pairs(const T* gradient, Index row, Index column, Index count, const Index* next,
+                                V& sum) {
     constexpr int vectors = 2 * rows;
     V theta[vectors], passed[vectors], second[vectors], first[vectors];
 #pragma GCC unroll 4
@@ -84,7 +85,7 @@ struct Sink {
       theta[q] = strip_vector<V>(b.weight + at, q % 2, count);
       passed[q] = passing(load<V>(gradient + q * lanes<T>), theta[q]);
       if (b.pattern) passed[q] = keep_flagged_in_strip<S>(passed[q], b.pattern + at, q % 2, count);
-      squares += passed[q] * passed[q];
+      sum += passed[q] * passed[q];
       if constexpr (adam_too) second[q] = strip_vector<V>(b.v + at, q % 2, count);
       first[q] = with_m ? strip_vector<V>(b.m + at, q % 2, count) : V{};
       if (!fetch || q % 2) continue;
@@ -115,24 +116,27 @@ struct Sink {
   /// `rows` rows of a strip: `count` columns from `column`; gradients (rows, strip) in its order.
   ROSSBY_INLINE void strip_rows(const T* gradient, Index row, Index rows, Index column, Index count,
                                 const Index* next) {
+    V sum = squares;  // a register: what is stored might be this, as far as the compiler knows
     if constexpr (Strip<S>::paired) {
       // Of known length: no load or store asks again.
       if (count < strip) {
         for (Index r = 0; r < rows; ++r)
-          pass_pairs<1>(gradient + r * strip, row + r, column, count, next + r);
-        return;
+          pass_pairs<1>(gradient + r * strip, row + r, column, count, next + r, sum);
+      } else {
+        Index r = 0;
+        for (; r + 2 <= rows; r += 2)
+          pass_pairs<2>(gradient + r * strip, row + r, column, strip, next + r, sum);
+        if (r < rows) pass_pairs<1>(gradient + r * strip, row + r, column, strip, next + r, sum);
       }
-      Index r = 0;
-      for (; r + 2 <= rows; r += 2) pass_pairs<2>(gradient + r * strip, row + r, column, strip, next + r);
-      if (r < rows) pass_pairs<1>(gradient + r * strip, row + r, column, strip, next + r);
     } else {
       for (Index r = 0; r < rows; ++r, gradient += strip)
         if (count >= strip)
-          pass<strip_vectors>(gradient, row + r, column, lanes<T>, next[r]);
+          pass<strip_vectors>(gradient, row + r, column, lanes<T>, next[r], sum);
         else
           for (Index j = 0; j < count; j += lanes<T>)
-            pass<1>(gradient + j, row + r, column + j, count - j, next[r] + j);
+            pass<1>(gradient + j, row + r, column + j, count - j, next[r] + j, sum);
     }
+    squares = sum;
   }
 
   /// The same for one row whose gradients lie in order. Those of bf16 are given the one NaN that a rounding

@@ -57,9 +57,24 @@ ROSSBY_INLINE V held(V v) {
   return v;
 }
 
+/// V where only a T's alignment is known.
+template <class V, class T>
+struct InMemory {
+  typedef V type __attribute__((aligned(sizeof(T))));
+};
+/// Whether V is several of T.
+template <class V, class T>
+inline constexpr bool several = sizeof(V) > sizeof(T) && __is_same(__typeof__(V{}[0] + T{}), T) &&
+                                __is_same(__typeof__(V{}[0] + V{}[0]), T);
+
+/// As values of T, where they are: the compiler then knows that pointers and sizes stay as they are, and need
+/// not be read again.
 template <class V, class T>
 ROSSBY_INLINE void store(T* to, V v) {
-  __builtin_memcpy(to, &v, sizeof(V));
+  if constexpr (several<V, T>)
+    *reinterpret_cast<typename InMemory<V, T>::type*>(to) = v;
+  else
+    __builtin_memcpy(to, &v, sizeof(V));
 }
 
 /// x in every lane.
