@@ -1,8 +1,13 @@
 #include "rossby/plan/step_graph.hpp"
 
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,12 +17,30 @@
 #include "apps/model_run.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/process_grid.hpp"
 
 namespace rossby::commands {
 namespace {
 
+/// On rank 0 those of all stages with its rows and times. Collective.
+std::vector<StepGraph> stages_of(const ProcessGrid& grid, const StepGraph& mine) {
+  if (grid.stages() == 1) return {mine};
+  const std::string text = json_of(std::vector{mine}).dump();
+  std::vector<std::vector<std::byte>> letters(static_cast<std::size_t>(grid.stages()));
+  letters.front().resize(text.size());
+  std::memcpy(letters.front().data(), text.data(), text.size());
+  std::vector<StepGraph> stages;
+  for (const auto& letter : MpiMailbox(grid.pipeline()).swap(std::move(letters))) {
+    if (letter.empty()) continue;
+    const std::string_view json(reinterpret_cast<const char*>(letter.data()), letter.size());
+    stages.push_back(step_graph_of(nlohmann::ordered_json::parse(json)));
+  }
+  return stages;
+}
+
 template <class T>
-StepGraph trace(const Communicator& comm, const Config& config, bool measure) {
+std::vector<StepGraph> trace(const Communicator& comm, const Config& config, bool measure) {
   constexpr int repeats = 5;
   const auto run = make_run<T>(comm, config, measure ? Purpose::training : Purpose::tracing);
   const auto task = run->make_task();
@@ -25,8 +48,11 @@ StepGraph trace(const Communicator& comm, const Config& config, bool measure) {
   StepGraph graph = trace_steps<T>(*task, optimiser, run->reducer(), config.real("optimiser.clip"),
                                    run->training_exec(), run->time_groups(), measure ? repeats : 0);
   graph.model = config.text("model.name");
+  graph.rank = comm.rank();
   graph.ranks = comm.size();
-  return graph;
+  graph.stage = run->grid().stage();
+  graph.stages = run->grid().stages();
+  return stages_of(run->grid(), graph);
 }
 
 /// Graphviz draws it: the program `dot`, or the one that GRAPHVIZ_DOT names. Throws UserError where there is
@@ -61,18 +87,18 @@ int step_graph(const Communicator& comm, const StepGraphFile& arguments) {
     user_error("-o {}: its ending must be .txt, .json, .dot or .svg", arguments.output);
   });
   const bool is_double = config.text("model.precision") == "double";
-  const StepGraph graph = is_double ? trace<double>(comm, config, arguments.measure)
-                                    : trace<float>(comm, config, arguments.measure);
+  const auto stages = is_double ? trace<double>(comm, config, arguments.measure)
+                                : trace<float>(comm, config, arguments.measure);
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     if (arguments.output.empty())
-      fmt::print("{}", text_of(graph));
+      fmt::print("{}", text_of(stages));
     else if (ending == ".svg")
-      draw(dot_of(graph), arguments.output);
+      draw(dot_of(stages), arguments.output);
     else
-      atomic_write(arguments.output, ending == ".json"  ? json_of(graph).dump(2) + "\n"
-                                     : ending == ".dot" ? dot_of(graph)
-                                                        : text_of(graph));
+      atomic_write(arguments.output, ending == ".json"  ? json_of(stages).dump(2) + "\n"
+                                     : ending == ".dot" ? dot_of(stages)
+                                                        : text_of(stages));
   });
   return 0;
 }

@@ -18,7 +18,11 @@ double run_steps(Task<T>& task, Step<T>& step, Tape<T>& tape, Index& count) {
   double seconds = 0;
   for (const Index index : task.kinds()) {
     const auto begin = std::chrono::steady_clock::now();
-    (void)step.run(tape, 0.0, 0, losses, [&] { task.record(tape, index, count, losses); });
+    const auto record = [&](Index part) {
+      if (part > 0) return task.record_part(tape, part);
+      task.record(tape, index, count, losses);
+    };
+    (void)step.run(tape, 0.0, 0, losses, record, task.parts());
     seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     ++count;
   }

@@ -11,12 +11,13 @@
 namespace rossby {
 
 /// What the steps of a training compute on one rank, by blocks of the model and by ops: one step of each kind
-/// that an epoch has (Task::kinds). The costs are those that ops state of themselves (autograd/costs.hpp),
-/// with the optimiser's and the step's one reduction left out.
+/// that an epoch has (Task::kinds), whole where batches come in parts. The costs are those that ops state of
+/// themselves (autograd/costs.hpp), with the optimiser's and the step's one reduction left out.
 struct StepGraph {
   std::string model;
-  int ranks = 1;
-  Index steps = 0;  // traced: one of each kind
+  int rank = 0, ranks = 1;
+  int stage = 0, stages = 1;  // of a pipeline
+  Index steps = 0;            // traced: one of each kind
   std::vector<TracedBlock> blocks;
   std::vector<TracedEdge> edges;
   TracedBlock rest;  // what belongs to no block
@@ -43,10 +44,14 @@ template <class T>
 [[nodiscard]] StepGraph trace_steps(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, double clip,
                                     const Exec& exec, TimeGroups groups, int repeats = 0);
 
+// The three below: of a rank, or of the stages of a pipeline that have the same rows and times, in order.
+
 /// A table of blocks and one of ops.
-[[nodiscard]] std::string text_of(const StepGraph& graph);
-[[nodiscard]] nlohmann::ordered_json json_of(const StepGraph& graph);
-/// For Graphviz: a node a block, an edge where one hands values to another.
-[[nodiscard]] std::string dot_of(const StepGraph& graph);
+[[nodiscard]] std::string text_of(const std::vector<StepGraph>& stages);
+[[nodiscard]] nlohmann::ordered_json json_of(const std::vector<StepGraph>& stages);
+/// For Graphviz: a node a block, an edge where one hands values to another, a frame a stage.
+[[nodiscard]] std::string dot_of(const std::vector<StepGraph>& stages);
+/// The first of what json_of() wrote.
+[[nodiscard]] StepGraph step_graph_of(const nlohmann::ordered_json& json);
 
 }  // namespace rossby

@@ -96,12 +96,15 @@ Json block_json(const TracedBlock& block) {
           {"backward", cost_json(block.backward)}};
 }
 
-}  // namespace
+std::string stage_of(const StepGraph& graph) {
+  return graph.stages > 1 ? fmt::format(", stage {} of {}", graph.stage + 1, graph.stages) : "";
+}
 
 std::string text_of(const StepGraph& graph) {
-  std::string text = fmt::format(
-      "{}: {} of rank 0 of {}\n\n", graph.model,
-      graph.steps == 1 ? "a step" : fmt::format("{} steps, one of each kind,", graph.steps), graph.ranks);
+  std::string text =
+      fmt::format("{}: {} of rank {} of {}{}\n\n", graph.model,
+                  graph.steps == 1 ? "a step" : fmt::format("{} steps, one of each kind,", graph.steps),
+                  graph.rank, graph.ranks, stage_of(graph));
   text += fmt::format("{:<18}{:>6}  {:<20}{:>10}{:>11}{:>10}{:>11}{:>10}{:>11}{:>7}\n", "block", "calls",
                       "rows x cols x chan.", "param.", "kept", "forward", "", "backward", "", "flop%");
   for (const TracedBlock& block : graph.blocks) text += line(block, graph);
@@ -128,7 +131,10 @@ std::string text_of(const StepGraph& graph) {
 
 Json json_of(const StepGraph& graph) {
   Json json = {{"model", graph.model},
+               {"rank", graph.rank},
                {"ranks", graph.ranks},
+               {"stage", graph.stage},
+               {"stages", graph.stages},
                {"steps", graph.steps},
                {"parameters", graph.parameters},
                {"parameter_bytes", graph.parameter_bytes},
@@ -153,12 +159,30 @@ Json json_of(const StepGraph& graph) {
   return json;
 }
 
-std::string dot_of(const StepGraph& graph) {
-  std::string text = fmt::format(
-      "digraph step {{\n  label=\"{}, {} of rank 0 of {}\";\n  labelloc=t;\n  fontname=\"Helvetica\";\n"
-      "  node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\", fontsize=11];\n"
-      "  edge [fontname=\"Helvetica\", fontsize=9, color=gray40];\n",
-      graph.model, graph.steps == 1 ? "a step" : fmt::format("{} steps", graph.steps), graph.ranks);
+Cost cost_of(const Json& json) {
+  return {json.at("flops"), json.at("bytes"), json.at("messages"), json.at("message_bytes")};
+}
+
+TracedBlock block_of(const Json& json) {
+  TracedBlock block;
+  block.name = json.at("name");
+  block.calls = json.at("calls");
+  block.rows = json.at("rows");
+  block.cols = json.at("columns");
+  block.channels = json.at("channels");
+  block.forward = cost_of(json.at("forward"));
+  block.backward = cost_of(json.at("backward"));
+  block.parameters = json.at("parameters");
+  block.activation_bytes = json.at("activation_bytes");
+  block.parameter_bytes = json.at("parameter_bytes");
+  block.forward_seconds = json.at("forward_seconds");
+  block.backward_seconds = json.at("backward_seconds");
+  return block;
+}
+
+/// Nodes and edges, named after the stage.
+std::string nodes_of(const StepGraph& graph) {
+  std::string text;
   for (std::size_t b = 0; b < graph.blocks.size(); ++b) {
     const TracedBlock& block = graph.blocks[b];
     std::string label = block.calls > 1 ? fmt::format("{} x {}", block.name, block.calls) : block.name;
@@ -171,11 +195,74 @@ std::string dot_of(const StepGraph& graph) {
       label +=
           fmt::format("\\n{:.3g} + {:.3g} ms", 1e3 * block.forward_seconds, 1e3 * block.backward_seconds);
     // White to orange: where the work is.
-    text += fmt::format("  b{} [label=\"{}\", fillcolor=\"0.08 {:.3f} 1.0\"];\n", b, label,
+    text += fmt::format("  s{}b{} [label=\"{}\", fillcolor=\"0.08 {:.3f} 1.0\"];\n", graph.stage, b, label,
                         0.7 * share(block, graph));
   }
   for (const TracedEdge& edge : graph.edges)
-    text += fmt::format("  b{} -> b{} [label=\"{}\"];\n", edge.from, edge.to, bytes(edge.bytes));
+    text += fmt::format("  s{0}b{1} -> s{0}b{2} [label=\"{3}\"];\n", graph.stage, edge.from, edge.to,
+                        bytes(edge.bytes));
+  return text;
+}
+
+}  // namespace
+
+std::string text_of(const std::vector<StepGraph>& stages) {
+  std::string text;
+  for (const StepGraph& graph : stages) text += (text.empty() ? "" : "\n\n") + text_of(graph);
+  return text;
+}
+
+Json json_of(const std::vector<StepGraph>& stages) {
+  Json json = json_of(stages.front());
+  for (std::size_t s = 1; s < stages.size(); ++s) json["other_stages"].push_back(json_of(stages[s]));
+  return json;
+}
+
+StepGraph step_graph_of(const Json& json) {
+  StepGraph graph;
+  graph.model = json.at("model");
+  graph.rank = json.at("rank");
+  graph.ranks = json.at("ranks");
+  graph.stage = json.at("stage");
+  graph.stages = json.at("stages");
+  graph.steps = json.at("steps");
+  graph.parameters = json.at("parameters");
+  graph.parameter_bytes = json.at("parameter_bytes");
+  graph.activation_bytes = json.at("activation_bytes");
+  graph.device_bytes = json.at("device_bytes");
+  graph.step_seconds = json.at("step_seconds");
+  graph.forward = cost_of(json.at("forward"));
+  graph.backward = cost_of(json.at("backward"));
+  for (const Json& block : json.at("blocks")) graph.blocks.push_back(block_of(block));
+  graph.rest = block_of(json.at("rest"));
+  const auto number = [&](const Json& name) {
+    const auto found = std::find_if(graph.blocks.begin(), graph.blocks.end(), [&](const TracedBlock& block) {
+      return block.name == name.get<std::string>();
+    });
+    return static_cast<int>(found - graph.blocks.begin());
+  };
+  for (const Json& edge : json.at("edges"))
+    graph.edges.push_back({number(edge.at("from")), number(edge.at("to")), edge.at("bytes")});
+  for (const Json& op : json.at("ops")) graph.ops.push_back({op.at("name"), op.at("calls"), cost_of(op)});
+  return graph;
+}
+
+std::string dot_of(const std::vector<StepGraph>& stages) {
+  const StepGraph& first = stages.front();
+  const bool pipeline = stages.size() > 1;
+  std::string text = fmt::format(
+      "digraph step {{\n  label=\"{}, {} of {} of {}\";\n  labelloc=t;\n  fontname=\"Helvetica\";\n"
+      "  node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\", fontsize=11];\n"
+      "  edge [fontname=\"Helvetica\", fontsize=9, color=gray40];\n",
+      first.model, first.steps == 1 ? "a step" : fmt::format("{} steps", first.steps),
+      pipeline ? "the stages" : fmt::format("rank {}", first.rank), first.ranks);
+  for (const StepGraph& graph : stages) {
+    if (pipeline)
+      text += fmt::format("  subgraph cluster_stage{} {{\n  label=\"rank {}{}\";\n", graph.stage, graph.rank,
+                          stage_of(graph));
+    text += nodes_of(graph);
+    if (pipeline) text += "  }\n";
+  }
   return text + "}\n";
 }
 

@@ -88,6 +88,35 @@ class StepGraph(RingRuns):
         _, blocks, _ = self.graph("stnn.toml", "parallel.time_groups=2", "relation.discover=dense", ranks=4)
         self.assertGreater(blocks["dynamics0"]["forward"]["message_bytes"], 0)
 
+    def test_stages(self):
+        whole, blocks, _ = self.graph("windows.toml")
+        parts, smaller, _ = self.graph("windows.toml", "window.micro_batches=2")
+        self.assertEqual(smaller["encoder1"]["calls"], 2 * blocks["encoder1"]["calls"])
+        self.assertEqual(parts["forward"]["flops"], whole["forward"]["flops"])
+        schema = schema_of("step_graph.schema.json")
+        for ranks, stages, rows in ((2, 2, 1), (3, 3, 1), (4, 2, 2)):
+            with self.subTest(ranks=ranks, stages=stages):
+                settings = ["--set", f"parallel.stages={stages}", "--set", "window.micro_batches=2"]
+                self.succeed(ranks, "graph", "windows.toml", "-o", "s.json", *settings)
+                with open(self.path("s.json"), encoding="utf-8") as file:
+                    graph = json.load(file, parse_constant=self.fail)
+                others = graph["other_stages"]
+                all_stages = [graph, *others]
+                for number, stage in enumerate(all_stages):
+                    self.assertEqual(faults(stage, schema, schema), [])
+                    self.assertEqual((stage["stage"], stage["stages"], stage["rank"], stage["ranks"]), (number, stages, number * rows, ranks))
+                held = [{block["name"] for block in stage["blocks"] if block["forward"]["flops"]} for stage in all_stages]
+                self.assertEqual(set.union(*held), {name for name, block in blocks.items() if block["forward"]["flops"]})
+                self.assertGreater(len({tuple(sorted(names)) for names in held}), 1)
+                if rows == 1:
+                    flops = sum(stage["forward"]["flops"] for stage in all_stages)
+                    self.assertAlmostEqual(flops, whole["forward"]["flops"], delta=0.02 * flops)
+        out = self.succeed(2, "graph", "windows.toml", "--set", "parallel.stages=2", "--set", "window.micro_batches=2").out
+        self.assertRegex(out, re.compile(r"a step of rank 0 of 2, stage 1 of 2\n.*a step of rank 1 of 2, stage 2 of 2\n", re.DOTALL))
+        self.succeed(2, "graph", "windows.toml", "-o", "s.dot", "--set", "parallel.stages=2", "--set", "window.micro_batches=2")
+        with open(self.path("s.dot"), encoding="utf-8") as file:
+            self.assertRegex(file.read(), re.compile(r"cluster_stage0.*rank 0, stage 1 of 2.*s0b0.*cluster_stage1.*rank 1, stage 2 of 2.*s1b0", re.DOTALL))
+
     def test_measured(self):
         for config, ranks, *settings in (("windows.toml", 1), ("windows.toml", 2, "train.recompute=step"), ("stnn.toml", 2),
                                          ("stnn.toml", 1, "relation.discover=dense")):

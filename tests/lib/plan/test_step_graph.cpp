@@ -136,8 +136,8 @@ TEST(StepGraph, SumsAndParametersAreWhole) {
 
 TEST(StepGraph, WritesTextJsonAndDot) {
   const StepGraph graph = trace(Kind::refine, nullptr);
-  const std::string text = text_of(graph), dot = dot_of(graph);
-  const auto json = json_of(graph);
+  const std::string text = text_of({graph}), dot = dot_of({graph});
+  const auto json = json_of(std::vector{graph});
   EXPECT_EQ(json["blocks"].size(), graph.blocks.size());
   EXPECT_EQ(json["forward"]["flops"].get<double>(), graph.forward.flops);
   for (const TracedBlock& block : graph.blocks) {
@@ -146,6 +146,27 @@ TEST(StepGraph, WritesTextJsonAndDot) {
   }
   EXPECT_NE(text.find("2 steps, one of each kind"), std::string::npos);
   EXPECT_EQ(std::count(dot.begin(), dot.end(), '{'), std::count(dot.begin(), dot.end(), '}'));
+}
+
+TEST(StepGraph, IsReadBackAsItWasWritten) {
+  std::vector<StepGraph> stages(2, trace(Kind::refine, nullptr));
+  for (int s = 0; s < 2; ++s) {
+    StepGraph& graph = stages[static_cast<std::size_t>(s)];
+    graph.model = "stnn";
+    graph.rank = 3 * s;
+    graph.ranks = 6;
+    graph.stage = s;
+    graph.stages = 2;
+    graph.step_seconds = 0.25;
+    graph.blocks[0].forward_seconds = 0.125;
+  }
+  ASSERT_FALSE(stages[0].edges.empty());
+  const auto json = json_of(stages);
+  const StepGraph first = step_graph_of(json), second = step_graph_of(json["other_stages"][0]);
+  EXPECT_EQ(json_of(std::vector{first, second}), json);
+  EXPECT_EQ(text_of({first, second}), text_of(stages));
+  EXPECT_EQ(dot_of({first, second}), dot_of(stages));
+  EXPECT_NE(text_of(stages).find("rank 3 of 6, stage 2 of 2"), std::string::npos);
 }
 
 TEST(StepOps, AnIdleDeviceTracesTheCallsThatTheHostMakes) {
