@@ -24,7 +24,7 @@ ROSSBY_INLINE __m128i first_of_two(Index count) {
 }
 #endif
 
-/// Whether the two below are an instruction each.
+/// Whether the load below is one instruction.
 inline constexpr bool masked_loads = register_bytes > 16;
 
 /// The first `count` lanes from memory, fewer than all, the others 0: memory behind them is not touched.
