@@ -77,14 +77,14 @@ inline constexpr int most_channels = lanes<float> / 2;
 template <class T>
 inline constexpr bool permutes = sizeof(T) == 4 && register_bytes > 16;
 
-/// Where that is the quickest way: not with so many channels that two columns are all, where entries can go
-/// through their weights one by one (sparse_direct.hpp), nor with one column of more than a quarter of a
-/// register.
+/// Where that is the quickest way: not where two columns fill a register and entries can go through their
+/// weights one by one (sparse_direct.hpp), nor with one column of more than four channels.
 template <class T>
 ROSSBY_INLINE bool columns_side_by_side(const SparseLayer<T>& layer, bool direct) {
   const Index most = layer.d > layer.w ? layer.d : layer.w;
   if (!permutes<T> || most < 2 || most > most_channels) return false;
-  return most == most_channels && direct ? false : layer.cols > 1 || most <= 4;
+  if (most == most_channels && direct) return false;
+  return layer.cols > 1 || most <= 4;
 }
 
 #if defined(__AVX2__)
