@@ -15,9 +15,7 @@
 #include "apps/model_run.hpp"
 #include "rossby/io/series_writer.hpp"
 #include "rossby/mpi/agree.hpp"
-#include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/host.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
 #include "rossby/plan/rates.hpp"
 #include "rossby/plan/step_ops.hpp"
 #include "rossby/tensor/buffer.hpp"
@@ -73,10 +71,10 @@ void write_series(const CalibrationCase& of, const std::string& path) {
 
 template <class T>
 TimedOps time_training(const Communicator& together, const Config& config, double seconds) {
-  const auto run = make_run<T>(Communicator::self(), config, Purpose::training);
+  const auto run = make_run<T>(alone_on_host(together), config, Purpose::training);
   const auto task = run->make_task();
-  Optimiser<T> optimiser(optimiser_options(config), run->parameters());
-  return time_ops<T>(*task, optimiser, run->reducer(), run->exec(), seconds, [&](bool mine) {
+  Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
+  return time_ops<T>(*task, optimiser, run->reducer(), run->training_exec(), seconds, [&](bool mine) {
     MpiReducer reducer(together);
     double wanted = mine ? 1 : 0;
     reducer.max(std::span<double>(&wanted, 1));
@@ -108,8 +106,11 @@ struct Apart {
 };
 
 /// The ranks' mean of each op that all of them have come to.
-std::vector<OpSample> samples_of(const Communicator& comm, const TimedOps& timed,
-                                 const std::string& precision, int ranks, int threads) {
+std::vector<OpSample> samples_of(const Communicator& comm, const TimedOps& timed, const Config& config,
+                                 int ranks, int threads) {
+  const bool on_device = config.text("parallel.device") != "cpu";
+  const bool tf32 = on_device && config.flag("parallel.tf32");
+  const std::string& precision = config.text("model.precision");
   MpiReducer reducer(comm);
   // All have met the same calls in the same order, but for such as some had no time to come to.
   double count = -static_cast<double>(timed.steps.ops.size());
@@ -126,106 +127,31 @@ std::vector<OpSample> samples_of(const Communicator& comm, const TimedOps& timed
     double any = differs ? 1 : 0;
     reducer.max(std::span<double>(&any, 1));
     require(any == 0, "ranks meet the same calls in the same order");
-    double means[] = {op.seconds / static_cast<double>(op.calls), timed.spread[o]};
+    const auto calls = static_cast<double>(op.calls);
+    double means[] = {op.seconds / calls, timed.spread[o], op.queue_seconds / calls};
     reducer.sum(means);
     OpSample& sample = samples.emplace_back();
     sample.op = op.name;
     sample.backward = op.backward;
-    sample.precision = precision;
+    sample.precision = tf32 && precision == "float" ? "tf32" : precision;
     sample.ranks = ranks;
     sample.threads = threads;
     sample.cost = {op.cost.flops, op.cost.bytes, 0, 0};
     sample.made = op.made;
     sample.footprint = timed.steps.footprint;
-    sample.seconds = means[0] / comm.size();
+    sample.on_device = on_device;
+    sample.seconds = means[on_device ? 2 : 0] / comm.size();
+    sample.host_seconds = on_device ? means[0] / comm.size() : 0;
     sample.spread = means[1] / comm.size();
   }
   return samples;
 }
 
-/// Seconds of one call of `round`, each of which all ranks of `comm` make: many in a row, so that they do not
-/// start apart; the slowest rank's median over rows.
-std::pair<double, double> time_round(const Communicator& comm, double seconds,
-                                     const std::function<void()>& round) {
-  MpiReducer reducer(comm);
-  const auto time = [&](int calls) {
-    comm.barrier();
-    const auto begin = Clock::now();
-    for (int c = 0; c < calls; ++c) round();
-    double each = seconds_since(begin) / calls;
-    reducer.max(std::span<double>(&each, 1));
-    return each;
-  };
-  (void)time(2);
-  const double first = std::max(time(3), 1e-7);
-  const int calls = std::clamp(static_cast<int>(seconds / 8 / first), 1, 200);
-  std::vector<double> times;
-  for (int r = 0; r < 7; ++r) times.push_back(time(calls));
-  std::sort(times.begin(), times.end());
-  return {times[3], (times[5] - times[1]) / 2 / times[3]};
-}
-
-/// What measuring a kind of round adds to.
-struct Rounds {
-  const Communicator& comm;
-  int hosts;
-  double seconds;
-  MachineProfile& profile;
-
-  void add(const char* kind, const Traffic& traffic, const std::function<void()>& round) {
-    const auto [median, spread] = time_round(comm, seconds, round);
-    profile.messages.push_back({kind, comm.size(), hosts, static_cast<double>(traffic.messages),
-                                static_cast<double>(traffic.bytes), median, spread});
-  }
-};
-
-void time_exchange(Rounds& rounds, Exchange& exchange, const char* forward, const char* backward,
-                   Index cols) {
-  Buffer<float> owned(exchange.owned() * cols), ghost(exchange.ghosts() * cols);
-  std::fill_n(owned.data(), owned.size(), 0.0F);
-  std::fill_n(ghost.data(), ghost.size(), 0.0F);
-  const NodeView<float> mine(owned.data(), exchange.owned(), cols, 1),
-      theirs(ghost.data(), exchange.ghosts(), cols, 1);
-  const Index row_bytes = cols * static_cast<Index>(sizeof(float));
-  rounds.add(forward, exchange.gather_cost(row_bytes),
-             [&] { exchange.gather(NodeView<const float>(mine), theirs); });
-  rounds.add(backward, exchange.scatter_cost(row_bytes),
-             [&] { exchange.scatter_add(NodeView<const float>(theirs), mine); });
-}
-
-void time_halos(Rounds& rounds, bool quick) {
-  constexpr Index rows = 256;
-  const Communicator& comm = rounds.comm;
-  const RowPartition partition = RowPartition::blocks(rows * comm.size(), comm.size());
-  for (int messages = 1; messages < comm.size() && messages <= 8; messages *= 2) {
-    GhostList ghosts;
-    for (int other = 0; other < comm.size(); ++other) {
-      const int ahead = (other - comm.rank() + comm.size()) % comm.size();
-      if (ahead == 0 || ahead > messages) continue;
-      for (Index q = 0; q < rows; ++q) ghosts.push_back(Position{other * rows + q});
-    }
-    PetscExchange exchange(comm, partition, comm.rank(), ghosts);
-    for (const Index cols : {1, 8, 64, 512, 4096})
-      if (!quick || cols < 64) time_exchange(rounds, exchange, "gather", "scatter_add", cols);
-  }
-  AllgatherExchange all(comm, partition, comm.rank());
-  for (const Index cols : {1, 8, 64, 512, 4096})
-    if (!quick || cols < 64) time_exchange(rounds, all, "allgather", "reduce_scatter", cols);
-}
-
-void time_sums(Rounds& rounds, bool quick) {
-  MpiReducer reducer(rounds.comm);
-  for (const Index count : {4, 128, 1024, 8192, 65536, 524288}) {
-    if (quick && count > 128) break;
-    std::vector<double> values(static_cast<std::size_t>(count), 1.0);
-    rounds.add("allreduce", {1, count * static_cast<Index>(sizeof(double))}, [&] { reducer.sum(values); });
-  }
-}
-
 /// A built-in training on data in a file.
 Config config_of(const CalibrationCase& of, const CalibrationOptions& options, const std::string& file) {
   const std::vector<std::string> sets{"data.file=" + file,
-                                      "parallel.device=cpu",
+                                      "parallel.device=" + options.device,
+                                      fmt::format("parallel.tf32={}", options.tf32),
                                       "model.precision=" + options.precision,
                                       fmt::format("parallel.threads={}", options.threads),
                                       fmt::format("split.train={}", of.steps),
@@ -234,11 +160,10 @@ Config config_of(const CalibrationCase& of, const CalibrationOptions& options, c
 }
 
 /// Of this rank's own data.
-TimedOps measure_case(const Communicator& comm, const CalibrationCase& of,
-                      const CalibrationOptions& options) {
-  const OwnFile file(comm, options.folder, ".nc");
+TimedOps measure_case(const Communicator& comm, const CalibrationCase& of, const OwnFile& file,
+                      const Config& config, double seconds) {
   agree(comm, [&] { write_series(of, file.path()); });
-  return time_any(comm, config_of(of, options, file.path()), options.case_seconds);
+  return time_any(comm, config, seconds);
 }
 
 /// Two epochs of a training of this rank alone, with nothing timed.
@@ -324,6 +249,10 @@ void time_files(const Communicator& comm, const CalibrationOptions& options, int
 
 }  // namespace
 
+Communicator alone_on_host(const Communicator& comm) {
+  return Communicator::self(rank_on_host(comm), ranks_on_host(comm));
+}
+
 double measure_process(const Communicator& comm, const CalibrationOptions& options) {
   CalibrationCase least = calibration_cases(true).front();
   least.lat = 4;
@@ -350,44 +279,33 @@ double measure_ops(const Communicator& comm, const CalibrationOptions& options, 
   const std::size_t trainings = cases.size() + options.own.size();
   std::vector<std::vector<std::vector<OpSample>>> samples(trainings);
   std::vector<double> quickest(trainings, std::numeric_limits<double>::infinity()), slowest(trainings);
-  const auto keep = [&](std::size_t training, const TimedOps& timed, const std::string& precision) {
+  const auto keep = [&](std::size_t training, const TimedOps& timed, const Config& config) {
     const std::vector<double>& steps = timed.steps.step_seconds;
     const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());
     quickest[training] = std::min(quickest[training], mean);
     slowest[training] = std::max(slowest[training], mean);
     apart.add(comm, steps);
-    samples[training].push_back(samples_of(comm, timed, precision, ranks, options.threads));
+    samples[training].push_back(samples_of(comm, timed, config, ranks, options.threads));
   };
   for (int round = 0; round < rounds; ++round) {
     std::size_t training = 0;
-    for (const CalibrationCase& of : cases)
-      keep(training++, measure_case(comm, of, options), options.precision);
+    for (const CalibrationCase& of : cases) {
+      const OwnFile file(comm, options.folder, ".nc");
+      const Config config = config_of(of, options, file.path());
+      keep(training++, measure_case(comm, of, file, config, options.case_seconds), config);
+    }
     for (const Config& config : options.own)
-      keep(training++, time_any(comm, config, options.case_seconds), config.text("model.precision"));
+      keep(training++, time_any(comm, config, options.case_seconds), config);
   }
   for (const auto& of : samples) {
     const std::vector<OpSample> medians = medians_of_rounds(of);
     profile.ops.insert(profile.ops.end(), medians.begin(), medians.end());
   }
-  profile.stragglers.push_back(
-      {comm.size(), hosts_of(comm), apart.mean > 0 ? apart.slowest / apart.mean : 1});
+  profile.stragglers.push_back({comm.size(), hosts_of(comm), apart.mean > 0 ? apart.slowest / apart.mean : 1,
+                                options.device != "cpu"});
   for (std::size_t t = 0; t < trainings; ++t) slowest[t] = slowest[t] / quickest[t] - 1;
   std::sort(slowest.begin(), slowest.end());
   return slowest[trainings / 2];
-}
-
-void measure_messages(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
-  for (int ranks = 2; comm.size() > 1; ranks = std::min(2 * ranks, comm.size())) {
-    const bool in = comm.rank() < ranks;
-    const Communicator some = comm.split(in ? 0 : 1, comm.rank());
-    if (in) {
-      Rounds rounds{some, hosts_of(some), options.quick ? 0.002 : 0.1, profile};
-      time_halos(rounds, options.quick);
-      time_sums(rounds, options.quick);
-    }
-    comm.barrier();
-    if (ranks == comm.size()) break;
-  }
 }
 
 void measure_rates(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {

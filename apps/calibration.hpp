@@ -14,6 +14,8 @@ struct CalibrationOptions {
   double case_seconds = 0.09;       // a small training, three times
   int threads = 1;                  // of a rank
   std::string precision = "float";  // of the small trainings
+  std::string device = "cpu";       // what they compute on: cpu, cuda, simulated (parallel.device)
+  bool tf32 = false;                // there
   bool quick = false;               // a few cases for a moment: for tests
   std::string folder;               // for the small files that are made and removed
   std::vector<Config> own;          // trainings of the user's, measured beside the small ones
@@ -29,11 +31,19 @@ double measure_ops(const Communicator& comm, const CalibrationOptions& options, 
 /// they keep, and the program. Collective.
 [[nodiscard]] double measure_process(const Communicator& comm, const CalibrationOptions& options);
 
-/// What message rounds take, over 2, 4, … and all ranks. Collective.
+/// What message rounds take, over 2, 4, … and all ranks: of arrays of the host, or of the device that options
+/// name. Collective.
 void measure_messages(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile);
 
 /// Memory bandwidth, products of matrices and the disk under all ranks at once. Collective.
 void measure_rates(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile);
+
+/// What the device is that options name, and its rates: within it, and to and from it. Under all ranks at
+/// once. Collective.
+void measure_device(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile);
+
+/// This rank alone, which still knows whom it shares its host's devices with. Collective.
+[[nodiscard]] Communicator alone_on_host(const Communicator& comm);
 
 /// The small trainings, as TOML without data.file and parallel.*; `steps` of data on lat x lon nodes.
 struct CalibrationCase {

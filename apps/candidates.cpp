@@ -12,6 +12,7 @@
 
 #include "apps/balance.hpp"
 #include "apps/console.hpp"
+#include "apps/device_choice.hpp"
 #include "apps/stages.hpp"
 #include "apps/stnn_settings.hpp"
 #include "rossby/base/error.hpp"
@@ -124,7 +125,7 @@ class Planner {
     } catch (const UserError& error) {
       candidate.refused = error.what();  // on all ranks alike
     }
-    if (candidate.plan) check_memory(candidate);
+    if (candidate.plan) check_memory(candidate, config);
     candidates_.push_back(std::move(candidate));
   }
 
@@ -213,7 +214,16 @@ class Planner {
                  target);
   }
 
-  void check_memory(Candidate& candidate) const {
+  void check_memory(Candidate& candidate, const Config& config) const {
+    const Prediction& predicted = candidate.plan->interpolated;
+    if (const DeviceKind& device = machine_->profile.device; predicted.device_bytes > 0) {
+      const int ranks = candidate.plan->place.ranks_on_host();
+      const double has = device_limit(config, static_cast<std::size_t>(device.memory_bytes),
+                                      (ranks + device.count - 1) / device.count);
+      if (predicted.device_bytes > has)
+        candidate.refused = fmt::format("needs {} of a device, which has {} for a rank",
+                                        bytes_text(predicted.device_bytes), bytes_text(has));
+    }
     const double needed = candidate.plan->interpolated.memory_bytes * candidate.plan->place.ranks_on_host();
     if (machine_->profile.memory_bytes > 0 && needed > machine_->profile.memory_bytes)
       candidate.refused = fmt::format("needs {} of a host, which has {}", bytes_text(needed),
@@ -322,7 +332,8 @@ std::string text_of(const std::vector<Candidate>& candidates) {
       const Prediction& p = c.plan->interpolated;
       text +=
           fmt::format("{:>12.3f}{:>8}{:>12}{:>12}{:>11.1f}", 1e3 * p.step(), p.epoch_steps,
-                      seconds_text(c.epoch_seconds()), p.memory_bytes > 0 ? bytes_text(p.memory_bytes) : "-",
+                      seconds_text(c.epoch_seconds()),
+                      p.memory_bytes + p.device_bytes > 0 ? bytes_text(p.memory_bytes + p.device_bytes) : "-",
                       p.step() > 0 ? 100 * (p.messages + p.reduction) / p.step() : 0);
     }
     text += (c.refused.empty() ? "" : "  " + c.refused) + "\n";

@@ -99,8 +99,9 @@ struct Calibrate {
   std::string output;
   std::vector<std::string> configs;  // trainings that are measured beside the small ones
   std::string precision = "float";   // of the built-in trainings
+  std::string device = "auto";       // measured beside the host: auto, none, cuda, simulated
   bool quick = false;
-  std::vector<std::string> only;  // of ops, messages, rates; empty: all of them
+  std::vector<std::string> only;  // of ops, messages, rates, device; empty: all of them
   bool replace = false;           // what the file holds, instead of adding to it
 };
 int calibrate(const Communicator& comm, const Calibrate& arguments);

@@ -27,10 +27,7 @@ std::unique_ptr<Device> open_device(const Config& config, Backend backend, int g
     driver = std::make_unique<SimulatedDriver>();
   else
     driver = std::make_unique<CudaDriver>(gpu);
-  const std::string& limit = config.text("parallel.device_memory");
-  options.limit = limit.empty() ? static_cast<std::size_t>(share_of_memory / ranks_on_gpu *
-                                                           static_cast<double>(driver->total_bytes()))
-                                : parse_bytes(limit, "parallel.device_memory");
+  options.limit = static_cast<std::size_t>(device_limit(config, driver->total_bytes(), ranks_on_gpu));
   return std::make_unique<Device>(std::move(driver), options);
 }
 
@@ -49,6 +46,12 @@ std::size_t parse_bytes(const std::string& text, const std::string& key) {
   if (code != std::errc() || factor == 0 || !std::isfinite(value) || value <= 0 || value * factor > 0x1p60)
     user_error("{} = \"{}\" is no amount of memory; write it like \"4GiB\" or \"512MiB\"", key, text);
   return static_cast<std::size_t>(value * factor);
+}
+
+double device_limit(const Config& config, std::size_t total, int ranks) {
+  const std::string& limit = config.text("parallel.device_memory");
+  return limit.empty() ? share_of_memory / ranks * static_cast<double>(total)
+                       : static_cast<double>(parse_bytes(limit, "parallel.device_memory"));
 }
 
 DeviceChoice choose_device(const Communicator& world, const Config& config) {

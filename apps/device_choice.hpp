@@ -21,6 +21,10 @@ struct DeviceChoice {
 /// Bytes of "512MiB", "4GiB", "1.5GB", "4096"; throws UserError naming `key`.
 [[nodiscard]] std::size_t parse_bytes(const std::string& text, const std::string& key);
 
+/// Bytes that a rank may take of a device that it shares with others, `ranks` in all: parallel.device_memory,
+/// or its share of `total`.
+[[nodiscard]] double device_limit(const Config& config, std::size_t total, int ranks);
+
 /// Opens what parallel.device asks for. GPUs go to the ranks of a host in turn (those that
 /// CUDA_VISIBLE_DEVICES leaves; Slurm may leave one a rank); ranks that share one share its memory. Throws
 /// UserError on all ranks where a GPU was asked for and cannot be had. Collective.

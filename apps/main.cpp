@@ -172,13 +172,21 @@ void define_plan(CLI::App& app, std::function<int(const Communicator&)>& chosen,
   c->add_option("-o,--output", calibrate.output, "file (JSON) to write, or to add to")->required();
   c->add_option("--config", calibrate.configs,
                 "a training of yours (TOML) to measure beside the built-in ones; may be repeated");
-  c->add_option("--precision", calibrate.precision, "of the built-in trainings: float or double")
-      ->check(CLI::IsMember({"float", "double"}));
   c->add_option(
-       "--only", calibrate.only,
-       "measure ops, messages or rates alone, for example messages over the hosts of a network; may be "
-       "repeated")
-      ->check(CLI::IsMember({"ops", "messages", "rates"}));
+       "--precision", calibrate.precision,
+       "of the built-in trainings: float or double; tf32: float on GPUs whose products have 10 bits of "
+       "fraction")
+      ->check(CLI::IsMember({"float", "double", "tf32"}));
+  c->add_option(
+       "--device", calibrate.device,
+       "measured beside the host: cuda, simulated (for tests), none; auto: GPUs, where there are some")
+      ->check(CLI::IsMember({"auto", "none", "cuda", "simulated"}))
+      ->capture_default_str();
+  c->add_option("--only", calibrate.only,
+                "measure ops, messages or rates of the host alone, or all of its devices, for example "
+                "messages over the "
+                "hosts of a network; may be repeated")
+      ->check(CLI::IsMember({"ops", "messages", "rates", "device"}));
   c->add_flag("--replace", calibrate.replace, "forget what the file holds, instead of adding to it");
   c->add_flag("--quick", calibrate.quick, "a few small cases for a moment each: to try it out");
   c->callback(

@@ -54,7 +54,10 @@ void ModelRun<T>::open_device(Purpose purpose) {
   if (purpose == Purpose::training) device_ = choose_device(grid_.world(), *config_);
   if (purpose == Purpose::tracing) {
     device_.backend = Backend::simulated;
-    device_.device = std::make_unique<Device>(SimulatedDriver::idle());
+    const std::string& named = config_->text("parallel.device");
+    const bool on_device = named == "cuda" || named == "simulated";
+    device_.device = std::make_unique<Device>(
+        SimulatedDriver::idle(on_device ? SimulatedDriver::For::device : SimulatedDriver::For::host));
   }
   training_exec_ = exec_;
   training_exec_.backend = device_.backend;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -17,6 +18,7 @@
 #include "rossby/mpi/process_grid.hpp"
 #include "rossby/plan/epoch_traffic.hpp"
 #include "rossby/plan/pipeline.hpp"
+#include "rossby/tensor/simulated_device.hpp"
 
 namespace rossby {
 namespace {
@@ -70,10 +72,30 @@ StepOps trace(const Communicator& comm, const Config& config, TrainingPlan& plan
                                                     : trace_rank<float>(comm, config, plan, whole, epochs);
 }
 
-void check_device(const Config& config) {
-  if (const std::string& device = config.text("parallel.device"); device == "cuda")
-    user_error("parallel.device = \"{}\": predictions are of trainings on the CPU so far; use \"cpu\"",
-               device);
+/// What GPUs multiply floats in is a precision of its own.
+std::string precision_of(const Config& config, const Place& place) {
+  const std::string& precision = config.text("model.precision");
+  return place.on_device && precision == "float" && config.flag("parallel.tf32") ? "tf32" : precision;
+}
+
+/// What the training computes on, and how what lies there travels.
+void choose_place(const Config& config, const MachineProfile& profile, Place& place) {
+  place.on_device = config.text("parallel.device") != "cpu";
+  if (!place.on_device) return;
+  place.transfer = transfer_named(config.text("relation.transfer"));
+  const std::string& transport = config.text("parallel.transport");
+  const bool own = profile.device.count >= place.ranks_on_host();
+  const bool measured = std::any_of(profile.messages.begin(), profile.messages.end(),
+                                    [](const MessageSample& sample) { return sample.transport == "nccl"; });
+  place.transport = transport == "nccl" || (transport == "auto" && own && measured) ? "nccl" : "staged";
+}
+
+/// What the host takes to enqueue calls; nothing where it computes them itself.
+std::optional<OpTimes> launches_at(const Place& place, const Config& config, const MeasuredMachine& machine,
+                                   OpTimes::Method method) {
+  if (!place.on_device) return std::nullopt;
+  return OpTimes(machine.profile, precision_of(config, place), place.ranks_on_host(), place.threads, method,
+                 &machine.fits, Timed::launches);
 }
 
 /// What all ranks send in the epochs that each of them knows of.
@@ -94,13 +116,13 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
   MpiReducer reducer(comm);
   const double own = mine.step() - mine.straggler;  // with what it waits for stages that take longer
   const double computing = mine.forward + mine.backward + mine.optimiser;
-  double most[] = {own, mine.memory_bytes, computing};
+  double most[] = {own, mine.memory_bytes, computing, mine.device_bytes};
   reducer.max(most);
   // The lowest rank of those that are slowest gives the parts, as in predict().
   double rank = own == most[0] ? -comm.rank() : -comm.size();
   reducer.max(std::span<double>(&rank, 1));
   double parts[] = {mine.forward,   mine.backward,  mine.optimiser, mine.messages, mine.reduction,
-                    mine.straggler, mine.far_share, mine.pipeline,  mine.transfer};
+                    mine.straggler, mine.far_share, mine.pipeline,  mine.transfer, mine.launches};
   if (comm.rank() != static_cast<int>(-rank))
     for (double& part : parts) part = 0;
   reducer.sum(parts);
@@ -121,14 +143,21 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
   all.far_share = parts[6];
   all.pipeline = parts[7];
   all.transfer = parts[8];
+  all.launches = parts[9];
+  all.device_bytes = most[3];
   all.memory_bytes = most[1];
   return all;
 }
 
 OpTimes times_at(const Place& place, const Config& config, const MeasuredMachine& machine,
                  OpTimes::Method method) {
-  return {machine.profile, config.text("model.precision"), place.ranks_on_host(), place.threads, method,
-          &machine.fits};
+  return {machine.profile,
+          precision_of(config, place),
+          place.ranks_on_host(),
+          place.threads,
+          method,
+          &machine.fits,
+          place.on_device ? Timed::device : Timed::host};
 }
 
 Prediction prediction_of(const Json& json) {
@@ -140,6 +169,8 @@ Prediction prediction_of(const Json& json) {
   p.reduction = json.at("reduction");
   p.pipeline = json.value("pipeline", 0.0);  // not there in plans of earlier versions
   p.transfer = json.value("transfer", 0.0);
+  p.launches = json.value("launches", 0.0);
+  p.device_bytes = json.value("device_bytes", 0.0);
   p.straggler = json.at("straggler");
   p.imbalance = json.at("imbalance");
   p.epoch_steps = json.at("epoch_steps");
@@ -177,20 +208,40 @@ double wait_for_stages(const ProcessGrid& grid, const TrainingPlan& plan, const 
 
 }  // namespace
 
-TrainingPlan plan_training(const Communicator& comm, const Config& config, const MeasuredMachine& machine,
+Config planned_config(const Config& config, const MachineProfile& profile) {
+  const std::string& asked = config.text("parallel.device");
+  const bool any = !profile.device.name.empty(), simulated = profile.device.name == simulated_device;
+  const auto with = [&](const char* device) {
+    const std::string setting = fmt::format("parallel.device={}", device);
+    return config.with({&setting, 1});
+  };
+  if (asked == "auto") return with(any && !simulated ? "cuda" : "cpu");
+  if ((asked == "cuda" && (!any || simulated)) || (asked == "simulated" && !simulated))
+    user_error(
+        "parallel.device = \"{}\": the machine was measured without: run 'rossby calibrate --device {}' "
+        "where there is one",
+        asked, asked);
+  return config;
+}
+
+TrainingPlan plan_training(const Communicator& comm, const Config& asked, const MeasuredMachine& machine,
                            Index epochs) {
-  check_device(config);
+  const Config config = planned_config(asked, machine.profile);
   TrainingPlan plan;
   plan.model = config.text("model.name");
   const StepOps mine = trace(comm, config, plan, nullptr, std::min(epochs, config.integer("train.epochs")));
   plan.place = {comm.size(), hosts_of(comm), threads_per_rank(comm, config), plan.time_groups, plan.stages};
+  choose_place(config, machine.profile, plan.place);
+  if (plan.place.on_device) plan.device = machine.profile.device.name;
   plan.ops = mine.ops;
   plan.traced_steps = mine.steps;
   plan.footprint = mine.footprint;
   const ProcessGrid grid(comm, plan.time_groups, plan.stages);
   const auto predicted = [&](OpTimes::Method method) {
     const OpTimes times = agree(comm, [&] { return times_at(plan.place, config, machine, method); });
-    Prediction own = predict({mine}, machine.profile, times, plan.place);
+    const auto launches = agree(comm, [&] { return launches_at(plan.place, config, machine, method); });
+    Prediction own =
+        predict({mine}, machine.profile, times, plan.place, false, launches ? &*launches : nullptr);
     if (plan.stages > 1) own.pipeline = wait_for_stages(grid, plan, mine, machine.profile, times);
     Prediction all = slowest(comm, own);
     all.sent_epochs = sum_epochs(comm, mine.sent_epochs);
@@ -207,20 +258,24 @@ int threads_of_job(const Config& config, const MeasuredMachine& machine, int on_
   return std::max(1, machine.profile.cores / std::max(1, on_host));
 }
 
-Prediction predict_rank(const Config& config, const MeasuredMachine& machine, const Job& job, int rank,
+Prediction predict_rank(const Config& asked, const MeasuredMachine& machine, const Job& job, int rank,
                         WholeGraph& whole) {
+  const Config config = planned_config(asked, machine.profile);
   TrainingPlan plan;
   const Communicator comm = Communicator::pretended(rank, job.ranks, job.on_host);
   const StepOps ops = trace(comm, config, plan, &whole);
-  const Place place{job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads};
-  return predict({ops}, machine.profile, times_at(place, config, machine, OpTimes::Method::interpolated),
-                 place);
+  Place place{job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads};
+  choose_place(config, machine.profile, place);
+  const auto method = OpTimes::Method::interpolated;
+  const auto launches = launches_at(place, config, machine, method);
+  return predict({ops}, machine.profile, times_at(place, config, machine, method), place, false,
+                 launches ? &*launches : nullptr);
 }
 
-TrainingPlan plan_job(const Config& config, const MeasuredMachine& machine, const Job& job,
+TrainingPlan plan_job(const Config& asked, const MeasuredMachine& machine, const Job& job,
                       WholeGraph& whole) {
   constexpr int few = 4, some = 16;
-  check_device(config);
+  const Config config = planned_config(asked, machine.profile);
   TrainingPlan plan;
   plan.model = config.text("model.name");
   std::vector<StepOps> ranks;
@@ -253,11 +308,15 @@ TrainingPlan plan_job(const Config& config, const MeasuredMachine& machine, cons
       if (group + part > 0) add(group, part);
   plan.place = {job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads, plan.time_groups,
                 plan.stages};
+  choose_place(config, machine.profile, plan.place);
+  if (plan.place.on_device) plan.device = machine.profile.device.name;
   plan.ops = ranks.front().ops;
   plan.traced_steps = ranks.front().steps;
   plan.footprint = ranks.front().footprint;
   const auto predicted = [&](OpTimes::Method method) {
-    return predict(ranks, machine.profile, times_at(plan.place, config, machine, method), plan.place, all);
+    const auto launches = launches_at(plan.place, config, machine, method);
+    return predict(ranks, machine.profile, times_at(plan.place, config, machine, method), plan.place, all,
+                   launches ? &*launches : nullptr);
   };
   plan.interpolated = predicted(OpTimes::Method::interpolated);
   plan.modelled = predicted(OpTimes::Method::model);
@@ -274,6 +333,7 @@ Json json_of(const TrainingPlan& plan) {
   json["threads"] = plan.place.threads;
   json["time_groups"] = plan.time_groups;
   json["stages"] = plan.stages;
+  if (!plan.device.empty()) json["device"] = plan.device;
   json["predicted"] = json_of(plan.interpolated);
   json["predicted_by_polynomials"] = json_of(plan.modelled);
   Json ops = Json::array();
@@ -300,6 +360,7 @@ Json json_of(const TrainingPlan& plan) {
         {"reduction", m.reduction},   {"optimiser", m.optimiser},       {"waiting", m.waiting},
         {"steps", m.steps},           {"memory_bytes", m.memory_bytes}, {"sent_messages", m.sent_messages},
         {"sent_bytes", m.sent_bytes}, {"transfer", m.transfer}};
+    if (m.device_bytes > 0) json["measured"]["device_bytes"] = m.device_bytes;
     for (const auto& [epoch, sent] : m.sent_epochs)
       json["measured"]["sent_epochs"].push_back({epoch, sent.messages, sent.bytes});
   }
@@ -313,6 +374,7 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
     plan.nodes = json.at("nodes");
     plan.time_groups = json.at("time_groups");
     plan.stages = json.value("stages", 1);
+    plan.device = json.value("device", "");
     plan.place = {json.at("ranks"), json.at("hosts"), json.at("threads"), plan.time_groups, plan.stages};
     plan.interpolated = prediction_of(json.at("predicted"));
     plan.modelled = prediction_of(json.at("predicted_by_polynomials"));
@@ -329,7 +391,8 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
                                m.at("sent_bytes"),
                                m.at("steps"),
                                {},
-                               m.value("transfer", 0.0)});
+                               m.value("transfer", 0.0),
+                               m.value("device_bytes", 0.0)});
       for (const Json& epoch : m.value("sent_epochs", Json::array()))
         plan.measured.back().sent_epochs.push_back({epoch.at(0), {epoch.at(1), epoch.at(2)}});
     }
@@ -346,6 +409,7 @@ std::string text_of(const TrainingPlan& plan) {
       plan.place.ranks, plan.place.hosts, plan.place.hosts == 1 ? "" : "s", plan.place.threads,
       plan.place.threads == 1 ? "" : "s", plan.time_groups, plan.time_groups == 1 ? "" : "s",
       plan.stages > 1 ? fmt::format(", {} stages", plan.stages) : "");
+  if (!plan.device.empty()) text += fmt::format("each rank on a device: {}\n", plan.device);
   const auto line = [&](const char* name, double seconds) {
     text += fmt::format("  {:<22}{:>12.4f} ms{:>8.1f} %\n", name, 1e3 * seconds,
                         p.step() > 0 ? 100 * seconds / p.step() : 0);
@@ -357,12 +421,14 @@ std::string text_of(const TrainingPlan& plan) {
   line("sum over ranks", p.reduction);
   if (plan.stages > 1) line("waits for stages", p.pipeline);
   if (p.transfer > 0) line("waits for chunks", p.transfer);
+  if (!plan.device.empty()) line("launches, waits for it", p.launches);
   line("slowest rank", p.straggler);
   line("step", p.step());
   text +=
       fmt::format("  epoch of {} steps: {}; a step by polynomials alone: {:.4f} ms\n", p.epoch_steps,
                   seconds_text(p.step() * static_cast<double>(p.epoch_steps)), 1e3 * plan.modelled.step());
   if (p.memory_bytes > 0) text += fmt::format("  memory of a rank: {}\n", bytes_text(p.memory_bytes));
+  if (p.device_bytes > 0) text += fmt::format("  memory of a device: {}\n", bytes_text(p.device_bytes));
   if (p.far_share > 0.1)
     text += fmt::format(
         "  {:.0f} % of it are calls far from all that were measured: measure the training itself (rossby "
@@ -383,13 +449,14 @@ std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file)
   std::vector<std::pair<Index, Traffic>> sent;
   std::ifstream in(metrics_file);
   Index before = 0;
-  double memory = 0;
+  double memory = 0, device = 0;
   for (std::string line; std::getline(in, line);) {
     const Json json = Json::parse(line, nullptr, false);
     if (!json.is_object() || !json.contains("step_seconds") || !json.contains("sent")) continue;
     const Index steps = json.at("steps").get<Index>() - before;
     before += steps;
     memory = json.at("peak_rss_bytes");
+    device = json.value("peak_device_bytes", 0.0);
     if (steps <= 0) continue;
     if (json.at("sent").value("whole", false))
       sent.push_back({json.at("epoch"), {json.at("sent").at("messages"), json.at("sent").at("bytes")}});
@@ -420,6 +487,7 @@ std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file)
   std::nth_element(epochs.begin(), median, epochs.end(),
                    [](const auto& a, const auto& b) { return a.step < b.step; });
   median->memory_bytes = memory;
+  median->device_bytes = device;
   median->sent_epochs = std::move(sent);
   return {*median};
 }

@@ -19,6 +19,7 @@ struct TrainingPlan {
   Place place;
   int time_groups = 1;
   int stages = 1;
+  std::string device;  // that each rank computes on; empty: the host's cores
   Index nodes = 0;
   Prediction interpolated;    // ops between samples
   Prediction modelled;        // ops by their polynomials (OpModel)
@@ -36,9 +37,14 @@ struct TrainingPlan {
         0;  // that it is the mean of: the epoch of median time, but for the first where there is another
     std::vector<std::pair<Index, Traffic>> sent_epochs;  // by all ranks together, of epochs made by one run
     double transfer = 0;  // waiting for chunks of streamed relations; part of forward and backward
+    double device_bytes = 0;
   };
   std::vector<Measured> measured;  // one or none
 };
+
+/// The training as it is planned: where parallel.device is "auto", on GPUs if the machine was measured with
+/// some. Throws UserError where it asks for a device that was not measured.
+[[nodiscard]] Config planned_config(const Config& config, const MachineProfile& profile);
 
 /// Traces the training's steps on every rank without computing them and predicts the slowest one's, and what
 /// is sent in each of the first `epochs` epochs. Throws UserError where the profile has no measurements with

@@ -38,8 +38,8 @@ Json place_json(const Communicator& comm, int hosts, const ModelRun<T>& run) {
           {"stages", run.grid().stages()}, {"time_groups", run.grid().groups()}};
 }
 
-Json epoch_json(const EpochReport& report, std::string_view error, double peak_bytes, Json seconds,
-                std::span<const double> sent, Json place) {
+Json epoch_json(const EpochReport& report, std::string_view error, double peak_bytes, double device_bytes,
+                Json seconds, std::span<const double> sent, Json place) {
   Json json;
   json["epoch"] = report.epoch;
   json["steps"] = report.steps;
@@ -60,6 +60,7 @@ Json epoch_json(const EpochReport& report, std::string_view error, double peak_b
   json["batches_per_second"] = report.batches_per_second;
   json["node_steps_per_second"] = report.node_steps_per_second;
   json["peak_rss_bytes"] = static_cast<std::int64_t>(peak_bytes);
+  if (device_bytes > 0) json["peak_device_bytes"] = static_cast<std::int64_t>(device_bytes);
   json["rollbacks"] = report.rollbacks;
   json["place"] = std::move(place);
   return json;
@@ -109,8 +110,9 @@ void Training<T>::cut_metrics() {
 
 template <class T>
 void Training<T>::observe(const EpochReport& report) {
-  double peak = peak_resident_bytes();
-  run_->reducer().max(std::span<double>(&peak, 1));
+  const Device* device = run_->device();
+  double peaks[] = {peak_resident_bytes(), device ? static_cast<double>(device->peak_bytes()) : 0};
+  run_->reducer().max(peaks);
   const StepSeconds& mine = report.seconds;
   double means[] = {mine.forward, mine.backward, mine.reduction, mine.optimiser, mine.waiting, mine.transfer};
   double most = mine.forward + mine.backward + mine.reduction + mine.optimiser - mine.waiting;
@@ -125,7 +127,7 @@ void Training<T>::observe(const EpochReport& report) {
   agree(comm_, [&] {
     if (directory_)
       directory_->append_metrics(
-          epoch_json(report, task_->validation_name(), peak,
+          epoch_json(report, task_->validation_name(), peaks[0], peaks[1],
                      seconds_json(means, computing > 0 ? std::max(1.0, most / computing) : 1), sent,
                      place_json(comm_, hosts_, *run_))
               .dump());

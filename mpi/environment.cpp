@@ -38,6 +38,14 @@ Communicator Communicator::self() {
   return {MPI_COMM_SELF, false};
 }
 
+Communicator Communicator::self(int rank, int ranks) {
+  require(0 <= rank && rank < ranks, "a rank is one of those on its host");
+  Communicator comm(MPI_COMM_SELF, false);
+  comm.alone_rank_ = rank;
+  comm.alone_ranks_ = ranks;
+  return comm;
+}
+
 Communicator Communicator::pretended(int rank, int size, int on_host) {
   require(0 <= rank && rank < size && on_host > 0, "a pretended rank is one of its ranks");
   Communicator comm(MPI_COMM_SELF, false);

@@ -17,6 +17,9 @@ class Communicator {
   static Communicator world();
   /// Only this rank.
   static Communicator self();
+  /// Only this rank, which shares its host with others that are alone, too: number `rank` of `ranks`. They
+  /// share its devices.
+  static Communicator self(int rank, int ranks);
   /// Rank `rank` of `size` ranks that are not there, `on_host` to a host: for asking what it would do in a
   /// job of that size. Collectives return what this process put in; what would send to other ranks has a
   /// traced port instead (ports.hpp).
@@ -35,6 +38,10 @@ class Communicator {
   /// Ranks to a host where they are pretended; 0: this is a real communicator.
   [[nodiscard]] int pretended_on_host() const { return pretended_on_host_; }
   [[nodiscard]] bool is_pretended() const { return pretended_on_host_ > 0; }
+  /// This rank's number among those that share its host, and how many they are; 0 of 0: those of the
+  /// communicator.
+  [[nodiscard]] int alone_rank() const { return alone_rank_; }
+  [[nodiscard]] int alone_ranks() const { return alone_ranks_; }
   /// Collective: returns when all ranks have called.
   void barrier() const;
   /// What notices waits that never end; null where the communicator does not come from Environment::world().
@@ -48,6 +55,7 @@ class Communicator {
   int rank_ = 0;
   int size_ = 1;
   int pretended_on_host_ = 0;
+  int alone_rank_ = 0, alone_ranks_ = 0;
   Watchdog* watchdog_ = nullptr;
   std::shared_ptr<const void> owner_;
 };

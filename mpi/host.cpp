@@ -25,6 +25,7 @@ Place place_on_host(const Communicator& comm) {
     const int first = comm.rank() / each * each;
     return {comm.rank() - first, std::min(each, comm.size() - first)};
   }
+  if (comm.alone_ranks() > 0) return {comm.alone_rank(), comm.alone_ranks()};
   const Wait wait(comm, "a count of ranks on a host (comm split)");
   MPI_Comm host = MPI_COMM_NULL;
   MPI_Comm_split_type(comm.handle(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
@@ -47,6 +48,7 @@ int rank_on_host(const Communicator& comm) {
 
 int hosts_of(const Communicator& comm) {
   if (const int each = comm.pretended_on_host(); each > 0) return (comm.size() + each - 1) / each;
+  if (comm.alone_ranks() > 0) return 1;
   int first = rank_on_host(comm) == 0 ? 1 : 0;
   const Wait wait(comm, "a count of hosts (allreduce)");
   MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_SUM, comm.handle());

@@ -18,8 +18,10 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/libraries.hpp"
+#include "rossby/mpi/reducer.hpp"
 #include "rossby/mpi/watchdog.hpp"
 #include "rossby/plan/rates.hpp"
+#include "rossby/tensor/cuda_device.hpp"
 
 namespace rossby::commands {
 namespace {
@@ -55,6 +57,30 @@ void expect_alike(const Communicator& comm, const MachineProfile& profile) {
              "the machine (processor, cores), which has to be of one kind,");
 }
 
+/// The device that is measured, too, on all ranks; empty: none.
+std::string device_of(const Communicator& comm, const Calibrate& arguments) {
+  const bool wanted = arguments.only.empty() || std::find(arguments.only.begin(), arguments.only.end(),
+                                                          "device") != arguments.only.end();
+  const bool tf32 = arguments.precision == "tf32";
+  if (tf32 && arguments.device == "none") user_error("--precision tf32 is of GPUs: it needs --device cuda");
+  if (!wanted || arguments.device == "none") return "";
+  if (arguments.device != "auto") return arguments.device;
+  const CudaDevices found = cuda_devices();
+  double lacking = found.count == 0 ? 1 : 0;
+  MpiReducer reducer(comm);
+  reducer.max(std::span<double>(&lacking, 1));
+  if (lacking > 0 && (tf32 || !arguments.only.empty()))
+    user_error("there is no GPU to measure: {}", found.count == 0 ? found.reason : "another rank sees none");
+  return lacking > 0 ? "" : "cuda";
+}
+
+/// Ops, messages and rates of a device.
+void measure_all_of(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
+  measure_device(comm, options, profile);
+  measure_messages(comm, options, profile);
+  (void)measure_ops(comm, options, profile);
+}
+
 }  // namespace
 
 int calibrate(const Communicator& comm, const Calibrate& arguments) {
@@ -62,9 +88,11 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
   expect_alike(comm, profile);
   CalibrationOptions options;
   options.quick = arguments.quick;
-  options.precision = arguments.precision;
+  options.tf32 = arguments.precision == "tf32";
+  options.precision = options.tf32 ? "float" : arguments.precision;
   if (options.quick) options.case_seconds = 0.02;
   options.threads = threads_per_rank(comm, Config());
+  const std::string device = device_of(comm, arguments);
   MachineProfile known;
   bool has_known = false;
   agree(comm, [&] {
@@ -89,12 +117,21 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
   const auto begin = std::chrono::steady_clock::now();
   const auto wanted = [&](const char* what) {
     const std::vector<std::string>& only = arguments.only;
+    if (options.tf32 && only.empty()) return false;  // of the host all is there in float
     return only.empty() || std::find(only.begin(), only.end(), what) != only.end();
   };
   if (wanted("ops")) profile.process_bytes = measure_process(comm, options);
   if (wanted("rates")) measure_rates(comm, options, profile);
   if (wanted("messages")) measure_messages(comm, options, profile);
   const double apart = wanted("ops") ? measure_ops(comm, options, profile) : 0;
+  if (!device.empty()) {
+    CalibrationOptions there = options;
+    there.device = device;
+    const std::vector<std::string> sets{"parallel.device=" + device,
+                                        fmt::format("parallel.tf32={}", options.tf32)};
+    for (Config& config : there.own) config = config.with(sets);
+    measure_all_of(comm, there, profile);
+  }
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     const MachineProfile measured = profile;
@@ -103,8 +140,9 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
       profile = std::move(known);
     }
     atomic_write(arguments.output, json_of(profile).dump(1) + "\n");
-    fmt::print("measured  {} ranks x {} threads in {:.0f} s: {} ops, {} message rounds, {} rates\n",
+    fmt::print("measured  {} ranks x {} threads{} in {:.0f} s: {} ops, {} message rounds, {} rates\n",
                comm.size(), options.threads,
+               device.empty() ? "" : fmt::format(", {} x {}", measured.device.count, measured.device.name),
                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
                measured.ops.size(), measured.messages.size(), measured.rates.size());
     if (wanted("ops"))

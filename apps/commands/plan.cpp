@@ -83,8 +83,11 @@ void check(const std::vector<std::string>& runs) {
     const TrainingPlan::Measured& m = plan.measured.front();
     const Prediction& p = plan.interpolated;
     const double error = error_of(p.step(), m.step), model = error_of(plan.modelled.step(), m.step);
-    const std::string memory =
-        p.memory_bytes > 0 ? fmt::format("{:.1f}", error_of(p.memory_bytes, m.memory_bytes)) : "-";
+    const std::string memory = p.device_bytes > 0 && m.device_bytes > 0
+                                   ? fmt::format("{:.1f}", error_of(p.device_bytes, m.device_bytes))
+                               : p.memory_bytes > 0
+                                   ? fmt::format("{:.1f}", error_of(p.memory_bytes, m.memory_bytes))
+                                   : "-";
     fmt::print("{:<28}{:>6}{:>8}{:>12.3f}{:>12.3f}{:>9.1f}{:>13.1f}{:>11.3f}{:>11.3f}{:>9}  {}\n", run,
                plan.place.ranks, plan.place.threads, 1e3 * m.step, 1e3 * p.step(), error, model,
                1e3 * m.waiting, 1e3 * waiting_of(p), memory, sent_text(plan));
@@ -123,7 +126,8 @@ void check_regions(const std::vector<std::string>& runs) {
     // forward and backward.
     const double regions = m.forward + m.backward + m.optimiser + m.reduction;
     const std::vector<Region> of_run{
-        {"computing", std::max(0.0, regions - m.optimiser - m.waiting - m.transfer), p.forward + p.backward},
+        {"computing", std::max(0.0, regions - m.optimiser - m.waiting - m.transfer),
+         p.forward + p.backward + p.launches},
         {"chunks", m.transfer, p.transfer},
         {"optimiser", m.optimiser, p.optimiser},
         {"waiting", m.waiting, waiting_of(p)},

@@ -22,6 +22,7 @@ TracedOp& add(std::vector<TracedOp>& ops, const TracedOp& more) {
   }
   found->calls += more.calls;
   found->seconds += more.seconds;
+  found->queue_seconds += more.queue_seconds;
   return *found;
 }
 
@@ -38,6 +39,20 @@ void BlockTrace::begin_step() {
   makers_.clear();
   legs_.clear();
   since_.clear();
+  if (queue_) hold(0);
+  if (timed_) last_ = last_op_ = Clock::now();
+}
+
+void BlockTrace::hold(int part) {
+  constexpr double longer = 1.3, least = 20e-6, most = 20e-3;
+  part_seconds_[part_] = std::chrono::duration<double>(last_op_ - part_began_).count();
+  part_ = part;
+  mark_ = queue_->hold(std::clamp(longer * part_seconds_[part], least, most));
+  part_began_ = Clock::now();
+}
+
+void BlockTrace::waited() {
+  if (queue_) hold(1);
   if (timed_) last_ = last_op_ = Clock::now();
 }
 
@@ -45,6 +60,7 @@ void BlockTrace::forget_ops() {
   ops_.clear();
   calls_.clear();
   moved_ = {};
+  if (queue_) queue_->start_anew();
   if (timed_) last_ = last_op_ = Clock::now();
 }
 
@@ -61,7 +77,9 @@ void BlockTrace::add_op(std::string_view op, bool backward, bool beside, const V
     since_.resize(ops_.size());
     ++since_[static_cast<std::size_t>(&of - ops_.data())];
   } else {
-    calls_.push_back({op, backward, beside, made, cost, seconds, moved});
+    const std::size_t from = mark_;
+    if (queue_) mark_ = queue_->mark();
+    calls_.push_back({op, backward, beside, made, cost, seconds, moved, queue_ != nullptr, from, mark_});
   }
 }
 
@@ -91,7 +109,7 @@ std::vector<TracedOp> BlockTrace::ops() const {
   std::vector<TracedOp> ops = ops_;
   for (const Call& call : calls_)
     add(ops, {std::string(call.op), call.backward, call.beside, call.made, call.cost, 1, call.seconds,
-              call.moved});
+              call.moved, call.queued && queue_ ? queue_->seconds(call.from, call.to) : 0});
   return ops;
 }
 

@@ -10,6 +10,7 @@
 
 #include "rossby/base/index.hpp"
 #include "rossby/kernels/exec.hpp"
+#include "rossby/kernels/queue_clock.hpp"
 #include "rossby/tensor/view.hpp"
 
 namespace rossby {
@@ -50,8 +51,9 @@ struct TracedOp {
   ValueShape made = {};  // the value that was made last: how far rows and channels fill vectors
   Cost cost;             // of one call; beside the ops: the mean
   Index calls = 0;
-  double seconds = 0;  // of all calls of a timed trace
-  Moved moved = {};    // in one call
+  double seconds = 0;        // of all calls of a timed trace; on a device what the host takes to enqueue them
+  Moved moved = {};          // in one call
+  double queue_seconds = 0;  // of all calls: what a device takes, where its queue was timed
 
   [[nodiscard]] bool like(const TracedOp& other) const {
     return backward == other.backward && beside == other.beside &&
@@ -85,7 +87,8 @@ class BlockTrace {
   /// For ops and what they cost outside of every block.
   static constexpr int outside = -1;
 
-  /// What is written down. Of time, what kernels take of a device that runs beside the host is not seen.
+  /// What is written down. Of time, what kernels take of a device that runs beside the host is not seen but
+  /// by a clock of its queue.
   enum class Of {
     costs,         // blocks and ops
     times,         // the same with their time
@@ -116,6 +119,11 @@ class BlockTrace {
   /// What a step does beside the ops of the tape: it counts as an op of no block. Its time is that since the
   /// last op.
   void note(std::string_view what, const Cost& cost);
+  /// Ops of the next steps are timed by this clock of a device's queue, too (with times_of_ops), which it
+  /// keeps busy while the host enqueues them; null: by none any more.
+  void set_queue(QueueClock* queue) { queue_ = queue; }
+  /// The host has waited for a device to come to an end: that was nobody's time.
+  void waited();
   /// Something goes to another stage of a pipeline, or comes from it.
   void passes(int peer, bool sends, double bytes);
   /// What was done in order since the last step began, where costs are written down; empty where nothing went
@@ -176,8 +184,17 @@ class BlockTrace {
     Cost cost;
     double seconds;
     Moved moved;
+    bool queued;           // whether the queue's clock has seen it:
+    std::size_t from, to;  // between these marks
   };
   std::vector<Call> calls_;  // that are not in ops_
+  /// Keeps the queue busy for as long as the host took in the part of a step that begins, the last time.
+  void hold(int part);
+  QueueClock* queue_ = nullptr;
+  std::size_t mark_ = 0;  // the queue's last one
+  int part_ = 0;          // of a step: before the host waits for the device, and after
+  Clock::time_point part_began_ = last_;
+  double part_seconds_[2] = {0, 0};  // what the host took for them
   Moved moved_;
   Direction direction_;
   struct Made {

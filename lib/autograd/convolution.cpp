@@ -18,7 +18,7 @@ using detail::read;
 
 /// Rows of the matrix of taps that exists at once: on the host it stays in the cache.
 Index matrix_rows(const Exec& exec) {
-  return exec.device && !exec.device->driver().only_addresses() ? Index{1} << 20 : 4096;
+  return exec.device && !exec.device->driver().stands_for_host() ? Index{1} << 20 : 4096;
 }
 
 template <class T>

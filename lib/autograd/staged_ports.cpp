@@ -8,11 +8,10 @@
 namespace rossby {
 namespace {
 
-/// `size` values in a buffer that grows. Where nothing is read or written a trace would count it as the
-/// training's.
+/// `size` values in a buffer that grows. A trace of the host has none: it would be counted as the training's.
 template <class T>
 T* room(Buffer<std::byte>& buffer, Index size, Device* device) {
-  if (device && device->driver().only_addresses()) return nullptr;
+  if (device && device->driver().stands_for_host()) return nullptr;
   const Index bytes = size * static_cast<Index>(sizeof(T));
   if (buffer.size() < bytes) {
     buffer = {};

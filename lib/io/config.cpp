@@ -276,6 +276,12 @@ Config Config::load(const std::string& path, std::span<const std::string> sets) 
   return parse(read_text(path, most), path, sets);
 }
 
+Config Config::with(std::span<const std::string> sets) const {
+  Config more = *this;
+  ConfigBuilder::set_all(more, sets);
+  return more;
+}
+
 const Config::Value& Config::value(std::string_view key, KeyType type) const {
   const KeySpec* spec = find_key(key);
   require(spec != nullptr, "the configuration key exists");

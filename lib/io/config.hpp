@@ -43,6 +43,9 @@ class Config {
   /// The same from TOML text; `origin` stands for the file in messages.
   static Config parse(std::string_view toml, const std::string& origin, std::span<const std::string> sets);
 
+  /// This one with `--set key=value` settings on top.
+  [[nodiscard]] Config with(std::span<const std::string> sets) const;
+
   [[nodiscard]] const std::string& text(std::string_view key) const;
   [[nodiscard]] Index integer(std::string_view key) const;
   [[nodiscard]] double real(std::string_view key) const;

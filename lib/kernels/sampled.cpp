@@ -260,7 +260,7 @@ void check_work(const Exec& exec, const DenseRelate<T>& relate, std::span<const 
 template <class T>
 Index sampled_dense_workspace(const Exec& exec, const DenseRelate<T>& relate, Index d, Index samples) {
   // A trace of what a host takes has a device that is addresses alone.
-  const bool host = exec.backend == Backend::cpu || (exec.device && exec.device->driver().only_addresses());
+  const bool host = exec.backend == Backend::cpu || (exec.device && exec.device->driver().stands_for_host());
   return host && vectors_know(relate) ? cpu::sampled_dense_workspace<T>(exec, relate, d, samples) : 0;
 }
 

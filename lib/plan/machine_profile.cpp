@@ -26,30 +26,42 @@ void take_over(std::vector<Sample>& into, const std::vector<Sample>& more, const
 }
 
 Json json_of(const OpSample& s) {
-  return {{"op", s.op},
-          {"backward", s.backward},
-          {"precision", s.precision},
-          {"ranks", s.ranks},
-          {"threads", s.threads},
-          {"flops", s.cost.flops},
-          {"bytes", s.cost.bytes},
-          {"rows", s.made.rows},
-          {"columns", s.made.cols},
-          {"channels", s.made.channels},
-          {"footprint_bytes", s.footprint},
-          {"seconds", s.seconds},
-          {"spread", s.spread}};
+  Json json{{"op", s.op},
+            {"backward", s.backward},
+            {"precision", s.precision},
+            {"ranks", s.ranks},
+            {"threads", s.threads},
+            {"flops", s.cost.flops},
+            {"bytes", s.cost.bytes},
+            {"rows", s.made.rows},
+            {"columns", s.made.cols},
+            {"channels", s.made.channels},
+            {"footprint_bytes", s.footprint},
+            {"seconds", s.seconds},
+            {"spread", s.spread}};
+  if (s.on_device) json["host_seconds"] = s.host_seconds;
+  return json;
 }
 Json json_of(const MessageSample& s) {
-  return {{"kind", s.kind},   {"ranks", s.ranks},     {"hosts", s.hosts},  {"messages", s.messages},
-          {"bytes", s.bytes}, {"seconds", s.seconds}, {"spread", s.spread}};
+  Json json{{"kind", s.kind},   {"ranks", s.ranks},     {"hosts", s.hosts},  {"messages", s.messages},
+            {"bytes", s.bytes}, {"seconds", s.seconds}, {"spread", s.spread}};
+  if (s.transport != "host") json["transport"] = s.transport;
+  return json;
 }
 Json json_of(const RateSample& s) {
   return {{"kind", s.kind}, {"ranks", s.ranks}, {"threads", s.threads},
           {"size", s.size}, {"rate", s.rate},   {"spread", s.spread}};
 }
 Json json_of(const StragglerSample& s) {
-  return {{"ranks", s.ranks}, {"hosts", s.hosts}, {"factor", s.factor}};
+  Json json{{"ranks", s.ranks}, {"hosts", s.hosts}, {"factor", s.factor}};
+  if (s.on_device) json["on_device"] = true;
+  return json;
+}
+Json json_of(const DeviceKind& d) {
+  return {{"name", d.name},
+          {"count", d.count},
+          {"memory_bytes", d.memory_bytes},
+          {"wait_seconds", d.wait_seconds}};
 }
 
 OpSample op_sample(const Json& j) {
@@ -65,17 +77,22 @@ OpSample op_sample(const Json& j) {
   s.footprint = j.at("footprint_bytes");
   s.seconds = j.at("seconds");
   s.spread = j.at("spread");
+  s.on_device = j.contains("host_seconds");
+  s.host_seconds = j.value("host_seconds", 0.0);
   return s;
 }
 MessageSample message_sample(const Json& j) {
-  return {j.at("kind"),  j.at("ranks"),   j.at("hosts"), j.at("messages"),
-          j.at("bytes"), j.at("seconds"), j.at("spread")};
+  return {j.at("kind"),  j.at("ranks"),   j.at("hosts"),  j.at("messages"),
+          j.at("bytes"), j.at("seconds"), j.at("spread"), j.value("transport", "host")};
 }
 RateSample rate_sample(const Json& j) {
   return {j.at("kind"), j.at("ranks"), j.at("threads"), j.at("size"), j.at("rate"), j.at("spread")};
 }
 StragglerSample straggler_sample(const Json& j) {
-  return {j.at("ranks"), j.at("hosts"), j.at("factor")};
+  return {j.at("ranks"), j.at("hosts"), j.at("factor"), j.value("on_device", false)};
+}
+DeviceKind device_kind(const Json& j) {
+  return {j.at("name"), j.at("count"), j.at("memory_bytes"), j.at("wait_seconds")};
 }
 
 template <class Sample>
@@ -98,19 +115,25 @@ void merge(MachineProfile& into, const MachineProfile& more) {
   if (into.processor != more.processor || into.cores != more.cores)
     user_error("measured on different machines: {}, {} cores, and {}, {} cores", into.processor, into.cores,
                more.processor, more.cores);
+  const DeviceKind &had = into.device, &has = more.device;
+  if (!had.name.empty() && !has.name.empty() && (had.name != has.name || had.count != has.count))
+    user_error("measured with different devices: {} x {}, and {} x {}", had.count, had.name, has.count,
+               has.name);
+  if (!has.name.empty()) into.device = has;
   take_over(into.ops, more.ops, [](const OpSample& a, const OpSample& b) {
     return a.op == b.op && a.backward == b.backward && a.precision == b.precision && a.ranks == b.ranks &&
-           a.threads == b.threads && a.cost == b.cost && a.made == b.made && a.footprint == b.footprint;
+           a.threads == b.threads && a.cost == b.cost && a.made == b.made && a.footprint == b.footprint &&
+           a.on_device == b.on_device;
   });
   take_over(into.messages, more.messages, [](const MessageSample& a, const MessageSample& b) {
     return a.kind == b.kind && a.ranks == b.ranks && a.hosts == b.hosts && a.messages == b.messages &&
-           a.bytes == b.bytes;
+           a.bytes == b.bytes && a.transport == b.transport;
   });
   take_over(into.rates, more.rates, [](const RateSample& a, const RateSample& b) {
     return a.kind == b.kind && a.ranks == b.ranks && a.threads == b.threads && a.size == b.size;
   });
   take_over(into.stragglers, more.stragglers, [](const StragglerSample& a, const StragglerSample& b) {
-    return a.ranks == b.ranks && a.hosts == b.hosts;
+    return a.ranks == b.ranks && a.hosts == b.hosts && a.on_device == b.on_device;
   });
   // Which pages of the libraries a process maps differs by some 2 % from one to the next: of all that were
   // measured the largest counts, as of the ranks of a training.
@@ -146,8 +169,12 @@ std::vector<OpSample> medians_of_rounds(const std::vector<std::vector<OpSample>>
     std::sort(of.begin(), of.end(),
               [](const OpSample& a, const OpSample& b) { return a.seconds < b.seconds; });
     OpSample median = of[of.size() / 2];
-    if (median.seconds <= 0) continue;
-    median.spread = std::max(median.spread, (of.back().seconds - of.front().seconds) / 2 / median.seconds);
+    if (median.seconds + median.host_seconds <= 0) continue;
+    if (median.seconds > 0)
+      median.spread = std::max(median.spread, (of.back().seconds - of.front().seconds) / 2 / median.seconds);
+    std::nth_element(of.begin(), of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2), of.end(),
+                     [](const OpSample& a, const OpSample& b) { return a.host_seconds < b.host_seconds; });
+    median.host_seconds = of[of.size() / 2].host_seconds;
     medians.push_back(median);
   }
   return medians;
@@ -164,20 +191,22 @@ double rate_of(const MachineProfile& profile, const std::string& kind, int ranks
 }
 
 Json json_of(const MachineProfile& profile) {
-  return {{"format", format},
-          {"host", profile.host},
-          {"processor", profile.processor},
-          {"cores", profile.cores},
-          {"memory_bytes", profile.memory_bytes},
-          {"process_bytes", profile.process_bytes},
-          {"date", profile.date},
-          {"rossby", profile.version},
-          {"mpi", profile.mpi},
-          {"blas", profile.blas},
-          {"ops", list_of(profile.ops)},
-          {"messages", list_of(profile.messages)},
-          {"rates", list_of(profile.rates)},
-          {"stragglers", list_of(profile.stragglers)}};
+  Json json{{"format", format},
+            {"host", profile.host},
+            {"processor", profile.processor},
+            {"cores", profile.cores},
+            {"memory_bytes", profile.memory_bytes},
+            {"process_bytes", profile.process_bytes},
+            {"date", profile.date},
+            {"rossby", profile.version},
+            {"mpi", profile.mpi},
+            {"blas", profile.blas},
+            {"ops", list_of(profile.ops)},
+            {"messages", list_of(profile.messages)},
+            {"rates", list_of(profile.rates)},
+            {"stragglers", list_of(profile.stragglers)}};
+  if (!profile.device.name.empty()) json["device"] = json_of(profile.device);
+  return json;
 }
 
 MachineProfile profile_of(const Json& json, const std::string& origin) {
@@ -199,7 +228,14 @@ MachineProfile profile_of(const Json& json, const std::string& origin) {
     profile.messages = samples_of(json.at("messages"), message_sample);
     profile.rates = samples_of(json.at("rates"), rate_sample);
     profile.stragglers = samples_of(json.at("stragglers"), straggler_sample);
+    if (json.contains("device")) profile.device = device_kind(json.at("device"));
+    if (const DeviceKind& d = profile.device;
+        !d.name.empty() && (d.count < 1 || !(d.memory_bytes >= 0) || !(d.wait_seconds >= 0)))
+      user_error("{}: devices have a count of 1 or more, and memory and seconds of 0 or more", origin);
     const auto positive = [](const auto& sample) { return sample.seconds > 0; };
+    const auto takes_time = [](const OpSample& sample) {
+      return sample.on_device ? sample.seconds >= 0 && sample.host_seconds >= 0 : sample.seconds > 0;
+    };
     const auto has_size = [](const OpSample& sample) {
       constexpr Index most = Index{1} << 31;  // products of two are numbers still
       const auto fits = [](Index extent) { return 0 <= extent && extent < most; };
@@ -209,7 +245,7 @@ MachineProfile profile_of(const Json& json, const std::string& origin) {
     if (!std::all_of(profile.ops.begin(), profile.ops.end(), has_size))
       user_error("{}: a call of an op has negative flops or bytes, or rows, columns or channels beyond 2^31",
                  origin);
-    if (!std::all_of(profile.ops.begin(), profile.ops.end(), positive) ||
+    if (!std::all_of(profile.ops.begin(), profile.ops.end(), takes_time) ||
         !std::all_of(profile.messages.begin(), profile.messages.end(), positive))
       user_error("{}: a measurement of no time", origin);
     return profile;

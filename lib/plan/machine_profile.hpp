@@ -14,14 +14,16 @@ namespace rossby {
 struct OpSample {
   std::string op;  // as tapes count it, or as steps note it (BlockTrace::note)
   bool backward = false;
-  std::string precision;  // model.precision
-  int ranks = 1;          // that computed at the same time on the host
-  int threads = 1;        // of each
-  Cost cost;              // of the call, without messages
-  ValueShape made;        // the value that was made last before it (TracedOp)
-  double footprint = 0;   // bytes that a step of the training around it touches (StepOps)
-  double seconds = 0;     // median over repeats, mean over ranks
-  double spread = 0;      // half the distance of the quartiles over the median
+  std::string precision;    // model.precision
+  int ranks = 1;            // that computed at the same time on the host
+  int threads = 1;          // of each
+  Cost cost;                // of the call, without messages
+  ValueShape made;          // the value that was made last before it (TracedOp)
+  double footprint = 0;     // bytes that a step of the training around it touches (StepOps)
+  double seconds = 0;       // median over repeats, mean over ranks
+  double spread = 0;        // half the distance of the quartiles over the median
+  bool on_device = false;   // then `seconds` are those of its queue, and `precision` may be tf32
+  double host_seconds = 0;  // and these are what the host took to enqueue it
 };
 
 /// What one message round took: every rank of `ranks` took part.
@@ -33,12 +35,16 @@ struct MessageSample {
   double bytes = 0;     // in all of them together
   double seconds = 0;   // median over repeats, of the slowest rank
   double spread = 0;
+  std::string transport = "host";  // of arrays there; of a device's: staged through the host's memory, nccl
 };
 
 /// A rate of the hardware under all ranks of a host at once.
 struct RateSample {
   std::string kind;  // stream (bytes/s of a triad), gemm (flop/s); bytes/s of files: disk_write, disk_read,
-                     // and what the system keeps of them in memory, file_write, file_read
+                     // and what the system keeps of them in memory, file_write, file_read; of a device:
+                     // device_stream (bytes/s of a copy within it, read and written), device_gemm (flop/s),
+                     // bytes/s to and from it: copy_in, copy_out of pageable memory, pinned_in, pinned_out,
+                     // pinned_both (both directions at once, the sum)
   int ranks = 1;     // of the host
   int threads = 1;
   double size = 0;  // bytes of the working set a rank; gemm: rows and columns
@@ -51,6 +57,15 @@ struct StragglerSample {
   int ranks = 1;
   int hosts = 1;
   double factor = 1;
+  bool on_device = false;
+};
+
+/// The devices of a host, all of one kind.
+struct DeviceKind {
+  std::string name;         // as its driver says it; empty: nothing was measured on one
+  int count = 0;            // of a host
+  double memory_bytes = 0;  // of one
+  double wait_seconds = 0;  // that the host takes to wait for one that has nothing left to do
 };
 
 /// Measurements of one machine (rossby calibrate), which predictions read. Everything in it was measured:
@@ -65,6 +80,7 @@ struct MachineProfile {
   std::string version;       // of Rossby
   std::string mpi;           // of the MPI library
   std::string blas;          // what it says of itself
+  DeviceKind device;
   std::vector<OpSample> ops;
   std::vector<MessageSample> messages;
   std::vector<RateSample> rates;
@@ -72,7 +88,7 @@ struct MachineProfile {
 };
 
 /// Adds what `more` has measured; what both have measured (the same thing at the same size) is taken from
-/// `more`. Throws UserError where they are not of one kind of machine: processor, cores.
+/// `more`. Throws UserError where they are not of one kind of machine: processor, cores, devices.
 void merge(MachineProfile& into, const MachineProfile& more);
 
 /// The median of several rounds of one training, each of them some time after the other: a machine is slow

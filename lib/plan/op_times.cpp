@@ -102,6 +102,11 @@ double distance(const Kriging::Point& a, const Kriging::Point& b) {
   return std::sqrt(squares);
 }
 
+bool is_of(const OpSample& sample, const std::string& precision, int threads, Timed what) {
+  return sample.precision == precision && sample.on_device == (what != Timed::host) &&
+         (sample.on_device || sample.threads == threads);
+}
+
 /// The op's name where its relations lie in memory.
 std::string without_streams(std::string name) {
   for (const std::string_view part : {"_streamed", "_updated_on_host"})
@@ -150,11 +155,24 @@ OpModel fit(const std::vector<const OpSample*>& samples) {
   return model;
 }
 
-OpFits::OpFits(const MachineProfile& profile, const std::string& precision, int ranks, int threads)
-    : bandwidth_(rate_of(profile, "stream", ranks)), product_rate_(rate_of(profile, "gemm", ranks)) {
+OpFits::OpFits(const MachineProfile& profile, const std::string& precision, int ranks, int threads,
+               Timed what) {
   for (const OpSample& sample : profile.ops)
-    if (sample.precision == precision && sample.ranks == ranks && sample.threads == threads)
+    if (is_of(sample, precision, threads, what) && sample.ranks == ranks) {
       samples_.push_back(sample);
+      OpSample& own = samples_.back();
+      own.seconds = std::max(what == Timed::launches ? sample.host_seconds : sample.seconds, shortest);
+    }
+  if (what == Timed::launches) {
+    std::vector<double> all;
+    for (const OpSample& sample : samples_) all.push_back(sample.seconds);
+    const auto median = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+    std::nth_element(all.begin(), median, all.end());
+    if (!all.empty()) usual_ = *median;
+  } else {
+    bandwidth_ = rate_of(profile, what == Timed::device ? "device_stream" : "stream", ranks);
+    product_rate_ = rate_of(profile, what == Timed::device ? "device_gemm" : "gemm", ranks);
+  }
   for (const OpSample& sample : samples_) by_op_[{sample.op, sample.backward}].samples.push_back(&sample);
   for (auto& [key, of] : by_op_) of.model = fit(of.samples);
 }
@@ -186,23 +204,28 @@ OpTimes::OpTimes(const MachineProfile& profile, const std::string& precision, in
     : OpTimes(profile, precision, ranks, threads, method, nullptr) {}
 
 OpTimes::OpTimes(const MachineProfile& profile, const std::string& precision, int ranks, int threads,
-                 Method method, OpFitsOfMachine* shared)
+                 Method method, OpFitsOfMachine* shared, Timed what)
     : method_(method) {
-  choose_ranks(profile, precision, ranks, threads);
+  choose_ranks(profile, precision, ranks, threads, what);
   std::shared_ptr<OpFits> own;
-  std::shared_ptr<OpFits>& fits = shared ? (*shared)[{precision, ranks_, threads}] : own;
-  if (!fits) fits = std::make_shared<OpFits>(profile, precision, ranks_, threads);
+  std::shared_ptr<OpFits>& fits = shared ? (*shared)[{precision, ranks_, threads, what}] : own;
+  if (!fits) fits = std::make_shared<OpFits>(profile, precision, ranks_, threads, what);
   fits_ = fits;
 }
 
 void OpTimes::choose_ranks(const MachineProfile& profile, const std::string& precision, int ranks,
-                           int threads) {
+                           int threads, Timed what) {
   int below = 0, above = 0;
   for (const OpSample& sample : profile.ops) {
-    if (sample.precision != precision || sample.threads != threads) continue;
+    if (!is_of(sample, precision, threads, what)) continue;
     if (sample.ranks <= ranks) below = std::max(below, sample.ranks);
     if (sample.ranks > ranks && (above == 0 || sample.ranks < above)) above = sample.ranks;
   }
+  if (below == 0 && above == 0 && what != Timed::host)
+    user_error(
+        "the machine's devices were not measured in {}: run 'rossby calibrate --device cuda --precision {}' "
+        "where there are some",
+        precision, precision);
   if (below == 0 && above == 0)
     user_error(
         "the machine was not measured in {} with {} thread{} a rank: run 'rossby calibrate' with the ranks "
@@ -212,7 +235,8 @@ void OpTimes::choose_ranks(const MachineProfile& profile, const std::string& pre
   ranks_ = below > 0 ? below : above;
   // More ranks than cores take turns; as many as cores or fewer are taken to disturb each other no more than
   // those measured.
-  const double cores = static_cast<double>(profile.cores) / threads;
+  double cores = static_cast<double>(profile.cores) / threads;
+  if (what == Timed::device) cores = profile.device.count;
   const double had = std::max(1.0, ranks_ / cores), have = std::max(1.0, ranks / cores);
   crowding_ = have / had;
 }

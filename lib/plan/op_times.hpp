@@ -34,11 +34,16 @@ struct OpModel {
 /// An op and its direction.
 using OpKey = std::pair<std::string, bool>;
 
+/// What of a call is timed: what the host takes to compute it; what a device takes; what the host takes to
+/// enqueue it for a device.
+enum class Timed { host, device, launches };
+
 /// What was measured of the ops of trainings of one precision under `ranks` ranks of `threads` threads on a
-/// host, and what is fitted to it: made when it is first asked for.
+/// host, and what is fitted to it: made when it is first asked for. Whatever the threads, of a device.
 class OpFits {
  public:
-  OpFits(const MachineProfile& profile, const std::string& precision, int ranks, int threads);
+  OpFits(const MachineProfile& profile, const std::string& precision, int ranks, int threads,
+         Timed what = Timed::host);
   OpFits(const OpFits&) = delete;
   OpFits& operator=(const OpFits&) = delete;
 
@@ -54,21 +59,22 @@ class OpFits {
   /// Null for what was never measured. Not for several threads at once.
   [[nodiscard]] const OfOp* of(const OpKey& key) const;
   /// What an op's bytes take at the machine's bandwidth, or its flops at its rate of products, whichever is
-  /// longer.
+  /// longer; to enqueue it, what the median call takes.
   [[nodiscard]] double unmeasured_seconds(const Cost& cost) const {
-    return std::max(bandwidth_ > 0 ? cost.bytes / bandwidth_ : 0,
-                    product_rate_ > 0 ? cost.flops / product_rate_ : 0);
+    return std::max({bandwidth_ > 0 ? cost.bytes / bandwidth_ : 0,
+                     product_rate_ > 0 ? cost.flops / product_rate_ : 0, usual_});
   }
 
  private:
-  double bandwidth_;     // bytes/s of a rank
-  double product_rate_;  // flop/s of a rank
+  double bandwidth_ = 0;     // bytes/s of a rank
+  double product_rate_ = 0;  // flop/s of a rank
+  double usual_ = 0;         // seconds to enqueue a call
   std::vector<OpSample> samples_;
   mutable std::map<OpKey, OfOp> by_op_;
 };
 
-/// By precision, ranks on a host and threads, for predictions of one profile to share.
-using OpFitsOfMachine = std::map<std::tuple<std::string, int, int>, std::shared_ptr<OpFits>>;
+/// By precision, ranks on a host, threads and what is timed, for predictions of one profile to share.
+using OpFitsOfMachine = std::map<std::tuple<std::string, int, int, Timed>, std::shared_ptr<OpFits>>;
 
 /// A machine's measurements, and what predictions from them have fitted so far.
 struct MeasuredMachine {
@@ -89,7 +95,7 @@ class OpTimes {
 
   /// `shared`: where fits are kept that others may have made already; null: this makes its own.
   OpTimes(const MachineProfile& profile, const std::string& precision, int ranks, int threads, Method method,
-          OpFitsOfMachine* shared);
+          OpFitsOfMachine* shared, Timed what = Timed::host);
   OpTimes(const MachineProfile& profile, const std::string& precision, int ranks, int threads,
           Method method = Method::interpolated);
 
@@ -104,11 +110,13 @@ class OpTimes {
   /// Ranks and threads of the samples that answer: those asked for where they were measured, else the most
   /// that were measured below, or the fewest above.
   [[nodiscard]] int ranks() const { return ranks_; }
-  /// Factor on all samples: ranks asked for over those that were measured, where all cores were taken then.
+  /// Factor on all samples: ranks asked for over those that were measured, where all cores (of a device's
+  /// times, all devices) were taken then.
   [[nodiscard]] double crowding() const { return crowding_; }
 
  private:
-  void choose_ranks(const MachineProfile& profile, const std::string& precision, int ranks, int threads);
+  void choose_ranks(const MachineProfile& profile, const std::string& precision, int ranks, int threads,
+                    Timed what);
 
   Method method_;
   int ranks_ = 1;

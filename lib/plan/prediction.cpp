@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rossby/base/error.hpp"
 #include "rossby/plan/pipeline.hpp"
 #include "rossby/plan/transfers.hpp"
 
@@ -27,9 +28,11 @@ double between(const std::vector<std::pair<double, double>>& points, double x) {
 /// What a rank's calls take, by region, a step.
 struct RankTimes {
   double forward = 0, backward = 0, optimiser = 0, messages = 0, reduction = 0, pipeline = 0, transfer = 0,
-         far = 0;
+         launches = 0, far = 0;
   [[nodiscard]] double computing() const { return forward + backward + optimiser; }
-  [[nodiscard]] double all() const { return computing() + messages + reduction + pipeline + transfer; }
+  [[nodiscard]] double all() const {
+    return computing() + messages + reduction + pipeline + transfer + launches;
+  }
 };
 
 /// Of each rank, for the other stages.
@@ -57,7 +60,8 @@ TransferTimes transfers_of(const std::vector<StepOps>& ranks, const MachineProfi
     memory = std::max(memory, profile.process_bytes + rank.array_bytes + rank.list_bytes);
   }
   const int on_host = place.ranks_on_host();
-  return {profile, {on_host, place.threads, on_host * streamed, on_host * memory}};
+  return {profile,
+          {on_host, place.threads, on_host * streamed, on_host * memory, place.on_device, place.transfer}};
 }
 
 }  // namespace
@@ -72,6 +76,12 @@ std::string message_round_of(const TracedOp& op) {
 double message_seconds(const MachineProfile& profile, const std::string& kind, const Place& place,
                        double messages, double bytes) {
   if (place.ranks <= 1) return 0;
+  const auto is = [&](const MessageSample& s, const std::string& transport) {
+    return s.kind == kind && s.transport == transport;
+  };
+  const bool measured = std::any_of(profile.messages.begin(), profile.messages.end(),
+                                    [&](const MessageSample& s) { return is(s, place.transport); });
+  const std::string transport = measured ? place.transport : "host";
   // The nearest in hosts, then in ranks, then in messages.
   const auto far = [&](const MessageSample& s) {
     const auto apart = [](double a, double b) {
@@ -81,11 +91,11 @@ double message_seconds(const MachineProfile& profile, const std::string& kind, c
   };
   const MessageSample* nearest = nullptr;
   for (const MessageSample& sample : profile.messages)
-    if (sample.kind == kind && (!nearest || far(sample) < far(*nearest))) nearest = &sample;
+    if (is(sample, transport) && (!nearest || far(sample) < far(*nearest))) nearest = &sample;
   if (!nearest) return 0;
   std::vector<std::pair<double, double>> points;
   for (const MessageSample& sample : profile.messages)
-    if (sample.kind == kind && far(sample) == far(*nearest))
+    if (is(sample, transport) && far(sample) == far(*nearest))
       points.emplace_back(sample.bytes, sample.seconds);
   std::sort(points.begin(), points.end());
   const double seconds = between(points, bytes);
@@ -101,8 +111,11 @@ double message_seconds(const MachineProfile& profile, const std::string& kind, c
 }
 
 Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& profile, const OpTimes& times,
-                   const Place& place, bool all) {
+                   const Place& place, bool all, const OpTimes* launches) {
+  require(place.on_device == (launches != nullptr), "launches of a device's calls");
   Prediction prediction;
+  Place on_host = place;
+  on_host.transport = "host";
   double computing = 0, most_computing = 0;
   RankTimes slowest;
   const std::vector<double> waits = waits_for_stages(ranks, profile, times, place);
@@ -111,6 +124,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
     const StepOps& rank = ranks[r];
     RankTimes of;
     of.pipeline = waits[r];
+    double enqueuing = 0;  // seconds of the host
     constexpr const char* chunks = "chunks of streamed relations";
     const double steps = static_cast<double>(std::max<Index>(rank.steps, 1));
     EpochTraffic sent{rank.steps, rank.sent};
@@ -133,11 +147,13 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
         continue;
       }
       if (op.name == "reduction") {
-        of.reduction += calls * message_seconds(profile, "allreduce", place, 1, op.cost.message_bytes);
-        // What a rank does to it by itself.
+        of.reduction += calls * message_seconds(profile, "allreduce", on_host, 1, op.cost.message_bytes);
+        // What a rank does to it by itself; the host of a device, while that waits.
         of.optimiser += calls * times.seconds(op, rank.footprint).seconds;
+        if (launches) of.reduction += calls * launches->seconds(op, rank.footprint).seconds;
         continue;
       }
+      if (launches) enqueuing += calls * launches->seconds(op, rank.footprint).seconds;
       const OpTimes::Answer answer = times.seconds(op, rank.footprint);
       const double seconds = calls * answer.seconds;
       if (answer.distance > 1) of.far += seconds;
@@ -155,11 +171,14 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
         of.messages += calls * message_seconds(profile, message_round_of(op), place, op.cost.messages,
                                                op.cost.message_bytes);
     }
+    if (launches) of.launches = std::max(enqueuing - of.computing(), 0.0) + profile.device.wait_seconds;
     if (of.all() > slowest.all()) slowest = of;
     most_computing = std::max(most_computing, of.computing());
     computing += of.computing() / static_cast<double>(ranks.size());
     prediction.epoch_steps = rank.epoch_steps;
-    if (rank.array_bytes > 0)
+    if (place.on_device)
+      prediction.device_bytes = std::max(prediction.device_bytes, rank.device_bytes);
+    else if (rank.array_bytes > 0)
       prediction.memory_bytes =
           std::max(prediction.memory_bytes, profile.process_bytes + rank.array_bytes + rank.list_bytes);
   }
@@ -174,11 +193,13 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
   prediction.reduction = slowest.reduction;
   prediction.pipeline = slowest.pipeline;
   prediction.transfer = slowest.transfer;
+  prediction.launches = slowest.launches;
   prediction.far_share = slowest.computing() > 0 ? slowest.far / slowest.computing() : 0;
   double factor = 1;
   int apart = std::numeric_limits<int>::max();
   for (const StragglerSample& sample : profile.stragglers)
-    if (place.ranks > 1 && std::abs(sample.ranks - place.ranks) < apart) {
+    if (place.ranks > 1 && sample.on_device == place.on_device &&
+        std::abs(sample.ranks - place.ranks) < apart) {
       apart = std::abs(sample.ranks - place.ranks);
       factor = sample.factor;
     }
@@ -191,14 +212,20 @@ nlohmann::ordered_json json_of(const Prediction& p) {
       {"messages", p.sent_messages}, {"bytes", p.sent_bytes}, {"ranks", p.sent_ranks}};
   for (const EpochTraffic& epoch : p.sent_epochs)
     sent["epochs"].push_back({epoch.steps, epoch.sent.messages, epoch.sent.bytes});
-  return {{"step_seconds", p.step()},       {"forward", p.forward},
-          {"backward", p.backward},         {"optimiser", p.optimiser},
-          {"messages", p.messages},         {"reduction", p.reduction},
-          {"pipeline", p.pipeline},         {"transfer", p.transfer},
-          {"straggler", p.straggler},       {"imbalance", p.imbalance},
-          {"epoch_steps", p.epoch_steps},   {"sent", std::move(sent)},
-          {"memory_bytes", p.memory_bytes}, {"epoch_seconds", p.step() * static_cast<double>(p.epoch_steps)},
-          {"far_share", p.far_share},       {"unmeasured", p.unmeasured}};
+  nlohmann::ordered_json json{
+      {"step_seconds", p.step()},       {"forward", p.forward},
+      {"backward", p.backward},         {"optimiser", p.optimiser},
+      {"messages", p.messages},         {"reduction", p.reduction},
+      {"pipeline", p.pipeline},         {"transfer", p.transfer},
+      {"straggler", p.straggler},       {"imbalance", p.imbalance},
+      {"epoch_steps", p.epoch_steps},   {"sent", std::move(sent)},
+      {"memory_bytes", p.memory_bytes}, {"epoch_seconds", p.step() * static_cast<double>(p.epoch_steps)},
+      {"far_share", p.far_share},       {"unmeasured", p.unmeasured}};
+  if (p.device_bytes > 0) {
+    json["launches"] = p.launches;
+    json["device_bytes"] = p.device_bytes;
+  }
+  return json;
 }
 
 }  // namespace rossby

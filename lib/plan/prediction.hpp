@@ -7,6 +7,7 @@
 
 #include "rossby/plan/op_times.hpp"
 #include "rossby/plan/step_ops.hpp"
+#include "rossby/tensor/chunk_transport.hpp"
 
 namespace rossby {
 
@@ -14,9 +15,12 @@ namespace rossby {
 struct Place {
   int ranks = 1;  // in all
   int hosts = 1;
-  int threads = 1;      // of a rank
-  int time_groups = 1;  // that the ranks are in
-  int stages = 1;       // of a pipeline
+  int threads = 1;                             // of a rank
+  int time_groups = 1;                         // that the ranks are in
+  int stages = 1;                              // of a pipeline
+  bool on_device = false;                      // each rank computes on a device
+  std::string transport = "host";              // of arrays there (MessageSample)
+  Transfer transfer = Transfer::pinned_async;  // of chunks of relations that are streamed there
   [[nodiscard]] int ranks_on_host() const { return (ranks + hosts - 1) / hosts; }
 };
 
@@ -29,10 +33,13 @@ struct Prediction {
   double reduction = 0;  // the sum over all ranks
   double pipeline = 0;   // what it waits for other stages
   double transfer = 0;   // chunks of streamed relations: what of them is not hidden behind ops
+  double launches = 0;   // on a device: what the host takes to enqueue more than that takes to compute, and
+                         // to wait for it at the end
   double straggler = 0;  // what the slowest of equal ranks takes longer than their mean
   double imbalance = 0;  // most computing of a rank over the mean of the ranks; 0: not all were traced
   Index epoch_steps = 0;
-  double memory_bytes = 0;  // of the rank that needs most; 0: not known
+  double memory_bytes = 0;  // of the host, of the rank that needs most; 0: not known (on a device)
+  double device_bytes = 0;  // of its device
   // What a rank sends a step, summed over `sent_ranks` of the ranks: all of them, or those that were traced.
   double sent_messages = 0, sent_bytes = 0;
   int sent_ranks = 0;
@@ -41,20 +48,23 @@ struct Prediction {
       0;  // of the time: of calls that are far (OpTimes::Answer, 1) from all that were measured
   std::vector<std::string> unmeasured;  // ops, and messages between hosts, that were never measured
   [[nodiscard]] double step() const {
-    return forward + backward + optimiser + messages + reduction + pipeline + transfer + straggler;
+    return forward + backward + optimiser + messages + reduction + pipeline + transfer + launches + straggler;
   }
 };
 
 /// Predicts a step of which every rank in `ranks` (some or all of them: the slowest counts) makes these
 /// calls. With stages, all those with the same rows and times follow each other, by stage; of one rank alone
 /// what it waits for other stages is not known. Only how calls follow each other is modelled; what they take
-/// was measured. `all`: these are all ranks.
+/// was measured. `all`: these are all ranks. On a device `times` are its own (Timed::device), and `launches`
+/// what the host takes to enqueue calls: it runs ahead, and a step takes as long as the slower of the two.
 [[nodiscard]] Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& profile,
-                                 const OpTimes& times, const Place& place, bool all = false);
+                                 const OpTimes& times, const Place& place, bool all = false,
+                                 const OpTimes* launches = nullptr);
 
 /// Seconds of one message round, between those that were measured with the most similar ranks and hosts:
 /// along the bytes by straight lines, along the number of messages by the nearest. Collectives of more ranks
-/// than were measured start in more rounds (their logarithm).
+/// than were measured start in more rounds (their logarithm). Rounds of a transport that was not measured are
+/// taken to be those of the host.
 [[nodiscard]] double message_seconds(const MachineProfile& profile, const std::string& kind,
                                      const Place& place, double messages, double bytes);
 

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
+#include "rossby/base/error.hpp"
+#include "rossby/kernels/queue_clock.hpp"
 #include "rossby/plan/walk.hpp"
 
 namespace rossby {
@@ -85,6 +88,7 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   }
   result.activation_bytes = static_cast<double>(tape.memory().peak_bytes());
   result.footprint = footprint(task, tape);
+  if (exec.device) result.device_bytes = static_cast<double>(exec.device->peak_bytes());
   if (exec.device)
     result.settled_bytes =
         static_cast<double>(exec.device->resident_on_host() + tape.arena().resident_whole());
@@ -95,11 +99,51 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   return result;
 }
 
+namespace {
+
+/// Seconds a call of each op, by repeat.
+class Repeats {
+ public:
+  explicit Repeats(std::vector<TracedOp>& ops) : ops_(&ops) {}
+
+  /// Of one repeat: seconds of `call`.
+  void add(const TracedOp& call, double seconds) {
+    const auto place = static_cast<std::size_t>(&op_like(call) - ops_->data());
+    if (samples_.size() <= place) samples_.resize(place + 1);
+    samples_[place].push_back(seconds / static_cast<double>(call.calls));
+  }
+  [[nodiscard]] bool has(std::size_t op) const { return op < samples_.size() && !samples_[op].empty(); }
+  struct Median {
+    double seconds = 0, spread = 0;
+  };
+  [[nodiscard]] Median of(std::size_t op) {
+    if (!has(op)) return {};
+    std::vector<double>& sorted = samples_[op];
+    std::sort(sorted.begin(), sorted.end());
+    const double median = quantile(sorted, 0.5);
+    return {median, median > 0 ? (quantile(sorted, 0.75) - quantile(sorted, 0.25)) / 2 / median : 0};
+  }
+
+ private:
+  TracedOp& op_like(const TracedOp& call) {
+    const auto found =
+        std::find_if(ops_->begin(), ops_->end(), [&](const TracedOp& op) { return op.like(call); });
+    require(found != ops_->end(), "a call that has been counted");
+    return *found;
+  }
+  std::vector<TracedOp>* ops_;
+  std::vector<std::vector<double>> samples_;
+};
+
+}  // namespace
+
 template <class T>
 TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, const Exec& exec, double seconds,
                   const GoOn& go_on) {
-  constexpr double repeat_seconds = 0.02;
-  constexpr std::size_t fewest_repeats = 3;
+  // Of a device each repeat meets, like the next one, all calls that an epoch has.
+  const double repeat_seconds = exec.device ? 0.01 : 0.02;
+  const Index fewest_steps = exec.device ? std::min<Index>(task.batches(), 64) : 1;
+  const std::size_t ways = exec.device ? 2 : 1, fewest_repeats = 3 * ways;
   TimedOps result;
   StepOps& steps = result.steps;
   Tape<T> tape(exec);
@@ -110,35 +154,43 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, cons
   // As many on all ranks: calls are known by the order in which they are met.
   for (Index i = 0; go_on(i < steps.epoch_steps + 1 && (i < 2 || seconds_since(begin) < seconds / 2)); ++i)
     walk.next();
-  std::vector<std::vector<double>> samples;  // of each op: seconds a call, by repeat
+  Repeats host(steps.ops), queued(steps.ops);
+  QueueClock queue(exec);
   const auto measured = Clock::now();
   // One for all repeats: memory that it takes anew would be charged to the op at hand, in each repeat the
   // same one.
   BlockTrace trace(BlockTrace::Of::times_of_ops);
   for (std::size_t r = 0; go_on(r < fewest_repeats || seconds_since(measured) < seconds); ++r) {
+    const bool of_queue = r % ways == 1;
+    trace.set_queue(of_queue ? &queue : nullptr);
     trace.forget_ops();
     tape.set_trace(&trace);
     const auto repeat = Clock::now();
+    Index made = 0;
     do {
       const auto one = Clock::now();
       walk.next();
-      steps.step_seconds.push_back(seconds_since(one));
+      if (!of_queue) steps.step_seconds.push_back(seconds_since(one));
       ++steps.steps;
-    } while (go_on(seconds_since(repeat) < repeat_seconds));
+    } while (go_on(++made < fewest_steps || seconds_since(repeat) < repeat_seconds));
+    if (exec.device) exec.device->wait();
     for (const TracedOp& op : trace.ops()) {
-      const auto place = static_cast<std::size_t>(&add(steps.ops, op) - steps.ops.data());
-      samples.resize(steps.ops.size());
-      samples[place].push_back(op.seconds / static_cast<double>(op.calls));
+      add(steps.ops, op);
+      of_queue ? queued.add(op, op.queue_seconds) : host.add(op, op.seconds);
     }
     tape.set_trace(nullptr);
   }
-  for (std::size_t o = 0; o < samples.size(); ++o) {
-    std::sort(samples[o].begin(), samples[o].end());
-    const double median = quantile(samples[o], 0.5);
-    steps.ops[o].seconds = median * static_cast<double>(steps.ops[o].calls);
-    result.spread.push_back(
-        median > 0 ? (quantile(samples[o], 0.75) - quantile(samples[o], 0.25)) / 2 / median : 0);
+  std::vector<TracedOp> timed;
+  for (std::size_t o = 0; o < steps.ops.size(); ++o) {
+    if (!host.has(o) || (exec.device && !queued.has(o))) continue;
+    const auto calls = static_cast<double>(steps.ops[o].calls);
+    const Repeats::Median of_host = host.of(o), of_queue = queued.of(o);
+    steps.ops[o].seconds = of_host.seconds * calls;
+    steps.ops[o].queue_seconds = of_queue.seconds * calls;
+    timed.push_back(steps.ops[o]);
+    result.spread.push_back(exec.device ? of_queue.spread : of_host.spread);
   }
+  steps.ops = std::move(timed);
   steps.activation_bytes = static_cast<double>(tape.memory().peak_bytes());
   steps.footprint = footprint(task, tape);
   return result;

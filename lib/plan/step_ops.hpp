@@ -34,6 +34,7 @@ struct StepOps {
   double array_bytes = 0, list_bytes = 0;
   double streamed_bytes = 0;  // of relations and moments that would rest in files (from who traces)
   double settled_bytes = 0;   // of array_bytes what is left behind the first steps, whose arenas still grow
+  double device_bytes = 0;    // most that the device holds that was traced over
   Traffic sent;         // in these steps, by this rank, through all its ports, where a trace was told of them
   TracedStep in_order;  // of the longest run of batches, where stages hand something over
   std::vector<double> step_seconds;  // of each step, where they were timed
@@ -54,10 +55,12 @@ template <class T>
 [[nodiscard]] StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, double clip,
                                 const Exec& exec, TimeGroups groups, const OpTraceOptions& options = {});
 
-/// What calls took: TracedOp::seconds is of all its calls, the median over repeats of one call times calls.
+/// What calls took: TracedOp::seconds is of all its calls, the median over repeats of one call times calls;
+/// so is, on a device, TracedOp::queue_seconds.
 struct TimedOps {
   StepOps steps;
-  std::vector<double> spread;  // of each op: half the distance of the quartiles over the median
+  std::vector<double> spread;  // of each op: half the distance of the quartiles over the median, of a device
+                               // the queue's
 };
 
 /// Whether all ranks make another step, or another repeat, of whether this one wants it; returns on all of
@@ -65,7 +68,8 @@ struct TimedOps {
 using GoOn = std::function<bool(bool mine)>;
 
 /// Computes and times steps for `seconds` or a little longer, that learn next to nothing (Walk). Which they
-/// are depends on what `go_on` says alone.
+/// are depends on what `go_on` says alone. On a device repeats that time its queue, which is kept busy
+/// meanwhile, take turns with those that time the host, without marks in between.
 template <class T>
 [[nodiscard]] TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, const Exec& exec,
                                 double seconds, const GoOn& go_on);

@@ -10,6 +10,15 @@ TransferTimes::TransferTimes(const MachineProfile& profile, const TransferPlace&
     const double rate = rate_of(profile, kind, place.ranks_on_host);
     return rate > 0 ? 1 / rate : 0;
   };
+  if (place.on_device) {
+    on_device_ = true;
+    way_ = place.way;
+    move_ =
+        pins(way_) ? Moved{byte("pinned_in"), byte("pinned_out")} : Moved{byte("copy_in"), byte("copy_out")};
+    together_ = byte("pinned_both");
+    measured_ = move_.brought > 0 && move_.home > 0;
+    return;
+  }
   copy_ = {byte("file_read"), byte("file_write")};
   measured_ = copy_.brought > 0 && copy_.home > 0;
   const double left = std::max(profile.memory_bytes - place.memory_bytes, 0.0);
@@ -24,8 +33,18 @@ TransferTimes::TransferTimes(const MachineProfile& profile, const TransferPlace&
   busy_ = std::min(static_cast<double>(place.threads), cores_);
 }
 
+double TransferTimes::waiting_for_device(double computing, const Moved& moved) const {
+  const double in = moved.brought * move_.brought, out = moved.home * move_.home;
+  if (way_ == Transfer::pageable || way_ == Transfer::pinned) return in + out;
+  const double travel = way_ == Transfer::pageable_async
+                            ? in + out
+                            : std::max({in, out, (moved.brought + moved.home) * together_});
+  return std::max(travel, computing) - computing;
+}
+
 double TransferTimes::waiting(double computing, const Moved& moved) const {
   if (!measured_) return 0;
+  if (on_device_) return waiting_for_device(computing, moved);
   const auto seconds = [&](const Moved& a_byte) {
     return moved.brought * a_byte.brought + moved.home * a_byte.home;
   };

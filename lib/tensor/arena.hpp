@@ -102,7 +102,7 @@ class Arena {
   /// them; pages that are not touched cost nothing. A device has no such pages.
   [[nodiscard]] std::size_t least_block() const {
     std::size_t least = std::size_t{1} << 16;
-    if (device_ && !device_->driver().only_addresses()) return least;
+    if (device_ && !device_->driver().stands_for_host()) return least;
     return std::max(least, taken_bytes());
   }
   [[nodiscard]] bool fits(std::size_t bytes) const {

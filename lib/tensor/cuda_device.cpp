@@ -21,7 +21,7 @@ CudaDriver::CudaDriver(int device, const CudaApi* api) : api_(api), device_(devi
   check(api_->set_device(device), "choosing it");
   check(api_->properties(device, &properties_), "asking what it is");
   for (void** stream : {&stream_, &side_, &in_, &out_}) check(api_->stream_create(stream), "making a stream");
-  event_ = make_event();
+  event_ = make_event(false);
 }
 
 void CudaDriver::follow(void* behind, void* ahead) {
@@ -97,10 +97,15 @@ void* CudaDriver::stream_of(Queue queue) const {
   return queue == Queue::in ? in_ : queue == Queue::out ? out_ : stream_;
 }
 
-void* CudaDriver::make_event() {
+void* CudaDriver::make_event(bool timed) {
   void* event = nullptr;
-  check(api_->event_create(&event), "making an event");
+  check(api_->event_create(&event, timed), "making an event");
   return event;
+}
+double CudaDriver::seconds_between(void* earlier, void* later) {
+  float milliseconds = 0;
+  check(api_->event_elapsed(&milliseconds, earlier, later), "asking what it took");
+  return 1e-3 * static_cast<double>(milliseconds);
 }
 void CudaDriver::record(void* event, Queue queue) {
   check(api_->event_record(event, stream_of(queue)), "recording an event");

@@ -28,10 +28,11 @@ class CudaApi {
   virtual int stream_create(void** stream) const = 0;
   virtual int stream_destroy(void* stream) const = 0;
   virtual int stream_synchronize(void* stream) const = 0;
-  virtual int event_create(void** event) const = 0;
+  virtual int event_create(void** event, bool timed) const = 0;
   virtual int event_destroy(void* event) const = 0;
   virtual int event_record(void* event, void* stream) const = 0;
   virtual int event_synchronize(void* event) const = 0;
+  virtual int event_elapsed(float* milliseconds, void* earlier, void* later) const = 0;
   virtual int stream_wait(void* stream, void* event) const = 0;
   virtual int allocate(void** pointer, std::size_t bytes) const = 0;
   virtual int release(void* pointer) const = 0;
@@ -85,8 +86,10 @@ class CudaDriver final : public DeviceDriver {
   void join() override { follow(stream_, side_); }
   void travel_in(void* device, const void* host, std::size_t bytes) override;
   void travel_out(void* host, const void* device, std::size_t bytes) override;
-  [[nodiscard]] void* make_event() override;
+  [[nodiscard]] void* make_event() override { return make_event(false); }
   void drop_event(void* event) noexcept override { (void)api_->event_destroy(event); }
+  [[nodiscard]] void* make_timer() override { return make_event(true); }
+  [[nodiscard]] double seconds_between(void* earlier, void* later) override;
   void record(void* event, Queue queue) override;
   void follow(Queue queue, void* event) override;
   void wait(void* event) override;
@@ -94,6 +97,7 @@ class CudaDriver final : public DeviceDriver {
  private:
   void check(int error, const char* what) const;
   void follow(void* behind, void* ahead);
+  [[nodiscard]] void* make_event(bool timed);
   [[nodiscard]] void* stream_of(Queue queue) const;
 
   const CudaApi* api_;

@@ -26,8 +26,9 @@ class Runtime final : public CudaApi {
   }
   int stream_destroy(void* stream) const override { return cudaStreamDestroy(cast(stream)); }
   int stream_synchronize(void* stream) const override { return cudaStreamSynchronize(cast(stream)); }
-  int event_create(void** event) const override {
-    return cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(event), cudaEventDisableTiming);
+  int event_create(void** event, bool timed) const override {
+    return cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(event),
+                                    timed ? cudaEventDefault : cudaEventDisableTiming);
   }
   int event_destroy(void* event) const override { return cudaEventDestroy(static_cast<cudaEvent_t>(event)); }
   int event_record(void* event, void* stream) const override {
@@ -35,6 +36,10 @@ class Runtime final : public CudaApi {
   }
   int event_synchronize(void* event) const override {
     return cudaEventSynchronize(static_cast<cudaEvent_t>(event));
+  }
+  int event_elapsed(float* milliseconds, void* earlier, void* later) const override {
+    return cudaEventElapsedTime(milliseconds, static_cast<cudaEvent_t>(earlier),
+                                static_cast<cudaEvent_t>(later));
   }
   int stream_wait(void* stream, void* event) const override {
     return cudaStreamWaitEvent(cast(stream), static_cast<cudaEvent_t>(event), 0);

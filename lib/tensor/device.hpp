@@ -24,6 +24,8 @@ class DeviceDriver {
 
   /// Whether its memory is addresses alone, of which those that nothing touches cost nothing.
   [[nodiscard]] virtual bool only_addresses() const { return false; }
+  /// Whether it is there for the host: a trace of what that would do.
+  [[nodiscard]] virtual bool stands_for_host() const { return false; }
 
   /// Device memory, aligned to 256 bytes; null where there is not enough.
   [[nodiscard]] virtual void* allocate(std::size_t bytes) = 0;
@@ -54,6 +56,10 @@ class DeviceDriver {
   /// never recorded waits for nothing.
   [[nodiscard]] virtual void* make_event() = 0;
   virtual void drop_event(void* event) noexcept = 0;
+  /// An event that remembers when its queue came to it.
+  [[nodiscard]] virtual void* make_timer() = 0;
+  /// Seconds that a queue took from one such event to a later one; the host has waited for both.
+  [[nodiscard]] virtual double seconds_between(void* earlier, void* later) = 0;
   /// The event is all that the queue has been given by now.
   virtual void record(void* event, Queue queue) = 0;
   /// What the queue is given from now on comes after what the event is now.

@@ -16,9 +16,10 @@ SimulatedDriver::~SimulatedDriver() {
   for (const auto& [pointer, bytes] : blocks_) (void)::munmap(pointer, bytes);
 }
 
-std::unique_ptr<SimulatedDriver> SimulatedDriver::idle() {
+std::unique_ptr<SimulatedDriver> SimulatedDriver::idle(For what) {
   auto driver = std::make_unique<SimulatedDriver>(std::size_t{1} << 50);
   driver->idle_ = true;
+  driver->stands_for_host_ = what == For::host;
   return driver;
 }
 
@@ -77,9 +78,21 @@ void* SimulatedDriver::make_event() {
   return event;
 }
 void SimulatedDriver::drop_event(void* event) noexcept {
+  if (passed_.contains(event)) run();  // which still tells it the time
+  passed_.erase(event);
   events_.erase(event);
 }
+void* SimulatedDriver::make_timer() {
+  void* event = make_event();
+  passed_[event] = {};
+  return event;
+}
+double SimulatedDriver::seconds_between(void* earlier, void* later) {
+  return std::chrono::duration<double>(passed_.at(later) - passed_.at(earlier)).count();
+}
 void SimulatedDriver::record(void* event, Queue queue) {
+  if (const auto timer = passed_.find(event); timer != passed_.end())
+    enqueue(queue, [passed = &timer->second] { *passed = std::chrono::steady_clock::now(); });
   *events_.at(event) = {queue, line(queue).given};
 }
 void SimulatedDriver::follow(Queue queue, void* event) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
@@ -11,6 +12,9 @@
 
 namespace rossby {
 
+/// What the simulated device calls itself.
+inline constexpr const char* simulated_device = "simulated device";
+
 /// A device that is none: the same program flow where there is no GPU, for tests. It is stricter than one.
 /// Device memory can be touched by what runs in its queues alone (anything else ends the process with a
 /// segmentation fault), the queues run at `wait` and not before, so that what was not waited for is not
@@ -20,8 +24,10 @@ class SimulatedDriver final : public DeviceDriver {
  public:
   using Order = std::array<Queue, 3>;
   /// One that does nothing that it is given: steps run over it as fast as their host part, at any size, to
-  /// count what they would do. Its memory is addresses alone; values are meaningless, sums are 0.
-  [[nodiscard]] static std::unique_ptr<SimulatedDriver> idle();
+  /// count what they would do, there or on the host. Its memory is addresses alone; values are meaningless,
+  /// sums are 0.
+  enum class For { host, device };
+  [[nodiscard]] static std::unique_ptr<SimulatedDriver> idle(For what = For::host);
   explicit SimulatedDriver(std::size_t total_bytes = std::size_t{4} << 30,
                            const Order& order = {Queue::in, Queue::out, Queue::compute})
       : total_(total_bytes), order_(order) {}
@@ -30,9 +36,10 @@ class SimulatedDriver final : public DeviceDriver {
   /// Enqueues a kernel.
   void enqueue(std::function<void()> work) { enqueue(Queue::compute, std::move(work)); }
 
-  [[nodiscard]] std::string name() const override { return "simulated device"; }
+  [[nodiscard]] std::string name() const override { return simulated_device; }
   [[nodiscard]] std::size_t total_bytes() const override { return total_; }
   [[nodiscard]] bool only_addresses() const override { return idle_; }
+  [[nodiscard]] bool stands_for_host() const override { return stands_for_host_; }
   [[nodiscard]] void* allocate(std::size_t bytes) override;
   void release(void* pointer) noexcept override;
   [[nodiscard]] void* allocate_pinned(std::size_t bytes) override;
@@ -50,6 +57,9 @@ class SimulatedDriver final : public DeviceDriver {
   void travel_out(void* host, const void* device, std::size_t bytes) override;
   [[nodiscard]] void* make_event() override;
   void drop_event(void* event) noexcept override;
+  [[nodiscard]] void* make_timer() override;
+  /// 0 of one that does nothing.
+  [[nodiscard]] double seconds_between(void* earlier, void* later) override;
   void record(void* event, Queue queue) override;
   void follow(Queue queue, void* event) override;
   /// The queues run no further than they must.
@@ -84,10 +94,11 @@ class SimulatedDriver final : public DeviceDriver {
 
   std::size_t total_;
   Order order_;
-  bool idle_ = false;
+  bool idle_ = false, stands_for_host_ = false;
   std::map<void*, std::size_t> blocks_;  // pages, and their bytes
   std::array<Line, 3> lines_;
   std::map<void*, std::unique_ptr<Point>> events_;
+  std::map<void*, std::chrono::steady_clock::time_point> passed_;  // events that are timers: when
   Index waits_ = 0;
 };
 

@@ -74,6 +74,7 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
   // The one wait of a step on a device, for all that the ranks share.
   fetch_gradients();
   settle(tape.exec());
+  if (BlockTrace* trace = tape.trace(); trace && tape.exec().device) trace->waited();
   if (clip_ > 0 && groups_.first) owned_squares_ += optimiser_->fused_squares();
   allreduce(losses, votes, result);
   seconds.reduction = lap();

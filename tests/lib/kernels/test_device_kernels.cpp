@@ -1,7 +1,13 @@
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "rossby/kernels/linear.hpp"
 #include "rossby/kernels/loss.hpp"
+#include "rossby/kernels/occupy.hpp"
+#include "rossby/kernels/queue_clock.hpp"
 #include "rossby/kernels/reductions.hpp"
 #include "tests/lib/kernels/compare.hpp"
 #include "tests/support/test_device.hpp"
@@ -89,6 +95,31 @@ TEST_P(DeviceKernels, NonFiniteValuesAreFound) {
   EXPECT_EQ(find(), 90001);
   values[3] = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(find(), 3);
+}
+
+TEST_P(DeviceKernels, AQueueIsTimedWithoutTheGapsThatTheHostLeaves) {
+  QueueClock clock(exec());
+  Buffer<float> values(1000, *device_);
+  device_->wait();
+  double busy = 1, kernel = 1;  // quickest rounds: others may be disturbed
+  for (int round = 0; round < 5; ++round) {
+    clock.start_anew();
+    const std::size_t begin = clock.mark(), held = clock.hold(0.02);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    double sum = 0;
+    sum_of_squares<float>(exec(), values.span(), &sum);
+    const std::size_t end = clock.mark();
+    EXPECT_EQ(end, begin + 2) << "marks are made anew";
+    device_->settle();
+    EXPECT_GE(clock.seconds(begin, held), 0.019);
+    EXPECT_GE(clock.seconds(held, end), 0);
+    busy = std::min(busy, clock.seconds(begin, held));
+    kernel = std::min(kernel, clock.seconds(held, end));
+  }
+  EXPECT_LT(busy, 0.1);
+  EXPECT_LT(kernel, 0.004) << "the host slept while the queue was busy";
+  EXPECT_THROW((void)clock.seconds(0, 3), BugError) << "no such mark";
+  occupy(Exec{}, 10);  // of a host: nothing
 }
 
 INSTANTIATE_TEST_SUITE_P(Simulated, DeviceKernels, ::testing::Values(Backend::simulated));

@@ -334,6 +334,183 @@ TEST(Transfers, AreAddedToCallsThatWereMeasuredInMemory) {
   EXPECT_EQ(p.transfer, 0);
 }
 
+/// The machine with a device of 2 GB, whose calls take a fifth of the host's time, and 3 us of the host.
+MachineProfile with_device() {
+  MachineProfile profile = machine();
+  profile.device = {"a device", 1, 2e9, 7e-6};
+  const std::vector<OpSample> host = profile.ops;
+  for (OpSample on : host) {
+    on.on_device = true;
+    on.threads = 8;  // of no matter
+    on.seconds /= 5;
+    on.host_seconds = 3e-6;
+    profile.ops.push_back(on);
+  }
+  profile.messages.push_back({"gather", 2, 1, 1, 1e5, 3e-4, 0, "staged"});
+  profile.messages.push_back({"allreduce", 2, 1, 1, 1e5, 4e-4, 0, "staged"});
+  profile.stragglers.push_back({2, 1, 1.5, true});
+  for (const auto& [kind, rate] : {std::pair("device_stream", 1e12),
+                                   {"device_gemm", 1e13},
+                                   {"copy_in", 4e9},
+                                   {"copy_out", 2e9},
+                                   {"pinned_in", 2e10},
+                                   {"pinned_out", 1e10},
+                                   {"pinned_both", 2.4e10}})
+    profile.rates.push_back({kind, 1, 1, 1e8, rate, 0});
+  return profile;
+}
+
+Prediction on_device(const MachineProfile& profile, const StepOps& rank, Place place) {
+  place.on_device = true;
+  place.transport = "staged";
+  const auto method = OpTimes::Method::interpolated;
+  const OpTimes times(profile, "float", place.ranks_on_host(), 1, method, nullptr, Timed::device);
+  const OpTimes launches(profile, "float", place.ranks_on_host(), 1, method, nullptr, Timed::launches);
+  return predict({rank}, profile, times, place, false, &launches);
+}
+
+TEST(OpTimes, OfADeviceAreNotTheHosts) {
+  const MachineProfile profile = with_device();
+  const auto of = [&](Timed what, const char* op, int ranks = 1) {
+    return OpTimes(profile, "float", ranks, 1, OpTimes::Method::interpolated, nullptr, what)
+        .seconds(call(op, 8e4, 1e4), 1e6);
+  };
+  EXPECT_NEAR(of(Timed::host, "linear").seconds, 1e-6, 1e-12);
+  EXPECT_NEAR(of(Timed::device, "linear").seconds, 2e-7, 1e-12);
+  EXPECT_NEAR(of(Timed::launches, "linear").seconds, 3e-6, 1e-12);
+  EXPECT_NEAR(of(Timed::device, "tanh").seconds, 1e4 / 1e12, 1e-15);
+  EXPECT_NEAR(of(Timed::launches, "tanh").seconds, 3e-6, 1e-12) << "as long as others";
+  // One device, two ranks were measured on it: four of them take turns. The host has two cores.
+  EXPECT_NEAR(of(Timed::device, "linear", 4).seconds / of(Timed::device, "linear", 2).seconds, 2, 1e-9);
+  EXPECT_NEAR(of(Timed::launches, "linear", 4).seconds, 2 * 3e-6, 1e-12);
+  try {
+    (void)OpTimes(profile, "tf32", 1, 1, OpTimes::Method::interpolated, nullptr, Timed::device);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("devices were not measured in tf32"), std::string::npos);
+  }
+}
+
+TEST(Prediction, OfADeviceTakesAsLongAsTheSlowerOfItAndTheHost) {
+  const MachineProfile profile = with_device();
+  StepOps rank;
+  rank.steps = 1;
+  rank.footprint = 1e6;
+  rank.array_bytes = 5000;
+  rank.device_bytes = 1e6;
+  rank.ops = {call("linear", 8e6, 1e6, 2), call("reduction", 0, 0, 1)};
+  rank.ops[1].beside = true;
+  rank.ops[1].cost.message_bytes = 1e3;
+  const double linear = 1e6 / 1e10 / 5;
+  Prediction p = on_device(profile, rank, {1, 1, 1});
+  EXPECT_NEAR(p.forward, 2 * linear, 1e-12);
+  EXPECT_NEAR(p.launches, 7e-6, 1e-12) << "the wait alone: the host is ahead";
+  EXPECT_NEAR(p.reduction, 3e-6, 1e-12) << "the host's part of it, which nothing hides";
+  EXPECT_NEAR(p.step(), 2 * linear + 7e-6 + 3e-6, 1e-9);
+  EXPECT_EQ(p.memory_bytes, 0) << "of the host: not known";
+  EXPECT_EQ(p.device_bytes, 1e6);
+  EXPECT_EQ(p.unmeasured.size(), 0U);
+  // Calls that are shorter than their launches.
+  rank.ops[0] = call("linear", 8e4, 1e4, 100);
+  p = on_device(profile, rank, {1, 1, 1});
+  EXPECT_NEAR(p.forward, 100 * 2e-7, 1e-12);
+  EXPECT_NEAR(p.forward + p.launches, 100 * 3e-6 + 7e-6, 1e-12);
+  // Two ranks: halos through the host's memory, the reduction of what the host has fetched.
+  rank.ops[0].cost.messages = 1;
+  rank.ops[0].cost.message_bytes = 1e5;
+  p = on_device(profile, rank, {2, 1, 1});
+  EXPECT_NEAR(p.messages, 100 * 3e-4, 1e-12);
+  EXPECT_NEAR(p.reduction, 2e-6 + 1e3 / 1e9 + 3e-6, 1e-12);
+  EXPECT_NEAR(p.straggler, 0.5 * p.forward, 1e-9);
+  EXPECT_EQ(json_of(p).contains("launches"), true);
+  EXPECT_EQ(
+      json_of(predict({rank}, profile, OpTimes(profile, "float", 1, 1), {1, 1, 1})).contains("launches"),
+      false);
+}
+
+TEST(Messages, OfATransportThatWasNotMeasuredAreTheHosts) {
+  const MachineProfile profile = with_device();
+  Place place{2, 1, 1};
+  EXPECT_NEAR(message_seconds(profile, "gather", place, 1, 1e5), 1e-6 + 1e5 / 1e9, 1e-12);
+  place.transport = "staged";
+  EXPECT_EQ(message_seconds(profile, "gather", place, 1, 1e5), 3e-4);
+  place.transport = "nccl";
+  EXPECT_NEAR(message_seconds(profile, "gather", place, 1, 1e5), 1e-6 + 1e5 / 1e9, 1e-12);
+}
+
+TEST(Transfers, ToADeviceGoTheWayThatWasAskedFor) {
+  const Moved moved{1e6, 1e6};
+  const auto waiting = [&](Transfer way, double computing, const Moved& of) {
+    const TransferTimes times(with_device(), {1, 1, 0, 0, true, way});
+    EXPECT_TRUE(times.measured());
+    return times.waiting(computing, of);
+  };
+  constexpr double pageable = 1e6 / 4e9 + 1e6 / 2e9, pinned = 1e6 / 2e10 + 1e6 / 1e10, out = 1e6 / 1e10;
+  for (const double computing : {0.0, 1e-5, 1.0}) {
+    EXPECT_NEAR(waiting(Transfer::pageable, computing, moved), pageable, 1e-15) << "the host waits";
+    EXPECT_NEAR(waiting(Transfer::pinned, computing, moved), pinned, 1e-15);
+  }
+  EXPECT_NEAR(waiting(Transfer::pageable_async, 1e-5, moved), pageable - 1e-5, 1e-15) << "the host copies";
+  EXPECT_NEAR(waiting(Transfer::pinned_async, 1e-5, moved), out - 1e-5, 1e-15) << "the slower direction";
+  EXPECT_NEAR(waiting(Transfer::pinned_async, 1e-5, {2e6, 1e6}), 3e6 / 2.4e10 - 1e-5, 1e-15)
+      << "both together";
+  EXPECT_EQ(waiting(Transfer::pinned_async, 1.0, moved), 0);
+  EXPECT_EQ(waiting(Transfer::pageable_async, 1.0, moved), 0);
+  EXPECT_FALSE(TransferTimes(with_files(), {1, 1, 0, 0, true}).measured()) << "files say nothing of a device";
+}
+
+TEST(MachineProfile, KeepsDevicesApartFromTheHost) {
+  const MachineProfile profile = with_device();
+  const auto json = json_of(profile);
+  const MachineProfile back = profile_of(nlohmann::ordered_json::parse(json.dump()), "here");
+  EXPECT_EQ(json_of(back).dump(), json.dump());
+  EXPECT_EQ(back.device.count, 1);
+  EXPECT_EQ(json_of(machine()).contains("device"), false) << "as files of before";
+  // Measured again, host and device stand side by side; another device does not.
+  MachineProfile both = machine();
+  merge(both, profile);
+  EXPECT_EQ(both.ops.size(), profile.ops.size());
+  EXPECT_EQ(both.messages.size(), profile.messages.size());
+  EXPECT_EQ(both.stragglers.size(), profile.stragglers.size());
+  EXPECT_EQ(both.device.name, "a device");
+  merge(both, machine());
+  EXPECT_EQ(both.device.name, "a device") << "the host alone was measured again";
+  EXPECT_EQ(both.ops.size(), profile.ops.size());
+  MachineProfile other = profile;
+  other.device.name = "another";
+  EXPECT_THROW(merge(both, other), UserError);
+  for (const auto& [key, wrong] : {std::pair("count", 0), {"memory_bytes", -1}, {"wait_seconds", -1}}) {
+    auto bad = json;
+    bad["device"][key] = wrong;
+    EXPECT_THROW((void)profile_of(bad, "here"), UserError) << key;
+  }
+  auto bad = json;
+  bad["ops"].back()["host_seconds"] = -1.0;
+  EXPECT_THROW((void)profile_of(bad, "here"), UserError);
+  // A call that is on no device has to take some time; on one it may be the host's alone.
+  bad = json;
+  bad["ops"].back()["seconds"] = 0;
+  EXPECT_NO_THROW((void)profile_of(bad, "here"));
+  bad["ops"].front()["seconds"] = 0;
+  EXPECT_THROW((void)profile_of(bad, "here"), UserError);
+}
+
+TEST(MachineProfile, RoundsHaveMediansOfHostAndDeviceApart) {
+  const auto round = [](double seconds, double host) {
+    OpSample s = sample("linear", 10, 10, seconds);
+    s.on_device = true;
+    s.host_seconds = host;
+    return std::vector<OpSample>{s};
+  };
+  const std::vector<OpSample> medians =
+      medians_of_rounds({round(3e-6, 5e-6), round(1e-6, 9e-6), round(2e-6, 7e-6)});
+  ASSERT_EQ(medians.size(), 1U);
+  EXPECT_EQ(medians[0].seconds, 2e-6);
+  EXPECT_EQ(medians[0].host_seconds, 7e-6);
+  EXPECT_EQ(medians_of_rounds({round(0, 5e-6)}).size(), 1U);
+  EXPECT_EQ(medians_of_rounds({round(0, 0)}).size(), 0U);
+}
+
 TEST(MachineProfile, SurvivesJson) {
   const MachineProfile profile = machine();
   const MachineProfile back = profile_of(nlohmann::ordered_json::parse(json_of(profile).dump()), "here");

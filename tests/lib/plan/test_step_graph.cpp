@@ -218,6 +218,63 @@ TEST(StepOps, TablesAreCaughtUpAfterEachEpoch) {
   EXPECT_GT(flops, 0.4 * all) << flops / all;
 }
 
+/// What a device does otherwise than the host is traced, too: it replays updates that the host takes in hops.
+TEST(StepOps, AnIdleDeviceMayStandForADevice) {
+  const auto flops = [](Device* device) {
+    for (const TracedOp& op : ops_of(Kind::wide, device).ops)
+      if (op.name == "catch_up") return op.cost.flops;
+    return 0.0;
+  };
+  Device host(SimulatedDriver::idle()), idle(SimulatedDriver::idle(SimulatedDriver::For::device));
+  Device real(std::make_unique<SimulatedDriver>());
+  const double there = flops(&real);
+  EXPECT_GT(there, 1.2 * flops(&host));
+  EXPECT_EQ(flops(&idle), there);
+  // Memory as it is taken there, to the byte.
+  for (const Kind kind : {Kind::refine, Kind::given_low_rank, Kind::discover}) {
+    Device traced(SimulatedDriver::idle(SimulatedDriver::For::device));
+    Device trained(std::make_unique<SimulatedDriver>());
+    const StepOps of = ops_of(kind, &traced);
+    (void)ops_of(kind, &trained);
+    EXPECT_EQ(of.device_bytes, static_cast<double>(trained.peak_bytes()));
+  }
+}
+
+/// A device's queue and the host are timed apart, call by call.
+TEST(StepOps, OfADeviceAreTimedInItsQueue) {
+  for (const Kind kind : {Kind::refine, Kind::discover}) {
+    Device device(std::make_unique<SimulatedDriver>());
+    const auto timed =
+        with_training(kind, &device, [](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
+          return time_ops<float>(task, optimiser, reducer, exec, 0.05, [](bool mine) { return mine; });
+        });
+    const StepOps traced = ops_of(kind, &device);
+    double queue = 0, host = 0, steps = 0;
+    for (const TracedOp& op : timed.steps.ops) {
+      EXPECT_GE(op.queue_seconds, 0) << op.name;
+      EXPECT_GT(op.seconds, 0) << op.name;
+      // The simulated device computes what it is given slowly: a product of matrices takes it longer than the
+      // host to enqueue that.
+      if (op.name.starts_with("relate") && op.backward) {
+        EXPECT_GT(op.queue_seconds, op.seconds) << op.name;
+      }
+      queue += op.queue_seconds / static_cast<double>(timed.steps.steps);
+      host += op.seconds / static_cast<double>(timed.steps.steps);
+    }
+    EXPECT_EQ(timed.spread.size(), timed.steps.ops.size());
+    for (const double step : timed.steps.step_seconds)
+      steps += step / static_cast<double>(timed.steps.step_seconds.size());
+    // It computes while the host waits: a step takes as long as both, and what opening its memory costs.
+    EXPECT_LT(queue + host, 1.1 * steps) << "the queue is not kept busy in repeats that time steps";
+    // All calls that an epoch has.
+    for (const TracedOp& op : traced.ops)
+      EXPECT_EQ(std::count_if(timed.steps.ops.begin(), timed.steps.ops.end(),
+                              [&](const TracedOp& other) { return other.like(op); }),
+                1)
+          << op.name;
+  }
+}
+
 /// However fast a rank is: what ranks measure is put together by the order of calls.
 TEST(StepOps, RanksThatAreToldTheSameMeetTheSameCalls) {
   const auto calls_of = [](double seconds, Index& steps) {

@@ -1,5 +1,7 @@
+#include <chrono>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -213,6 +215,28 @@ TEST(Device, TheHostWaitsForAnEventAndNoMore) {
   driver.drop_event(event);
 }
 
+TEST(Device, TimersTellWhatAQueueTook) {
+  SimulatedDriver driver;
+  void* timers[] = {driver.make_timer(), driver.make_timer(), driver.make_timer()};
+  const auto spend = [&](double seconds) {
+    driver.enqueue([seconds] {
+      const auto begin = std::chrono::steady_clock::now();
+      while (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < seconds) {
+      }
+    });
+  };
+  driver.record(timers[0], DeviceDriver::Queue::compute);
+  spend(2e-3);
+  driver.record(timers[1], DeviceDriver::Queue::compute);
+  driver.record(timers[2], DeviceDriver::Queue::compute);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the host's time is not the queue's
+  driver.wait();
+  EXPECT_GE(driver.seconds_between(timers[0], timers[1]), 2e-3);
+  EXPECT_LT(driver.seconds_between(timers[1], timers[2]), 1e-3);
+  driver.record(timers[0], DeviceDriver::Queue::compute);
+  for (void* timer : timers) driver.drop_event(timer);
+}
+
 TEST(Device, ScratchHasItsSize) {
   Device device = simulated();
   EXPECT_NE(device.scratch<double>(100), nullptr);
@@ -244,10 +268,13 @@ class FakeApi final : public CudaApi {
   }
   int stream_destroy(void*) const override { return --streams, 0; }
   int stream_synchronize(void*) const override { return fail_wait; }
-  int event_create(void** event) const override { return *event = &streams, 0; }
+  int event_create(void** event, bool) const override { return *event = &streams, 0; }
   int event_destroy(void*) const override { return 0; }
   int event_record(void*, void*) const override { return fail_event; }
   int event_synchronize(void*) const override { return fail_wait; }
+  int event_elapsed(float* milliseconds, void*, void*) const override {
+    return *milliseconds = 2.5F, fail_event;
+  }
   int stream_wait(void*, void*) const override { return 0; }
   int allocate(void** pointer, std::size_t bytes) const override { return take(pointer, bytes); }
   int release(void* pointer) const override { return std::free(pointer), 0; }
@@ -282,6 +309,10 @@ TEST(Cuda, ItsErrorsNameTheGpuAndWhatItDid) {
     api.fail_event = 400;
     EXPECT_EQ(error_of([&] { driver.fork(); }),
               "GPU 1 failed while recording an event: CUDA error 400: text of 400");
+    EXPECT_EQ(error_of([&] { (void)driver.seconds_between(nullptr, nullptr); }),
+              "GPU 1 failed while asking what it took: CUDA error 400: text of 400");
+    api.fail_event = 0;
+    EXPECT_FLOAT_EQ(static_cast<float>(driver.seconds_between(nullptr, nullptr)), 2.5e-3F);
     driver.check_launch("a kernel");
     api.fail_launch = 9;
     EXPECT_EQ(error_of([&] { driver.check_launch("a kernel"); }),

@@ -1,0 +1,30 @@
+#include "rossby/kernels/queue_clock.hpp"
+
+#include "rossby/base/error.hpp"
+#include "rossby/kernels/occupy.hpp"
+#include "rossby/tensor/device.hpp"
+
+namespace rossby {
+
+QueueClock::~QueueClock() {
+  for (void* timer : timers_) exec_.device->driver().drop_event(timer);
+}
+
+std::size_t QueueClock::mark() {
+  DeviceDriver& driver = exec_.device->driver();
+  if (next_ == timers_.size()) timers_.push_back(driver.make_timer());
+  driver.record(timers_[next_], DeviceDriver::Queue::compute);
+  return next_++;
+}
+
+std::size_t QueueClock::hold(double seconds) {
+  occupy(exec_, seconds);
+  return mark();
+}
+
+double QueueClock::seconds(std::size_t from, std::size_t to) const {
+  require(from <= to && to < next_, "marks that were made");
+  return exec_.device->driver().seconds_between(timers_[from], timers_[to]);
+}
+
+}  // namespace rossby
