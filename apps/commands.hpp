@@ -116,7 +116,7 @@ struct PlanTraining {
   std::vector<std::string> vary;   // key=a,b: candidates with each of them
   double target_batch = 0;         // of candidates; 0: any
   double tolerance = 0.5;          // as a share of the target
-  std::string what_if;             // network=2x,memory=2x,precision=bf16; empty: nothing
+  std::string what_if;             // network=2x,memory=2x,precision=bf16,gpu=FILE; empty: nothing
   std::vector<std::string> check;  // run directories
   bool regions = false;            // of those, by region of the step
   std::vector<std::string> sets;

@@ -216,8 +216,9 @@ void define_plan(CLI::App& app, std::function<int(const Communicator&)>& chosen,
       ->capture_default_str()
       ->needs(target);
   p->add_option("--what-if", plan.what_if,
-                "beside it, the plan for a machine with network, latency, memory or compute so many times as "
-                "fast, or in another precision, for example network=2x,memory=2x,precision=bf16");
+                "beside it, the plan for a machine with network, latency, memory, compute or transfer (to "
+                "devices) so many times as fast, in another precision, or with the GPUs that another machine "
+                "was measured with, for example network=2x,memory=2x,precision=bf16,gpu=h200.json");
   auto* check =
       p->add_option("--check", plan.check, "run directories: their predictions against what was measured");
   p->add_flag("--regions", plan.regions, "with --check: where in the step they differ")->needs(check);

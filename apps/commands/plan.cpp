@@ -12,6 +12,7 @@
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/plan/what_if.hpp"
+#include "rossby/tensor/simulated_device.hpp"
 
 namespace rossby::commands {
 namespace {
@@ -161,6 +162,7 @@ double factor_of(const std::string& text, const std::string& all) {
 struct WhatIf {
   FasterBy factors;
   std::vector<std::string> settings;
+  std::string gpu;  // file of the machine whose devices take the place of these; empty: none
 };
 
 WhatIf what_if_of(const std::string& text) {
@@ -179,17 +181,33 @@ WhatIf what_if_of(const std::string& text) {
       factors.memory = factor_of(value, text);
     else if (name == "compute")
       factors.compute = factor_of(value, text);
+    else if (name == "transfer")
+      factors.transfer = factor_of(value, text);
+    else if (name == "gpu" && !value.empty())
+      asked.gpu = value;
+    else if (name == "precision" && value == "tf32")
+      asked.settings.emplace_back("parallel.tf32=true");
     else if (name == "precision" && value == "bf16")
       asked.settings.emplace_back("relation.precision=bf16");
     else if (name == "precision" && (value == "float" || value == "double"))
       asked.settings.push_back("model.precision=" + value);
     else
       user_error(
-          "--what-if {}: \"{}\" is none of network=2x, latency=2x, memory=2x, compute=2x, "
-          "precision=float|double|bf16",
+          "--what-if {}: \"{}\" is none of network=2x, latency=2x, memory=2x, compute=2x, transfer=2x, "
+          "precision=float|double|bf16|tf32, gpu=MACHINE.json",
           text, part);
   }
   return asked;
+}
+
+/// The machine that is asked about. `asked` then says what trainings there compute on.
+MachineProfile other_machine(const MachineProfile& profile, WhatIf& asked) {
+  if (asked.gpu.empty()) return what_if(profile, asked.factors);
+  const MachineProfile other = read_profile(asked.gpu);
+  if (other.device.name.empty()) user_error("--what-if gpu={}: it was measured without a GPU", asked.gpu);
+  const bool simulated = other.device.name == simulated_device;
+  asked.settings.emplace_back(simulated ? "parallel.device=simulated" : "parallel.device=cuda");
+  return what_if(with_devices_of(profile, other), asked.factors);
 }
 
 /// The plan as it is asked for, as text and JSON.
@@ -246,11 +264,12 @@ int plan(const Communicator& comm, const PlanTraining& arguments) {
     return 0;
   }
   const Plans plans(comm, arguments);
-  const WhatIf asked = agree(comm, [&] { return what_if_of(arguments.what_if); });
+  WhatIf asked = agree(comm, [&] { return what_if_of(arguments.what_if); });
   const MeasuredMachine machine{agree(comm, [&] { return read_profile(arguments.machine); })};
   Answer answer = plans.make(machine, {});
   if (!arguments.what_if.empty()) {
-    const Answer other = plans.make({what_if(machine.profile, asked.factors)}, asked.settings);
+    const MeasuredMachine there{agree(comm, [&] { return other_machine(machine.profile, asked); })};
+    const Answer other = plans.make(there, asked.settings);
     answer.text += fmt::format("\nwhat if {}:\n{}", arguments.what_if, other.text);
     if (answer.epoch > 0 && other.epoch > 0)
       answer.text += fmt::format("speed-up: {:.3f}\n", answer.epoch / other.epoch);

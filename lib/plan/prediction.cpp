@@ -182,8 +182,10 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
       prediction.memory_bytes =
           std::max(prediction.memory_bytes, profile.process_bytes + rank.array_bytes + rank.list_bytes);
   }
-  if (place.hosts > 1 && std::none_of(profile.messages.begin(), profile.messages.end(),
-                                      [](const MessageSample& sample) { return sample.hosts > 1; }))
+  if (place.hosts > 1 &&
+      std::none_of(profile.messages.begin(), profile.messages.end(), [&](const MessageSample& sample) {
+        return sample.hosts > 1 && sample.transport == place.transport;
+      }))
     prediction.unmeasured.emplace_back("messages between hosts");
   if (all && computing > 0) prediction.imbalance = most_computing / computing;
   prediction.forward = slowest.forward;

@@ -1,7 +1,10 @@
 #include "rossby/plan/what_if.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+
+#include "rossby/base/error.hpp"
 
 namespace rossby {
 namespace {
@@ -11,7 +14,9 @@ double projected(const OpSample& sample, const MachineProfile& profile, const Fa
     const double rate = rate_of(profile, kind, sample.ranks);
     return rate > 0 ? amount / rate : 0;
   };
-  const double memory = part(sample.cost.bytes, "stream"), compute = part(sample.cost.flops, "gemm");
+  const bool there = sample.on_device;
+  const double memory = part(sample.cost.bytes, there ? "device_stream" : "stream"),
+               compute = part(sample.cost.flops, there ? "device_gemm" : "gemm");
   const double of_memory = memory <= sample.seconds ? memory : 0;
   const double of_compute = std::min(compute, sample.seconds);
   const double gained =
@@ -20,7 +25,39 @@ double projected(const OpSample& sample, const MachineProfile& profile, const Fa
   return std::max(sample.seconds - gained, least);
 }
 
+bool of_device(const OpSample& sample) {
+  return sample.on_device;
+}
+bool of_device(const StragglerSample& sample) {
+  return sample.on_device;
+}
+bool of_device(const MessageSample& sample) {
+  return sample.transport != "host";
+}
+bool of_device(const RateSample& rate) {
+  return rate.kind.starts_with("device_") || rate.kind.starts_with("copy_") ||
+         rate.kind.starts_with("pinned_");
+}
+
+template <class Sample>
+void exchange_devices(std::vector<Sample>& samples, const std::vector<Sample>& others) {
+  std::erase_if(samples, [](const Sample& sample) { return of_device(sample); });
+  std::copy_if(others.begin(), others.end(), std::back_inserter(samples),
+               [](const Sample& sample) { return of_device(sample); });
+}
+
 }  // namespace
+
+MachineProfile with_devices_of(const MachineProfile& profile, const MachineProfile& other) {
+  if (other.device.name.empty()) user_error("a machine that was measured without devices");
+  MachineProfile with = profile;
+  with.device = other.device;
+  exchange_devices(with.ops, other.ops);
+  exchange_devices(with.messages, other.messages);
+  exchange_devices(with.rates, other.rates);
+  exchange_devices(with.stragglers, other.stragglers);
+  return with;
+}
 
 MachineProfile what_if(const MachineProfile& profile, const FasterBy& factors) {
   MachineProfile faster = profile;
@@ -29,13 +66,14 @@ MachineProfile what_if(const MachineProfile& profile, const FasterBy& factors) {
     double latency = std::numeric_limits<double>::infinity();
     for (const MessageSample& other : profile.messages)
       if (other.kind == sample.kind && other.ranks == sample.ranks && other.hosts == sample.hosts &&
-          other.messages == sample.messages)
+          other.messages == sample.messages && other.transport == sample.transport)
         latency = std::min(latency, other.seconds);
     sample.seconds = latency / factors.latency + (sample.seconds - latency) / factors.network;
   }
   for (RateSample& rate : faster.rates) {
-    if (rate.kind == "stream" || rate.kind.starts_with("file_")) rate.rate *= factors.memory;
-    if (rate.kind == "gemm") rate.rate *= factors.compute;
+    if (rate.kind.ends_with("stream") || rate.kind.starts_with("file_")) rate.rate *= factors.memory;
+    if (rate.kind.ends_with("gemm")) rate.rate *= factors.compute;
+    if (rate.kind.starts_with("copy_") || rate.kind.starts_with("pinned_")) rate.rate *= factors.transfer;
   }
   return faster;
 }

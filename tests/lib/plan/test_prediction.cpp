@@ -495,6 +495,51 @@ TEST(MachineProfile, KeepsDevicesApartFromTheHost) {
   EXPECT_THROW((void)profile_of(bad, "here"), UserError);
 }
 
+TEST(WhatIf, DevicesAreThoseOfAnotherMachine) {
+  MachineProfile other = with_device();
+  for (OpSample& sample : other.ops) sample.seconds /= 10;
+  other.device.name = "a quicker one";
+  const std::size_t ops = with_device().ops.size();
+  for (const MachineProfile& own : {machine(), with_device()}) {
+    const MachineProfile with = with_devices_of(own, other);
+    EXPECT_EQ(with.device.name, "a quicker one");
+    EXPECT_EQ(with.ops.size(), ops);
+    EXPECT_EQ(with.messages.size(), with_device().messages.size());
+    EXPECT_EQ(with.rates.size(), with_device().rates.size());
+    EXPECT_EQ(with.stragglers.size(), with_device().stragglers.size());
+    const auto of = [&](Timed what) {
+      return OpTimes(with, "float", 1, 1, OpTimes::Method::interpolated, nullptr, what)
+          .seconds(call("linear", 8e4, 1e4), 1e6)
+          .seconds;
+    };
+    EXPECT_NEAR(of(Timed::host), 1e-6, 1e-12) << "the host stays";
+    EXPECT_NEAR(of(Timed::device), 2e-8, 1e-12);
+  }
+  EXPECT_THROW((void)with_devices_of(machine(), machine()), UserError);
+}
+
+TEST(WhatIf, ADevicesCallsAreBoundByItsOwnRates) {
+  const MachineProfile profile = with_device();
+  const auto seconds = [](const MachineProfile& of) {
+    return OpTimes(of, "float", 1, 1, OpTimes::Method::interpolated, nullptr, Timed::device)
+        .seconds(call("linear", 8e6, 1e6), 1e6)
+        .seconds;
+  };
+  // 20 us, of which bytes take 1 us at the device's bandwidth and flops 0.8; at the host's 100 us.
+  const double before = seconds(profile);
+  EXPECT_NEAR(seconds(what_if(profile, {.memory = 2})), before - 0.5e-6, 1e-11);
+  EXPECT_NEAR(seconds(what_if(profile, {.compute = 2})), before, 1e-12);
+  EXPECT_NEAR(seconds(what_if(profile, {.transfer = 2})), before, 1e-12);
+  const MachineProfile faster = what_if(profile, {.memory = 3, .compute = 5, .transfer = 2});
+  for (const auto& [kind, by] : {std::pair("stream", 3),
+                                 {"device_stream", 3},
+                                 {"gemm", 5},
+                                 {"device_gemm", 5},
+                                 {"copy_in", 2},
+                                 {"pinned_both", 2}})
+    EXPECT_NEAR(rate_of(faster, kind, 1) / rate_of(profile, kind, 1), by, 1e-12) << kind;
+}
+
 TEST(MachineProfile, RoundsHaveMediansOfHostAndDeviceApart) {
   const auto round = [](double seconds, double host) {
     OpSample s = sample("linear", 10, 10, seconds);

@@ -1,0 +1,206 @@
+"""rossby calibrate and rossby plan for devices: measured on a simulated one, planned, and held against trainings on it."""
+
+import json
+
+import support
+from sensors import RingRuns
+from test_device import STNN
+from test_schemas import faults, schema_of
+from test_windows import GRAPH_WAVENET, WINDOWS
+
+DEVICE = "parallel.device=simulated"
+DENSE = ["relation.graph=none", "relation.discover=dense"]
+
+
+class DevicePlan(RingRuns):
+    config = "stnn.toml"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.write("windows.toml", WINDOWS)
+        cls.write("stnn.toml", STNN.replace('"nearest"', '"edges"').replace('"double"', '"float"'))
+        for ranks in (1, 2):
+            result = cls.run_ranks(ranks, "calibrate", "-o", "machine.json", "--quick", "--device", "simulated")
+            assert result.codes == [0] * ranks, result
+            cls.said = result.out
+        result = cls.run_ranks(1, "calibrate", "-o", "host.json", "--quick")
+        assert result.codes == [0], result
+
+    def load(self, name, schema):
+        with open(self.path(name), encoding="utf-8") as file:
+            value = json.load(file, parse_constant=self.fail)
+        schema = schema_of(schema)
+        self.assertEqual(faults(value, schema, schema), [])
+        return value
+
+    def test_calibrate(self):
+        machine = self.load("machine.json", "machine.schema.json")
+        self.assertRegex(self.said, r"measured  2 ranks x [0-9]+ threads?, [0-9]+ x simulated device in ")
+        self.assertEqual(machine["device"]["name"], "simulated device")
+        self.assertGreater(machine["device"]["wait_seconds"], 0)
+        there = [op for op in machine["ops"] if "host_seconds" in op]
+        here = [op for op in machine["ops"] if "host_seconds" not in op]
+
+        def calls(ops):
+            return {(op["op"], op["backward"], op["ranks"], op["rows"], op["columns"], op["channels"]) for op in ops}
+        self.assertEqual(calls(there), calls(here), "the same trainings, on the host and on the device")
+        for op in there:
+            self.assertGreater(op["host_seconds"], 0, op)
+            self.assertGreaterEqual(op["seconds"], 0, op)
+        self.assertGreater(sum(op["seconds"] > 0 for op in there), 0.9 * len(there))
+        kinds = {"gather", "scatter_add", "allgather", "reduce_scatter", "allreduce"}
+        for transport in (None, "staged"):
+            of = [sample for sample in machine["messages"] if sample.get("transport") == transport]
+            self.assertEqual({sample["kind"] for sample in of}, kinds)
+        rates = {rate["kind"]: rate["rate"] for rate in machine["rates"]}
+        for kind in ("device_stream", "device_gemm", "copy_in", "copy_out", "pinned_in", "pinned_out", "pinned_both"):
+            self.assertGreater(rates[kind], 0, kind)
+        self.assertEqual(sorted((s["ranks"], "on_device" in s) for s in machine["stragglers"]),
+                         [(1, False), (1, True), (2, False), (2, True)])
+        self.assertNotIn("device", self.load("host.json", "machine.schema.json"))
+
+    def test_the_device_alone(self):
+        self.succeed(1, "calibrate", "-o", "only.json", "--quick", "--only", "device", "--device", "simulated", "--precision", "tf32")
+        machine = self.load("only.json", "machine.schema.json")
+        self.assertEqual({(op["precision"], "host_seconds" in op) for op in machine["ops"]}, {("tf32", True)})
+        tf32 = ["--set", DEVICE, "--set", "parallel.tf32=true"]
+        self.succeed(1, "plan", "stnn.toml", "--machine", "only.json", *tf32)
+        self.refuse(1, ["plan", "stnn.toml", "--machine", "only.json", "--set", DEVICE], "devices were not measured in float")
+        self.refuse(1, ["plan", "stnn.toml", "--machine", "only.json"], "the machine was not measured in float")
+
+    def test_devices_that_are_not_there(self):
+        self.refuse(2, ["calibrate", "-o", "none.json", "--device", "cuda"], "there is no GPU")
+        self.refuse(2, ["calibrate", "-o", "none.json", "--only", "device"], "there is no GPU to measure")
+        self.refuse(1, ["calibrate", "-o", "none.json", "--precision", "tf32"], "there is no GPU to measure")
+        self.refuse(1, ["calibrate", "-o", "none.json", "--precision", "tf32", "--device", "none"], "it needs --device cuda")
+        self.refuse(1, ["calibrate", "-o", "none.json", "--device", "tpu"], "--device", code=2)
+        for machine, device in (("machine.json", "cuda"), ("host.json", "cuda"), ("host.json", "simulated")):
+            self.refuse(1, ["plan", "stnn.toml", "--machine", machine, "--set", f"parallel.device={device}"],
+                        f'parallel.device = "{device}": the machine was measured without')
+        # Where a training would take the host, so does its plan.
+        plan = self.plan(1, "stnn.toml", "parallel.device=auto")
+        self.assertNotIn("device", plan)
+        self.assertGreater(plan["predicted"]["memory_bytes"], 0)
+
+    def plan(self, ranks, config, *settings, machine="machine.json"):
+        words = [word for setting in settings for word in ("--set", setting)]
+        self.succeed(ranks, "plan", config, "--machine", machine, "-o", "plan.json", *words)
+        return self.load("plan.json", "plan.schema.json")
+
+    def test_plan(self):
+        for config, ranks in (("stnn.toml", 1), ("stnn.toml", 2), ("windows.toml", 2)):
+            with self.subTest(config=config, ranks=ranks):
+                plan = self.plan(ranks, config, DEVICE)
+                predicted = plan["predicted"]
+                self.assertEqual(plan["device"], "simulated device")
+                parts = sum(predicted[part] for part in ("forward", "backward", "optimiser", "messages", "reduction",
+                                                         "pipeline", "transfer", "launches", "straggler"))
+                self.assertAlmostEqual(parts, predicted["step_seconds"])
+                self.assertGreater(predicted["launches"], 0)
+                self.assertEqual(predicted["messages"] > 0, ranks > 1)
+                self.assertEqual((predicted["memory_bytes"], predicted["unmeasured"]), (0, []))
+                # Messages go through the host's memory: slower than between arrays of the host.
+                self.assertGreaterEqual(predicted["messages"], self.plan(ranks, config)["predicted"]["messages"])
+        out = self.succeed(1, "plan", "stnn.toml", "--machine", "machine.json", "--set", DEVICE).out
+        self.assertRegex(out, "each rank on a device: simulated device")
+        self.assertRegex(out, r"  launches, waits for it +[0-9.]+ ms")
+        self.assertRegex(out, r"  memory of a device: ")
+        # One process plans jobs of any size on devices as well.
+        words = ["plan", "stnn.toml", "--machine", "machine.json", "--set", DEVICE, "--ranks", "1,2,8", "-o", "jobs.json"]
+        self.succeed(1, *words)
+        jobs = self.load("jobs.json", "candidates.schema.json")["candidates"]
+        self.assertEqual({job["ranks"] for job in jobs}, {1, 2, 8})
+        for job in jobs:
+            if job["refused"]:
+                continue
+            self.assertGreater(job["predicted"]["device_bytes"], 0)
+
+    def test_memory_is_told_to_the_byte(self):
+        for run, ranks, *settings in (("one", 1), ("two", 2), ("three", 3, *DENSE), ("low", 2, "relation.discover=low_rank"),
+                                      ("groups", 2, "parallel.time_groups=2", "train.lanes=2"),
+                                      ("streamed", 2, *DENSE, "relation.memory=streamed", "relation.update=device",
+                                       f"relation.chunk_mib={2 * 9 * 4 / 2**20}"),
+                                      ("pairs", 1, "train.sampling=pairs", "train.pairs=50")):
+            with self.subTest(run):
+                out = self.succeed(ranks, *self.arguments(run, *settings, DEVICE), "--machine", "machine.json").out
+                self.assertRegex(out, r"plan +[0-9.e+-]+ ms a step predicted, [0-9.e+-]+ measured \([+-]")
+                self.told(run)
+        for run, ranks, *settings in (("dcrnn", 1), ("rows", 2), ("recomputed", 2, "train.recompute=cell"),
+                                      ("wavenet", 2, *GRAPH_WAVENET), ("times", 2, "parallel.time_groups=2")):
+            with self.subTest(run):
+                words = [word for setting in (*settings, DEVICE) for word in ("--set", setting)]
+                self.succeed(ranks, "train", "windows.toml", "--run", run, *words, "--machine", "machine.json")
+                self.told(run)
+        runs = ["one", "two", "dcrnn", "rows"]
+        out = self.succeed(1, "plan", "--check", *runs).out
+        self.assertEqual([line.split()[-2:] for line in out.splitlines()[1:5]], [["0.0", "exact"]] * 4, out)
+
+    def told(self, run):
+        plan = self.load(f"{run}/plan.json", "plan.schema.json")
+        self.assertGreater(plan["measured"]["device_bytes"], 0)
+        self.assertEqual(plan["predicted"]["device_bytes"], plan["measured"]["device_bytes"])
+        with open(self.path(f"{run}/metrics.jsonl"), encoding="utf-8") as file:
+            self.assertEqual(json.loads(file.readlines()[-1])["peak_device_bytes"], plan["measured"]["device_bytes"])
+
+    def test_candidates_that_do_not_fit(self):
+        machine = self.load("machine.json", "machine.schema.json")
+        words = ["plan", "windows.toml", "--set", DEVICE, "--set", "model.units=64", "--candidates", "-o", "candidates.json", "--machine"]
+        self.succeed(1, *words, "machine.json")
+        every = self.load("candidates.json", "candidates.schema.json")["candidates"]
+        needs = sorted({c["predicted"]["device_bytes"] for c in every})
+        self.assertGreater(len(needs), 1, "recomputation takes less")
+        # Its share of a device that is shared, and of what the CUDA runtime leaves.
+        machine["device"].update(memory_bytes=(needs[0] + needs[-1]) / 2 / 0.92)
+        self.write("small.json", json.dumps(machine))
+        self.succeed(1, *words, "small.json")
+        found = self.load("candidates.json", "candidates.schema.json")["candidates"]
+        self.assertEqual([c["predicted"]["device_bytes"] > (needs[0] + needs[-1]) / 2 for c in found],
+                         [c["refused"].startswith("needs ") for c in found])
+        self.assertIn("of a device, which has", "".join(c["refused"] for c in found))
+        self.assertTrue(any(c["fastest"] for c in found))
+        self.succeed(1, *words, "machine.json", "--set", f"parallel.device_memory={int(needs[0]) - 1}B")
+        found = self.load("candidates.json", "candidates.schema.json")["candidates"]
+        self.assertTrue(all(c["refused"].startswith("needs ") for c in found))
+
+    def test_what_if(self):
+        quick = self.load("machine.json", "machine.schema.json")
+        for op in quick["ops"]:
+            if "host_seconds" in op:
+                op.update(seconds=op["seconds"] / 100, host_seconds=1e-9)
+        quick["device"].update(wait_seconds=0)
+        self.write("quick.json", json.dumps(quick))
+
+        def speed_up(config, what_if, *settings, machine="machine.json"):
+            words = [word for setting in settings for word in ("--set", setting)]
+            self.succeed(1, "plan", config, "--machine", machine, "-o", "what_if.json", "--what-if", what_if, *words)
+            answer = self.load("what_if.json", "plan.schema.json")
+            self.assertEqual(answer["what_if"]["plan"]["device"], "simulated device")
+            return answer["what_if"]["speed_up"]
+        self.assertGreater(speed_up("windows.toml", "gpu=quick.json", DEVICE), 50)
+        self.assertAlmostEqual(speed_up("windows.toml", "gpu=machine.json", DEVICE), 1)
+        # A machine without devices, were it to have those.
+        self.assertGreater(speed_up("windows.toml", "gpu=quick.json", machine="host.json"), 0)
+        slow = dict(quick)
+        slow["rates"] = [dict(r, rate=1e3 if r["kind"].startswith("pinned") else r["rate"]) for r in slow["rates"]]
+        self.write("slow.json", json.dumps(slow))
+        streamed = [DEVICE, *DENSE, "relation.memory=streamed", f"relation.chunk_mib={2 * 9 * 4 / 2**20}",
+                    f"relation.stream_gib={(2 * 2 * 3 * 9 * 4 + 1) / 2**30}"]
+        self.assertAlmostEqual(speed_up("stnn.toml", "transfer=4x", *streamed, machine="slow.json"), 4, delta=0.1)
+        self.refuse(1, ["plan", "windows.toml", "--machine", "machine.json", "--what-if", "gpu=host.json"],
+                    "gpu=host.json: it was measured without a GPU")
+        self.refuse(1, ["plan", "windows.toml", "--machine", "machine.json", "--what-if", "gpu=no.json"], "no.json: cannot be read")
+        self.refuse(1, ["plan", "windows.toml", "--machine", "machine.json", "--what-if", "gpu="], "is none of network=2x")
+
+    def test_another_device(self):
+        machine = self.load("machine.json", "machine.schema.json")
+        machine["device"].update(name="another device")
+        self.write("other.json", json.dumps(machine))
+        self.refuse(1, ["calibrate", "-o", "other.json", "--quick", "--device", "simulated"], "measured with different devices")
+        machine["device"].update(count=0)
+        self.write("other.json", json.dumps(machine))
+        self.refuse(1, ["plan", "stnn.toml", "--machine", "other.json"], "devices have a count of 1 or more")
+
+
+if __name__ == "__main__":
+    support.main()
