@@ -1,5 +1,7 @@
 #include "rossby/kernels/queue_clock.hpp"
 
+#include <algorithm>
+
 #include "rossby/base/error.hpp"
 #include "rossby/kernels/occupy.hpp"
 #include "rossby/tensor/device.hpp"
@@ -20,6 +22,19 @@ std::size_t QueueClock::mark() {
 std::size_t QueueClock::hold(double seconds) {
   occupy(exec_, seconds);
   return mark();
+}
+
+double QueueClock::seconds_of_a_mark() {
+  constexpr std::size_t marks = 65;
+  start_anew();
+  (void)hold(200e-6);
+  std::vector<double> between;
+  for (std::size_t k = 0; k < marks; ++k) (void)mark();
+  exec_.device->wait();
+  for (std::size_t k = 0; k < marks; ++k) between.push_back(seconds(k, k + 1));
+  std::nth_element(between.begin(), between.begin() + marks / 2, between.end());
+  start_anew();
+  return between[marks / 2];
 }
 
 double QueueClock::seconds(std::size_t from, std::size_t to) const {

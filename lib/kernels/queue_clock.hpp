@@ -23,6 +23,9 @@ class QueueClock {
   std::size_t hold(double seconds);
   /// Seconds between two marks, once the host has waited for the device.
   [[nodiscard]] double seconds(std::size_t from, std::size_t to) const;
+  /// Seconds that a mark itself takes of a queue that is busy: between two of them with nothing in between.
+  /// Waits for the device; the next mark is number 0.
+  [[nodiscard]] double seconds_of_a_mark();
   /// The next mark is number 0 again.
   void start_anew() { next_ = 0; }
 

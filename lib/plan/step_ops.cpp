@@ -156,6 +156,7 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, cons
     walk.next();
   Repeats host(steps.ops), queued(steps.ops);
   QueueClock queue(exec);
+  const double mark = exec.device ? queue.seconds_of_a_mark() : 0;
   const auto measured = Clock::now();
   // One for all repeats: memory that it takes anew would be charged to the op at hand, in each repeat the
   // same one.
@@ -176,7 +177,8 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, cons
     if (exec.device) exec.device->wait();
     for (const TracedOp& op : trace.ops()) {
       add(steps.ops, op);
-      of_queue ? queued.add(op, op.queue_seconds) : host.add(op, op.seconds);
+      of_queue ? queued.add(op, std::max(op.queue_seconds - mark * static_cast<double>(op.calls), 0.0))
+               : host.add(op, op.seconds);
     }
     tape.set_trace(nullptr);
   }

@@ -121,7 +121,8 @@ class DevicePlan(RingRuns):
                                       ("groups", 2, "parallel.time_groups=2", "train.lanes=2"),
                                       ("streamed", 2, *DENSE, "relation.memory=streamed", "relation.update=device",
                                        f"relation.chunk_mib={2 * 9 * 4 / 2**20}"),
-                                      ("pairs", 1, "train.sampling=pairs", "train.pairs=50")):
+                                      ("pairs", 1, "train.sampling=pairs", "train.pairs=50"),
+                                      ("far_pairs", 1, *DENSE, "train.sampling=pairs", "train.pairs=200", "model.latent=64")):
             with self.subTest(run):
                 out = self.succeed(ranks, *self.arguments(run, *settings, DEVICE), "--machine", "machine.json").out
                 self.assertRegex(out, r"plan +[0-9.e+-]+ ms a step predicted, [0-9.e+-]+ measured \([+-]")

@@ -18,7 +18,8 @@ toml++, NetCDF, BLAS, LAPACK, GoogleTest), from the system or below --prefix.
   --programs DIR    run test programs that were built elsewhere (test_kernels_device, test_kernels_device_relate, test_device_training, test_tensor)
                     instead of building
   --mpi PREFIX      also train with the program rossby of --programs on 1, 2 and 4 ranks by PREFIX/bin/mpirun, and hold
-                    the losses against each other and those of the CPU
+                    the losses against each other and those of the CPU; measure the GPU with it, and hold plans of trainings
+                    against what those take (errors are shown, not judged; memory is to be exact)
 
 Exit code 0: all passed; 77: there is no GPU; other: something failed, and the last lines say what.
 TEXT
@@ -138,6 +139,22 @@ TOML
   losses self relation.self=true "" 2
   losses pairs "train.sampling=pairs train.pairs=500" "" 1 2
   losses groups train.lanes=2 parallel.time_groups=2 2 4
+
+  run calibrate "$mpi/bin/mpirun" -n 1 "$programs/rossby" calibrate -o "$log/machine.json" --device cuda
+  planned=()
+  for name in slabs dense dcrnn; do
+    sets=(model.precision=float train.epochs=20)
+    if [[ $name == dense ]]; then sets+=(relation.graph=none relation.discover=dense model.latent=8); fi
+    if [[ $name == dcrnn ]]; then sets=(model.name=dcrnn model.precision=float relation.mode=given relation.discover=none train.epochs=4); fi
+    run "plan.$name" "$mpi/bin/mpirun" -n 1 "$programs/rossby" train "$work/run.toml" --run "$log/plan_$name" --device cuda \
+      --machine "$log/machine.json" --resume never "${sets[@]/#/--set=}"
+    planned+=("$log/plan_$name")
+  done
+  run plan.check "$programs/rossby" plan --check "${planned[@]}"
+  cat "$log/plan.check.txt"
+  # The last column but one: the error of the planned memory, per cent.
+  # shellcheck disable=SC2016
+  run plan.memory awk 'NR > 1 && !/runs:/ { if ($(NF - 1) != "0.0" && $(NF - 1) != "-0.0") exit 1 }' "$log/plan.check.txt"
 fi
 
 if ((${#failed[@]} > 0)); then

@@ -119,6 +119,9 @@ TEST_P(DeviceKernels, AQueueIsTimedWithoutTheGapsThatTheHostLeaves) {
   EXPECT_LT(busy, 0.1);
   EXPECT_LT(kernel, 0.004) << "the host slept while the queue was busy";
   EXPECT_THROW((void)clock.seconds(0, 3), BugError) << "no such mark";
+  EXPECT_GE(clock.seconds_of_a_mark(), 0);
+  EXPECT_LT(clock.seconds_of_a_mark(), 1e-4);
+  EXPECT_EQ(clock.mark(), 0U);
   occupy(Exec{}, 10);  // of a host: nothing
 }
 

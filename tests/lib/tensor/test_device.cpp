@@ -95,6 +95,19 @@ TEST(Device, AnArenaOfAddressesTellsWhatTheHostsTakes) {
   EXPECT_EQ(detail::resident_bytes(std::size_t{9} << 20, 1), std::size_t{1} << 21);
 }
 
+TEST(Device, AnArenaOfAddressesTellsWhatADevicesTakes) {
+  Device real = simulated(), there(SimulatedDriver::idle(SimulatedDriver::For::device)),
+         host(SimulatedDriver::idle());
+  for (Device* device : {&real, &there, &host}) {
+    Arena arena(device);
+    for (int k = 1; k <= 20; ++k) (void)arena.take<std::byte>(Index{k} << 16);
+    arena.reset();
+    (void)arena.take<std::byte>(Index{1} << 16);
+  }
+  EXPECT_EQ(there.peak_bytes(), real.peak_bytes());
+  EXPECT_GT(host.peak_bytes(), real.peak_bytes()) << "whose blocks are as large as all before";
+}
+
 TEST(Device, AnArenaHoldsNoMoreThanItNeeds) {
   constexpr Index mib = Index{1} << 20;
   Device device = simulated();
