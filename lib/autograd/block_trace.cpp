@@ -96,6 +96,14 @@ void BlockTrace::passes(int peer, bool sends, double bytes) {
   leg.peer = peer;
   leg.sends = sends;
   leg.bytes = bytes;
+  if (sends) {
+    auto to = std::find_if(handed_over_.begin(), handed_over_.end(), [&](const TracedHandOver& other) {
+      return other.to == peer && other.backward == direction_.backward;
+    });
+    if (to == handed_over_.end()) to = handed_over_.insert(to, {peer, direction_.backward, 0, 0});
+    ++to->messages;
+    to->bytes += bytes;
+  }
   std::fill(since_.begin(), since_.end(), Index{0});
 }
 

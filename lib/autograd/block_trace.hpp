@@ -70,6 +70,14 @@ struct TracedLeg {
   double bytes = 0;
 };
 
+/// What goes from this stage of a pipeline to another one, over all calls.
+struct TracedHandOver {
+  int to = 0;             // stage
+  bool backward = false;  // gradients of what came from there
+  Index messages = 0;
+  double bytes = 0;
+};
+
 /// Adds calls to those of their like. Returns where.
 TracedOp& add(std::vector<TracedOp>& ops, const TracedOp& more);
 
@@ -100,6 +108,7 @@ class BlockTrace {
 
   [[nodiscard]] const std::vector<TracedBlock>& blocks() const { return blocks_; }
   [[nodiscard]] const std::vector<TracedEdge>& edges() const { return edges_; }
+  [[nodiscard]] const std::vector<TracedHandOver>& handed_over() const { return handed_over_; }
   [[nodiscard]] std::vector<TracedOp> ops() const;
   /// What was done outside of every block.
   [[nodiscard]] const TracedBlock& rest() const { return rest_; }
@@ -163,6 +172,7 @@ class BlockTrace {
 
   std::vector<TracedBlock> blocks_;
   std::vector<TracedEdge> edges_;
+  std::vector<TracedHandOver> handed_over_;
   TracedBlock rest_;
   std::vector<Open> open_;
   using Clock = std::chrono::steady_clock;

@@ -69,6 +69,7 @@ StepGraph trace_steps(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, 
   reducer.max(seconds);
   graph.blocks = trace.blocks();
   graph.edges = trace.edges();
+  graph.handed_over = trace.handed_over();
   graph.rest = trace.rest();
   if (repeats > 0) keep_median(graph, traces, seconds);
   for (const auto& total : totals) graph.ops.push_back({std::string(total.op), total.calls, total.cost});

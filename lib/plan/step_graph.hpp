@@ -20,6 +20,7 @@ struct StepGraph {
   Index steps = 0;            // traced: one of each kind
   std::vector<TracedBlock> blocks;
   std::vector<TracedEdge> edges;
+  std::vector<TracedHandOver> handed_over;  // to other stages
   TracedBlock rest;  // what belongs to no block
   struct Op {
     std::string name;
@@ -49,7 +50,8 @@ template <class T>
 /// A table of blocks and one of ops.
 [[nodiscard]] std::string text_of(const std::vector<StepGraph>& stages);
 [[nodiscard]] nlohmann::ordered_json json_of(const std::vector<StepGraph>& stages);
-/// For Graphviz: a node a block, an edge where one hands values to another, a frame a stage.
+/// For Graphviz: a node a block, an edge where one hands values to another, a frame a stage, between which
+/// edges are values (and gradients, which come back: dashed).
 [[nodiscard]] std::string dot_of(const std::vector<StepGraph>& stages);
 /// The first of what json_of() wrote.
 [[nodiscard]] StepGraph step_graph_of(const nlohmann::ordered_json& json);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -123,6 +124,10 @@ std::string text_of(const StepGraph& graph) {
   for (const StepGraph::Op& op : ops)
     text += fmt::format("{:<26}{:>8}{:>10}{:>11}{:>10}{:>11}\n", op.name, op.calls, decimal(op.cost.flops),
                         bytes(op.cost.bytes), op.cost.messages, bytes(op.cost.message_bytes));
+  for (const TracedHandOver& over : graph.handed_over)
+    text += fmt::format("{}{} to stage {}: {} messages, {}\n", &over == graph.handed_over.data() ? "\n" : "",
+                        over.backward ? "gradients back" : "values", over.to + 1, over.messages,
+                        bytes(over.bytes));
   if (graph.step_seconds > 0) text += times_of(graph);
   if (graph.device_bytes > 0)
     text += fmt::format("\na device would hold {} at most\n", bytes(graph.device_bytes));
@@ -151,6 +156,11 @@ Json json_of(const StepGraph& graph) {
   const auto name = [&](int block) { return graph.blocks[static_cast<std::size_t>(block)].name; };
   for (const TracedEdge& edge : graph.edges)
     json["edges"].push_back({{"from", name(edge.from)}, {"to", name(edge.to)}, {"bytes", edge.bytes}});
+  for (const TracedHandOver& over : graph.handed_over)
+    json["handed_over"].push_back({{"to_stage", over.to},
+                                   {"backward", over.backward},
+                                   {"messages", over.messages},
+                                   {"bytes", over.bytes}});
   for (const StepGraph::Op& op : graph.ops) {
     Json entry = {{"name", op.name}, {"calls", op.calls}};
     entry.update(cost_json(op.cost));
@@ -204,6 +214,30 @@ std::string nodes_of(const StepGraph& graph) {
   return text;
 }
 
+/// The number of the stage's block of that name; the first one where there is none.
+std::size_t block_named(const StepGraph& graph, std::string_view name) {
+  for (std::size_t b = 0; b < graph.blocks.size(); ++b)
+    if (graph.blocks[b].name == name) return b;
+  return 0;
+}
+
+/// What goes from stage to stage: values from who hands them over to who takes them, and gradients the other
+/// way.
+std::string between_stages(const std::vector<StepGraph>& stages) {
+  std::string text;
+  for (const StepGraph& from : stages)
+    for (const TracedHandOver& over : from.handed_over) {
+      const auto to = std::find_if(stages.begin(), stages.end(),
+                                   [&](const StepGraph& graph) { return graph.stage == over.to; });
+      if (to == stages.end()) continue;
+      text += fmt::format("  s{}b{} -> s{}b{} [label=\"{}\", {}];\n", from.stage,
+                          block_named(from, over.backward ? "take_over" : "hand_over"), to->stage,
+                          block_named(*to, over.backward ? "hand_over" : "take_over"), bytes(over.bytes),
+                          over.backward ? "style=dashed, constraint=false" : "penwidth=2");
+    }
+  return text;
+}
+
 }  // namespace
 
 std::string text_of(const std::vector<StepGraph>& stages) {
@@ -243,6 +277,9 @@ StepGraph step_graph_of(const Json& json) {
   };
   for (const Json& edge : json.at("edges"))
     graph.edges.push_back({number(edge.at("from")), number(edge.at("to")), edge.at("bytes")});
+  for (const Json& over : json.value("handed_over", Json::array()))
+    graph.handed_over.push_back(
+        {over.at("to_stage"), over.at("backward"), over.at("messages"), over.at("bytes")});
   for (const Json& op : json.at("ops")) graph.ops.push_back({op.at("name"), op.at("calls"), cost_of(op)});
   return graph;
 }
@@ -263,7 +300,7 @@ std::string dot_of(const std::vector<StepGraph>& stages) {
     text += nodes_of(graph);
     if (pipeline) text += "  }\n";
   }
-  return text + "}\n";
+  return text + between_stages(stages) + "}\n";
 }
 
 }  // namespace rossby

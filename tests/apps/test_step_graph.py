@@ -105,6 +105,19 @@ class StepGraph(RingRuns):
                 for number, stage in enumerate(all_stages):
                     self.assertEqual(faults(stage, schema, schema), [])
                     self.assertEqual((stage["stage"], stage["stages"], stage["rank"], stage["ranks"]), (number, stages, number * rows, ranks))
+                # What one stage sends as values comes back as gradients, once a micro-batch each time.
+                sent = {(number, over["to_stage"], over["backward"]): (over["messages"], over["bytes"])
+                        for number, stage in enumerate(all_stages) for over in stage.get("handed_over", [])}
+                self.assertEqual({key[:2] for key in sent if not key[2]},
+                                 {(a, b) for a in range(stages) for b in range(stages) if (a, b, False) in sent})
+                for (a, b, backward), what in sent.items():
+                    self.assertEqual(sent[b, a, not backward], what)
+                    self.assertEqual(what[0] % 2, 0)
+                self.assertTrue({(number, number + 1, False) for number in range(stages - 1)} <= set(sent), sent)
+                messages = sum(stage[way]["message_bytes"] for stage in all_stages for way in ("forward", "backward"))
+                self.assertLessEqual(sum(what[1] for what in sent.values()), messages)
+                if rows == 1:
+                    self.assertEqual(sum(what[1] for what in sent.values()), messages)
                 held = [{block["name"] for block in stage["blocks"] if block["forward"]["flops"]} for stage in all_stages]
                 self.assertEqual(set.union(*held), {name for name, block in blocks.items() if block["forward"]["flops"]})
                 self.assertGreater(len({tuple(sorted(names)) for names in held}), 1)
@@ -115,7 +128,12 @@ class StepGraph(RingRuns):
         self.assertRegex(out, re.compile(r"a step of rank 0 of 2, stage 1 of 2\n.*a step of rank 1 of 2, stage 2 of 2\n", re.DOTALL))
         self.succeed(2, "graph", "windows.toml", "-o", "s.dot", "--set", "parallel.stages=2", "--set", "window.micro_batches=2")
         with open(self.path("s.dot"), encoding="utf-8") as file:
-            self.assertRegex(file.read(), re.compile(r"cluster_stage0.*rank 0, stage 1 of 2.*s0b0.*cluster_stage1.*rank 1, stage 2 of 2.*s1b0", re.DOTALL))
+            dot = file.read()
+        self.assertRegex(dot, re.compile(r"cluster_stage0.*rank 0, stage 1 of 2.*s0b0.*cluster_stage1.*rank 1, stage 2 of 2.*s1b0", re.DOTALL))
+        ends = {name: number for number, name in re.findall(r'  (s[01]b[0-9]+) \[label="((?:hand|take)_over)', dot)}
+        self.assertRegex(dot, rf'  {ends["hand_over"]} -> {ends["take_over"]} \[label="[0-9.]+ ([KM]i)?B", penwidth=2\]')
+        self.assertRegex(dot, rf'  {ends["take_over"]} -> {ends["hand_over"]} \[label="[0-9.]+ ([KM]i)?B", style=dashed, constraint=false\]')
+        self.assertRegex(out, re.compile(r"\nvalues to stage 2: [0-9]+ messages, .*\ngradients back to stage 1: [0-9]+ messages, ", re.DOTALL))
 
     def test_measured(self):
         for config, ranks, *settings in (("windows.toml", 1), ("windows.toml", 2, "train.recompute=step"), ("stnn.toml", 2),

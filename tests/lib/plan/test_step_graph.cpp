@@ -159,6 +159,7 @@ TEST(StepGraph, IsReadBackAsItWasWritten) {
     graph.stages = 2;
     graph.step_seconds = 0.25;
     graph.blocks[0].forward_seconds = 0.125;
+    graph.handed_over = {{1 - s, s == 1, 4, 2048}};
   }
   ASSERT_FALSE(stages[0].edges.empty());
   const auto json = json_of(stages);
