@@ -8,6 +8,16 @@
 #include "rossby/kernels/cpu/adam_hops.hpp"
 #include "rossby/tensor/device.hpp"
 
+// The device's alone: the host has the rows one by one.
+#define ROSSBY_REPLAY_ROWS                                                                             \
+  template <class T>                                                                                   \
+  void adam_replay_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>, MatrixView<const T>, \
+                        std::span<const RowUpdates>, std::span<const AdamConstants<T>>);
+namespace rossby::simulated {
+ROSSBY_REPLAY_ROWS
+}
+ROSSBY_IN_CUDA(ROSSBY_REPLAY_ROWS)
+
 namespace rossby {
 namespace {
 
@@ -79,6 +89,38 @@ void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span
 }
 
 template <class T>
+void adam_replay_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> m, MatrixView<T> v,
+                      MatrixView<const T> gradient, std::span<const RowUpdates> rows,
+                      std::span<const AdamConstants<T>> steps, Missed how) {
+  const auto fits = [&](const auto& view) { return view.rows == theta.rows && view.cols == theta.cols; };
+  require(fits(v) && (!m.data || fits(m)), "moments have the table's shape");
+  require(!gradient.data || (gradient.rows >= std::ssize(rows) && gradient.cols == theta.cols),
+          "a row of the gradient for each of the rows");
+  require(std::ranges::all_of(rows,
+                              [&](const RowUpdates& of) {
+                                return of.row >= 0 && of.row < theta.rows && of.begin >= 0 &&
+                                       of.begin <= of.end && of.end <= std::ssize(steps);
+                              }),
+          "rows are the table's, and their updates are listed");
+  if (rows.empty()) return;
+  if (exec.backend == Backend::simulated)
+    return simulated::adam_replay_rows(exec, theta, m, v, gradient, rows, steps);
+  if (exec.backend == Backend::cuda)
+    ROSSBY_FROM_CUDA(adam_replay_rows, exec, theta, m, v, gradient, rows, steps);
+  const auto row = [&](MatrixView<T> of, Index r) {
+    return of.data ? std::span<T>(of.row(r), static_cast<std::size_t>(of.cols)) : std::span<T>();
+  };
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const RowUpdates& of = rows[i];
+    const auto size = static_cast<std::size_t>(gradient.data ? theta.cols : 0);
+    const std::span<const T> slope(size > 0 ? gradient.row(static_cast<Index>(i)) : nullptr, size);
+    adam_replay<T>(
+        exec, row(theta, of.row), row(m, of.row), row(v, of.row), slope,
+        steps.subspan(static_cast<std::size_t>(of.begin), static_cast<std::size_t>(of.end - of.begin)), how);
+  }
+}
+
+template <class T>
 void adam_update_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> v, MatrixView<T> gradient,
                       std::span<const Index> rows, std::span<const Index> done, std::span<const T> factors,
                       const AdamConstants<T>& now) {
@@ -111,6 +153,9 @@ void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std
   template double replay_flops(const Exec&, std::span<const AdamConstants<T>>, Missed);                 \
   template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
                             std::span<const AdamConstants<T>>, Missed);                                 \
+  template void adam_replay_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>,              \
+                                 MatrixView<const T>, std::span<const RowUpdates>,                      \
+                                 std::span<const AdamConstants<T>>, Missed);                            \
   template void adam_update_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>,              \
                                  std::span<const Index>, std::span<const Index>, std::span<const T>,    \
                                  const AdamConstants<T>&);                                              \

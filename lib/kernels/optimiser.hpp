@@ -57,6 +57,19 @@ void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span
                  std::span<const T> gradient, std::span<const AdamConstants<T>> steps,
                  Missed how = Missed::in_hops);
 
+/// What a row of a table is owed: updates [begin, end) of a list.
+struct RowUpdates {
+  Index row = 0, begin = 0, end = 0;
+};
+
+/// adam_replay of rows of (rows, columns) values, each with its own updates, on a device in one pass: row
+/// `rows[i].row` takes those of `steps` that it is owed, the last of them with row i of `gradient` (its data
+/// null: zeros). m's data are null where beta1 = 0 in all of them. Rows come once each.
+template <class T>
+void adam_replay_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> m, MatrixView<T> v,
+                      MatrixView<const T> gradient, std::span<const RowUpdates> rows,
+                      std::span<const AdamConstants<T>> steps, Missed how = Missed::in_hops);
+
 /// Flops a value of that, where all steps have gradient zero and a hop holds for the value.
 template <class T>
 double replay_flops(const Exec& exec, std::span<const AdamConstants<T>> steps, Missed how = Missed::in_hops);

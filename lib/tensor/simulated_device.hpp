@@ -67,6 +67,8 @@ class SimulatedDriver final : public DeviceDriver {
 
   /// How often `wait` was called: what a test of a step without waiting counts.
   [[nodiscard]] Index waits() const { return waits_; }
+  /// What its queues have been given so far: kernels, copies, points to wait for.
+  [[nodiscard]] Index given() const { return lines_[0].given + lines_[1].given + lines_[2].given; }
 
  private:
   /// A queue's first `count` items.

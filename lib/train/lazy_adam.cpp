@@ -33,11 +33,20 @@ std::span<T> LazyAdam<T>::part(T* table, Index t, Index rows) const {
 }
 
 template <class T>
-void LazyAdam<T>::replay(const Exec& exec, Index t, Index rows, const T* gradient,
-                         std::span<const AdamConstants<T>> steps) {
-  const auto size = static_cast<std::size_t>(gradient ? rows * width_ : 0);
+void LazyAdam<T>::replay(const Exec& exec, Index t, Index rows, std::span<const AdamConstants<T>> steps) {
   adam_replay<T>(exec, part(parameter_->data(exec.device), t, rows), part(first_->data(exec.device), t, rows),
-                 part(second_->data(exec.device), t, rows), {gradient, size}, steps, how_missed(rows));
+                 part(second_->data(exec.device), t, rows), {}, steps, how_missed(rows));
+}
+
+template <class T>
+void LazyAdam<T>::replay_owed(const Exec& exec, bool gradients, std::span<const AdamConstants<T>> steps,
+                              Missed how) {
+  const auto table = [&](T* data) { return MatrixView<T>(data, std::ssize(done_), width_); };
+  const MatrixView<const T> slopes(gradients ? gradients_.data() : nullptr, gradients ? capacity_ : 0,
+                                   width_);
+  adam_replay_rows<T>(exec, table(parameter_->data(exec.device)), table(first_->data(exec.device)),
+                      table(second_->data(exec.device)), slopes, owed_, steps, how);
+  owed_.clear();
 }
 
 template <class T>
@@ -57,6 +66,7 @@ template <class T>
 Cost LazyAdam<T>::bring_up_to_date(const Exec& exec, std::span<const Index> rows) {
   Cost cost;
   if (closed_) return cost;
+  Index earliest = count_;
   for (std::size_t first = 0; first < rows.size();) {
     const Index t = rows[first], done = done_[static_cast<std::size_t>(t)];
     // Neighbours that are owed the same go together.
@@ -68,11 +78,19 @@ Cost LazyAdam<T>::bring_up_to_date(const Exec& exec, std::span<const Index> rows
     if (done < count_) {
       const std::span<const AdamConstants<T>> missed =
           std::span(history_).subspan(static_cast<std::size_t>(done - settled_));
-      replay(exec, t, end - t, nullptr, missed);
+      if (exec.device)  // in one go: a launch a row takes longer than its values
+        for (Index row = t; row < end; ++row) owed_.push_back({row, done, count_});
+      else
+        replay(exec, t, end - t, missed);
+      earliest = std::min(earliest, done);
       cost += replay_cost(end - t, replay_flops(exec, missed, how_missed(end - t)), false);
     }
     first = last;
   }
+  if (owed_.empty()) return cost;
+  for (RowUpdates& of : owed_) of = {of.row, of.begin - earliest, of.end - earliest};
+  replay_owed(exec, false, std::span(history_).subspan(static_cast<std::size_t>(earliest - settled_)),
+              Missed::in_hops);
   return cost;
 }
 
@@ -136,31 +154,41 @@ Cost LazyAdam<T>::update(const Exec& exec, const AdamStep& step) {
   count_ = step.count;
   if (!closed_) history_.push_back(adam_constants<T>(step, decoupled_));
   clear_others(exec);
-  for (std::size_t slot = 0; slot < reserved_.size(); ++slot) {
-    const Index t = reserved_[slot];
+  now_.clear();
+  for (const Index t : reserved_) {
     Index& done = done_[static_cast<std::size_t>(t)];
     AdamStep mine = step;
     if (closed_) mine.missed = count_ - done - 1;
-    const AdamConstants<T> own = adam_constants<T>(mine, decoupled_);
-    const T* gradient = gradients_.data() + static_cast<Index>(slot) * width_;
-    replay(exec, t, 1, gradient, {&own, 1});
+    if (closed_ || now_.empty()) now_.push_back(adam_constants<T>(mine, decoupled_));
+    owed_.push_back({t, std::ssize(now_) - 1, std::ssize(now_)});
     cost += replay_cost(1, adam_flops, true);
     done = count_;
   }
+  replay_owed(exec, true, now_, how_missed(1));
   forget_step();
   return cost;
 }
 
 template <class T>
 void LazyAdam<T>::settle(const Exec& exec) {
+  now_.clear();
   if (closed_) {
     for (std::size_t t = 0; t < done_.size(); ++t) {
       if (done_[t] == count_) continue;
       const T factor = static_cast<T>(std::pow(beta2_, static_cast<double>(count_ - done_[t])));
+      done_[t] = count_;
+      if (exec.device) {  // in one go: an update without gradient, which moves nothing but v
+        owed_.push_back({static_cast<Index>(t), std::ssize(now_), std::ssize(now_) + 1});
+        AdamConstants<T> constants{};
+        constants.beta2 = factor;
+        constants.root_correction = constants.epsilon = constants.keep = 1;
+        now_.push_back(constants);
+        continue;
+      }
       const NodeView<T> v(part(second_->data(exec.device), static_cast<Index>(t), 1).data(), 1, 1, width_);
       scale<T>(exec, v, factor, v);
-      done_[t] = count_;
     }
+    replay_owed(exec, false, now_, Missed::one_by_one);
   } else {
     std::vector<Index> all(done_.size());
     std::iota(all.begin(), all.end(), Index{0});

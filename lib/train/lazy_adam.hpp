@@ -51,8 +51,9 @@ class LazyAdam final : public TableSink<T> {
   /// Of updates of some rows that take so many flops a value.
   [[nodiscard]] Cost replay_cost(Index rows, double flops, bool gradient) const;
   [[nodiscard]] Missed how_missed(Index rows) const;
-  void replay(const Exec& exec, Index first, Index rows, const T* gradient,
-              std::span<const AdamConstants<T>> steps);
+  void replay(const Exec& exec, Index first, Index rows, std::span<const AdamConstants<T>> steps);
+  /// All of `owed_` in one pass; `gradients` of the slots, in their order, with the last update of each.
+  void replay_owed(const Exec& exec, bool gradients, std::span<const AdamConstants<T>> steps, Missed how);
   /// Gradients of reserved slots that nothing was added to.
   void clear_others(const Exec& exec);
   void forget_step();
@@ -72,6 +73,8 @@ class LazyAdam final : public TableSink<T> {
   std::vector<Index> slot_of_;             // of each row; −1: none
   std::vector<Index> reserved_;            // row of each slot
   std::vector<Index> added_;               // to each slot: 1
+  std::vector<RowUpdates> owed_;           // of the call at hand
+  std::vector<AdamConstants<T>> now_;      // of each slot, or of all
   Index capacity_ = 0;
   Buffer<T> gradients_;  // (capacity, n, d)
 };

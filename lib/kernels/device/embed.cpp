@@ -1,13 +1,14 @@
 #include "rossby/kernels/embed.hpp"
 
 #include "rossby/kernels/device/backend.hpp"
+#include "rossby/kernels/device/few.hpp"
 #include "rossby/kernels/device/launch.hpp"
 
 namespace rossby::ROSSBY_DEVICE {
 
 template <class T>
 void embed_columns_forward(const Exec& exec, NodeView<T> out, const T* table, std::span<const Index> times) {
-  const Index* at = exec.device->on_device(times);
+  const FewIndices at(*exec.device, times);
   for_each_entry(exec, numbered(out), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
     out.at(i, b)[c] = table[(at[b] * out.rows + i) * out.channels + c];
   });
@@ -17,13 +18,13 @@ void embed_columns_forward(const Exec& exec, NodeView<T> out, const T* table, st
 template <class T>
 void embed_columns_backward(const Exec& exec, T* dtable, NodeView<const T> dout, std::span<const Index> times,
                             std::span<const Index> begins) {
-  const Index* at = exec.device->on_device(times);
-  const Index* anew = begins.empty() ? nullptr : exec.device->on_device(begins);
+  const FewIndices at(*exec.device, times), anew(*exec.device, begins);
+  const bool begins_anew = !begins.empty();
   for_each(exec, dout.rows * dout.channels, [=] ROSSBY_ON_DEVICE(Index k) {
     const Index i = k / dout.channels, c = k % dout.channels;
     for (Index b = 0; b < dout.cols; ++b) {
       T& sum = dtable[(at[b] * dout.rows + i) * dout.channels + c];
-      sum = dout.at(i, b)[c] + (anew && anew[b] != 0 ? T(0) : sum);
+      sum = dout.at(i, b)[c] + (begins_anew && anew[b] != 0 ? T(0) : sum);
     }
   });
 }

@@ -1,6 +1,7 @@
 #include "rossby/kernels/optimiser.hpp"
 
 #include "rossby/kernels/device/backend.hpp"
+#include "rossby/kernels/device/few.hpp"
 #include "rossby/kernels/device/values.hpp"
 
 namespace rossby::ROSSBY_DEVICE {
@@ -13,7 +14,7 @@ struct Replay {
   T* m;
   T* v;
   const T* gradient;
-  const AdamConstants<T>* steps;
+  Few<AdamConstants<T>, 1> steps;
   Index count;
 
   ROSSBY_ON_DEVICE void operator()(Index k) const {
@@ -32,9 +33,33 @@ template <class T>
 void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
                  std::span<const T> gradient, std::span<const AdamConstants<T>> steps, Missed) {
   for_each(exec, std::ssize(theta),
-           Replay<T>{theta.data(), m.empty() ? nullptr : m.data(), v.data(),
-                     gradient.empty() ? nullptr : gradient.data(), exec.device->on_device(steps),
+           Replay<T>{theta.data(),
+                     m.empty() ? nullptr : m.data(),
+                     v.data(),
+                     gradient.empty() ? nullptr : gradient.data(),
+                     {*exec.device, steps},
                      std::ssize(steps)});
+}
+
+template <class T>
+void adam_replay_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> m, MatrixView<T> v,
+                      MatrixView<const T> gradient, std::span<const RowUpdates> rows,
+                      std::span<const AdamConstants<T>> steps) {
+  const RowUpdates* list = exec.device->on_device(rows);
+  const Few<AdamConstants<T>, 1> constants(*exec.device, steps);
+  const Index columns = theta.cols;
+  for_each(exec, std::ssize(rows) * columns, [=] ROSSBY_ON_DEVICE(Index k) {
+    const Index q = k / columns, c = k % columns;
+    const RowUpdates of = list[q];
+    T value = theta.row(of.row)[c], second = v.row(of.row)[c];
+    T first = m.data ? m.row(of.row)[c] : T(0);
+    for (Index s = of.begin; s < of.end; ++s)
+      adam_step(value, first, second, gradient.data && s + 1 == of.end ? gradient.row(q)[c] : T(0),
+                constants[s]);
+    theta.row(of.row)[c] = value;
+    v.row(of.row)[c] = second;
+    if (m.data) m.row(of.row)[c] = first;
+  });
 }
 
 template <class T>
@@ -94,6 +119,9 @@ void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std
                              const AdamStep&);                                                          \
   template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
                             std::span<const AdamConstants<T>>, Missed);                                 \
+  template void adam_replay_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>,              \
+                                 MatrixView<const T>, std::span<const RowUpdates>,                      \
+                                 std::span<const AdamConstants<T>>);                                    \
   template void adam_update_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>,              \
                                  std::span<const Index>, std::span<const Index>, std::span<const T>,    \
                                  const AdamConstants<T>&);                                              \

@@ -34,7 +34,7 @@ struct DenseSink {
   T* buffer;
   T *theta, *m, *v;
   Bf16Arrays bf16;
-  const AdamConstants<T>* constants;
+  AdamConstants<T> constants;
   T l1;
 
   ROSSBY_ON_DEVICE double operator()(Index i, Index j, T gradient) const {
@@ -48,7 +48,7 @@ struct DenseSink {
     if constexpr (std::is_same_v<T, float>)
       if (weights.bf16) {
         float value = stored, first = bf16.m ? widen(bf16.m[e]) : 0.0F, second = widen(bf16.v[e]);
-        adam_step(value, first, second, gradient, *constants);
+        adam_step(value, first, second, gradient, constants);
         const RoundingBits random(bf16.rounding.row(relation, i), j);
         bf16.theta[e] = round_stochastic(value, random.theta);
         bf16.v[e] = round_stochastic(second, random.v);
@@ -56,7 +56,7 @@ struct DenseSink {
         return static_cast<double>(gradient) * static_cast<double>(gradient);
       }
     T first = m ? m[e] : T(0);
-    adam_step(theta[e], first, v[e], gradient, *constants);
+    adam_step(theta[e], first, v[e], gradient, constants);
     if (m) m[e] = first;
     return static_cast<double>(gradient) * static_cast<double>(gradient);
   }
@@ -64,7 +64,7 @@ struct DenseSink {
 
 template <class T>
 DenseSink<T> sink_of(const DenseWeights<T>& weights, const DenseGradient<T>& dm,
-                     const AdamConstants<T>* constants) {
+                     const AdamConstants<T>& constants) {
   DenseSink<T> sink{weights, 0, dm.buffer, nullptr, nullptr, nullptr, {}, constants, T(0)};
   if (dm.update) {
     sink.theta = dm.update->theta;
@@ -109,8 +109,6 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
   }
   AdamConstants<T> constants{};
   if (dm.update) constants = adam_constants<T>(dm.update->step, dm.update->decoupled);
-  const AdamConstants<T>* on_device =
-      exec.device->on_device(std::span<const AdamConstants<T>>(&constants, 1));
   for (Index k = 0; k < relate.relations; ++k) {
     if (da.data)
       product(exec, MatrixView<T>(da.data + k * d, da.rows, d, da.stride), Operand::transposed, g,
@@ -129,7 +127,7 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
           [=] ROSSBY_ON_DEVICE(Index j, Index q, T value) { to[j * width + q] += value; });
     }
     if (!dm.buffer && !dm.update) continue;
-    DenseSink<T> sink = sink_of(weights, dm, on_device);
+    DenseSink<T> sink = sink_of(weights, dm, constants);
     sink.relation = k;
     const T* from = z.data;
     tile_product_squares<T>(
@@ -144,8 +142,7 @@ template <class T>
 void relate_dense_update(const Exec& exec, DenseUpdate<T>& update, const DenseRelate<T>& relate,
                          const T* gradient) {
   const AdamConstants<T> constants = adam_constants<T>(update.step, update.decoupled);
-  const DenseSink<T> sink = sink_of(DenseWeights<T>(exec, relate), DenseGradient<T>(&update),
-                                    exec.device->on_device(std::span<const AdamConstants<T>>(&constants, 1)));
+  const DenseSink<T> sink = sink_of(DenseWeights<T>(exec, relate), DenseGradient<T>(&update), constants);
   const Index columns = relate.columns;
   sum_later(
       exec, relate.relations * relate.rows * columns,

@@ -7,6 +7,7 @@
 #include "rossby/kernels/linear.hpp"
 #include "rossby/kernels/loss.hpp"
 #include "rossby/kernels/occupy.hpp"
+#include "rossby/kernels/optimiser.hpp"
 #include "rossby/kernels/queue_clock.hpp"
 #include "rossby/kernels/reductions.hpp"
 #include "tests/lib/kernels/compare.hpp"
@@ -80,6 +81,53 @@ TEST_P(DeviceKernels, LongSumsAreCutIntoPieces) {
     run(exec(), there);
     EXPECT_EQ(there.damaged(), 0);
   }
+}
+
+/// Rows of a table, each with updates of its own: those of the rows one by one.
+TEST_P(DeviceKernels, RowsOfATableAreReplayedEachWithItsOwn) {
+  constexpr Index rows = 9, columns = 37;
+  std::vector<AdamConstants<double>> steps;
+  for (Index s = 1; s <= 6; ++s)
+    steps.push_back(adam_constants<double>({.beta1 = 0.9, .decay = 1e-3, .count = s}, false));
+  const auto values = [](double scale) {
+    std::vector<double> v;
+    for (Index k = 0; k < rows * columns; ++k) v.push_back(scale * (1 + std::sin(static_cast<double>(k))));
+    return v;
+  };
+  for (const bool moment : {true, false})
+    for (const bool slopes : {true, false})
+      for (const std::vector<RowUpdates>& list :
+           {std::vector<RowUpdates>{{7, 0, 6}, {2, 5, 6}, {0, 3, 3}, {8, 1, 4}}, {{4, 2, 3}}, {}}) {
+        if (!moment)
+          for (auto& constants : steps) constants.beta1 = 0, constants.rest1 = 1;
+        const auto run = [&](const Exec& exec, Device* device) {
+          std::vector<double> theta = values(1), m = values(0.1), v = values(0.01), g = values(0.3);
+          OnDevice there(*device_);
+          const auto place = [&](std::vector<double>& of) { return device ? there(of) : of.data(); };
+          const auto table = [&](std::vector<double>& of) {
+            return MatrixView<double>(place(of), rows, columns);
+          };
+          const MatrixView<const double> gradient(slopes ? place(g) : nullptr, slopes ? rows : 0, columns);
+          const MatrixView<double> none(nullptr, rows, columns);
+          adam_replay_rows<double>(exec, table(theta), moment ? table(m) : none, table(v), gradient, list,
+                                   steps);
+          if (device) there.fetch();
+          theta.insert(theta.end(), m.begin(), m.end());
+          theta.insert(theta.end(), v.begin(), v.end());
+          return theta;
+        };
+        const auto host = run({Backend::reference, 1}, nullptr), device = run(exec(), device_.get());
+        expect_near(device, host, 1, 1e-14);
+        const std::vector<double> before = values(1);
+        EXPECT_EQ(host[6 * columns], before[6 * columns]) << "not in the list";
+        if (!list.empty()) {
+          EXPECT_NE(host[list[0].row * columns + 1], before[list[0].row * columns + 1]);
+        }
+      }
+  std::vector<double> theta = values(1), v = values(1);
+  const MatrixView<double> table(theta.data(), rows, columns), second(v.data(), rows, columns);
+  for (const RowUpdates& wrong : {RowUpdates{rows, 0, 1}, {-1, 0, 1}, {0, 0, 7}, {0, 3, 2}})
+    EXPECT_THROW(adam_replay_rows<double>({}, table, {}, second, {}, std::vector{wrong}, steps), BugError);
 }
 
 TEST_P(DeviceKernels, NonFiniteValuesAreFound) {

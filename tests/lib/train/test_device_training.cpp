@@ -139,6 +139,7 @@ TEST_P(DeviceTraining, StnnEqualsTheHost) {
         Setting{Kind::given_low_rank, false, 0.9, 2, 0.1}, Setting{Kind::discover},
         Setting{Kind::discover, true, 0.9, 1, 0.05}, Setting{Kind::discover, false, 0, 2},
         Setting{Kind::refine, true, 0, 1, 0, 0.3}, Setting{.kind = Kind::refine, .self = true},
+        Setting{.kind = Kind::refine, .decay = 0}, Setting{.kind = Kind::discover, .layers = 2, .decay = 0},
         Setting{.kind = Kind::refine, .fuse = false, .self = true, .pairs = 97},
         Setting{.kind = Kind::given_low_rank, .fuse = false, .beta1 = 0.9, .layers = 2, .pairs = 200},
         Setting{.kind = Kind::discover, .fuse = false, .clip = 0.05, .pairs = 60},
@@ -253,6 +254,31 @@ TEST(DeviceSteps, WaitOnce) {
     }
     EXPECT_EQ(waits[1] - waits[0], steps[1] - steps[0] + (setting.transfer ? 2 : 1))
         << "one a step, and one an epoch to bring arrays home, chunks apart";
+  }
+}
+
+/// What a step enqueues: each launch and each copy takes the host some microseconds, and a device that is
+/// quicker waits for it. A table's rows go together, short lists with the launches.
+TEST(DeviceSteps, AreOfFewOperations) {
+  struct Case {
+    Setting setting;
+    Index most;
+  };
+  for (const auto& [setting, most] :
+       {Case{{.kind = Kind::refine, .decay = 1e-4}, 41}, Case{{.kind = Kind::refine, .decay = 0}, 38},
+        Case{{.kind = Kind::discover, .decay = 1e-4}, 60},
+        Case{{.kind = Kind::given_low_rank, .beta1 = 0.9}, 90}}) {
+    Index given[2] = {}, steps[2] = {};
+    for (const int more : {0, 1}) {
+      auto driver = std::make_unique<SimulatedDriver>();
+      const SimulatedDriver* counter = driver.get();
+      Device device(std::move(driver));
+      steps[more] = train<float>(setting, &device, Backend::simulated, 3 + 3 * more, false).steps;
+      given[more] = counter->given();
+    }
+    const double mean = static_cast<double>(given[1] - given[0]) / static_cast<double>(steps[1] - steps[0]);
+    EXPECT_LE(mean, static_cast<double>(most)) << static_cast<int>(setting.kind);
+    EXPECT_GT(mean, 10);
   }
 }
 
