@@ -146,14 +146,8 @@ void time_sums(Rounds& rounds, bool quick) {
   }
 }
 
-}  // namespace
-
-void measure_messages(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
-  std::vector<std::string> sets{"parallel.device=" + options.device};
-  DeviceChoice choice = choose_device(comm, Config().with(sets));
-  Arrays arrays{choice.device.get(), Exec{}, choice.nccl};
-  arrays.exec.backend = choice.backend;
-  arrays.exec.device = choice.device.get();
+void measure_with(const Communicator& comm, const CalibrationOptions& options, const Arrays& arrays,
+                  MachineProfile& profile) {
   for (int ranks = 2; comm.size() > 1; ranks = std::min(2 * ranks, comm.size())) {
     const bool in = comm.rank() < ranks;
     const Communicator some = comm.split(in ? 0 : 1, comm.rank());
@@ -165,6 +159,19 @@ void measure_messages(const Communicator& comm, const CalibrationOptions& option
     comm.barrier();
     if (ranks == comm.size()) break;
   }
+}
+
+}  // namespace
+
+void measure_messages(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
+  const std::vector<std::string> sets{"parallel.device=" + options.device};
+  const DeviceChoice choice = choose_device(comm, Config().with(sets));
+  Arrays arrays{choice.device.get(), Exec{}, false};
+  arrays.exec.backend = choice.backend;
+  arrays.exec.device = choice.device.get();
+  measure_with(comm, options, arrays, profile);
+  arrays.nccl = choice.nccl;
+  if (arrays.nccl) measure_with(comm, options, arrays, profile);
 }
 
 }  // namespace rossby

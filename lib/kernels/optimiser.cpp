@@ -6,17 +6,21 @@
 #include "rossby/base/error.hpp"
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/adam_hops.hpp"
+#include "rossby/kernels/elementwise.hpp"
 #include "rossby/tensor/device.hpp"
 
-// The device's alone: the host has the rows one by one.
-#define ROSSBY_REPLAY_ROWS                                                                             \
-  template <class T>                                                                                   \
-  void adam_replay_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>, MatrixView<const T>, \
-                        std::span<const RowUpdates>, std::span<const AdamConstants<T>>);
+// The device's alone: the host goes row by row, and clears what it has read.
+#define ROSSBY_DEVICES_ALONE                                                                             \
+  template <class T>                                                                                     \
+  void adam_replay_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>, MatrixView<const T>,   \
+                        std::span<const RowUpdates>, std::span<const AdamConstants<T>>);                 \
+  template <class T>                                                                                     \
+  void adam_take(const Exec&, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<T> gradient, \
+                 const AdamConstants<T>&);
 namespace rossby::simulated {
-ROSSBY_REPLAY_ROWS
+ROSSBY_DEVICES_ALONE
 }
-ROSSBY_IN_CUDA(ROSSBY_REPLAY_ROWS)
+ROSSBY_IN_CUDA(ROSSBY_DEVICES_ALONE)
 
 namespace rossby {
 namespace {
@@ -46,6 +50,19 @@ void adamw_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::spa
                   std::span<const T> gradient, const AdamStep& step) {
   check_moments(theta, m, v, gradient, step);
   ROSSBY_DISPATCH(adamw_update, exec, theta, m, v, gradient, step);
+}
+
+template <class T>
+void adam_take(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<T> gradient,
+               const AdamStep& step, bool decoupled) {
+  check_moments<T>(theta, m, v, gradient, step);
+  require(gradient.size() == theta.size(), "there is a gradient to take");
+  if (exec.backend == Backend::simulated)
+    return simulated::adam_take(exec, theta, m, v, gradient, adam_constants<T>(step, decoupled));
+  if (exec.backend == Backend::cuda)
+    ROSSBY_FROM_CUDA(adam_take, exec, theta, m, v, gradient, adam_constants<T>(step, decoupled));
+  (decoupled ? adamw_update<T> : adam_update<T>)(exec, theta, m, v, gradient, step);
+  clear(exec, gradient.data(), std::ssize(gradient));
 }
 
 template <class T>
@@ -149,6 +166,8 @@ void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std
                             const AdamStep&);                                                           \
   template void adamw_update(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>, \
                              const AdamStep&);                                                          \
+  template void adam_take(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<T>,          \
+                          const AdamStep&, bool);                                                       \
   template AdamConstants<T> adam_constants(const AdamStep&, bool);                                      \
   template double replay_flops(const Exec&, std::span<const AdamConstants<T>>, Missed);                 \
   template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \

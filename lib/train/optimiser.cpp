@@ -265,7 +265,7 @@ Cost Optimiser<T>::update(const Exec& exec, double lr, double gradient_scale) {
 template <class T>
 Cost Optimiser<T>::update(const Exec& exec, State& state, double lr, double gradient_scale) const {
   Parameter<T>& parameter = *state.parameter;
-  const std::span<const T> gradient = parameter.gradient.span();
+  const std::span<T> gradient = parameter.gradient.span();
   const std::span<T> values(parameter.data(device_), static_cast<std::size_t>(parameter.size()));
   if (state.table) return state.table->update(exec, adam_step(state, lr, gradient_scale));
   if (options_.kind != OptimiserKind::sgd && options_.beta1 == 0 && parameter.decay == 0 &&
@@ -275,13 +275,12 @@ Cost Optimiser<T>::update(const Exec& exec, State& state, double lr, double grad
   if (options_.kind == OptimiserKind::sgd) {
     sgd_update<T>(exec, values, state.first.span(device_), gradient,
                   {lr * parameter.lr_scale, options_.momentum, parameter.decay, gradient_scale});
+    clear(exec, gradient.data(), parameter.gradient.size());
   } else {
-    const auto apply = options_.kind == OptimiserKind::adam ? adam_update<T> : adamw_update<T>;
-    apply(exec, values, state.first.span(device_), state.second.span(device_), gradient,
-          adam_step(state, lr, gradient_scale));
+    adam_take<T>(exec, values, state.first.span(device_), state.second.span(device_), gradient,
+                 adam_step(state, lr, gradient_scale), options_.kind == OptimiserKind::adamw);
     if (state.late) (void)state.late->take();
   }
-  clear(exec, parameter.gradient.data(), parameter.gradient.size());
   // Values and moments are read and written, the gradient is read, then cleared.
   const Index arrays = 1 + (state.first.size() > 0 ? 1 : 0) + (state.second.size() > 0 ? 1 : 0);
   return {adam_flops * static_cast<double>(parameter.size()),

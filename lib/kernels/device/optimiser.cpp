@@ -42,10 +42,23 @@ void adam_replay(const Exec& exec, std::span<T> theta, std::span<T> m, std::span
 }
 
 template <class T>
+void adam_take(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<T> gradient,
+               const AdamConstants<T>& constants) {
+  T *values = theta.data(), *second = v.data(), *slope = gradient.data();
+  T* first = m.empty() ? nullptr : m.data();
+  for_each(exec, std::ssize(theta), [=] ROSSBY_ON_DEVICE(Index k) {
+    T moment = first ? first[k] : T(0);
+    adam_step(values[k], moment, second[k], slope[k], constants);
+    if (first) first[k] = moment;
+    slope[k] = T(0);
+  });
+}
+
+template <class T>
 void adam_replay_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> m, MatrixView<T> v,
                       MatrixView<const T> gradient, std::span<const RowUpdates> rows,
                       std::span<const AdamConstants<T>> steps) {
-  const RowUpdates* list = exec.device->on_device(rows);
+  const Few<RowUpdates, 16> list(*exec.device, rows);
   const Few<AdamConstants<T>, 1> constants(*exec.device, steps);
   const Index columns = theta.cols;
   for_each(exec, std::ssize(rows) * columns, [=] ROSSBY_ON_DEVICE(Index k) {
@@ -119,6 +132,8 @@ void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std
                              const AdamStep&);                                                          \
   template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \
                             std::span<const AdamConstants<T>>, Missed);                                 \
+  template void adam_take(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<T>,          \
+                          const AdamConstants<T>&);                                                     \
   template void adam_replay_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>,              \
                                  MatrixView<const T>, std::span<const RowUpdates>,                      \
                                  std::span<const AdamConstants<T>>);                                    \

@@ -130,6 +130,35 @@ TEST_P(DeviceKernels, RowsOfATableAreReplayedEachWithItsOwn) {
     EXPECT_THROW(adam_replay_rows<double>({}, table, {}, second, {}, std::vector{wrong}, steps), BugError);
 }
 
+TEST_P(DeviceKernels, AGradientThatIsTakenIsZeroAfterwards) {
+  for (const bool moment : {true, false})
+    for (const bool decoupled : {true, false}) {
+      const AdamStep step{.beta1 = moment ? 0.9 : 0, .decay = 0.1, .gradient_scale = 0.5, .count = 3};
+      const auto start = [] {
+        std::vector<std::vector<double>> arrays(4);
+        for (std::size_t a = 0; a < arrays.size(); ++a)
+          for (int k = 0; k < 1000; ++k) arrays[a].push_back(0.1 + 0.01 * static_cast<double>(a) * (k % 7));
+        return arrays;
+      };
+      auto right = start(), host = start(), device = start();
+      const auto first = [&](std::vector<double>& m) { return moment ? std::span(m) : std::span<double>(); };
+      (decoupled ? adamw_update<double> : adam_update<double>)({Backend::reference, 1}, right[0],
+                                                               first(right[1]), right[2], right[3], step);
+      right[3].assign(right[3].size(), 0);
+      adam_take<double>({Backend::reference, 1}, host[0], first(host[1]), host[2], host[3], step, decoupled);
+      OnDevice there(*device_);
+      const auto place = [&](std::vector<double>& of) { return std::span(there(of), of.size()); };
+      const auto theta = place(device[0]), m = place(device[1]), v = place(device[2]), g = place(device[3]);
+      adam_take<double>(exec(), theta, moment ? m : std::span<double>(), v, g, step, decoupled);
+      there.fetch();
+      for (std::size_t a = 0; a < right.size(); ++a) {
+        expect_same(host[a], right[a], "the host's");
+        expect_near(device[a], right[a], 1, 1e-14);
+      }
+      EXPECT_EQ(device[3][999], 0);
+    }
+}
+
 TEST_P(DeviceKernels, NonFiniteValuesAreFound) {
   std::vector<double> values(100003, 1.0);
   const auto find = [&] {
