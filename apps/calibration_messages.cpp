@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -132,13 +133,14 @@ void time_halos(Rounds& rounds, bool quick) {
 void time_sums(Rounds& rounds, bool quick) {
   MpiReducer reducer(rounds.comm);
   const Arrays& arrays = rounds.arrays;
+  std::optional<DeviceSums> sums;  // of gradients of what all ranks hold
+  if (arrays.device) sums.emplace(rounds.comm, *arrays.device, arrays.nccl, reducer);
   for (const Index count : {4, 128, 1024, 8192, 65536, 524288}) {
     if (quick && count > 128) break;
-    if (arrays.device) {  // of gradients of what all ranks hold
-      DeviceSums sums(rounds.comm, *arrays.device, arrays.nccl, reducer);
+    if (sums) {
       auto values = arrays.buffer<float>(count);
       rounds.add("allreduce", {1, count * static_cast<Index>(sizeof(float))},
-                 [&] { sums.reducer().sum(values.span()); });
+                 [&] { sums->reducer().sum(values.span()); });
       continue;
     }
     std::vector<double> values(static_cast<std::size_t>(count), 1.0);

@@ -62,15 +62,19 @@ std::string device_of(const Communicator& comm, const Calibrate& arguments) {
   const bool wanted = arguments.only.empty() || std::find(arguments.only.begin(), arguments.only.end(),
                                                           "device") != arguments.only.end();
   const bool tf32 = arguments.precision == "tf32";
-  if (tf32 && arguments.device == "none") user_error("--precision tf32 is of GPUs: it needs --device cuda");
+  agree(comm, [&] {
+    if (tf32 && arguments.device == "none") user_error("--precision tf32 is of GPUs: it needs --device cuda");
+  });
   if (!wanted || arguments.device == "none") return "";
   if (arguments.device == "simulated") return arguments.device;
   const CudaDevices found = cuda_devices();
   double lacking = found.count == 0 ? 1 : 0;
   MpiReducer reducer(comm);
   reducer.max(std::span<double>(&lacking, 1));
-  if (lacking > 0 && (arguments.device == "cuda" || tf32 || !arguments.only.empty()))
-    user_error("there is no GPU to measure: {}", found.count == 0 ? found.reason : "another rank sees none");
+  agree(comm, [&] {
+    const bool needed = arguments.device == "cuda" || tf32 || !arguments.only.empty();
+    if (needed && found.count == 0) user_error("there is no GPU to measure: {}", found.reason);
+  });
   return lacking > 0 ? "" : "cuda";
 }
 

@@ -39,8 +39,8 @@ template <class T>
 void adamw_update(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v,
                   std::span<const T> gradient, const AdamStep& step);
 
-/// adam_update, or adamw_update where `decoupled`, with a gradient that is zero afterwards: on a device in the
-/// same pass.
+/// adam_update, or adamw_update where `decoupled`, with a gradient that is zero afterwards: on a device in
+/// the same pass.
 template <class T>
 void adam_take(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<T> gradient,
                const AdamStep& step, bool decoupled);

@@ -164,6 +164,10 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
         unmeasured.push_back(op.name);
       (op.name == "optimiser" ? of.optimiser : op.backward ? of.backward : of.forward) += seconds;
       if (!answer.moves) of.transfer += calls * transfers.waiting(answer.seconds, op.moved);
+      constexpr const char* updates = "updates of streamed relations on the host";
+      if (place.on_device && op.name.find("_updated_on_host") != std::string::npos &&
+          std::find(unmeasured.begin(), unmeasured.end(), updates) == unmeasured.end())
+        unmeasured.emplace_back(updates);
       if (!answer.moves && !transfers.measured() &&
           std::find(unmeasured.begin(), unmeasured.end(), chunks) == unmeasured.end())
         unmeasured.emplace_back(chunks);

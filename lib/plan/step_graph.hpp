@@ -21,7 +21,7 @@ struct StepGraph {
   std::vector<TracedBlock> blocks;
   std::vector<TracedEdge> edges;
   std::vector<TracedHandOver> handed_over;  // to other stages
-  TracedBlock rest;  // what belongs to no block
+  TracedBlock rest;                         // what belongs to no block
   struct Op {
     std::string name;
     Index calls = 0;

@@ -6,8 +6,8 @@ namespace rossby {
 
 /// How many times as fast as measured a machine is taken to be; 1: as it was.
 struct FasterBy {
-  double network = 1;  // bytes of messages
-  double latency = 1;  // messages of hardly any bytes
+  double network = 1;   // bytes of messages
+  double latency = 1;   // messages of hardly any bytes
   double memory = 1;    // bandwidth, of the host and of devices
   double compute = 1;   // flops
   double transfer = 1;  // between the host and a device

@@ -183,6 +183,18 @@ TEST(Communicator, PretendedRanksAreAlone) {
   EXPECT_THROW(ProcessGrid(comm, 5), UserError);
 }
 
+/// Ranks that are alone still know with whom they share a host's devices.
+TEST(Communicator, ARankAloneKnowsItsPlaceOnTheHost) {
+  const Communicator alone = Communicator::self(1, 3);
+  EXPECT_EQ(alone.size(), 1);
+  EXPECT_EQ(alone.rank(), 0);
+  EXPECT_EQ(ranks_on_host(alone), 3);
+  EXPECT_EQ(rank_on_host(alone), 1);
+  EXPECT_EQ(hosts_of(alone), 1);
+  EXPECT_EQ(ranks_on_host(Communicator::self()), 1);
+  EXPECT_THROW((void)Communicator::self(3, 3), BugError);
+}
+
 TEST(Communicator, SplitsIntoGroups) {
   const Communicator world = Communicator::world();
   const Communicator half = world.split(world.rank() % 2, -world.rank());

@@ -428,6 +428,17 @@ TEST(Prediction, OfADeviceTakesAsLongAsTheSlowerOfItAndTheHost) {
       false);
 }
 
+TEST(Prediction, OfADeviceSaysThatItsHostsUpdatesAreLeftOut) {
+  StepOps rank;
+  rank.steps = 1;
+  rank.footprint = 1e6;
+  rank.ops = {call("linear_streamed_updated_on_host", 8e4, 1e4)};
+  rank.ops[0].moved = {1e6, 2e6};
+  const Prediction p = on_device(with_device(), rank, {1, 1, 1});
+  EXPECT_EQ(p.unmeasured, (std::vector<std::string>{"updates of streamed relations on the host"}));
+  EXPECT_NEAR(p.transfer, 2e6 / 1e10 - 2e-7, 1e-12) << "out of it alone, at 10 GB/s";
+}
+
 TEST(Messages, OfATransportThatWasNotMeasuredAreTheHosts) {
   const MachineProfile profile = with_device();
   Place place{2, 1, 1};
