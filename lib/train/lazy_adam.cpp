@@ -78,7 +78,7 @@ Cost LazyAdam<T>::bring_up_to_date(const Exec& exec, std::span<const Index> rows
     if (done < count_) {
       const std::span<const AdamConstants<T>> missed =
           std::span(history_).subspan(static_cast<std::size_t>(done - settled_));
-      if (exec.device)  // in one go: a launch a row takes longer than its values
+      if (exec.device)  // in one go: launches take longer than a few values
         for (Index row = t; row < end; ++row) owed_.push_back({row, done, count_});
       else
         replay(exec, t, end - t, missed);

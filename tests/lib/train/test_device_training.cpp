@@ -257,8 +257,8 @@ TEST(DeviceSteps, WaitOnce) {
   }
 }
 
-/// What a step enqueues: each launch and each copy takes the host some microseconds, and a device that is
-/// quicker waits for it. A table's rows go together, short lists with the launches.
+/// What a step enqueues: each launch and each copy takes the host time, and a device that is quicker waits
+/// for it. A table's rows go together, short lists with the launches.
 TEST(DeviceSteps, AreOfFewOperations) {
   struct Case {
     Setting setting;
