@@ -9,7 +9,7 @@ import sys
 import support
 from sensors import RingRuns
 from test_device import STNN
-from test_schemas import faults, schema_of
+from test_schemas import LoadsJson
 
 DRIVER = pathlib.Path(__file__).resolve().parents[2] / "jobscripts" / "scaling"
 STUDY = """
@@ -26,7 +26,7 @@ seconds = 0
 REGIONS = ["forward", "backward", "optimiser", "reduction"]
 
 
-class Studies(RingRuns):
+class Studies(LoadsJson, RingRuns):
     config = "stnn.toml"
 
     @classmethod
@@ -45,13 +45,6 @@ class Studies(RingRuns):
 
     def stamps(self, folder):
         return {str(path): path.stat().st_mtime_ns for path in pathlib.Path(self.path(folder)).rglob("*") if path.is_file()}
-
-    def load(self, name, schema):
-        with open(self.path(name), encoding="utf-8") as file:
-            value = json.load(file, parse_constant=self.fail)
-        schema = schema_of(schema)
-        self.assertEqual(faults(value, schema, schema), [])
-        return value
 
     def report(self, folder, output, *arguments, ranks=1):
         """The table and scaling.json of a report."""

@@ -5,11 +5,11 @@ import json
 import support
 from sensors import RingRuns, sensors
 from test_device import STNN
-from test_schemas import faults, schema_of
+from test_schemas import LoadsJson
 from test_windows import GRAPH_WAVENET, WINDOWS
 
 
-class Plan(RingRuns):
+class Plan(LoadsJson, RingRuns):
     config = "stnn.toml"
 
     @classmethod
@@ -24,13 +24,6 @@ class Plan(RingRuns):
             result = cls.run_ranks(ranks, "calibrate", "-o", "machine.json", "--quick")
             assert result.codes == [0] * ranks, result
             cls.said = result.out
-
-    def load(self, name, schema):
-        with open(self.path(name), encoding="utf-8") as file:
-            value = json.load(file, parse_constant=self.fail)
-        schema = schema_of(schema)
-        self.assertEqual(faults(value, schema, schema), [])
-        return value
 
     def test_calibrate(self):
         machine = self.load("machine.json", "machine.schema.json")

@@ -5,14 +5,14 @@ import json
 import support
 from sensors import RingRuns
 from test_device import STNN
-from test_schemas import faults, schema_of
+from test_schemas import LoadsJson
 from test_windows import GRAPH_WAVENET, WINDOWS
 
 DEVICE = "parallel.device=simulated"
 DENSE = ["relation.graph=none", "relation.discover=dense"]
 
 
-class DevicePlan(RingRuns):
+class DevicePlan(LoadsJson, RingRuns):
     config = "stnn.toml"
 
     @classmethod
@@ -26,13 +26,6 @@ class DevicePlan(RingRuns):
             cls.said = result.out
         result = cls.run_ranks(1, "calibrate", "-o", "host.json", "--quick")
         assert result.codes == [0], result
-
-    def load(self, name, schema):
-        with open(self.path(name), encoding="utf-8") as file:
-            value = json.load(file, parse_constant=self.fail)
-        schema = schema_of(schema)
-        self.assertEqual(faults(value, schema, schema), [])
-        return value
 
     def test_calibrate(self):
         machine = self.load("machine.json", "machine.schema.json")

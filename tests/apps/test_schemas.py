@@ -65,6 +65,17 @@ def schema_of(name):
         return json.load(file)
 
 
+class LoadsJson:
+    """For tests that read what the program has written."""
+
+    def load(self, name, schema):
+        with open(self.path(name), encoding="utf-8") as file:
+            value = json.load(file, parse_constant=self.fail)
+        schema = schema_of(schema)
+        self.assertEqual(faults(value, schema, schema), [])
+        return value
+
+
 class Schemas(support.ProgramTest):
 
     def hold(self, value, schema):

@@ -1,0 +1,221 @@
+#include <algorithm>
+#include <cstddef>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "apps/console.hpp"
+#include "apps/planning.hpp"
+#include "rossby/base/error.hpp"
+
+// Plans as JSON and as text, and what a run's metrics say beside them.
+
+namespace rossby {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Prediction prediction_of(const Json& json) {
+  Prediction p;
+  p.forward = json.at("forward");
+  p.backward = json.at("backward");
+  p.optimiser = json.at("optimiser");
+  p.messages = json.at("messages");
+  p.reduction = json.at("reduction");
+  p.pipeline = json.value("pipeline", 0.0);  // not there in plans of earlier versions
+  p.transfer = json.value("transfer", 0.0);
+  p.launches = json.value("launches", 0.0);
+  p.device_bytes = json.value("device_bytes", 0.0);
+  p.straggler = json.at("straggler");
+  p.imbalance = json.at("imbalance");
+  p.epoch_steps = json.at("epoch_steps");
+  p.memory_bytes = json.at("memory_bytes");
+  p.sent_messages = json.at("sent").at("messages");
+  p.sent_bytes = json.at("sent").at("bytes");
+  p.sent_ranks = json.at("sent").at("ranks");
+  for (const Json& epoch : json.at("sent").value("epochs", Json::array()))
+    p.sent_epochs.push_back({epoch.at(0), {epoch.at(1), epoch.at(2)}});
+  p.far_share = json.at("far_share");
+  p.unmeasured = json.at("unmeasured").get<std::vector<std::string>>();
+  return p;
+}
+
+}  // namespace
+
+Json json_of(const TrainingPlan& plan) {
+  Json json;
+  json["format"] = 1;
+  json["model"] = plan.model;
+  json["nodes"] = plan.nodes;
+  json["ranks"] = plan.place.ranks;
+  json["hosts"] = plan.place.hosts;
+  json["threads"] = plan.place.threads;
+  json["time_groups"] = plan.time_groups;
+  json["stages"] = plan.stages;
+  if (!plan.device.empty()) json["device"] = plan.device;
+  json["predicted"] = json_of(plan.interpolated);
+  json["predicted_by_polynomials"] = json_of(plan.modelled);
+  Json ops = Json::array();
+  for (const TracedOp& op : plan.ops) {
+    const double calls = static_cast<double>(op.calls) / static_cast<double>(plan.traced_steps);
+    ops.push_back({{"op", op.name},
+                   {"backward", op.backward},
+                   {"calls", calls},
+                   {"flops", op.cost.flops},
+                   {"bytes", op.cost.bytes},
+                   {"messages", op.cost.messages},
+                   {"message_bytes", op.cost.message_bytes},
+                   {"brought_bytes", op.moved.brought},
+                   {"home_bytes", op.moved.home},
+                   {"rows", op.made.rows},
+                   {"columns", op.made.cols},
+                   {"channels", op.made.channels}});
+  }
+  json["ops"] = std::move(ops);
+  json["footprint_bytes"] = plan.footprint;
+  for (const TrainingPlan::Measured& m : plan.measured) {
+    json["measured"] = {
+        {"step_seconds", m.step},     {"forward", m.forward},           {"backward", m.backward},
+        {"reduction", m.reduction},   {"optimiser", m.optimiser},       {"waiting", m.waiting},
+        {"steps", m.steps},           {"memory_bytes", m.memory_bytes}, {"sent_messages", m.sent_messages},
+        {"sent_bytes", m.sent_bytes}, {"transfer", m.transfer}};
+    if (m.device_bytes > 0) json["measured"]["device_bytes"] = m.device_bytes;
+    for (const auto& [epoch, sent] : m.sent_epochs)
+      json["measured"]["sent_epochs"].push_back({epoch, sent.messages, sent.bytes});
+  }
+  return json;
+}
+
+TrainingPlan plan_of(const Json& json, const std::string& origin) {
+  try {
+    TrainingPlan plan;
+    plan.model = json.at("model");
+    plan.nodes = json.at("nodes");
+    plan.time_groups = json.at("time_groups");
+    plan.stages = json.value("stages", 1);
+    plan.device = json.value("device", "");
+    plan.place = {json.at("ranks"), json.at("hosts"), json.at("threads"), plan.time_groups, plan.stages};
+    plan.interpolated = prediction_of(json.at("predicted"));
+    plan.modelled = prediction_of(json.at("predicted_by_polynomials"));
+    if (json.contains("measured")) {
+      const Json& m = json.at("measured");
+      plan.measured.push_back({m.at("step_seconds"),
+                               m.at("forward"),
+                               m.at("backward"),
+                               m.at("reduction"),
+                               m.at("optimiser"),
+                               m.at("waiting"),
+                               m.at("memory_bytes"),
+                               m.at("sent_messages"),
+                               m.at("sent_bytes"),
+                               m.at("steps"),
+                               {},
+                               m.value("transfer", 0.0),
+                               m.value("device_bytes", 0.0)});
+      for (const Json& epoch : m.value("sent_epochs", Json::array()))
+        plan.measured.back().sent_epochs.push_back({epoch.at(0), {epoch.at(1), epoch.at(2)}});
+    }
+    return plan;
+  } catch (const Json::exception& error) {
+    user_error("{}: not a plan as 'rossby train --machine' writes it: {}", origin, error.what());
+  }
+}
+
+std::string text_of(const TrainingPlan& plan) {
+  const Prediction& p = plan.interpolated;
+  std::string text = fmt::format(
+      "{}: {} nodes, {} ranks on {} host{}, {} thread{} each, {} time group{}{}\n", plan.model, plan.nodes,
+      plan.place.ranks, plan.place.hosts, plan.place.hosts == 1 ? "" : "s", plan.place.threads,
+      plan.place.threads == 1 ? "" : "s", plan.time_groups, plan.time_groups == 1 ? "" : "s",
+      plan.stages > 1 ? fmt::format(", {} stages", plan.stages) : "");
+  if (!plan.device.empty()) text += fmt::format("each rank on a device: {}\n", plan.device);
+  const auto line = [&](const char* name, double seconds) {
+    text += fmt::format("  {:<22}{:>12.4f} ms{:>8.1f} %\n", name, 1e3 * seconds,
+                        p.step() > 0 ? 100 * seconds / p.step() : 0);
+  };
+  line("forward", p.forward);
+  line("backward", p.backward);
+  line("optimiser", p.optimiser);
+  line("messages", p.messages);
+  line("sum over ranks", p.reduction);
+  if (plan.stages > 1) line("waits for stages", p.pipeline);
+  if (p.transfer > 0) line("waits for chunks", p.transfer);
+  if (!plan.device.empty()) line("launches, waits for it", p.launches);
+  line("slowest rank", p.straggler);
+  line("step", p.step());
+  text +=
+      fmt::format("  epoch of {} steps: {}; a step by polynomials alone: {:.4f} ms\n", p.epoch_steps,
+                  seconds_text(p.step() * static_cast<double>(p.epoch_steps)), 1e3 * plan.modelled.step());
+  if (p.memory_bytes > 0) text += fmt::format("  memory of a rank: {}\n", bytes_text(p.memory_bytes));
+  if (p.device_bytes > 0) text += fmt::format("  memory of a device: {}\n", bytes_text(p.device_bytes));
+  if (p.far_share > 0.1)
+    text += fmt::format(
+        "  {:.0f} % of it are calls far from all that were measured: measure the training itself (rossby "
+        "calibrate "
+        "--config)\n",
+        100 * p.far_share);
+  if (!p.unmeasured.empty())
+    text +=
+        fmt::format("  never measured, taken from bandwidth and flops: {}\n", fmt::join(p.unmeasured, ", "));
+  return text;
+}
+
+// The first epoch's steps make arrays and meet memory for the first time. Of the others the median counts,
+// whole: what disturbs a machine for a while is no part of what it can do, nor are parts of several epochs
+// one step.
+std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file) {
+  std::vector<TrainingPlan::Measured> epochs;
+  std::vector<std::pair<Index, Traffic>> sent;
+  std::ifstream in(metrics_file);
+  Index before = 0;
+  double memory = 0, device = 0;
+  for (std::string line; std::getline(in, line);) {
+    const Json json = Json::parse(line, nullptr, false);
+    if (!json.is_object() || !json.contains("step_seconds") || !json.contains("sent")) continue;
+    const Index steps = json.at("steps").get<Index>() - before;
+    before += steps;
+    memory = json.at("peak_rss_bytes");
+    device = json.value("peak_device_bytes", 0.0);
+    if (steps <= 0) continue;
+    if (json.at("sent").value("whole", false))
+      sent.push_back({json.at("epoch"), {json.at("sent").at("messages"), json.at("sent").at("bytes")}});
+    const auto a_step = [&](const Json& seconds) {
+      return seconds.get<double>() / static_cast<double>(steps);
+    };
+    const Json& seconds = json.at("step_seconds");
+    epochs.push_back({a_step(json.at("epoch_seconds")),
+                      a_step(seconds.at("forward")),
+                      a_step(seconds.at("backward")),
+                      a_step(seconds.at("reduction")),
+                      a_step(seconds.at("optimiser")),
+                      a_step(seconds.at("waiting")),
+                      0,
+                      a_step(json.at("sent").at("messages")),
+                      a_step(json.at("sent").at("bytes")),
+                      steps,
+                      {},
+                      a_step(seconds.value("transfer", Json(0.0)))});
+  }
+  if (epochs.size() > 1) epochs.erase(epochs.begin());
+  if (epochs.empty()) return {};
+  // An epoch that was cut short lacks batches that are not like the others.
+  const auto fewer = [](const auto& a, const auto& b) { return a.steps < b.steps; };
+  const Index whole = std::max_element(epochs.begin(), epochs.end(), fewer)->steps;
+  std::erase_if(epochs, [&](const auto& epoch) { return epoch.steps < whole; });
+  const auto median = epochs.begin() + static_cast<std::ptrdiff_t>(epochs.size() / 2);
+  std::nth_element(epochs.begin(), median, epochs.end(),
+                   [](const auto& a, const auto& b) { return a.step < b.step; });
+  median->memory_bytes = memory;
+  median->device_bytes = device;
+  median->sent_epochs = std::move(sent);
+  return {*median};
+}
+
+std::string plan_file_of(const std::string& run) {
+  return run + "/plan.json";
+}
+
+}  // namespace rossby
