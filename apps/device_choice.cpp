@@ -54,6 +54,13 @@ double device_limit(const Config& config, std::size_t total, int ranks) {
                        : static_cast<double>(parse_bytes(limit, "parallel.device_memory"));
 }
 
+bool lacks_gpus(const Communicator& world) {
+  MpiReducer reducer(world);
+  double lacking = cuda_devices().count == 0 ? 1 : 0;
+  reducer.max(std::span<double>(&lacking, 1));
+  return lacking > 0;
+}
+
 DeviceChoice choose_device(const Communicator& world, const Config& config) {
   DeviceChoice choice;
   const std::string& asked = config.text("parallel.device");
@@ -70,10 +77,7 @@ DeviceChoice choose_device(const Communicator& world, const Config& config) {
     agree(world, [&] {
       if (found.count == 0) user_error("parallel.device = \"cuda\": there is no GPU: {}", found.reason);
     });
-  MpiReducer reducer(world);
-  double lacking = found.count == 0 ? 1 : 0;
-  reducer.max(std::span<double>(&lacking, 1));
-  if (lacking > 0) {
+  if (lacks_gpus(world)) {
     choice.remark =
         fmt::format("device    cpu (no GPU: {})", found.count == 0 ? found.reason : "another rank sees none");
     return choice;
@@ -86,6 +90,7 @@ DeviceChoice choose_device(const Communicator& world, const Config& config) {
       fmt::format("device    {} x {}{}", std::min(ranks, found.count), choice.device->driver().name(),
                   on_gpu > 1 ? fmt::format(", up to {} ranks on each", on_gpu) : "");
   if (world.size() > 1) {
+    MpiReducer reducer(world);
     double no_nccl = on_gpu > 1 || !nccl_library() ? 1 : 0;
     reducer.max(std::span<double>(&no_nccl, 1));
     const std::string& transport = config.text("parallel.transport");

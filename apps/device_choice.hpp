@@ -25,6 +25,9 @@ struct DeviceChoice {
 /// or its share of `total`.
 [[nodiscard]] double device_limit(const Config& config, std::size_t total, int ranks);
 
+/// Whether this rank, or another one, finds no GPU: then nobody trains on one. Collective.
+[[nodiscard]] bool lacks_gpus(const Communicator& world);
+
 /// Opens what parallel.device asks for. GPUs go to the ranks of a host in turn (those that
 /// CUDA_VISIBLE_DEVICES leaves; Slurm may leave one a rank); ranks that share one share its memory. Throws
 /// UserError on all ranks where a GPU was asked for and cannot be had. Collective.

@@ -12,13 +12,13 @@
 
 #include "apps/calibration.hpp"
 #include "apps/commands.hpp"
+#include "apps/device_choice.hpp"
 #include "apps/model_run.hpp"
 #include "apps/version.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/libraries.hpp"
-#include "rossby/mpi/reducer.hpp"
 #include "rossby/mpi/watchdog.hpp"
 #include "rossby/plan/rates.hpp"
 #include "rossby/tensor/cuda_device.hpp"
@@ -68,14 +68,11 @@ std::string device_of(const Communicator& comm, const Calibrate& arguments) {
   if (!wanted || arguments.device == "none") return "";
   if (arguments.device == "simulated") return arguments.device;
   const CudaDevices found = cuda_devices();
-  double lacking = found.count == 0 ? 1 : 0;
-  MpiReducer reducer(comm);
-  reducer.max(std::span<double>(&lacking, 1));
   agree(comm, [&] {
     const bool needed = arguments.device == "cuda" || tf32 || !arguments.only.empty();
     if (needed && found.count == 0) user_error("there is no GPU to measure: {}", found.reason);
   });
-  return lacking > 0 ? "" : "cuda";
+  return lacks_gpus(comm) ? "" : "cuda";
 }
 
 /// Ops, messages and rates of a device.

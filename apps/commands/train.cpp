@@ -19,7 +19,6 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/watchdog.hpp"
-#include "rossby/tensor/cuda_device.hpp"
 
 namespace rossby::commands {
 namespace {
@@ -207,8 +206,8 @@ std::optional<TrainingPlan> predict(const Communicator& comm, const Config& conf
   std::optional<TrainingPlan> plan;
   {
     MeasuredMachine machine{agree(comm, [&] { return read_profile(arguments.machine); })};
-    // As the training itself decides it, on this host.
-    if (config.text("parallel.device") == "auto" && cuda_devices().count == 0) machine.profile.device = {};
+    // As the training itself decides it.
+    if (config.text("parallel.device") == "auto" && lacks_gpus(comm)) machine.profile.device = {};
     plan = plan_training(comm, config, machine, planned_epochs);
   }
   forget_peak_resident();  // of the plan: the training's own is measured

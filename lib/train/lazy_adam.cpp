@@ -78,10 +78,11 @@ Cost LazyAdam<T>::bring_up_to_date(const Exec& exec, std::span<const Index> rows
     if (done < count_) {
       const std::span<const AdamConstants<T>> missed =
           std::span(history_).subspan(static_cast<std::size_t>(done - settled_));
-      if (exec.device)  // in one go: launches take longer than a few values
+      if (exec.device) {  // in one go: launches take longer than a few values
         for (Index row = t; row < end; ++row) owed_.push_back({row, done, count_});
-      else
+      } else {
         replay(exec, t, end - t, missed);
+      }
       earliest = std::min(earliest, done);
       cost += replay_cost(end - t, replay_flops(exec, missed, how_missed(end - t)), false);
     }

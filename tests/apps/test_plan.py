@@ -3,27 +3,20 @@
 import json
 
 import support
-from sensors import RingRuns, sensors
-from test_device import STNN
-from test_schemas import LoadsJson
-from test_windows import GRAPH_WAVENET, WINDOWS
+from plan_runs import PlanRuns
+from sensors import sensors
+from test_windows import GRAPH_WAVENET
 
 
-class Plan(LoadsJson, RingRuns):
-    config = "stnn.toml"
-
+class Plan(PlanRuns):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.write("windows.toml", WINDOWS)
-        cls.write("stnn.toml", STNN.replace('"nearest"', '"edges"').replace('"double"', '"float"'))
         # All nodes act on the first one, and on nobody else.
         cls.netcdf("star.nc", sensors(30, 60, ", ".join(map(str, range(1, 60))), ", ".join("0" for _ in range(59)),
                                       ", ".join("1" for _ in range(59))))
         for ranks in (1, 2):
-            result = cls.run_ranks(ranks, "calibrate", "-o", "machine.json", "--quick")
-            assert result.codes == [0] * ranks, result
-            cls.said = result.out
+            cls.said = cls.calibrate(ranks, "machine.json")
 
     def test_calibrate(self):
         machine = self.load("machine.json", "machine.schema.json")

@@ -3,29 +3,20 @@
 import json
 
 import support
-from sensors import RingRuns
-from test_device import STNN
-from test_schemas import LoadsJson
-from test_windows import GRAPH_WAVENET, WINDOWS
+from plan_runs import PlanRuns
+from test_windows import GRAPH_WAVENET
 
 DEVICE = "parallel.device=simulated"
 DENSE = ["relation.graph=none", "relation.discover=dense"]
 
 
-class DevicePlan(LoadsJson, RingRuns):
-    config = "stnn.toml"
-
+class DevicePlan(PlanRuns):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.write("windows.toml", WINDOWS)
-        cls.write("stnn.toml", STNN.replace('"nearest"', '"edges"').replace('"double"', '"float"'))
         for ranks in (1, 2):
-            result = cls.run_ranks(ranks, "calibrate", "-o", "machine.json", "--quick", "--device", "simulated")
-            assert result.codes == [0] * ranks, result
-            cls.said = result.out
-        result = cls.run_ranks(1, "calibrate", "-o", "host.json", "--quick")
-        assert result.codes == [0], result
+            cls.said = cls.calibrate(ranks, "machine.json", "--device", "simulated")
+        cls.calibrate(1, "host.json")
 
     def test_calibrate(self):
         machine = self.load("machine.json", "machine.schema.json")

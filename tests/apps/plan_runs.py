@@ -1,0 +1,23 @@
+"""What the tests of plans have in common: two trainings, and a machine measured for a moment."""
+
+from sensors import RingRuns
+from test_device import STNN
+from test_schemas import LoadsJson
+from test_windows import WINDOWS
+
+
+class PlanRuns(LoadsJson, RingRuns):
+    config = "stnn.toml"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.write("windows.toml", WINDOWS)
+        cls.write("stnn.toml", STNN.replace('"nearest"', '"edges"').replace('"double"', '"float"'))
+
+    @classmethod
+    def calibrate(cls, ranks, machine, *arguments):
+        """Measures; returns what the program says."""
+        result = cls.run_ranks(ranks, "calibrate", "-o", machine, "--quick", *arguments)
+        assert result.codes == [0] * ranks, result
+        return result.out
