@@ -54,9 +54,9 @@ struct Sink {
       first[q] = with_m ? load_part<V>(b.m + k, count) : V{};
       if (!fetch) continue;
       const Index to = next + q * lanes<T>;
-      __builtin_prefetch(b.weight + to);
-      __builtin_prefetch((adam_too ? b.v : b.dm) + to);
-      if constexpr (with_m) __builtin_prefetch(b.m + to);
+      fetch_ahead(b.weight + to);
+      fetch_ahead((adam_too ? b.v : b.dm) + to);
+      if constexpr (with_m) fetch_ahead(b.m + to);
     }
     if constexpr (adam_too)
       adam_lanes<vectors, with_m, !plain, true, false, !plain>(theta, first, second, passed, adam);
@@ -90,9 +90,9 @@ struct Sink {
       first[q] = with_m ? strip_vector<V>(b.m + at, q % 2, count) : V{};
       if (!fetch || q % 2) continue;
       const Index to = next[q / 2];
-      __builtin_prefetch(b.weight + to);
-      if constexpr (adam_too) __builtin_prefetch(b.v + to);
-      if constexpr (with_m) __builtin_prefetch(b.m + to);
+      fetch_ahead(b.weight + to);
+      if constexpr (adam_too) fetch_ahead(b.v + to);
+      if constexpr (with_m) fetch_ahead(b.m + to);
     }
     if constexpr (adam_too) {
       adam_lanes<vectors, with_m, !plain, true, true, !plain>(theta, first, second, passed, adam);
@@ -145,7 +145,7 @@ struct Sink {
     const Index next = row * b.stride + column + b.ahead;
     if (b.ahead > 0)
       for (Index k = 0; k < strip; k += 64 / static_cast<Index>(sizeof(T)))
-        __builtin_prefetch(gradient + b.ahead + k);
+        fetch_ahead(gradient + b.ahead + k);
     if constexpr (Strip<S>::paired) {
       T ordered[strip] = {};
       if (count >= strip) {
@@ -178,7 +178,7 @@ struct Ahead {
   Index count = 0;
 
   ROSSBY_INLINE void fetch(Index k) const {
-    if (!(k & 1) && k / 2 < count) __builtin_prefetch(array + next[k / 2] * bytes, 0, 2);
+    if (!(k & 1) && k / 2 < count) fetch_ahead(array + next[k / 2] * bytes);
   }
 };
 
@@ -313,9 +313,9 @@ struct BackwardTile {
       if constexpr (sink == DenseSink::none)
         if (out.fetch)
           for (int q = 0; q < first_lines; ++q)
-            __builtin_prefetch(b.weight + next.place[r] + q * Strip<S>::line_values);
+            fetch_ahead(b.weight + next.place[r] + q * Strip<S>::line_values);
       const std::uint8_t* pattern = b.pattern ? b.pattern + at : nullptr;
-      if (pattern) __builtin_prefetch(b.pattern + next.place[r]);
+      if (pattern) fetch_ahead(b.pattern + next.place[r]);
       if (count < strip)
         make_effective(at, r, pattern, count);
       else

@@ -72,8 +72,8 @@ struct NarrowTile {
         V w[mr];
         for (int r = 0; r < mr; ++r) {
           w[r] = effective<clamped, flagged>(row + r, s, part, strip);
-          if (part < Strip<S>::lines) __builtin_prefetch(ahead + r * f.stride + part * lanes<T>);
-          if (flagged && part == 0) __builtin_prefetch(f.pattern + (ahead - f.weight) + r * f.stride);
+          if (part < Strip<S>::lines) fetch_ahead(ahead + r * f.stride + part * lanes<T>);
+          if (flagged && part == 0) fetch_ahead(f.pattern + (ahead - f.weight) + r * f.stride);
         }
         step(w, f.z + (s * f.width + o) * strip + part * lanes<T>);
       }
@@ -164,7 +164,7 @@ struct WideTile {
       for (Index begin = 0; begin < count; begin += lanes<T>) {
         // The next block's weights, a few at a time between products: a burst would stop them.
         if (begin % Strip<S>::line_values == 0)
-          for (int r = 0; r < mr; ++r) __builtin_prefetch(ahead + (row + r) * f.stride + begin, 0, 2);
+          for (int r = 0; r < mr; ++r) fetch_ahead(ahead + (row + r) * f.stride + begin);
         const Index end = count - begin < lanes<T> ? count : begin + lanes<T>;
         for (Index j = begin; j < end; ++j) {
           V zj[vectors];
