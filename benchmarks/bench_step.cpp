@@ -161,6 +161,7 @@ void add_entries(Json& list, const StepCase& item, const std::string& suffix, co
                      {"floor_bytes", pass.work.bytes},
                      {"floor_flops", pass.work.flops},
                      {"state_bytes", pass.work.working_set}};
+    if (pass.ahead_seconds > 0) counters["ahead_seconds"] = pass.ahead_seconds;
     if (pass.cache_floor_seconds > 0)
       counters["cache_floor_percent"] = 100 * pass.cache_floor_seconds / pass.time.total;
     list.push_back(entry(item.name + names[p] + suffix, pass.time.total, counters));
@@ -177,6 +178,11 @@ void print(const StepCase& item, const CaseResult& result) {
       100 * dynamics.floor_seconds / dynamics.time.total,
       100 * dynamics.cache_floor_seconds / dynamics.time.total, result.node_steps_per_second,
       result.peak_rss_bytes / (1 << 30), dynamics.exchange_bytes);
+  if (dynamics.ahead_seconds > 0)
+    fmt::print(
+        "    as a training makes them: a decoder batch {:.4g} ms, a dynamics batch {:.4g} ms, {:.4g} a "
+        "second\n",
+        1e3 * decoder.ahead_seconds, 1e3 * dynamics.ahead_seconds, 1 / dynamics.ahead_seconds);
 }
 
 void print_functions(const Sampler& sampler) {

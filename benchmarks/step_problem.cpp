@@ -178,6 +178,17 @@ double StepProblem<T>::run(Pass pass, Index index, StepTime& time) {
   return result.loss;
 }
 
+template <class T>
+double StepProblem<T>::run_ahead(Pass pass, Index count) {
+  step_->allow_ahead();
+  rossby::settle(tape_.exec());
+  StepTime time;
+  const auto begin = Clock::now();
+  for (Index index = 0; index < count; ++index) (void)run(pass, index, time);
+  rossby::settle(tape_.exec());
+  return seconds_between(begin, Clock::now());
+}
+
 template class StepProblem<float>;
 template class StepProblem<double>;
 

@@ -39,6 +39,9 @@ class StepProblem {
   void settle() { optimiser_->settle(tape_.exec()); }
   /// One training step on batch `index` of a pass. Returns its loss. Collective.
   double run(Pass pass, Index index, StepTime& time);
+  /// Seconds of the first `count` batches of a pass as a training makes them on a device: ahead of it where
+  /// that can be. Every step from now on is made so. Collective.
+  double run_ahead(Pass pass, Index count);
 
   [[nodiscard]] const StepCase& item() const { return item_; }
   [[nodiscard]] const RelationBank<T>& bank() const { return model_->relations().bank(); }

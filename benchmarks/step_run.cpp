@@ -136,9 +136,18 @@ double run_epoch(StepProblem<float>& problem, Index epoch, bool keep, Measuremen
   return seconds + seconds_between(settling, Clock::now());
 }
 
-}  // namespace
-
-namespace {
+void measure_ahead(StepProblem<float>& problem, int epochs, CaseResult& result) {
+  for (std::size_t p = 0; p < passes.size(); ++p) {
+    const Index count = measured_batches(problem.item(), problem.batches(passes[p]));
+    std::vector<double> each;
+    for (Index epoch = 1; epoch < std::max(epochs, 2); ++epoch) {
+      problem.start_epoch(epoch);
+      each.push_back(problem.run_ahead(passes[p], count) / static_cast<double>(count));
+    }
+    problem.reducer().max(each);
+    result.pass[p].ahead_seconds = median(each);
+  }
+}
 
 template <class Truth>
 double check_against(const StepCase& small, Ranks& ranks, const Exec& exec) {
@@ -183,6 +192,7 @@ CaseResult measure_case(const StepCase& item, Ranks& ranks, const Exec& exec, in
     if (epoch > 0) measured.epochs.push_back(seconds);
   }
   if (sampler) sampler->stop();
+  if (exec.device) measure_ahead(problem, epochs, result);
   const auto rss = of_all(peak_resident_bytes_since(), ranks, problem.reducer());
   result.peak_rss_bytes = sum_of(rss);
   result.peak_rss_bytes_max = largest(rss);

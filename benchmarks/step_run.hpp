@@ -14,6 +14,7 @@ namespace rossby::bench {
 struct PassResult {
   StepTime time;
   double best_seconds = 0;                  // of the quickest batch
+  double ahead_seconds = 0;                 // on a device: a batch, as a training makes them
   double floor_seconds = 0;                 // computing and travelling side by side; the slowest rank's
   double cache_floor_seconds = 0;           // 0: no cache holds the state
   double batches = 0;                       // of a whole epoch

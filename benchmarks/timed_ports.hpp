@@ -78,6 +78,7 @@ class TimedReducer final : public Reducer {
   void ordered_sum(std::span<double> values) override {
     timed([&] { inner_->ordered_sum(values); });
   }
+  [[nodiscard]] bool alone() const override { return inner_->alone(); }
   [[nodiscard]] Traffic sent() const override { return inner_->sent(); }
 
   [[nodiscard]] Clock::time_point last_begin() const { return begin_; }

@@ -84,6 +84,7 @@ class NcclReducer final : public Reducer {
   void sum_end() override;
   void max(std::span<double> values) override { host_->max(values); }
   void ordered_sum(std::span<double> values) override { host_->ordered_sum(values); }
+  [[nodiscard]] bool alone() const override { return host_->alone(); }
   [[nodiscard]] Traffic sent() const override { return host_->sent(); }
 
  private:

@@ -25,6 +25,7 @@ class MpiReducer final : public Reducer {
   void sum_end() override;
   void max(std::span<double> values) override;
   void ordered_sum(std::span<double> values) override;
+  [[nodiscard]] bool alone() const override { return comm_.size() == 1; }
   [[nodiscard]] Traffic sent() const override { return sent_; }
 
  private:

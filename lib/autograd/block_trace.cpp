@@ -52,6 +52,7 @@ void BlockTrace::hold(int part) {
 }
 
 void BlockTrace::waited() {
+  ++waits_;
   if (queue_) hold(1);
   if (timed_) last_ = last_op_ = Clock::now();
 }

@@ -133,6 +133,8 @@ class BlockTrace {
   void set_queue(QueueClock* queue) { queue_ = queue; }
   /// The host has waited for a device to come to an end: that was nobody's time.
   void waited();
+  /// How often, so far.
+  [[nodiscard]] Index waits() const { return waits_; }
   /// Something goes to another stage of a pipeline, or comes from it.
   void passes(int peer, bool sends, double bytes);
   /// What was done in order since the last step began, where costs are written down; empty where nothing went
@@ -202,7 +204,8 @@ class BlockTrace {
   void hold(int part);
   QueueClock* queue_ = nullptr;
   std::size_t mark_ = 0;  // the queue's last one
-  int part_ = 0;          // of a step: before the host waits for the device, and after
+  Index waits_ = 0;
+  int part_ = 0;  // of a step: before the host waits for the device, and after
   Clock::time_point part_began_ = last_;
   double part_seconds_[2] = {0, 0};  // what the host took for them
   Moved moved_;

@@ -70,6 +70,7 @@ class StagedReducer final : public Reducer {
   void sum_end() override;
   void max(std::span<double> values) override { inner_->max(values); }
   void ordered_sum(std::span<double> values) override { inner_->ordered_sum(values); }
+  [[nodiscard]] bool alone() const override { return inner_->alone(); }
   [[nodiscard]] Traffic sent() const override { return inner_->sent(); }
 
  private:

@@ -41,6 +41,7 @@ class OneRankReducer final : public Reducer {
   void sum(std::span<float>) override {}
   void max(std::span<double>) override {}
   void ordered_sum(std::span<double>) override {}
+  [[nodiscard]] bool alone() const override { return true; }
   [[nodiscard]] Traffic sent() const override { return {}; }
 };
 

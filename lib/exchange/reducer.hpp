@@ -26,6 +26,9 @@ class Reducer {
   /// run and from machine to machine at one rank count. Slower: every rank receives every contribution.
   virtual void ordered_sum(std::span<double> values) = 0;
 
+  /// Whether there is one rank, whose sums are what they were.
+  [[nodiscard]] virtual bool alone() const { return false; }
+
   [[nodiscard]] virtual Traffic sent() const = 0;
 };
 

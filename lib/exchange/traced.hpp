@@ -101,6 +101,7 @@ class TracedReducer final : public Reducer {
   void sum(std::span<float> values) override { count(1, values.size_bytes()); }
   void max(std::span<double> values) override { count(1, values.size_bytes()); }
   void ordered_sum(std::span<double> values) override { count(ranks_ - 1, values.size_bytes()); }
+  [[nodiscard]] bool alone() const override { return ranks_ == 1; }
   [[nodiscard]] Traffic sent() const override { return sent_; }
 
  private:

@@ -175,7 +175,9 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
         of.messages += calls * message_seconds(profile, message_round_of(op), place, op.cost.messages,
                                                op.cost.message_bytes);
     }
-    if (launches) of.launches = std::max(enqueuing - of.computing(), 0.0) + profile.device.wait_seconds;
+    if (launches)
+      of.launches =
+          std::max(enqueuing - of.computing(), 0.0) + rank.device_waits * profile.device.wait_seconds;
     if (of.all() > slowest.all()) slowest = of;
     most_computing = std::max(most_computing, of.computing());
     computing += of.computing() / static_cast<double>(ranks.size());

@@ -46,9 +46,11 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   StepOps result;
   Tape<T> tape(exec);
   Step<T> step(task.parameters(), optimiser, reducer, clip, groups);
+  step.allow_ahead();  // as the training does
   Walk<T> walk(task, step, tape, optimiser);
   const Index batches = task.batches();
   result.epoch_steps = batches;
+  double waits = 0;
   const auto sent = [&] { return options.sent ? options.sent() : Traffic{}; };
   if (has_tables(task)) {
     const Index count = std::min(batches, options.most_steps);
@@ -61,6 +63,7 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
     result.sent -= before;
     result.ops = trace.ops();
     result.steps = count;
+    waits = static_cast<double>(trace.waits());
   } else {
     const std::vector<Index> runs = task.runs();
     Index longest = 0;
@@ -74,6 +77,7 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
       Traffic more = sent();
       more -= before;
       result.sent += {more.messages * (end - runs[k]), more.bytes * (end - runs[k])};
+      waits += static_cast<double>(trace.waits() * (end - runs[k]));
       if (end - runs[k] > longest) {
         longest = end - runs[k];
         result.in_order = {trace.ops(), trace.legs()};
@@ -86,6 +90,7 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
     }
     result.steps = batches;
   }
+  result.device_waits = waits / static_cast<double>(std::max<Index>(result.steps, 1));
   result.activation_bytes = static_cast<double>(tape.memory().peak_bytes());
   result.footprint = footprint(task, tape);
   if (exec.device) result.device_bytes = static_cast<double>(exec.device->peak_bytes());

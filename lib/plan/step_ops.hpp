@@ -35,6 +35,7 @@ struct StepOps {
   double streamed_bytes = 0;  // of relations and moments that would rest in files (from who traces)
   double settled_bytes = 0;   // of array_bytes what is left behind the first steps, whose arenas still grow
   double device_bytes = 0;    // most that the device holds that was traced over
+  double device_waits = 0;    // of the host for the device, a step: at its end, or none where steps run ahead
   Traffic sent;         // in these steps, by this rank, through all its ports, where a trace was told of them
   TracedStep in_order;  // of the longest run of batches, where stages hand something over
   std::vector<double> step_seconds;  // of each step, where they were timed

@@ -118,6 +118,8 @@ class Device {
   [[nodiscard]] double* later(double* host);
   /// At the next `settle`, after all that: *to += *from, both of the host.
   void then_add(double* to, const double* from) { adds_.emplace_back(to, from); }
+  /// Whether a `settle` has to come before anybody sets such a `from` anew.
+  [[nodiscard]] bool adds_later() const { return !adds_.empty(); }
   /// Waits, and brings all sums home. Copies to the host that were enqueued have arrived then, too.
   void settle();
 

@@ -28,6 +28,11 @@ class Lap {
 
 }  // namespace
 
+void check_finite(const Losses& losses) {
+  if (const double total = losses.total(); !std::isfinite(total))
+    throw NotFinite(fmt::format("the loss is {} (not finite)", total));
+}
+
 template <class T>
 Step<T>::Step(std::span<Parameter<T>* const> parameters, Optimiser<T>& optimiser, Reducer& reducer,
               double clip, TimeGroups groups)
@@ -71,22 +76,12 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
         add_squares(tape.exec(), *parameter);
     }
   }
-  // The one wait of a step on a device, for all that the ranks share.
-  fetch_gradients();
-  settle(tape.exec());
-  if (BlockTrace* trace = tape.trace(); trace && tape.exec().device) trace->waited();
-  if (clip_ > 0 && groups_.first) owned_squares_ += optimiser_->fused_squares();
-  allreduce(losses, votes, result);
+  result.ahead = runs_ahead(tape.exec());
+  if (result.ahead)
+    result.votes = votes;
+  else
+    share(tape.exec(), tape.trace(), losses, votes, result);
   seconds.reduction = lap();
-  if (BlockTrace* trace = tape.trace())
-    trace->note("reduction", {0, 0, 1, static_cast<double>(fused_.size() * sizeof(double))});
-
-  result.loss = losses.total();
-  if (!std::isfinite(result.loss)) throw NotFinite(fmt::format("the loss is {} (not finite)", result.loss));
-  for (std::size_t i = 0; i < replicated_.size(); ++i)
-    for (const T gradient : gradient_at_home(i))
-      if (!std::isfinite(gradient))
-        throw NotFinite(fmt::format("the gradient of {} is not finite", replicated_[i]->name));
   double scale = 1;
   if (clip_ > 0) {
     result.gradient_norm = std::sqrt(owned_squares_ + replicated_squares(tape.exec()));
@@ -99,6 +94,33 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
   seconds.optimiser = lap();
   seconds_ = seconds;
   return result;
+}
+
+/// Clipping needs a norm, other ranks need the gradients, chunks travel by way of the host; and what waits to
+/// be added at the next settlement would be set anew by the step after this one.
+template <class T>
+bool Step<T>::runs_ahead(const Exec& exec) const {
+  return may_run_ahead_ && exec.device && !exec.device->driver().stands_for_host() && clip_ == 0 &&
+         !groups_.reducer && reducer_->alone() && !exec.device->adds_later() &&
+         std::none_of(owned_.begin(), owned_.end(),
+                      [](const Parameter<T>* p) { return p->stream != nullptr; });
+}
+
+/// What the ranks share and the host has to know of: the one wait of a step on a device.
+template <class T>
+void Step<T>::share(const Exec& exec, BlockTrace* trace, Losses& losses, unsigned votes, Result& result) {
+  fetch_gradients();
+  settle(exec);
+  if (trace && exec.device) trace->waited();
+  if (clip_ > 0 && groups_.first) owned_squares_ += optimiser_->fused_squares();
+  allreduce(losses, votes, result);
+  if (trace) trace->note("reduction", {0, 0, 1, static_cast<double>(fused_.size() * sizeof(double))});
+  check_finite(losses);
+  result.loss = losses.total();
+  for (std::size_t i = 0; i < replicated_.size(); ++i)
+    for (const T gradient : gradient_at_home(i))
+      if (!std::isfinite(gradient))
+        throw NotFinite(fmt::format("the gradient of {} is not finite", replicated_[i]->name));
 }
 
 /// Of what the step has reached: the rest of a gradient is zero.

@@ -20,11 +20,14 @@ enum Vote : unsigned {
   vote_late = 8     // the training's own time is used up: as vote_finish
 };
 
-/// A loss or gradient that is not finite. Gradients still hold what they held.
+/// A loss or gradient that is not finite. Gradients still hold what they held, unless steps had run ahead.
 class NotFinite : public UserError {
  public:
   using UserError::UserError;
 };
+
+/// Throws NotFinite where the total is not.
+void check_finite(const Losses& losses);
 
 /// The time groups of a process grid, each of which holds all parameters but split ones
 /// (Parameter::split). Their gradients of owned parameters are summed, so that copies stay copies.
@@ -62,6 +65,10 @@ struct StepSeconds {
 ///       → sums over time groups of dW, where there are several
 ///       → one allreduce {dΘ of replicated parameters, loss sums, Σ‖g‖² of owned rows, votes}
 ///       → gradient norm → optimiser
+///
+/// On a device the host waits for it once, before the allreduce. Where nothing there is for the host to know
+/// (one rank, no clipping) steps may run ahead of it: all is enqueued, gradients never leave the device, and
+/// the losses come home when somebody settles.
 template <class T>
 class Step {
  public:
@@ -72,7 +79,12 @@ class Step {
     double loss = 0;
     double gradient_norm = 0;  // before clipping; 0 where clipping is off
     unsigned votes = 0;        // Vote: those that any rank cast
+    bool ahead = false;        // the device has not come so far: losses and their total are not known yet
   };
+
+  /// Whether steps on a device may run ahead of it. Who allows it keeps the losses of each where they are
+  /// until `settle`, and looks at them then: `run` does not throw for those.
+  void allow_ahead() { may_run_ahead_ = true; }
 
   /// `forward` records the losses on the tape. On return `losses` holds global sums. Throws NotFinite on
   /// every rank where the loss, its gradient of a replicated parameter or the gradient's norm is not: no
@@ -97,6 +109,8 @@ class Step {
  private:
   void add_squares(const Exec& exec, const Parameter<T>& parameter);
   void sum_over_groups(BlockTrace* trace);
+  [[nodiscard]] bool runs_ahead(const Exec& exec) const;
+  void share(const Exec& exec, BlockTrace* trace, Losses& losses, unsigned votes, Result& result);
   void allreduce(Losses& losses, unsigned votes, Result& result);
   void fetch_gradients();
   [[nodiscard]] std::span<T> gradient_at_home(std::size_t i);
@@ -108,6 +122,7 @@ class Step {
   Reducer* reducer_;
   TimeGroups groups_;
   double clip_;
+  bool may_run_ahead_ = false;
   double owned_squares_ = 0;
   StepSeconds seconds_;
   double fused_scale_ = 1;  // clipping factor of the last step with fused parameters

@@ -7,6 +7,9 @@
 namespace rossby {
 namespace {
 
+/// Steps that a device may owe: it has room for the sums of so many.
+constexpr std::size_t most_ahead = 64;
+
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
@@ -54,7 +57,9 @@ Trainer<T>::Trainer(const TrainerOptions& options, const ScheduleOptions& schedu
       optimiser_(&optimiser),
       groups_(groups),
       tape_(exec),
-      step_(task.parameters(), optimiser, reducer, options.clip, groups) {}
+      step_(task.parameters(), optimiser, reducer, options.clip, groups) {
+  step_.allow_ahead();
+}
 
 template <class T>
 double Trainer<T>::elapsed() const {
@@ -180,14 +185,39 @@ std::optional<StopReason> Trainer<T>::over() const {
 }
 
 template <class T>
-void Trainer<T>::add_terms() {
-  const double weight = task_->weight();
-  for (const LossTerm& term : losses_.terms()) {
+void Trainer<T>::add_terms(const Losses& losses, double weight) {
+  for (const LossTerm& term : losses.terms()) {
     auto it = std::find_if(now_.terms.begin(), now_.terms.end(),
                            [&](const TermSum& s) { return s.name == term.name; });
     if (it == now_.terms.end()) it = now_.terms.insert(now_.terms.end(), {std::string(term.name), 0, 0});
     it->value += weight * term.value();
     it->weight += weight;
+  }
+}
+
+/// The losses of the steps that a device owes, after waiting for them unless they are here. Throws NotFinite
+/// in the first step whose are not, as if it were the last that was made.
+template <class T>
+void Trainer<T>::collect(bool here) {
+  if (!here) {
+    const auto begin = std::chrono::steady_clock::now();
+    settle(tape_.exec());
+    const double seconds = seconds_since(begin);
+    epoch_seconds_.reduction += seconds;
+    now_.epoch_seconds += seconds;
+    now_.seconds = elapsed();
+  }
+  const std::size_t owing = std::exchange(owing_, 0);
+  for (std::size_t k = 0; k < owing; ++k) {
+    const Owed& step = owed_[k];
+    try {
+      check_finite(step.losses);
+    } catch (const NotFinite&) {
+      now_.steps = step.step;
+      now_.batch = step.batch;
+      throw;
+    }
+    add_terms(step.losses, step.weight);
   }
 }
 
@@ -198,6 +228,18 @@ EpochReport Trainer<T>::new_report() const {
   report.lr =
       schedule_.rate(now_.epoch) * std::pow(options_.rollback_lr, static_cast<double>(now_.rollbacks));
   return report;
+}
+
+/// Where steps before this one have run ahead, it may be one of them whose loss is not finite.
+template <class T>
+typename Step<T>::Result Trainer<T>::run_step(double lr, unsigned votes, Losses& losses,
+                                              const std::function<void(Index part)>& record) {
+  try {
+    return step_.run(tape_, lr, votes, losses, record, task_->parts());
+  } catch (const NotFinite&) {
+    collect(true);
+    throw;
+  }
 }
 
 /// The batches that are left of the epoch under way. Returns the votes of its last step.
@@ -211,14 +253,19 @@ unsigned Trainer<T>::run_epoch(double lr, const TrainerHooks& hooks) {
     const auto begin = std::chrono::steady_clock::now();
     unsigned mine = hooks.vote ? hooks.vote() : 0;
     if (options_.max_seconds > 0 && elapsed() >= options_.max_seconds) mine |= vote_late;
+    if (owing_ == owed_.size()) owed_.emplace_back();
+    Owed& owed = owed_[owing_];
+    owed.step = now_.steps;
+    owed.batch = now_.batch;
     const auto record = [&](Index part) {
       if (part > 0) return task_->record_part(tape_, part);
-      task_->record(tape_, now_.batch, now_.steps, losses_);
+      task_->record(tape_, now_.batch, now_.steps, owed.losses);
     };
     const double waited = hooks.waited ? hooks.waited() : 0;
     const ChunkStream::Statistics moved = moved_so_far(*task_);
     if (hooks.sent) epoch_sent_ -= hooks.sent();
-    votes = step_.run(tape_, lr, mine, losses_, record, task_->parts()).votes;
+    const auto result = run_step(lr, mine, owed.losses, record);
+    votes = result.votes;
     if (hooks.sent) epoch_sent_ += hooks.sent();
     epoch_seconds_ += step_.seconds();
     if (hooks.waited) epoch_seconds_.waiting += hooks.waited() - waited;
@@ -226,15 +273,18 @@ unsigned Trainer<T>::run_epoch(double lr, const TrainerHooks& hooks) {
     epoch_seconds_.transfer += now_moved.waited_seconds - moved.waited_seconds;
     epoch_moved_.brought += now_moved.read_bytes - moved.read_bytes;
     epoch_moved_.home += now_moved.written_bytes - moved.written_bytes;
-    add_terms();
+    owed.weight = task_->weight();
+    ++owing_;
     now_.node_steps += task_->node_steps();
     ++now_.steps;
     ++now_.batch;
     now_.epoch_seconds += seconds_since(begin);
     now_.seconds = elapsed();
     const bool due = options_.save_every > 0 && now_.steps % options_.save_every == 0;
-    if (hooks.save && (votes != 0 || due))
-      hooks.save(votes & vote_pause ? SaveReason::pause : SaveReason::due);
+    const bool saves = hooks.save && (votes != 0 || due);
+    if (!result.ahead || owing_ == most_ahead || saves || votes != 0 || now_.batch == task_->batches())
+      collect(!result.ahead);
+    if (saves) hooks.save(votes & vote_pause ? SaveReason::pause : SaveReason::due);
   }
   return votes;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -172,10 +173,20 @@ class Trainer {
   [[nodiscard]] const Tape<T>& tape() const { return tape_; }
 
  private:
+  /// A step whose losses a device still owes.
+  struct Owed {
+    Losses losses;
+    double weight = 0;
+    Index step = 0, batch = 0;  // now_'s before it
+  };
+
   [[nodiscard]] EpochReport new_report() const;
   unsigned run_epoch(double lr, const TrainerHooks& hooks);
+  typename Step<T>::Result run_step(double lr, unsigned votes, Losses& losses,
+                                    const std::function<void(Index part)>& record);
   void end_epoch(EpochReport& report, bool leaving, const TrainerHooks& hooks);
-  void add_terms();
+  void add_terms(const Losses& losses, double weight);
+  void collect(bool here);
   void keep();
   void take_best();
   [[nodiscard]] double elapsed() const;
@@ -187,8 +198,9 @@ class Trainer {
   TimeGroups groups_;
   Tape<T> tape_;
   Step<T> step_;
-  Losses losses_;
-  TrainingState now_;  // but schedule, fused_scale and parameters, which their owners keep
+  std::deque<Owed> owed_;  // by the last steps; kept for those to come, which go to the same places
+  std::size_t owing_ = 0;  // of them
+  TrainingState now_;      // but schedule, fused_scale and parameters, which their owners keep
   std::vector<Buffer<T>> best_;
   std::vector<Buffer<Bf16>> best_bf16_;
   StepSeconds epoch_seconds_;

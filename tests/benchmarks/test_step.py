@@ -56,7 +56,9 @@ class Step(unittest.TestCase):
     def test_on_a_simulated_device(self):
         content = self.results(1, "--device=simulated", "--epochs=2")
         self.assertEqual(content["context"]["device"], "simulated device")
-        self.check(content, 1, ("refine_10080", "refine_10080_pairs", "discover_10080_slab8", "given_low_rank_10080"))
+        entries = self.check(content, 1, ("refine_10080", "refine_10080_pairs", "discover_10080_slab8", "given_low_rank_10080"))
+        for name, entry in entries.items():
+            self.assertEqual(entry.get("ahead_seconds", 0) > 0, "_batch/" in name, name)
 
     def test_streamed_to_a_simulated_device(self):
         """Chunks of ten of 77 rows, two of them there: each pass over W brings it, backward brings v (and m) and all leave."""

@@ -398,6 +398,7 @@ TEST(Prediction, OfADeviceTakesAsLongAsTheSlowerOfItAndTheHost) {
   rank.footprint = 1e6;
   rank.array_bytes = 5000;
   rank.device_bytes = 1e6;
+  rank.device_waits = 1;
   rank.ops = {call("linear", 8e6, 1e6, 2), call("reduction", 0, 0, 1)};
   rank.ops[1].beside = true;
   rank.ops[1].cost.message_bytes = 1e3;
@@ -410,6 +411,9 @@ TEST(Prediction, OfADeviceTakesAsLongAsTheSlowerOfItAndTheHost) {
   EXPECT_EQ(p.memory_bytes, 0) << "of the host: not known";
   EXPECT_EQ(p.device_bytes, 1e6);
   EXPECT_EQ(p.unmeasured.size(), 0U);
+  rank.device_waits = 0;
+  EXPECT_EQ(on_device(profile, rank, {1, 1, 1}).launches, 0) << "steps run ahead";
+  rank.device_waits = 1;
   // Calls that are shorter than their launches.
   rank.ops[0] = call("linear", 8e4, 1e4, 100);
   p = on_device(profile, rank, {1, 1, 1});

@@ -81,9 +81,9 @@ StepGraph trace(Kind kind, Device* device) {
   });
 }
 
-StepOps ops_of(Kind kind, Device* device) {
-  return with_training(kind, device, [](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
-    return trace_ops<float>(task, optimiser, reducer, 1.0, exec, {});
+StepOps ops_of(Kind kind, Device* device, double clip = 1) {
+  return with_training(kind, device, [clip](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
+    return trace_ops<float>(task, optimiser, reducer, clip, exec, {});
   });
 }
 
@@ -115,6 +115,26 @@ TEST(StepGraph, AnIdleDeviceTracesWhatTheHostComputes) {
     EXPECT_GT(there.device_bytes, there.parameter_bytes);
     EXPECT_EQ(host.device_bytes, 0);
   }
+}
+
+TEST(StepOps, KnowWhetherStepsRunAheadOfADevice) {
+  const auto reductions = [](const StepOps& steps) {
+    Index calls = 0;
+    for (const TracedOp& op : steps.ops)
+      if (op.name == "reduction") calls += op.calls;
+    return static_cast<double>(calls) / static_cast<double>(steps.steps);
+  };
+  for (const auto purpose : {SimulatedDriver::For::host, SimulatedDriver::For::device})
+    for (const double clip : {0.0, 1.0})
+      for (const Kind kind : {Kind::refine, Kind::discover}) {
+        Device idle(SimulatedDriver::idle(purpose));
+        const StepOps steps = ops_of(kind, &idle, clip);
+        // A fused relation's part of the loss is waited for in its own steps, half of all.
+        const bool ahead = purpose == SimulatedDriver::For::device && clip == 0;
+        const double each = !ahead ? 1 : kind == Kind::discover ? 0.5 : 0;
+        EXPECT_EQ(steps.device_waits, each);
+        EXPECT_EQ(reductions(steps), each);
+      }
 }
 
 TEST(StepGraph, SumsAndParametersAreWhole) {

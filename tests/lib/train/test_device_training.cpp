@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "rossby/base/flush_subnormals.hpp"
 #include "rossby/exchange/one_rank.hpp"
 #include "rossby/relation/builders.hpp"
 #include "rossby/train/stnn_task.hpp"
@@ -33,12 +34,14 @@ struct Setting {
   bool self = false;
   Index pairs = 0;  // a batch; 0: slabs
   bool host_updates = false;
+  Index infinite_step = -1;  // at which one value of the series is not finite
 };
 
 struct Result {
   std::vector<double> losses;
   std::vector<double> parameters;
   Index steps = 0;
+  std::string error;  // of the training, which ended in `steps`
 };
 
 /// Epochs of an STNN on a 6 x 7 grid. `device` null: on the host.
@@ -55,6 +58,7 @@ Result train(const Setting& setting, Device* device, Backend backend, Index epoc
   const Random random(1, "series");
   for (Index q = 0; q < series.values.size(); ++q)
     series.values[q] = q % 11 == 3 ? NAN : static_cast<float>(random.normal(static_cast<std::uint64_t>(q)));
+  if (setting.infinite_step >= 0) series.values[(setting.infinite_step * n + 7) * 2] = INFINITY;
   auto relations = std::make_unique<Relations<T>>(partition, 0);
   Grid grid{6, 7, {}, false};
   for (Index i = 0; i < n; ++i) grid.node_of_cell.push_back(i);
@@ -114,11 +118,15 @@ Result train(const Setting& setting, Device* device, Backend backend, Index epoc
   Trainer<T> trainer(trainer_options, {.lr = 1e-2}, task, optimiser, reducer,
                      device ? Exec{backend, 1, widest_isa(), device} : Exec{});
   Result result;
-  const TrainingResult run = trainer.run([&](const EpochReport& report) {
-    for (const TermMean& term : report.terms) result.losses.push_back(term.value);
-    result.losses.push_back(report.validation);
-  });
-  result.steps = run.steps;
+  try {
+    (void)trainer.run([&](const EpochReport& report) {
+      for (const TermMean& term : report.terms) result.losses.push_back(term.value);
+      result.losses.push_back(report.validation);
+    });
+  } catch (const NotFinite& error) {
+    result.error = error.what();
+  }
+  result.steps = trainer.steps();
   for (Parameter<T>* parameter : model.parameters())
     for (Index i = 0; i < parameter->size(); ++i)
       result.parameters.push_back(static_cast<double>(parameter->stored(i)));
@@ -232,29 +240,84 @@ TEST_P(DeviceTraining, Bf16IsNearTheHost) {
   }
 }
 
-/// The host waits once a step, for what the ranks share.
+/// How often the host waits for the device in one epoch more, and the steps of that.
+std::pair<Index, Index> waits_and_steps(const Setting& setting) {
+  Index waits[2] = {}, steps[2] = {};
+  for (const int more : {0, 1}) {
+    auto driver = std::make_unique<SimulatedDriver>();
+    const SimulatedDriver* counter = driver.get();
+    Device device(std::move(driver));
+    steps[more] = train(setting, &device, Backend::simulated, 2 + more, false).steps;
+    waits[more] = counter->waits();
+  }
+  return {waits[1] - waits[0], steps[1] - steps[0]};
+}
+
+/// The host waits once a step where it has to know something: the norm that clips, what a relation's own
+/// update is to add to the loss, chunks that are on their way.
 TEST(DeviceSteps, WaitOnce) {
   for (const Setting& setting :
-       {Setting{Kind::refine}, Setting{Kind::discover, true, 0.9},
+       {Setting{.kind = Kind::refine, .clip = 0.1},
+        Setting{.kind = Kind::discover, .beta1 = 0.9, .clip = 0.1},
         Setting{Kind::given_low_rank, false, 0.9, 2, 0.1},
-        Setting{.kind = Kind::discover, .beta1 = 0.9, .chunk_rows = 5},
+        Setting{.kind = Kind::discover, .beta1 = 0.9, .clip = 0.1, .chunk_rows = 5},
         Setting{.kind = Kind::discover, .beta1 = 0.9, .chunk_rows = 5, .transfer = Transfer::pinned_async},
         Setting{.kind = Kind::discover,
         .beta1 = 0.9,
         .chunk_rows = 5,
         .transfer = Transfer::pinned_async,
         .host_updates = true}}) {
-    Index waits[2] = {}, steps[2] = {};
-    for (const int more : {0, 1}) {
-      auto driver = std::make_unique<SimulatedDriver>();
-      const SimulatedDriver* counter = driver.get();
-      Device device(std::move(driver));
-      steps[more] = train(setting, &device, Backend::simulated, 2 + more, false).steps;
-      waits[more] = counter->waits();
-    }
-    EXPECT_EQ(waits[1] - waits[0], steps[1] - steps[0] + (setting.transfer ? 2 : 1))
+    const auto [waits, steps] = waits_and_steps(setting);
+    EXPECT_EQ(waits, steps + (setting.transfer ? 2 : 1))
         << "one a step, and one an epoch to bring arrays home, chunks apart";
   }
+}
+
+/// Where there is nothing to know, one rank's steps follow each other on the device without the host waiting:
+/// for the losses once an epoch, or in 64 steps, and once an epoch to bring arrays home.
+TEST(DeviceSteps, RunAheadOfTheDevice) {
+  for (const Setting& setting : {Setting{Kind::refine}, Setting{Kind::given_low_rank, false, 0.9, 2},
+                                 Setting{.kind = Kind::refine, .fuse = false, .pairs = 5}}) {
+    const auto [waits, steps] = waits_and_steps(setting);
+    EXPECT_EQ(waits, (steps + 63) / 64 + 1) << steps;
+    EXPECT_EQ(steps > 64, setting.pairs > 0);
+  }
+  // What a fused relation adds to the loss comes with the waits of its own steps; decoder steps run ahead.
+  const auto [waits, steps] = waits_and_steps({.kind = Kind::discover, .beta1 = 0.9});
+  EXPECT_EQ(waits, steps / 2 + 1);
+}
+
+/// Losses and parameters are those of steps that wait, to the bit, however many steps the device owes.
+TEST(DeviceSteps, RunAheadToTheSameBits) {
+  const FlushSubnormals flush;  // the simulated device computes where the host waits for it
+  const auto run = [](const Setting& setting) {
+    Device device(std::make_unique<SimulatedDriver>());
+    return train<float>(setting, &device, Backend::simulated);
+  };
+  for (Setting setting : {Setting{Kind::refine}, Setting{Kind::discover, true, 0.9},
+                          Setting{Kind::given_low_rank}, Setting{.kind = Kind::refine, .pairs = 5}}) {
+    setting.fuse = setting.pairs == 0;
+    const Result ahead = run(setting);
+    setting.clip = 1e30;  // a factor of one, and a norm to wait for
+    const Result waiting = run(setting);
+    EXPECT_EQ(ahead.losses, waiting.losses) << static_cast<int>(setting.kind);
+    EXPECT_EQ(ahead.parameters, waiting.parameters) << static_cast<int>(setting.kind);
+    EXPECT_EQ(ahead.steps, waiting.steps);
+  }
+}
+
+/// A loss that is not finite is an error of the step that made it, though others have followed.
+TEST(DeviceSteps, OfWhichOneHasNoFiniteLossAreNamed) {
+  for (const Kind kind : {Kind::refine, Kind::discover})
+    for (const Index when : {0, 6, 11}) {
+      const Setting setting{.kind = kind, .infinite_step = when};
+      const Result host = train(setting, nullptr, Backend::cpu);
+      Device device(std::make_unique<SimulatedDriver>());
+      const Result there = train(setting, &device, Backend::simulated);
+      EXPECT_NE(host.error.find("not finite"), std::string::npos);
+      EXPECT_EQ(there.error, host.error);
+      EXPECT_EQ(there.steps, host.steps) << "at time step " << when;
+    }
 }
 
 /// What a step enqueues: each launch and each copy takes the host time, and a device that is quicker waits

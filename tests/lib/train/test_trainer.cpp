@@ -21,19 +21,25 @@ class Quadratic final : public Task<double> {
   std::span<Parameter<double>* const> parameters() override { return all_; }
   Index batches() const override { return 2; }
   void start_epoch(Index) override {}
-  void record(Tape<double>& tape, Index, Index, Losses& losses) override {
+  void record(Tape<double>& tape, Index batch, Index, Losses& losses) override {
+    if (weight_of_second != 1) {
+      target = batch == 0 ? 3.0F : 1.0F;
+      weight_ = batch == 0 ? 1 : weight_of_second;
+    }
     const std::vector<Index> times{0};
     const Var<double> x = embed_columns(tape, x_, std::span<const Index>(times));
     masked_squared_error(tape, x, NodeView<const float>(&target, 1, 1, 1), 1.0, losses.add("squares", 1.0));
   }
-  double weight() const override { return 1; }
+  double weight() const override { return weight_; }
   double node_steps() const override { return 1; }
   double validate() override { return next_ < validation_.size() ? validation_[next_++] : NAN; }
 
+  double weight_of_second = 1;  // another: of the second batch, whose target is 1
   float target = 3;
   Parameter<double> x_{"x", Placement::rows, {1, 1, 1}};
 
  private:
+  double weight_ = 1;
   std::vector<double> validation_;
   std::size_t next_ = 0;
   std::vector<Parameter<double>*> all_;
@@ -61,6 +67,17 @@ TEST(Trainer, Converges) {
   EXPECT_NEAR(outcome.value, 3, 1e-9);
   EXPECT_EQ(outcome.result.steps, 200);
   EXPECT_EQ(outcome.result.reason, StopReason::epochs);
+}
+
+TEST(Trainer, WeighsBatchesInAnEpochsMean) {
+  Quadratic task({});
+  task.weight_of_second = 3;
+  OneRankReducer reducer;
+  Optimiser<double> optimiser({.kind = OptimiserKind::sgd, .momentum = 0}, task.parameters());
+  Trainer<double> trainer({.epochs = 1, .keep_best = false}, {.lr = 0}, task, optimiser, reducer, Exec{});
+  double loss = 0;
+  (void)trainer.run([&](const EpochReport& report) { loss = report.loss; });
+  EXPECT_DOUBLE_EQ(loss, (9 * 1 + 1 * 3) / 4.0);
 }
 
 TEST(Trainer, KeepsTheBestState) {
