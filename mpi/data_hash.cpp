@@ -1,5 +1,6 @@
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -14,11 +15,30 @@ namespace {
 
 using state::mix;
 
-std::uint64_t text_hash(std::string_view text) {
-  std::uint64_t hash = 0xCBF29CE484222325ull;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
-  return hash;
-}
+/// FNV-1a of a text that comes in pieces: one of all nodes would take more memory than what a rank owns.
+class TextHash {
+ public:
+  template <class... Values>
+  void add(fmt::format_string<Values...> format, Values&&... values) {
+    piece_.clear();
+    fmt::format_to(std::back_inserter(piece_), format, std::forward<Values>(values)...);
+    for (const char c : piece_) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
+  }
+  /// With blanks between them.
+  template <class Range>
+  void add_list(const Range& values) {
+    const char* between = "";
+    for (const auto& value : values) {
+      add("{}{}", between, value);
+      between = " ";
+    }
+  }
+  [[nodiscard]] std::uint64_t value() const { return hash_; }
+
+ private:
+  std::uint64_t hash_ = 0xCBF29CE484222325ull;
+  fmt::memory_buffer piece_;
+};
 
 std::uint64_t bits(double value) {
   return std::bit_cast<std::uint64_t>(std::isnan(value) ? std::numeric_limits<double>::quiet_NaN()
@@ -76,12 +96,17 @@ std::string data_hash(const Communicator& comm, const Config& config, const Doma
     const Wait wait(comm, "a hash of the data (allreduce)");
     MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, comm.handle());
   }
-  std::string header =
-      fmt::format("{} {} {}; {}; {}; {}; {}", domain.info.steps, domain.nodes(), domain.info.features,
-                  fmt::join(domain.file_node, " "), fmt::join(domain.info.time.values(), " "),
-                  fmt::join(domain.latitude, " "), fmt::join(domain.longitude, " "));
-  for (const SeriesVariable& variable : domain.info.variables) header += "; " + variable.name;
-  return fmt::format("{:016x}", mix(sum) ^ text_hash(header));
+  TextHash header;
+  header.add("{} {} {}; ", domain.info.steps, domain.nodes(), domain.info.features);
+  header.add_list(domain.file_node);
+  header.add("; ");
+  header.add_list(domain.info.time.values());
+  header.add("; ");
+  header.add_list(domain.latitude);
+  header.add("; ");
+  header.add_list(domain.longitude);
+  for (const SeriesVariable& variable : domain.info.variables) header.add("; {}", variable.name);
+  return fmt::format("{:016x}", mix(sum) ^ header.value());
 }
 
 }  // namespace rossby

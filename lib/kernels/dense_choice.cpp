@@ -13,8 +13,9 @@ namespace rossby {
 namespace {
 
 constexpr double blas_must_save = 0.15;
-constexpr double trial_flops = 4e8;  // of one forward and backward: 2 to 5 ms
-constexpr double least_flops = 2e8;  // of all rows: below, own without a trial
+constexpr double trial_flops = 4e8;                  // of one forward and backward: 2 to 5 ms
+constexpr double least_flops = 2e8;                  // of all rows: below, own without a trial
+constexpr Index least_rows = 128, most_rows = 1024;  // of a trial
 constexpr int repeats = 3;
 
 template <class T>
@@ -98,7 +99,9 @@ DenseChoice choose_dense_product(const Exec& exec, Index rows, Index columns, In
   const double flops_a_row = 6.0 * static_cast<double>(columns * width);
   if (static_cast<double>(rows) * flops_a_row < least_flops) return choice;
   const auto enough = static_cast<Index>(std::ceil(trial_flops / flops_a_row));
-  Trial<T> trial(std::min(rows, std::clamp<Index>(enough, 128, 1024)), columns, width, bf16);
+  // Both its arrays take no more than a moment will: the trial is not what a rank needs most memory for.
+  const Index fitting = std::clamp(rows / 2, least_rows, most_rows);
+  Trial<T> trial(std::min({rows, fitting, std::max(enough, least_rows)}), columns, width, bf16);
   choice.own_seconds = trial.seconds(exec, DenseProduct::own);
   choice.blas_seconds = trial.seconds(exec, DenseProduct::blas);
   if (choice.blas_seconds < (1 - blas_must_save) * choice.own_seconds) choice.product = DenseProduct::blas;
