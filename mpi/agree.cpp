@@ -6,6 +6,7 @@
 #include <new>
 #include <system_error>
 
+#include "rossby/base/text_hash.hpp"
 #include "rossby/mpi/watchdog.hpp"
 
 namespace rossby {
@@ -63,9 +64,13 @@ std::string broadcast(const Communicator& comm, std::string text, int root) {
 }
 
 void agree_same(const Communicator& comm, std::string_view text, std::string_view what) {
+  TextHash hash;
+  hash.add(text);
+  agree_same(comm, hash.value(), what);
+}
+
+void agree_same(const Communicator& comm, std::uint64_t hash, std::string_view what) {
   if (comm.is_pretended()) return;
-  std::uint64_t hash = 0xCBF29CE484222325ull;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
   std::uint64_t first = hash;
   const Wait wait(comm, "a comparison of what ranks have read (broadcast, allreduce)");
   MPI_Bcast(&first, 1, MPI_UINT64_T, 0, comm.handle());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,8 @@ void agree_on(const Communicator& comm, const Outcome& outcome);
 /// which names the lowest rank that differs from rank 0: "rank R: <what> is not the same as on rank 0". What
 /// every rank reads for itself (configuration, header of the data) goes through here before they rely on it.
 void agree_same(const Communicator& comm, std::string_view text, std::string_view what);
+/// The same of a text's hash (TextHash).
+void agree_same(const Communicator& comm, std::uint64_t hash, std::string_view what);
 
 /// Collective: the text of rank `root`, on every rank.
 [[nodiscard]] std::string broadcast(const Communicator& comm, std::string text, int root = 0);

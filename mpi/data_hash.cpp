@@ -1,10 +1,10 @@
 #include <bit>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <numeric>
 
 #include "rossby/base/error.hpp"
+#include "rossby/base/text_hash.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/state_storage.hpp"
@@ -14,31 +14,6 @@ namespace rossby {
 namespace {
 
 using state::mix;
-
-/// FNV-1a of a text that comes in pieces: one of all nodes would take more memory than what a rank owns.
-class TextHash {
- public:
-  template <class... Values>
-  void add(fmt::format_string<Values...> format, Values&&... values) {
-    piece_.clear();
-    fmt::format_to(std::back_inserter(piece_), format, std::forward<Values>(values)...);
-    for (const char c : piece_) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
-  }
-  /// With blanks between them.
-  template <class Range>
-  void add_list(const Range& values) {
-    const char* between = "";
-    for (const auto& value : values) {
-      add("{}{}", between, value);
-      between = " ";
-    }
-  }
-  [[nodiscard]] std::uint64_t value() const { return hash_; }
-
- private:
-  std::uint64_t hash_ = 0xCBF29CE484222325ull;
-  fmt::memory_buffer piece_;
-};
 
 std::uint64_t bits(double value) {
   return std::bit_cast<std::uint64_t>(std::isnan(value) ? std::numeric_limits<double>::quiet_NaN()
@@ -97,7 +72,7 @@ std::string data_hash(const Communicator& comm, const Config& config, const Doma
     MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, comm.handle());
   }
   TextHash header;
-  header.add("{} {} {}; ", domain.info.steps, domain.nodes(), domain.info.features);
+  header.add_format("{} {} {}; ", domain.info.steps, domain.nodes(), domain.info.features);
   header.add_list(domain.file_node);
   header.add("; ");
   header.add_list(domain.info.time.values());
@@ -105,7 +80,7 @@ std::string data_hash(const Communicator& comm, const Config& config, const Doma
   header.add_list(domain.latitude);
   header.add("; ");
   header.add_list(domain.longitude);
-  for (const SeriesVariable& variable : domain.info.variables) header.add("; {}", variable.name);
+  for (const SeriesVariable& variable : domain.info.variables) header.add_format("; {}", variable.name);
   return fmt::format("{:016x}", mix(sum) ^ header.value());
 }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 
+#include "rossby/base/text_hash.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/graph_partition.hpp"
 #include "rossby/mpi/mailbox.hpp"
@@ -23,13 +25,17 @@ SeriesFile open_series(const Config& config) {
 }
 
 /// What the ranks have to see alike of a file, which each of them opens for itself.
-std::string header_text(const SeriesInfo& info) {
-  std::string text = fmt::format("{} steps from {}, {} nodes, {} features, {} edges; time {}; space {} {}",
-                                 info.steps, info.first_step, info.file_nodes, info.features, info.edges,
-                                 fmt::join(info.time.values(), " "), fmt::join(info.node_lat, " "),
-                                 fmt::join(info.node_lon, " "));
-  for (const SeriesVariable& variable : info.variables) text += "; " + variable.name;
-  return text;
+std::uint64_t header_hash(const SeriesInfo& info) {
+  TextHash hash;
+  hash.add_format("{} steps from {}, {} nodes, {} features, {} edges; time ", info.steps, info.first_step,
+                  info.file_nodes, info.features, info.edges);
+  hash.add_list(info.time.values());
+  hash.add("; space ");
+  hash.add_list(info.node_lat);
+  hash.add(" ");
+  hash.add_list(info.node_lon);
+  for (const SeriesVariable& variable : info.variables) hash.add_format("; {}", variable.name);
+  return hash.value();
 }
 
 /// File nodes that become nodes of the run, ascending: all of them, or those observed at least once. Each
@@ -302,7 +308,7 @@ Domain make_domain(const Communicator& comm, const Config& config) {
     domain.info.edges = open_graph(config, domain.info).size();
     domain.info.has_edges = true;
   });
-  agree_same(comm, header_text(domain.info), domain.info.path);
+  agree_same(comm, header_hash(domain.info), domain.info.path);
   domain.file_node = pick_nodes(comm, config, file);
   domain.grid = make_grid(config, domain.info, domain.file_node);
   add_coordinates(domain);
