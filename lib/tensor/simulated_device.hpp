@@ -69,6 +69,8 @@ class SimulatedDriver final : public DeviceDriver {
   [[nodiscard]] Index waits() const { return waits_; }
   /// What its queues have been given so far: kernels, copies, points to wait for.
   [[nodiscard]] Index given() const { return lines_[0].given + lines_[1].given + lines_[2].given; }
+  /// What of it has not been done yet.
+  [[nodiscard]] Index left() const { return given() - lines_[0].done - lines_[1].done - lines_[2].done; }
 
  private:
   /// A queue's first `count` items.

@@ -9,6 +9,7 @@
 #include "rossby/model/losses.hpp"
 #include "rossby/tensor/buffer.hpp"
 #include "rossby/train/optimiser.hpp"
+#include "rossby/train/under_way.hpp"
 
 namespace rossby {
 
@@ -123,6 +124,7 @@ class Step {
   TimeGroups groups_;
   double clip_;
   bool may_run_ahead_ = false;
+  UnderWay under_way_;
   double owned_squares_ = 0;
   StepSeconds seconds_;
   double fused_scale_ = 1;  // clipping factor of the last step with fused parameters

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -34,6 +36,7 @@ struct Setting {
   bool self = false;
   Index pairs = 0;  // a batch; 0: slabs
   bool host_updates = false;
+  std::function<void()> before_step = {};
   Index infinite_step = -1;  // at which one value of the series is not finite
 };
 
@@ -119,9 +122,13 @@ Result train(const Setting& setting, Device* device, Backend backend, Index epoc
                      device ? Exec{backend, 1, widest_isa(), device} : Exec{});
   Result result;
   try {
-    (void)trainer.run([&](const EpochReport& report) {
+    const auto observe = [&](const EpochReport& report) {
       for (const TermMean& term : report.terms) result.losses.push_back(term.value);
       result.losses.push_back(report.validation);
+    };
+    (void)trainer.run(observe, [&] {
+      if (setting.before_step) setting.before_step();
+      return false;
     });
   } catch (const NotFinite& error) {
     result.error = error.what();
@@ -285,6 +292,23 @@ TEST(DeviceSteps, RunAheadOfTheDevice) {
   // What a fused relation adds to the loss comes with the waits of its own steps; decoder steps run ahead.
   const auto [waits, steps] = waits_and_steps({.kind = Kind::discover, .beta1 = 0.9});
   EXPECT_EQ(waits, steps / 2 + 1);
+}
+
+/// Not far ahead: what the clock or a signal asks for comes soon.
+TEST(DeviceSteps, AreFewUnderWay) {
+  auto driver = std::make_unique<SimulatedDriver>();
+  const SimulatedDriver* counter = driver.get();
+  Device device(std::move(driver));
+  Index given = 0, most_of_step = 0, most_left = 0;
+  Setting setting{.kind = Kind::refine, .fuse = false, .pairs = 5};
+  setting.before_step = [&] {
+    if (given > 0) most_of_step = std::max(most_of_step, counter->given() - given);
+    given = counter->given();
+    most_left = std::max(most_left, counter->left());
+  };
+  (void)train<float>(setting, &device, Backend::simulated, 1, false);
+  EXPECT_LE(most_left, static_cast<Index>(UnderWay::most) * most_of_step);
+  EXPECT_GT(most_left, static_cast<Index>(UnderWay::most - 2) * most_of_step);
 }
 
 /// Losses and parameters are those of steps that wait, to the bit, however many steps the device owes.
