@@ -6,6 +6,7 @@
 
 #include "rossby/base/error.hpp"
 #include "rossby/base/philox.hpp"
+#include "rossby/base/text_hash.hpp"
 
 namespace rossby {
 namespace {
@@ -13,9 +14,9 @@ namespace {
 using philox::mix;
 
 std::uint64_t hash(std::string_view text) {
-  std::uint64_t h = 0xCBF29CE484222325ull;  // FNV-1a
-  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
-  return h;
+  TextHash all;
+  all.add(text);
+  return all.value();
 }
 
 }  // namespace

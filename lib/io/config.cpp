@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "rossby/base/error.hpp"
+#include "rossby/base/text_hash.hpp"
 #include "rossby/io/config_value.hpp"
 #include "rossby/io/files.hpp"
 
@@ -330,13 +331,10 @@ std::string Config::to_toml() const {
 }
 
 std::string Config::hash() const {
-  std::uint64_t h = 0xCBF29CE484222325ull;
-  for (const KeySpec& key : config_keys()) {
-    if (key.harmless) continue;
-    for (const char c : fmt::format("{}={}\n", key.name, ConfigBuilder::canonical(*this, key)))
-      h = (h ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
-  }
-  return fmt::format("{:016x}", h);
+  TextHash hash;
+  for (const KeySpec& key : config_keys())
+    if (!key.harmless) hash.add_format("{}={}\n", key.name, ConfigBuilder::canonical(*this, key));
+  return fmt::format("{:016x}", hash.value());
 }
 
 std::vector<std::string> Config::differences(const Config& other) const {

@@ -90,9 +90,10 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
     if (optimiser_->fused_in_step()) fused_scale_ = scale;
   }
   const Cost update = optimiser_->update(tape.exec(), lr, scale);
-  if (result.ahead) under_way_.add(*tape.exec().device);
   if (BlockTrace* trace = tape.trace()) trace->note("optimiser", update);
   seconds.optimiser = lap();
+  if (result.ahead) under_way_.add(*tape.exec().device);
+  seconds.reduction += lap();
   seconds_ = seconds;
   return result;
 }

@@ -8,7 +8,7 @@
 namespace rossby {
 
 /// Steps that a host has given a device and not waited for: no more than a few, so that what the clock or a
-/// signal asks for comes that many steps later at most, and enough that the device never waits for the host.
+/// signal asks for comes that many steps later at most, and some, so that the device has the next one to do.
 class UnderWay {
  public:
   UnderWay() = default;

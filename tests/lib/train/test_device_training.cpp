@@ -352,9 +352,9 @@ TEST(DeviceSteps, AreOfFewOperations) {
     Index most;
   };
   for (const auto& [setting, most] :
-       {Case{{.kind = Kind::refine, .decay = 1e-4}, 31}, Case{{.kind = Kind::refine, .decay = 0}, 29},
-        Case{{.kind = Kind::discover, .decay = 1e-4}, 34},
-        Case{{.kind = Kind::given_low_rank, .beta1 = 0.9}, 39}}) {
+       {Case{{.kind = Kind::refine, .decay = 1e-4}, 25}, Case{{.kind = Kind::refine, .decay = 0}, 23},
+        Case{{.kind = Kind::discover, .decay = 1e-4}, 31},
+        Case{{.kind = Kind::given_low_rank, .beta1 = 0.9}, 33}}) {
     Index given[2] = {}, steps[2] = {};
     for (const int more : {0, 1}) {
       auto driver = std::make_unique<SimulatedDriver>();
