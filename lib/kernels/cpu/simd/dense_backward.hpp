@@ -163,9 +163,11 @@ struct Sink {
     }
   }
 
-  void finish() {
-    b.squares += static_cast<double>(sum_of_lanes<T, lanes<T>>(squares));
+  /// Σ gradient² of what has passed since the last one.
+  [[nodiscard]] double finish() {
+    const auto sum = static_cast<double>(sum_of_lanes<T, lanes<T>>(squares));
     squares = V{};
+    return sum;
   }
 };
 
@@ -178,8 +180,9 @@ struct Ahead {
   Index count = 0;
 
   ROSSBY_INLINE void fetch(Index k) const {
-    if (!(k & 1) && k / 2 < count) fetch_ahead(array + next[k / 2] * bytes);
+    if (!(k & 1) && k / 2 < count) fetch_row(k / 2);
   }
+  ROSSBY_INLINE void fetch_row(Index k) const { fetch_ahead(array + next[k] * bytes); }
 };
 
 /// u (outputs, strip) += Gᵀ W of one tile: g (rows, width) at the first output, w (rows, strip), strips of
@@ -205,25 +208,25 @@ ROSSBY_INLINE void transposed_product(T* u, const T* w, const T* g, Index width,
     for (int q = 0; q < vectors; ++q) store(u + o * strip + q * lanes<T>, acc[o][q]);
 }
 
-/// d (block, strip) += G zᵀ: g (block, width) and z (width, strip) at the first of `count` of the width's
-/// values.
-template <int block, bool add, int vectors, class T>
-ROSSBY_INLINE void outer_product(T* d, const T* g, const T* z, Index width, Index count, Ahead ahead = {}) {
+/// d (block, strip) = G zᵀ: g (block, width) and z (width, strip). `fetch(o)` beside the first `fetched`
+/// values of the width.
+template <int block, int vectors, class T, class Fetch>
+ROSSBY_INLINE void outer_product(T* d, const T* g, const T* z, Index width, Index fetched,
+                                 const Fetch& fetch) {
   using V = Vec<T, lanes<T>>;
   constexpr Index strip = vectors * lanes<T>;
   V acc[block][vectors] = {};
-  if constexpr (add)
-    for (int r = 0; r < block; ++r)
-      for (int q = 0; q < vectors; ++q) acc[r][q] = load<V>(d + r * strip + q * lanes<T>);
-  for (Index o = 0; o < count; ++o) {
-    ahead.fetch(o);
+  const auto add = [&](Index o) ROSSBY_LAMBDA_INLINE {
     V zo[vectors];
     for (int q = 0; q < vectors; ++q) zo[q] = load<V>(z + o * strip + q * lanes<T>);
     for (int r = 0; r < block; ++r) {
       const V gr = splat<V>(g[r * width + o]);
       for (int q = 0; q < vectors; ++q) acc[r][q] += gr * zo[q];
     }
-  }
+  };
+  Index o = 0;
+  for (; o < fetched; ++o) fetch(o), add(o);
+  for (; o < width; ++o) add(o);
   for (int r = 0; r < block; ++r)
     for (int q = 0; q < vectors; ++q) store(d + r * strip + q * lanes<T>, acc[r][q]);
 }
@@ -256,16 +259,19 @@ template <DenseSink sink, class S, bool plain = false>
 struct BackwardTile {
   using T = Arithmetic<S>;
   /// Rows that go through a strip together. Fewer were measured to be quicker wherever they did not read u
-  /// and z too often (longer runs of W a row; benchmarks/README.md has the figures).
+  /// and z too often (longer runs of W a row; benchmarks/README.md has the figures). Beside a large cache,
+  /// whose processors were seen to follow some 32 runs at once, 8 rows of three arrays are as many as can be.
   static constexpr Index most_rows = 64;
   static constexpr Index narrow_rows = 8;
   static constexpr Index narrow_width = 24;
+  static constexpr Index narrow_width_large = 256;
   static constexpr Index middle_rows = 16;
   static constexpr Index middle_width = 128;
-  /// Widths at which the next tile comes row by row where there are three arrays, and wider ones where the
-  /// cache is large. A strip at a time is as quick or quicker elsewhere.
+  /// Widths at which the next tile comes row by row where there are three arrays, and where the cache is
+  /// large wider ones, and some of two. A strip at a time is as quick or quicker elsewhere.
   static constexpr Index row_width = 24;
   static constexpr Index most_row_width = 32;
+  static constexpr Index most_row_width_of_two = 64;
   static constexpr Index strip = Strip<S>::columns;
   static constexpr int vectors = Strip<S>::vectors;
   static constexpr int block = Strip<S>::block;
@@ -274,7 +280,8 @@ struct BackwardTile {
   Sink<sink, S, plain> out;
   alignas(64) T effective[most_rows * strip];
   alignas(64) T gradient[block * strip];
-  bool between = false;  // lines are fetched between products, not where they are used up
+  double squares[most_rows / block] = {};  // of blocks of rows: the sum does not depend on the tiles
+  bool between = false;                    // lines are fetched between products, not where they are used up
   NextTile<most_rows, strip> next = {};
 
   /// Lines a row of a strip has in all arrays that a pass goes over.
@@ -283,6 +290,10 @@ struct BackwardTile {
   static constexpr int second_lines = sink == DenseSink::accumulate ? Strip<T>::lines : Strip<S>::lines;
   static constexpr int other_lines = (arrays > 1 ? second_lines : 0) + (arrays > 2 ? Strip<S>::lines : 0);
   static constexpr int most_fetched = first_lines > other_lines ? first_lines : other_lines;  // at a time
+  /// Products enough for a line beside every second one, or beside each.
+  static constexpr Index evenly_width = 2 * block * most_fetched;
+  static constexpr Index between_width = evenly_width < 48 ? evenly_width : 48;
+  static_assert(between_width >= block * most_fetched);
 
   /// Line number `line` of what comes next of an array, from row r of the tile on.
   template <class A>
@@ -344,14 +355,15 @@ struct BackwardTile {
   /// gradient = G zᵀ of a block of rows, the first of them row r of the tile.
   ROSSBY_INLINE void products(Index row, Index r, const T* z) {
     const T* g = b.g + row * b.width;
-    if (!between) return outer_product<block, false, vectors>(gradient, g, z, b.width, b.width);
-    constexpr Index each = 2 * block;  // values of the width beside one line of the rows
-    outer_product<block, false, vectors>(gradient, g, z, b.width, each, lines(first_lines, r, block));
-    Index o = each;
-    for (int line = 1; line < other_lines; ++line, o += each)
-      outer_product<block, true, vectors>(gradient, g + o, z + o * strip, b.width, each,
-                                          lines(first_lines + line, r, block));
-    outer_product<block, true, vectors>(gradient, g + o, z + o * strip, b.width, b.width - o);
+    if (!between) return outer_product<block, vectors>(gradient, g, z, b.width, 0, [](Index) {});
+    Ahead line[other_lines + 1];
+    for (int l = 0; l < other_lines; ++l) line[l] = lines(first_lines + l, r, block);
+    const Index second = b.width >= evenly_width ? 1 : 0;
+    outer_product<block, vectors>(gradient, g, z, b.width, block * other_lines << second,
+                                  [&](Index o) ROSSBY_LAMBDA_INLINE {
+                                    const Index k = o >> second;
+                                    if (!(o & second)) line[k / block].fetch_row(k % block);
+                                  });
   }
 
   ROSSBY_INLINE void pass_gradient(Index begin, Index rows, Index s, Index count) {
@@ -360,8 +372,8 @@ struct BackwardTile {
       products(begin + r, r, z);
       out.strip_rows(gradient, begin + r, rows - r < block ? rows - r : block, s * strip, count,
                      next.place + r);
+      squares[r / block] += out.finish();
     }
-    out.finish();
   }
 
   /// Where the strip begins that is `tiles` tiles of `tile_size` values and `strips_ahead` strips after strip
@@ -374,18 +386,22 @@ struct BackwardTile {
   }
 
   void run() {
-    const Index tile_rows = b.width <= narrow_width   ? narrow_rows
+    const bool large = arrays > 1 && b.large_cache;
+    const Index narrow = arrays == 3 && large ? narrow_width_large : narrow_width;
+    const Index tile_rows = b.width <= narrow         ? narrow_rows
                             : b.width <= middle_width ? middle_rows
                                                       : most_rows;
     const Index strips = (b.columns + strip - 1) / strip;
     // With enough products, what comes next is fetched between them, evenly.
-    between = b.u && b.width >= 2 * block * most_fetched;
+    between = b.u && b.width >= between_width;
     out.fetch = !between;
     constexpr Index row_lines = first_lines + other_lines;
     // In strips; of few columns they are in tiles further on.
     const Index distance = (dense_lines_ahead + tile_rows * row_lines - 1) / (tile_rows * row_lines);
     const Index tiles_ahead = distance / strips, strips_ahead = distance % strips;
-    const bool in_rows = arrays == 3 && b.width >= row_width && (b.width <= most_row_width || b.large_cache);
+    const bool in_rows = arrays == 3 ? b.width >= row_width && (b.width <= most_row_width || large)
+                                     : sink == DenseSink::adam && large && b.width > narrow_width &&
+                                           b.width <= most_row_width_of_two;
     for (Index begin = 0; begin < b.rows; begin += tile_rows) {
       const Index rows = b.rows - begin < tile_rows ? b.rows - begin : tile_rows;
       out.begin_rows(begin, rows);
@@ -402,6 +418,10 @@ struct BackwardTile {
               b.stride);
         if (b.u) add_u(begin, rows, s, count);
         if constexpr (sink != DenseSink::none) pass_gradient(begin, rows, s, count);
+      }
+      for (Index r = 0; r < rows; r += block) {
+        b.squares += squares[r / block];
+        squares[r / block] = 0;
       }
     }
   }
@@ -432,7 +452,7 @@ void run_sink(DenseBackward<S>& b, const Arithmetic<S>* gradient, Index gradient
     out.begin_rows(i, 1);
     for (Index j = 0; j < b.columns; j += Strip<S>::columns)
       out.ordered_row(gradient + i * gradient_stride + j, i, j, b.columns - j);
-    out.finish();
+    b.squares += out.finish();
   }
 }
 
