@@ -399,9 +399,9 @@ struct BackwardTile {
     // In strips; of few columns they are in tiles further on.
     const Index distance = (dense_lines_ahead + tile_rows * row_lines - 1) / (tile_rows * row_lines);
     const Index tiles_ahead = distance / strips, strips_ahead = distance % strips;
-    const bool in_rows = arrays == 3 ? b.width >= row_width && (b.width <= most_row_width || large)
-                                     : sink == DenseSink::adam && large && b.width > narrow_width &&
-                                           b.width <= most_row_width_of_two;
+    const bool in_rows =
+        arrays == 3 ? b.width >= row_width && (b.width <= most_row_width || large)
+                    : sink == DenseSink::adam && large && between && b.width <= most_row_width_of_two;
     for (Index begin = 0; begin < b.rows; begin += tile_rows) {
       const Index rows = b.rows - begin < tile_rows ? b.rows - begin : tile_rows;
       out.begin_rows(begin, rows);
