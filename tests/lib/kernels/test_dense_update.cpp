@@ -1,10 +1,13 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "rossby/kernels/cpu/simd/dense.hpp"
+#include "rossby/kernels/optimiser.hpp"
 #include "rossby/kernels/update_place.hpp"
 #include "rossby/tensor/simulated_device.hpp"
 #include "tests/lib/kernels/dense_problem.hpp"
@@ -195,6 +198,43 @@ TEST(UpdatePlace, BothAreTimedAsTheyWillRun) {
     }
   EXPECT_EQ(device.used_bytes(), before) << "the trial gives its memory back";
   EXPECT_EQ(try_update_places<double>(exec, {.rows = 0, .columns = 5}).device_seconds, 0);
+}
+
+/// How a backward walks through memory depends on the caches, what it computes does not, to the bit.
+TEST(DenseBackward, IsTheSameBesideAnyCache) {
+  constexpr Index rows = 70, columns = 150;
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    if (!supported(isa)) continue;
+    const cpu::DenseKernels<float>& kernels = cpu::dense_kernels<float>(isa);
+    const Index padded = (columns + kernels.strip - 1) / kernels.strip * kernels.strip;
+    for (const Index width : {1, 40, 64, 130})
+      for (const cpu::DenseSink sink : {cpu::DenseSink::adam, cpu::DenseSink::adam_moment}) {
+        const auto values = [](Index count, double step) {
+          std::vector<float> all;
+          for (Index k = 0; k < count; ++k)
+            all.push_back(static_cast<float>(0.5 + 0.4 * std::sin(step * static_cast<double>(k))));
+          return all;
+        };
+        const auto run = [&](bool large) {
+          std::vector<float> w = values(rows * columns, 0.7), m = values(rows * columns, 0.3),
+                             v = values(rows * columns, 0.1), u(static_cast<std::size_t>(padded * width));
+          const std::vector<float> z = values(padded * width, 0.9);
+          std::vector<float> g = values(rows * width, 1.3);
+          g.resize(static_cast<std::size_t>((rows + cpu::dense_row_padding) * width));
+          const AdamConstants<float> adam = adam_constants<float>({.beta1 = 0.9, .count = 3}, false);
+          cpu::DenseBackward<float> b{};
+          b.weight = w.data(), b.v = v.data(), b.adam = &adam;
+          if (sink == cpu::DenseSink::adam_moment) b.m = m.data();
+          b.stride = b.columns = columns, b.rows = rows, b.clamped = true;
+          b.g = g.data(), b.width = width, b.z = z.data(), b.u = u.data(), b.large_cache = large;
+          kernels.backward[static_cast<int>(sink)](b);
+          EXPECT_GT(b.squares, 0);
+          for (const auto* more : {&m, &v, &u}) w.insert(w.end(), more->begin(), more->end());
+          return std::pair(b.squares, w);
+        };
+        EXPECT_EQ(run(true), run(false)) << to_string(isa) << ", " << width << " columns";
+      }
+  }
 }
 
 }  // namespace

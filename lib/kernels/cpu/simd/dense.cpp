@@ -2,6 +2,7 @@
 
 #include "rossby/kernels/cpu/simd/dense_backward.hpp"
 #include "rossby/kernels/cpu/simd/dense_forward.hpp"
+#include "rossby/kernels/cpu/simd/dense_sink.hpp"
 
 namespace rossby::cpu::ROSSBY_ISA {
 
