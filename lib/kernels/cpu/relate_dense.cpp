@@ -46,6 +46,27 @@ const T* pad_rows(const Exec& exec, T* to, NodeView<const T> z, Index padded) {
   return to;
 }
 
+/// Whether the second-level cache is twice as large as the smallest one beside vectors of 64 bytes, 1 MiB.
+/// For what is fetched early alone: results are those of any machine.
+bool large_cache() {
+#ifdef _SC_LEVEL2_CACHE_SIZE
+  return sysconf(_SC_LEVEL2_CACHE_SIZE) >= Index{1} << 21;
+#else
+  return false;
+#endif
+}
+
+/// Rows that share the z of a block of columns, W of `value_bytes` a value. Fewer are quicker beside a large
+/// cache up to some width (benchmarks/README.md), from which on z is read too often.
+Index forward_tile_rows(bool narrow, Index width, Index value_bytes) {
+  constexpr Index most_width = 64;
+  constexpr Index column_bytes = 192;  // 48 floats
+  if (!large_cache()) return dense_forward_rows;
+  if (narrow) return dense_sum_rows;
+  if (width > most_width) return dense_forward_rows;
+  return std::min(dense_forward_rows, column_bytes / value_bytes);
+}
+
 template <class S, class T = Arithmetic<S>>
 double own_contexts(const Exec& exec, T* context, const DenseRelate<T>& relate, NodeView<const T> z,
                     T* scratch) {
@@ -64,38 +85,32 @@ double own_contexts(const Exec& exec, T* context, const DenseRelate<T>& relate, 
     form = pad_rows(exec, scratch, z, (width + kernels.lanes - 1) / kernels.lanes * kernels.lanes);
   }
   const auto forward = narrow ? kernels.forward_narrow : kernels.forward_wide;
+  const Index tile = forward_tile_rows(narrow, width, Index{sizeof(S)});
   const Index tiles = (relate.rows + dense_forward_rows - 1) / dense_forward_rows;
   const Index work = relate.relations * relate.rows * relate.columns;
   return reduce_blocks(exec, relate.relations * tiles, 1, work, [&](Index first, Index last) {
     double sum = 0;
     for (Index t = first; t < last; ++t) {
       const Index k = t / tiles;
-      const Index begin = t % tiles * dense_forward_rows;
-      const Index row = k * relate.rows + begin;
-      DenseForward<S> f{weight + row * relate.columns,
-                        relate.pattern ? relate.pattern + row * relate.columns : nullptr,
-                        relate.columns,
-                        std::min(dense_forward_rows, relate.rows - begin),
-                        relate.columns,
-                        relate.clamped,
-                        form,
-                        width,
-                        context + row * width};
-      forward(f);
-      sum += f.weight_sum;
+      const Index end = std::min(relate.rows, (t % tiles + 1) * dense_forward_rows);
+      for (Index begin = t % tiles * dense_forward_rows; begin < end; begin += tile) {
+        const Index row = k * relate.rows + begin;
+        DenseForward<S> f{weight + row * relate.columns,
+                          relate.pattern ? relate.pattern + row * relate.columns : nullptr,
+                          relate.columns,
+                          std::min(tile, end - begin),
+                          relate.columns,
+                          relate.clamped,
+                          form,
+                          width,
+                          context + row * width,
+                          sum};
+        forward(f);
+        sum = f.weight_sum;
+      }
     }
     return sum;
   });
-}
-
-/// Whether the second-level cache is twice as large as the smallest one beside vectors of 64 bytes, 1 MiB.
-/// For what is fetched early alone: results are those of any machine.
-bool large_cache() {
-#ifdef _SC_LEVEL2_CACHE_SIZE
-  return sysconf(_SC_LEVEL2_CACHE_SIZE) >= Index{1} << 21;
-#else
-  return false;
-#endif
 }
 
 /// Blocks of strips: z and u of a block fit the second-level cache beside a tile of W and its moments; so

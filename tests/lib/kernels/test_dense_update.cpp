@@ -237,5 +237,50 @@ TEST(DenseBackward, IsTheSameBesideAnyCache) {
   }
 }
 
+TEST(DenseForward, IsTheSameInTilesOfAnyRows) {
+  constexpr Index rows = 91, columns = 1300;
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    if (!supported(isa)) continue;
+    const cpu::DenseKernels<float>& kernels = cpu::dense_kernels<float>(isa);
+    const Index strips = (columns + kernels.strip - 1) / kernels.strip * kernels.strip;
+    for (const bool narrow : {true, false})
+      for (const Index width : {1, 3, 7, 64, 272}) {
+        if (narrow && width >= kernels.lanes) continue;
+        const Index padded = narrow ? width : (width + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
+        std::vector<float> w, z(static_cast<std::size_t>((narrow ? strips : columns) * padded));
+        for (Index k = 0; k < rows * columns; ++k)
+          // Of magnitudes whose sums in double depend on their order.
+          w.push_back(
+              static_cast<float>((1.5 + std::sin(0.7 * static_cast<double>(k))) *
+                                 std::pow(10, (k / columns / 24 * 5 + k % columns / 128 * 8) % 19 - 9)));
+        for (std::size_t k = 0; k < z.size(); ++k)
+          z[k] = static_cast<float>(std::cos(0.9 * static_cast<double>(k)));
+        const auto run = [&](Index tile) {
+          std::vector<float> context(rows * static_cast<std::size_t>(width));
+          double sum = 0.1;
+          for (Index begin = 0; begin < rows; begin += tile) {
+            cpu::DenseForward<float> f{w.data() + begin * columns,
+                                       nullptr,
+                                       columns,
+                                       std::min(tile, rows - begin),
+                                       columns,
+                                       false,
+                                       z.data(),
+                                       width,
+                                       context.data() + begin * width,
+                                       sum};
+            (narrow ? kernels.forward_narrow : kernels.forward_wide)(f);
+            sum = f.weight_sum;
+          }
+          EXPECT_GT(sum, 1e6);
+          return std::pair(sum, context);
+        };
+        const auto whole = run(cpu::dense_forward_rows);
+        for (const Index tile : {cpu::dense_sum_rows, 2 * cpu::dense_sum_rows})
+          EXPECT_EQ(run(tile), whole) << to_string(isa) << ", " << width << " columns, " << tile << " rows";
+      }
+  }
+}
+
 }  // namespace
 }  // namespace rossby

@@ -28,9 +28,11 @@ struct DenseForward {
   const T* z;  // narrow: strips; wide: (columns, width rounded up to lanes)
   Index width;
   T* context;             // (rows, width)
-  double weight_sum = 0;  // out: Σ effective weights
+  double weight_sum = 0;  // Σ effective weights is added
 };
 inline constexpr Index dense_forward_rows = 96;
+/// Rows whose weights are summed before they are added: tiles of any multiple of it give the same bits.
+inline constexpr Index dense_sum_rows = 24;
 
 /// What happens to the gradient of W, entry by entry.
 enum class DenseSink {

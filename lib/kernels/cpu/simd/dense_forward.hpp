@@ -15,7 +15,7 @@ struct NarrowTile {
   static constexpr Index strip = Strip<S>::columns;
   DenseForward<S>& f;
   V sums[dense_forward_rows * lanes<T>] = {};  // (rows, width)
-  double weight_sum = 0;
+  double weight_sums[dense_forward_rows / dense_sum_rows] = {};
 
   /// What is `distance` strips further, where groups of mr rows follow each other over strips [first, last):
   /// memory has that time to deliver it.
@@ -90,13 +90,15 @@ struct NarrowTile {
       }
     for (int r = 0; r < mr; ++r)
       for (int q = 0; q < outputs; ++q) sums[(row + r) * f.width + o + q] = acc[r][q];
-    if (o == 0) weight_sum += static_cast<double>(sum_of_lanes<T, lanes<T>>(total + part_sum));
+    if (o == 0)
+      weight_sums[row / dense_sum_rows] += static_cast<double>(sum_of_lanes<T, lanes<T>>(total + part_sum));
   }
 
   template <int outputs, bool clamped, bool flagged>
   void rows(Index o, Index first, Index last) {
     constexpr int most = accumulators / outputs;
     constexpr int mr = most > 8 ? 8 : most;
+    static_assert(dense_sum_rows % mr == 0);
     Index row = 0;
     for (; row + mr <= f.rows; row += mr) group<mr, outputs, clamped, flagged>(row, o, first, last);
     for (; row < f.rows; ++row) group<1, outputs, clamped, flagged>(row, o, first, last);
@@ -119,7 +121,7 @@ struct NarrowTile {
       for (; o < f.width; ++o) rows<1, clamped, flagged>(o, first, last);
     }
     for (Index e = 0; e < f.rows * f.width; ++e) f.context[e] = sum_of_lanes<T, lanes<T>>(sums[e]);
-    f.weight_sum = weight_sum;
+    for (const double sum : weight_sums) f.weight_sum += sum;
   }
 };
 
@@ -144,13 +146,14 @@ struct WideTile {
   using T = Arithmetic<S>;
   using V = Vec<T, lanes<T>>;
   static constexpr Index block_columns = 128;             // long runs of few rows: memory delivers those best
-  static constexpr Index block_rows = 24;                 // a multiple of every register block's rows
+  static constexpr Index block_rows = dense_sum_rows;     // a multiple of every register block's rows
   static constexpr Index tile_rows = dense_forward_rows;  // share the z of a block of columns
   static_assert(tile_rows % block_rows == 0);
   DenseForward<S>& f;
   Index padded;  // width rounded up to lanes
   alignas(64) T block[block_rows * block_columns];
   alignas(64) T sums[tile_rows * 16 * lanes<T>];
+  double weight_sums[tile_rows / block_rows] = {};
 
   template <int vectors>
   ROSSBY_INLINE void product(Index rows, Index count, const T* z, T* to, Index part, const S* ahead) const {
@@ -181,7 +184,7 @@ struct WideTile {
   }
 
   template <bool clamped>
-  ROSSBY_INLINE void fill(Index begin, Index rows, Index first, Index count, bool add_weights) {
+  ROSSBY_INLINE void fill(Index begin, Index rows, Index first, Index count, double* weight_sum) {
     const Index whole = (count + lanes<T> - 1) / lanes<T> * lanes<T>;
     V sum = {};
     for (Index r = 0; r < block_rows; ++r) {
@@ -194,20 +197,20 @@ struct WideTile {
       effective_row<clamped>(out, f.weight + at, f.pattern ? f.pattern + at : nullptr, count, whole);
       for (Index j = 0; j < whole; j += lanes<T>) sum += load<V>(out + j);
     }
-    if (add_weights) f.weight_sum += static_cast<double>(sum_of_lanes<T, lanes<T>>(sum));
+    if (weight_sum) *weight_sum += static_cast<double>(sum_of_lanes<T, lanes<T>>(sum));
   }
 
   /// sums (tile_rows, part) = W z over `part` values of every node, from value `e` on.
   template <bool clamped>
-  void run(Index begin, Index rows, Index e, Index part) {
+  void run(Index e, Index part) {
     for (Index at = 0; at < tile_rows * part; ++at) sums[at] = 0;
     for (Index first = 0; first < f.columns; first += block_columns) {
       const Index count = f.columns - first < block_columns ? f.columns - first : block_columns;
-      for (Index row = 0; row < rows; row += block_rows) {
-        const Index here = rows - row < block_rows ? rows - row : block_rows;
-        fill<clamped>(begin + row, here, first, count, e == 0);
+      for (Index row = 0; row < f.rows; row += block_rows) {
+        const Index here = f.rows - row < block_rows ? f.rows - row : block_rows;
+        fill<clamped>(row, here, first, count, e == 0 ? weight_sums + row / block_rows : nullptr);
         const T* z = f.z + first * padded + e;
-        const S* ahead = f.weight + (begin + row) * f.stride + first + block_columns;
+        const S* ahead = f.weight + row * f.stride + first + block_columns;
         T* to = sums + row * part;
         Index left = part / lanes<T>;
         for (; left >= 4; left -= 4, z += 4 * lanes<T>, to += 4 * lanes<T>)
@@ -223,23 +226,21 @@ struct WideTile {
 template <class S>
 void forward_wide(DenseForward<S>& f) {
   using T = Arithmetic<S>;
-  constexpr Index tile_rows = WideTile<S>::tile_rows;
   constexpr Index most = 16 * lanes<T>;  // values of z at a time
   const Index padded = (f.width + lanes<T> - 1) / lanes<T> * lanes<T>;
-  WideTile<S> tile{f, padded, {}, {}};
-  for (Index begin = 0; begin < f.rows; begin += tile_rows)
-    for (Index e = 0; e < padded; e += most) {
-      const Index rows = f.rows - begin < tile_rows ? f.rows - begin : tile_rows;
-      const Index part = padded - e < most ? padded - e : most;
-      if (f.clamped)
-        tile.template run<true>(begin, rows, e, part);
-      else
-        tile.template run<false>(begin, rows, e, part);
-      const Index kept = f.width - e < part ? f.width - e : part;
-      for (Index r = 0; r < rows; ++r)
-        __builtin_memcpy(f.context + (begin + r) * f.width + e, tile.sums + r * part,
-                         static_cast<unsigned long>(kept) * sizeof(T));
-    }
+  WideTile<S> tile{f, padded, {}, {}, {}};
+  for (Index e = 0; e < padded; e += most) {
+    const Index part = padded - e < most ? padded - e : most;
+    if (f.clamped)
+      tile.template run<true>(e, part);
+    else
+      tile.template run<false>(e, part);
+    const Index kept = f.width - e < part ? f.width - e : part;
+    for (Index r = 0; r < f.rows; ++r)
+      __builtin_memcpy(f.context + r * f.width + e, tile.sums + r * part,
+                       static_cast<unsigned long>(kept) * sizeof(T));
+  }
+  for (const double sum : tile.weight_sums) f.weight_sum += sum;
 }
 
 }  // namespace rossby::cpu::ROSSBY_ISA
