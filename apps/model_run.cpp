@@ -58,12 +58,25 @@ void ModelRun<T>::open_device(Purpose purpose) {
     const bool on_device = named == "cuda" || named == "simulated";
     device_.device = std::make_unique<Device>(
         SimulatedDriver::idle(on_device ? SimulatedDriver::For::device : SimulatedDriver::For::host));
+    device_.nccl = on_device && grid_.world().size() > 1 && config_->text("parallel.transport") == "nccl";
   }
   training_exec_ = exec_;
   training_exec_.backend = device_.backend;
   training_exec_.device = device_.device.get();
-  if (Device* device = training_exec_.device; device && grid_.groups() > 1)
-    group_ports_ = std::make_unique<DeviceSums>(grid_.time(), *device, device_.nccl, groups_reducer_);
+  Device* device = training_exec_.device;
+  if (device && device_.nccl)
+    world_sums_ = std::make_unique<DeviceSums>(grid_.world(), *device, true, reducer_);
+  if (device && grid_.groups() > 1)
+    group_ports_ = std::make_unique<DeviceSums>(grid_.time(), *device, device_.nccl, groups_reducer_,
+                                                link_of(grid_.time()));
+}
+
+template <class T>
+std::shared_ptr<NcclLink> ModelRun<T>::link_of(const Communicator& comm) const {
+  if (!world_sums_ || !world_sums_->link()) return nullptr;
+  int same = MPI_UNEQUAL;
+  MPI_Comm_compare(comm.handle(), grid_.world().handle(), &same);
+  return same == MPI_IDENT || same == MPI_CONGRUENT ? world_sums_->link() : nullptr;
 }
 
 template <class T>

@@ -42,6 +42,11 @@ class ModelRun {
   [[nodiscard]] const Domain& domain() const { return domain_; }
   /// Over all ranks.
   [[nodiscard]] Reducer& reducer() { return reducer_; }
+  /// The same for a training's steps, whose gradients may lie on devices.
+  [[nodiscard]] Reducer& step_reducer() {
+    if (world_sums_) return world_sums_->reducer();
+    return reducer_;
+  }
   [[nodiscard]] TimeGroups time_groups() {
     Reducer* reducer = group_ports_ ? &group_ports_->reducer() : &groups_reducer_;
     return {grid_.groups() > 1 ? reducer : nullptr, grid_.group() == 0};
@@ -103,6 +108,8 @@ class ModelRun {
   /// Opens the device that a training asks for, or one that does nothing where steps are traced.
   /// Collective.
   void open_device(Purpose purpose);
+  /// The link of all ranks where `comm` is of them, in their order; else null: it needs one of its own.
+  [[nodiscard]] std::shared_ptr<NcclLink> link_of(const Communicator& comm) const;
   /// Throws where the training part has no observed value.
   void require_observed(double observed) const;
   /// Throws where the training watches a validation part of which no target is `observed`.
@@ -117,6 +124,7 @@ class ModelRun {
   std::string data_hash_;
   DeviceChoice device_;
   Exec training_exec_;
+  std::unique_ptr<DeviceSums> world_sums_;   // of arrays on the device, over all ranks; null: by the host
   std::unique_ptr<DeviceSums> group_ports_;  // of arrays on the device, over time groups
   std::vector<Device::Copy> kept_;           // of what does not change
 

@@ -52,13 +52,13 @@ StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan&
   Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
   const double clip = config.real("optimiser.clip");
   const auto sent = [&run] { return run->sent(); };
-  StepOps ops = trace_ops<T>(*task, optimiser, run->reducer(), clip, run->training_exec(), run->time_groups(),
-                             {.sent = sent, .most_steps = 400});
+  StepOps ops = trace_ops<T>(*task, optimiser, run->step_reducer(), clip, run->training_exec(),
+                             run->time_groups(), {.sent = sent, .most_steps = 400});
   add_bytes_beside_steps(config, *run, *task, ops);
   if (epochs > 0)
     ops.sent_epochs =
-        trace_epochs<T>(*task, optimiser, run->reducer(), clip, run->training_exec(), run->time_groups(), ops,
-                        {.sent = sent, .brought = [&run] { return run->brought(); }, .epochs = epochs});
+        trace_epochs<T>(*task, optimiser, run->step_reducer(), clip, run->training_exec(), run->time_groups(),
+                        ops, {.sent = sent, .brought = [&run] { return run->brought(); }, .epochs = epochs});
   return ops;
 }
 
@@ -74,16 +74,20 @@ std::string precision_of(const Config& config, const Place& place) {
   return place.on_device && precision == "float" && config.flag("parallel.tf32") ? "tf32" : precision;
 }
 
-/// What the training computes on, and how what lies there travels.
-void choose_place(const Config& config, const MachineProfile& profile, Place& place) {
+/// What the training computes on, and how what lies there travels. Returns the configuration with that way: a
+/// trace of steps does not know the machine.
+Config choose_place(const Config& config, const MachineProfile& profile, Place& place) {
   place.on_device = config.text("parallel.device") != "cpu";
-  if (!place.on_device) return;
+  if (!place.on_device) return config;
   place.transfer = transfer_named(config.text("relation.transfer"));
   const std::string& transport = config.text("parallel.transport");
   const bool own = profile.device.count >= place.ranks_on_host();
   const bool measured = std::any_of(profile.messages.begin(), profile.messages.end(),
                                     [](const MessageSample& sample) { return sample.transport == "nccl"; });
-  place.transport = transport == "nccl" || (transport == "auto" && own && measured) ? "nccl" : "staged";
+  const bool nccl = transport == "nccl" || (transport == "auto" && own && measured);
+  place.transport = nccl ? "nccl" : "staged";
+  const std::string setting = fmt::format("parallel.transport={}", nccl ? "nccl" : "host");
+  return config.with({&setting, 1});
 }
 
 /// What the host takes to enqueue calls; nothing where it computes them itself.
@@ -193,12 +197,13 @@ Config planned_config(const Config& config, const MachineProfile& profile) {
 
 TrainingPlan plan_training(const Communicator& comm, const Config& asked, const MeasuredMachine& machine,
                            Index epochs) {
-  const Config config = planned_config(asked, machine.profile);
   TrainingPlan plan;
+  plan.place = {comm.size(), hosts_of(comm), threads_per_rank(comm, asked)};
+  const Config config = choose_place(planned_config(asked, machine.profile), machine.profile, plan.place);
   plan.model = config.text("model.name");
   const StepOps mine = trace(comm, config, plan, nullptr, std::min(epochs, config.integer("train.epochs")));
-  plan.place = {comm.size(), hosts_of(comm), threads_per_rank(comm, config), plan.time_groups, plan.stages};
-  choose_place(config, machine.profile, plan.place);
+  plan.place.time_groups = plan.time_groups;
+  plan.place.stages = plan.stages;
   if (plan.place.on_device) plan.device = machine.profile.device.name;
   plan.ops = mine.ops;
   plan.traced_steps = mine.steps;
@@ -227,12 +232,11 @@ int threads_of_job(const Config& config, const MeasuredMachine& machine, int on_
 
 Prediction predict_rank(const Config& asked, const MeasuredMachine& machine, const Job& job, int rank,
                         WholeGraph& whole) {
-  const Config config = planned_config(asked, machine.profile);
   TrainingPlan plan;
+  Place place{job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads};
+  const Config config = choose_place(planned_config(asked, machine.profile), machine.profile, place);
   const Communicator comm = Communicator::pretended(rank, job.ranks, job.on_host);
   const StepOps ops = trace(comm, config, plan, &whole);
-  Place place{job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads};
-  choose_place(config, machine.profile, place);
   const auto method = OpTimes::Method::interpolated;
   const auto launches = launches_at(place, config, machine, method);
   return predict({ops}, machine.profile, times_at(place, config, machine, method), place, false,
@@ -242,8 +246,9 @@ Prediction predict_rank(const Config& asked, const MeasuredMachine& machine, con
 TrainingPlan plan_job(const Config& asked, const MeasuredMachine& machine, const Job& job,
                       WholeGraph& whole) {
   constexpr int few = 4, some = 16;
-  const Config config = planned_config(asked, machine.profile);
   TrainingPlan plan;
+  plan.place = {job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads};
+  const Config config = choose_place(planned_config(asked, machine.profile), machine.profile, plan.place);
   plan.model = config.text("model.name");
   std::vector<StepOps> ranks;
   // All stages that have these rows and times, as ProcessGrid counts them.
@@ -273,9 +278,8 @@ TrainingPlan plan_job(const Config& asked, const MeasuredMachine& machine, const
   for (const int group : groups)
     for (const int part : parts)
       if (group + part > 0) add(group, part);
-  plan.place = {job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads, plan.time_groups,
-                plan.stages};
-  choose_place(config, machine.profile, plan.place);
+  plan.place.time_groups = plan.time_groups;
+  plan.place.stages = plan.stages;
   if (plan.place.on_device) plan.device = machine.profile.device.name;
   plan.ops = ranks.front().ops;
   plan.traced_steps = ranks.front().steps;

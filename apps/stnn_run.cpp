@@ -139,7 +139,8 @@ std::unique_ptr<Relations<T>> StnnRun<T>::join_relations() {
     exchange_ = make_halo_exchange(comm, domain_, relations->ghosts());
   if (Device* device = this->device()) {
     ports_ = std::make_unique<DevicePorts>(comm, *device, training_exec_, this->uses_nccl(), *exchange_,
-                                           space_reducer_, domain_.partition, relations->ghosts());
+                                           space_reducer_, domain_.partition, relations->ghosts(),
+                                           this->link_of(comm));
     relations->finish(ports_->exchange(), ports_->reducer());
   } else {
     relations->finish(*exchange_, space_reducer_);

@@ -84,8 +84,8 @@ Training<T>::Training(const Communicator& comm, const Config& config, const std:
       task_(run.make_task()),
       options_(trainer_options(config, !run.domain().split.validation.empty())),
       optimiser_(optimiser_options(config), run.parameters(), run.device()),
-      trainer_(options_, schedule_options(config), *task_, optimiser_, run.reducer(), run.training_exec(),
-               run.time_groups()),
+      trainer_(options_, schedule_options(config), *task_, optimiser_, run.step_reducer(),
+               run.training_exec(), run.time_groups()),
       progress_(comm.rank() == 0, config.real("log.seconds"), options_.epochs),
       guard_(stop_after_seconds(config)),
       keeps_checkpoints_(config.integer("checkpoint.keep") > 0) {}

@@ -237,7 +237,7 @@ void WindowRun<T>::make_graph() {
   Exchange* exchange = exchange_.get();
   if (Device* device = this->device()) {
     ports_ = std::make_unique<DevicePorts>(comm, *device, training_exec_, this->uses_nccl(), *exchange_,
-                                           reducer_, domain_.partition, ghosts);
+                                           reducer_, domain_.partition, ghosts, this->link_of(comm));
     exchange = &ports_->exchange();
   }
   graph_exchange_ = exchange;
@@ -248,7 +248,7 @@ void WindowRun<T>::make_graph() {
     GhostList all(static_cast<std::size_t>(domain_.partition.rows()));
     for (Index p = 0; p < domain_.partition.rows(); ++p) all[static_cast<std::size_t>(p)] = Position{p};
     all_ports_ = std::make_unique<DevicePorts>(comm, *device, training_exec_, this->uses_nccl(), *all_rows_,
-                                               reducer_, domain_.partition, all);
+                                               reducer_, domain_.partition, all, ports_->link());
   }
 }
 

@@ -156,7 +156,21 @@ void NcclExchange::scatter_add_end() {
 template <class T>
 void NcclReducer::begin(std::span<T> values) {
   if (!link_->device().owns(values.data())) return host_->sum_begin(values);
+  link_->begin();
   link_->all_reduce(values.data(), values.size(), std::is_same_v<T, double>);
+  link_->end();
+}
+
+template <class T>
+void NcclReducer::sum_together(std::span<const std::span<T>> arrays) {
+  link_->begin();
+  for (const std::span<T> values : arrays) {
+    require(values.empty() || link_->device().owns(values.data()),
+            "arrays of the device are summed together");
+    link_->all_reduce(values.data(), values.size(), std::is_same_v<T, double>);
+  }
+  link_->end();
+  link_->device().driver().join();
 }
 
 void NcclReducer::sum_end() {

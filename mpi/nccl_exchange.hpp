@@ -82,14 +82,19 @@ class NcclReducer final : public Reducer {
   void sum_begin(std::span<double> values) override { begin(values); }
   void sum_begin(std::span<float> values) override { begin(values); }
   void sum_end() override;
+  void sum_each(std::span<const std::span<double>> arrays) override { sum_together(arrays); }
+  void sum_each(std::span<const std::span<float>> arrays) override { sum_together(arrays); }
   void max(std::span<double> values) override { host_->max(values); }
   void ordered_sum(std::span<double> values) override { host_->ordered_sum(values); }
   [[nodiscard]] bool alone() const override { return host_->alone(); }
+  [[nodiscard]] bool enqueues() const override { return true; }
   [[nodiscard]] Traffic sent() const override { return host_->sent(); }
 
  private:
   template <class T>
   void begin(std::span<T> values);
+  template <class T>
+  void sum_together(std::span<const std::span<T>> arrays);
 
   NcclLink* link_;
   Reducer* host_;

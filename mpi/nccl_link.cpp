@@ -49,14 +49,14 @@ void NcclLink::receive(void* to, std::size_t bytes, int peer) {
   if (bytes > 0) check(api_->receive(to, bytes, peer, comm_, device_->driver().side_queue()), "receiving");
 }
 
-void NcclLink::end() {
-  check(api_->group_end(), "exchanging");
+void NcclLink::all_reduce(void* values, std::size_t count, bool is_double) {
+  if (count > 0)
+    check(api_->all_reduce(values, count, is_double, comm_, device_->driver().side_queue()),
+          "summing over ranks");
 }
 
-void NcclLink::all_reduce(void* values, std::size_t count, bool is_double) {
-  device_->driver().fork();
-  check(api_->all_reduce(values, count, is_double, comm_, device_->driver().side_queue()),
-        "summing over ranks");
+void NcclLink::end() {
+  check(api_->group_end(), "exchanging");
 }
 
 }  // namespace rossby

@@ -24,8 +24,9 @@ class NcclLink {
   void begin();
   void send(const void* from, std::size_t bytes, int peer);
   void receive(void* to, std::size_t bytes, int peer);
-  void end();
+  /// values[i] = Σ over ranks, in place.
   void all_reduce(void* values, std::size_t count, bool is_double);
+  void end();
 
  private:
   void check(int error, const char* what) const;

@@ -45,7 +45,7 @@ std::vector<StepGraph> trace(const Communicator& comm, const Config& config, boo
   const auto run = make_run<T>(comm, config, measure ? Purpose::training : Purpose::tracing);
   const auto task = run->make_task();
   Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
-  StepGraph graph = trace_steps<T>(*task, optimiser, run->reducer(), config.real("optimiser.clip"),
+  StepGraph graph = trace_steps<T>(*task, optimiser, run->step_reducer(), config.real("optimiser.clip"),
                                    run->training_exec(), run->time_groups(), measure ? repeats : 0);
   graph.model = config.text("model.name");
   graph.rank = comm.rank();

@@ -19,6 +19,10 @@ class Reducer {
   virtual void sum_begin(std::span<double> values) { sum(values); }
   virtual void sum_begin(std::span<float> values) { sum(values); }
   virtual void sum_end() {}
+  /// Sums of several arrays, together where the transport can; they need not have ended for the host where
+  /// sums are enqueued.
+  virtual void sum_each(std::span<const std::span<double>> arrays) { sum_all(arrays); }
+  virtual void sum_each(std::span<const std::span<float>> arrays) { sum_all(arrays); }
   /// values[i] = largest over ranks.
   virtual void max(std::span<double> values) = 0;
 
@@ -28,8 +32,18 @@ class Reducer {
 
   /// Whether there is one rank, whose sums are what they were.
   [[nodiscard]] virtual bool alone() const { return false; }
+  /// Whether sums of arrays on a device are enqueued there: kernels that follow read them, and no host waits.
+  /// The same on all ranks.
+  [[nodiscard]] virtual bool enqueues() const { return alone(); }
 
   [[nodiscard]] virtual Traffic sent() const = 0;
+
+ private:
+  template <class T>
+  void sum_all(std::span<const std::span<T>> arrays) {
+    for (const std::span<T> values : arrays) sum_begin(values);
+    sum_end();
+  }
 };
 
 }  // namespace rossby

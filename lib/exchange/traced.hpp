@@ -11,6 +11,7 @@
 #include "rossby/exchange/step_exchange.hpp"
 #include "rossby/relation/relation_block.hpp"
 #include "rossby/relation/row_partition.hpp"
+#include "rossby/tensor/device.hpp"
 
 // Ports of one pretended rank that plays alone: nothing moves, what comes from others is zero, and what the
 // rank would send is counted, as the real ports count it. A step that runs over them costs what the rank's
@@ -165,6 +166,30 @@ class TracedGroupGather final : public GroupGather {
   int groups_, group_;
   std::vector<std::byte> all_;
   Traffic sent_;
+};
+
+/// Sums that NCCL would enqueue on a device that is addresses alone: nothing is summed, nobody waits, and
+/// they are not counted. Those of the host go through `host`.
+class TracedDeviceSums final : public Reducer {
+ public:
+  TracedDeviceSums(const Device& device, Reducer& host) : device_(&device), host_(&host) {}
+
+  void sum(std::span<double> values) override { sum_of(values); }
+  void sum(std::span<float> values) override { sum_of(values); }
+  void max(std::span<double> values) override { host_->max(values); }
+  void ordered_sum(std::span<double> values) override { host_->ordered_sum(values); }
+  [[nodiscard]] bool alone() const override { return host_->alone(); }
+  [[nodiscard]] bool enqueues() const override { return true; }
+  [[nodiscard]] Traffic sent() const override { return host_->sent(); }
+
+ private:
+  template <class T>
+  void sum_of(std::span<T> values) {
+    if (!device_->owns(values.data())) host_->sum(values);
+  }
+
+  const Device* device_;
+  Reducer* host_;
 };
 
 }  // namespace rossby

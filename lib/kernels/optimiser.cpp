@@ -16,7 +16,9 @@
                         std::span<const RowUpdates>, std::span<const AdamConstants<T>>);                 \
   template <class T>                                                                                     \
   void adam_take(const Exec&, std::span<T> theta, std::span<T> m, std::span<T> v, std::span<T> gradient, \
-                 const AdamConstants<T>&);
+                 const AdamConstants<T>&);                                                               \
+  template <class T>                                                                                     \
+  void clip_by_norm(const Exec&, std::span<T> x, const double* squares, double most);
 namespace rossby::simulated {
 ROSSBY_DEVICES_ALONE
 }
@@ -63,6 +65,16 @@ void adam_take(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T
     ROSSBY_FROM_CUDA(adam_take, exec, theta, m, v, gradient, adam_constants<T>(step, decoupled));
   (decoupled ? adamw_update<T> : adam_update<T>)(exec, theta, m, v, gradient, step);
   clear(exec, gradient.data(), std::ssize(gradient));
+}
+
+template <class T>
+void clip_by_norm(const Exec& exec, std::span<T> x, double* squares, double most) {
+  if (exec.backend == Backend::simulated)
+    return simulated::clip_by_norm<T>(exec, x, exec.device->later(squares), most);
+  if (exec.backend == Backend::cuda)
+    ROSSBY_FROM_CUDA(clip_by_norm<T>, exec, x, exec.device->later(squares), most);
+  const NodeView<T> view(x.data(), 1, 1, std::ssize(x));
+  scale<T>(exec, view, static_cast<T>(clipping_factor(std::sqrt(*squares), most)), view);
 }
 
 template <class T>
@@ -168,6 +180,7 @@ void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std
                              const AdamStep&);                                                          \
   template void adam_take(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<T>,          \
                           const AdamStep&, bool);                                                       \
+  template void clip_by_norm(const Exec&, std::span<T>, double*, double);                               \
   template AdamConstants<T> adam_constants(const AdamStep&, bool);                                      \
   template double replay_flops(const Exec&, std::span<const AdamConstants<T>>, Missed);                 \
   template void adam_replay(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<const T>,  \

@@ -90,6 +90,18 @@ void adam_update_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> v, Ma
                       std::span<const Index> rows, std::span<const Index> done, std::span<const T> factors,
                       const AdamConstants<T>& now);
 
+/// What gradients of norm `norm` are multiplied by to have at most `most` (as
+/// torch.nn.utils.clip_grad_norm_). 1 where the norm is NaN.
+[[nodiscard]] inline double clipping_factor(double norm, double most) {
+  const double factor = most / (norm + 1e-6);
+  return factor < 1 ? factor : 1;
+}
+
+/// x *= clipping_factor(√*squares, most). On a device *squares is what kernels there have added to it since
+/// the last settlement (loss.hpp): the host need not know it.
+template <class T>
+void clip_by_norm(const Exec& exec, std::span<T> x, double* squares, double most);
+
 /// One update of stochastic gradient descent with Nesterov momentum (Sutskever et al., ICML 2013, in the form
 /// without look-ahead parameters).
 struct SgdStep {

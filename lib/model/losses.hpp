@@ -25,9 +25,12 @@ class Losses {
     terms_[count_] = {name, scale, 0};
     return &terms_[count_++].sum;
   }
-  void clear() { count_ = 0; }
+  void clear() { count_ = 0, gradient_squares_ = 0; }
   [[nodiscard]] std::span<LossTerm> terms() { return {terms_.data(), count_}; }
   [[nodiscard]] std::span<const LossTerm> terms() const { return {terms_.data(), count_}; }
+  /// Σ gradient² of all parameters, where a step clips by it without waiting for it (Step).
+  [[nodiscard]] double* gradient_squares() { return &gradient_squares_; }
+  [[nodiscard]] double gradient_squares() const { return gradient_squares_; }
   [[nodiscard]] double total() const {
     double sum = 0;
     for (const LossTerm& term : terms()) sum += term.value();
@@ -42,6 +45,7 @@ class Losses {
  private:
   std::array<LossTerm, 8> terms_;
   std::size_t count_ = 0;
+  double gradient_squares_ = 0;
 };
 
 }  // namespace rossby

@@ -146,6 +146,14 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
         of.reduction += calls * message_seconds(profile, "allreduce", groups, 1, op.cost.message_bytes);
         continue;
       }
+      if (op.name == "device_reduction") {
+        of.reduction += calls * message_seconds(profile, "allreduce", place, 1, op.cost.message_bytes);
+        continue;
+      }
+      if (op.name == "vote") {  // of hosts that run ahead
+        enqueuing += calls * message_seconds(profile, "allreduce", on_host, 1, op.cost.message_bytes);
+        continue;
+      }
       if (op.name == "reduction") {
         of.reduction += calls * message_seconds(profile, "allreduce", on_host, 1, op.cost.message_bytes);
         // What a rank does to it by itself; the host of a device, while that waits.

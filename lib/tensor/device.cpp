@@ -11,7 +11,7 @@ namespace rossby {
 namespace {
 
 constexpr std::size_t alignment = 256;
-constexpr std::size_t most_sums = 512;  // between two settlements
+constexpr std::size_t most_sums = 1024;  // between two settlements
 
 std::size_t rounded(std::size_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
@@ -84,8 +84,8 @@ void Device::wait() {
 
 double* Device::later(double* host) {
   // A relation's chunks add to one sum, however many they are.
-  if (const auto owed = std::find(owed_.begin(), owed_.end(), host); owed != owed_.end())
-    return sums_ + (owed - owed_.begin());
+  if (const auto owed = std::find(owed_.rbegin(), owed_.rend(), host); owed != owed_.rend())
+    return sums_ + (owed_.rend() - owed - 1);
   if (owed_.size() == most_sums) settle();
   if (!sums_) {
     sums_ = static_cast<double*>(allocate(most_sums * sizeof(double)));

@@ -96,10 +96,26 @@ void SimulatedDriver::record(void* event, Queue queue) {
   *events_.at(event) = {queue, line(queue).given};
 }
 void SimulatedDriver::follow(Queue queue, void* event) {
+  follow(queue, *events_.at(event));
+}
+void SimulatedDriver::follow(Queue queue, const Point& point) {
   if (idle_) return;
   Line& behind = line(queue);
-  behind.items.push_back({[] {}, *events_.at(event)});
+  behind.items.push_back({[] {}, point});
   ++behind.given;
+}
+
+void SimulatedDriver::fork() {
+  forked_ = line(Queue::compute).given;
+  follow(side, Point{Queue::compute, forked_});
+}
+void SimulatedDriver::join() {
+  follow(Queue::compute, Point{side, line(side).given});
+}
+void SimulatedDriver::SideQueue::enqueue(std::function<void()> work) {
+  require(driver_->forked_ == driver_->line(Queue::compute).given,
+          "the second queue follows what the first has been given");
+  driver_->enqueue(side, std::move(work));
 }
 
 void SimulatedDriver::enqueue(Queue queue, std::function<void()> work) {
@@ -120,7 +136,7 @@ void SimulatedDriver::wait() {
 }
 
 bool SimulatedDriver::run_one() {
-  for (const Queue queue : order_) {
+  for (const Queue queue : {order_[0], order_[1], order_[2], side}) {
     Line& at = line(queue);
     if (at.items.empty()) continue;
     const Point after = at.items.front().after;

@@ -30,7 +30,9 @@ class SimulatedDriver final : public DeviceDriver {
   [[nodiscard]] static std::unique_ptr<SimulatedDriver> idle(For what = For::host);
   explicit SimulatedDriver(std::size_t total_bytes = std::size_t{4} << 30,
                            const Order& order = {Queue::in, Queue::out, Queue::compute})
-      : total_(total_bytes), order_(order) {}
+      : total_(total_bytes), order_(order) {
+    side_.driver_ = this;
+  }
   ~SimulatedDriver() override;
 
   /// Enqueues a kernel.
@@ -49,10 +51,20 @@ class SimulatedDriver final : public DeviceDriver {
   void copy_within(void* to, const void* from, std::size_t bytes) override;
   void zero(void* device, std::size_t bytes) override;
   void wait() override;
-  /// This driver: libraries share the queue of kernels.
-  [[nodiscard]] void* side_queue() override { return this; }
-  void fork() override {}
-  void join() override {}
+  /// Where libraries enqueue. It runs when the kernels wait for it (join) and no sooner, so that who forgets
+  /// to have them wait reads what is not there yet; and it takes nothing but right after a fork.
+  class SideQueue {
+   public:
+    void enqueue(std::function<void()> work);
+
+   private:
+    friend class SimulatedDriver;
+    SimulatedDriver* driver_ = nullptr;
+  };
+  /// A SideQueue.
+  [[nodiscard]] void* side_queue() override { return &side_; }
+  void fork() override;
+  void join() override;
   void travel_in(void* device, const void* host, std::size_t bytes) override;
   void travel_out(void* host, const void* device, std::size_t bytes) override;
   [[nodiscard]] void* make_event() override;
@@ -68,9 +80,13 @@ class SimulatedDriver final : public DeviceDriver {
   /// How often `wait` was called: what a test of a step without waiting counts.
   [[nodiscard]] Index waits() const { return waits_; }
   /// What its queues have been given so far: kernels, copies, points to wait for.
-  [[nodiscard]] Index given() const { return lines_[0].given + lines_[1].given + lines_[2].given; }
+  [[nodiscard]] Index given() const {
+    return lines_[0].given + lines_[1].given + lines_[2].given + lines_[3].given;
+  }
   /// What of it has not been done yet.
-  [[nodiscard]] Index left() const { return given() - lines_[0].done - lines_[1].done - lines_[2].done; }
+  [[nodiscard]] Index left() const {
+    return given() - lines_[0].done - lines_[1].done - lines_[2].done - lines_[3].done;
+  }
 
  private:
   /// A queue's first `count` items.
@@ -88,7 +104,10 @@ class SimulatedDriver final : public DeviceDriver {
     Index done = 0;
   };
 
+  static constexpr Queue side = static_cast<Queue>(3);
+
   void enqueue(Queue queue, std::function<void()> work);
+  void follow(Queue queue, const Point& point);
   [[nodiscard]] Line& line(Queue queue) { return lines_[static_cast<std::size_t>(queue)]; }
   /// Runs the first item of the first queue that has one which may run; false where there is none.
   bool run_one();
@@ -100,7 +119,9 @@ class SimulatedDriver final : public DeviceDriver {
   Order order_;
   bool idle_ = false, stands_for_host_ = false;
   std::map<void*, std::size_t> blocks_;  // pages, and their bytes
-  std::array<Line, 3> lines_;
+  std::array<Line, 4> lines_;            // by Queue, and the side's
+  SideQueue side_;
+  Index forked_ = 0;  // what the kernels had been given at the last fork
   std::map<void*, std::unique_ptr<Point>> events_;
   std::map<void*, std::chrono::steady_clock::time_point> passed_;  // events that are timers: when
   Index waits_ = 0;

@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "rossby/base/flush_subnormals.hpp"
+#include "rossby/kernels/optimiser.hpp"
 #include "rossby/kernels/reductions.hpp"
 
 namespace rossby {
 namespace {
 
+constexpr const char* norm_is_not_finite = "the norm of the gradient is not finite";
 constexpr unsigned all_votes[] = {vote_finish, vote_save, vote_pause, vote_late};
 
 /// Hands out the time since it was last asked.
@@ -30,7 +32,8 @@ class Lap {
 
 void check_finite(const Losses& losses) {
   if (const double total = losses.total(); !std::isfinite(total))
-    throw NotFinite(fmt::format("the loss is {} (not finite)", total));
+    throw NotFinite(fmt::format("the loss is {} (not finite)", std::isnan(total) ? std::abs(total) : total));
+  if (!std::isfinite(losses.gradient_squares())) throw NotFinite(norm_is_not_finite);
 }
 
 template <class T>
@@ -67,26 +70,18 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
   if (groups_.reducer) sum_over_groups(tape.trace());
 
   owned_squares_ = 0;
-  if (clip_ > 0) {
-    for (const Parameter<T>* parameter : owned_) {
-      if (!groups_.first && !parameter->split()) continue;
-      if (parameter->table)
-        parameter->table->add_squares(tape.exec(), &owned_squares_);
-      else
-        add_squares(tape.exec(), *parameter);
-    }
-  }
   result.ahead = runs_ahead(tape.exec());
+  if (clip_ > 0) add_owned_squares(tape.exec(), result.ahead ? losses.gradient_squares() : &owned_squares_);
   if (result.ahead)
-    result.votes = votes;
+    share_ahead(tape.exec(), tape.trace(), losses, votes, result);
   else
     share(tape.exec(), tape.trace(), losses, votes, result);
   seconds.reduction = lap();
   double scale = 1;
-  if (clip_ > 0) {
+  if (clip_ > 0 && !result.ahead) {
     result.gradient_norm = std::sqrt(owned_squares_ + replicated_squares(tape.exec()));
-    if (!std::isfinite(result.gradient_norm)) throw NotFinite("the norm of the gradient is not finite");
-    scale = std::min(1.0, clip_ / (result.gradient_norm + 1e-6));
+    if (!std::isfinite(result.gradient_norm)) throw NotFinite(norm_is_not_finite);
+    scale = clipping_factor(result.gradient_norm, clip_);
     if (optimiser_->fused_in_step()) fused_scale_ = scale;
   }
   const Cost update = optimiser_->update(tape.exec(), lr, scale);
@@ -98,14 +93,71 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
   return result;
 }
 
-/// Clipping needs a norm, other ranks need the gradients, chunks travel by way of the host; and what waits to
-/// be added at the next settlement would be set anew by the step after this one.
+/// Other ranks need gradients, chunks travel by way of the host. Clipping has a norm to wait for where a
+/// factor comes too late for the device (fused relations take it in the next step) or has to reach rows
+/// alone.
+template <class T>
+bool Step<T>::could_run_ahead(const Exec& exec) const {
+  const auto waits = [this](const Parameter<T>* p) {
+    return p->stream != nullptr || (clip_ > 0 && (p->sink || p->table || p->shape.size() == 3));
+  };
+  return may_run_ahead_ && exec.device && !exec.device->driver().stands_for_host() && reducer_->enqueues() &&
+         std::none_of(owned_.begin(), owned_.end(), waits);
+}
+
+/// What waits to be added at the next settlement would be set anew by the step after this one: of all ranks
+/// or none.
 template <class T>
 bool Step<T>::runs_ahead(const Exec& exec) const {
-  return may_run_ahead_ && exec.device && !exec.device->driver().stands_for_host() && clip_ == 0 &&
-         !groups_.reducer && reducer_->alone() && !exec.device->adds_later() &&
-         std::none_of(owned_.begin(), owned_.end(),
-                      [](const Parameter<T>* p) { return p->stream != nullptr; });
+  return could_run_ahead(exec) && (reducer_->alone() || all_could_) && !exec.device->adds_later();
+}
+
+/// What the ranks share: gradients in the device's queue, votes of the hosts.
+template <class T>
+void Step<T>::share_ahead(const Exec& exec, BlockTrace* trace, Losses& losses, unsigned votes,
+                          Result& result) {
+  result.votes = votes;
+  if (!reducer_->alone()) {
+    gradients_.clear();
+    for (Parameter<T>* parameter : replicated_)
+      if (parameter->in_step) gradients_.push_back(parameter->gradient.span());
+    reducer_->sum_each(std::span<const std::span<T>>(gradients_));
+    if (clip_ > 0) reducer_->sum(std::span<double>(exec.device->later(losses.gradient_squares()), 1));
+    double cast[std::size(all_votes)];
+    for (std::size_t v = 0; v < std::size(all_votes); ++v) cast[v] = votes & all_votes[v] ? 1 : 0;
+    reducer_->sum(std::span<double>(cast));
+    for (std::size_t v = 0; v < std::size(all_votes); ++v)
+      if (cast[v] > 0) result.votes |= all_votes[v];
+    if (trace) {
+      double bytes = clip_ > 0 ? sizeof(double) : 0;
+      for (const std::span<T> gradient : gradients_) bytes += static_cast<double>(gradient.size_bytes());
+      trace->note("device_reduction", {0, 0, 1, bytes});
+      trace->note("vote", {0, 0, 1, sizeof cast});
+    }
+  }
+  if (clip_ > 0) clip_ahead(exec, losses);
+}
+
+template <class T>
+void Step<T>::clip_ahead(const Exec& exec, Losses& losses) {
+  double* squares = losses.gradient_squares();
+  for (const Parameter<T>* parameter : replicated_)
+    if (parameter->in_step) sum_of_squares<T>(exec, parameter->gradient.span(), squares);
+  for (const auto* parameters : {&replicated_, &owned_})
+    for (Parameter<T>* parameter : *parameters)
+      if (parameter->in_step) clip_by_norm<T>(exec, parameter->gradient.span(), squares, clip_);
+}
+
+template <class T>
+void Step<T>::share_losses(std::span<Losses* const> of_steps) {
+  if (reducer_->alone()) return;
+  fused_.clear();
+  for (const Losses* losses : of_steps)
+    for (const LossTerm& term : losses->terms()) fused_.push_back(term.sum);
+  reducer_->sum(fused_);
+  auto next = fused_.begin();
+  for (Losses* losses : of_steps)
+    for (LossTerm& term : losses->terms()) term.sum = *next++;
 }
 
 /// What the ranks share and the host has to know of: the one wait of a step on a device.
@@ -115,7 +167,7 @@ void Step<T>::share(const Exec& exec, BlockTrace* trace, Losses& losses, unsigne
   settle(exec);
   if (trace && exec.device) trace->waited();
   if (clip_ > 0 && groups_.first) owned_squares_ += optimiser_->fused_squares();
-  allreduce(losses, votes, result);
+  allreduce(exec, losses, votes, result);
   if (trace) trace->note("reduction", {0, 0, 1, static_cast<double>(fused_.size() * sizeof(double))});
   check_finite(losses);
   result.loss = losses.total();
@@ -125,16 +177,25 @@ void Step<T>::share(const Exec& exec, BlockTrace* trace, Losses& losses, unsigne
         throw NotFinite(fmt::format("the gradient of {} is not finite", replicated_[i]->name));
 }
 
+template <class T>
+void Step<T>::add_owned_squares(const Exec& exec, double* squares) {
+  for (const Parameter<T>* parameter : owned_) {
+    if (!groups_.first && !parameter->split()) continue;
+    if (parameter->table)
+      parameter->table->add_squares(exec, squares);
+    else
+      add_squares(exec, *parameter, squares);
+  }
+}
+
 /// Of what the step has reached: the rest of a gradient is zero.
 template <class T>
-void Step<T>::add_squares(const Exec& exec, const Parameter<T>& parameter) {
+void Step<T>::add_squares(const Exec& exec, const Parameter<T>& parameter, double* squares) {
   const std::span<const T> gradient = parameter.gradient.span();
-  if (!parameter.in_step || parameter.reached.all())
-    return sum_of_squares<T>(exec, gradient, &owned_squares_);
+  if (!parameter.in_step || parameter.reached.all()) return sum_of_squares<T>(exec, gradient, squares);
   const auto columns = static_cast<std::size_t>(parameter.shape.back());
   for (const Index row : parameter.reached.list())
-    sum_of_squares<T>(exec, gradient.subspan(static_cast<std::size_t>(row) * columns, columns),
-                      &owned_squares_);
+    sum_of_squares<T>(exec, gradient.subspan(static_cast<std::size_t>(row) * columns, columns), squares);
 }
 
 template <class T>
@@ -149,7 +210,7 @@ void Step<T>::sum_over_groups(BlockTrace* trace) {
 }
 
 template <class T>
-void Step<T>::allreduce(Losses& losses, unsigned votes, Result& result) {
+void Step<T>::allreduce(const Exec& exec, Losses& losses, unsigned votes, Result& result) {
   fused_.clear();
   for (std::size_t i = 0; i < replicated_.size(); ++i)
     if (replicated_[i]->in_step) {
@@ -159,6 +220,8 @@ void Step<T>::allreduce(Losses& losses, unsigned votes, Result& result) {
   for (const LossTerm& term : losses.terms()) fused_.push_back(term.sum);
   fused_.push_back(owned_squares_);
   for (const unsigned vote : all_votes) fused_.push_back(votes & vote ? 1 : 0);
+  const bool asks = may_run_ahead_ && reducer_->enqueues() && !reducer_->alone();
+  if (asks) fused_.push_back(could_run_ahead(exec) ? 0 : 1);
   reducer_->sum(fused_);
   auto next = fused_.begin();
   for (std::size_t i = 0; i < replicated_.size(); ++i) {
@@ -171,6 +234,7 @@ void Step<T>::allreduce(Losses& losses, unsigned votes, Result& result) {
   owned_squares_ = *next++;
   for (const unsigned vote : all_votes)
     if (*next++ > 0) result.votes |= vote;
+  if (asks) all_could_ = *next == 0;
 }
 
 /// Where gradients lie on a device they are copied: they are small, and the ranks share them through the

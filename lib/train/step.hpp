@@ -68,8 +68,9 @@ struct StepSeconds {
 ///       → gradient norm → optimiser
 ///
 /// On a device the host waits for it once, before the allreduce. Where nothing there is for the host to know
-/// (one rank, no clipping) steps may run ahead of it: all is enqueued, gradients never leave the device, and
-/// the losses come home when somebody settles.
+/// steps may run ahead of it: all is enqueued, gradients never leave the device, and the losses come home
+/// when somebody settles. Several ranks do so where their sums are enqueued, too (Reducer::enqueues): the
+/// hosts share their votes alone. Clipping then takes the norm where it is (clip_by_norm).
 template <class T>
 class Step {
  public:
@@ -86,6 +87,9 @@ class Step {
   /// Whether steps on a device may run ahead of it. Who allows it keeps the losses of each where they are
   /// until `settle`, and looks at them then: `run` does not throw for those.
   void allow_ahead() { may_run_ahead_ = true; }
+  /// Makes losses of steps that ran ahead, which have come home, sums over all ranks, in one round.
+  /// Collective.
+  void share_losses(std::span<Losses* const> of_steps);
 
   /// `forward` records the losses on the tape. On return `losses` holds global sums. Throws NotFinite on
   /// every rank where the loss, its gradient of a replicated parameter or the gradient's norm is not: no
@@ -108,11 +112,15 @@ class Step {
   void set_fused_scale(double scale) { fused_scale_ = scale; }
 
  private:
-  void add_squares(const Exec& exec, const Parameter<T>& parameter);
+  void add_squares(const Exec& exec, const Parameter<T>& parameter, double* squares);
+  void add_owned_squares(const Exec& exec, double* squares);
   void sum_over_groups(BlockTrace* trace);
+  [[nodiscard]] bool could_run_ahead(const Exec& exec) const;
   [[nodiscard]] bool runs_ahead(const Exec& exec) const;
+  void share_ahead(const Exec& exec, BlockTrace* trace, Losses& losses, unsigned votes, Result& result);
+  void clip_ahead(const Exec& exec, Losses& losses);
   void share(const Exec& exec, BlockTrace* trace, Losses& losses, unsigned votes, Result& result);
-  void allreduce(Losses& losses, unsigned votes, Result& result);
+  void allreduce(const Exec& exec, Losses& losses, unsigned votes, Result& result);
   void fetch_gradients();
   [[nodiscard]] std::span<T> gradient_at_home(std::size_t i);
   [[nodiscard]] double replicated_squares(const Exec& exec);
@@ -124,11 +132,13 @@ class Step {
   TimeGroups groups_;
   double clip_;
   bool may_run_ahead_ = false;
+  bool all_could_ = false;  // run ahead, of several ranks: each step that waits asks them
   UnderWay under_way_;
   double owned_squares_ = 0;
   StepSeconds seconds_;
   double fused_scale_ = 1;  // clipping factor of the last step with fused parameters
   std::vector<double> fused_;
+  std::vector<std::span<T>> gradients_;
   std::vector<Buffer<T>> fetched_;  // in pinned memory: gradients of replicated_ that lie on a device
 };
 

@@ -199,15 +199,19 @@ void Trainer<T>::add_terms(const Losses& losses, double weight) {
 /// in the first step whose are not, as if it were the last that was made.
 template <class T>
 void Trainer<T>::collect(bool here) {
-  if (!here) {
+  const std::size_t owing = std::exchange(owing_, 0);
+  local_.clear();
+  for (std::size_t k = 0; k < owing; ++k)
+    if (owed_[k].ahead) local_.push_back(&owed_[k].losses);
+  if (!here || !local_.empty()) {
     const auto begin = std::chrono::steady_clock::now();
-    settle(tape_.exec());
+    if (!here) settle(tape_.exec());
+    if (!local_.empty()) step_.share_losses(local_);
     const double seconds = seconds_since(begin);
     epoch_seconds_.reduction += seconds;
     now_.epoch_seconds += seconds;
     now_.seconds = elapsed();
   }
-  const std::size_t owing = std::exchange(owing_, 0);
   for (std::size_t k = 0; k < owing; ++k) {
     const Owed& step = owed_[k];
     try {
@@ -274,6 +278,7 @@ unsigned Trainer<T>::run_epoch(double lr, const TrainerHooks& hooks) {
     epoch_moved_.brought += now_moved.read_bytes - moved.read_bytes;
     epoch_moved_.home += now_moved.written_bytes - moved.written_bytes;
     owed.weight = task_->weight();
+    owed.ahead = result.ahead;
     ++owing_;
     now_.node_steps += task_->node_steps();
     ++now_.steps;

@@ -178,6 +178,7 @@ class Trainer {
     Losses losses;
     double weight = 0;
     Index step = 0, batch = 0;  // now_'s before it
+    bool ahead = false;         // its losses are this rank's
   };
 
   [[nodiscard]] EpochReport new_report() const;
@@ -200,7 +201,8 @@ class Trainer {
   Step<T> step_;
   std::deque<Owed> owed_;  // by the last steps; kept for those to come, which go to the same places
   std::size_t owing_ = 0;  // of them
-  TrainingState now_;      // but schedule, fused_scale and parameters, which their owners keep
+  std::vector<Losses*> local_;
+  TrainingState now_;  // but schedule, fused_scale and parameters, which their owners keep
   std::vector<Buffer<T>> best_;
   std::vector<Buffer<Bf16>> best_bf16_;
   StepSeconds epoch_seconds_;

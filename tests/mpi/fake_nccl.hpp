@@ -11,11 +11,14 @@
 
 namespace rossby::testing {
 
-/// NCCL's calls over MPI, in the queue of a simulated device: messages move when the ranks wait, as they
-/// would between GPUs. Calls fail when they are told to.
+/// NCCL's calls over MPI, in the second queue of a simulated device: messages move when the ranks wait, as
+/// they would between GPUs. Calls fail when they are told to.
 class FakeNccl final : public NcclApi {
  public:
-  explicit FakeNccl(MPI_Comm comm) : comm_(comm) {}
+  /// Of the ranks of `comm`, in a message space of its own: what the hosts exchange meanwhile is not in order
+  /// with it. Collective.
+  explicit FakeNccl(MPI_Comm comm) { MPI_Comm_dup(comm, &comm_); }
+  ~FakeNccl() override { MPI_Comm_free(&comm_); }
   int fail_id = 0, fail_init = 0, fail_group = 0, fail_later = 0, fail_sum = 0;
   mutable Index open = 0;  // communicators that were not destroyed
 
@@ -29,11 +32,12 @@ class FakeNccl final : public NcclApi {
     return fail_init;
   }
   int comm_destroy(void*) const override { return --open, 0; }
-  int group_start() const override { return messages_.clear(), 0; }
+  int group_start() const override { return messages_.clear(), sums_.clear(), in_group_ = true, 0; }
   int group_end() const override {
+    in_group_ = false;
     if (fail_group != 0) return fail_group;
-    if (!driver_) return 0;
-    driver_->enqueue([comm = comm_, messages = std::exchange(messages_, {})] {
+    if (!queue_) return 0;
+    queue_->enqueue([comm = comm_, messages = std::exchange(messages_, {}), sums = std::exchange(sums_, {})] {
       std::vector<MPI_Request> requests;
       for (const Message& m : messages) {
         const auto count = static_cast<int>(m.bytes);
@@ -43,25 +47,27 @@ class FakeNccl final : public NcclApi {
           MPI_Isend(m.from, count, MPI_CHAR, m.peer, 7, comm, &requests.emplace_back());
       }
       MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+      for (const Sum& sum : sums)
+        MPI_Allreduce(MPI_IN_PLACE, sum.values, static_cast<int>(sum.count),
+                      sum.is_double ? MPI_DOUBLE : MPI_FLOAT, MPI_SUM, comm);
     });
     return 0;
   }
   int send(const void* from, std::size_t bytes, int peer, void*, void* queue) const override {
-    driver_ = static_cast<SimulatedDriver*>(queue);
+    queue_ = static_cast<Queue*>(queue);
     messages_.push_back({from, nullptr, bytes, peer});
     return 0;
   }
   int receive(void* to, std::size_t bytes, int peer, void*, void* queue) const override {
-    driver_ = static_cast<SimulatedDriver*>(queue);
+    queue_ = static_cast<Queue*>(queue);
     messages_.push_back({nullptr, to, bytes, peer});
     return 0;
   }
   int all_reduce(void* values, std::size_t count, bool is_double, void*, void* queue) const override {
     if (fail_sum != 0) return fail_sum;
-    static_cast<SimulatedDriver*>(queue)->enqueue([=, comm = comm_] {
-      MPI_Allreduce(MPI_IN_PLACE, values, static_cast<int>(count), is_double ? MPI_DOUBLE : MPI_FLOAT,
-                    MPI_SUM, comm);
-    });
+    if (!in_group_) return 5;  // ncclInvalidUsage; NCCL would do it at once
+    queue_ = static_cast<Queue*>(queue);
+    sums_.push_back({values, count, is_double});
     return 0;
   }
   int async_error(void*) const override { return fail_later; }
@@ -77,9 +83,18 @@ class FakeNccl final : public NcclApi {
     int peer;
   };
 
-  MPI_Comm comm_;
-  mutable SimulatedDriver* driver_ = nullptr;
+  struct Sum {
+    void* values;
+    std::size_t count;
+    bool is_double;
+  };
+  using Queue = SimulatedDriver::SideQueue;
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  mutable Queue* queue_ = nullptr;
   mutable std::vector<Message> messages_;
+  mutable std::vector<Sum> sums_;
+  mutable bool in_group_ = false;
 };
 
 }  // namespace rossby::testing

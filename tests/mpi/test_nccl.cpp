@@ -108,8 +108,14 @@ TEST_F(Nccl, SumsOverRanks) {
     reducer->sum_begin(floats);
     reducer->sum_end();
     reducer->sum(std::span<double>(here));
+    EXPECT_EQ(reducer->enqueues(), reducer == &nccl || world_.size() == 1);
+    std::vector<double> one{4}, two{5, 6}, empty;
+    const std::span<double> each[] = {std::span(on(one), 1), std::span(on(two), 2), std::span(on(empty), 0)};
+    reducer->sum_each(std::span<const std::span<double>>(each));
     on.fetch();
     const double ranks = world_.size();
+    EXPECT_EQ(one, std::vector<double>{4 * ranks});
+    EXPECT_EQ(two, (std::vector<double>{5 * ranks, 6 * ranks}));
     EXPECT_EQ(there, (std::vector<double>{ranks * (ranks + 1) / 2, 2 * ranks}));
     EXPECT_EQ(here, std::vector<double>{3 * ranks});
     EXPECT_EQ(narrow[0], static_cast<float>(0.5 * ranks));
@@ -149,9 +155,12 @@ TEST_F(Nccl, ErrorsAreThoseOfAllRanks) {
   api_.fail_group = 2;
   link.begin();
   EXPECT_EQ(error_of([&] { link.end(); }), "NCCL failed while exchanging: text of 2");
+  api_.fail_group = 0;
   api_.fail_sum = 1;
+  link.begin();
   EXPECT_EQ(error_of([&] { link.all_reduce(nullptr, 1, true); }),
             "NCCL failed while summing over ranks: text of 1");
+  link.end();
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "rossby/kernels/optimiser.hpp"
 
+#include <cmath>
+
 #include "rossby/kernels/device/backend.hpp"
 #include "rossby/kernels/device/few.hpp"
 #include "rossby/kernels/device/values.hpp"
@@ -51,6 +53,15 @@ void adam_take(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T
     adam_step(values[k], moment, second[k], slope[k], constants);
     if (first) first[k] = moment;
     slope[k] = T(0);
+  });
+}
+
+template <class T>
+void clip_by_norm(const Exec& exec, std::span<T> x, const double* squares, double most) {
+  T* values = x.data();
+  for_each(exec, std::ssize(x), [=] ROSSBY_ON_DEVICE(Index k) {
+    const double factor = most / (std::sqrt(*squares) + 1e-6);  // clipping_factor
+    if (factor < 1) values[k] *= static_cast<T>(factor);
   });
 }
 
@@ -134,6 +145,7 @@ void sgd_update(const Exec& exec, std::span<T> theta, std::span<T> velocity, std
                             std::span<const AdamConstants<T>>, Missed);                                 \
   template void adam_take(const Exec&, std::span<T>, std::span<T>, std::span<T>, std::span<T>,          \
                           const AdamConstants<T>&);                                                     \
+  template void clip_by_norm(const Exec&, std::span<T>, const double*, double);                         \
   template void adam_replay_rows(const Exec&, MatrixView<T>, MatrixView<T>, MatrixView<T>,              \
                                  MatrixView<const T>, std::span<const RowUpdates>,                      \
                                  std::span<const AdamConstants<T>>);                                    \
