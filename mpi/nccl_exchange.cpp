@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "rossby/base/error.hpp"
 #include "rossby/mpi/mailbox.hpp"
@@ -159,6 +160,7 @@ void NcclReducer::begin(std::span<T> values) {
   link_->begin();
   link_->all_reduce(values.data(), values.size(), std::is_same_v<T, double>);
   link_->end();
+  begun_ = true;
 }
 
 template <class T>
@@ -175,7 +177,7 @@ void NcclReducer::sum_together(std::span<const std::span<T>> arrays) {
 
 void NcclReducer::sum_end() {
   host_->sum_end();
-  link_->device().driver().join();
+  if (std::exchange(begun_, false)) link_->device().driver().join();
 }
 
 }  // namespace rossby

@@ -98,6 +98,7 @@ class NcclReducer final : public Reducer {
 
   NcclLink* link_;
   Reducer* host_;
+  bool begun_ = false;  // sums on the device
 };
 
 }  // namespace rossby

@@ -60,6 +60,7 @@ std::vector<EpochTraffic> trace_epochs(Task<T>& task, Optimiser<T>& optimiser, R
                                        const EpochTrafficOptions& options) {
   Tape<T> tape(exec);
   Step<T> step(task.parameters(), optimiser, reducer, clip, groups);
+  step.allow_ahead();  // as the training does
   Walk<T> walk(task, step, tape, optimiser);
   StepTraffic<T> steps(task, walk, options);
   std::vector<EpochTraffic> epochs;

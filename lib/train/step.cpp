@@ -99,7 +99,7 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
 template <class T>
 bool Step<T>::could_run_ahead(const Exec& exec) const {
   const auto waits = [this](const Parameter<T>* p) {
-    return p->stream != nullptr || (clip_ > 0 && (p->sink || p->table || p->shape.size() == 3));
+    return p->stream != nullptr || (clip_ > 0 && (p->fusable || p->table));
   };
   return may_run_ahead_ && exec.device && !exec.device->driver().stands_for_host() && reducer_->enqueues() &&
          std::none_of(owned_.begin(), owned_.end(), waits);

@@ -90,6 +90,20 @@ class DevicePlan(PlanRuns):
         self.assertRegex(out, "each rank on a device: simulated device")
         self.assertRegex(out, r"  launches, waits for it +[0-9.]+ ms")
         self.assertRegex(out, r"  memory of a device: ")
+        # By NCCL steps run ahead of the devices: gradients are summed there, hosts share their votes.
+        machine = self.load("machine.json", "machine.schema.json")
+        machine["messages"] += [dict(sample, transport="nccl", seconds=sample["seconds"] / 4)
+                                for sample in machine["messages"] if sample.get("transport") == "staged"]
+        self.write("nccl.json", json.dumps(machine))
+        for config, clip in (("stnn.toml", 0), ("windows.toml", 5)):
+            words = [DEVICE, f"optimiser.clip={clip}"]
+            staged, nccl = (self.plan(2, config, *words, f"parallel.transport={transport}", machine="nccl.json")
+                            for transport in ("host", "nccl"))
+            names = [{op["op"] for op in plan["ops"]} & {"reduction", "device_reduction", "vote"} for plan in (staged, nccl)]
+            self.assertEqual(names, [{"reduction"}, {"device_reduction", "vote"}])
+            self.assertEqual(nccl["predicted"]["unmeasured"], [])
+            self.assertLess(nccl["predicted"]["sent"]["bytes"], staged["predicted"]["sent"]["bytes"])
+            self.assertLess(nccl["predicted"]["step_seconds"], staged["predicted"]["step_seconds"])
         # One process plans jobs of any size on devices as well.
         words = ["plan", "stnn.toml", "--machine", "machine.json", "--set", DEVICE, "--ranks", "1,2,8", "-o", "jobs.json"]
         self.succeed(1, *words)

@@ -321,6 +321,16 @@ std::vector<Case<T>> vector_cases() {
   cases.push_back({"sum_of_squares", [=](const Exec& exec, R& rig, Shape s) {
                      rig.result(sum_of_squares(exec, read(rig.vector(size(s)))));
                    }});
+  for (const double most : {0.01, 1e3})
+    cases.push_back({fmt::format("clip_by_norm {}", most), [=](const Exec& exec, R& rig, Shape s) {
+                       const auto x = rig.vector(size(s)), more = rig.vector(3);
+                       double squares = 0;
+                       sum_of_squares(exec, read(x), &squares);
+                       sum_of_squares(exec, read(more), &squares);
+                       clip_by_norm(exec, x, &squares, most);
+                       settle(exec);
+                       rig.result(squares);
+                     }});
   cases.push_back({"first_non_finite", [=](const Exec& exec, R& rig, Shape s) {
                      rig.result(static_cast<double>(first_non_finite(exec, read(rig.vector(size(s))))));
                    }});

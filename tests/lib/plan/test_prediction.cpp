@@ -426,6 +426,15 @@ TEST(Prediction, OfADeviceTakesAsLongAsTheSlowerOfItAndTheHost) {
   EXPECT_NEAR(p.messages, 100 * 3e-4, 1e-12);
   EXPECT_NEAR(p.reduction, 2e-6 + 1e3 / 1e9 + 3e-6, 1e-12);
   EXPECT_NEAR(p.straggler, 0.5 * p.forward, 1e-9);
+  // Ranks that run ahead sum on the devices; what hosts share they share beside them.
+  rank.device_waits = 0;
+  rank.ops[1].name = "device_reduction";
+  rank.ops.push_back(call("vote", 0, 0, 1));
+  rank.ops[2].beside = true;
+  rank.ops[2].cost.message_bytes = 32;
+  p = on_device(profile, rank, {2, 1, 1});
+  EXPECT_NEAR(p.reduction, 4e-4, 1e-12);
+  EXPECT_NEAR(p.forward + p.launches, 100 * 3e-6 + 3e-6, 1e-12) << "beside them, not behind";
   EXPECT_EQ(json_of(p).contains("launches"), true);
   EXPECT_EQ(
       json_of(predict({rank}, profile, OpTimes(profile, "float", 1, 1), {1, 1, 1})).contains("launches"),
