@@ -266,12 +266,15 @@ void WindowRun<T>::make_model() {
   const auto steps = static_cast<int>(config_->integer("model.diffusion_steps"));
   Diffusion<T> diffusion(block_, *graph_exchange_, steps, variant);
   diffusion.alone = grid_.space().size() == 1;
+  if (Device* device = this->device(); device && graph_wavenet)
+    plane_sums_ = std::make_unique<DeviceSums>(grid_.plane(), *device, this->uses_nccl(), plane_reducer_,
+                                               this->link_of(grid_.plane()));
   if (Device* device = this->device())
     for (Device::Copy& copy : diffusion.keep_on(*device)) kept_.push_back(std::move(copy));
   if (graph_wavenet) {
     model_ = make_graph_wavenet(*config_, shape_, *reader_, std::move(diffusion), domain_.partition,
                                 grid_.space().rank(), all_ports_ ? &all_ports_->exchange() : all_rows_.get(),
-                                plane_reducer_, pipeline(), stage_of_);
+                                plane_sums_ ? plane_sums_->reducer() : plane_reducer_, pipeline(), stage_of_);
     return;
   }
   const Index channels = reader_->channels(), features = reader_->features();

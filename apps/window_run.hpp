@@ -69,8 +69,9 @@ class WindowRun final : public ModelRun<T> {
   Exchange* graph_exchange_ = nullptr;  // the one that diffusions use
   std::unique_ptr<Exchange> all_rows_;  // where a model relates all nodes to all, on several ranks
   std::unique_ptr<DevicePorts> all_ports_;
-  MpiReducer plane_reducer_;   // over the ranks of this stage
-  MpiReducer stages_reducer_;  // over those with these rows and times
+  std::unique_ptr<DeviceSums> plane_sums_;  // of statistics on the device
+  MpiReducer plane_reducer_;                // over the ranks of this stage
+  MpiReducer stages_reducer_;               // over those with these rows and times
   std::unique_ptr<RowLink> stage_link_;
   std::vector<int> stage_of_;  // of the model's layers
   std::unique_ptr<WindowModel<T>> model_;

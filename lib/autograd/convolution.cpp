@@ -165,38 +165,16 @@ void BatchNorm<T>::start() {
 
 namespace {
 
-/// Values of the host, one a channel, where kernels of this step and its backward find them.
-template <class T>
-const T* carry(Tape<T>& tape, std::span<const T> values) {
-  Device* device = tape.exec().device;
-  if (!device) return values.data();
-  const auto size = static_cast<Index>(values.size());
-  T* there = tape.memory().template take<T>(size).data();
-  if (size > 0) device->driver().copy_within(there, device->on_device(values), values.size_bytes());
-  return there;
-}
-
-/// What normalises, one value a channel each; on the host, and where kernels find it.
+/// What normalises, one value a channel each.
 template <class T>
 struct Statistics {
   double values = 0;  // that they are made of, on all ranks; 0: they are constants
-  std::span<T> host_mean, host_inverse;
-  const T *mean = nullptr, *inverse_deviation = nullptr, *factor = nullptr;
+  std::span<T> mean, inverse_deviation, factor;
 
   Statistics(Arena& arena, Index channels)
-      : host_mean(arena.take<T>(channels)), host_inverse(arena.take<T>(channels)) {}
-
-  /// Carries them over, and makes the factor of them and the gain.
-  void finish(Tape<T>& tape, Parameter<T>& gain) {
-    const auto channels = static_cast<Index>(host_mean.size());
-    mean = carry<T>(tape, host_mean);
-    inverse_deviation = carry<T>(tape, host_inverse);
-    T* product = tape.memory().template take<T>(channels).data();
-    multiply<T>(tape.exec(), NodeView<T>(product, 1, 1, channels),
-                NodeView<const T>(gain.data(tape.exec().device), 1, 1, channels),
-                NodeView<const T>(inverse_deviation, 1, 1, channels));
-    factor = product;
-  }
+      : mean(arena.take<T>(channels)),
+        inverse_deviation(arena.take<T>(channels)),
+        factor(arena.take<T>(channels)) {}
 };
 
 /// Mean and variance of the batch on all ranks; moves the running ones towards them. Collective.
@@ -208,7 +186,7 @@ void take_from_batch(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, Reducer
   const auto scratch = tape.arena().template take<double>(batch_norm_scratch_size(x.rows(), channels));
   T* running = norm.running_mean.value.data();
   batch_norm_sums(tape.exec(), sums.first(static_cast<std::size_t>(2 * channels)), read(x.value),
-                  static_cast<const T*>(norm.running_mean.data(tape.exec().device)), scratch);
+                  static_cast<const T*>(running), scratch);
   sums.back() = static_cast<double>(x.rows() * x.cols());
   reducer.sum(sums);
   s.values = std::max(1.0, sums.back());
@@ -218,17 +196,13 @@ void take_from_batch(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, Reducer
     const double variance =
         std::max(0.0, sums[static_cast<std::size_t>(channels + c)] / s.values - distance * distance);
     const double mean = static_cast<double>(running[c]) + distance;
-    s.host_mean[k] = static_cast<T>(mean);
-    s.host_inverse[k] = static_cast<T>(1 / std::sqrt(variance + norm.epsilon));
+    s.mean[k] = static_cast<T>(mean);
+    s.inverse_deviation[k] = static_cast<T>(1 / std::sqrt(variance + norm.epsilon));
     const double keep = 1 - norm.momentum, unbiased = variance * s.values / std::max(1.0, s.values - 1);
     T& running_variance = norm.running_variance.value[c];
     running[c] = static_cast<T>(keep * static_cast<double>(running[c]) + norm.momentum * mean);
     running_variance =
         static_cast<T>(keep * static_cast<double>(running_variance) + norm.momentum * unbiased);
-  }
-  if (tape.exec().device) {  // the next sums are about the new mean
-    norm.running_mean.send();
-    norm.running_variance.send();
   }
   tape.rewind(mark);
 }
@@ -248,17 +222,12 @@ struct BatchNormBackward {
     const auto mark = tape->mark();
     const auto sums = tape->arena().template take<double>(2 * channels);
     const auto scratch = tape->arena().template take<double>(batch_norm_scratch_size(x.rows(), channels));
-    batch_norm_backward_sums(exec, sums, read(y.gradient), read(x.value), s.mean, s.inverse_deviation,
-                             scratch);
-    const auto own = tape->arena().template take<T>(2 * channels);
-    std::transform(sums.begin(), sums.end(), own.begin(), [](double sum) { return static_cast<T>(sum); });
-    const T* there = carry<T>(*tape, own);
-    const auto add = [&](T* to, const T* from) {
-      if (to)
-        accumulate<T>(exec, NodeView<T>(to, 1, 1, channels), T{1}, NodeView<const T>(from, 1, 1, channels));
-    };
-    add(dbias, there);
-    add(dgain, there + channels);
+    batch_norm_backward_sums<T>(exec, sums, read(y.gradient), read(x.value), s.mean.data(),
+                                s.inverse_deviation.data(), scratch);
+    for (std::size_t c = 0; c < s.mean.size(); ++c) {
+      if (dbias) dbias[c] += static_cast<T>(sums[c]);
+      if (dgain) dgain[c] += static_cast<T>(sums[s.mean.size() + c]);
+    }
     if (s.values > 0) reducer->sum(sums);
     if (x.tracked()) {
       const auto offset = tape->arena().template take<T>(channels),
@@ -266,14 +235,91 @@ struct BatchNormBackward {
       for (std::size_t c = 0; c < offset.size(); ++c) {
         const double over = s.values > 0 ? 1 / s.values : 0;
         offset[c] = static_cast<T>(over * sums[c]);
-        slope[c] = static_cast<T>(over * sums[offset.size() + c] * static_cast<double>(s.host_inverse[c]));
+        slope[c] =
+            static_cast<T>(over * sums[offset.size() + c] * static_cast<double>(s.inverse_deviation[c]));
       }
-      batch_norm_backward_input(exec, x.gradient, read(y.gradient), read(x.value), s.mean, s.factor,
-                                carry<T>(*tape, offset), carry<T>(*tape, slope));
+      batch_norm_backward_input<T>(exec, x.gradient, read(y.gradient), read(x.value), s.mean.data(),
+                                   s.factor.data(), offset.data(), slope.data());
     }
     tape->rewind(mark);
   }
 };
+
+template <class T>
+BatchNormBackward<T> normalise(Tape<T>& tape, const Var<T>& x, const Var<T>& y, BatchNorm<T>& norm,
+                               bool training, Reducer& reducer, T* dgain, T* dbias) {
+  const Index channels = x.channels();
+  Statistics<T> s(tape.arena(), channels);
+  if (training) {
+    take_from_batch(tape, x, norm, reducer, s);
+  } else {
+    for (Index c = 0; c < channels; ++c) {
+      s.mean[static_cast<std::size_t>(c)] = norm.running_mean.value[c];
+      s.inverse_deviation[static_cast<std::size_t>(c)] =
+          static_cast<T>(1 / std::sqrt(static_cast<double>(norm.running_variance.value[c]) + norm.epsilon));
+    }
+  }
+  for (Index c = 0; c < channels; ++c)
+    s.factor[static_cast<std::size_t>(c)] =
+        norm.gain.value[c] * s.inverse_deviation[static_cast<std::size_t>(c)];
+  batch_norm_forward<T>(tape.exec(), y.value, read(x.value), s.mean.data(), s.factor.data(),
+                        norm.bias.value.data());
+  return {&tape, x, y, s, dgain, dbias, &reducer};
+}
+
+/// The same on a device, whose statistics never come home: sums over ranks are those of arrays there.
+template <class T>
+struct DeviceBatchNormBackward {
+  Tape<T>* tape;
+  Var<T> x, y;
+  BatchNormFactors<T> factors;
+  const double* count;  // null: the statistics are constants
+  T* dgain;             // null: not trained
+  T* dbias;
+  Reducer* reducer;
+
+  void operator()() const {
+    const Index channels = x.channels();
+    const Exec& exec = tape->exec();
+    const auto mark = tape->mark();
+    const auto sums = tape->memory().template take<double>(2 * channels);
+    batch_norm_backward_sums_there<T>(exec, sums.data(), read(y.gradient), read(x.value), factors.mean,
+                                      factors.inverse_deviation);
+    batch_norm_backward_parameters<T>(exec, channels, dgain, dbias, sums.data());
+    if (count) reducer->sum(sums);
+    if (x.tracked()) {
+      T* slopes = tape->memory().template take<T>(2 * channels).data();
+      batch_norm_slopes<T>(exec, channels, slopes, slopes + channels, sums.data(), count,
+                           factors.inverse_deviation);
+      batch_norm_backward_input<T>(exec, x.gradient, read(y.gradient), read(x.value), factors.mean,
+                                   factors.factor, slopes, slopes + channels);
+    }
+    tape->rewind(mark);
+  }
+};
+
+template <class T>
+DeviceBatchNormBackward<T> normalise_there(Tape<T>& tape, const Var<T>& x, const Var<T>& y,
+                                           BatchNorm<T>& norm, bool training, Reducer& reducer, T* dgain,
+                                           T* dbias) {
+  const Exec& exec = tape.exec();
+  const Index channels = x.channels();
+  T* values = tape.memory().template take<T>(3 * channels).data();
+  const BatchNormFactors<T> factors{values, values + channels, values + 2 * channels};
+  const BatchNormRunning<T> running{norm.running_mean.data(exec.device),
+                                    norm.running_variance.data(exec.device), norm.momentum, norm.epsilon};
+  double* sums = nullptr;
+  if (training) {
+    const auto all = tape.memory().template take<double>(2 * channels + 1);
+    sums = all.data();
+    batch_norm_sums_there<T>(exec, sums, read(x.value), running.mean);
+    reducer.sum(all);
+  }
+  batch_norm_factors<T>(exec, channels, factors, sums, norm.gain.data(exec.device), running);
+  batch_norm_forward<T>(exec, y.value, read(x.value), factors.mean, factors.factor,
+                        norm.bias.data(exec.device));
+  return {&tape, x, y, factors, sums ? sums + 2 * channels : nullptr, dgain, dbias, &reducer};
+}
 
 }  // namespace
 
@@ -284,28 +330,27 @@ Var<T> batch_norm(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, bool train
   T* dgain = target(tape, norm.gain);
   T* dbias = target(tape, norm.bias);
   const Var<T> y = tape.make(x.rows(), x.cols(), channels, x.tracked() || dgain || dbias);
-  Statistics<T> s(tape.arena(), channels);
-  const Traffic before = reducer.sent();
-  if (training) {
-    take_from_batch(tape, x, norm, reducer, s);
-  } else {
-    for (Index c = 0; c < channels; ++c) {
-      s.host_mean[static_cast<std::size_t>(c)] = norm.running_mean.value[c];
-      s.host_inverse[static_cast<std::size_t>(c)] =
-          static_cast<T>(1 / std::sqrt(static_cast<double>(norm.running_variance.value[c]) + norm.epsilon));
-    }
-  }
-  s.finish(tape, norm.gain);
-  batch_norm_forward(tape.exec(), y.value, read(x.value), s.mean, s.factor,
-                     static_cast<const T*>(norm.bias.data(tape.exec().device)));
   OpCost cost = costs::batch_norm(count(y), sizeof(T));
-  const auto messages = static_cast<double>(reducer.sent().messages - before.messages);
-  for (Cost* side : {&cost.forward, &cost.backward}) {
-    side->messages = messages;
-    side->message_bytes = messages * static_cast<double>(2 * channels) * sizeof(double);
+  const auto end = [&](const auto& backward, Index sent) {
+    // What is summed on devices alone no host counts.
+    const bool between_devices = training && tape.exec().device && reducer.enqueues() && !reducer.alone();
+    const double messages = between_devices ? 1 : static_cast<double>(sent);
+    for (Cost* side : {&cost.forward, &cost.backward}) {
+      side->messages = messages;
+      side->message_bytes = messages * static_cast<double>(2 * channels) * sizeof(double);
+    }
+    cost.forward.message_bytes += messages * sizeof(double);
+    finish(tape, "batch_norm", cost, y.tracked(), backward);
+  };
+  const Traffic before = reducer.sent();
+  const auto sent = [&] { return reducer.sent().messages - before.messages; };
+  if (tape.exec().device) {
+    const auto backward = normalise_there(tape, x, y, norm, training, reducer, dgain, dbias);
+    end(backward, sent());
+  } else {
+    const auto backward = normalise(tape, x, y, norm, training, reducer, dgain, dbias);
+    end(backward, sent());
   }
-  cost.forward.message_bytes += messages * sizeof(double);
-  finish(tape, "batch_norm", cost, y.tracked(), BatchNormBackward<T>{&tape, x, y, s, dgain, dbias, &reducer});
   return y;
 }
 

@@ -109,7 +109,7 @@ std::span<T> StagedReducer::fetch(std::span<T> values) {
 
 template <class T>
 void StagedReducer::sum_now(std::span<T> values) {
-  if (!device_->owns(values.data())) return inner_->sum(values);
+  if (inner_->alone() || !device_->owns(values.data())) return inner_->sum(values);
   require(begun_ == 0, "a sum of device data begins before others have ended");
   const std::span<T> host = fetch(values);
   begun_ = 0;
@@ -120,7 +120,7 @@ void StagedReducer::sum_now(std::span<T> values) {
 
 template <class T>
 void StagedReducer::begin(std::span<T> values) {
-  inner_->sum_begin(device_->owns(values.data()) ? fetch(values) : values);
+  inner_->sum_begin(!inner_->alone() && device_->owns(values.data()) ? fetch(values) : values);
 }
 
 void StagedReducer::sum_end() {

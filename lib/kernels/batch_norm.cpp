@@ -3,6 +3,30 @@
 #include "rossby/base/error.hpp"
 #include "rossby/kernels/backends.hpp"
 
+#define ROSSBY_DEVICES_ALONE                                                                                \
+  template <class T>                                                                                        \
+  void batch_norm_sums_there(const Exec&, double*, NodeView<const T>, const T*);                            \
+  template <class T>                                                                                        \
+  void batch_norm_factors(const Exec&, Index, const BatchNormFactors<T>&, const double*, const T*,          \
+                          const BatchNormRunning<T>&);                                                      \
+  template <class T>                                                                                        \
+  void batch_norm_backward_sums_there(const Exec&, double*, NodeView<const T>, NodeView<const T>, const T*, \
+                                      const T*);                                                            \
+  template <class T>                                                                                        \
+  void batch_norm_backward_parameters(const Exec&, Index, T*, T*, const double*);                           \
+  template <class T>                                                                                        \
+  void batch_norm_slopes(const Exec&, Index, T*, T*, const double*, const double*, const T*);
+namespace rossby::simulated {
+ROSSBY_DEVICES_ALONE
+}
+ROSSBY_IN_CUDA(ROSSBY_DEVICES_ALONE)
+
+/// What the kernel of the device's back end does.
+#define ROSSBY_ON_A_DEVICE(kernel, ...)                                                   \
+  require(exec.device != nullptr, "a normalisation whose sums stay on a device has one"); \
+  if (exec.backend == Backend::simulated) return simulated::kernel(__VA_ARGS__);          \
+  ROSSBY_FROM_CUDA(kernel, __VA_ARGS__)
+
 namespace rossby {
 namespace {
 
@@ -51,15 +75,52 @@ void batch_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const 
   ROSSBY_DISPATCH(batch_norm_backward_input, exec, dx, dy, x, mean, factor, offset, slope);
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                             \
-  template void batch_norm_sums(const Exec&, std::span<double>, NodeView<const T>, const T*,              \
-                                std::span<double>);                                                       \
-  template void batch_norm_forward(const Exec&, NodeView<T>, NodeView<const T>, const T*, const T*,       \
-                                   const T*);                                                             \
-  template void batch_norm_backward_sums(const Exec&, std::span<double>, NodeView<const T>,               \
-                                         NodeView<const T>, const T*, const T*, std::span<double>);       \
-  template void batch_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>, \
-                                          const T*, const T*, const T*, const T*);
+template <class T>
+void batch_norm_sums_there(const Exec& exec, double* sums, NodeView<const T> x, const T* shift) {
+  ROSSBY_ON_A_DEVICE(batch_norm_sums_there, exec, sums, x, shift);
+}
+
+template <class T>
+void batch_norm_factors(const Exec& exec, Index channels, const BatchNormFactors<T>& to, const double* sums,
+                        const T* gain, const BatchNormRunning<T>& running) {
+  ROSSBY_ON_A_DEVICE(batch_norm_factors, exec, channels, to, sums, gain, running);
+}
+
+template <class T>
+void batch_norm_backward_sums_there(const Exec& exec, double* sums, NodeView<const T> dy, NodeView<const T> x,
+                                    const T* mean, const T* inverse_deviation) {
+  require_same_shape(dy, x);
+  ROSSBY_ON_A_DEVICE(batch_norm_backward_sums_there, exec, sums, dy, x, mean, inverse_deviation);
+}
+
+template <class T>
+void batch_norm_backward_parameters(const Exec& exec, Index channels, T* dgain, T* dbias,
+                                    const double* sums) {
+  ROSSBY_ON_A_DEVICE(batch_norm_backward_parameters, exec, channels, dgain, dbias, sums);
+}
+
+template <class T>
+void batch_norm_slopes(const Exec& exec, Index channels, T* offset, T* slope, const double* sums,
+                       const double* count, const T* inverse_deviation) {
+  ROSSBY_ON_A_DEVICE(batch_norm_slopes, exec, channels, offset, slope, sums, count, inverse_deviation);
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                               \
+  template void batch_norm_sums(const Exec&, std::span<double>, NodeView<const T>, const T*,                \
+                                std::span<double>);                                                         \
+  template void batch_norm_forward(const Exec&, NodeView<T>, NodeView<const T>, const T*, const T*,         \
+                                   const T*);                                                               \
+  template void batch_norm_backward_sums(const Exec&, std::span<double>, NodeView<const T>,                 \
+                                         NodeView<const T>, const T*, const T*, std::span<double>);         \
+  template void batch_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,   \
+                                          const T*, const T*, const T*, const T*);                          \
+  template void batch_norm_sums_there(const Exec&, double*, NodeView<const T>, const T*);                   \
+  template void batch_norm_factors(const Exec&, Index, const BatchNormFactors<T>&, const double*, const T*, \
+                                   const BatchNormRunning<T>&);                                             \
+  template void batch_norm_backward_sums_there(const Exec&, double*, NodeView<const T>, NodeView<const T>,  \
+                                               const T*, const T*);                                         \
+  template void batch_norm_backward_parameters(const Exec&, Index, T*, T*, const double*);                  \
+  template void batch_norm_slopes(const Exec&, Index, T*, T*, const double*, const double*, const T*);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE
 

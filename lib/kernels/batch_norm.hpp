@@ -35,6 +35,45 @@ template <class T>
 void batch_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const T> dy, NodeView<const T> x,
                                const T* mean, const T* factor, const T* offset, const T* slope);
 
+// The same where nothing comes to the host: on a device, all arrays of which lie there.
+
+/// sums (2c + 1): those of batch_norm_sums, then the number of values of a channel.
+template <class T>
+void batch_norm_sums_there(const Exec& exec, double* sums, NodeView<const T> x, const T* shift);
+
+/// What normalises, one value a channel each.
+template <class T>
+struct BatchNormFactors {
+  T *mean, *inverse_deviation, *factor;
+};
+/// The running statistics, and how they follow: the share of a batch in them, and what is added to a
+/// variance.
+template <class T>
+struct BatchNormRunning {
+  T *mean, *variance;
+  double momentum, epsilon;
+};
+/// Of `sums` as above, of all ranks together, which were taken about the running mean; that and the running
+/// variance (unbiased) move towards them. `sums` null: of the running statistics, which stay.
+template <class T>
+void batch_norm_factors(const Exec& exec, Index channels, const BatchNormFactors<T>& to, const double* sums,
+                        const T* gain, const BatchNormRunning<T>& running);
+
+/// sums (2c): those of batch_norm_backward_sums.
+template <class T>
+void batch_norm_backward_sums_there(const Exec& exec, double* sums, NodeView<const T> dy, NodeView<const T> x,
+                                    const T* mean, const T* inverse_deviation);
+
+/// dbias and dgain (each may be null) += those sums.
+template <class T>
+void batch_norm_backward_parameters(const Exec& exec, Index channels, T* dgain, T* dbias, const double* sums);
+
+/// offset and slope of batch_norm_backward_input, of the sums of all ranks and of the number of values that
+/// `count` points to (null: the statistics are constants).
+template <class T>
+void batch_norm_slopes(const Exec& exec, Index channels, T* offset, T* slope, const double* sums,
+                       const double* count, const T* inverse_deviation);
+
 [[nodiscard]] Index batch_norm_scratch_size(Index rows, Index channels);
 
 }  // namespace rossby

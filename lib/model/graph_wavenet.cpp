@@ -292,6 +292,10 @@ void GraphWavenet<T>::share_running(Tape<T>& tape) {
         for (Parameter<T>* values : {&norm->running_mean, &norm->running_variance}) act(l, *values);
   };
   running_.clear();
+  if (Device* device = tape.exec().device) {
+    each([&](Index, Parameter<T>& values) { values.fetch(); });
+    device->wait();
+  }
   each([&](Index l, Parameter<T>& values) {
     for (const T value : values.value.span())
       running_.push_back(pipeline.does(stage_of(l)) ? static_cast<double>(value) : 0);

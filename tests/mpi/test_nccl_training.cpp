@@ -79,6 +79,7 @@ class Ranks {
     sums_ = std::make_unique<NcclReducer>(*link(grid.world()), host_);
     groups_ = std::make_unique<NcclReducer>(*link(grid.time()), across_);
     space_ = link(grid.space());
+    plane_link_ = link(grid.plane());
   }
 
   [[nodiscard]] const Exec& exec() const { return exec_; }
@@ -92,6 +93,15 @@ class Ranks {
   [[nodiscard]] TimeGroups groups(const ProcessGrid& grid) {
     Reducer* reducer = groups_ ? groups_.get() : &across_;
     return {grid.groups() > 1 ? reducer : nullptr, grid.group() == 0};
+  }
+  /// Sums over this stage of arrays on the device, beside the host's.
+  Reducer& plane(Reducer& host) {
+    if (way_ == Way::host) return host;
+    if (way_ == Way::staged)
+      plane_ = std::make_unique<StagedReducer>(*device_, host);
+    else
+      plane_ = std::make_unique<NcclReducer>(*plane_link_, host);
+    return *plane_;
   }
   /// An exchange of the device's arrays beside the host's.
   Exchange& between(const Communicator& comm, Exchange& host, const RowPartition& partition,
@@ -112,8 +122,8 @@ class Ranks {
   std::unique_ptr<Device> device_;
   std::vector<std::unique_ptr<FakeNccl>> apis_;
   std::vector<std::unique_ptr<NcclLink>> links_;
-  NcclLink* space_ = nullptr;
-  std::unique_ptr<Reducer> sums_, groups_;
+  NcclLink *space_ = nullptr, *plane_link_ = nullptr;
+  std::unique_ptr<Reducer> sums_, groups_, plane_;
   std::vector<std::unique_ptr<Exchange>> exchanges_;
 };
 
@@ -233,7 +243,7 @@ Outcome train_windows(const Setting& setting, Way way, Index epochs) {
     }
     nodes.exchange = &ranks.between(comm, everyone, partition, positions);
     const GraphWavenetOptions options{4, 3, 3, 2, 2, 2, 5, 7, 6, 2, true, 3, 0.3, 5, Recompute::none, {}, {}};
-    owner = std::make_unique<GraphWavenet<double>>(options, std::move(diffusion), nodes, plane);
+    owner = std::make_unique<GraphWavenet<double>>(options, std::move(diffusion), nodes, ranks.plane(plane));
   } else {
     owner = std::make_unique<Dcrnn<double>>(DcrnnOptions{4, 3, 2, 2, 5, Recompute::none, {}, {}},
                                             std::move(diffusion));
@@ -327,8 +337,9 @@ TEST(NcclTraining, IsThatOfTheHost) {
 
 /// In one epoch more the host waits for the losses once, and once to bring arrays home.
 TEST(NcclTraining, RunsAheadOfTheDevice) {
-  for (const Setting& setting : {Setting{}, Setting{.low_rank = true}, Setting{.windows = true},
-                                 Setting{.windows = true, .clip = 0.05}}) {
+  for (const Setting& setting :
+       {Setting{}, Setting{.low_rank = true}, Setting{.windows = true},
+        Setting{.windows = true, .clip = 0.05}, Setting{.windows = true, .wavenet = true, .clip = 0.05}}) {
     const Outcome two = train(setting, Way::nccl, 2), three = train(setting, Way::nccl, 3);
     EXPECT_GT(three.steps - two.steps, 2);
     EXPECT_EQ(three.waits - two.waits, 2);

@@ -78,27 +78,68 @@ void layer_norm_backward_parameters(const Exec& exec, T* dgain, T* dbias, NodeVi
       });
 }
 
-/// Sums that the host shares with other ranks: they are left in the scratch and waited for.
 template <class Term>
-void channel_sums(const Exec& exec, std::span<double> sums, Index rows, const Term& term) {
+void channel_sums(const Exec& exec, double* to, Index count, Index rows, const Term& term) {
+  sum_rows(exec, rows, count, term, [=] ROSSBY_ON_DEVICE(Index o, double sum) { to[o] = sum; });
+}
+
+/// Those that the host wants: what `sum(to)` leaves there, waited for.
+template <class Sum>
+void bring_sums(const Exec& exec, std::span<double> sums, const Sum& sum) {
   if (sums.empty()) return;
   // In the half of the scratch that sum_rows leaves alone.
   const auto room = static_cast<Index>(exec.device->scratch_bytes() / sizeof(double));
   double* to = exec.device->template scratch<double>(room) + room - std::ssize(sums);
-  sum_rows(exec, rows, std::ssize(sums), term, [=] ROSSBY_ON_DEVICE(Index o, double sum) { to[o] = sum; });
+  sum(to);
   exec.device->download(sums, to);
   exec.device->wait();
 }
 
 template <class T>
-void batch_norm_sums(const Exec& exec, std::span<double> sums, NodeView<const T> x, const T* shift,
-                     std::span<double>) {
+void distance_sums(const Exec& exec, double* sums, NodeView<const T> x, const T* shift) {
   const Index channels = x.channels;
-  channel_sums(exec, sums, x.rows * x.cols, [=] ROSSBY_ON_DEVICE(Index k, Index o) {
+  channel_sums(exec, sums, 2 * channels, x.rows * x.cols, [=] ROSSBY_ON_DEVICE(Index k, Index o) {
     const Index c = o < channels ? o : o - channels;
     const double distance =
         static_cast<double>(x.at(k / x.cols, k % x.cols)[c]) - static_cast<double>(shift[c]);
     return o < channels ? distance : distance * distance;
+  });
+}
+
+template <class T>
+void batch_norm_sums(const Exec& exec, std::span<double> sums, NodeView<const T> x, const T* shift,
+                     std::span<double>) {
+  bring_sums(exec, sums, [&](double* to) { distance_sums(exec, to, x, shift); });
+}
+
+template <class T>
+void batch_norm_sums_there(const Exec& exec, double* sums, NodeView<const T> x, const T* shift) {
+  distance_sums(exec, sums, x, shift);
+  const Index values = 2 * x.channels;
+  const auto count = static_cast<double>(x.rows * x.cols);
+  for_each(exec, 1, [=] ROSSBY_ON_DEVICE(Index) { sums[values] = count; });
+}
+
+template <class T>
+void batch_norm_factors(const Exec& exec, Index channels, const BatchNormFactors<T>& to, const double* sums,
+                        const T* gain, const BatchNormRunning<T>& running) {
+  const BatchNormFactors<T> out = to;
+  const BatchNormRunning<T> of = running;
+  for_each(exec, channels, [=] ROSSBY_ON_DEVICE(Index c) {
+    double mean = static_cast<double>(of.mean[c]), variance = static_cast<double>(of.variance[c]);
+    if (sums) {
+      const double values = sums[2 * channels] > 1 ? sums[2 * channels] : 1;
+      const double distance = sums[c] / values, square = sums[channels + c] / values - distance * distance;
+      const double keep = 1 - of.momentum, others = values > 2 ? values - 1 : 1;
+      const double before = variance;
+      mean += distance;
+      variance = square > 0 ? square : square != square ? square : 0;  // NaN stays NaN
+      of.mean[c] = static_cast<T>(keep * static_cast<double>(of.mean[c]) + of.momentum * mean);
+      of.variance[c] = static_cast<T>(keep * before + of.momentum * (variance * values / others));
+    }
+    out.mean[c] = static_cast<T>(mean);
+    out.inverse_deviation[c] = static_cast<T>(1 / std::sqrt(variance + of.epsilon));
+    out.factor[c] = gain[c] * out.inverse_deviation[c];
   });
 }
 
@@ -111,16 +152,47 @@ void batch_norm_forward(const Exec& exec, NodeView<T> y, NodeView<const T> x, co
 }
 
 template <class T>
-void batch_norm_backward_sums(const Exec& exec, std::span<double> sums, NodeView<const T> dy,
-                              NodeView<const T> x, const T* mean, const T* inverse_deviation,
-                              std::span<double>) {
+void gradient_sums(const Exec& exec, double* sums, NodeView<const T> dy, NodeView<const T> x, const T* mean,
+                   const T* inverse_deviation) {
   const Index channels = x.channels;
-  channel_sums(exec, sums, x.rows * x.cols, [=] ROSSBY_ON_DEVICE(Index k, Index o) {
+  channel_sums(exec, sums, 2 * channels, x.rows * x.cols, [=] ROSSBY_ON_DEVICE(Index k, Index o) {
     const Index i = k / x.cols, b = k % x.cols, c = o < channels ? o : o - channels;
     const double g = static_cast<double>(dy.at(i, b)[c]);
     if (o < channels) return g;
     return g * (static_cast<double>(x.at(i, b)[c]) - static_cast<double>(mean[c])) *
            static_cast<double>(inverse_deviation[c]);
+  });
+}
+
+template <class T>
+void batch_norm_backward_sums(const Exec& exec, std::span<double> sums, NodeView<const T> dy,
+                              NodeView<const T> x, const T* mean, const T* inverse_deviation,
+                              std::span<double>) {
+  bring_sums(exec, sums, [&](double* to) { gradient_sums(exec, to, dy, x, mean, inverse_deviation); });
+}
+
+template <class T>
+void batch_norm_backward_sums_there(const Exec& exec, double* sums, NodeView<const T> dy, NodeView<const T> x,
+                                    const T* mean, const T* inverse_deviation) {
+  gradient_sums(exec, sums, dy, x, mean, inverse_deviation);
+}
+
+template <class T>
+void batch_norm_backward_parameters(const Exec& exec, Index channels, T* dgain, T* dbias,
+                                    const double* sums) {
+  for_each(exec, channels, [=] ROSSBY_ON_DEVICE(Index c) {
+    if (dbias) dbias[c] += static_cast<T>(sums[c]);
+    if (dgain) dgain[c] += static_cast<T>(sums[channels + c]);
+  });
+}
+
+template <class T>
+void batch_norm_slopes(const Exec& exec, Index channels, T* offset, T* slope, const double* sums,
+                       const double* count, const T* inverse_deviation) {
+  for_each(exec, channels, [=] ROSSBY_ON_DEVICE(Index c) {
+    const double over = count ? 1 / (*count > 1 ? *count : 1) : 0;
+    offset[c] = static_cast<T>(over * sums[c]);
+    slope[c] = static_cast<T>(over * sums[channels + c] * static_cast<double>(inverse_deviation[c]));
   });
 }
 
@@ -146,7 +218,14 @@ void batch_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const 
   template void batch_norm_backward_sums(const Exec&, std::span<double>, NodeView<const T>,                 \
                                          NodeView<const T>, const T*, const T*, std::span<double>);         \
   template void batch_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,   \
-                                          const T*, const T*, const T*, const T*);
+                                          const T*, const T*, const T*, const T*);                          \
+  template void batch_norm_sums_there(const Exec&, double*, NodeView<const T>, const T*);                   \
+  template void batch_norm_factors(const Exec&, Index, const BatchNormFactors<T>&, const double*, const T*, \
+                                   const BatchNormRunning<T>&);                                             \
+  template void batch_norm_backward_sums_there(const Exec&, double*, NodeView<const T>, NodeView<const T>,  \
+                                               const T*, const T*);                                         \
+  template void batch_norm_backward_parameters(const Exec&, Index, T*, T*, const double*);                  \
+  template void batch_norm_slopes(const Exec&, Index, T*, T*, const double*, const double*, const T*);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE
 

@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <thread>
 
 #include <gtest/gtest.h>
 
+#include "rossby/kernels/batch_norm.hpp"
+#include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/linear.hpp"
 #include "rossby/kernels/loss.hpp"
 #include "rossby/kernels/occupy.hpp"
@@ -157,6 +160,73 @@ TEST_P(DeviceKernels, AGradientThatIsTakenIsZeroAfterwards) {
       }
       EXPECT_EQ(device[3][999], 0);
     }
+}
+
+/// Statistics that stay on the device are those that a host makes of the sums.
+TEST_P(DeviceKernels, NormaliseByStatisticsThatStayThere) {
+  constexpr Index channels = 5, rows = 37, cols = 3;
+  constexpr double momentum = 0.1, epsilon = 1e-5, more = 2;  // times as many values on all ranks
+  const auto numbers = [](Index count, double by) {
+    std::vector<double> all;
+    for (Index k = 0; k < count; ++k) all.push_back(0.3 + std::sin(by * static_cast<double>(k)));
+    return all;
+  };
+  for (const bool constants : {false, true}) {
+    std::vector<double> x = numbers(rows * cols * channels, 0.7), dy = numbers(rows * cols * channels, 1.1),
+                        gain = numbers(channels, 0.5), mean = numbers(channels, 0.2),
+                        variance = numbers(channels, 0.1), sums(2 * channels + 1), back(2 * channels);
+    std::vector<double> factors(3 * channels), slopes(2 * channels), dgain(channels, 1.0),
+        dbias(channels, 2.0);
+    std::vector<double> right_sums(2 * channels), right_back(2 * channels),
+        scratch(static_cast<std::size_t>(batch_norm_scratch_size(rows, channels)));
+    const Exec host{Backend::reference, 1};
+    const NodeView<const double> in(x.data(), rows, cols, channels), slope(dy.data(), rows, cols, channels);
+    batch_norm_sums<double>(host, right_sums, in, mean.data(), scratch);
+    const double values = more * rows * cols;
+    std::vector<double> right_mean = mean, right_variance = variance, average(channels), inverse(channels);
+    for (std::size_t c = 0; c < channels; ++c) {
+      const double distance = more * right_sums[c] / values;
+      const double of_batch = more * right_sums[channels + c] / values - distance * distance;
+      average[c] = constants ? mean[c] : mean[c] + distance;
+      inverse[c] = 1 / std::sqrt((constants ? variance[c] : of_batch) + epsilon);
+      if (constants) continue;
+      right_mean[c] += momentum * distance;
+      right_variance[c] = 0.9 * variance[c] + momentum * of_batch * values / (values - 1);
+    }
+    batch_norm_backward_sums<double>(host, right_back, slope, in, average.data(), inverse.data(), scratch);
+
+    OnDevice there(*device_);
+    const NodeView<const double> in_there(there(x), rows, cols, channels),
+        dy_there(there(dy), rows, cols, channels);
+    double *sum = there(sums), *factor = there(factors), *sum_back = there(back),
+           *slopes_there = there(slopes);
+    const BatchNormRunning<double> running{there(mean), there(variance), momentum, epsilon};
+    const BatchNormFactors<double> of{factor, factor + channels, factor + 2 * channels};
+    batch_norm_sums_there<double>(exec(), sum, in_there, running.mean);
+    const NodeView<double> all(sum, 1, 1, 2 * channels + 1);
+    scale<double>(exec(), all, more, all);  // another rank's, which are the same
+    batch_norm_factors<double>(exec(), channels, of, constants ? nullptr : sum, there(gain), running);
+    batch_norm_backward_sums_there<double>(exec(), sum_back, dy_there, in_there, of.mean,
+                                           of.inverse_deviation);
+    batch_norm_backward_parameters<double>(exec(), channels, there(dgain), constants ? nullptr : there(dbias),
+                                           sum_back);
+    batch_norm_slopes<double>(exec(), channels, slopes_there, slopes_there + channels, sum_back,
+                              constants ? nullptr : sum + 2 * channels, of.inverse_deviation);
+    there.fetch();
+    EXPECT_EQ(sums[2 * channels], values);
+    expect_near(mean, right_mean, 1, 1e-13);
+    expect_near(variance, right_variance, 1, 1e-13);
+    expect_near(back, right_back, rows * cols, 1e-13);
+    for (std::size_t c = 0; c < channels; ++c) {
+      EXPECT_NEAR(factors[c], average[c], 1e-13);
+      EXPECT_NEAR(factors[channels + c], inverse[c], 1e-12 * inverse[c]);
+      EXPECT_NEAR(factors[2 * channels + c], gain[c] * inverse[c], 1e-12 * inverse[c]);
+      EXPECT_NEAR(dgain[c], 1 + back[channels + c], 1e-12);
+      EXPECT_NEAR(dbias[c], constants ? 2 : 2 + back[c], 1e-12);
+      EXPECT_NEAR(slopes[c], constants ? 0 : back[c] / values, 1e-13);
+      EXPECT_NEAR(slopes[channels + c], constants ? 0 : inverse[c] * back[channels + c] / values, 1e-12);
+    }
+  }
 }
 
 TEST_P(DeviceKernels, NonFiniteValuesAreFound) {
