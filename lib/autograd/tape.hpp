@@ -195,8 +195,15 @@ class Tape {
   }
 
   void clear_unwritten() {
-    for (const std::span<T> gradient : unwritten_) memory().clear(gradient);
+    if (unwritten_.empty()) return;
+    std::size_t bytes = 0;
+    for (const std::span<T> gradient : unwritten_) {
+      memory().clear(gradient);
+      bytes += gradient.size_bytes();
+    }
     unwritten_.clear();
+    // By itself: else the first op that comes would be charged with it.
+    if (trace_) trace_->note("clear_gradients", {0, static_cast<double>(bytes)});
   }
 
   void count(std::string_view op, const Cost& cost, const ValueShape& made, bool backward) {

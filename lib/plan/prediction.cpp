@@ -170,7 +170,8 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
       if (costs && std::isinf(answer.distance) &&
           std::find(unmeasured.begin(), unmeasured.end(), op.name) == unmeasured.end())
         unmeasured.push_back(op.name);
-      (op.name == "optimiser" ? of.optimiser : op.backward ? of.backward : of.forward) += seconds;
+      const bool backward = op.backward || op.name == "clear_gradients";
+      (op.name == "optimiser" ? of.optimiser : backward ? of.backward : of.forward) += seconds;
       if (!answer.moves) of.transfer += calls * transfers.waiting(answer.seconds, op.moved);
       constexpr const char* updates = "updates of streamed relations on the host";
       if (place.on_device && op.name.find("_updated_on_host") != std::string::npos &&

@@ -21,7 +21,7 @@ struct TracedStep {
 };
 
 /// The calls that steps of a training make: of ops, forward and backward, and of what a step does beside them
-/// ("catch_up" of table rows, the "reduction" over ranks, the "optimiser").
+/// ("catch_up" of table rows, "clear_gradients", the "reduction" over ranks, the "optimiser").
 struct StepOps {
   std::vector<TracedOp> ops;
   Index steps = 0;              // that made these calls
