@@ -331,10 +331,12 @@ Var<T> batch_norm(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, bool train
   T* dbias = target(tape, norm.bias);
   const Var<T> y = tape.make(x.rows(), x.cols(), channels, x.tracked() || dgain || dbias);
   OpCost cost = costs::batch_norm(count(y), sizeof(T));
-  const auto end = [&](const auto& backward, Index sent) {
+  const Traffic before = reducer.sent();
+  const auto end = [&](const auto& backward) {
     // What is summed on devices alone no host counts.
     const bool between_devices = training && tape.exec().device && reducer.enqueues() && !reducer.alone();
-    const double messages = between_devices ? 1 : static_cast<double>(sent);
+    const double messages =
+        between_devices ? 1 : static_cast<double>(reducer.sent().messages - before.messages);
     for (Cost* side : {&cost.forward, &cost.backward}) {
       side->messages = messages;
       side->message_bytes = messages * static_cast<double>(2 * channels) * sizeof(double);
@@ -342,15 +344,10 @@ Var<T> batch_norm(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, bool train
     cost.forward.message_bytes += messages * sizeof(double);
     finish(tape, "batch_norm", cost, y.tracked(), backward);
   };
-  const Traffic before = reducer.sent();
-  const auto sent = [&] { return reducer.sent().messages - before.messages; };
-  if (tape.exec().device) {
-    const auto backward = normalise_there(tape, x, y, norm, training, reducer, dgain, dbias);
-    end(backward, sent());
-  } else {
-    const auto backward = normalise(tape, x, y, norm, training, reducer, dgain, dbias);
-    end(backward, sent());
-  }
+  if (tape.exec().device)
+    end(normalise_there(tape, x, y, norm, training, reducer, dgain, dbias));
+  else
+    end(normalise(tape, x, y, norm, training, reducer, dgain, dbias));
   return y;
 }
 

@@ -19,8 +19,8 @@ class Reducer {
   virtual void sum_begin(std::span<double> values) { sum(values); }
   virtual void sum_begin(std::span<float> values) { sum(values); }
   virtual void sum_end() {}
-  /// Sums of several arrays, together where the transport can; they need not have ended for the host where
-  /// sums are enqueued.
+  /// Sums of several arrays, all of the host or all of one device, together where the transport can; they
+  /// need not have ended for the host where sums are enqueued.
   virtual void sum_each(std::span<const std::span<double>> arrays) { sum_all(arrays); }
   virtual void sum_each(std::span<const std::span<float>> arrays) { sum_all(arrays); }
   /// values[i] = largest over ranks.
