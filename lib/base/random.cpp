@@ -1,5 +1,6 @@
 #include "rossby/base/random.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <numbers>
@@ -54,21 +55,57 @@ Permutation::Permutation(const Random& random, Index size)
   half_bits_ = (bits + 1) / 2;
 }
 
+inline std::uint64_t Permutation::pass(std::uint64_t x) const {
+  const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
+  std::uint64_t left = x >> half_bits_;
+  std::uint64_t right = x & mask;
+  for (const std::uint64_t round : rounds_) {
+    const std::uint64_t next = left ^ (mix(round ^ right) & mask);
+    left = right;
+    right = next;
+  }
+  return (left << half_bits_) | right;
+}
+
 Index Permutation::operator()(Index i) const {
   require(i >= 0 && i < size_, "element outside the permutation");
-  const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
   auto x = static_cast<std::uint64_t>(i);
-  do {
-    std::uint64_t left = x >> half_bits_;
-    std::uint64_t right = x & mask;
-    for (const std::uint64_t round : rounds_) {
-      const std::uint64_t next = left ^ (mix(round ^ right) & mask);
-      left = right;
-      right = next;
-    }
-    x = (left << half_bits_) | right;
-  } while (x >= static_cast<std::uint64_t>(size_));
+  do x = pass(x);
+  while (x >= static_cast<std::uint64_t>(size_));
   return static_cast<Index>(x);
+}
+
+// How many passes an element takes is not foreseen: those that are outside still go on together, and no
+// branch hangs on one of them.
+void Permutation::look_up(Index first, std::span<Index> elements) const {
+  const Index count = std::ssize(elements);
+  require(first >= 0 && first + count <= size_, "elements outside the permutation");
+  constexpr Index together = 256;
+  std::array<std::uint16_t, together> outside;
+  for (Index begin = 0; begin < count; begin += together) {
+    const std::span<Index> some = elements.subspan(
+        static_cast<std::size_t>(begin), static_cast<std::size_t>(std::min(together, count - begin)));
+    std::size_t left = some.size();
+    for (std::size_t q = 0; q < left; ++q) {
+      some[q] = first + begin + static_cast<Index>(q);
+      outside[q] = static_cast<std::uint16_t>(q);
+    }
+    while (left > 0) {
+      std::size_t still = 0;
+      for (std::size_t j = 0; j < left; ++j) {
+        const std::uint16_t q = outside[j];
+        const auto x = static_cast<Index>(pass(static_cast<std::uint64_t>(some[q])));
+        some[q] = x;
+        outside[still] = q;
+        still += x >= size_ ? 1 : 0;
+      }
+      left = still;
+    }
+  }
+}
+
+double Permutation::walks() const {
+  return std::exp2(2.0 * half_bits_) / static_cast<double>(std::max<Index>(size_, 1));
 }
 
 }  // namespace rossby

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "rossby/base/index.hpp"
@@ -50,9 +51,18 @@ class Permutation {
   /// Element `i` of the permutation, 0 <= i < size.
   [[nodiscard]] Index operator()(Index i) const;
 
+  /// Elements first, first + 1, … of the permutation, all of them in [0, size). Several times as fast as one
+  /// by one: none of them waits for the one before.
+  void look_up(Index first, std::span<Index> elements) const;
+
+  /// Passes through the network that an element takes on average.
+  [[nodiscard]] double walks() const;
+
   [[nodiscard]] Index size() const { return size_; }
 
  private:
+  [[nodiscard]] std::uint64_t pass(std::uint64_t x) const;
+
   Index size_;
   int half_bits_;
   std::array<std::uint64_t, 6> rounds_;

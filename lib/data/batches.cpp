@@ -192,15 +192,23 @@ void BatchPlan::fill_pairs(Pass pass, Index first, Index last) {
   const Index n = partition_->rows();
   const Index begin = partition_->begin(part_);
   const Index end = partition_->end(part_);
-  batch_.times.clear();
-  batch_.rows.clear();
-  for (Index q = first; q < last; ++q) {
-    const Index element = order(q);
-    const Index position = partition_->position(GlobalRow{element % n}).value;
-    if (position < begin || position >= end) continue;
-    batch_.times.push_back(steps[static_cast<std::size_t>(element / n)]);
-    batch_.rows.push_back(position - begin);
+  drawn_.resize(static_cast<std::size_t>(last - first));
+  order.look_up(first, drawn_);
+  batch_.walks = order.walks() * static_cast<double>(drawn_.size());
+  batch_.times.resize(drawn_.size());
+  batch_.rows.resize(drawn_.size());
+  // Whether a pair is held here is not foreseen: each is written down, and the next one over those that are
+  // not.
+  std::size_t held = 0;
+  for (const Index element : drawn_) {
+    const Index step = element / n;
+    const Index position = partition_->position(GlobalRow{element - step * n}).value;
+    batch_.times[held] = steps[static_cast<std::size_t>(step)];
+    batch_.rows[held] = position - begin;
+    held += position >= begin && position < end ? 1 : 0;
   }
+  batch_.times.resize(held);
+  batch_.rows.resize(held);
 }
 
 }  // namespace rossby

@@ -30,6 +30,7 @@ struct Batch {
   std::vector<Index> predicted_times;  // joint: those steps whose predecessor is a training step too
   double observed = 0;   // decoder: entries (node, step, feature) of the batch that are not missing
   double targets = 0;    // dynamics: (node, step) pairs of the batch
+  double walks = 0;      // pairs: passes of their order's network that every rank makes to draw them all
   bool borrows = false;  // dynamics, joint: the first predicted step's predecessor is the group's before
   bool lends = false;    // the group behind predicts its first step, from this group's last
 };
@@ -104,6 +105,7 @@ class BatchPlan {
   Index dynamics_batches_ = 0;
   std::vector<Permutation> orders_;     // of decoder, of dynamics, by lane
   std::vector<double> batch_observed_;  // pairs: of each decoder batch of the epoch
+  std::vector<Index> drawn_;            // pairs: of the whole batch
   Batch batch_;
 };
 

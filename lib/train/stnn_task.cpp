@@ -38,9 +38,12 @@ StnnTask<T>::StnnTask(const StnnTaskOptions& options, const BatchOptions& batche
 template <class T>
 void StnnTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losses) {
   const Batch& batch = plan_.batch(index);
-  // Drawing pairs and picking this rank's takes longer than the op that comes next.
+  // Drawing pairs and picking this rank's takes longer than the op that comes next: all of the batch are
+  // drawn, by some 50 operations a pass.
   if (BlockTrace* trace = tape.trace(); trace && batch.pairs)
-    trace->note("draw_pairs", {0, static_cast<double>(2 * sizeof(Index) * batch.times.size())});
+    trace->note("draw_pairs",
+                {50 * batch.walks, sizeof(Index) * batch.targets +
+                                       static_cast<double>(2 * sizeof(Index) * batch.times.size())});
   weight_ = batch.pass == Pass::decoder ? batch.observed : batch.targets;
   node_steps_ = batch.pairs ? batch.targets : static_cast<double>(batch.steps * nodes_);
   model_->losses(tape, batch, *series_, step, losses);

@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "rossby/base/error.hpp"
 #include "rossby/base/random.hpp"
 
 namespace rossby {
@@ -53,6 +55,21 @@ TEST(Permutation, VisitsEveryElementOnce) {
     }
     EXPECT_EQ(static_cast<Index>(seen.size()), size);
   }
+}
+
+TEST(Permutation, IsTheSameLookedUpTogether) {
+  for (const Index size : {1, 2, 5, 255, 256, 257, 1000, 4099, 16384, 16385})
+    for (const Index first : {Index{0}, size / 3, size - 1}) {
+      const Permutation permutation(Random(6, "order"), size);
+      std::vector<Index> elements(static_cast<std::size_t>(std::min<Index>(size - first, 700)), -1);
+      permutation.look_up(first, elements);
+      for (std::size_t q = 0; q < elements.size(); ++q)
+        ASSERT_EQ(elements[q], permutation(first + static_cast<Index>(q))) << size << ", element " << q;
+      permutation.look_up(size, std::span<Index>());
+      std::vector<Index> more(static_cast<std::size_t>(size - first));
+      EXPECT_THROW(permutation.look_up(first + 1, more), BugError);
+    }
+  EXPECT_DOUBLE_EQ(Permutation(Random(6, "order"), 24000).walks(), 65536.0 / 24000);
 }
 
 TEST(Permutation, LooksUniform) {
