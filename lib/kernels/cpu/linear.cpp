@@ -1,5 +1,7 @@
 #include "rossby/kernels/linear.hpp"
 
+#include <array>
+
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/blas.hpp"
 #include "rossby/kernels/cpu/linear_tiny.hpp"
@@ -15,6 +17,9 @@ constexpr Index long_piece = 2048;   // at most: each call packs the weights ane
 constexpr Index weight_piece = 64;   // rows of dW a GEMM call takes where rows are not split
 constexpr Index most_partials = 32;  // of a reduction over rows
 constexpr Index most_scratch = Index{1} << 19;
+// Rows of few columns are added in groups, which fill registers.
+constexpr Index few_columns = 16;
+constexpr Index rows_at_once = 16;
 
 /// Rows a GEMM call takes: eight pieces for threads, where those are not too short.
 Index piece_rows(Index m) {
@@ -35,7 +40,52 @@ MatrixView<T> row_block(MatrixView<T> matrix, Index first, Index last) {
 
 template <class T>
 void fill_rows(MatrixView<T> y, const T* values) {
+  if (y.cols == 1 && y.stride == 1) return void(std::fill_n(y.data, y.rows, values[0]));
   for (Index i = 0; i < y.rows; ++i) std::copy_n(values, y.cols, y.row(i));
+}
+
+template <class T>
+void set_zero(MatrixView<T> y) {
+  if (y.stride == y.cols) return void(std::fill_n(y.data, y.size(), T{0}));
+  for (Index i = 0; i < y.rows; ++i) std::fill_n(y.row(i), y.cols, T{0});
+}
+
+/// y += values (cols) in every row.
+template <class T>
+void add_to_rows(MatrixView<T> y, const T* values) {
+  if (y.cols == 1 && y.stride == 1) {
+    for (Index i = 0; i < y.rows; ++i) y.data[i] += values[0];
+    return;
+  }
+  if (y.stride != y.cols || y.cols > few_columns) {
+    for (Index i = 0; i < y.rows; ++i)
+      for (Index o = 0; o < y.cols; ++o) y.row(i)[o] += values[o];
+    return;
+  }
+  std::array<T, rows_at_once * few_columns> repeated;
+  for (Index q = 0; q < rows_at_once; ++q) std::copy_n(values, y.cols, repeated.data() + q * y.cols);
+  for (Index i = 0; i < y.rows; i += rows_at_once) {
+    const Index size = std::min(rows_at_once, y.rows - i) * y.cols;
+    for (Index k = 0; k < size; ++k) y.row(i)[k] += repeated[static_cast<std::size_t>(k)];
+  }
+}
+
+/// to (cols) += Σ of the rows of y.
+template <class T>
+void add_rows(T* to, MatrixView<const T> y) {
+  if (y.cols == 1) {
+    to[0] += static_cast<T>(sum_lanes(y.rows, [&](Index i) { return double{y.data[i * y.stride]}; }));
+    return;
+  }
+  Index i = 0;
+  if (y.stride == y.cols && y.cols <= few_columns && y.rows >= rows_at_once) {
+    std::array<T, rows_at_once * few_columns> sums{};
+    for (; i + rows_at_once <= y.rows; i += rows_at_once)
+      for (Index k = 0; k < rows_at_once * y.cols; ++k) sums[static_cast<std::size_t>(k)] += y.row(i)[k];
+    for (Index k = 0; k < rows_at_once * y.cols; ++k) to[k % y.cols] += sums[static_cast<std::size_t>(k)];
+  }
+  for (; i < y.rows; ++i)
+    for (Index o = 0; o < y.cols; ++o) to[o] += y.row(i)[o];
 }
 
 /// Whether the narrow products take a layer: packed rows, enough of them to pay for packing the weights, and
@@ -55,13 +105,28 @@ bool is_tall(const Exec& exec, Index m, Index inner, Index cols) {
          5 * cols >= 4 * ((cols + panel - 1) / panel * panel);
 }
 
+/// y = x·Wᵀ from `start` (null: zero), or y += x·Wᵀ with `accumulate`: what no narrow product takes.
+template <class T>
+void wide_forward(const Exec& exec, MatrixView<T> y, MatrixView<const T> x, MatrixView<const T> weight,
+                  const T* start, bool accumulate) {
+  if (start) fill_rows(y, start);
+  const bool add = accumulate || start;
+  if (x.cols == 0) {
+    if (!add) set_zero(y);
+  } else if (is_tall<T>(exec, y.rows, x.cols, y.cols)) {
+    tall_kernels<T>(exec.isa).multiply(y.rows, y.cols, x.cols, {x.data, x.stride, 1},
+                                       {weight.data, 1, weight.stride}, y.data, y.stride, add);
+  } else if (!tiny::forward(y, x, weight, add)) {
+    gemm(Side::plain, Side::transposed, x, weight, add ? T{1} : T{0}, y);
+  }
+}
+
 /// dW += dyᵀ·x on one block, or dW = that without `add`.
 template <class T>
 void add_outer(const Exec& exec, MatrixView<T> dweight, MatrixView<const T> dy, MatrixView<const T> x,
                bool add = true) {
   const bool gemm_takes_it = !is_narrow(dy, x) && !tiny::is_tiny(dy.rows, x.cols, dy.cols);
-  if (!add && !gemm_takes_it)
-    for (Index o = 0; o < dweight.rows; ++o) std::fill_n(dweight.row(o), dweight.cols, T{0});
+  if (!add && !gemm_takes_it) set_zero(dweight);
   if (is_narrow(dy, x))
     narrow_linear_kernels<T>(exec.isa).outer(x.rows, dy.cols, x.cols, dy.data, x.data, dweight.data,
                                              dweight.stride, 1);
@@ -111,14 +176,8 @@ namespace rossby::cpu {
 
 template <class T>
 void bias_add(const Exec& exec, MatrixView<T> y, const T* bias) {
-  for_each_piece(exec, y.rows, row_piece, y.size(), [&](Index first, Index last) {
-    if (y.cols == 1 && y.stride == 1) {
-      for (Index i = first; i < last; ++i) y.data[i] += bias[0];
-      return;
-    }
-    for (Index i = first; i < last; ++i)
-      for (Index o = 0; o < y.cols; ++o) y.row(i)[o] += bias[o];
-  });
+  for_each_piece(exec, y.rows, row_piece, y.size(),
+                 [&](Index first, Index last) { add_to_rows(row_block(y, first, last), bias); });
 }
 
 template <class T>
@@ -128,24 +187,14 @@ void linear_forward(const Exec& exec, MatrixView<T> y, MatrixView<const T> x, Ma
   for_each_piece(
       exec, y.rows, piece_rows(y.rows), y.rows * (weight.size() + y.cols), [&](Index first, Index last) {
         const auto part = row_block(y, first, last);
-        if (!accumulate && bias) fill_rows(part, bias);
-        if (!accumulate && !bias && x.cols == 0)
-          for (Index i = 0; i < part.rows; ++i) std::fill_n(part.row(i), part.cols, T{0});
-        if (x.cols > 0) {
-          const bool add = accumulate || bias;
-          const auto input = row_block(x, first, last);
-          if (is_narrow(input, part))
-            narrow_linear_kernels<T>(exec.isa).multiply(part.rows, x.cols, y.cols, input.data, weight.data, 1,
-                                                        weight.stride, part.data, add);
-          else if (is_tall<T>(exec, part.rows, x.cols, y.cols))
-            tall_kernels<T>(exec.isa).multiply(part.rows, y.cols, x.cols, {input.data, input.stride, 1},
-                                               {weight.data, 1, weight.stride}, part.data, part.stride, add);
-          else if (!tiny::forward(part, row_block(x, first, last), weight, add))
-            gemm(Side::plain, Side::transposed, row_block(x, first, last), weight, add ? T{1} : T{0}, part);
-        }
-        if (accumulate && bias)
-          for (Index i = 0; i < part.rows; ++i)
-            for (Index o = 0; o < part.cols; ++o) part.row(i)[o] += bias[o];
+        const auto input = row_block(x, first, last);
+        const T* start = accumulate ? nullptr : bias;
+        if (is_narrow(input, part))
+          narrow_linear_kernels<T>(exec.isa).multiply(part.rows, x.cols, y.cols, input.data, weight.data, 1,
+                                                      weight.stride, start, part.data, accumulate);
+        else
+          wide_forward(exec, part, input, weight, start, accumulate);
+        if (accumulate && bias) add_to_rows(part, bias);
       });
 }
 
@@ -159,14 +208,13 @@ void linear_backward_input(const Exec& exec, MatrixView<T> dx, MatrixView<const 
         const auto delta = row_block(dy, first, last);
         if (is_narrow(delta, part))
           narrow_linear_kernels<T>(exec.isa).multiply(part.rows, dy.cols, dx.cols, delta.data, weight.data,
-                                                      weight.stride, 1, part.data, accumulate);
+                                                      weight.stride, 1, nullptr, part.data, accumulate);
         else if (is_tall<T>(exec, part.rows, dy.cols, dx.cols))
           tall_kernels<T>(exec.isa).multiply(part.rows, dx.cols, dy.cols, {delta.data, delta.stride, 1},
                                              {weight.data, weight.stride, 1}, part.data, part.stride,
                                              accumulate);
         else if (tiny::is_tiny(part.rows, dx.cols, dy.cols) || dy.cols == 0) {
-          if (!accumulate)
-            for (Index i = 0; i < part.rows; ++i) std::fill_n(part.row(i), part.cols, T{0});
+          if (!accumulate) set_zero(part);
           if (dy.cols > 0 && !tiny::backward_input(part, delta, weight))
             gemm(Side::plain, Side::plain, delta, weight, T{1}, part);
         } else
@@ -197,20 +245,11 @@ void linear_backward_weight(const Exec& exec, MatrixView<T> dweight, MatrixView<
 template <class T>
 void column_sum(const Exec& exec, T* dbias, MatrixView<const T> dy, std::span<T> scratch) {
   if (dy.size() == 0) return;
-  const auto add_rows = [&](T* to, Index first, Index last) {
-    if (dy.cols == 1) {
-      to[0] += static_cast<T>(
-          sum_lanes(last - first, [&](Index i) { return double{dy.data[(first + i) * dy.stride]}; }));
-      return;
-    }
-    for (Index i = first; i < last; ++i)
-      for (Index o = 0; o < dy.cols; ++o) to[o] += dy.row(i)[o];
-  };
-  if (linear_scratch_size(dy.rows, dy.cols, 1) == 0) return add_rows(dbias, 0, dy.rows);
+  if (linear_scratch_size(dy.rows, dy.cols, 1) == 0) return add_rows(dbias, dy);
   reduce_rows(exec, dy.rows, MatrixView<T>(dbias, 1, dy.cols), dy.size(), scratch,
               [&](T* block, Index first, Index last) {
                 std::fill_n(block, dy.cols, T{0});
-                add_rows(block, first, last);
+                add_rows(block, row_block(dy, first, last));
               });
 }
 

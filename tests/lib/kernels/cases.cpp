@@ -137,6 +137,8 @@ Index layer_rows(Shape s) {
   return std::min<Index>(s.rows * s.cols, 1201);
 }
 
+}  // namespace
+
 template <class T>
 std::vector<Case<T>> linear_cases(Index out) {
   using R = Rig<T>;
@@ -173,6 +175,8 @@ std::vector<Case<T>> linear_cases(Index out) {
                    }});
   return cases;
 }
+
+namespace {
 
 /// `count` numbers in [0, bound), with repetitions.
 std::vector<Index> draw(Index count, Index bound, std::uint64_t key) {
@@ -400,6 +404,8 @@ std::vector<Case<T>> run_cases() {
   return cases;
 }
 
+template std::vector<Case<float>> linear_cases(Index);
+template std::vector<Case<double>> linear_cases(Index);
 template std::vector<Case<float>> all_cases();
 template std::vector<Case<double>> all_cases();
 template std::vector<Case<float>> run_cases();

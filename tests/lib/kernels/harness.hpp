@@ -186,6 +186,10 @@ std::span<const T> read(std::span<T> values) {
   return values;
 }
 
+/// Dense layers with `out` outputs, of which all_cases has some.
+template <class T>
+std::vector<Case<T>> linear_cases(Index out);
+
 /// Every kernel. tests/lib/kernels/cases.cpp
 template <class T>
 std::vector<Case<T>> all_cases();

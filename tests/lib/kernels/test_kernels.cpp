@@ -51,6 +51,23 @@ TEST(Kernels, CpuEqualsReferenceInsideItsOutputsDouble) {
   test_all<double>(2e-14);
 }
 
+/// Rows that fill registers and rows that are left over, of every width that has a way of its own.
+template <class T>
+void test_few_channels(double tolerance) {
+  for (Index out = 1; out <= 9; ++out)
+    for (const auto& test : linear_cases<T>(out))
+      for (Index in = 1; in <= 9; ++in)
+        for (const Index rows : {32, 47, 1061})
+          for (const Layout layout : {Layout::packed, Layout::gapped})
+            test_one(test, Shape{rows, 1, in}, layout, tolerance);
+}
+TEST(Kernels, LayersOfFewChannelsEqualReferenceFloat) {
+  test_few_channels<float>(1e-5);
+}
+TEST(Kernels, LayersOfFewChannelsEqualReferenceDouble) {
+  test_few_channels<double>(2e-14);
+}
+
 TEST(Kernels, WrongShapesAreRefused) {
   Rig<float> rig(Layout::packed);
   const Exec exec;

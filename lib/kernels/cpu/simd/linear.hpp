@@ -12,9 +12,9 @@ inline constexpr Index narrow_weights = 1024;
 /// and y (rows, out) packed; the weight of input f and output o lies at w[f·input_stride + o·output_stride].
 template <class T>
 struct NarrowLinearKernels {
-  /// y = x·w, or y += x·w with `add`.
+  /// y = x·w, every row from `start` (out; null: zero), or y += x·w with `add`, which has no start.
   void (*multiply)(Index rows, Index in, Index out, const T* x, const T* w, Index input_stride,
-                   Index output_stride, T* y, bool add);
+                   Index output_stride, const T* start, T* y, bool add);
   /// dw += xᵀ·dy.
   void (*outer)(Index rows, Index in, Index out, const T* x, const T* dy, T* dw, Index input_stride,
                 Index output_stride);

@@ -86,8 +86,9 @@ ROSSBY_INLINE void store_rows(const NarrowProduct<T>& p, Index first, Index row,
     return;
   }
   const Index width = p.outer - first < N ? p.outer - first : N;
-  if (width == N && !p.start) {
+  if (width == N) {
     T rows[L];
+    if (p.start) sums += repeat<T, L, N>(p.start + first);
     store(rows, sums);
     for (int s = 0; s < S && s < valid; ++s) {
       T* to = p.y + (row + s) * p.stride() + first;
@@ -241,15 +242,15 @@ ROSSBY_INLINE void adjoint_groups(const NarrowAdjoint<T>& p, GroupCursor<T, S>& 
   for (int q = 0; q < count; ++q) store(sums + q * L, acc[q]);
 }
 
-/// Rows of z (m, inner) as the adjoint reads them: lane f·S + j is z[m][first + f].
+/// Rows of z (m, inner) as the adjoint reads them: lane f·S + j is z[m][first + f]. Lanes beyond the row hold
+/// what follows it in memory, if anything: nobody reads their sums.
 template <class T, int N, int S>
 ROSSBY_INLINE void repeat_rows(Index rows, Index inner, Index first, const T* z, T* repeated) {
   constexpr int L = N * S;
-  if (inner - first >= N) {
-    for (Index m = 0; m < rows; ++m) store(repeated + m * L, stretch<T, L, S>(z + m * inner + first));
-    return;
-  }
-  for (Index m = 0; m < rows; ++m)
+  Index m = 0;
+  for (; m * inner + first + N <= rows * inner; ++m)
+    store(repeated + m * L, stretch<T, L, S>(z + m * inner + first));
+  for (; m < rows; ++m)
     for (int f = 0; f < N; ++f)
       for (int j = 0; j < S; ++j)
         repeated[m * L + f * S + j] = first + f < inner ? z[m * inner + first + f] : T(0);

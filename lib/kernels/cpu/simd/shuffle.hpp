@@ -106,7 +106,8 @@ ROSSBY_INLINE V every_second(V a, V b) {
 
 template <class T, int L, int S, int... I>
 ROSSBY_INLINE Vec<T, L> stretch(const T* from, Places<I...>) {
-  const Vec<T, L / S> v = load<Vec<T, L / S>>(from);
+  // A whole register first: of a part of one the compiler moves lane by lane.
+  const Vec<T, L> v = repeat<T, L, L / S>(from);
   return __builtin_shufflevector(v, v, (I / S)...);
 }
 
