@@ -49,6 +49,8 @@ void add_sparse(std::vector<CalibrationCase>& cases) {
   for (const int k : {0, 1, 4, 6, 7, 10, 12, 15, 17, 18}) cases.push_back(stnn(sizes[k], both));
   for (const int k : {3, 6, 12}) cases.push_back(stnn(sizes[k], given, "joint = true"));
   for (const int k : {1, 5, 9, 11}) cases.push_back(stnn(sizes[k], given, "", "layers = 2\nhidden = 20"));
+  for (const int k : {3, 5, 15}) cases.push_back(stnn(sizes[k], given, "", "layers = 2\nhidden = 16"));
+  for (const int k : {5, 10}) cases.push_back(stnn(sizes[k], given, "", "layers = 2\nhidden = 32"));
   const Stnn more[] = {{24, 40, 2, 7, 6},   {28, 50, 4, 5, 8},   {36, 64, 6, 6, 6},    {48, 72, 1, 5, 10},
                        {48, 80, 2, 10, 6},  {56, 84, 3, 6, 8},   {64, 90, 4, 3, 12},   {64, 96, 2, 5, 8},
                        {72, 100, 12, 6, 4}, {80, 120, 1, 6, 8},  {80, 128, 3, 4, 8},   {90, 130, 2, 8, 5},
@@ -68,7 +70,7 @@ void add_dense(std::vector<CalibrationCase>& cases) {
         {25, 40, 8, 8, 4},     {30, 50, 2, 6, 6}, {40, 60, 5, 3, 8}, {40, 60, 1, 8, 6},  {40, 60, 8, 8, 4},
         {50, 70, 2, 2, 8},     {60, 80, 1, 2, 8}, {60, 80, 4, 8, 3}, {60, 80, 3, 5, 4},  {12, 25, 3, 6, 6},
         {20, 40, 1, 4, 10},    {30, 40, 4, 6, 6}, {35, 60, 6, 5, 5}, {45, 60, 2, 3, 8},  {45, 80, 1, 6, 5},
-        {50, 80, 6, 6, 3},     {65, 80, 2, 4, 4}})
+        {50, 80, 6, 6, 3},     {65, 80, 2, 4, 4}, {28, 30, 2, 4, 8}, {22, 35, 3, 7, 6},  {25, 30, 1, 5, 8}})
     cases.push_back(stnn(s, discover));
   const char* refine = "graph = \"grid8\"\nmode = \"refine\"\nstorage = \"dense\"";
   for (const Stnn& s :
@@ -81,12 +83,13 @@ void add_pairs(std::vector<CalibrationCase>& cases) {
   const char* pairs = "sampling = \"pairs\"";
   const char* given = "graph = \"grid8\"";
   const char* refine = "graph = \"grid8\"\nmode = \"refine\"";
-  for (const Stnn& s : {Stnn{16, 32, 1, 8, 2}, {40, 60, 4, 8, 1}, {80, 100, 2, 4, 1}}) {
+  for (const Stnn& s : {Stnn{16, 32, 1, 8, 2}, {40, 60, 4, 8, 1}, {30, 70, 3, 5, 1}, {80, 100, 2, 4, 1}}) {
     cases.push_back(stnn(s, given, pairs));
     cases.push_back(stnn(s, refine, pairs));
   }
   cases.push_back(stnn({30, 40, 3, 8, 1}, "graph = \"grid8\"\ndiscover = \"low_rank\"", pairs));
-  for (const Stnn& s : {Stnn{10, 20, 2, 8, 2}, {24, 40, 4, 8, 1}, {40, 60, 1, 4, 1}, {50, 70, 3, 2, 1}})
+  for (const Stnn& s :
+       {Stnn{10, 20, 2, 8, 2}, {24, 40, 4, 8, 1}, {40, 60, 1, 4, 1}, {50, 70, 3, 2, 1}, {30, 45, 2, 6, 1}})
     cases.push_back(stnn(s, "discover = \"dense\"", pairs));
 }
 
@@ -105,8 +108,12 @@ void add_windows(std::vector<CalibrationCase>& cases) {
     cases.push_back(windows("dcrnn", w));
   cases.push_back(windows("dcrnn", {10, 20, 8, 4, 32}, "layers = 1\n[train]\nrecompute = \"cell\""));
   cases.push_back(windows("dcrnn", {18, 28, 10, 6, 28}, "layers = 3\n"));
-  for (const Windowed& w :
-       {Windowed{10, 20, 16, 2, 32}, {10, 20, 32, 6, 64}, {20, 30, 12, 12, 24}, {13, 20, 20, 5, 40}}) {
+  for (const Windowed& w : {Windowed{10, 20, 16, 2, 32},
+                            {10, 20, 32, 6, 64},
+                            {20, 30, 12, 12, 24},
+                            {13, 20, 20, 5, 40},
+                            {8, 15, 28, 8, 48},
+                            {12, 15, 16, 4, 56}}) {
     cases.push_back(windows("gru", w));
     cases.push_back(windows("tgcn", w));
   }

@@ -17,6 +17,7 @@ void dropout_forward(const Exec& exec, NodeView<T> y, std::span<std::uint8_t> ke
   const auto least = static_cast<std::uint64_t>(std::ceil(std::ldexp(rate, 53)));
   const DropoutKernels<T>& kernels = dropout_kernels<T>(exec.isa);
   const Index piece = std::max<Index>(1, flat_piece / std::max<Index>(1, y.width()));
+  const bool whole_rows = y.col_stride == y.channels && x.col_stride == x.channels;
   for_each_piece(exec, y.rows, piece, y.size() * 16, [&](Index first, Index last) {
     for (Index i = first; i < last; ++i) {
       const Random row = random.at(static_cast<std::uint64_t>(row_keys[i]));
@@ -24,8 +25,9 @@ void dropout_forward(const Exec& exec, NodeView<T> y, std::span<std::uint8_t> ke
         const auto counter = static_cast<std::uint64_t>(col_keys[b] * y.channels);
         std::uint8_t* mask = keep.data() + (i * y.cols + b) * y.channels;
         kernels.draw(y.channels, mask, row.key(), counter, least);
-        kernels.apply(y.channels, y.at(i, b), x.at(i, b), mask, factor);
+        if (!whole_rows) kernels.apply(y.channels, y.at(i, b), x.at(i, b), mask, factor);
       }
+      if (whole_rows) kernels.apply(y.width(), y.at(i, 0), x.at(i, 0), keep.data() + i * y.width(), factor);
     }
   });
 }

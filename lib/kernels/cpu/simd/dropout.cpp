@@ -53,16 +53,47 @@ void draw(Index size, std::uint8_t* keep, std::uint64_t key, std::uint64_t first
   for (int l = 0; k < size; ++k, ++l) keep[k] = static_cast<std::uint8_t>(rest[l]);
 }
 
+/// An integer of T's size.
+template <class T>
+struct BitsOf {
+  using type = std::uint32_t;
+};
+template <>
+struct BitsOf<double> {
+  using type = std::uint64_t;
+};
+
+/// factor·x where keep is 1, otherwise 0, n values. No branch: whether a value is kept cannot be foreseen.
+template <class T, int n>
+ROSSBY_INLINE Vec<T, n> where_kept(const T* x, const std::uint8_t* keep, T factor) {
+  using Bits = Vec<typename BitsOf<T>::type, n>;
+  const Bits mask = -__builtin_convertvector(load<Vec<std::uint8_t, n>>(keep), Bits);
+  return (Vec<T, n>)((Bits)(load<Vec<T, n>>(x) * factor) & mask);
+}
+/// One value.
+template <class T>
+ROSSBY_INLINE T where_kept(T x, std::uint8_t keep, T factor) {
+  using Bits = typename BitsOf<T>::type;
+  return __builtin_bit_cast(T, static_cast<Bits>(__builtin_bit_cast(Bits, factor * x) & (Bits{0} - keep)));
+}
+
 template <class T>
 void apply(Index size, T* __restrict y, const T* __restrict x, const std::uint8_t* __restrict keep,
            T factor) {
-  for (Index k = 0; k < size; ++k) y[k] = keep[k] ? factor * x[k] : T(0);
+  constexpr int L = lanes<T>;
+  Index k = 0;
+  for (; k + L <= size; k += L) store(y + k, where_kept<T, L>(x + k, keep + k, factor));
+  for (; k < size; ++k) y[k] = where_kept(x[k], keep[k], factor);
 }
 
 template <class T>
 void apply_backward(Index size, T* __restrict dx, const T* __restrict dy, const std::uint8_t* __restrict keep,
                     T factor) {
-  for (Index k = 0; k < size; ++k) dx[k] += keep[k] ? factor * dy[k] : T(0);
+  constexpr int L = lanes<T>;
+  Index k = 0;
+  for (; k + L <= size; k += L)
+    store(dx + k, load<Vec<T, L>>(dx + k) + where_kept<T, L>(dy + k, keep + k, factor));
+  for (; k < size; ++k) dx[k] += where_kept(dy[k], keep[k], factor);
 }
 
 }  // namespace
