@@ -69,7 +69,8 @@ TransferTimes transfers_of(const std::vector<StepOps>& ranks, const MachineProfi
 std::string message_round_of(const TracedOp& op) {
   const bool all_rows =
       op.name.find("_dense") != std::string::npos || op.name == "spread" || op.name == "adaptive_adjacency";
-  if (all_rows) return op.backward ? "reduce_scatter" : "allgather";
+  // What is spread goes to all rows' owners, and its gradient comes from them.
+  if (all_rows) return op.backward != (op.name == "spread") ? "reduce_scatter" : "allgather";
   return op.backward ? "scatter_add" : "gather";
 }
 

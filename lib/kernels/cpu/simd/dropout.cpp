@@ -40,14 +40,21 @@ ROSSBY_INLINE Counters kept(Counters counter, std::uint64_t key, std::uint64_t l
   return (Counters)((bits(counter, key) >> 11) >= least) & 1;
 }
 
+/// The lowest byte of each lane.
+ROSSBY_INLINE void store_bytes(std::uint8_t* to, Counters v) {
+#if defined(__AVX512F__)
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm512_cvtepi64_epi8((__m512i)v));
+#else
+  for (int l = 0; l < count; ++l) to[l] = static_cast<std::uint8_t>(v[l]);
+#endif
+}
+
 template <class T>
 void draw(Index size, std::uint8_t* keep, std::uint64_t key, std::uint64_t first, std::uint64_t least) {
   Counters counter;
   for (int l = 0; l < count; ++l) counter[l] = first + static_cast<std::uint64_t>(l);
-  using Bytes = Vec<std::uint8_t, count>;
   Index k = 0;
-  for (; k + count <= size; k += count, counter += count)
-    store(keep + k, __builtin_convertvector(kept(counter, key, least), Bytes));
+  for (; k + count <= size; k += count, counter += count) store_bytes(keep + k, kept(counter, key, least));
   if (k == size) return;
   const Counters rest = kept(counter, key, least);
   for (int l = 0; k < size; ++k, ++l) keep[k] = static_cast<std::uint8_t>(rest[l]);
@@ -63,12 +70,34 @@ struct BitsOf<double> {
   using type = std::uint64_t;
 };
 
-/// factor·x where keep is 1, otherwise 0, n values. No branch: whether a value is kept cannot be foreseen.
-template <class T, int n>
-ROSSBY_INLINE Vec<T, n> where_kept(const T* x, const std::uint8_t* keep, T factor) {
-  using Bits = Vec<typename BitsOf<T>::type, n>;
-  const Bits mask = -__builtin_convertvector(load<Vec<std::uint8_t, n>>(keep), Bits);
-  return (Vec<T, n>)((Bits)(load<Vec<T, n>>(x) * factor) & mask);
+template <class T>
+using Mask = Vec<typename BitsOf<T>::type, lanes<T>>;
+
+/// A byte a lane: __builtin_convertvector would take them one by one.
+template <class T>
+ROSSBY_INLINE Mask<T> widened(const std::uint8_t* bytes) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4)
+    return (Mask<T>)_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+  else
+    return (Mask<T>)_mm512_cvtepu8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)));
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4)
+    return (Mask<T>)_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)));
+  else
+    return (Mask<T>)_mm256_cvtepu8_epi64(_mm_cvtsi32_si128(load<int>(bytes)));
+#else
+  Mask<T> mask;
+  for (int l = 0; l < lanes<T>; ++l) mask[l] = bytes[l];
+  return mask;
+#endif
+}
+
+/// factor·x where keep is 1, otherwise 0. No branch: whether a value is kept cannot be foreseen.
+template <class T>
+ROSSBY_INLINE Vec<T, lanes<T>> where_kept(const T* x, const std::uint8_t* keep, T factor) {
+  using V = Vec<T, lanes<T>>;
+  return (V)((Mask<T>)(load<V>(x) * factor) & -widened<T>(keep));
 }
 /// One value.
 template <class T>
@@ -82,7 +111,7 @@ void apply(Index size, T* __restrict y, const T* __restrict x, const std::uint8_
            T factor) {
   constexpr int L = lanes<T>;
   Index k = 0;
-  for (; k + L <= size; k += L) store(y + k, where_kept<T, L>(x + k, keep + k, factor));
+  for (; k + L <= size; k += L) store(y + k, where_kept<T>(x + k, keep + k, factor));
   for (; k < size; ++k) y[k] = where_kept(x[k], keep[k], factor);
 }
 
@@ -92,7 +121,7 @@ void apply_backward(Index size, T* __restrict dx, const T* __restrict dy, const 
   constexpr int L = lanes<T>;
   Index k = 0;
   for (; k + L <= size; k += L)
-    store(dx + k, load<Vec<T, L>>(dx + k) + where_kept<T, L>(dy + k, keep + k, factor));
+    store(dx + k, load<Vec<T, L>>(dx + k) + where_kept<T>(dy + k, keep + k, factor));
   for (; k < size; ++k) dx[k] += where_kept(dy[k], keep[k], factor);
 }
 
