@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include <fcntl.h>
@@ -89,7 +90,7 @@ TimedOps time_any(const Communicator& together, const Config& config, double sec
 
 /// Σ over steps of the slowest rank's time, and of the ranks' mean.
 struct Apart {
-  double slowest = 0, mean = 0;
+  double slowest = 0, mean = 0, count = 0;
   void add(const Communicator& comm, std::vector<double> steps) {
     MpiReducer reducer(comm);
     double fewest = -static_cast<double>(steps.size());
@@ -102,8 +103,26 @@ struct Apart {
       slowest += steps[i];
       mean += sums[i] / comm.size();
     }
+    count += static_cast<double>(steps.size());
   }
+  void add(const Apart& other) {
+    slowest += other.slowest;
+    mean += other.mean;
+    count += other.count;
+  }
+  [[nodiscard]] double seconds() const { return count > 0 ? mean / count : 0; }
 };
+
+/// By the time that steps take, three kinds to a factor of ten: what disturbs a rank for a moment is much of
+/// a short step, and evens out in a long one.
+std::vector<Apart> by_length(const std::vector<Apart>& trainings) {
+  std::map<double, Apart> kinds;
+  for (const Apart& training : trainings)
+    if (training.mean > 0) kinds[std::round(3 * std::log10(training.seconds()))].add(training);
+  std::vector<Apart> all;
+  for (const auto& [length, of] : kinds) all.push_back(of);
+  return all;
+}
 
 /// The ranks' mean of each op that all of them have come to.
 std::vector<OpSample> samples_of(const Communicator& comm, const TimedOps& timed, const Config& config,
@@ -274,17 +293,17 @@ double measure_process(const Communicator& comm, const CalibrationOptions& optio
 double measure_ops(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
   constexpr int rounds = 3;
   const int ranks = ranks_on_host(comm);
-  Apart apart;
   const std::vector<CalibrationCase> cases = calibration_cases(options.quick);
   const std::size_t trainings = cases.size() + options.own.size();
   std::vector<std::vector<std::vector<OpSample>>> samples(trainings);
+  std::vector<Apart> apart(trainings);
   std::vector<double> quickest(trainings, std::numeric_limits<double>::infinity()), slowest(trainings);
   const auto keep = [&](std::size_t training, const TimedOps& timed, const Config& config) {
     const std::vector<double>& steps = timed.steps.step_seconds;
     const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());
     quickest[training] = std::min(quickest[training], mean);
     slowest[training] = std::max(slowest[training], mean);
-    apart.add(comm, steps);
+    apart[training].add(comm, steps);
     samples[training].push_back(samples_of(comm, timed, config, ranks, options.threads));
   };
   for (int round = 0; round < rounds; ++round) {
@@ -301,8 +320,9 @@ double measure_ops(const Communicator& comm, const CalibrationOptions& options, 
     const std::vector<OpSample> medians = medians_of_rounds(of);
     profile.ops.insert(profile.ops.end(), medians.begin(), medians.end());
   }
-  profile.stragglers.push_back({comm.size(), hosts_of(comm), apart.mean > 0 ? apart.slowest / apart.mean : 1,
-                                options.device != "cpu"});
+  for (const Apart& of : by_length(apart))
+    profile.stragglers.push_back(
+        {comm.size(), hosts_of(comm), of.slowest / of.mean, options.device != "cpu", of.seconds()});
   for (std::size_t t = 0; t < trainings; ++t) slowest[t] = slowest[t] / quickest[t] - 1;
   std::sort(slowest.begin(), slowest.end());
   return slowest[trainings / 2];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "rossby/base/set_zero.hpp"
 #include "rossby/kernels/exec.hpp"
 #include "rossby/tensor/device.hpp"
 #include "rossby/tensor/view.hpp"
@@ -60,7 +61,7 @@ void clear(const Exec& exec, T* values, Index size) {
   if (exec.device)
     exec.device->driver().zero(values, static_cast<std::size_t>(size) * sizeof(T));
   else
-    std::fill_n(values, size, T{});
+    set_zero(values, static_cast<std::size_t>(size) * sizeof(T));
 }
 
 }  // namespace rossby

@@ -55,6 +55,7 @@ Json json_of(const RateSample& s) {
 Json json_of(const StragglerSample& s) {
   Json json{{"ranks", s.ranks}, {"hosts", s.hosts}, {"factor", s.factor}};
   if (s.on_device) json["on_device"] = true;
+  if (s.seconds > 0) json["seconds"] = s.seconds;
   return json;
 }
 Json json_of(const DeviceKind& d) {
@@ -89,7 +90,7 @@ RateSample rate_sample(const Json& j) {
   return {j.at("kind"), j.at("ranks"), j.at("threads"), j.at("size"), j.at("rate"), j.at("spread")};
 }
 StragglerSample straggler_sample(const Json& j) {
-  return {j.at("ranks"), j.at("hosts"), j.at("factor"), j.value("on_device", false)};
+  return {j.at("ranks"), j.at("hosts"), j.at("factor"), j.value("on_device", false), j.value("seconds", 0.0)};
 }
 DeviceKind device_kind(const Json& j) {
   return {j.at("name"), j.at("count"), j.at("memory_bytes"), j.at("wait_seconds")};

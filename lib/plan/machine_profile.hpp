@@ -52,12 +52,14 @@ struct RateSample {
   double spread = 0;
 };
 
-/// How much longer a step of several ranks takes than the mean of their own times: the slowest one counts.
+/// How much longer what several ranks do at a time takes than the mean of their own times: the slowest one
+/// counts.
 struct StragglerSample {
   int ranks = 1;
   int hosts = 1;
   double factor = 1;
   bool on_device = false;
+  double seconds = 0;  // that they take, on average; 0: of any length
 };
 
 /// The devices of a host, all of one kind.

@@ -14,6 +14,8 @@
 namespace rossby {
 namespace {
 
+constexpr double shortest = 1e-9;  // s
+
 /// Straight lines between points (x ascending); the ends go on: below as they are, above in proportion to x
 /// beyond what the last two say.
 double between(const std::vector<std::pair<double, double>>& points, double x) {
@@ -29,6 +31,7 @@ double between(const std::vector<std::pair<double, double>>& points, double x) {
 struct RankTimes {
   double forward = 0, backward = 0, optimiser = 0, messages = 0, reduction = 0, pipeline = 0, transfer = 0,
          launches = 0, far = 0;
+  double rounds = 0;  // of messages
   [[nodiscard]] double computing() const { return forward + backward + optimiser; }
   [[nodiscard]] double all() const {
     return computing() + messages + reduction + pipeline + transfer + launches;
@@ -111,6 +114,23 @@ double message_seconds(const MachineProfile& profile, const std::string& kind, c
   return start * rounds(place.ranks) / rounds(nearest->ranks) + (seconds - start) * more;
 }
 
+double straggler_factor(const MachineProfile& profile, const Place& place, double seconds) {
+  if (place.ranks <= 1) return 1;
+  const auto apart = [&](const StragglerSample& sample) { return std::abs(sample.ranks - place.ranks); };
+  const StragglerSample* nearest = nullptr;
+  for (const StragglerSample& sample : profile.stragglers)
+    if (sample.on_device == place.on_device && (!nearest || apart(sample) < apart(*nearest)))
+      nearest = &sample;
+  if (!nearest) return 1;
+  std::vector<std::pair<double, double>> points;  // by the logarithm of time
+  for (const StragglerSample& sample : profile.stragglers)
+    if (sample.on_device == place.on_device && apart(sample) == apart(*nearest))
+      points.emplace_back(std::log(std::max(sample.seconds, shortest)), sample.factor);
+  std::sort(points.begin(), points.end());
+  const double here = std::log(std::max(seconds, shortest));
+  return here < points.back().first ? between(points, here) : points.back().second;
+}
+
 Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& profile, const OpTimes& times,
                    const Place& place, bool all, const OpTimes* launches) {
   require(place.on_device == (launches != nullptr), "launches of a device's calls");
@@ -141,6 +161,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
     for (const TracedOp& op : rank.ops) {
       const double calls = static_cast<double>(op.calls) / steps;
       if (op.name == "group_reduction" || op.name == "stage_reduction") {
+        of.rounds += calls;
         Place groups = place;
         groups.ranks = op.name == "stage_reduction" ? place.stages : place.time_groups;
         groups.hosts = std::min(place.hosts, groups.ranks);
@@ -148,6 +169,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
         continue;
       }
       if (op.name == "device_reduction") {
+        of.rounds += calls;
         of.reduction += calls * message_seconds(profile, "allreduce", place, 1, op.cost.message_bytes);
         continue;
       }
@@ -156,6 +178,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
         continue;
       }
       if (op.name == "reduction") {
+        of.rounds += calls;
         of.reduction += calls * message_seconds(profile, "allreduce", on_host, 1, op.cost.message_bytes);
         // What a rank does to it by itself; the host of a device, while that waits.
         of.optimiser += calls * times.seconds(op, rank.footprint).seconds;
@@ -181,6 +204,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
       if (!answer.moves && !transfers.measured() &&
           std::find(unmeasured.begin(), unmeasured.end(), chunks) == unmeasured.end())
         unmeasured.emplace_back(chunks);
+      if (op.cost.messages > 0) of.rounds += calls;
       if (op.cost.messages > 0)
         of.messages += calls * message_seconds(profile, message_round_of(op), place, op.cost.messages,
                                                op.cost.message_bytes);
@@ -213,15 +237,9 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
   prediction.transfer = slowest.transfer;
   prediction.launches = slowest.launches;
   prediction.far_share = slowest.computing() > 0 ? slowest.far / slowest.computing() : 0;
-  double factor = 1;
-  int apart = std::numeric_limits<int>::max();
-  for (const StragglerSample& sample : profile.stragglers)
-    if (place.ranks > 1 && sample.on_device == place.on_device &&
-        std::abs(sample.ranks - place.ranks) < apart) {
-      apart = std::abs(sample.ranks - place.ranks);
-      factor = sample.factor;
-    }
-  prediction.straggler = (factor - 1) * slowest.computing();
+  // Ranks wait for each other in every round of messages: the slowest between two of them counts.
+  const double between_rounds = slowest.computing() / std::max(slowest.rounds, 1.0);
+  prediction.straggler = (straggler_factor(profile, place, between_rounds) - 1) * slowest.computing();
   return prediction;
 }
 

@@ -68,6 +68,11 @@ struct Prediction {
 [[nodiscard]] double message_seconds(const MachineProfile& profile, const std::string& kind,
                                      const Place& place, double messages, double bytes);
 
+/// How much longer than their mean the slowest of the place's ranks takes for what takes `seconds` on
+/// average: between those that were measured with the nearest number of ranks, by straight lines along the
+/// logarithm of time. 1 for one rank, or where nothing was measured.
+[[nodiscard]] double straggler_factor(const MachineProfile& profile, const Place& place, double seconds);
+
 /// Which kind of message round an op stands for.
 [[nodiscard]] std::string message_round_of(const TracedOp& op);
 

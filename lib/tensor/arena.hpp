@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <span>
 #include <vector>
 
+#include "rossby/base/set_zero.hpp"
 #include "rossby/tensor/buffer.hpp"
 
 namespace rossby {
@@ -48,7 +48,7 @@ class Arena {
     if (device_)
       device_->driver().zero(values.data(), values.size_bytes());
     else
-      std::memset(static_cast<void*>(values.data()), 0, values.size_bytes());
+      set_zero(values.data(), values.size_bytes());
   }
 
   [[nodiscard]] Mark mark() const { return {block_, used_, bytes_}; }

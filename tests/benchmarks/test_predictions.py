@@ -45,6 +45,18 @@ class Predictions(unittest.TestCase):
                 self.assertAlmostEqual(error, 100 * (predicted / measured - 1), delta=0.51)
         self.assertEqual(len(re.findall(r"^\d ranks?: mean error [0-9.]+ % .*exact in 3 of 3$", out, re.M)), 2, out)
 
+    def test_calibrates_before_each_round(self):
+        run = self.run_script("--machine", "own.json", "--calibrate=--quick", "--only", "1,?00*, given*", "--ranks", "2,1", "--epochs", "3",
+                              "--seconds", "0.001", "--rounds", "3", "--work", "own")
+        machine = json.loads((self.folder / "own.json").read_text(encoding="utf-8"))
+        self.assertEqual({op["ranks"] for op in machine["ops"]}, {1, 2})
+        runs = [re.search(r"'predicted': ([0-9.e-]+), 'error': ([0-9.e+-]+)", line).groups()
+                for line in run.stderr.splitlines() if "2 ranks" in line]
+        self.assertEqual(len({told for told, _ in runs}), 3, "each round is told from what was measured before it")
+        middle = sorted(float(error) for _, error in runs)[1]
+        row = next(line for line in run.stdout.splitlines() if line.startswith("| 1,200"))
+        self.assertAlmostEqual(float(row.strip("| ").split(" | ")[3]), middle, delta=0.51)
+
     def test_bad_input(self):
         self.assertIn("no training is called so", self.run_script("--machine", "machine.json", "--only", "x", code=1).stderr)
         self.assertIn("no.json", self.run_script("--machine", "no.json", "--only", "1,200 c*", "--ranks", "1", code=1).stderr)

@@ -180,6 +180,36 @@ TEST(Messages, CollectivesOfMoreRanksStartInMoreRounds) {
       << "neighbours are as many as before";
 }
 
+TEST(Stragglers, CountByTheTimeBetweenRounds) {
+  MachineProfile profile = machine();
+  profile.stragglers = {{2, 1, 1.2, false, 1e-5}, {2, 1, 1.05, false, 1e-3}, {8, 1, 1.5, false, 1e-3}};
+  const Place two{.ranks = 2};
+  EXPECT_NEAR(straggler_factor(profile, two, 1e-5), 1.2, 1e-12);
+  EXPECT_NEAR(straggler_factor(profile, two, 1e-4), 1.125, 1e-12) << "half the way, in powers of ten";
+  EXPECT_NEAR(straggler_factor(profile, two, 1e-7), 1.2, 1e-12) << "no more than the most";
+  EXPECT_NEAR(straggler_factor(profile, two, 10), 1.05, 1e-12) << "no less than the least";
+  EXPECT_NEAR(straggler_factor(profile, two, 0), 1.2, 1e-12);
+  EXPECT_NEAR(straggler_factor(profile, {.ranks = 7}, 1e-5), 1.5, 1e-12) << "the nearest number of ranks";
+  EXPECT_EQ(straggler_factor(profile, {.ranks = 1}, 1e-5), 1) << "who is alone waits for nobody";
+  EXPECT_EQ(straggler_factor(profile, {.ranks = 2, .on_device = true}, 1e-5), 1) << "never measured";
+
+  // 2 ms of computing between 20 rounds of messages and a sum, or with the sum alone.
+  const OpTimes times(profile, "float", 2, 1);
+  StepOps rank;
+  TracedOp halo = call("linear", 5e6, 0, 20);
+  halo.cost.messages = 1;
+  halo.cost.message_bytes = 8;
+  rank.ops = {halo, call("reduction", 0, 0, 1)};
+  rank.steps = 1;
+  const Prediction often = predict({rank}, profile, times, two);
+  const double computing = often.forward + often.backward + often.optimiser;
+  EXPECT_NEAR(often.straggler, (straggler_factor(profile, two, computing / 21) - 1) * computing, 1e-12);
+  rank.ops[0].cost.messages = 0;
+  const Prediction seldom = predict({rank}, profile, times, two);
+  EXPECT_NEAR(seldom.straggler, (straggler_factor(profile, two, computing) - 1) * computing, 1e-12);
+  EXPECT_LT(seldom.straggler, 0.9 * often.straggler);
+}
+
 TEST(Prediction, SumsWhatRanksSendAndOverGroups) {
   const MachineProfile profile = machine();
   const OpTimes times(profile, "float", 2, 1);

@@ -18,6 +18,11 @@ struct Spot {
 
   ROSSBY_INLINE Register<T> get(const T* from) const { return place.template get<Register<T>>(from); }
   ROSSBY_INLINE void put(T* to, Register<T> v) const { place.put(to, v); }
+  /// Into what was not read.
+  ROSSBY_INLINE void put_new(T* to, Register<T> v) const {
+    if constexpr (all) fetch_to_write(to + place.k);
+    put(to, v);
+  }
   ROSSBY_INLINE void add(T* to, Register<T> v) const { put(to, get(to) + v); }
 };
 
@@ -53,7 +58,7 @@ void reset(Index size, T* r, T* y, const T* h) {
   each_register<T>(size, [=](const auto& at) {
     const Register<T> gate = sigmoid_of<T>(at.get(r));
     at.put(r, gate);
-    at.put(y, gate * at.get(h));
+    at.put_new(y, gate * at.get(h));
   });
 }
 
@@ -72,7 +77,7 @@ void output(Index size, T* u, T* c, T* y, const T* h) {
     const Register<T> gate = sigmoid_of<T>(at.get(u)), candidate = tanh_of<T>(at.get(c));
     at.put(u, gate);
     at.put(c, candidate);
-    at.put(y, gate * at.get(h) + (T(1) - gate) * candidate);
+    at.put_new(y, gate * at.get(h) + (T(1) - gate) * candidate);
   });
 }
 

@@ -10,6 +10,20 @@ namespace {
 constexpr int most_packed = 2 * narrow_weights;
 constexpr Index rows_together = 128;  // whose repeated values stay in the first-level cache
 
+/// Packed weights of some outputs.
+template <class T>
+struct Outputs {
+  Lanes by;
+  const T* packed;
+};
+
+template <class T>
+Outputs<T> pack_outputs(Index in, Index out, const T* w, Index input_stride, Index output_stride, T* packed) {
+  const Lanes by = lanes_for<T>(in, out);
+  pack_weights(by, Index{1}, out, w, Index{0}, input_stride, output_stride, packed);
+  return {by, packed};
+}
+
 template <class T>
 void multiply_rows(Index rows, Index in, Index out, const T* x, const T* w, Index input_stride,
                    Index output_stride, const T* start, T* y, bool add) {
@@ -18,16 +32,29 @@ void multiply_rows(Index rows, Index in, Index out, const T* x, const T* w, Inde
   if (in == 1 && !start &&
       with_single(out, [&]<int D>() { from_one<T, D>(rows, x, w, output_stride, y, add); }))
     return;
-  // Whole registers of outputs, then what is left: each fills its lanes in its own way.
-  const Index whole = out > lanes<T> ? out / lanes<T> * lanes<T> : out;
-  for (Index first = 0; first < out; first += whole) {
-    const Index here = out - first < whole ? out - first : whole;
-    const Lanes by = lanes_for<T>(in, here);
+  if (out <= lanes<T>) {
     T packed[most_packed];
-    pack_weights(by, Index{1}, here, w + first * output_stride, Index{0}, input_stride, output_stride,
-                 packed);
-    multiply(by, NarrowProduct<T>{x, 0, 1, in, packed, y + first, rows, here, start ? start + first : nullptr,
-                                  add, out});
+    const Outputs<T> all = pack_outputs(in, out, w, input_stride, output_stride, packed);
+    multiply(all.by, NarrowProduct<T>{x, 0, 1, in, packed, y, rows, out, start, add, out});
+    return;
+  }
+  // Whole registers of outputs, then what is left: each fills its lanes in its own way. They go over the same
+  // rows one after the other, a few at a time, which are written from end to end before.
+  const Index whole = out / lanes<T> * lanes<T>;
+  T packed[most_packed];
+  const Outputs<T> most = pack_outputs(in, whole, w, input_stride, output_stride, packed);
+  const Outputs<T> rest = pack_outputs(in, out - whole, w + whole * output_stride, input_stride,
+                                       output_stride, packed + packed_size(most.by, 1));
+  for (Index row = 0; row < rows; row += rows_together) {
+    const Index count = rows - row < rows_together ? rows - row : rows_together;
+    const T* from = x + row * in;
+    T* to = y + row * out;
+    for (Index i = 0; i < count && !add; ++i)
+      for (Index o = 0; o < out; ++o) to[i * out + o] = start ? start[o] : T(0);
+    multiply(most.by, NarrowProduct<T>{from, 0, 1, in, most.packed, to, count, whole, nullptr, true, out});
+    if (whole < out)
+      multiply(rest.by, NarrowProduct<T>{from, 0, 1, in, rest.packed, to + whole, count, out - whole, nullptr,
+                                         true, out});
   }
 }
 

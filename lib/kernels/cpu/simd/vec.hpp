@@ -64,6 +64,13 @@ ROSSBY_INLINE void fetch_ahead(const void* from) {
   __builtin_prefetch(from, 0, 2);
 }
 
+/// The same of memory that is about to be written and was not read: stores alone ask for as few lines at a
+/// time.
+ROSSBY_INLINE void fetch_to_write(const void* to) {
+  constexpr int ahead = 1024;  // bytes
+  __builtin_prefetch(static_cast<const char*>(to) + ahead, 1, 2);
+}
+
 /// V where only a T's alignment is known.
 template <class V, class T>
 struct InMemory {
