@@ -51,6 +51,8 @@ void add_sparse(std::vector<CalibrationCase>& cases) {
   for (const int k : {1, 5, 9, 11}) cases.push_back(stnn(sizes[k], given, "", "layers = 2\nhidden = 20"));
   for (const int k : {3, 5, 15}) cases.push_back(stnn(sizes[k], given, "", "layers = 2\nhidden = 16"));
   for (const int k : {5, 10}) cases.push_back(stnn(sizes[k], given, "", "layers = 2\nhidden = 32"));
+  cases.push_back(stnn({36, 60, 4, 5, 8}, given, "", "layers = 2\nhidden = 20"));
+  cases.push_back(stnn({50, 70, 4, 7, 6}, given, "", "layers = 2\nhidden = 40"));
   const Stnn more[] = {{24, 40, 2, 7, 6},   {28, 50, 4, 5, 8},   {36, 64, 6, 6, 6},    {48, 72, 1, 5, 10},
                        {48, 80, 2, 10, 6},  {56, 84, 3, 6, 8},   {64, 90, 4, 3, 12},   {64, 96, 2, 5, 8},
                        {72, 100, 12, 6, 4}, {80, 120, 1, 6, 8},  {80, 128, 3, 4, 8},   {90, 130, 2, 8, 5},
