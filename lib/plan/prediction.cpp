@@ -124,7 +124,7 @@ double straggler_factor(const MachineProfile& profile, const Place& place, doubl
   if (!nearest) return 1;
   std::vector<std::pair<double, double>> points;  // by the logarithm of time
   for (const StragglerSample& sample : profile.stragglers)
-    if (sample.on_device == place.on_device && apart(sample) == apart(*nearest))
+    if (sample.on_device == place.on_device && sample.ranks == nearest->ranks)
       points.emplace_back(std::log(std::max(sample.seconds, shortest)), sample.factor);
   std::sort(points.begin(), points.end());
   const double here = std::log(std::max(seconds, shortest));

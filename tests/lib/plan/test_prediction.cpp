@@ -180,6 +180,20 @@ TEST(Messages, CollectivesOfMoreRanksStartInMoreRounds) {
       << "neighbours are as many as before";
 }
 
+TEST(Messages, GradientsGoTheOtherWay) {
+  const auto round = [](const char* name, bool backward) {
+    TracedOp op = call(name, 1, 1);
+    op.backward = backward;
+    return message_round_of(op);
+  };
+  EXPECT_EQ(round("relate_dense_learned", false), "allgather");
+  EXPECT_EQ(round("relate_dense_learned", true), "reduce_scatter");
+  EXPECT_EQ(round("spread", false), "reduce_scatter") << "what is made goes to the rows' owners";
+  EXPECT_EQ(round("spread", true), "allgather");
+  EXPECT_EQ(round("relate_sparse", false), "gather");
+  EXPECT_EQ(round("relate_sparse", true), "scatter_add");
+}
+
 TEST(Stragglers, CountByTheTimeBetweenRounds) {
   MachineProfile profile = machine();
   profile.stragglers = {{2, 1, 1.2, false, 1e-5}, {2, 1, 1.05, false, 1e-3}, {8, 1, 1.5, false, 1e-3}};
