@@ -190,6 +190,8 @@ std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& co
         stages);
   const ProcessGrid grid = groups * stages == 1 ? ProcessGrid(comm) : ProcessGrid(comm, groups, stages);
   Domain domain = domain_of(grid, config, whole);
+  // What the graph and its partition took would otherwise lie beside all arrays that come now.
+  if (trains && !whole) release_unused_memory();
   if (!windowed) return std::make_unique<StnnRun<T>>(grid, config, std::move(domain), purpose);
   return std::make_unique<WindowRun<T>>(grid, config, std::move(domain), purpose);
 }

@@ -11,6 +11,7 @@
 #include "apps/stnn_settings.hpp"
 #include "rossby/data/anomalies.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/host.hpp"
 #include "rossby/mpi/ports.hpp"
 
 namespace rossby {
@@ -32,6 +33,7 @@ StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain
   fit(purpose);
   choose_update_place();
   auto relations = agree(world, [&] { return join_relations(); });
+  if (purpose == Purpose::training) release_unused_memory();  // of graphs on their way to relations
   choose_dense(*relations);
   agree(world, [&] { make_model(std::move(relations)); });
   this->start(purpose);

@@ -14,6 +14,7 @@
 #include "rossby/model/dcrnn.hpp"
 #include "rossby/model/tgcn.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/host.hpp"
 #include "rossby/mpi/mailbox.hpp"
 #include "rossby/mpi/ports.hpp"
 #include "rossby/mpi/whole_graph.hpp"
@@ -121,6 +122,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
     make_store(purpose);
     make_graph();
   });
+  if (purpose == Purpose::training) release_unused_memory();  // of graphs on their way to supports
   fit(purpose);
   reader_ = std::make_unique<SeriesReader<T>>(*store_, scaler_, times_,
                                               config.text("window.fill") == "zero" ? Fill::zero : Fill::mean);

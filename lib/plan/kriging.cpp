@@ -1,9 +1,9 @@
 #include "rossby/plan/kriging.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <utility>
 
 #include "rossby/base/error.hpp"
 #include "rossby/base/index.hpp"
@@ -16,6 +16,7 @@ using Point = Kriging::Point;
 using Expected = Kriging::Expected;
 
 constexpr std::size_t most_searched = 96;  // values: a search costs their number cubed, often
+constexpr std::size_t most_kept = 400;     // values: time and memory of their factor, in each training
 constexpr std::size_t fewest_searched = 6;
 constexpr int sweeps = 4;
 constexpr int choices = Kriging::dimensions + 2;
@@ -99,26 +100,27 @@ Expected search(const std::vector<Point>& points, const std::vector<double>& val
   return best;
 }
 
+/// At most so many, evenly over all of them: those of one training follow each other.
+template <class Value>
+std::vector<Value> some_of(const std::vector<Value>& all, std::size_t most) {
+  const std::size_t n = all.size(), count = std::min(n, most);
+  std::vector<Value> some;
+  for (std::size_t i = 0; i < count; ++i) some.push_back(all[i * n / count]);
+  return some;
+}
+
 }  // namespace
 
-Kriging::Kriging(std::vector<Point> points, const std::vector<double>& values, const Expected& expected)
-    : points_(std::move(points)), found_(expected) {
-  require(!points_.empty() && points_.size() == values.size(), "a value for every point");
-  const std::size_t n = points_.size();
-  if (n >= fewest_searched) {
-    // Evenly over all of them: those of one training follow each other.
-    std::vector<Point> some;
-    std::vector<double> their;
-    const std::size_t count = n < most_searched ? n : most_searched;
-    for (std::size_t i = 0; i < count; ++i) {
-      some.push_back(points_[i * n / count]);
-      their.push_back(values[i * n / count]);
-    }
-    found_ = search(some, their, expected);
-  }
+Kriging::Kriging(const std::vector<Point>& points, const std::vector<double>& values,
+                 const Expected& expected)
+    : points_(some_of(points, most_kept)), found_(expected) {
+  require(!points.empty() && points.size() == values.size(), "a value for every point");
+  const std::vector<double> kept = some_of(values, most_kept);
+  if (kept.size() >= fewest_searched)
+    found_ = search(some_of(points_, most_searched), some_of(kept, most_searched), expected);
   const std::vector<double> factor = factor_of(points_, found_);
   require(!factor.empty(), "values with noise have a covariance that can be factored");
-  weights_ = solve(factor, values);
+  weights_ = solve(factor, kept);
 }
 
 double Kriging::operator()(const Point& at) const {

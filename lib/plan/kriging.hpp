@@ -10,8 +10,8 @@ namespace rossby {
 /// geostatistics", Economic Geology 1963; Rasmussen, Williams, "Gaussian Processes for Machine Learning", MIT
 /// Press 2006, sections 2.2 and 4.2). Lengths, amplitude and noise are those under which the values are most
 /// likely, with what is expected of them beforehand (section 5.4.1); searched for over some of the values
-/// where there are many. Coordinates that make no difference get long lengths: values then count for each
-/// other however far apart they are in them.
+/// where there are many, and of more than 400 some are left out, evenly. Coordinates that make no difference
+/// get long lengths: values then count for each other however far apart they are in them.
 class Kriging {
  public:
   static constexpr int dimensions = 9;
@@ -26,7 +26,7 @@ class Kriging {
 
   /// `values` with a mean of about 0, which is what is said far from all of them. Throws BugError for no
   /// values or as many points as there are not.
-  Kriging(std::vector<Point> points, const std::vector<double>& values, const Expected& expected);
+  Kriging(const std::vector<Point>& points, const std::vector<double>& values, const Expected& expected);
 
   [[nodiscard]] double operator()(const Point& at) const;
 

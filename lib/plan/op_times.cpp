@@ -195,7 +195,7 @@ const OpFits::OfOp* OpFits::of(const OpKey& key) const {
   }
   for (double& log : logs) log -= op.level;
   op.points = points;
-  op.rest.emplace(std::move(points), logs, Kriging::Expected{.lengths = usual_lengths});
+  op.rest.emplace(points, logs, Kriging::Expected{.lengths = usual_lengths});
   return &op;
 }
 

@@ -107,9 +107,14 @@ Index ChunkStream::rows(Index chunk) const {
 
 void ChunkStream::make_slots() {
   const Index count = fitting();
-  for (Index s = 0; s < count; ++s)
+  for (Index s = 0; s < count; ++s) {
+    // Where all stay, the last one takes no more than it has.
+    const std::size_t bytes =
+        count < chunks_ ? chunk_bytes_ : static_cast<std::size_t>(rows(s) * options_.row_bytes);
     slots_.push_back({.number = static_cast<int>(s),
-                      .memory = transport_->add_slot(chunk_bytes_ * static_cast<std::size_t>(count_))});
+                      .memory = transport_->add_slot(bytes * static_cast<std::size_t>(count_)),
+                      .array_bytes = bytes});
+  }
 }
 
 void ChunkStream::start(int arrays, bool descending, bool writes) {
@@ -130,9 +135,11 @@ ChunkStream::Slot* ChunkStream::find(Index chunk) {
   return nullptr;
 }
 
-/// An empty slot, or that of the chunk that the next sweep back comes to last of all: the one furthest
-/// behind. Chunks that this sweep has still to come to stay where another may go.
+/// That of the chunk where all stay. Else an empty slot, or that of the chunk that the next sweep back comes
+/// to last of all: the one furthest behind. Chunks that this sweep has still to come to stay where another
+/// may go.
 ChunkStream::Slot* ChunkStream::free_slot(Index chunk) {
+  if (slots() == chunks_) return &slots_[static_cast<std::size_t>(chunk)];
   const auto place_of = [&](Index c) { return descending_ ? chunks_ - 1 - c : c; };
   Slot* best = nullptr;
   const auto key = [&](const Slot& slot) {  // large: to be evicted first
@@ -181,7 +188,7 @@ Index ChunkStream::take() {
 
 std::byte* ChunkStream::array(int a) {
   require(taken_ && a < taken_->arrays, "an array of the chunk that is taken");
-  return taken_->memory + static_cast<std::size_t>(a) * chunk_bytes_;
+  return taken_->memory + static_cast<std::size_t>(a) * taken_->array_bytes;
 }
 
 void ChunkStream::give_back() {
@@ -211,7 +218,7 @@ void ChunkStream::move(const Slot& slot, int first_array, int last, bool write) 
   const auto bytes = static_cast<std::size_t>(rows(slot.chunk) * options_.row_bytes);
   const auto begin = static_cast<std::size_t>(first(slot.chunk) * options_.row_bytes);
   for (int a = first_array; a < last; ++a)
-    transport_->move({slot.number, static_cast<std::size_t>(a) * chunk_bytes_, a, begin, bytes, write});
+    transport_->move({slot.number, static_cast<std::size_t>(a) * slot.array_bytes, a, begin, bytes, write});
   (write ? statistics_.written_bytes : statistics_.read_bytes) +=
       static_cast<double>(bytes) * (last - first_array);
 }

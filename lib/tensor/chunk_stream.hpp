@@ -102,6 +102,7 @@ class ChunkStream {
   struct Slot {
     int number = 0;
     std::byte* memory = nullptr;
+    std::size_t array_bytes = 0;  // from one array to the next
     Index chunk = -1;
     int arrays = 0;  // of the chunk that are here or on the way
     bool dirty = false;
