@@ -76,6 +76,21 @@ TEST(Kriging, SmoothsNoiseAway) {
   EXPECT_GT(kriging.found().noise, 0.12);
 }
 
+TEST(Kriging, LeavesSomeOfManyValuesOut) {
+  Numbers numbers;
+  const std::vector<Point> points = scattered(1300, numbers);
+  const std::vector<double> values = values_of(points, 0.1, numbers);
+  std::vector<Point> some;
+  std::vector<double> their;
+  for (std::size_t i = 0; i < 400; ++i) {
+    some.push_back(points[i * 1300 / 400]);
+    their.push_back(values[i * 1300 / 400]);
+  }
+  const Kriging all(points, values, {.lengths = lengths}), part(some, their, {.lengths = lengths});
+  EXPECT_EQ(all(points[7]), part(points[7])) << "evenly, 400 of them";
+  EXPECT_LT(worst_error(all, numbers), 0.1);
+}
+
 TEST(Kriging, SaysTheMeanFarFromAllValues) {
   const Kriging one({Point{}}, {0.3}, {.lengths = lengths});
   EXPECT_NEAR(one(Point{}), 0.3 * 0.25 / (0.25 + 0.0144), 1e-12) << "amplitude and noise as expected";

@@ -392,5 +392,24 @@ TEST(DeviceStream, KeepsToTheDevicesBudget) {
             std::string::npos);
 }
 
+TEST(DeviceStream, WhatStaysTakesNoMoreThanItHas) {
+  constexpr Index row_bytes = 64 << 10;
+  const auto taken = [](std::size_t budget) {
+    Device device(std::make_unique<SimulatedDriver>(std::size_t{1} << 30), {});
+    ChunkStream stream({.folder = "",
+                        .device = &device,
+                        .rows = 17,
+                        .row_bytes = row_bytes,
+                        .chunk_rows = 8,
+                        .budget = budget * row_bytes});
+    const Buffer<float> weights = stream.add<float>(), moments = stream.add<float>();
+    const std::size_t before = device.free_bytes();
+    stream.start(2, false, false);
+    return static_cast<Index>(before - device.free_bytes()) / row_bytes;
+  };
+  EXPECT_EQ(taken(48), 2 * 17) << "three chunks, the last of one row";
+  EXPECT_EQ(taken(47), 2 * 16) << "any chunk comes to any of two places";
+}
+
 }  // namespace
 }  // namespace rossby
