@@ -51,7 +51,7 @@ void LazyAdam<T>::replay_owed(const Exec& exec, bool gradients, std::span<const 
 
 template <class T>
 Missed LazyAdam<T>::how_missed(Index rows) const {
-  constexpr Index least_hopped = 2048;
+  constexpr Index least_hopped = 512;  // below, finding the hops takes as long as what they save
   return rows * width_ < least_hopped ? Missed::one_by_one : Missed::in_hops;
 }
 
