@@ -51,20 +51,23 @@ struct Factors {
   }
 };
 
-/// Growth of V over (lambda theta_0)² (1 − beta2) where theta shrinks by x: its mean and at the end.
+/// Growth of V over (lambda theta_0)² (1 − beta2) where theta shrinks by x: its mean and at the end. For
+/// several x side by side: each update waits for the one before.
+template <std::size_t count>
 struct Growth {
-  double mean = 0, end = 0;
-};
-Growth growth_at(double x, std::size_t updates, const Factors& f) {
-  Growth growth;
-  double factor = 1;
-  for (std::size_t q = 0; q < updates; ++q) {
-    growth.end += factor * factor * f.rise[q];
-    growth.mean += f.share[q] * growth.end;
-    factor *= 1 - x * f.share[q];
+  std::array<double, count> mean{}, end{};
+
+  Growth(const std::array<double, count>& x, std::size_t updates, const Factors& f) {
+    std::array<double, count> factor;
+    factor.fill(1);
+    for (std::size_t q = 0; q < updates; ++q)
+      for (std::size_t i = 0; i < count; ++i) {
+        end[i] += factor[i] * factor[i] * f.rise[q];
+        mean[i] += f.share[q] * end[i];
+        factor[i] *= 1 - x[i] * f.share[q];
+      }
   }
-  return growth;
-}
+};
 
 /// p with y_i = Σ_j p_j x_iʲ, by Newton's divided differences.
 template <std::size_t terms>
@@ -90,13 +93,21 @@ AdamHop decaying(std::span<const AdamConstants<float>> steps) {
   hop.epsilon = static_cast<float>(f.epsilon);
   hop.keep_v = static_cast<float>(f.keep_v);
   hop.keep_m = hop.keep = 1;
-  const Growth still = growth_at(0, steps.size(), f);
+  constexpr std::size_t at_mean = 1, at_end = at_mean + AdamHop::mean_terms,
+                        nodes = at_end + AdamHop::end_terms;
+  std::array<double, nodes> x{};  // none, those for the mean, those for the end
+  for (std::size_t i = 0; i < nodes; ++i) {
+    if (i >= at_mean) x[i] = shrinking * static_cast<double>(i - at_mean + 1) / AdamHop::mean_terms;
+    if (i >= at_end) x[i] = shrinking * static_cast<double>(i - at_end + 1) / AdamHop::end_terms;
+  }
+  const Growth<nodes> growths(x, steps.size(), f);
+  const double still_mean = growths.mean[0], still_end = growths.end[0];
   // Largest x, from what is left out: the variance of e_q, and that Σ s_q² z_q² is taken for z² Σ s_q², where
   // z_q follows e_q, or V_q.
   double grown = 0, lean = 0;
   for (std::size_t q = 0; q < steps.size(); ++q) {
     grown += f.rise[q];
-    lean += f.share[q] * f.share[q] * (grown / still.mean - 1);
+    lean += f.share[q] * f.share[q] * (grown / still_mean - 1);
   }
   const auto limit = [](double left_out) { return left_out > 0 ? tolerance / left_out : 1; };
   const double z = 1 / f.sum;
@@ -104,22 +115,22 @@ AdamHop decaying(std::span<const AdamConstants<float>> steps) {
       std::min({shrinking, std::cbrt(limit(f.variance * z * z)), std::cbrt(limit(std::abs(f.lean) * z)),
                 std::sqrt(limit(most_growth / 4 * std::abs(lean)))});
   hop.most = static_cast<float>(std::min(most * z, largest));
-  const double growth = steps[0].rest2 * lambda * lambda * still.mean;
+  const double growth = steps[0].rest2 * lambda * lambda * still_mean;
   hop.growth = static_cast<float>(growth);
-  hop.all = static_cast<float>(still.end / still.mean);
-  hop.least_v = static_cast<float>(growth * still.end / still.mean / most_growth);
-  const auto nodes = [&]<std::size_t terms>(std::array<double, terms> x) {
-    for (std::size_t i = 0; i < terms; ++i) x[i] = shrinking * static_cast<double>(i + 1) / terms;
-    return x;
-  };
-  const auto at_mean = nodes(std::array<double, AdamHop::mean_terms>{});
-  auto mean = at_mean;
-  for (double& x : mean) x = (growth_at(x, steps.size(), f).mean / still.mean - 1) / x;
-  interpolate(hop.mean, at_mean, mean);
-  const auto at_end = nodes(std::array<double, AdamHop::end_terms>{});
-  auto end = at_end;
-  for (double& x : end) x = (growth_at(x, steps.size(), f).end - still.end) / still.mean / x;
-  interpolate(hop.end, at_end, end);
+  hop.all = static_cast<float>(still_end / still_mean);
+  hop.least_v = static_cast<float>(growth * still_end / still_mean / most_growth);
+  std::array<double, AdamHop::mean_terms> x_mean, mean;
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    x_mean[i] = x[at_mean + i];
+    mean[i] = (growths.mean[at_mean + i] / still_mean - 1) / x_mean[i];
+  }
+  interpolate(hop.mean, x_mean, mean);
+  std::array<double, AdamHop::end_terms> x_end, end;
+  for (std::size_t i = 0; i < end.size(); ++i) {
+    x_end[i] = x[at_end + i];
+    end[i] = (growths.end[at_end + i] - still_end) / still_mean / x_end[i];
+  }
+  interpolate(hop.end, x_end, end);
   std::array<double, AdamHop::product_terms + 2> product{1};
   for (std::size_t q = 0; q < steps.size(); ++q)
     for (std::size_t i = product.size() - 1; i > 0; --i) product[i] -= f.share[q] * product[i - 1];
