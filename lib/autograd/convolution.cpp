@@ -165,111 +165,10 @@ void BatchNorm<T>::start() {
 
 namespace {
 
-/// What normalises, one value a channel each.
-template <class T>
-struct Statistics {
-  double values = 0;  // that they are made of, on all ranks; 0: they are constants
-  std::span<T> mean, inverse_deviation, factor;
-
-  Statistics(Arena& arena, Index channels)
-      : mean(arena.take<T>(channels)),
-        inverse_deviation(arena.take<T>(channels)),
-        factor(arena.take<T>(channels)) {}
-};
-
-/// Mean and variance of the batch on all ranks; moves the running ones towards them. Collective.
-template <class T>
-void take_from_batch(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, Reducer& reducer, Statistics<T>& s) {
-  const Index channels = x.channels();
-  const auto mark = tape.mark();
-  const std::span<double> sums = tape.arena().template take<double>(2 * channels + 1);
-  const auto scratch = tape.arena().template take<double>(batch_norm_scratch_size(x.rows(), channels));
-  T* running = norm.running_mean.value.data();
-  batch_norm_sums(tape.exec(), sums.first(static_cast<std::size_t>(2 * channels)), read(x.value),
-                  static_cast<const T*>(running), scratch);
-  sums.back() = static_cast<double>(x.rows() * x.cols());
-  reducer.sum(sums);
-  s.values = std::max(1.0, sums.back());
-  for (Index c = 0; c < channels; ++c) {
-    const auto k = static_cast<std::size_t>(c);
-    const double distance = sums[k] / s.values;
-    const double variance =
-        std::max(0.0, sums[static_cast<std::size_t>(channels + c)] / s.values - distance * distance);
-    const double mean = static_cast<double>(running[c]) + distance;
-    s.mean[k] = static_cast<T>(mean);
-    s.inverse_deviation[k] = static_cast<T>(1 / std::sqrt(variance + norm.epsilon));
-    const double keep = 1 - norm.momentum, unbiased = variance * s.values / std::max(1.0, s.values - 1);
-    T& running_variance = norm.running_variance.value[c];
-    running[c] = static_cast<T>(keep * static_cast<double>(running[c]) + norm.momentum * mean);
-    running_variance =
-        static_cast<T>(keep * static_cast<double>(running_variance) + norm.momentum * unbiased);
-  }
-  tape.rewind(mark);
-}
-
+/// Statistics stay where the values lie: those of a device never come home, and sums over ranks are those of
+/// arrays there.
 template <class T>
 struct BatchNormBackward {
-  Tape<T>* tape;
-  Var<T> x, y;
-  Statistics<T> s;
-  T* dgain;  // null: not trained
-  T* dbias;
-  Reducer* reducer;
-
-  void operator()() const {
-    const Index channels = x.channels();
-    const Exec& exec = tape->exec();
-    const auto mark = tape->mark();
-    const auto sums = tape->arena().template take<double>(2 * channels);
-    const auto scratch = tape->arena().template take<double>(batch_norm_scratch_size(x.rows(), channels));
-    batch_norm_backward_sums<T>(exec, sums, read(y.gradient), read(x.value), s.mean.data(),
-                                s.inverse_deviation.data(), scratch);
-    for (std::size_t c = 0; c < s.mean.size(); ++c) {
-      if (dbias) dbias[c] += static_cast<T>(sums[c]);
-      if (dgain) dgain[c] += static_cast<T>(sums[s.mean.size() + c]);
-    }
-    if (s.values > 0) reducer->sum(sums);
-    if (x.tracked()) {
-      const auto offset = tape->arena().template take<T>(channels),
-                 slope = tape->arena().template take<T>(channels);
-      for (std::size_t c = 0; c < offset.size(); ++c) {
-        const double over = s.values > 0 ? 1 / s.values : 0;
-        offset[c] = static_cast<T>(over * sums[c]);
-        slope[c] =
-            static_cast<T>(over * sums[offset.size() + c] * static_cast<double>(s.inverse_deviation[c]));
-      }
-      batch_norm_backward_input<T>(exec, x.gradient, read(y.gradient), read(x.value), s.mean.data(),
-                                   s.factor.data(), offset.data(), slope.data());
-    }
-    tape->rewind(mark);
-  }
-};
-
-template <class T>
-BatchNormBackward<T> normalise(Tape<T>& tape, const Var<T>& x, const Var<T>& y, BatchNorm<T>& norm,
-                               bool training, Reducer& reducer, T* dgain, T* dbias) {
-  const Index channels = x.channels();
-  Statistics<T> s(tape.arena(), channels);
-  if (training) {
-    take_from_batch(tape, x, norm, reducer, s);
-  } else {
-    for (Index c = 0; c < channels; ++c) {
-      s.mean[static_cast<std::size_t>(c)] = norm.running_mean.value[c];
-      s.inverse_deviation[static_cast<std::size_t>(c)] =
-          static_cast<T>(1 / std::sqrt(static_cast<double>(norm.running_variance.value[c]) + norm.epsilon));
-    }
-  }
-  for (Index c = 0; c < channels; ++c)
-    s.factor[static_cast<std::size_t>(c)] =
-        norm.gain.value[c] * s.inverse_deviation[static_cast<std::size_t>(c)];
-  batch_norm_forward<T>(tape.exec(), y.value, read(x.value), s.mean.data(), s.factor.data(),
-                        norm.bias.value.data());
-  return {&tape, x, y, s, dgain, dbias, &reducer};
-}
-
-/// The same on a device, whose statistics never come home: sums over ranks are those of arrays there.
-template <class T>
-struct DeviceBatchNormBackward {
   Tape<T>* tape;
   Var<T> x, y;
   BatchNormFactors<T> factors;
@@ -283,8 +182,9 @@ struct DeviceBatchNormBackward {
     const Exec& exec = tape->exec();
     const auto mark = tape->mark();
     const auto sums = tape->memory().template take<double>(2 * channels);
-    batch_norm_backward_sums_there<T>(exec, sums.data(), read(y.gradient), read(x.value), factors.mean,
-                                      factors.inverse_deviation);
+    const Index room = batch_norm_scratch_size(exec, x.rows(), channels);
+    batch_norm_backward_sums<T>(exec, sums.data(), read(y.gradient), read(x.value), factors.mean,
+                                factors.inverse_deviation, tape->arena().template take<double>(room));
     batch_norm_backward_parameters<T>(exec, channels, dgain, dbias, sums.data());
     if (count) reducer->sum(sums);
     if (x.tracked()) {
@@ -298,10 +198,10 @@ struct DeviceBatchNormBackward {
   }
 };
 
+/// Collective in training.
 template <class T>
-DeviceBatchNormBackward<T> normalise_there(Tape<T>& tape, const Var<T>& x, const Var<T>& y,
-                                           BatchNorm<T>& norm, bool training, Reducer& reducer, T* dgain,
-                                           T* dbias) {
+BatchNormBackward<T> normalise(Tape<T>& tape, const Var<T>& x, const Var<T>& y, BatchNorm<T>& norm,
+                               bool training, Reducer& reducer, T* dgain, T* dbias) {
   const Exec& exec = tape.exec();
   const Index channels = x.channels();
   T* values = tape.memory().template take<T>(3 * channels).data();
@@ -312,7 +212,10 @@ DeviceBatchNormBackward<T> normalise_there(Tape<T>& tape, const Var<T>& x, const
   if (training) {
     const auto all = tape.memory().template take<double>(2 * channels + 1);
     sums = all.data();
-    batch_norm_sums_there<T>(exec, sums, read(x.value), running.mean);
+    const auto mark = tape.mark();
+    const Index room = batch_norm_scratch_size(exec, x.rows(), channels);
+    batch_norm_sums<T>(exec, sums, read(x.value), running.mean, tape.arena().template take<double>(room));
+    tape.rewind(mark);
     reducer.sum(all);
   }
   batch_norm_factors<T>(exec, channels, factors, sums, norm.gain.data(exec.device), running);
@@ -332,22 +235,17 @@ Var<T> batch_norm(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, bool train
   const Var<T> y = tape.make(x.rows(), x.cols(), channels, x.tracked() || dgain || dbias);
   OpCost cost = costs::batch_norm(count(y), sizeof(T));
   const Traffic before = reducer.sent();
-  const auto end = [&](const auto& backward) {
-    // What is summed on devices alone no host counts.
-    const bool between_devices = training && tape.exec().device && reducer.enqueues() && !reducer.alone();
-    const double messages =
-        between_devices ? 1 : static_cast<double>(reducer.sent().messages - before.messages);
-    for (Cost* side : {&cost.forward, &cost.backward}) {
-      side->messages = messages;
-      side->message_bytes = messages * static_cast<double>(2 * channels) * sizeof(double);
-    }
-    cost.forward.message_bytes += messages * sizeof(double);
-    finish(tape, "batch_norm", cost, y.tracked(), backward);
-  };
-  if (tape.exec().device)
-    end(normalise_there(tape, x, y, norm, training, reducer, dgain, dbias));
-  else
-    end(normalise(tape, x, y, norm, training, reducer, dgain, dbias));
+  const auto backward = normalise(tape, x, y, norm, training, reducer, dgain, dbias);
+  // What is summed on devices alone no host counts.
+  const bool between_devices = training && tape.exec().device && reducer.enqueues() && !reducer.alone();
+  const double messages =
+      between_devices ? 1 : static_cast<double>(reducer.sent().messages - before.messages);
+  for (Cost* side : {&cost.forward, &cost.backward}) {
+    side->messages = messages;
+    side->message_bytes = messages * static_cast<double>(2 * channels) * sizeof(double);
+  }
+  cost.forward.message_bytes += messages * sizeof(double);
+  finish(tape, "batch_norm", cost, y.tracked(), backward);
   return y;
 }
 

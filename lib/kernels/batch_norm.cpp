@@ -3,30 +3,6 @@
 #include "rossby/base/error.hpp"
 #include "rossby/kernels/backends.hpp"
 
-#define ROSSBY_DEVICES_ALONE                                                                                \
-  template <class T>                                                                                        \
-  void batch_norm_sums_there(const Exec&, double*, NodeView<const T>, const T*);                            \
-  template <class T>                                                                                        \
-  void batch_norm_factors(const Exec&, Index, const BatchNormFactors<T>&, const double*, const T*,          \
-                          const BatchNormRunning<T>&);                                                      \
-  template <class T>                                                                                        \
-  void batch_norm_backward_sums_there(const Exec&, double*, NodeView<const T>, NodeView<const T>, const T*, \
-                                      const T*);                                                            \
-  template <class T>                                                                                        \
-  void batch_norm_backward_parameters(const Exec&, Index, T*, T*, const double*);                           \
-  template <class T>                                                                                        \
-  void batch_norm_slopes(const Exec&, Index, T*, T*, const double*, const double*, const T*);
-namespace rossby::simulated {
-ROSSBY_DEVICES_ALONE
-}
-ROSSBY_IN_CUDA(ROSSBY_DEVICES_ALONE)
-
-/// What the kernel of the device's back end does.
-#define ROSSBY_ON_A_DEVICE(kernel, ...)                                                   \
-  require(exec.device != nullptr, "a normalisation whose sums stay on a device has one"); \
-  if (exec.backend == Backend::simulated) return simulated::kernel(__VA_ARGS__);          \
-  ROSSBY_FROM_CUDA(kernel, __VA_ARGS__)
-
 namespace rossby {
 namespace {
 
@@ -37,19 +13,24 @@ void require_same_shape(const NodeView<A>& a, const NodeView<B>&... b) {
 }
 
 template <class T>
-void require_room(std::span<double> sums, NodeView<const T> x, std::span<double> scratch) {
-  require(std::ssize(sums) == 2 * x.channels &&
-              std::ssize(scratch) >= batch_norm_scratch_size(x.rows, x.channels),
-          "a normalisation has two sums a channel, and scratch for blocks of them");
+void require_room(const Exec& exec, NodeView<const T> x, std::span<double> scratch) {
+  require(std::ssize(scratch) >= batch_norm_scratch_size(exec, x.rows, x.channels),
+          "a normalisation has scratch for sums of blocks of rows");
 }
 
 }  // namespace
 
 template <class T>
-void batch_norm_sums(const Exec& exec, std::span<double> sums, NodeView<const T> x, const T* shift,
+void batch_norm_sums(const Exec& exec, double* sums, NodeView<const T> x, const T* shift,
                      std::span<double> scratch) {
-  require_room(sums, x, scratch);
+  require_room(exec, x, scratch);
   ROSSBY_DISPATCH(batch_norm_sums, exec, sums, x, shift, scratch);
+}
+
+template <class T>
+void batch_norm_factors(const Exec& exec, Index channels, const BatchNormFactors<T>& to, const double* sums,
+                        const T* gain, const BatchNormRunning<T>& running) {
+  ROSSBY_DISPATCH(batch_norm_factors, exec, channels, to, sums, gain, running);
 }
 
 template <class T>
@@ -60,12 +41,23 @@ void batch_norm_forward(const Exec& exec, NodeView<T> y, NodeView<const T> x, co
 }
 
 template <class T>
-void batch_norm_backward_sums(const Exec& exec, std::span<double> sums, NodeView<const T> dy,
-                              NodeView<const T> x, const T* mean, const T* inverse_deviation,
-                              std::span<double> scratch) {
+void batch_norm_backward_sums(const Exec& exec, double* sums, NodeView<const T> dy, NodeView<const T> x,
+                              const T* mean, const T* inverse_deviation, std::span<double> scratch) {
   require_same_shape(dy, x);
-  require_room(sums, x, scratch);
+  require_room(exec, x, scratch);
   ROSSBY_DISPATCH(batch_norm_backward_sums, exec, sums, dy, x, mean, inverse_deviation, scratch);
+}
+
+template <class T>
+void batch_norm_backward_parameters(const Exec& exec, Index channels, T* dgain, T* dbias,
+                                    const double* sums) {
+  ROSSBY_DISPATCH(batch_norm_backward_parameters, exec, channels, dgain, dbias, sums);
+}
+
+template <class T>
+void batch_norm_slopes(const Exec& exec, Index channels, T* offset, T* slope, const double* sums,
+                       const double* count, const T* inverse_deviation) {
+  ROSSBY_DISPATCH(batch_norm_slopes, exec, channels, offset, slope, sums, count, inverse_deviation);
 }
 
 template <class T>
@@ -75,52 +67,18 @@ void batch_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const 
   ROSSBY_DISPATCH(batch_norm_backward_input, exec, dx, dy, x, mean, factor, offset, slope);
 }
 
-template <class T>
-void batch_norm_sums_there(const Exec& exec, double* sums, NodeView<const T> x, const T* shift) {
-  ROSSBY_ON_A_DEVICE(batch_norm_sums_there, exec, sums, x, shift);
-}
-
-template <class T>
-void batch_norm_factors(const Exec& exec, Index channels, const BatchNormFactors<T>& to, const double* sums,
-                        const T* gain, const BatchNormRunning<T>& running) {
-  ROSSBY_ON_A_DEVICE(batch_norm_factors, exec, channels, to, sums, gain, running);
-}
-
-template <class T>
-void batch_norm_backward_sums_there(const Exec& exec, double* sums, NodeView<const T> dy, NodeView<const T> x,
-                                    const T* mean, const T* inverse_deviation) {
-  require_same_shape(dy, x);
-  ROSSBY_ON_A_DEVICE(batch_norm_backward_sums_there, exec, sums, dy, x, mean, inverse_deviation);
-}
-
-template <class T>
-void batch_norm_backward_parameters(const Exec& exec, Index channels, T* dgain, T* dbias,
-                                    const double* sums) {
-  ROSSBY_ON_A_DEVICE(batch_norm_backward_parameters, exec, channels, dgain, dbias, sums);
-}
-
-template <class T>
-void batch_norm_slopes(const Exec& exec, Index channels, T* offset, T* slope, const double* sums,
-                       const double* count, const T* inverse_deviation) {
-  ROSSBY_ON_A_DEVICE(batch_norm_slopes, exec, channels, offset, slope, sums, count, inverse_deviation);
-}
-
 #define ROSSBY_INSTANTIATE(T)                                                                               \
-  template void batch_norm_sums(const Exec&, std::span<double>, NodeView<const T>, const T*,                \
-                                std::span<double>);                                                         \
-  template void batch_norm_forward(const Exec&, NodeView<T>, NodeView<const T>, const T*, const T*,         \
-                                   const T*);                                                               \
-  template void batch_norm_backward_sums(const Exec&, std::span<double>, NodeView<const T>,                 \
-                                         NodeView<const T>, const T*, const T*, std::span<double>);         \
-  template void batch_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,   \
-                                          const T*, const T*, const T*, const T*);                          \
-  template void batch_norm_sums_there(const Exec&, double*, NodeView<const T>, const T*);                   \
+  template void batch_norm_sums(const Exec&, double*, NodeView<const T>, const T*, std::span<double>);      \
   template void batch_norm_factors(const Exec&, Index, const BatchNormFactors<T>&, const double*, const T*, \
                                    const BatchNormRunning<T>&);                                             \
-  template void batch_norm_backward_sums_there(const Exec&, double*, NodeView<const T>, NodeView<const T>,  \
-                                               const T*, const T*);                                         \
+  template void batch_norm_forward(const Exec&, NodeView<T>, NodeView<const T>, const T*, const T*,         \
+                                   const T*);                                                               \
+  template void batch_norm_backward_sums(const Exec&, double*, NodeView<const T>, NodeView<const T>,        \
+                                         const T*, const T*, std::span<double>);                            \
   template void batch_norm_backward_parameters(const Exec&, Index, T*, T*, const double*);                  \
-  template void batch_norm_slopes(const Exec&, Index, T*, T*, const double*, const double*, const T*);
+  template void batch_norm_slopes(const Exec&, Index, T*, T*, const double*, const double*, const T*);      \
+  template void batch_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,   \
+                                          const T*, const T*, const T*, const T*);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE
 

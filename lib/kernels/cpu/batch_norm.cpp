@@ -1,6 +1,7 @@
 #include "rossby/kernels/batch_norm.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
@@ -22,7 +23,7 @@ Index rows_a_piece(NodeView<T> x) {
 
 /// sums (2c) = those that add(partial sums, row, column) makes of every row and column.
 template <class T, class Add>
-void sum_entries(const Exec& exec, std::span<double> sums, NodeView<const T> x, std::span<double> scratch,
+void sum_entries(const Exec& exec, double* sums, NodeView<const T> x, std::span<double> scratch,
                  const Add& add) {
   const Index size = 2 * x.channels, rows = partial_rows(x.rows);
   for_each_piece(exec, x.rows, rows, 2 * x.size(), [&](Index first, Index last) {
@@ -31,16 +32,15 @@ void sum_entries(const Exec& exec, std::span<double> sums, NodeView<const T> x, 
     for (Index i = first; i < last; ++i)
       for (Index b = 0; b < x.cols; ++b) add(partial, i, b);
   });
-  std::fill(sums.begin(), sums.end(), 0.0);
+  std::fill_n(sums, size, 0.0);
   for (Index p = 0; p * rows < x.rows; ++p)
-    for (Index k = 0; k < size; ++k)
-      sums[static_cast<std::size_t>(k)] += scratch[static_cast<std::size_t>(p * size + k)];
+    for (Index k = 0; k < size; ++k) sums[k] += scratch[static_cast<std::size_t>(p * size + k)];
 }
 
 }  // namespace
 
 template <class T>
-void batch_norm_sums(const Exec& exec, std::span<double> sums, NodeView<const T> x, const T* shift,
+void batch_norm_sums(const Exec& exec, double* sums, NodeView<const T> x, const T* shift,
                      std::span<double> scratch) {
   const Index channels = x.channels;
   sum_entries(exec, sums, x, scratch, [=](double* partial, Index i, Index b) {
@@ -51,6 +51,28 @@ void batch_norm_sums(const Exec& exec, std::span<double> sums, NodeView<const T>
       partial[channels + c] += distance * distance;
     }
   });
+  sums[2 * channels] = static_cast<double>(x.rows * x.cols);
+}
+
+template <class T>
+void batch_norm_factors(const Exec&, Index channels, const BatchNormFactors<T>& to, const double* sums,
+                        const T* gain, const BatchNormRunning<T>& running) {
+  for (Index c = 0; c < channels; ++c) {
+    double mean = double{running.mean[c]}, variance = double{running.variance[c]};
+    if (sums) {
+      const double values = std::max(1.0, sums[2 * channels]), distance = sums[c] / values;
+      const double keep = 1 - running.momentum, before = variance;
+      mean += distance;
+      variance = sums[channels + c] / values - distance * distance;
+      if (variance < 0) variance = 0;
+      const double unbiased = variance * values / std::max(1.0, values - 1);
+      running.mean[c] = static_cast<T>(keep * double{running.mean[c]} + running.momentum * mean);
+      running.variance[c] = static_cast<T>(keep * before + running.momentum * unbiased);
+    }
+    to.mean[c] = static_cast<T>(mean);
+    to.inverse_deviation[c] = static_cast<T>(1 / std::sqrt(variance + running.epsilon));
+    to.factor[c] = gain[c] * to.inverse_deviation[c];
+  }
 }
 
 template <class T>
@@ -67,9 +89,8 @@ void batch_norm_forward(const Exec& exec, NodeView<T> y, NodeView<const T> x, co
 }
 
 template <class T>
-void batch_norm_backward_sums(const Exec& exec, std::span<double> sums, NodeView<const T> dy,
-                              NodeView<const T> x, const T* mean, const T* inverse_deviation,
-                              std::span<double> scratch) {
+void batch_norm_backward_sums(const Exec& exec, double* sums, NodeView<const T> dy, NodeView<const T> x,
+                              const T* mean, const T* inverse_deviation, std::span<double> scratch) {
   const Index channels = x.channels;
   sum_entries(exec, sums, x, scratch, [=](double* partial, Index i, Index b) {
     const T* from = x.at(i, b);
@@ -79,8 +100,25 @@ void batch_norm_backward_sums(const Exec& exec, std::span<double> sums, NodeView
       partial[channels + c] += double{g[c]} * (double{from[c]} - double{mean[c]});
     }
   });
-  for (Index c = 0; c < channels; ++c)
-    sums[static_cast<std::size_t>(channels + c)] *= double{inverse_deviation[c]};
+  for (Index c = 0; c < channels; ++c) sums[channels + c] *= double{inverse_deviation[c]};
+}
+
+template <class T>
+void batch_norm_backward_parameters(const Exec&, Index channels, T* dgain, T* dbias, const double* sums) {
+  for (Index c = 0; c < channels; ++c) {
+    if (dbias) dbias[c] += static_cast<T>(sums[c]);
+    if (dgain) dgain[c] += static_cast<T>(sums[channels + c]);
+  }
+}
+
+template <class T>
+void batch_norm_slopes(const Exec&, Index channels, T* offset, T* slope, const double* sums,
+                       const double* count, const T* inverse_deviation) {
+  const double over = count ? 1 / std::max(1.0, *count) : 0;
+  for (Index c = 0; c < channels; ++c) {
+    offset[c] = static_cast<T>(over * sums[c]);
+    slope[c] = static_cast<T>(over * sums[channels + c] * double{inverse_deviation[c]});
+  }
 }
 
 template <class T>
@@ -98,14 +136,17 @@ void batch_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const 
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                             \
-  template void batch_norm_sums(const Exec&, std::span<double>, NodeView<const T>, const T*,              \
-                                std::span<double>);                                                       \
-  template void batch_norm_forward(const Exec&, NodeView<T>, NodeView<const T>, const T*, const T*,       \
-                                   const T*);                                                             \
-  template void batch_norm_backward_sums(const Exec&, std::span<double>, NodeView<const T>,               \
-                                         NodeView<const T>, const T*, const T*, std::span<double>);       \
-  template void batch_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>, \
+#define ROSSBY_INSTANTIATE(T)                                                                               \
+  template void batch_norm_sums(const Exec&, double*, NodeView<const T>, const T*, std::span<double>);      \
+  template void batch_norm_factors(const Exec&, Index, const BatchNormFactors<T>&, const double*, const T*, \
+                                   const BatchNormRunning<T>&);                                             \
+  template void batch_norm_forward(const Exec&, NodeView<T>, NodeView<const T>, const T*, const T*,         \
+                                   const T*);                                                               \
+  template void batch_norm_backward_sums(const Exec&, double*, NodeView<const T>, NodeView<const T>,        \
+                                         const T*, const T*, std::span<double>);                            \
+  template void batch_norm_backward_parameters(const Exec&, Index, T*, T*, const double*);                  \
+  template void batch_norm_slopes(const Exec&, Index, T*, T*, const double*, const double*, const T*);      \
+  template void batch_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,   \
                                           const T*, const T*, const T*, const T*);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE
@@ -114,7 +155,8 @@ ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 
 namespace rossby {
 
-Index batch_norm_scratch_size(Index rows, Index channels) {
+Index batch_norm_scratch_size(const Exec& exec, Index rows, Index channels) {
+  if (exec.device) return 0;
   const Index partial = cpu::partial_rows(rows);
   return (rows + partial - 1) / partial * 2 * channels;
 }

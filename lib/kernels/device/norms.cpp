@@ -83,20 +83,8 @@ void channel_sums(const Exec& exec, double* to, Index count, Index rows, const T
   sum_rows(exec, rows, count, term, [=] ROSSBY_ON_DEVICE(Index o, double sum) { to[o] = sum; });
 }
 
-/// Those that the host wants: what `sum(to)` leaves there, waited for.
-template <class Sum>
-void bring_sums(const Exec& exec, std::span<double> sums, const Sum& sum) {
-  if (sums.empty()) return;
-  // In the half of the scratch that sum_rows leaves alone.
-  const auto room = static_cast<Index>(exec.device->scratch_bytes() / sizeof(double));
-  double* to = exec.device->template scratch<double>(room) + room - std::ssize(sums);
-  sum(to);
-  exec.device->download(sums, to);
-  exec.device->wait();
-}
-
 template <class T>
-void distance_sums(const Exec& exec, double* sums, NodeView<const T> x, const T* shift) {
+void batch_norm_sums(const Exec& exec, double* sums, NodeView<const T> x, const T* shift, std::span<double>) {
   const Index channels = x.channels;
   channel_sums(exec, sums, 2 * channels, x.rows * x.cols, [=] ROSSBY_ON_DEVICE(Index k, Index o) {
     const Index c = o < channels ? o : o - channels;
@@ -104,20 +92,8 @@ void distance_sums(const Exec& exec, double* sums, NodeView<const T> x, const T*
         static_cast<double>(x.at(k / x.cols, k % x.cols)[c]) - static_cast<double>(shift[c]);
     return o < channels ? distance : distance * distance;
   });
-}
-
-template <class T>
-void batch_norm_sums(const Exec& exec, std::span<double> sums, NodeView<const T> x, const T* shift,
-                     std::span<double>) {
-  bring_sums(exec, sums, [&](double* to) { distance_sums(exec, to, x, shift); });
-}
-
-template <class T>
-void batch_norm_sums_there(const Exec& exec, double* sums, NodeView<const T> x, const T* shift) {
-  distance_sums(exec, sums, x, shift);
-  const Index values = 2 * x.channels;
   const auto count = static_cast<double>(x.rows * x.cols);
-  for_each(exec, 1, [=] ROSSBY_ON_DEVICE(Index) { sums[values] = count; });
+  for_each(exec, 1, [=] ROSSBY_ON_DEVICE(Index) { sums[2 * channels] = count; });
 }
 
 template <class T>
@@ -152,8 +128,8 @@ void batch_norm_forward(const Exec& exec, NodeView<T> y, NodeView<const T> x, co
 }
 
 template <class T>
-void gradient_sums(const Exec& exec, double* sums, NodeView<const T> dy, NodeView<const T> x, const T* mean,
-                   const T* inverse_deviation) {
+void batch_norm_backward_sums(const Exec& exec, double* sums, NodeView<const T> dy, NodeView<const T> x,
+                              const T* mean, const T* inverse_deviation, std::span<double>) {
   const Index channels = x.channels;
   channel_sums(exec, sums, 2 * channels, x.rows * x.cols, [=] ROSSBY_ON_DEVICE(Index k, Index o) {
     const Index i = k / x.cols, b = k % x.cols, c = o < channels ? o : o - channels;
@@ -162,19 +138,6 @@ void gradient_sums(const Exec& exec, double* sums, NodeView<const T> dy, NodeVie
     return g * (static_cast<double>(x.at(i, b)[c]) - static_cast<double>(mean[c])) *
            static_cast<double>(inverse_deviation[c]);
   });
-}
-
-template <class T>
-void batch_norm_backward_sums(const Exec& exec, std::span<double> sums, NodeView<const T> dy,
-                              NodeView<const T> x, const T* mean, const T* inverse_deviation,
-                              std::span<double>) {
-  bring_sums(exec, sums, [&](double* to) { gradient_sums(exec, to, dy, x, mean, inverse_deviation); });
-}
-
-template <class T>
-void batch_norm_backward_sums_there(const Exec& exec, double* sums, NodeView<const T> dy, NodeView<const T> x,
-                                    const T* mean, const T* inverse_deviation) {
-  gradient_sums(exec, sums, dy, x, mean, inverse_deviation);
 }
 
 template <class T>
@@ -211,21 +174,17 @@ void batch_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const 
                                           std::span<const T>, std::span<const T>, const T*);                \
   template void layer_norm_backward_parameters(const Exec&, T*, T*, NodeView<const T>, NodeView<const T>,   \
                                                std::span<const T>, std::span<const T>, std::span<T>);       \
-  template void batch_norm_sums(const Exec&, std::span<double>, NodeView<const T>, const T*,                \
-                                std::span<double>);                                                         \
-  template void batch_norm_forward(const Exec&, NodeView<T>, NodeView<const T>, const T*, const T*,         \
-                                   const T*);                                                               \
-  template void batch_norm_backward_sums(const Exec&, std::span<double>, NodeView<const T>,                 \
-                                         NodeView<const T>, const T*, const T*, std::span<double>);         \
-  template void batch_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,   \
-                                          const T*, const T*, const T*, const T*);                          \
-  template void batch_norm_sums_there(const Exec&, double*, NodeView<const T>, const T*);                   \
+  template void batch_norm_sums(const Exec&, double*, NodeView<const T>, const T*, std::span<double>);      \
   template void batch_norm_factors(const Exec&, Index, const BatchNormFactors<T>&, const double*, const T*, \
                                    const BatchNormRunning<T>&);                                             \
-  template void batch_norm_backward_sums_there(const Exec&, double*, NodeView<const T>, NodeView<const T>,  \
-                                               const T*, const T*);                                         \
+  template void batch_norm_forward(const Exec&, NodeView<T>, NodeView<const T>, const T*, const T*,         \
+                                   const T*);                                                               \
+  template void batch_norm_backward_sums(const Exec&, double*, NodeView<const T>, NodeView<const T>,        \
+                                         const T*, const T*, std::span<double>);                            \
   template void batch_norm_backward_parameters(const Exec&, Index, T*, T*, const double*);                  \
-  template void batch_norm_slopes(const Exec&, Index, T*, T*, const double*, const double*, const T*);
+  template void batch_norm_slopes(const Exec&, Index, T*, T*, const double*, const double*, const T*);      \
+  template void batch_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,   \
+                                          const T*, const T*, const T*, const T*);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE
 

@@ -1,6 +1,7 @@
 #include "rossby/kernels/batch_norm.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/reference/loops.hpp"
@@ -8,14 +9,36 @@
 namespace rossby::reference {
 
 template <class T>
-void batch_norm_sums(const Exec&, std::span<double> sums, NodeView<const T> x, const T* shift,
-                     std::span<double>) {
-  std::fill(sums.begin(), sums.end(), 0.0);
+void batch_norm_sums(const Exec&, double* sums, NodeView<const T> x, const T* shift, std::span<double>) {
+  std::fill_n(sums, 2 * x.channels, 0.0);
   for_each_entry(x, [&](Index i, Index b, Index c) {
     const double distance = double{entry(x, i, b, c)} - double{shift[c]};
-    sums[static_cast<std::size_t>(c)] += distance;
-    sums[static_cast<std::size_t>(x.channels + c)] += distance * distance;
+    sums[c] += distance;
+    sums[x.channels + c] += distance * distance;
   });
+  sums[2 * x.channels] = static_cast<double>(x.rows * x.cols);
+}
+
+template <class T>
+void batch_norm_factors(const Exec&, Index channels, const BatchNormFactors<T>& to, const double* sums,
+                        const T* gain, const BatchNormRunning<T>& running) {
+  const double n = sums ? std::max(1.0, sums[2 * channels]) : 1;
+  for (Index c = 0; c < channels; ++c) {
+    double mean = running.mean[c], variance = running.variance[c];
+    if (sums) {
+      const double first = sums[c] / n, second = sums[channels + c] / n;
+      mean = running.mean[c] + first;
+      variance = second > first * first ? second - first * first : 0;
+      if (std::isnan(second - first * first)) variance = second - first * first;
+      const double share = running.momentum;
+      running.mean[c] = static_cast<T>((1 - share) * running.mean[c] + share * mean);
+      running.variance[c] =
+          static_cast<T>((1 - share) * running.variance[c] + share * variance * n / std::max(1.0, n - 1));
+    }
+    to.mean[c] = static_cast<T>(mean);
+    to.inverse_deviation[c] = static_cast<T>(1 / std::sqrt(variance + running.epsilon));
+    to.factor[c] = static_cast<T>(gain[c] / std::sqrt(variance + running.epsilon));
+  }
 }
 
 template <class T>
@@ -27,15 +50,30 @@ void batch_norm_forward(const Exec&, NodeView<T> y, NodeView<const T> x, const T
 }
 
 template <class T>
-void batch_norm_backward_sums(const Exec&, std::span<double> sums, NodeView<const T> dy, NodeView<const T> x,
+void batch_norm_backward_sums(const Exec&, double* sums, NodeView<const T> dy, NodeView<const T> x,
                               const T* mean, const T* inverse_deviation, std::span<double>) {
-  std::fill(sums.begin(), sums.end(), 0.0);
+  std::fill_n(sums, 2 * x.channels, 0.0);
   for_each_entry(x, [&](Index i, Index b, Index c) {
     const double g = entry(dy, i, b, c);
-    sums[static_cast<std::size_t>(c)] += g;
-    sums[static_cast<std::size_t>(x.channels + c)] +=
-        g * (double{entry(x, i, b, c)} - double{mean[c]}) * double{inverse_deviation[c]};
+    sums[c] += g;
+    sums[x.channels + c] += g * (double{entry(x, i, b, c)} - double{mean[c]}) * double{inverse_deviation[c]};
   });
+}
+
+template <class T>
+void batch_norm_backward_parameters(const Exec&, Index channels, T* dgain, T* dbias, const double* sums) {
+  for (Index c = 0; c < channels && dbias; ++c) dbias[c] = static_cast<T>(dbias[c] + sums[c]);
+  for (Index c = 0; c < channels && dgain; ++c) dgain[c] = static_cast<T>(dgain[c] + sums[channels + c]);
+}
+
+template <class T>
+void batch_norm_slopes(const Exec&, Index channels, T* offset, T* slope, const double* sums,
+                       const double* count, const T* inverse_deviation) {
+  for (Index c = 0; c < channels; ++c) {
+    offset[c] = count ? static_cast<T>(sums[c] / std::max(1.0, *count)) : T(0);
+    slope[c] =
+        count ? static_cast<T>(sums[channels + c] / std::max(1.0, *count) * inverse_deviation[c]) : T(0);
+  }
 }
 
 template <class T>
@@ -48,14 +86,17 @@ void batch_norm_backward_input(const Exec&, NodeView<T> dx, NodeView<const T> dy
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                             \
-  template void batch_norm_sums(const Exec&, std::span<double>, NodeView<const T>, const T*,              \
-                                std::span<double>);                                                       \
-  template void batch_norm_forward(const Exec&, NodeView<T>, NodeView<const T>, const T*, const T*,       \
-                                   const T*);                                                             \
-  template void batch_norm_backward_sums(const Exec&, std::span<double>, NodeView<const T>,               \
-                                         NodeView<const T>, const T*, const T*, std::span<double>);       \
-  template void batch_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>, \
+#define ROSSBY_INSTANTIATE(T)                                                                               \
+  template void batch_norm_sums(const Exec&, double*, NodeView<const T>, const T*, std::span<double>);      \
+  template void batch_norm_factors(const Exec&, Index, const BatchNormFactors<T>&, const double*, const T*, \
+                                   const BatchNormRunning<T>&);                                             \
+  template void batch_norm_forward(const Exec&, NodeView<T>, NodeView<const T>, const T*, const T*,         \
+                                   const T*);                                                               \
+  template void batch_norm_backward_sums(const Exec&, double*, NodeView<const T>, NodeView<const T>,        \
+                                         const T*, const T*, std::span<double>);                            \
+  template void batch_norm_backward_parameters(const Exec&, Index, T*, T*, const double*);                  \
+  template void batch_norm_slopes(const Exec&, Index, T*, T*, const double*, const double*, const T*);      \
+  template void batch_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,   \
                                           const T*, const T*, const T*, const T*);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

@@ -241,20 +241,28 @@ std::vector<Case<T>> row_cases() {
                                         read(dy), read(x), read(mean), read(inverse),
                                         rig.scratch(layer_norm_scratch_size(s.rows, s.channels)));
        }});
-  cases.push_back({"batch_norm", [](const Exec& exec, R& rig, Shape s) {
-                     std::vector<double> sums(static_cast<std::size_t>(2 * s.channels), NAN);
-                     std::vector<double> scratch(
-                         static_cast<std::size_t>(batch_norm_scratch_size(s.rows, s.channels)), NAN);
-                     const auto vector = [&] { return static_cast<const T*>(rig.vector(s.channels).data()); };
-                     const NodeView<T> x = rig.input(s), dy = rig.input(s);
-                     const T *a = vector(), *b = vector(), *c = vector(), *d = vector();
-                     batch_norm_sums<T>(exec, sums, x, a, scratch);
-                     for (const double sum : sums) rig.result(sum);
-                     batch_norm_forward<T>(exec, rig.output(s), x, a, b, c);
-                     batch_norm_backward_sums<T>(exec, sums, dy, x, a, b, scratch);
-                     for (const double sum : sums) rig.result(sum);
-                     batch_norm_backward_input<T>(exec, rig.input(s), dy, x, a, b, c, d);
-                   }});
+  for (const bool constants : {false, true})
+    cases.push_back(
+        {constants ? "batch_norm of constants" : "batch_norm", [=](const Exec& exec, R& rig, Shape s) {
+           std::vector<double> scratch(
+               static_cast<std::size_t>(batch_norm_scratch_size(exec, s.rows, s.channels)), NAN);
+           const auto vector = [&] { return rig.vector(s.channels).data(); };
+           const auto output = [&] { return rig.output_vector(s.channels); };
+           const NodeView<T> x = rig.input(s), dy = rig.input(s);
+           double *sums = rig.sums(2 * s.channels + 1), *back = rig.sums(2 * s.channels);
+           const BatchNormRunning<T> running{vector(), rig.vector(s.channels, 0.1, 1).data(), 0.3, 1e-2};
+           const BatchNormFactors<T> of{output(), output(), output()};
+           batch_norm_sums<T>(exec, sums, x, running.mean, scratch);
+           batch_norm_factors<T>(exec, s.channels, of, constants ? nullptr : sums, vector(), running);
+           batch_norm_forward<T>(exec, rig.output(s), x, of.mean, of.factor, vector());
+           batch_norm_backward_sums<T>(exec, back, dy, x, of.mean, of.inverse_deviation, scratch);
+           batch_norm_backward_parameters<T>(exec, s.channels, vector(), constants ? nullptr : vector(),
+                                             back);
+           T *offset = output(), *slope = output();
+           batch_norm_slopes<T>(exec, s.channels, offset, slope, back,
+                                constants ? nullptr : sums + 2 * s.channels, of.inverse_deviation);
+           batch_norm_backward_input<T>(exec, rig.input(s), dy, x, of.mean, of.factor, offset, slope);
+         }});
   return cases;
 }
 

@@ -51,6 +51,9 @@ class Rig {
   std::span<T> vector(Index size, double low = -1, double high = 1) {
     return {place<T>({size, 1, 1}, Layout::packed, low, high).data, static_cast<std::size_t>(size)};
   }
+  T* output_vector(Index size) { return place<T>({size, 1, 1}, Layout::packed, 0, 0, true).data; }
+  /// Sums, which are double whatever T is: outputs.
+  double* sums(Index size) { return place<double>({size, 1, 1}, Layout::packed, 0, 0, true).data; }
   /// Memory whose contents after the kernel do not matter; NaN at first.
   std::span<T> scratch(Index size) {
     if (device_) return {scratch_.emplace_back(size, *device_).data(), static_cast<std::size_t>(size)};
@@ -67,6 +70,8 @@ class Rig {
     std::vector<double> values;
     for (const auto& field : fields_) values.insert(values.end(), field->all.begin(), field->all.end());
     for (const auto& field : float_fields_) values.insert(values.end(), field->all.begin(), field->all.end());
+    for (const auto& field : double_fields_)
+      values.insert(values.end(), field->all.begin(), field->all.end());
     values.insert(values.end(), results_.begin(), results_.end());
     return values;
   }
@@ -74,16 +79,12 @@ class Rig {
   /// Sentinels that a kernel overwrote.
   [[nodiscard]] Index damaged() const {
     fetch();
-    return count_damage(fields_) + count_damage(float_fields_);
+    return count_damage(fields_) + count_damage(float_fields_) + count_damage(double_fields_);
   }
   /// Values that are NaN after the kernel: left unwritten, or made from unwritten ones.
   [[nodiscard]] Index unwritten() const {
     fetch();
-    Index count = 0;
-    for (const auto& field : fields_)
-      for (std::size_t k = 0; !field->has_missing && k < field->all.size(); ++k)
-        count += field->used[k] && std::isnan(field->all[k]);
-    return count;
+    return count_nan(fields_) + count_nan(double_fields_);
   }
 
  private:
@@ -102,6 +103,8 @@ class Rig {
     if (!device_) return;
     for (const auto& field : fields_) device_->download(std::span(field->all), field->on_device.data());
     for (const auto& field : float_fields_) device_->download(std::span(field->all), field->on_device.data());
+    for (const auto& field : double_fields_)
+      device_->download(std::span(field->all), field->on_device.data());
     device_->wait();
   }
 
@@ -111,6 +114,15 @@ class Rig {
     for (const auto& field : fields)
       for (std::size_t k = 0; k < field->all.size(); ++k)
         count += !field->used[k] && field->all[k] != static_cast<V>(sentinel);
+    return count;
+  }
+
+  template <class V>
+  static Index count_nan(const std::vector<std::unique_ptr<Field<V>>>& fields) {
+    Index count = 0;
+    for (const auto& field : fields)
+      for (std::size_t k = 0; !field->has_missing && k < field->all.size(); ++k)
+        count += field->used[k] && std::isnan(field->all[k]);
     return count;
   }
 
@@ -150,6 +162,8 @@ class Rig {
     }
     if constexpr (std::is_same_v<V, T>)
       fields_.push_back(std::move(field));
+    else if constexpr (std::is_same_v<V, double>)
+      double_fields_.push_back(std::move(field));
     else
       float_fields_.push_back(std::move(field));
     return there;
@@ -160,6 +174,7 @@ class Rig {
   std::uint32_t operands_ = 0;
   std::vector<std::unique_ptr<Field<T>>> fields_;
   std::vector<std::unique_ptr<Field<float>>> float_fields_;
+  std::vector<std::unique_ptr<Field<double>>> double_fields_;
   std::vector<Buffer<T>> scratch_;
   std::vector<Buffer<std::uint8_t>> bytes_;
   std::vector<double> results_;

@@ -177,11 +177,11 @@ TEST_P(DeviceKernels, NormaliseByStatisticsThatStayThere) {
                         variance = numbers(channels, 0.1), sums(2 * channels + 1), back(2 * channels);
     std::vector<double> factors(3 * channels), slopes(2 * channels), dgain(channels, 1.0),
         dbias(channels, 2.0);
-    std::vector<double> right_sums(2 * channels), right_back(2 * channels),
-        scratch(static_cast<std::size_t>(batch_norm_scratch_size(rows, channels)));
     const Exec host{Backend::reference, 1};
+    std::vector<double> right_sums(2 * channels + 1), right_back(2 * channels),
+        scratch(static_cast<std::size_t>(batch_norm_scratch_size(host, rows, channels)));
     const NodeView<const double> in(x.data(), rows, cols, channels), slope(dy.data(), rows, cols, channels);
-    batch_norm_sums<double>(host, right_sums, in, mean.data(), scratch);
+    batch_norm_sums<double>(host, right_sums.data(), in, mean.data(), scratch);
     const double values = more * rows * cols;
     std::vector<double> right_mean = mean, right_variance = variance, average(channels), inverse(channels);
     for (std::size_t c = 0; c < channels; ++c) {
@@ -193,7 +193,8 @@ TEST_P(DeviceKernels, NormaliseByStatisticsThatStayThere) {
       right_mean[c] += momentum * distance;
       right_variance[c] = 0.9 * variance[c] + momentum * of_batch * values / (values - 1);
     }
-    batch_norm_backward_sums<double>(host, right_back, slope, in, average.data(), inverse.data(), scratch);
+    batch_norm_backward_sums<double>(host, right_back.data(), slope, in, average.data(), inverse.data(),
+                                     scratch);
 
     OnDevice there(*device_);
     const NodeView<const double> in_there(there(x), rows, cols, channels),
@@ -202,12 +203,11 @@ TEST_P(DeviceKernels, NormaliseByStatisticsThatStayThere) {
            *slopes_there = there(slopes);
     const BatchNormRunning<double> running{there(mean), there(variance), momentum, epsilon};
     const BatchNormFactors<double> of{factor, factor + channels, factor + 2 * channels};
-    batch_norm_sums_there<double>(exec(), sum, in_there, running.mean);
+    batch_norm_sums<double>(exec(), sum, in_there, running.mean, {});
     const NodeView<double> all(sum, 1, 1, 2 * channels + 1);
     scale<double>(exec(), all, more, all);  // another rank's, which are the same
     batch_norm_factors<double>(exec(), channels, of, constants ? nullptr : sum, there(gain), running);
-    batch_norm_backward_sums_there<double>(exec(), sum_back, dy_there, in_there, of.mean,
-                                           of.inverse_deviation);
+    batch_norm_backward_sums<double>(exec(), sum_back, dy_there, in_there, of.mean, of.inverse_deviation, {});
     batch_norm_backward_parameters<double>(exec(), channels, there(dgain), constants ? nullptr : there(dbias),
                                            sum_back);
     batch_norm_slopes<double>(exec(), channels, slopes_there, slopes_there + channels, sum_back,
