@@ -186,10 +186,10 @@ TimedOps measure_case(const Communicator& comm, const CalibrationCase& of, const
   return time_any(comm, config, seconds);
 }
 
-/// Two epochs of a training of this rank alone, with nothing timed.
+/// Two epochs of a training, with nothing timed.
 template <class T>
-void train(const Config& config) {
-  const auto run = make_run<T>(Communicator::self(), config, Purpose::training);
+void train(const Communicator& comm, const Config& config) {
+  const auto run = make_run<T>(comm, config, Purpose::training);
   const auto task = run->make_task();
   Optimiser<T> optimiser(optimiser_options(config), run->parameters());
   TrainerOptions options = trainer_options(config, false);
@@ -273,27 +273,38 @@ Communicator alone_on_host(const Communicator& comm) {
   return Communicator::self(rank_on_host(comm), ranks_on_host(comm));
 }
 
-double measure_process(const Communicator& comm, const CalibrationOptions& options) {
-  CalibrationCase least = calibration_cases(true).front();
+void measure_process(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
+  const OwnFile file(comm, options.folder, ".nc");
+  MpiReducer reducer(comm);
+  const auto train_it = [&](const Communicator& ranks, const Config& config) {
+    options.precision == "double" ? train<double>(ranks, config) : train<float>(ranks, config);
+  };
+  const auto peak_of = [&](const Communicator& ranks, const Config& config) {
+    forget_peak_resident();
+    train_it(ranks, config);
+    double bytes = peak_resident_bytes();
+    reducer.max(std::span<double>(&bytes, 1));
+    return bytes;
+  };
+  const std::vector<CalibrationCase> cases = calibration_cases(true);
+  CalibrationCase least = cases.front();
   least.lat = 4;
   least.lon = 8;
-  const OwnFile file(comm, options.folder, ".nc");
   agree(comm, [&] { write_series(least, file.path()); });
   const Config config = config_of(least, options, file.path());
-  const auto train_it = [&] { options.precision == "double" ? train<double>(config) : train<float>(config); };
   // The second time as a training whose plan was made in the same process, which writes no series: what its
   // factors leave a BLAS with stays resident.
-  train_it();
+  train_it(Communicator::self(), config);
   const std::vector<Kriging::Point> points(400);
   Kriging::Expected expected;
   expected.lengths.fill(1);
   (void)Kriging(points, std::vector<double>(points.size(), 0.1), expected);
-  forget_peak_resident();
-  train_it();
-  MpiReducer reducer(comm);
-  double bytes = peak_resident_bytes();
-  reducer.max(std::span<double>(&bytes, 1));
-  return bytes;
+  profile.process_bytes = peak_of(Communicator::self(), config);
+  if (comm.size() == 1) return;
+  agree(comm, [&] { write_series(cases.back(), file.path()); });
+  const std::string cut = "parallel.partition=graph";
+  const double bytes = peak_of(comm, config_of(cases.back(), options, file.path()).with({&cut, 1}));
+  profile.cut_bytes = std::max(0.0, bytes - profile.process_bytes);
 }
 
 double measure_ops(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {

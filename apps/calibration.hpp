@@ -28,8 +28,9 @@ struct CalibrationOptions {
 double measure_ops(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile);
 
 /// Resident memory of a rank after the first steps of a training that holds next to nothing: libraries, what
-/// they keep, and the program. Collective.
-[[nodiscard]] double measure_process(const Communicator& comm, const CalibrationOptions& options);
+/// they keep, and the program; and what is added where several ranks cut a graph (MachineProfile).
+/// Collective.
+void measure_process(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile);
 
 /// What message rounds take, over 2, 4, … and all ranks: of arrays of the host, or of the device that options
 /// name. Collective.

@@ -38,6 +38,7 @@ void add_bytes_beside_steps(const Config& config, ModelRun<T>& run, Task<T>& tas
   for (const Parameter<T>* parameter : run.parameters())
     if (parameter->stream) ops.streamed_bytes += parameter->stream->array_bytes();
   ops.list_bytes = static_cast<double>(bytes);
+  ops.cuts_graph = run.domain().cut_graph;
   ops.array_bytes = std::max(ops.array_bytes, ops.settled_bytes + static_cast<double>(later));
 }
 

@@ -260,22 +260,26 @@ GlobalEdges build_edges(const Communicator& comm, const Config& config, const Do
   return edges;
 }
 
-RowPartition choose_partition(const Communicator& comm, const Config& config, const Domain& domain,
-                              int parts) {
+std::string partition_kind(const Config& config, const Domain& domain, int parts) {
   const std::string graph = graph_kind(config, domain.info);
   const bool dense = config.text("relation.discover") == "dense" ||
                      (graph != "none" && config.text("relation.storage") == "dense");
-  std::string kind = config.text("parallel.partition");
-  if (kind == "auto") {
-    kind = dense || graph == "none" || parts == 1      ? "blocks"
+  const std::string& kind = config.text("parallel.partition");
+  if (kind == "auto")
+    return dense || graph == "none" || parts == 1      ? "blocks"
            : domain.info.gridded && graph != "nearest" ? "tiles"
                                                        : "graph";
-  } else if (dense && kind != "blocks") {
+  if (dense && kind != "blocks")
     user_error(
         "parallel.partition = \"{}\" does not go with a dense relation, which gathers all rows anyway: use "
         "\"blocks\"",
         kind);
-  }
+  return kind;
+}
+
+RowPartition choose_partition(const Communicator& comm, const Config& config, const Domain& domain,
+                              int parts) {
+  const std::string graph = graph_kind(config, domain.info), kind = partition_kind(config, domain, parts);
   if (kind == "blocks") return RowPartition::blocks(domain.nodes(), parts);
   if (kind == "tiles" && !domain.info.gridded)
     user_error("parallel.partition = \"tiles\" needs a gridded file; use \"graph\" or \"blocks\"");
@@ -318,6 +322,7 @@ Domain make_domain(const Communicator& comm, const Config& config) {
                       [&](std::string_view date) { return time.steps_before(date); });
   });
   domain.partition = order_rows(comm, config, domain, choose_partition(comm, config, domain, comm.size()));
+  domain.cut_graph = comm.size() > 1 && partition_kind(config, domain, comm.size()) == "graph";
   domain.rows = domain.partition.rows_of(comm.rank());
   return domain;
 }

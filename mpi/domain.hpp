@@ -26,6 +26,7 @@ struct Domain {
   std::vector<double> longitude;
   Split split;
   RowPartition partition;
+  bool cut_graph = false;       // whether it was cut as a graph, into several parts
   std::vector<GlobalRow> rows;  // owned by this rank, in local order
   RowCut* cut = nullptr;        // of pretended ranks: where their relations come from (whole_graph.hpp)
 
@@ -38,6 +39,10 @@ struct Domain {
 /// (parallel.partition). Every rank reads a share of the file to find the observed nodes. Errors are agreed
 /// on by all ranks. Collective.
 [[nodiscard]] Domain make_domain(const Communicator& comm, const Config& config);
+
+/// parallel.partition with "auto" resolved for so many parts. Throws UserError for what does not go with a
+/// dense relation.
+[[nodiscard]] std::string partition_kind(const Config& config, const Domain& domain, int parts);
 
 /// The row blocks that parallel.partition asks for, `parts` of them; rows inside them in the file's order.
 /// Collective.

@@ -93,6 +93,7 @@ Domain WholeGraph::domain(const Communicator& space, const Config& config) {
                                    choose_partition(Communicator::self(), config, domain_, space.size()));
   Domain domain = domain_;
   domain.partition = cut->partition();
+  domain.cut_graph = space.size() > 1 && partition_kind(config, domain_, space.size()) == "graph";
   domain.rows = domain.partition.rows_of(space.rank());
   domain.cut = cut.get();
   return domain;

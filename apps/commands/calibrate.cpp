@@ -121,7 +121,7 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
     if (options.tf32 && only.empty()) return false;  // of the host all is there in float
     return only.empty() || std::find(only.begin(), only.end(), what) != only.end();
   };
-  if (wanted("ops")) profile.process_bytes = measure_process(comm, options);
+  if (wanted("ops")) measure_process(comm, options, profile);
   if (wanted("rates")) measure_rates(comm, options, profile);
   if (wanted("messages")) measure_messages(comm, options, profile);
   const double apart = wanted("ops") ? measure_ops(comm, options, profile) : 0;

@@ -138,9 +138,11 @@ void merge(MachineProfile& into, const MachineProfile& more) {
   });
   // Which pages of the libraries a process maps differs by some 2 % from one to the next: of all that were
   // measured the largest counts, as of the ranks of a training.
-  if (more.process_bytes > 0)
-    into.process_bytes =
-        into.version == more.version ? std::max(into.process_bytes, more.process_bytes) : more.process_bytes;
+  if (more.process_bytes > 0) {
+    const bool same = into.version == more.version;
+    into.process_bytes = same ? std::max(into.process_bytes, more.process_bytes) : more.process_bytes;
+    into.cut_bytes = same ? std::max(into.cut_bytes, more.cut_bytes) : more.cut_bytes;
+  }
   into.date = more.date;
   into.version = more.version;
   into.mpi = more.mpi;
@@ -198,6 +200,7 @@ Json json_of(const MachineProfile& profile) {
             {"cores", profile.cores},
             {"memory_bytes", profile.memory_bytes},
             {"process_bytes", profile.process_bytes},
+            {"cut_bytes", profile.cut_bytes},
             {"date", profile.date},
             {"rossby", profile.version},
             {"mpi", profile.mpi},
@@ -221,6 +224,7 @@ MachineProfile profile_of(const Json& json, const std::string& origin) {
     profile.cores = json.at("cores");
     profile.memory_bytes = json.at("memory_bytes");
     profile.process_bytes = json.at("process_bytes");
+    profile.cut_bytes = json.value("cut_bytes", 0.0);
     profile.date = json.at("date");
     profile.version = json.at("rossby");
     profile.mpi = json.at("mpi");

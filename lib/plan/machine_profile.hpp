@@ -78,6 +78,7 @@ struct MachineProfile {
   int cores = 1;          // of a host
   double memory_bytes = 0;
   double process_bytes = 0;  // resident memory of a rank that holds no model
+  double cut_bytes = 0;      // beyond that of one of several that have cut a graph: pages of more libraries
   std::string date;          // of the last measurement, ISO 8601
   std::string version;       // of Rossby
   std::string mpi;           // of the MPI library

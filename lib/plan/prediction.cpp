@@ -38,6 +38,12 @@ struct RankTimes {
   }
 };
 
+/// Resident memory of a rank on the host.
+double resident_bytes(const MachineProfile& profile, const StepOps& rank) {
+  return profile.process_bytes + (rank.cuts_graph ? profile.cut_bytes : 0) + rank.array_bytes +
+         rank.list_bytes;
+}
+
 /// Of each rank, for the other stages.
 std::vector<double> waits_for_stages(const std::vector<StepOps>& ranks, const MachineProfile& profile,
                                      const OpTimes& times, const Place& place) {
@@ -60,7 +66,7 @@ TransferTimes transfers_of(const std::vector<StepOps>& ranks, const MachineProfi
   double streamed = 0, memory = 0;
   for (const StepOps& rank : ranks) {
     streamed = std::max(streamed, rank.streamed_bytes);
-    memory = std::max(memory, profile.process_bytes + rank.array_bytes + rank.list_bytes);
+    memory = std::max(memory, resident_bytes(profile, rank));
   }
   const int on_host = place.ranks_on_host();
   return {profile,
@@ -219,8 +225,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
     if (place.on_device)
       prediction.device_bytes = std::max(prediction.device_bytes, rank.device_bytes);
     else if (rank.array_bytes > 0)
-      prediction.memory_bytes =
-          std::max(prediction.memory_bytes, profile.process_bytes + rank.array_bytes + rank.list_bytes);
+      prediction.memory_bytes = std::max(prediction.memory_bytes, resident_bytes(profile, rank));
   }
   if (place.hosts > 1 &&
       std::none_of(profile.messages.begin(), profile.messages.end(), [&](const MessageSample& sample) {

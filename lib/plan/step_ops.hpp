@@ -32,6 +32,7 @@ struct StepOps {
   /// Resident memory that the host would take, where a device was traced over: of all arrays of the training
   /// with the most that steps ever take, and (from who traces) of lists that its objects keep.
   double array_bytes = 0, list_bytes = 0;
+  bool cuts_graph = false;    // whether its rows are a part of a graph that was cut (from who traces)
   double streamed_bytes = 0;  // of relations and moments that would rest in files (from who traces)
   double settled_bytes = 0;   // of array_bytes what is left behind the first steps, whose arenas still grow
   double device_bytes = 0;    // most that the device holds that was traced over

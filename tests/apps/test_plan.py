@@ -202,6 +202,21 @@ class Plan(PlanRuns):
             told = self.load(run + "/plan.json", "plan.schema.json")["predicted"]["sent"]["epochs"]
             self.assertGreaterEqual(len(set(map(tuple, told))), epochs, run)
 
+    def test_memory_of_a_cut_graph(self):
+        """What libraries take to cut a graph counts where one is cut: by several ranks that are there, or are not."""
+        machine = self.load("machine.json", "machine.schema.json")
+        self.write("cut.json", json.dumps(machine | {"cut_bytes": machine["cut_bytes"] + 1e9}))
+        for partition, more in (("graph", 1e9), ("blocks", 0)):
+            for ranks, options in ((2, ()), (1, ("--ranks", "2"))):
+                told = []
+                for file in ("machine.json", "cut.json"):
+                    self.succeed(ranks, "plan", "windows.toml", "--machine", file, "-o", "memory.json", "--set",
+                                 f"parallel.partition={partition}", *options)
+                    with open(self.path("memory.json"), encoding="utf-8") as written:
+                        plan = json.load(written)
+                    told.append((plan["candidates"][0] if "candidates" in plan else plan)["predicted"]["memory_bytes"])
+                self.assertEqual(told[1] - told[0], more, msg=f"{partition} {options}")
+
     def candidates(self, ranks, *arguments, machine="machine.json"):
         self.succeed(ranks, "plan", *arguments, "--machine", machine, "-o", "candidates.json")
         return self.load("candidates.json", "candidates.schema.json")

@@ -296,6 +296,11 @@ TEST(Prediction, IsTheSlowestRanksCallsAndMessages) {
   EXPECT_NEAR(p.step(), p.forward + p.optimiser + p.messages + p.reduction + p.straggler, 1e-15);
   EXPECT_EQ(p.epoch_steps, 10);
   EXPECT_EQ(p.memory_bytes, 6000);
+  MachineProfile cut = profile;
+  cut.cut_bytes = 1500;
+  slow.cuts_graph = true;
+  EXPECT_EQ(predict({fast, slow}, cut, times, {2, 1, 1}).memory_bytes, 6500)
+      << "1000 and 4000 of its own";
   EXPECT_EQ(p.unmeasured, (std::vector<std::string>{"optimiser"}));
   EXPECT_EQ(p.imbalance, 0) << "there may be others";
   const double most = p.forward + p.optimiser;
@@ -692,12 +697,15 @@ TEST(MachineProfile, MergesByWhatWasMeasured) {
   const double process = profile.process_bytes;
   for (const double larger : {100.0, -100.0}) {
     more.process_bytes = process + larger;
+    more.cut_bytes = 500 + larger;
     merge(profile, more);
     EXPECT_EQ(profile.process_bytes, process + 100) << "the largest of one version";
+    EXPECT_EQ(profile.cut_bytes, 600);
   }
   more.version += " later";
   merge(profile, more);
   EXPECT_EQ(profile.process_bytes, process - 100) << "of another version the last";
+  EXPECT_EQ(profile.cut_bytes, 400);
   more.process_bytes = 0;
   merge(profile, more);
   EXPECT_EQ(profile.process_bytes, process - 100) << "not measured again";
