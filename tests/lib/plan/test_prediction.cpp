@@ -299,8 +299,7 @@ TEST(Prediction, IsTheSlowestRanksCallsAndMessages) {
   MachineProfile cut = profile;
   cut.cut_bytes = 1500;
   slow.cuts_graph = true;
-  EXPECT_EQ(predict({fast, slow}, cut, times, {2, 1, 1}).memory_bytes, 6500)
-      << "1000 and 4000 of its own";
+  EXPECT_EQ(predict({fast, slow}, cut, times, {2, 1, 1}).memory_bytes, 6500) << "1000 and 4000 of its own";
   EXPECT_EQ(p.unmeasured, (std::vector<std::string>{"optimiser"}));
   EXPECT_EQ(p.imbalance, 0) << "there may be others";
   const double most = p.forward + p.optimiser;
