@@ -295,7 +295,7 @@ void measure_process(const Communicator& comm, const CalibrationOptions& options
   // The second time as a training whose plan was made in the same process, which writes no series: what its
   // factors leave a BLAS with stays resident.
   train_it(Communicator::self(), config);
-  const std::vector<Kriging::Point> points(400);
+  const std::vector<Kriging::Point> points(Kriging::most_kept);
   Kriging::Expected expected;
   expected.lengths.fill(1);
   (void)Kriging(points, std::vector<double>(points.size(), 0.1), expected);

@@ -22,6 +22,20 @@
   INSTANTIATE(float)                    \
   INSTANTIATE(double)
 
+/// Instantiates the kernels of batch_norm.hpp: in every back end and in the dispatcher.
+#define ROSSBY_BATCH_NORM(T)                                                                                \
+  template void batch_norm_sums(const Exec&, double*, NodeView<const T>, const T*, std::span<double>);      \
+  template void batch_norm_factors(const Exec&, Index, const BatchNormFactors<T>&, const double*, const T*, \
+                                   const BatchNormRunning<T>&);                                             \
+  template void batch_norm_forward(const Exec&, NodeView<T>, NodeView<const T>, const T*, const T*,         \
+                                   const T*);                                                               \
+  template void batch_norm_backward_sums(const Exec&, double*, NodeView<const T>, NodeView<const T>,        \
+                                         const T*, const T*, std::span<double>);                            \
+  template void batch_norm_backward_parameters(const Exec&, Index, T*, T*, const double*);                  \
+  template void batch_norm_slopes(const Exec&, Index, T*, T*, const double*, const double*, const T*);      \
+  template void batch_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,   \
+                                          const T*, const T*, const T*, const T*);
+
 // The GPU's, which a build without CUDA does not have.
 #if defined(ROSSBY_CUDA)
 #define ROSSBY_IN_CUDA(DECLARE) \

@@ -16,7 +16,6 @@ using Point = Kriging::Point;
 using Expected = Kriging::Expected;
 
 constexpr std::size_t most_searched = 96;  // values: a search costs their number cubed, often
-constexpr std::size_t most_kept = 400;     // values: time and memory of their factor, in each training
 constexpr std::size_t fewest_searched = 6;
 constexpr int sweeps = 4;
 constexpr int choices = Kriging::dimensions + 2;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <vector>
 
 namespace rossby {
@@ -10,11 +11,13 @@ namespace rossby {
 /// geostatistics", Economic Geology 1963; Rasmussen, Williams, "Gaussian Processes for Machine Learning", MIT
 /// Press 2006, sections 2.2 and 4.2). Lengths, amplitude and noise are those under which the values are most
 /// likely, with what is expected of them beforehand (section 5.4.1); searched for over some of the values
-/// where there are many, and of more than 400 some are left out, evenly. Coordinates that make no difference
-/// get long lengths: values then count for each other however far apart they are in them.
+/// where there are many, and of more than most_kept some are left out, evenly. Coordinates that make no
+/// difference get long lengths: values then count for each other however far apart they are in them.
 class Kriging {
  public:
   static constexpr int dimensions = 9;
+  static constexpr std::size_t most_kept =
+      400;  // values: their factor takes time and memory in each training
   using Point = std::array<double, dimensions>;
 
   /// What is expected before any value is known. Each is searched for by factors of 2 around these.

@@ -136,20 +136,7 @@ void batch_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const 
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                               \
-  template void batch_norm_sums(const Exec&, double*, NodeView<const T>, const T*, std::span<double>);      \
-  template void batch_norm_factors(const Exec&, Index, const BatchNormFactors<T>&, const double*, const T*, \
-                                   const BatchNormRunning<T>&);                                             \
-  template void batch_norm_forward(const Exec&, NodeView<T>, NodeView<const T>, const T*, const T*,         \
-                                   const T*);                                                               \
-  template void batch_norm_backward_sums(const Exec&, double*, NodeView<const T>, NodeView<const T>,        \
-                                         const T*, const T*, std::span<double>);                            \
-  template void batch_norm_backward_parameters(const Exec&, Index, T*, T*, const double*);                  \
-  template void batch_norm_slopes(const Exec&, Index, T*, T*, const double*, const double*, const T*);      \
-  template void batch_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,   \
-                                          const T*, const T*, const T*, const T*);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
+ROSSBY_FOR_SCALARS(ROSSBY_BATCH_NORM)
 
 }  // namespace rossby::cpu
 

@@ -173,19 +173,9 @@ void batch_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const 
   template void layer_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,   \
                                           std::span<const T>, std::span<const T>, const T*);                \
   template void layer_norm_backward_parameters(const Exec&, T*, T*, NodeView<const T>, NodeView<const T>,   \
-                                               std::span<const T>, std::span<const T>, std::span<T>);       \
-  template void batch_norm_sums(const Exec&, double*, NodeView<const T>, const T*, std::span<double>);      \
-  template void batch_norm_factors(const Exec&, Index, const BatchNormFactors<T>&, const double*, const T*, \
-                                   const BatchNormRunning<T>&);                                             \
-  template void batch_norm_forward(const Exec&, NodeView<T>, NodeView<const T>, const T*, const T*,         \
-                                   const T*);                                                               \
-  template void batch_norm_backward_sums(const Exec&, double*, NodeView<const T>, NodeView<const T>,        \
-                                         const T*, const T*, std::span<double>);                            \
-  template void batch_norm_backward_parameters(const Exec&, Index, T*, T*, const double*);                  \
-  template void batch_norm_slopes(const Exec&, Index, T*, T*, const double*, const double*, const T*);      \
-  template void batch_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,   \
-                                          const T*, const T*, const T*, const T*);
+                                               std::span<const T>, std::span<const T>, std::span<T>);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE
+ROSSBY_FOR_SCALARS(ROSSBY_BATCH_NORM)
 
 }  // namespace rossby::ROSSBY_DEVICE
