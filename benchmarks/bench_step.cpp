@@ -34,6 +34,7 @@ constexpr const char* usage =
     "  --threads    threads a rank (default 1)\n"
     "  --device     cpu, cuda (the GPU of the rank's number), simulated (default cpu)\n"
     "  --tf32       GPUs multiply floats with 10 bits of fraction\n"
+    "  --graphs     GPUs are given steps as CUDA graphs, where nobody waits within them\n"
     "  --transfer   how dense learned relations get to the device, some of: resident, pageable, pinned,\n"
     "               pageable-async, pinned-async (default resident); with +host behind it, the host updates\n"
     "               them: gradients travel, not moments\n"
@@ -53,6 +54,7 @@ struct Options {
   std::string json;
   std::string device = "cpu";
   bool tf32 = false;
+  bool graphs = false;
 };
 
 /// Every case of a dense learned relation once by every way.
@@ -100,6 +102,7 @@ Options parse(Arguments& arguments) {
   if (size != "full" && size != "small") user_error("--size = \"{}\" must be full or small", size);
   options.small = size == "small";
   options.tf32 = arguments.flag("tf32");
+  options.graphs = arguments.flag("graphs");
   options.tolerance = arguments.real("tolerance", options.tf32 ? 5e-3 : options.tolerance);
   options.device = arguments.text("device", options.device);
   if (options.device != "cpu" && options.device != "cuda" && options.device != "simulated")
@@ -255,7 +258,8 @@ std::unique_ptr<Device> open_device(const Ranks& ranks, const Options& options) 
   if (options.device == "cpu") return nullptr;
   const CudaDevices found = cuda_devices();
   if (found.count == 0) user_error("--device=cuda: there is no GPU: {}", found.reason);
-  return std::make_unique<Device>(std::make_unique<CudaDriver>(ranks.rank() % found.count), with);
+  return std::make_unique<Device>(
+      std::make_unique<CudaDriver>(ranks.rank() % found.count, cuda_runtime(), options.graphs), with);
 }
 
 int run(Ranks& ranks, Options options) {
@@ -270,8 +274,9 @@ int run(Ranks& ranks, Options options) {
   Machine machine = device ? Machine::of_device(options.exec, options.small)
                            : Machine(options.exec.threads, options.small, ranks.size());
   if (speaks && device)
-    fmt::print("{}{}; {:.1f} GB/s to it, {:.1f} GB/s back\n", device->driver().name(),
-               options.tf32 ? ", TF32" : "", machine.copy_in() / 1e9, machine.copy_out() / 1e9);
+    fmt::print("{}{}{}; {:.1f} GB/s to it, {:.1f} GB/s back\n", device->driver().name(),
+               options.tf32 ? ", TF32" : "", options.graphs ? ", steps as graphs" : "",
+               machine.copy_in() / 1e9, machine.copy_out() / 1e9);
   if (speaks) {
     fmt::print("{} ranks x {} threads, {}, {}; a rank streams {:.1f} GB/s and multiplies at {:.0f} GFLOP/s\n",
                ranks.size(), options.exec.threads, to_string(options.exec.isa), processor(),

@@ -1,5 +1,10 @@
 #include "rossby/tensor/cuda_device.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <type_traits>
+
 #include "rossby/base/error.hpp"
 
 namespace rossby {
@@ -13,7 +18,8 @@ CudaDevices cuda_devices(const CudaApi* api) {
   return {count, {}};
 }
 
-CudaDriver::CudaDriver(int device, const CudaApi* api) : api_(api), device_(device) {
+CudaDriver::CudaDriver(int device, const CudaApi* api, bool graphs)
+    : api_(api), device_(device), graphs_(graphs) {
   const CudaDevices found = cuda_devices(api);
   if (found.count == 0) user_error("there is no GPU: {}", found.reason);
   if (device < 0 || device >= found.count)
@@ -30,7 +36,20 @@ void CudaDriver::follow(void* behind, void* ahead) {
   check(api_->stream_wait(behind, event_), "waiting for an event");
 }
 
+void CudaDriver::fork() {
+  follow(side_, stream_);
+  forked_ = true;
+}
+void CudaDriver::join() {
+  if (capturing_ && !forked_) return;  // there is nothing, and the graph does not know that queue
+  follow(stream_, side_);
+  forked_ = false;
+}
+
 CudaDriver::~CudaDriver() {
+  if (void* graph = nullptr; capturing_ && api_->capture_end(stream_, &graph) == 0)
+    (void)api_->graph_destroy(graph);
+  for (const Executable& executable : executables_) (void)api_->graph_drop(executable.graph);
   if (event_) drop_event(event_);
   for (void* stream : {out_, in_, side_, stream_})
     if (stream) (void)api_->stream_destroy(stream);
@@ -51,26 +70,108 @@ std::string CudaDriver::name() const {
   return fmt::format("{} (sm_{}{})", properties_.name, properties_.major, properties_.minor);
 }
 
+template <class Work>
+auto CudaDriver::uncaptured(const Work& work) {
+  if (!capturing_) return work();
+  launch_captured();
+  if constexpr (std::is_void_v<decltype(work())>) {
+    work();
+    begin_graph();
+  } else {
+    auto result = work();
+    begin_graph();
+    return result;
+  }
+}
+
+/// Where the device fails the next call says so.
+template <class Work>
+void CudaDriver::give_back(const Work& work) noexcept {
+  const bool again = capturing_;
+  try {
+    end_graph();  // what reads the memory
+  } catch (const UserError&) {
+  }
+  work();
+  try {
+    if (again) begin_graph();
+  } catch (const UserError&) {
+  }
+}
+
+void CudaDriver::begin_graph() {
+  if (!graphs_ || capturing_) return;
+  check(api_->capture_begin(stream_), "beginning a graph");
+  capturing_ = true;
+  if (forked_) follow(side_, stream_);  // of the graph before: a graph may not wait for what is in none
+}
+
+void CudaDriver::end_graph() {
+  if (capturing_) launch_captured();
+}
+
+void CudaDriver::launch_captured() {
+  // Whatever fails here is not tried again.
+  capturing_ = false;
+  if (forked_) follow(stream_, side_);  // a graph ends where it began
+  void* graph = nullptr;
+  check(api_->capture_end(stream_, &graph), "ending a graph");
+  const auto drop = [this](void* captured) { (void)api_->graph_destroy(captured); };
+  const std::unique_ptr<void, decltype(drop)> owner(graph, drop);
+  if (void* executable = executable_of(graph)) {
+    check(api_->graph_launch(executable, stream_), "starting a graph");
+    ++launched_;
+  }
+}
+
+/// Null for a graph of nothing.
+void* CudaDriver::executable_of(void* graph) {
+  std::size_t nodes = 0;
+  check(api_->graph_size(graph, &nodes), "looking at a graph");
+  if (nodes == 0) return nullptr;
+  for (auto at = executables_.rbegin(); at != executables_.rend(); ++at) {
+    if (at->nodes != nodes) continue;
+    bool same = false;
+    check(api_->graph_update(at->graph, graph, &same), "giving a graph its arguments");
+    if (!same) continue;
+    std::rotate(std::prev(at.base()), at.base(), executables_.end());
+    return executables_.back().graph;
+  }
+  void* made = nullptr;
+  check(api_->graph_make(&made, graph), "making a graph");
+  ++made_;
+  if (executables_.size() == most_executables) {
+    (void)api_->graph_drop(executables_.front().graph);
+    executables_.erase(executables_.begin());
+  }
+  executables_.push_back({nodes, made});
+  return made;
+}
+
 void* CudaDriver::allocate(std::size_t bytes) {
-  void* pointer = nullptr;
-  if (api_->allocate(&pointer, bytes) == 0) return pointer;
-  (void)api_->last_error();  // or the next launch would report it
-  return nullptr;
+  return uncaptured([&]() -> void* {
+    void* pointer = nullptr;
+    if (api_->allocate(&pointer, bytes) == 0) return pointer;
+    (void)api_->last_error();  // or the next launch would report it
+    return nullptr;
+  });
 }
 
 void CudaDriver::release(void* pointer) noexcept {
-  (void)api_->release(pointer);
+  give_back([&] { (void)api_->release(pointer); });
 }
 
 void* CudaDriver::allocate_pinned(std::size_t bytes) {
-  void* pointer = nullptr;
-  if (api_->allocate_host(&pointer, bytes) == 0) return pointer;
-  (void)api_->last_error();
-  return nullptr;
+  return uncaptured([&]() -> void* {
+    void* pointer = nullptr;
+    if (api_->allocate_host(&pointer, bytes) == 0) return pointer;
+    (void)api_->last_error();
+    return nullptr;
+  });
 }
 
 void CudaDriver::release_pinned(void* pointer) noexcept {
-  (void)api_->release_host(pointer);
+  give_back([&] { (void)api_->release_host(pointer); });
 }
 
 void CudaDriver::copy_in(void* device, const void* host, std::size_t bytes) {
@@ -108,20 +209,22 @@ double CudaDriver::seconds_between(void* earlier, void* later) {
   return 1e-3 * static_cast<double>(milliseconds);
 }
 void CudaDriver::record(void* event, Queue queue) {
-  check(api_->event_record(event, stream_of(queue)), "recording an event");
+  uncaptured([&] { check(api_->event_record(event, stream_of(queue)), "recording an event"); });
 }
 void CudaDriver::follow(Queue queue, void* event) {
-  check(api_->stream_wait(stream_of(queue), event), "waiting for an event");
+  uncaptured([&] { check(api_->stream_wait(stream_of(queue), event), "waiting for an event"); });
 }
 void CudaDriver::wait(void* event) {
-  check(api_->event_synchronize(event), "it worked up to an event");
+  uncaptured([&] { check(api_->event_synchronize(event), "it worked up to an event"); });
 }
 
 void CudaDriver::wait() {
-  check(api_->stream_synchronize(side_), "it exchanged");
-  check(api_->stream_synchronize(stream_), "it computed");
-  check(api_->stream_synchronize(in_), "copying to it");
-  check(api_->stream_synchronize(out_), "copying from it");
+  uncaptured([this] {
+    check(api_->stream_synchronize(side_), "it exchanged");
+    check(api_->stream_synchronize(stream_), "it computed");
+    check(api_->stream_synchronize(in_), "copying to it");
+    check(api_->stream_synchronize(out_), "copying from it");
+  });
 }
 
 }  // namespace rossby

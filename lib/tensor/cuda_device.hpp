@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "rossby/tensor/device.hpp"
 
@@ -41,6 +42,16 @@ class CudaApi {
   virtual int copy(void* to, const void* from, std::size_t bytes, Direction direction,
                    void* stream) const = 0;
   virtual int fill_zero(void* pointer, std::size_t bytes, void* stream) const = 0;
+  /// What the stream is given between both, and streams that follow it, becomes a graph and does not run.
+  virtual int capture_begin(void* stream) const = 0;
+  virtual int capture_end(void* stream, void** graph) const = 0;
+  virtual int graph_size(void* graph, std::size_t* nodes) const = 0;
+  virtual int graph_destroy(void* graph) const = 0;
+  virtual int graph_make(void** executable, void* graph) const = 0;
+  /// Gives an executable graph the arguments of another graph; `same`: whether it has the shape for that.
+  virtual int graph_update(void* executable, void* graph, bool* same) const = 0;
+  virtual int graph_drop(void* executable) const = 0;
+  virtual int graph_launch(void* executable, void* stream) const = 0;
   /// The last error of a kernel's launch, which is forgotten.
   virtual int last_error() const = 0;
   [[nodiscard]] virtual std::string error_text(int error) const = 0;
@@ -57,16 +68,26 @@ struct CudaDevices {
 [[nodiscard]] CudaDevices cuda_devices(const CudaApi* api = cuda_runtime());
 
 /// One GPU and four streams: for kernels, for libraries that exchange, and for copies in and out.
+///
+/// With `graphs`, what comes between `begin_graph` and `end_graph` is captured as a CUDA graph. Executable
+/// graphs are kept by the number of their nodes and given each step's arguments (cudaGraphExecUpdate), so
+/// that steps may differ in addresses, indices and constants; one of a new shape is made where none fits.
+/// What a capture cannot hold (waits, events that others follow, memory) ends the piece captured so far,
+/// which is launched, and begins another.
 class CudaDriver final : public DeviceDriver {
  public:
   /// Throws UserError where the device cannot be used.
-  explicit CudaDriver(int device, const CudaApi* api = cuda_runtime());
+  explicit CudaDriver(int device, const CudaApi* api = cuda_runtime(), bool graphs = false);
   ~CudaDriver() override;
   CudaDriver(const CudaDriver&) = delete;
   CudaDriver& operator=(const CudaDriver&) = delete;
 
   /// The cudaStream_t that all work goes to.
   [[nodiscard]] void* stream() const { return stream_; }
+  [[nodiscard]] bool graphs() const { return graphs_; }
+  /// Graphs launched so far, and those that had to be made for it.
+  [[nodiscard]] std::size_t graphs_launched() const { return launched_; }
+  [[nodiscard]] std::size_t graphs_made() const { return made_; }
   /// Throws UserError where a kernel could not be launched.
   void check_launch(const char* kernel) const;
 
@@ -81,9 +102,11 @@ class CudaDriver final : public DeviceDriver {
   void copy_within(void* to, const void* from, std::size_t bytes) override;
   void zero(void* device, std::size_t bytes) override;
   void wait() override;
+  void begin_graph() override;
+  void end_graph() override;
   [[nodiscard]] void* side_queue() override { return side_; }
-  void fork() override { follow(side_, stream_); }
-  void join() override { follow(stream_, side_); }
+  void fork() override;
+  void join() override;
   void travel_in(void* device, const void* host, std::size_t bytes) override;
   void travel_out(void* host, const void* device, std::size_t bytes) override;
   [[nodiscard]] void* make_event() override { return make_event(false); }
@@ -99,15 +122,33 @@ class CudaDriver final : public DeviceDriver {
   void follow(void* behind, void* ahead);
   [[nodiscard]] void* make_event(bool timed);
   [[nodiscard]] void* stream_of(Queue queue) const;
+  void launch_captured();
+  [[nodiscard]] void* executable_of(void* graph);
+  /// What a capture cannot hold: after what has been captured so far, which is launched.
+  template <class Work>
+  auto uncaptured(const Work& work);
+  template <class Work>
+  void give_back(const Work& work) noexcept;
 
   const CudaApi* api_;
   int device_;
+  bool graphs_;
   CudaApi::Properties properties_;
   void* stream_ = nullptr;
   void* side_ = nullptr;
   void* in_ = nullptr;
   void* out_ = nullptr;
   void* event_ = nullptr;
+  struct Executable {
+    std::size_t nodes = 0;
+    void* graph = nullptr;
+  };
+  static constexpr std::size_t most_executables = 8;
+  std::vector<Executable> executables_;  // the one launched last comes last
+  bool capturing_ = false;
+  bool forked_ = false;  // and not joined
+  std::size_t launched_ = 0;
+  std::size_t made_ = 0;
 };
 
 }  // namespace rossby

@@ -59,13 +59,54 @@ class Runtime final : public CudaApi {
   int fill_zero(void* pointer, std::size_t bytes, void* stream) const override {
     return cudaMemsetAsync(pointer, 0, bytes, cast(stream));
   }
-  int last_error() const override { return cudaGetLastError(); }
+  int capture_begin(void* stream) const override {
+    // Not the strictest mode: other threads (of libraries that exchange) may allocate meanwhile.
+    return cudaStreamBeginCapture(cast(stream), cudaStreamCaptureModeRelaxed);
+  }
+  int capture_end(void* stream, void** graph) const override {
+    return cudaStreamEndCapture(cast(stream), reinterpret_cast<cudaGraph_t*>(graph));
+  }
+  int graph_size(void* graph, std::size_t* nodes) const override {
+    return cudaGraphGetNodes(static_cast<cudaGraph_t>(graph), nullptr, nodes);
+  }
+  int graph_destroy(void* graph) const override { return cudaGraphDestroy(static_cast<cudaGraph_t>(graph)); }
+  int graph_make(void** executable, void* graph) const override {
+    return cudaGraphInstantiateWithFlags(reinterpret_cast<cudaGraphExec_t*>(executable),
+                                         static_cast<cudaGraph_t>(graph), 0);
+  }
+  int graph_update(void* executable, void* graph, bool* same) const override {
+    const auto to = static_cast<cudaGraphExec_t>(executable);
+    const auto from = static_cast<cudaGraph_t>(graph);
+#if CUDART_VERSION >= 12000
+    cudaGraphExecUpdateResultInfo info{};
+    const int error = cudaGraphExecUpdate(to, from, &info);
+#else
+    cudaGraphNode_t node = nullptr;
+    cudaGraphExecUpdateResult info{};
+    const int error = cudaGraphExecUpdate(to, from, &node, &info);
+#endif
+    *same = error == cudaSuccess;
+    if (error != cudaErrorGraphExecUpdateFailure) return error;
+    (void)cudaGetLastError();  // or the next launch would report it
+    return cudaSuccess;
+  }
+  int graph_drop(void* executable) const override {
+    return cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(executable));
+  }
+  int graph_launch(void* executable, void* stream) const override {
+    return cudaGraphLaunch(static_cast<cudaGraphExec_t>(executable), cast(stream));
+  }
+  int last_error() const override {
+    return cudaGetLastError();
+  }
   [[nodiscard]] std::string error_text(int error) const override {
     return cudaGetErrorString(static_cast<cudaError_t>(error));
   }
 
  private:
-  static cudaStream_t cast(void* stream) { return static_cast<cudaStream_t>(stream); }
+  static cudaStream_t cast(void* stream) {
+    return static_cast<cudaStream_t>(stream);
+  }
 };
 
 const Runtime runtime;

@@ -41,6 +41,12 @@ class DeviceDriver {
   virtual void zero(void* device, std::size_t bytes) = 0;
   virtual void wait() = 0;
 
+  /// What the first queue is given from `begin_graph` on, and the second one between `fork` and `join`, may
+  /// be kept back and started at once by `end_graph`, as a driver can: it need not, and what has to be
+  /// started sooner, as somebody waits, is. Calls of `begin_graph` do not nest.
+  virtual void begin_graph() {}
+  virtual void end_graph() {}
+
   /// A second queue, for what travels while the first one computes; libraries enqueue there. `fork`: what is
   /// enqueued there from now on comes after what the first queue has; `join`: the other way round.
   [[nodiscard]] virtual void* side_queue() = 0;

@@ -23,7 +23,21 @@ std::unique_ptr<SimulatedDriver> SimulatedDriver::idle(For what) {
   return driver;
 }
 
+void SimulatedDriver::begin_graph() {
+  in_graph_ = true;
+  graph_from_ = given();
+}
+void SimulatedDriver::end_graph() {
+  cut_graph();
+  in_graph_ = false;
+}
+void SimulatedDriver::cut_graph() {
+  if (in_graph_ && given() > graph_from_) ++graphs_;
+  graph_from_ = given();
+}
+
 void* SimulatedDriver::allocate(std::size_t bytes) {
+  cut_graph();
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t size = (bytes + page - 1) / page * page;
   const int access = idle_ ? PROT_NONE : PROT_READ | PROT_WRITE;
@@ -36,6 +50,7 @@ void* SimulatedDriver::allocate(std::size_t bytes) {
 }
 
 void SimulatedDriver::release(void* pointer) noexcept {
+  cut_graph();
   run();  // what was enqueued before still reads it
   const auto it = blocks_.find(pointer);
   (void)::munmap(pointer, it->second);
@@ -43,10 +58,12 @@ void SimulatedDriver::release(void* pointer) noexcept {
 }
 
 void* SimulatedDriver::allocate_pinned(std::size_t bytes) {
+  cut_graph();
   return std::calloc(bytes, 1);
 }
 
 void SimulatedDriver::release_pinned(void* pointer) noexcept {
+  cut_graph();
   run();
   std::free(pointer);
 }
@@ -91,11 +108,13 @@ double SimulatedDriver::seconds_between(void* earlier, void* later) {
   return std::chrono::duration<double>(passed_.at(later) - passed_.at(earlier)).count();
 }
 void SimulatedDriver::record(void* event, Queue queue) {
+  cut_graph();
   if (const auto timer = passed_.find(event); timer != passed_.end())
     enqueue(queue, [passed = &timer->second] { *passed = std::chrono::steady_clock::now(); });
   *events_.at(event) = {queue, line(queue).given};
 }
 void SimulatedDriver::follow(Queue queue, void* event) {
+  cut_graph();
   follow(queue, *events_.at(event));
 }
 void SimulatedDriver::follow(Queue queue, const Point& point) {
@@ -131,6 +150,7 @@ void SimulatedDriver::open(bool accessible) noexcept {
 }
 
 void SimulatedDriver::wait() {
+  cut_graph();
   ++waits_;
   run();
 }
@@ -152,6 +172,7 @@ bool SimulatedDriver::run_one() {
 
 void SimulatedDriver::wait(void* event) {
   if (idle_) return;
+  cut_graph();
   const Point until = *events_.at(event);
   run(&until);
 }

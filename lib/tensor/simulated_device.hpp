@@ -51,6 +51,9 @@ class SimulatedDriver final : public DeviceDriver {
   void copy_within(void* to, const void* from, std::size_t bytes) override;
   void zero(void* device, std::size_t bytes) override;
   void wait() override;
+  /// Nothing is kept back; what a GPU would start at once is counted.
+  void begin_graph() override;
+  void end_graph() override;
   /// Where libraries enqueue. It runs when the kernels wait for it (join) and no sooner, so that who forgets
   /// to have them wait reads what is not there yet; and it takes nothing but right after a fork.
   class SideQueue {
@@ -79,6 +82,9 @@ class SimulatedDriver final : public DeviceDriver {
 
   /// How often `wait` was called: what a test of a step without waiting counts.
   [[nodiscard]] Index waits() const { return waits_; }
+  /// Graphs that a GPU would have been given: one between `begin_graph` and `end_graph`, and one more for
+  /// each time in between that somebody waited, followed an event, or took or gave back memory.
+  [[nodiscard]] Index graphs() const { return graphs_; }
   /// What its queues have been given so far: kernels, copies, points to wait for.
   [[nodiscard]] Index given() const {
     return lines_[0].given + lines_[1].given + lines_[2].given + lines_[3].given;
@@ -111,6 +117,7 @@ class SimulatedDriver final : public DeviceDriver {
   [[nodiscard]] Line& line(Queue queue) { return lines_[static_cast<std::size_t>(queue)]; }
   /// Runs the first item of the first queue that has one which may run; false where there is none.
   bool run_one();
+  void cut_graph();
   void open(bool accessible) noexcept;
   /// Until all is done, or the first `until.count` items of its queue are.
   void run(const Point* until = nullptr);
@@ -125,6 +132,9 @@ class SimulatedDriver final : public DeviceDriver {
   std::map<void*, std::unique_ptr<Point>> events_;
   std::map<void*, std::chrono::steady_clock::time_point> passed_;  // events that are timers: when
   Index waits_ = 0;
+  bool in_graph_ = false;
+  Index graphs_ = 0;
+  Index graph_from_ = 0;  // what the queues had been given when the graph began
 };
 
 }  // namespace rossby

@@ -59,6 +59,8 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
   tape.reset();
   losses.clear();
   optimiser_->begin_step(lr, fused_scale_);
+  DeviceDriver* driver = runs_ahead(tape.exec()) ? &tape.exec().device->driver() : nullptr;
+  if (driver) driver->begin_graph();
   for (Index part = 0; part < parts; ++part) {
     const auto before = tape.mark();
     forward(part);
@@ -87,6 +89,7 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
   const Cost update = optimiser_->update(tape.exec(), lr, scale);
   if (BlockTrace* trace = tape.trace()) trace->note("optimiser", update);
   seconds.optimiser = lap();
+  if (driver) driver->end_graph();
   if (result.ahead) under_way_.add(*tape.exec().device);
   seconds.reduction += lap();
   seconds_ = seconds;

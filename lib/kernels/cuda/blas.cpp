@@ -19,7 +19,7 @@ namespace {
 /// cuBLAS and a handle of it for one stream. Without atomics its results are the same bits from run to run.
 class Blas {
  public:
-  explicit Blas(const Device& device) {
+  explicit Blas(const Device& device) : driver_(&device.driver()) {
     const std::string version = std::to_string(CUBLAS_VER_MAJOR);
     const char* home = std::getenv("CUDA_HOME");
     for (const std::string& name : {"libcublas.so." + version, std::string(home ? home : "/usr/local/cuda") +
@@ -30,6 +30,7 @@ class Blas {
     find(destroy_, "cublasDestroy_v2");
     find(set_stream_, "cublasSetStream_v2");
     find(set_math_mode_, "cublasSetMathMode");
+    find(set_workspace_, "cublasSetWorkspace_v2");
     find(single_, "cublasSgemm_v2_64");
     find(double_, "cublasDgemm_v2_64");
     if (!complete_) return;
@@ -38,9 +39,15 @@ class Blas {
     check(set_stream_(handle_, static_cast<cudaStream_t>(driver.stream())), "taking a stream");
     check(set_math_mode_(handle_, device.tf32() ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH),
           "choosing its arithmetic");
+    if (driver.graphs()) {  // or graphs would hold allocations, and could not be given other arguments
+      workspace_ = driver_->allocate(workspace_bytes);
+      if (!workspace_) user_error("out of device memory: {} bytes for cuBLAS", workspace_bytes);
+      check(set_workspace_(handle_, workspace_, workspace_bytes), "taking memory");
+    }
   }
   ~Blas() {
     if (handle_) (void)destroy_(handle_);
+    if (workspace_) driver_->release(workspace_);
     // Not closed: what it registered with the runtime would outlive its code.
   }
   Blas(const Blas&) = delete;
@@ -70,6 +77,10 @@ class Blas {
     if (status != CUBLAS_STATUS_SUCCESS) user_error("cuBLAS failed while {}: status {}", what, int(status));
   }
 
+  static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // what it asks for on sm_90
+
+  DeviceDriver* driver_;
+  void* workspace_ = nullptr;
   void* library_ = nullptr;
   bool complete_ = true;
   cublasHandle_t handle_ = nullptr;
@@ -77,6 +88,7 @@ class Blas {
   decltype(&cublasDestroy_v2) destroy_ = nullptr;
   decltype(&cublasSetStream_v2) set_stream_ = nullptr;
   decltype(&cublasSetMathMode) set_math_mode_ = nullptr;
+  decltype(&cublasSetWorkspace_v2) set_workspace_ = nullptr;
   decltype(&cublasSgemm_v2_64) single_ = nullptr;
   decltype(&cublasDgemm_v2_64) double_ = nullptr;
 };

@@ -295,6 +295,14 @@ class FakeApi final : public CudaApi {
   int release_host(void* pointer) const override { return std::free(pointer), 0; }
   int copy(void*, const void*, std::size_t, Direction, void*) const override { return fail_copy; }
   int fill_zero(void*, std::size_t, void*) const override { return 0; }
+  int capture_begin(void*) const override { return 0; }
+  int capture_end(void*, void**) const override { return 0; }
+  int graph_size(void*, std::size_t*) const override { return 0; }
+  int graph_destroy(void*) const override { return 0; }
+  int graph_make(void**, void*) const override { return 0; }
+  int graph_update(void*, void*, bool*) const override { return 0; }
+  int graph_drop(void*) const override { return 0; }
+  int graph_launch(void*, void*) const override { return 0; }
   int last_error() const override { return ++forgotten, fail_launch; }
   std::string error_text(int error) const override { return "text of " + std::to_string(error); }
 

@@ -294,6 +294,45 @@ TEST(DeviceSteps, RunAheadOfTheDevice) {
   EXPECT_EQ(waits, steps / 2 + 1);
 }
 
+/// A step that runs ahead is one graph, which nothing interrupts.
+TEST(DeviceSteps, ThatRunAheadAreAGraphEach) {
+  for (const Setting& setting : {Setting{Kind::refine}, Setting{Kind::given_low_rank, false, 0.9, 2},
+                                 Setting{.kind = Kind::refine, .fuse = false, .pairs = 5}}) {
+    Index graphs[2] = {}, steps[2] = {};
+    for (const int more : {0, 1}) {  // arrays that the first steps make are not of the others
+      auto driver = std::make_unique<SimulatedDriver>();
+      const SimulatedDriver* counter = driver.get();
+      Device device(std::move(driver));
+      steps[more] = train(setting, &device, Backend::simulated, 2 + more, false).steps;
+      graphs[more] = counter->graphs();
+    }
+    EXPECT_EQ(graphs[1] - graphs[0], steps[1] - steps[0]);
+  }
+}
+
+/// A GPU that is given its steps as graphs gives the bits of one that is given kernel by kernel, where steps
+/// differ in what they read and constants change from step to step.
+TEST_P(DeviceTraining, GraphsGiveTheSameBits) {
+  if (GetParam() != Backend::cuda) GTEST_SKIP() << "of GPUs: a simulated device keeps nothing back";
+  std::string reason;
+  const auto eager = test_device(GetParam(), reason);
+  if (!eager) GTEST_SKIP() << "no GPU: " << reason;
+  for (Setting setting : {Setting{Kind::refine}, Setting{Kind::discover, true, 0.9},
+                          Setting{Kind::given_low_rank}, Setting{.kind = Kind::refine, .pairs = 5}}) {
+    setting.fuse = setting.pairs == 0;
+    const Result right = train<float>(setting, eager.get(), GetParam());
+    auto driver = std::make_unique<CudaDriver>(0, cuda_runtime(), true);
+    const CudaDriver* counter = driver.get();
+    Device device(std::move(driver));
+    const Result got = train<float>(setting, &device, GetParam());
+    EXPECT_EQ(got.losses, right.losses) << static_cast<int>(setting.kind);
+    EXPECT_EQ(got.parameters, right.parameters) << static_cast<int>(setting.kind);
+    EXPECT_GE(std::ssize(got.losses), 1);
+    EXPECT_GE(static_cast<Index>(counter->graphs_launched()), got.steps);
+    EXPECT_LE(2 * counter->graphs_made(), counter->graphs_launched()) << "steps of one shape share a graph";
+  }
+}
+
 /// Not far ahead: what the clock or a signal asks for comes soon.
 TEST(DeviceSteps, AreFewUnderWay) {
   auto driver = std::make_unique<SimulatedDriver>();
