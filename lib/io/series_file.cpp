@@ -19,8 +19,11 @@ namespace {
 using detail::Rectangle;
 using detail::VariableLayout;
 
-/// Values that are read in one piece: 64 MiB of float32.
-constexpr Index piece_values = Index{1} << 24;
+/// Values that are read in one piece: 1 MiB of float32. Larger ones would be most of what a rank of a small
+/// training ever takes.
+constexpr Index piece_values = Index{1} << 18;
+/// Values that are looked through at once for the observed ones.
+constexpr Index observed_values = Index{1} << 22;
 constexpr Index largest_chunk_cache = Index{512} << 20;
 
 constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
@@ -105,6 +108,7 @@ struct SeriesFile::State {
   std::vector<VariableLayout> layouts;
   std::vector<Decoder> decoders;
   std::optional<double> null_value;
+  mutable std::vector<Index> cached;  // bytes of decompressed chunks that are kept, by layout
 
   explicit State(NetcdfFile&& f) : file(std::move(f)) {}
   void describe(Index first_step, Index last_step);
@@ -116,6 +120,7 @@ struct SeriesFile::State {
 };
 
 void SeriesFile::State::describe(Index first_step, Index last_step) {
+  cached.resize(layouts.size());
   info.path = file.path();
   info.title = file.title("title").value_or("");
   const VariableLayout& layout = layouts.front();
@@ -212,13 +217,16 @@ void SeriesFile::State::read_rectangle(std::size_t v, Index feature_offset, cons
   length[static_cast<std::size_t>(layout.column)] = rectangle.columns;
   if (layout.feature >= 0) length[static_cast<std::size_t>(layout.feature)] = m;
   if (!chunk.empty()) {  // all chunks of one span of time stay decompressed while its steps are read
-    Index bytes = 8;
+    Index bytes = sizeof(Raw);
     for (std::size_t d = 0; d < chunk.size(); ++d) {
       const Index c = std::max<Index>(chunk[d], 1);
       const Index touched = d == 0 ? 1 : (start[d] + length[d] - 1) / c - start[d] / c + 1;
       bytes = std::min(largest_chunk_cache, bytes * std::min(c, largest_chunk_cache) * touched);
     }
-    file.cache_chunks(variable, std::max(bytes, Index{16} << 20));
+    if (Index& kept = cached[v]; kept < bytes) {  // setting it forgets what it holds
+      kept = bytes;
+      file.cache_chunks(variable, bytes);
+    }
   }
   const Decoder& decoder = decoders[v];
   for (Index t = 0; t < count; t += block) {
@@ -289,7 +297,7 @@ std::vector<std::uint8_t> SeriesFile::observed(Index first, Index count) const {
     std::vector<Index> nodes(static_cast<std::size_t>(std::min(part, count - begin)));
     std::iota(nodes.begin(), nodes.end(), first + begin);
     const auto n = static_cast<Index>(nodes.size());
-    const Index most = std::clamp<Index>(piece_values / (n * series.features), 1, series.steps);
+    const Index most = std::clamp<Index>(observed_values / (n * series.features), 1, series.steps);
     Buffer<float> values(most * n * series.features);  // which goes back to the system
     Index unseen = n;                                  // mostly none after a few steps: pieces begin small
     for (Index t = 0, steps = std::min<Index>(most, 16); t < series.steps && unseen > 0;
