@@ -16,12 +16,15 @@
 #include "rossby/tensor/cuda_device.hpp"
 #define ROSSBY_DEVICE cuda
 #define ROSSBY_ON_DEVICE __device__
+// Before loops over what a thread holds: an index that is not a constant puts all of it into memory.
+#define ROSSBY_UNROLL _Pragma("unroll")
 #else
 #include <vector>
 
 #include "rossby/tensor/simulated_device.hpp"
 #define ROSSBY_DEVICE simulated
 #define ROSSBY_ON_DEVICE
+#define ROSSBY_UNROLL
 #endif
 
 namespace rossby::ROSSBY_DEVICE {

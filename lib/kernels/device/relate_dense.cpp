@@ -1,15 +1,17 @@
 #include <type_traits>
 
 #include "rossby/kernels/device/backend.hpp"
+#include "rossby/kernels/device/dense_pass.hpp"
 #include "rossby/kernels/device/dense_weights.hpp"
 #include "rossby/kernels/device/product.hpp"
 #include "rossby/kernels/device/values.hpp"
 
 namespace rossby::ROSSBY_DEVICE {
 
-/// context (r, rows, B·d) = W z.
+/// context (r, rows, B·d) = W z; *weight_sum += Σ W when the device settles, if given.
 template <class T>
-void multiply_weights(const Exec& exec, T* context, const DenseRelate<T>& relate, NodeView<const T> z) {
+void multiply_weights(const Exec& exec, T* context, const DenseRelate<T>& relate, NodeView<const T> z,
+                      double* weight_sum = nullptr) {
   const DenseWeights<T> weights(exec, relate);
   const Index width = z.width(), rows = relate.rows;
   const T* from = z.data;
@@ -18,7 +20,8 @@ void multiply_weights(const Exec& exec, T* context, const DenseRelate<T>& relate
         exec, rows, width, relate.columns, TileOrder{},
         [=] ROSSBY_ON_DEVICE(Index i, Index j) { return weights.at(k, i, j); },
         [=] ROSSBY_ON_DEVICE(Index j, Index q) { return from[j * width + q]; },
-        [=] ROSSBY_ON_DEVICE(Index i, Index q, T value) { context[(k * rows + i) * width + q] = value; });
+        [=] ROSSBY_ON_DEVICE(Index i, Index q, T value) { context[(k * rows + i) * width + q] = value; },
+        weight_sum);
 }
 
 template <class T>
@@ -37,28 +40,55 @@ struct DenseSink {
   AdamConstants<T> constants;
   T l1;
 
-  ROSSBY_ON_DEVICE double operator()(Index i, Index j, T gradient) const {
+  /// What there is of an entry before. Loads of several entries go together: a store may be to where the next
+  /// load is from, for all that the compiler knows.
+  struct Entry {
+    T stored = T(0), first = T(0), second = T(0);
+    bool exists = false;
+  };
+  /// The effective weight.
+  [[nodiscard]] ROSSBY_ON_DEVICE T weight(const Entry& entry) const {
+    return entry.exists ? effective(entry.stored, weights.clamped) : T(0);
+  }
+  [[nodiscard]] ROSSBY_ON_DEVICE Entry load(Index i, Index j) const {
     const Index e = (relation * weights.rows + i) * weights.columns + j;
-    const T stored = weights.stored(e);
-    gradient = weights.exists(e) && passes_gradient(stored, weights.clamped) ? gradient + l1 : T(0);
+    Entry entry{weights.stored(e), T(0), T(0), weights.exists(e)};
+    if (buffer) return entry;
+    if constexpr (std::is_same_v<T, float>)
+      if (weights.bf16) {
+        if (bf16.m) entry.first = widen(bf16.m[e]);
+        entry.second = widen(bf16.v[e]);
+        return entry;
+      }
+    if (m) entry.first = m[e];
+    entry.second = v[e];
+    return entry;
+  }
+
+  ROSSBY_ON_DEVICE double operator()(Index i, Index j, T gradient) const {
+    return (*this)(i, j, gradient, load(i, j));
+  }
+  ROSSBY_ON_DEVICE double operator()(Index i, Index j, T gradient, Entry entry) const {
+    const Index e = (relation * weights.rows + i) * weights.columns + j;
+    gradient = entry.exists && passes_gradient(entry.stored, weights.clamped) ? gradient + l1 : T(0);
     if (buffer) {
       buffer[e] += gradient;
       return 0;
     }
+    adam_step(entry.stored, entry.first, entry.second, gradient, constants);
+    const double square = static_cast<double>(gradient) * static_cast<double>(gradient);
     if constexpr (std::is_same_v<T, float>)
       if (weights.bf16) {
-        float value = stored, first = bf16.m ? widen(bf16.m[e]) : 0.0F, second = widen(bf16.v[e]);
-        adam_step(value, first, second, gradient, constants);
         const RoundingBits random(bf16.rounding.row(relation, i), j);
-        bf16.theta[e] = round_stochastic(value, random.theta);
-        bf16.v[e] = round_stochastic(second, random.v);
-        if (bf16.m) bf16.m[e] = round_stochastic(first, random.m);
-        return static_cast<double>(gradient) * static_cast<double>(gradient);
+        bf16.theta[e] = round_stochastic(entry.stored, random.theta);
+        bf16.v[e] = round_stochastic(entry.second, random.v);
+        if (bf16.m) bf16.m[e] = round_stochastic(entry.first, random.m);
+        return square;
       }
-    T first = m ? m[e] : T(0);
-    adam_step(theta[e], first, v[e], gradient, constants);
-    if (m) m[e] = first;
-    return static_cast<double>(gradient) * static_cast<double>(gradient);
+    theta[e] = entry.stored;
+    v[e] = entry.second;
+    if (m) m[e] = entry.first;
+    return square;
   }
 };
 
@@ -81,20 +111,15 @@ void relate_dense_forward(const Exec& exec, NodeView<T> h, const DenseRelate<T>&
                           std::span<T> workspace) {
   const Index d = z.channels, size = relate.rows * z.width();
   T* context = relate.context ? relate.context : workspace.data();
-  multiply_weights(exec, context, relate, z);
+  multiply_weights(exec, context, relate, z, relate.weight_sum);
   const MatrixView<T> to(h.data, h.rows * h.cols, h.channels);
   for (Index k = 0; k < relate.relations; ++k)
     product(exec, to, Operand::plain, MatrixView<const T>(context + k * size, to.rows, d),
             Operand::transposed, block_of(relate.a, k, d), true);
-  if (!relate.weight_sum) return;
-  const DenseWeights<T> weights(exec, relate);
-  sum_later(
-      exec, relate.relations * relate.rows * relate.columns,
-      [=] ROSSBY_ON_DEVICE(Index e) { return static_cast<double>(weights.at(0, 0, e)); }, relate.weight_sum);
 }
 
-/// dz and dA from W as it is; then the products g zᵀ, whose results go into the update as they come. W is
-/// read twice and written once.
+/// dA, dz and the products g zᵀ, whose results go into the update as they come: in one pass over W where a
+/// tile holds all columns of z. Products of more take longer than a pass, and dz has one of its own.
 template <class T>
 void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, DenseGradient<T> dm,
                            const DenseRelate<T>& relate, NodeView<const T> delta, NodeView<const T> z,
@@ -118,6 +143,14 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
     T* factor = workspace.data() + relate.relations * size;
     product(exec, MatrixView<T>(factor, g.rows, d), Operand::plain, g, Operand::plain,
             block_of(relate.a, k, d), false);
+    const bool updates = dm.buffer || dm.update;
+    DenseSink<T> sink = sink_of(weights, dm, constants);
+    sink.relation = k;
+    double* squares = dm.update ? dm.update->squares_to() : nullptr;
+    if (dz.data && updates && width <= tile) {
+      adjoint_and_update(exec, relate, width, factor, z.data, dz.data, sink, squares);
+      continue;
+    }
     if (dz.data) {
       T* to = dz.data;
       tile_product<T>(
@@ -126,15 +159,12 @@ void relate_dense_backward(const Exec& exec, NodeView<T> dz, MatrixView<T> da, D
           [=] ROSSBY_ON_DEVICE(Index i, Index q) { return factor[i * width + q]; },
           [=] ROSSBY_ON_DEVICE(Index j, Index q, T value) { to[j * width + q] += value; });
     }
-    if (!dm.buffer && !dm.update) continue;
-    DenseSink<T> sink = sink_of(weights, dm, constants);
-    sink.relation = k;
+    if (!updates) continue;
     const T* from = z.data;
     tile_product_squares<T>(
         exec, rows, relate.columns, width, TileOrder{.b_along = true},
         [=] ROSSBY_ON_DEVICE(Index i, Index q) { return factor[i * width + q]; },
-        [=] ROSSBY_ON_DEVICE(Index q, Index j) { return from[j * width + q]; }, sink,
-        dm.update ? dm.update->squares_to() : nullptr);
+        [=] ROSSBY_ON_DEVICE(Index q, Index j) { return from[j * width + q]; }, sink, squares);
   }
 }
 

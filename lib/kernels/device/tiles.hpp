@@ -8,6 +8,10 @@ inline constexpr int tile = 64;        // rows and columns of a block's result
 inline constexpr int tile_depth = 16;  // terms between two phases
 inline constexpr int lanes = 16;       // threads a side; each has 4 × 4 results
 
+/// What the scratch holds in doubles: first what sum_terms uses, then sums that blocks leave, one each, then
+/// partial results, of which there are some only where blocks are few.
+inline constexpr Index first_sum = 4096, behind_sums = 8192;
+
 /// Along which index neighbouring threads read: the one whose values lie side by side.
 struct TileOrder {
   bool a_down = false;   // a(i, k) along i, not along k
@@ -24,8 +28,9 @@ struct TileShared {
 /// store(piece, i, j, Σ over k of piece `piece` of a(i, k)·b(k, j)) for every (i, j) of (rows, cols) and each
 /// of `pieces` equal parts of [0, depth): blocks of 64 × 64 through shared memory. What a and b do to what
 /// they read, and what becomes of a result, is theirs. With `squares` (one a block) store returns doubles,
-/// and their sums go there.
-template <class T, class A, class B, class Store>
+/// and their sums go there; of `Summed::a`, sums of what a returns do, each (i, k) once.
+enum class Summed { stored, a };
+template <class T, Summed summed = Summed::stored, class A, class B, class Store>
 void tile_blocks(const Exec& exec, Index pieces, Index rows, Index cols, Index depth, TileOrder order,
                  const A& a, const B& b, const Store& store, double* squares) {
   const Index across = (cols + tile - 1) / tile, down = (rows + tile - 1) / tile;
@@ -37,6 +42,7 @@ void tile_blocks(const Exec& exec, Index pieces, Index rows, Index cols, Index d
         const Index begin = piece * each, end = begin + each < depth ? begin + each : depth;
         constexpr int side = tile / lanes, loads = tile * tile_depth / block_threads;
         PerThread<T, side * side> sums;
+        PerThread<double, 1> seen;
         for (Index first = begin; first < end; first += tile_depth) {
           block.each([&](int t) {
             for (int q = 0; q < loads; ++q) {
@@ -44,7 +50,9 @@ void tile_blocks(const Exec& exec, Index pieces, Index rows, Index cols, Index d
               const int row = order.a_down ? e % tile : e / tile_depth;
               const int k = order.a_down ? e / tile : e % tile_depth;
               const Index i = first_row + row;
-              shared.a[k][row] = i < rows && first + k < end ? a(i, first + k) : T(0);
+              const T value = i < rows && first + k < end ? a(i, first + k) : T(0);
+              shared.a[k][row] = value;
+              if (summed == Summed::a) seen[t][0] += static_cast<double>(value);
               const int col = order.b_along ? e / tile_depth : e % tile;
               const int l = order.b_along ? e % tile_depth : e / tile;
               const Index j = first_col + col;
@@ -56,21 +64,31 @@ void tile_blocks(const Exec& exec, Index pieces, Index rows, Index cols, Index d
             auto&& mine = sums[t];
             for (int k = 0; k < tile_depth; ++k) {
               T left[side], right[side];
+              ROSSBY_UNROLL
               for (int q = 0; q < side; ++q) left[q] = shared.a[k][row + q * lanes];
+              ROSSBY_UNROLL
               for (int q = 0; q < side; ++q) right[q] = shared.b[k][col + q * lanes];
-              for (int p = 0; p < side; ++p)
-                for (int q = 0; q < side; ++q) mine[p * side + q] += left[p] * right[q];
+              ROSSBY_UNROLL
+              for (int q = 0; q < side; ++q) {
+                if (first_col + q * lanes >= cols) continue;  // narrow results leave most of a tile empty
+                ROSSBY_UNROLL
+                for (int p = 0; p < side; ++p) mine[p * side + q] += left[p] * right[q];
+              }
             }
           });
         }
         block.each([&](int t) {
           auto&& mine = sums[t];
           double sum = 0;
-          for (int p = 0; p < side; ++p)
+          ROSSBY_UNROLL
+          for (int p = 0; p < side; ++p) {
+            ROSSBY_UNROLL
             for (int q = 0; q < side; ++q) {
               const Index i = first_row + t / lanes + p * lanes, j = first_col + t % lanes + q * lanes;
               if (i < rows && j < cols) sum += store(piece, i, j, mine[p * side + q]);
             }
+          }
+          if (summed == Summed::a) sum = first_col == 0 ? seen[t][0] : 0.0;
           shared.squares.value[t] = sum;
         });
         if (!squares) return;
@@ -88,33 +106,46 @@ Index pieces_of(const Exec& exec, Index rows, Index cols, Index depth) {
   constexpr Index least_depth = 512, enough_blocks = 256;
   const Index blocks = std::max<Index>(1, ((rows + tile - 1) / tile) * ((cols + tile - 1) / tile));
   const auto room =
-      static_cast<Index>(exec.device->scratch_bytes() / sizeof(T)) / std::max<Index>(1, rows * cols);
+      (static_cast<Index>(exec.device->scratch_bytes()) - behind_sums * static_cast<Index>(sizeof(double))) /
+      static_cast<Index>(sizeof(T)) / std::max<Index>(1, rows * cols);
   return std::max<Index>(1, std::min({depth / least_depth, enough_blocks / blocks, room}));
 }
 
 /// add(i, j, Σ over k in [0, depth) of a(i, k)·b(k, j)), by pieces_of pieces that are added up in order.
+/// *sum_of_a += Σ a(i, k) when the device settles, if given.
 template <class T, class A, class B, class Add>
 void tile_product(const Exec& exec, Index rows, Index cols, Index depth, TileOrder order, const A& a,
-                  const B& b, const Add& add) {
+                  const B& b, const Add& add, double* sum_of_a = nullptr) {
   const Index pieces = pieces_of<T>(exec, rows, cols, depth);
+  const Index blocks = pieces * ((cols + tile - 1) / tile) * ((rows + tile - 1) / tile);
+  // Of many blocks, whose results are one piece, they may lie where partial results do elsewhere.
+  double* sums = sum_of_a ? exec.device->scratch<double>(first_sum + blocks) + first_sum : nullptr;
+  const auto multiply = [&](const auto& store) {
+    if (sums)
+      tile_blocks<T, Summed::a>(exec, pieces, rows, cols, depth, order, a, b, store, sums);
+    else
+      tile_blocks<T>(exec, pieces, rows, cols, depth, order, a, b, store, nullptr);
+  };
   if (pieces == 1) {
-    const auto store = [=] ROSSBY_ON_DEVICE(Index, Index i, Index j, T value) {
+    multiply([=] ROSSBY_ON_DEVICE(Index, Index i, Index j, T value) {
       add(i, j, value);
       return 0.0;
-    };
-    return tile_blocks<T>(exec, 1, rows, cols, depth, order, a, b, store, nullptr);
+    });
+  } else {
+    T* partial = reinterpret_cast<T*>(exec.device->scratch<double>(behind_sums) + behind_sums);
+    multiply([=] ROSSBY_ON_DEVICE(Index piece, Index i, Index j, T value) {
+      partial[(piece * rows + i) * cols + j] = value;
+      return 0.0;
+    });
+    for_each(exec, rows * cols, [=] ROSSBY_ON_DEVICE(Index k) {
+      T sum = T(0);
+      for (Index piece = 0; piece < pieces; ++piece) sum += partial[piece * rows * cols + k];
+      add(k / cols, k % cols, sum);
+    });
   }
-  T* partial = exec.device->scratch<T>(pieces * rows * cols);
-  const auto store = [=] ROSSBY_ON_DEVICE(Index piece, Index i, Index j, T value) {
-    partial[(piece * rows + i) * cols + j] = value;
-    return 0.0;
-  };
-  tile_blocks<T>(exec, pieces, rows, cols, depth, order, a, b, store, nullptr);
-  for_each(exec, rows * cols, [=] ROSSBY_ON_DEVICE(Index k) {
-    T sum = T(0);
-    for (Index piece = 0; piece < pieces; ++piece) sum += partial[piece * rows * cols + k];
-    add(k / cols, k % cols, sum);
-  });
+  if (sums)
+    sum_later(
+        exec, blocks, [=] ROSSBY_ON_DEVICE(Index k) { return sums[k]; }, sum_of_a);
 }
 
 /// The same in one piece, of results that return a double each: *squares += their sum, when the device
@@ -122,12 +153,10 @@ void tile_product(const Exec& exec, Index rows, Index cols, Index depth, TileOrd
 template <class T, class A, class B, class Sink>
 void tile_product_squares(const Exec& exec, Index rows, Index cols, Index depth, TileOrder order, const A& a,
                           const B& b, const Sink& sink, double* squares) {
-  // Behind what sum_terms uses.
-  constexpr Index behind = 4096;
   const auto room = static_cast<Index>(exec.device->scratch_bytes() / sizeof(double));
-  double* partial = exec.device->scratch<double>(room) + behind;
+  double* partial = exec.device->scratch<double>(room) + first_sum;
   const Index across = (cols + tile - 1) / tile;
-  const Index together = std::max<Index>(1, (room - behind) / std::max<Index>(1, across)) * tile;
+  const Index together = std::max<Index>(1, (room - first_sum) / std::max<Index>(1, across)) * tile;
   for (Index first = 0; first < rows; first += together) {
     const Index count = std::min(together, rows - first);
     tile_blocks<T>(

@@ -53,13 +53,48 @@ class DeviceRelate : public ::testing::TestWithParam<Backend> {
     there.fetch();
   }
 
+  /// `steps` fused updates against backward and an update after it.
+  void expect_fused(const Shape& shape, double beta1, bool decoupled, Index steps) {
+    Problem<double> fused(shape, Weights::clamped), plain(shape, Weights::clamped);
+    const std::size_t size = fused.weight.size();
+    std::vector<double> m[2], v[2];
+    for (int q : {0, 1}) {
+      m[q].assign(beta1 == 0 ? 0 : size, 0.0);
+      v[q].assign(size, 0.0);
+    }
+    for (Index step = 1; step <= steps; ++step) {
+      const AdamStep adam{3e-2, beta1, 0.99, 1e-9, 1e-2, 0.5, step};
+      DenseUpdate<double> update;
+      OnDevice moments(*device_);
+      update.m = moments(m[0]);
+      update.v = moments(v[0]);
+      update.step = adam;
+      update.decoupled = decoupled;
+      update.l1 = 0.02;
+      if (size > 0) run<double>(fused, &update);
+      moments.fetch();
+      std::fill(plain.dm.begin(), plain.dm.end(), 0.0);
+      const Exec reference{Backend::reference, 1};
+      plain.run(reference);
+      const std::span<double> dm(plain.dm.data() + Problem<double>::guard, size);
+      clamp_l1_backward<double>(reference, dm, plain.weight, 0.02);
+      const double squares = sum_of_squares<double>(reference, dm);
+      EXPECT_NEAR(update.squares, squares, 1e-13 * (1 + squares));
+      (decoupled ? adamw_update<double> : adam_update<double>)(reference, plain.weight, m[1], v[1], dm, adam);
+      dense_problem::expect_near(fused.dz, plain.dz, 1e-13, "dz");
+      dense_problem::expect_near(fused.weight, plain.weight, 1e-12, "theta");
+    }
+    dense_problem::expect_near(v[0], v[1], 1e-12, "v");
+    dense_problem::expect_near(m[0], m[1], 1e-12, "m");
+  }
+
   std::unique_ptr<Device> device_;
 };
 
 const std::vector<Shape> shapes{{0, 7, 1, 1, 2, 2},    {1, 1, 1, 1, 1, 1},    {7, 33, 3, 1, 1, 1},
                                 {33, 7, 1, 2, 1, 1},   {33, 101, 3, 1, 5, 3}, {97, 101, 1, 8, 1, 1},
                                 {70, 150, 1, 8, 8, 8}, {65, 77, 3, 13, 5, 5}, {29, 31, 1, 20, 16, 3},
-                                {5, 1300, 1, 2, 1, 1}, {1300, 5, 1, 1, 3, 2}};
+                                {5, 1300, 1, 2, 1, 1}, {1300, 5, 1, 1, 3, 2}, {300, 130, 2, 3, 7, 2}};
 
 TEST_P(DeviceRelate, DenseEqualsReference) {
   for (const Shape& shape : shapes)
@@ -78,42 +113,22 @@ TEST_P(DeviceRelate, DenseEqualsReference) {
     }
 }
 
+/// More blocks than leave their sums in the scratch, down and across.
+TEST_P(DeviceRelate, DenseOfManyBlocksEqualsReference) {
+  for (const Shape& shape : {Shape{262200, 1, 1, 1, 1, 1}, Shape{1, 262200, 1, 1, 1, 1}}) {
+    Problem<double> truth(shape, Weights::clamped), here(shape, Weights::clamped);
+    truth.run({Backend::reference, 1});
+    run<double>(here, nullptr);
+    expect_near(here, truth, 1e-9);
+  }
+}
+
 TEST_P(DeviceRelate, FusedUpdateEqualsBackwardAndUpdate) {
   for (const Shape& shape : shapes)
     for (const double beta1 : {0.0, 0.9})
-      for (const bool decoupled : {false, true}) {
-        Problem<double> fused(shape, Weights::clamped), plain(shape, Weights::clamped);
-        const std::size_t size = fused.weight.size();
-        std::vector<double> m[2], v[2];
-        for (int q : {0, 1}) {
-          m[q].assign(beta1 == 0 ? 0 : size, 0.0);
-          v[q].assign(size, 0.0);
-        }
-        for (Index step = 1; step <= 3; ++step) {
-          const AdamStep adam{3e-2, beta1, 0.99, 1e-9, 1e-2, 0.5, step};
-          DenseUpdate<double> update;
-          OnDevice moments(*device_);
-          update.m = moments(m[0]);
-          update.v = moments(v[0]);
-          update.step = adam;
-          update.decoupled = decoupled;
-          update.l1 = 0.02;
-          if (size > 0) run<double>(fused, &update);
-          moments.fetch();
-          std::fill(plain.dm.begin(), plain.dm.end(), 0.0);
-          const Exec reference{Backend::reference, 1};
-          plain.run(reference);
-          const std::span<double> dm(plain.dm.data() + Problem<double>::guard, size);
-          clamp_l1_backward<double>(reference, dm, plain.weight, 0.02);
-          const double squares = sum_of_squares<double>(reference, dm);
-          EXPECT_NEAR(update.squares, squares, 1e-13 * (1 + squares));
-          (decoupled ? adamw_update<double> : adam_update<double>)(reference, plain.weight, m[1], v[1], dm,
-                                                                   adam);
-          dense_problem::expect_near(fused.weight, plain.weight, 1e-12, "theta");
-        }
-        dense_problem::expect_near(v[0], v[1], 1e-12, "v");
-        dense_problem::expect_near(m[0], m[1], 1e-12, "m");
-      }
+      for (const bool decoupled : {false, true}) expect_fused(shape, beta1, decoupled, 3);
+  // Blocks that go down several tiles.
+  expect_fused({900, 2600, 1, 1, 1, 1}, 0.9, false, 1);
 }
 
 /// The update of a gradient that is there, on a device as in the reference.

@@ -1,0 +1,162 @@
+#pragma once
+
+#include "rossby/kernels/device/tiles.hpp"
+#include "rossby/kernels/relate_dense.hpp"
+
+namespace rossby::ROSSBY_DEVICE {
+
+/// Rows of W that a block has in shared memory: as many as fit there beside both factors.
+template <class T>
+inline constexpr int pass_rows = sizeof(T) > 4 ? tile / 2 : tile;
+
+template <class T>
+struct PassShared {
+  T a[tile_depth][tile + 1];
+  T b[tile_depth][tile + 1];
+  T weight[pass_rows<T>][tile + 1];
+  SumShared squares;
+};
+
+/// One relation's dz (columns, width) += Wᵀ factor, and sink(i, j, Σ factor(i, q) z(j, q), sink.load(i, j))
+/// of every entry, of which sink.weight says what W is before: W, and what the sink updates, are read once
+/// and written once. A block goes down a panel of 64 columns, a tile of gradients after the other; each
+/// tile's weights stay in shared memory for their product. *squares += Σ of what the sink returns when the
+/// device settles.
+template <class T, class Sink>
+void adjoint_and_update(const Exec& exec, const DenseRelate<T>& relate, Index width, const T* factor,
+                        const T* z, T* dz, const Sink& sink, double* squares) {
+  constexpr int down = pass_rows<T>, side = tile / lanes, high = down / lanes;
+  constexpr Index enough_blocks = 1024;
+  const Index rows = relate.rows, columns = relate.columns, across = (columns + tile - 1) / tile;
+  if (rows == 0) return;
+  // Pieces of rows whose dz are added up in order, where panels alone are too few to fill a GPU.
+  const auto room =
+      (static_cast<Index>(exec.device->scratch_bytes()) - behind_sums * static_cast<Index>(sizeof(double))) /
+      static_cast<Index>(sizeof(T)) / std::max<Index>(1, columns * width);
+  const Index tiles = (rows + down - 1) / down;
+  const Index most = std::max<Index>(1, std::min({tiles, enough_blocks / across, room}));
+  const Index each = (tiles + most - 1) / most * down, pieces = (rows + each - 1) / each;
+  auto* scratch =
+      exec.device->scratch<double>(static_cast<Index>(exec.device->scratch_bytes() / sizeof(double)));
+  double* sums = scratch + first_sum;
+  T* partial = pieces > 1 ? reinterpret_cast<T*>(scratch + behind_sums) : nullptr;
+  for_each_block<PassShared<T>>(
+      exec, across * pieces, [=] ROSSBY_ON_DEVICE(const Block& block, PassShared<T>& shared) {
+        const Index piece = block.index / across, first_col = block.index % across * tile;
+        const Index begin = piece * each, end = begin + each < rows ? begin + each : rows;
+        PerThread<T, side * side> adjoint;
+        PerThread<double, 1> squared;
+        for (Index first = begin; first < end; first += down) {
+          PerThread<T, high * side> gradient;
+          for (Index chunk = 0; chunk < width; chunk += tile_depth) {
+            block.each([&](int t) {
+              for (int e = t; e < down * tile_depth; e += block_threads) {
+                const Index i = first + e / tile_depth, q = chunk + e % tile_depth;
+                shared.a[e % tile_depth][e / tile_depth] =
+                    i < end && q < width ? factor[i * width + q] : T(0);
+              }
+              for (int e = t; e < tile * tile_depth; e += block_threads) {
+                const Index j = first_col + e / tile_depth, q = chunk + e % tile_depth;
+                shared.b[e % tile_depth][e / tile_depth] = j < columns && q < width ? z[j * width + q] : T(0);
+              }
+            });
+            block.each([&](int t) {
+              const int row = t / lanes, col = t % lanes;
+              auto&& mine = gradient[t];
+              for (int k = 0; k < tile_depth; ++k) {
+                T left[high], right[side];
+                ROSSBY_UNROLL
+                for (int p = 0; p < high; ++p) left[p] = shared.a[k][row + p * lanes];
+                ROSSBY_UNROLL
+                for (int q = 0; q < side; ++q) right[q] = shared.b[k][col + q * lanes];
+                ROSSBY_UNROLL
+                for (int p = 0; p < high; ++p) {
+                  ROSSBY_UNROLL
+                  for (int q = 0; q < side; ++q) mine[p * side + q] += left[p] * right[q];
+                }
+              }
+            });
+          }
+          block.each([&](int t) {
+            auto&& mine = gradient[t];
+            double sum = 0;
+            ROSSBY_UNROLL
+            for (int p = 0; p < high; ++p) {
+              const int row = t / lanes + p * lanes;
+              const Index i = first + row;
+              typename Sink::Entry entries[side];
+              ROSSBY_UNROLL
+              for (int q = 0; q < side; ++q) {
+                const Index j = first_col + t % lanes + q * lanes;
+                if (i < end && j < columns) entries[q] = sink.load(i, j);
+              }
+              ROSSBY_UNROLL
+              for (int q = 0; q < side; ++q) {
+                const int col = t % lanes + q * lanes;
+                shared.weight[row][col] = sink.weight(entries[q]);
+                if (i < end && first_col + col < columns)
+                  sum += sink(i, first_col + col, mine[p * side + q], entries[q]);
+              }
+            }
+            squared[t][0] += sum;
+          });
+          for (int beside = 0; beside < down; beside += tile_depth) {
+            block.each([&](int t) {
+              for (int e = t; e < tile * tile_depth; e += block_threads) {
+                const Index i = first + beside + e / tile, q = e % tile;
+                shared.b[e / tile][e % tile] = i < end && q < width ? factor[i * width + q] : T(0);
+              }
+            });
+            block.each([&](int t) {
+              const int row = t / lanes, col = t % lanes;
+              auto&& mine = adjoint[t];
+              for (int k = 0; k < tile_depth; ++k) {
+                T left[side], right[side];
+                ROSSBY_UNROLL
+                for (int p = 0; p < side; ++p) left[p] = shared.weight[beside + k][row + p * lanes];
+                ROSSBY_UNROLL
+                for (int q = 0; q < side; ++q) right[q] = shared.b[k][col + q * lanes];
+                ROSSBY_UNROLL
+                for (int q = 0; q < side; ++q) {
+                  if (q * lanes >= width) continue;
+                  ROSSBY_UNROLL
+                  for (int p = 0; p < side; ++p) mine[p * side + q] += left[p] * right[q];
+                }
+              }
+            });
+          }
+        }
+        block.each([&](int t) {
+          auto&& mine = adjoint[t];
+          ROSSBY_UNROLL
+          for (int p = 0; p < side; ++p) {
+            ROSSBY_UNROLL
+            for (int q = 0; q < side; ++q) {
+              const Index j = first_col + t / lanes + p * lanes, to = t % lanes + q * lanes;
+              if (j >= columns || to >= width) continue;
+              if (partial)
+                partial[(piece * columns + j) * width + to] = mine[p * side + q];
+              else
+                dz[j * width + to] += mine[p * side + q];
+            }
+          }
+          shared.squares.value[t] = squared[t][0];
+        });
+        if (!squares) return;
+        fold(block, shared.squares);
+        block.each([&](int t) {
+          if (t == 0) sums[block.index] = shared.squares.value[0];
+        });
+      });
+  if (partial)
+    for_each(exec, columns * width, [=] ROSSBY_ON_DEVICE(Index k) {
+      T sum = T(0);
+      for (Index piece = 0; piece < pieces; ++piece) sum += partial[piece * columns * width + k];
+      dz[k] += sum;
+    });
+  if (squares)
+    sum_later(
+        exec, across * pieces, [=] ROSSBY_ON_DEVICE(Index k) { return sums[k]; }, squares);
+}
+
+}  // namespace rossby::ROSSBY_DEVICE
