@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "apps/device_choice.hpp"
 #include "apps/model_run.hpp"
 #include "rossby/io/series_writer.hpp"
 #include "rossby/mpi/agree.hpp"
@@ -129,8 +130,7 @@ std::vector<Apart> by_length(const std::vector<Apart>& trainings) {
 std::vector<OpSample> samples_of(const Communicator& comm, const TimedOps& timed, const Config& config,
                                  int ranks, int threads) {
   const bool on_device = config.text("parallel.device") != "cpu";
-  const bool tf32 = on_device && config.flag("parallel.tf32");
-  const std::string& precision = config.text("model.precision");
+  const std::string precision = precision_of(config, on_device);
   MpiReducer reducer(comm);
   // All have met the same calls in the same order, but for such as some had no time to come to.
   double count = -static_cast<double>(timed.steps.ops.size());
@@ -153,7 +153,7 @@ std::vector<OpSample> samples_of(const Communicator& comm, const TimedOps& timed
     OpSample& sample = samples.emplace_back();
     sample.op = op.name;
     sample.backward = op.backward;
-    sample.precision = tf32 && precision == "float" ? "tf32" : precision;
+    sample.precision = precision;
     sample.ranks = ranks;
     sample.threads = threads;
     sample.cost = {op.cost.flops, op.cost.bytes, 0, 0};
@@ -171,7 +171,7 @@ std::vector<OpSample> samples_of(const Communicator& comm, const TimedOps& timed
 Config config_of(const CalibrationCase& of, const CalibrationOptions& options, const std::string& file) {
   const std::vector<std::string> sets{"data.file=" + file,
                                       "parallel.device=" + options.device,
-                                      fmt::format("parallel.tf32={}", options.tf32),
+                                      "parallel.products=" + options.products,
                                       "model.precision=" + options.precision,
                                       fmt::format("parallel.threads={}", options.threads),
                                       fmt::format("split.train={}", of.steps),

@@ -15,7 +15,7 @@ struct CalibrationOptions {
   int threads = 1;                  // of a rank
   std::string precision = "float";  // of the small trainings
   std::string device = "cpu";       // what they compute on: cpu, cuda, simulated (parallel.device)
-  bool tf32 = false;                // there
+  std::string products = "model";   // there (parallel.products)
   bool quick = false;               // a few cases for a moment: for tests
   std::string folder;               // for the small files that are made and removed
   std::vector<Config> own;          // trainings of the user's, measured beside the small ones

@@ -111,7 +111,7 @@ double time_waiting(Device& device) {
 
 void measure_device(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
   const std::vector<std::string> sets{"parallel.device=" + options.device,
-                                      std::string("parallel.tf32=") + (options.tf32 ? "true" : "false")};
+                                      "parallel.products=" + options.products};
   const DeviceChoice choice = choose_device(comm, Config().with(sets));
   Device& device = *choice.device;
   Exec exec;

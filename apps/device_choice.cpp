@@ -21,7 +21,10 @@ constexpr double share_of_memory = 0.92;
 
 std::unique_ptr<Device> open_device(const Config& config, Backend backend, int gpu, int ranks_on_gpu) {
   DeviceOptions options;
-  options.tf32 = config.flag("parallel.tf32");
+  const std::string& products = config.text("parallel.products");
+  options.products = products == "tf32"   ? Products::tf32
+                     : products == "bf16" ? Products::bf16
+                                          : Products::model;
   std::unique_ptr<DeviceDriver> driver;
   if (backend == Backend::simulated)
     driver = std::make_unique<SimulatedDriver>();
@@ -52,6 +55,11 @@ double device_limit(const Config& config, std::size_t total, int ranks) {
   const std::string& limit = config.text("parallel.device_memory");
   return limit.empty() ? share_of_memory / ranks * static_cast<double>(total)
                        : static_cast<double>(parse_bytes(limit, "parallel.device_memory"));
+}
+
+std::string precision_of(const Config& config, bool on_device) {
+  const std::string &precision = config.text("model.precision"), &products = config.text("parallel.products");
+  return on_device && precision == "float" && products != "model" ? products : precision;
 }
 
 bool lacks_gpus(const Communicator& world) {

@@ -174,9 +174,9 @@ void define_plan(CLI::App& app, std::function<int(const Communicator&)>& chosen,
                 "a training of yours (TOML) to measure beside the built-in ones; may be repeated");
   c->add_option(
        "--precision", calibrate.precision,
-       "of the built-in trainings: float or double; tf32: float on GPUs whose products have 10 bits of "
-       "fraction")
-      ->check(CLI::IsMember({"float", "double", "tf32"}));
+       "of the built-in trainings: float or double; tf32, bf16: float on GPUs whose products are of operands "
+       "rounded to that")
+      ->check(CLI::IsMember({"float", "double", "tf32", "bf16"}));
   c->add_option(
        "--device", calibrate.device,
        "measured beside the host: cuda, simulated (for tests), none; auto: GPUs, where there are some")

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/device_choice.hpp"
 #include "apps/model_run.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
@@ -69,12 +70,6 @@ StepOps trace(const Communicator& comm, const Config& config, TrainingPlan& plan
                                                     : trace_rank<float>(comm, config, plan, whole, epochs);
 }
 
-/// What GPUs multiply floats in is a precision of its own.
-std::string precision_of(const Config& config, const Place& place) {
-  const std::string& precision = config.text("model.precision");
-  return place.on_device && precision == "float" && config.flag("parallel.tf32") ? "tf32" : precision;
-}
-
 /// What the training computes on, and how what lies there travels. Returns the configuration with that way: a
 /// trace of steps does not know the machine.
 Config choose_place(const Config& config, const MachineProfile& profile, Place& place) {
@@ -95,8 +90,8 @@ Config choose_place(const Config& config, const MachineProfile& profile, Place& 
 std::optional<OpTimes> launches_at(const Place& place, const Config& config, const MeasuredMachine& machine,
                                    OpTimes::Method method) {
   if (!place.on_device) return std::nullopt;
-  return OpTimes(machine.profile, precision_of(config, place), place.ranks_on_host(), place.threads, method,
-                 &machine.fits, Timed::launches);
+  return OpTimes(machine.profile, precision_of(config, place.on_device), place.ranks_on_host(), place.threads,
+                 method, &machine.fits, Timed::launches);
 }
 
 /// What all ranks send in the epochs that each of them knows of.
@@ -153,7 +148,7 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
 OpTimes times_at(const Place& place, const Config& config, const MeasuredMachine& machine,
                  OpTimes::Method method) {
   return {machine.profile,
-          precision_of(config, place),
+          precision_of(config, place.on_device),
           place.ranks_on_host(),
           place.threads,
           method,

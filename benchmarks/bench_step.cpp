@@ -33,7 +33,7 @@ constexpr const char* usage =
     "  --beta1      decay of the optimiser's first moment (default: the case's own)\n"
     "  --threads    threads a rank (default 1)\n"
     "  --device     cpu, cuda (the GPU of the rank's number), simulated (default cpu)\n"
-    "  --tf32       GPUs multiply floats with 10 bits of fraction\n"
+    "  --products   tf32, bf16: what GPUs round operands of products to\n"
     "  --graphs     GPUs are given steps as CUDA graphs, where nobody waits within them\n"
     "  --transfer   how dense learned relations get to the device, some of: resident, pageable, pinned,\n"
     "               pageable-async, pinned-async (default resident); with +host behind it, the host updates\n"
@@ -53,7 +53,7 @@ struct Options {
   double tolerance = 5e-6;
   std::string json;
   std::string device = "cpu";
-  bool tf32 = false;
+  Products products = Products::model;
   bool graphs = false;
 };
 
@@ -101,9 +101,14 @@ Options parse(Arguments& arguments) {
   const std::string size = arguments.text("size", "full");
   if (size != "full" && size != "small") user_error("--size = \"{}\" must be full or small", size);
   options.small = size == "small";
-  options.tf32 = arguments.flag("tf32");
+  const std::string products = arguments.text("products", "model");
+  if (products != "model" && products != "tf32" && products != "bf16")
+    user_error("--products={}: model, tf32 or bf16 is right", products);
+  if (products != "model") options.products = products == "tf32" ? Products::tf32 : Products::bf16;
   options.graphs = arguments.flag("graphs");
-  options.tolerance = arguments.real("tolerance", options.tf32 ? 5e-3 : options.tolerance);
+  options.tolerance = arguments.real("tolerance", options.products == Products::model  ? options.tolerance
+                                                  : options.products == Products::tf32 ? 5e-3
+                                                                                       : 4e-2);
   options.device = arguments.text("device", options.device);
   if (options.device != "cpu" && options.device != "cuda" && options.device != "simulated")
     user_error("--device = \"{}\" must be cpu, cuda or simulated", options.device);
@@ -252,7 +257,7 @@ Json context(const Ranks& ranks, const Options& options, const Machine& machine)
 /// What the steps run on; null: the host.
 std::unique_ptr<Device> open_device(const Ranks& ranks, const Options& options) {
   DeviceOptions with;
-  with.tf32 = options.tf32;
+  with.products = options.products;
   if (options.device == "simulated")
     return std::make_unique<Device>(std::make_unique<SimulatedDriver>(), with);
   if (options.device == "cpu") return nullptr;
@@ -275,8 +280,10 @@ int run(Ranks& ranks, Options options) {
                            : Machine(options.exec.threads, options.small, ranks.size());
   if (speaks && device)
     fmt::print("{}{}{}; {:.1f} GB/s to it, {:.1f} GB/s back\n", device->driver().name(),
-               options.tf32 ? ", TF32" : "", options.graphs ? ", steps as graphs" : "",
-               machine.copy_in() / 1e9, machine.copy_out() / 1e9);
+               options.products == Products::model  ? ""
+               : options.products == Products::tf32 ? ", TF32"
+                                                    : ", products in bf16",
+               options.graphs ? ", steps as graphs" : "", machine.copy_in() / 1e9, machine.copy_out() / 1e9);
   if (speaks) {
     fmt::print("{} ranks x {} threads, {}, {}; a rank streams {:.1f} GB/s and multiplies at {:.0f} GFLOP/s\n",
                ranks.size(), options.exec.threads, to_string(options.exec.isa), processor(),

@@ -57,19 +57,25 @@ void expect_alike(const Communicator& comm, const MachineProfile& profile) {
              "the machine (processor, cores), which has to be of one kind,");
 }
 
+/// Whether --precision is one of a GPU's products.
+bool of_products(const std::string& precision) {
+  return precision == "tf32" || precision == "bf16";
+}
+
 /// The device that is measured, too, on all ranks; empty: none.
 std::string device_of(const Communicator& comm, const Calibrate& arguments) {
   const bool wanted = arguments.only.empty() || std::find(arguments.only.begin(), arguments.only.end(),
                                                           "device") != arguments.only.end();
-  const bool tf32 = arguments.precision == "tf32";
+  const bool rounds = of_products(arguments.precision);
   agree(comm, [&] {
-    if (tf32 && arguments.device == "none") user_error("--precision tf32 is of GPUs: it needs --device cuda");
+    if (rounds && arguments.device == "none")
+      user_error("--precision {} is of GPUs: it needs --device cuda", arguments.precision);
   });
   if (!wanted || arguments.device == "none") return "";
   if (arguments.device == "simulated") return arguments.device;
   const CudaDevices found = cuda_devices();
   agree(comm, [&] {
-    const bool needed = arguments.device == "cuda" || tf32 || !arguments.only.empty();
+    const bool needed = arguments.device == "cuda" || rounds || !arguments.only.empty();
     if (needed && found.count == 0) user_error("there is no GPU to measure: {}", found.reason);
   });
   return lacks_gpus(comm) ? "" : "cuda";
@@ -89,8 +95,9 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
   expect_alike(comm, profile);
   CalibrationOptions options;
   options.quick = arguments.quick;
-  options.tf32 = arguments.precision == "tf32";
-  options.precision = options.tf32 ? "float" : arguments.precision;
+  const bool rounds = of_products(arguments.precision);
+  options.products = rounds ? arguments.precision : "model";
+  options.precision = rounds ? "float" : arguments.precision;
   if (options.quick) options.case_seconds = 0.02;
   options.threads = threads_per_rank(comm, Config());
   const std::string device = device_of(comm, arguments);
@@ -118,7 +125,7 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
   const auto begin = std::chrono::steady_clock::now();
   const auto wanted = [&](const char* what) {
     const std::vector<std::string>& only = arguments.only;
-    if (options.tf32 && only.empty()) return false;  // of the host all is there in float
+    if (rounds && only.empty()) return false;  // of the host all is there in float
     return only.empty() || std::find(only.begin(), only.end(), what) != only.end();
   };
   if (wanted("ops")) measure_process(comm, options, profile);
@@ -128,8 +135,7 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
   if (!device.empty()) {
     CalibrationOptions there = options;
     there.device = device;
-    const std::vector<std::string> sets{"parallel.device=" + device,
-                                        fmt::format("parallel.tf32={}", options.tf32)};
+    const std::vector<std::string> sets{"parallel.device=" + device, "parallel.products=" + options.products};
     for (Config& config : there.own) config = config.with(sets);
     measure_all_of(comm, there, profile);
   }

@@ -55,6 +55,12 @@ ROSSBY_BF16_INLINE Bf16 round_nearest(float value) {
   return round_stochastic(value, 0x7FFFU + (bits >> 16 & 1));
 }
 
+/// The nearest value with 10 bits of fraction, ties away from zero: TF32.
+ROSSBY_BF16_INLINE float round_tf32(float value) {
+  const auto bits = __builtin_bit_cast(std::uint32_t, value);
+  return value == value ? __builtin_bit_cast(float, (bits + 0x1000U) & ~0x1FFFU) : value;
+}
+
 /// Random bits for rounding the entries of a (relations, rows, columns) array and their moments: functions of
 /// the update (its key, a hash of seed, parameter and count) and of global indices alone, so that the result
 /// depends neither on the cut into row blocks nor on threads, and a training that goes on has the same bits.

@@ -325,8 +325,11 @@ constexpr KeySpec keys[] = {
      "between GPUs: nccl, or through the memory of the host; auto: nccl where every rank has a GPU of its "
      "own",
      "auto|nccl|host", -1e300, 1e300, true},
-    {"parallel.tf32", flag, "false", "",
-     "GPUs multiply floats with 10 bits of fraction, several times as fast", "", -1e300, 1e300, true},
+    {"parallel.products", text, "\"model\"", "",
+     "what GPUs take operands of products for: model: as model.precision; tf32, bf16: floats rounded to 10 "
+     "or "
+     "7 bits of fraction, several times as fast",
+     "model|tf32|bf16", -1e300, 1e300, true},
     {"parallel.graphs", flag, "false", "",
      "GPUs are given a step at once, as a CUDA graph, where the host need not wait within it", "", -1e300,
      1e300, true},

@@ -22,7 +22,7 @@ struct OpSample {
   double footprint = 0;     // bytes that a step of the training around it touches (StepOps)
   double seconds = 0;       // median over repeats, mean over ranks
   double spread = 0;        // half the distance of the quartiles over the median
-  bool on_device = false;   // then `seconds` are those of its queue, and `precision` may be tf32
+  bool on_device = false;   // then `seconds` are those of its queue, and `precision` may be tf32 or bf16
   double host_seconds = 0;  // and these are what the host took to enqueue it
 };
 

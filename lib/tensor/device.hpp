@@ -74,11 +74,15 @@ class DeviceDriver {
   virtual void wait(void* event) = 0;
 };
 
+/// What a device takes the operands of products of floats for: themselves, or rounded to 10 or 7 bits of
+/// fraction, which its matrix units multiply many times as fast. Sums are floats.
+enum class Products { model, tf32, bf16 };
+
 struct DeviceOptions {
   std::size_t limit = 0;                             // bytes that may be allocated; 0: all there are
   std::size_t staging_bytes = std::size_t{4} << 20;  // of the ring for a step's lists
   std::size_t scratch_bytes = std::size_t{8} << 20;  // of partial sums
-  bool tf32 = false;                                 // products of floats with 10 bits of fraction
+  Products products = Products::model;
 };
 
 /// One device as kernels and tensors see it: memory within a budget, a ring that carries a step's small host
@@ -136,7 +140,7 @@ class Device {
     return static_cast<T*>(scratch_of(static_cast<std::size_t>(count) * sizeof(T)));
   }
   [[nodiscard]] std::size_t scratch_bytes() const { return options_.scratch_bytes; }
-  [[nodiscard]] bool tf32() const { return options_.tf32; }
+  [[nodiscard]] Products products() const { return options_.products; }
   /// What kernels keep with a device: the handle of a library.
   [[nodiscard]] std::shared_ptr<void>& library() { return library_; }
 

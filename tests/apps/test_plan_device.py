@@ -48,7 +48,7 @@ class DevicePlan(PlanRuns):
         self.succeed(1, "calibrate", "-o", "only.json", "--quick", "--only", "device", "--device", "simulated", "--precision", "tf32")
         machine = self.load("only.json", "machine.schema.json")
         self.assertEqual({(op["precision"], "host_seconds" in op) for op in machine["ops"]}, {("tf32", True)})
-        tf32 = ["--set", DEVICE, "--set", "parallel.tf32=true"]
+        tf32 = ["--set", DEVICE, "--set", "parallel.products=tf32"]
         self.succeed(1, "plan", "stnn.toml", "--machine", "only.json", *tf32)
         self.refuse(1, ["plan", "stnn.toml", "--machine", "only.json", "--set", DEVICE], "devices were not measured in float")
         self.refuse(1, ["plan", "stnn.toml", "--machine", "only.json"], "the machine was not measured in float")

@@ -1,6 +1,7 @@
 #include "rossby/kernels/cuda/blas.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <limits>
 #include <memory>
@@ -19,7 +20,7 @@ namespace {
 /// cuBLAS and a handle of it for one stream. Without atomics its results are the same bits from run to run.
 class Blas {
  public:
-  explicit Blas(const Device& device) : driver_(&device.driver()) {
+  explicit Blas(const Device& device) : driver_(&device.driver()), products_(device.products()) {
     const std::string version = std::to_string(CUBLAS_VER_MAJOR);
     const char* home = std::getenv("CUDA_HOME");
     for (const std::string& name : {"libcublas.so." + version, std::string(home ? home : "/usr/local/cuda") +
@@ -33,11 +34,13 @@ class Blas {
     find(set_workspace_, "cublasSetWorkspace_v2");
     find(single_, "cublasSgemm_v2_64");
     find(double_, "cublasDgemm_v2_64");
+    find(mixed_, "cublasGemmEx_64");
     if (!complete_) return;
     check(create_(&handle_), "starting");
     const auto& driver = static_cast<const CudaDriver&>(device.driver());
     check(set_stream_(handle_, static_cast<cudaStream_t>(driver.stream())), "taking a stream");
-    check(set_math_mode_(handle_, device.tf32() ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH),
+    check(set_math_mode_(handle_,
+                         products_ == Products::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH),
           "choosing its arithmetic");
     if (driver.graphs()) {  // or graphs would hold allocations, and could not be given other arguments
       workspace_ = driver_->allocate(workspace_bytes);
@@ -59,6 +62,12 @@ class Blas {
   void multiply(cublasOperation_t op_a, cublasOperation_t op_b, Index m, Index n, Index k, const float* a,
                 Index lda, const float* b, Index ldb, float beta, float* c, Index ldc) const {
     const float one = 1;
+    if (products_ == Products::bf16) {  // the library rounds what it reads
+      check(mixed_(handle_, op_a, op_b, m, n, k, &one, a, CUDA_R_32F, lda, b, CUDA_R_32F, ldb, &beta, c,
+                   CUDA_R_32F, ldc, CUBLAS_COMPUTE_32F_FAST_16BF, CUBLAS_GEMM_DEFAULT),
+            "multiplying");
+      return;
+    }
     check(single_(handle_, op_a, op_b, m, n, k, &one, a, lda, b, ldb, &beta, c, ldc), "multiplying");
   }
   void multiply(cublasOperation_t op_a, cublasOperation_t op_b, Index m, Index n, Index k, const double* a,
@@ -80,6 +89,7 @@ class Blas {
   static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // what it asks for on sm_90
 
   DeviceDriver* driver_;
+  Products products_;
   void* workspace_ = nullptr;
   void* library_ = nullptr;
   bool complete_ = true;
@@ -91,6 +101,11 @@ class Blas {
   decltype(&cublasSetWorkspace_v2) set_workspace_ = nullptr;
   decltype(&cublasSgemm_v2_64) single_ = nullptr;
   decltype(&cublasDgemm_v2_64) double_ = nullptr;
+  // Overloaded, so it has no one type to ask for.
+  cublasStatus_t (*mixed_)(cublasHandle_t, cublasOperation_t, cublasOperation_t, std::int64_t, std::int64_t,
+                           std::int64_t, const void*, const void*, cudaDataType, std::int64_t, const void*,
+                           cudaDataType, std::int64_t, const void*, void*, cudaDataType, std::int64_t,
+                           cublasComputeType_t, cublasGemmAlgo_t) = nullptr;
 };
 
 }  // namespace

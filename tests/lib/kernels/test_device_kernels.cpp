@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "rossby/base/bf16.hpp"
+#include "rossby/base/random.hpp"
 #include "rossby/kernels/batch_norm.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/linear.hpp"
@@ -64,6 +66,80 @@ TEST_P(DeviceKernels, EqualReferenceInsideTheirOutputsFloat) {
 }
 TEST_P(DeviceKernels, EqualReferenceInsideTheirOutputsDouble) {
   test_all<double>(2e-14);
+}
+
+/// Operands of products of floats are rounded as the device was told, and nothing else is; those of doubles
+/// are not.
+TEST_P(DeviceKernels, ProductsRoundTheirOperands) {
+  constexpr Index rows = 37, inputs = 70, outputs = 5;
+  const auto tf32 = [](float value) {  // 10 bits of fraction, to nearest
+    int exponent = 0;
+    const float fraction = std::frexp(value, &exponent);
+    return std::ldexp(std::round(std::ldexp(fraction, 11)), exponent - 11);
+  };
+  const auto bf16 = [](float value) { return widen(round_nearest(value)); };
+  const auto same = [](float value) { return value; };
+  std::vector<float> x(rows * inputs), weight(outputs * inputs);
+  const Random random(5, "products");
+  for (std::size_t k = 0; k < x.size(); ++k) x[k] = static_cast<float>(random.uniform(k, -1, 1));
+  for (std::size_t k = 0; k < weight.size(); ++k)
+    weight[k] = static_cast<float>(random.uniform(x.size() + k, -1, 1));
+  // y and the gradient of the weight (of y as x is), rounded by `round`, in double.
+  const auto truth = [&](const auto& round) {
+    std::vector<double> result(rows * outputs + outputs * inputs, 0.0);
+    std::vector<float> y(rows * outputs);
+    for (Index i = 0; i < rows; ++i)
+      for (Index o = 0; o < outputs; ++o)
+        for (Index k = 0; k < inputs; ++k)
+          result[i * outputs + o] += double{round(x[i * inputs + k])} * round(weight[o * inputs + k]);
+    for (std::size_t k = 0; k < y.size(); ++k) y[k] = weight[k];
+    for (Index o = 0; o < outputs; ++o)
+      for (Index k = 0; k < inputs; ++k)
+        for (Index i = 0; i < rows; ++i)
+          result[rows * outputs + o * inputs + k] +=
+              double{round(y[i * outputs + o])} * round(x[i * inputs + k]);
+    return result;
+  };
+  const auto largest = [](const std::vector<double>& a, const std::vector<double>& b) {
+    double most = 0;
+    for (std::size_t k = 0; k < a.size(); ++k) most = std::max(most, std::abs(a[k] - b[k]));
+    return most;
+  };
+  const std::vector<double> plain = truth(same);
+  for (const Products products : {Products::model, Products::tf32, Products::bf16}) {
+    std::string reason;
+    DeviceOptions options;
+    options.products = products;
+    const auto device = test_device(GetParam(), reason, options);
+    const Exec how{GetParam(), 1, widest_isa(), device.get()};
+    const auto run = [&]<class T>(T) {
+      std::vector<T> inside(x.begin(), x.end()), w(weight.begin(), weight.end()), y(rows * outputs);
+      std::vector<T> dy(weight.begin(), weight.begin() + rows * outputs), dw(w.size(), T(0));
+      OnDevice there(*device);
+      const MatrixView<const T> on_x(there(inside), rows, inputs);
+      linear_forward<T>(how, MatrixView<T>(there(y), rows, outputs), on_x,
+                        MatrixView<const T>(there(w), outputs, inputs), nullptr, false);
+      linear_backward_weight<T>(how, MatrixView<T>(there(dw), outputs, inputs),
+                                MatrixView<const T>(there(dy), rows, outputs), on_x,
+                                there.scratch<T>(linear_scratch_size(rows, outputs, inputs)));
+      there.fetch();
+      std::vector<double> result(y.begin(), y.end());
+      result.insert(result.end(), dw.begin(), dw.end());
+      return result;
+    };
+    EXPECT_LT(largest(run(0.0), plain), 1e-13) << "doubles";
+    const std::vector<double> got = run(0.0F);
+    if (products == Products::model) {
+      EXPECT_LT(largest(got, plain), 1e-5);
+      continue;
+    }
+    const double unit = products == Products::tf32 ? 0x1p-11 : 0x1p-8;
+    EXPECT_GT(largest(got, plain), 0.5 * unit) << "they are rounded";
+    EXPECT_LT(largest(got, plain), 8 * unit);
+    if (GetParam() == Backend::simulated) {  // a library may round in another way
+      EXPECT_LT(largest(got, products == Products::tf32 ? truth(tf32) : truth(bf16)), 1e-5);
+    }
+  }
 }
 
 /// Gradients of weights of a tall layer: the terms are cut into pieces.
