@@ -29,7 +29,7 @@ std::unique_ptr<Device> open_device(const Config& config, Backend backend, int g
   if (backend == Backend::simulated)
     driver = std::make_unique<SimulatedDriver>();
   else
-    driver = std::make_unique<CudaDriver>(gpu, cuda_runtime(), config.flag("parallel.graphs"));
+    driver = std::make_unique<CudaDriver>(gpu, cuda_runtime(), config.flag("parallel.cuda_graphs"));
   options.limit = static_cast<std::size_t>(device_limit(config, driver->total_bytes(), ranks_on_gpu));
   return std::make_unique<Device>(std::move(driver), options);
 }

@@ -330,7 +330,7 @@ constexpr KeySpec keys[] = {
      "or "
      "7 bits of fraction, several times as fast",
      "model|tf32|bf16", -1e300, 1e300, true},
-    {"parallel.graphs", flag, "false", "",
+    {"parallel.cuda_graphs", flag, "false", "",
      "GPUs are given a step at once, as a CUDA graph, where the host need not wait within it", "", -1e300,
      1e300, true},
     {"parallel.isa", text, "\"auto\"", "",

@@ -136,7 +136,7 @@ TOML
       END { if (NR < 2) exit 1 }' "$work/losses"
   }
   losses train "" "" 1 2 4
-  losses graphs "" parallel.graphs=true 1 2
+  losses graphs "" parallel.cuda_graphs=true 1 2
   losses self relation.self=true "" 2
   losses pairs "train.sampling=pairs train.pairs=500" "" 1 2
   losses groups train.lanes=2 parallel.time_groups=2 2 4
