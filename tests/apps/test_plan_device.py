@@ -45,13 +45,19 @@ class DevicePlan(PlanRuns):
         self.assertNotIn("device", self.load("host.json", "machine.schema.json"))
 
     def test_the_device_alone(self):
-        self.succeed(1, "calibrate", "-o", "only.json", "--quick", "--only", "device", "--device", "simulated", "--precision", "tf32")
-        machine = self.load("only.json", "machine.schema.json")
-        self.assertEqual({(op["precision"], "host_seconds" in op) for op in machine["ops"]}, {("tf32", True)})
-        tf32 = ["--set", DEVICE, "--set", "parallel.products=tf32"]
-        self.succeed(1, "plan", "stnn.toml", "--machine", "only.json", *tf32)
-        self.refuse(1, ["plan", "stnn.toml", "--machine", "only.json", "--set", DEVICE], "devices were not measured in float")
-        self.refuse(1, ["plan", "stnn.toml", "--machine", "only.json"], "the machine was not measured in float")
+        for precision in ("tf32", "bf16"):
+            self.succeed(1, "calibrate", "-o", f"{precision}.json", "--quick", "--only", "device", "--device", "simulated", "--precision", precision)
+            machine = self.load(f"{precision}.json", "machine.schema.json")
+            self.assertEqual({(op["precision"], "host_seconds" in op) for op in machine["ops"]}, {(precision, True)})
+            there = ["plan", "stnn.toml", "--machine", f"{precision}.json", "--set", DEVICE]
+            self.succeed(1, *there, "--set", f"parallel.products={precision}")
+            self.refuse(1, there, "devices were not measured in float")
+            self.refuse(1, [*there, "--set", f"parallel.products={precision}", "--set", "model.precision=double"],
+                        "devices were not measured in double")
+        self.refuse(1, ["plan", "stnn.toml", "--machine", "tf32.json"], "the machine was not measured in float")
+        self.refuse(1, ["plan", "stnn.toml", "--machine", "tf32.json", "--set", DEVICE, "--set", "parallel.products=tf32", "--what-if", "products=bf16"],
+                    "devices were not measured in bf16")
+        self.refuse(1, ["plan", "stnn.toml", "--machine", "tf32.json", "--set", DEVICE, "--what-if", "products=fp8"], "products=tf32|bf16")
 
     def test_devices_that_are_not_there(self):
         self.refuse(2, ["calibrate", "-o", "none.json", "--device", "cuda"], "there is no GPU")
