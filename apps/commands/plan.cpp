@@ -185,8 +185,6 @@ WhatIf what_if_of(const std::string& text) {
       factors.transfer = factor_of(value, text);
     else if (name == "gpu" && !value.empty())
       asked.gpu = value;
-    else if (name == "precision" && value == "tf32")
-      asked.settings.emplace_back("parallel.products=tf32");
     else if (name == "products" && (value == "tf32" || value == "bf16"))
       asked.settings.push_back("parallel.products=" + value);
     else if (name == "precision" && value == "bf16")
@@ -196,7 +194,7 @@ WhatIf what_if_of(const std::string& text) {
     else
       user_error(
           "--what-if {}: \"{}\" is none of network=2x, latency=2x, memory=2x, compute=2x, transfer=2x, "
-          "precision=float|double|bf16|tf32, products=tf32|bf16, gpu=MACHINE.json",
+          "precision=float|double|bf16, products=tf32|bf16, gpu=MACHINE.json",
           text, part);
   }
   return asked;

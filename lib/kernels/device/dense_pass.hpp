@@ -61,20 +61,7 @@ void adjoint_and_update(const Exec& exec, const DenseRelate<T>& relate, Index wi
               }
             });
             block.each([&](int t) {
-              const int row = t / lanes, col = t % lanes;
-              auto&& mine = gradient[t];
-              for (int k = 0; k < tile_depth; ++k) {
-                T left[high], right[side];
-                ROSSBY_UNROLL
-                for (int p = 0; p < high; ++p) left[p] = shared.a[k][row + p * lanes];
-                ROSSBY_UNROLL
-                for (int q = 0; q < side; ++q) right[q] = shared.b[k][col + q * lanes];
-                ROSSBY_UNROLL
-                for (int p = 0; p < high; ++p) {
-                  ROSSBY_UNROLL
-                  for (int q = 0; q < side; ++q) mine[p * side + q] += left[p] * right[q];
-                }
-              }
+              multiply_panels<high>(t, columns - first_col, shared.a, shared.b, gradient[t]);
             });
           }
           block.each([&](int t) {
@@ -108,21 +95,7 @@ void adjoint_and_update(const Exec& exec, const DenseRelate<T>& relate, Index wi
               }
             });
             block.each([&](int t) {
-              const int row = t / lanes, col = t % lanes;
-              auto&& mine = adjoint[t];
-              for (int k = 0; k < tile_depth; ++k) {
-                T left[side], right[side];
-                ROSSBY_UNROLL
-                for (int p = 0; p < side; ++p) left[p] = shared.weight[beside + k][row + p * lanes];
-                ROSSBY_UNROLL
-                for (int q = 0; q < side; ++q) right[q] = shared.b[k][col + q * lanes];
-                ROSSBY_UNROLL
-                for (int q = 0; q < side; ++q) {
-                  if (q * lanes >= width) continue;
-                  ROSSBY_UNROLL
-                  for (int p = 0; p < side; ++p) mine[p * side + q] += left[p] * right[q];
-                }
-              }
+              multiply_panels<side>(t, width, shared.weight + beside, shared.b, adjoint[t]);
             });
           }
         }

@@ -25,6 +25,28 @@ struct TileShared {
   SumShared squares;  // where results return them
 };
 
+/// A thread's part of a tile: mine(p, q) += Σ over k of left[k](row p) · right[k](column q), of its `high`
+/// rows and 4 columns, which lie `lanes` apart. Columns from `cols` on are empty and cost nothing.
+template <int high, class T, class Mine>
+ROSSBY_ON_DEVICE void multiply_panels(int thread, Index cols, const T (*left)[tile + 1],
+                                      const T (*right)[tile + 1], Mine&& mine) {
+  constexpr int wide = tile / lanes;
+  const int row = thread / lanes, col = thread % lanes;
+  for (int k = 0; k < tile_depth; ++k) {
+    T a[high], b[wide];
+    ROSSBY_UNROLL
+    for (int p = 0; p < high; ++p) a[p] = left[k][row + p * lanes];
+    ROSSBY_UNROLL
+    for (int q = 0; q < wide; ++q) b[q] = right[k][col + q * lanes];
+    ROSSBY_UNROLL
+    for (int q = 0; q < wide; ++q) {
+      if (q * lanes >= cols) continue;
+      ROSSBY_UNROLL
+      for (int p = 0; p < high; ++p) mine[p * wide + q] += a[p] * b[q];
+    }
+  }
+}
+
 /// store(piece, i, j, Σ over k of piece `piece` of a(i, k)·b(k, j)) for every (i, j) of (rows, cols) and each
 /// of `pieces` equal parts of [0, depth): blocks of 64 × 64 through shared memory. What a and b do to what
 /// they read, and what becomes of a result, is theirs. With `squares` (one a block) store returns doubles,
@@ -59,23 +81,7 @@ void tile_blocks(const Exec& exec, Index pieces, Index rows, Index cols, Index d
               shared.b[l][col] = j < cols && first + l < end ? b(first + l, j) : T(0);
             }
           });
-          block.each([&](int t) {
-            const int row = t / lanes, col = t % lanes;
-            auto&& mine = sums[t];
-            for (int k = 0; k < tile_depth; ++k) {
-              T left[side], right[side];
-              ROSSBY_UNROLL
-              for (int q = 0; q < side; ++q) left[q] = shared.a[k][row + q * lanes];
-              ROSSBY_UNROLL
-              for (int q = 0; q < side; ++q) right[q] = shared.b[k][col + q * lanes];
-              ROSSBY_UNROLL
-              for (int q = 0; q < side; ++q) {
-                if (first_col + q * lanes >= cols) continue;  // narrow results leave most of a tile empty
-                ROSSBY_UNROLL
-                for (int p = 0; p < side; ++p) mine[p * side + q] += left[p] * right[q];
-              }
-            }
-          });
+          block.each([&](int t) { multiply_panels<side>(t, cols - first_col, shared.a, shared.b, sums[t]); });
         }
         block.each([&](int t) {
           auto&& mine = sums[t];
