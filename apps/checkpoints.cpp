@@ -158,6 +158,7 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   };
   keep("dense_kernel", "parallel.dense_kernel", {"own", "blas"});
   keep("update_place", "relation.update", {"device", "host"});
+  keep("sparse_kernel", "parallel.sparse_products", {"own", "cusparse"});
   return Config::parse(config.to_toml(), "configuration", sets);
 }
 

@@ -126,6 +126,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   fit(purpose);
   reader_ = std::make_unique<SeriesReader<T>>(*store_, scaler_, times_,
                                               config.text("window.fill") == "zero" ? Fill::zero : Fill::mean);
+  choose_sparse();
   agree(grid_.world(), [&] {
     make_model();
     release(block_.value);  // the model has them in its own precision
@@ -259,6 +260,44 @@ Pipeline WindowRun<T>::pipeline() {
   return {stage_link_.get(), &stages_reducer_, grid_.stages(), grid_.stage()};
 }
 
+/// Every rank tries, as they will run side by side; what the slowest took decides. Collective.
+template <class T>
+void WindowRun<T>::choose_sparse() {
+  const std::string& asked = config_->text("parallel.sparse_products");
+  const bool can = training_exec_.backend == Backend::cuda && grid_.space().size() == 1;
+  if (!can || asked == "own" || block_.entries() == 0) return;
+  double seconds[2] = {0, 0}, lacking = 0;
+  agree(grid_.world(), [&] {
+    const SparseApi* api = cusparse();
+    if (!api) {
+      lacking = 1;
+      return;
+    }
+    const std::vector<T> weight(block_.value.begin(), block_.value.end());
+    sparse_library_ = std::make_shared<SparseLibrary<T>>(training_exec_, *api, block_, weight);
+    if (asked != "auto") return;
+    const std::string& model = config_->text("model.name");
+    const auto steps = static_cast<int>(config_->integer("model.diffusion_steps"));
+    SparseTrial trial;
+    trial.columns =
+        std::max<Index>(1, plan_->options().batch / grid_.groups() / plan_->options().micro_batches);
+    trial.channels = config_->integer(model == "graph_wavenet" ? "model.channels" : "model.units");
+    trial.terms = model == "tgcn" ? 1 : 1 + block_.relations * steps;
+    trial.minus = model == "dcrnn" && steps > 1;
+    const SparseChoice tried =
+        try_sparse_products<T>(training_exec_, *sparse_library_, block_, weight, trial);
+    seconds[0] = tried.own_seconds;
+    seconds[1] = tried.library_seconds;
+    lacking = seconds[0] == 0;
+  });
+  reducer_.max(std::span<double>(&lacking, 1));
+  reducer_.max(seconds);
+  sparse_choice_ = {SparseProduct::library, seconds[0], seconds[1]};
+  if (asked == "auto") choose(sparse_choice_);
+  if (lacking > 0) sparse_choice_ = {};
+  if (sparse_choice_.product == SparseProduct::own) sparse_library_.reset();
+}
+
 template <class T>
 void WindowRun<T>::make_model() {
   const bool graph_wavenet = config_->text("model.name") == "graph_wavenet";
@@ -268,6 +307,7 @@ void WindowRun<T>::make_model() {
   const auto steps = static_cast<int>(config_->integer("model.diffusion_steps"));
   Diffusion<T> diffusion(block_, *graph_exchange_, steps, variant);
   diffusion.alone = grid_.space().size() == 1;
+  diffusion.library = sparse_library_;
   if (Device* device = this->device(); device && graph_wavenet)
     plane_sums_ = std::make_unique<DeviceSums>(grid_.plane(), *device, this->uses_nccl(), plane_reducer_,
                                                this->link_of(grid_.plane()));
@@ -329,7 +369,16 @@ std::string WindowRun<T>::remarks() const {
   const bool blind = !domain_.split.validation.empty() && !sees_validation_;
   return fmt::format("windows   {} of {} + {} steps for training, {} channels\n{}", windows_.size(),
                      shape_.inputs, shape_.outputs, reader_->channels(),
-                     blind ? "validation left out: no window of it has a target that is observed\n" : "");
+                     blind ? "validation left out: no window of it has a target that is observed\n" : "") +
+         (training_exec_.backend == Backend::cuda && block_.entries() > 0
+              ? fmt::format("graph     products: {}\n", to_string(sparse_choice_))
+              : "");
+}
+
+template <class T>
+void WindowRun<T>::add_metadata(nlohmann::ordered_json& json) const {
+  if (training_exec_.backend == Backend::cuda && block_.entries() > 0)
+    json["sparse_kernel"] = std::string(to_string(sparse_choice_.product));
 }
 
 template <class T>

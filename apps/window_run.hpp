@@ -5,6 +5,7 @@
 #include "apps/device_ports.hpp"
 #include "apps/model_run.hpp"
 #include "rossby/data/windows.hpp"
+#include "rossby/kernels/sparse_library.hpp"
 #include "rossby/model/window_model.hpp"
 #include "rossby/relation/relation_block.hpp"
 #include "rossby/train/window_task.hpp"
@@ -30,6 +31,7 @@ class WindowRun final : public ModelRun<T> {
            (all_ports_ ? all_ports_->kept_bytes() : 0);
   }
   [[nodiscard]] std::string remarks() const override;
+  void add_metadata(nlohmann::ordered_json& json) const override;
   [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index horizons) const override;
   void forecast(std::span<const Index> origins, Index horizons,
                 const typename ModelRun<T>::Visit& visit) override;
@@ -41,6 +43,7 @@ class WindowRun final : public ModelRun<T> {
   void fit(Purpose purpose);
   [[nodiscard]] bool sees_validation();
   void make_graph();
+  void choose_sparse();
   void make_model();
   [[nodiscard]] Pipeline pipeline();
   void keep_data(Device& device);
@@ -74,6 +77,8 @@ class WindowRun final : public ModelRun<T> {
   MpiReducer stages_reducer_;               // over those with these rows and times
   std::unique_ptr<RowLink> stage_link_;
   std::vector<int> stage_of_;  // of the model's layers
+  SparseChoice sparse_choice_;
+  std::shared_ptr<SparseLibrary<T>> sparse_library_;  // where it was chosen
   std::unique_ptr<WindowModel<T>> model_;
 };
 

@@ -76,7 +76,7 @@ struct Terms {
     return slice(all, k * channels, count * channels);
   }
   [[nodiscard]] SparseMatrix<T> support(const Exec& exec, int s) const {
-    return {diffusion->block, s, diffusion->weights(exec.device)};
+    return diffusion->support(exec.device, s);
   }
   [[nodiscard]] Index ghosts() const { return diffusion->exchange ? diffusion->exchange->ghosts() : 0; }
   [[nodiscard]] NodeView<T> ghost_buffer(Arena& arena, Index cols, int count) const {
@@ -304,7 +304,7 @@ struct PropagateBackward {
   Var<T> y;
 
   void operator()() const {
-    const SparseMatrix<T> support{diffusion->block, 0, diffusion->weights(tape->exec().device)};
+    const SparseMatrix<T> support = diffusion->support(tape->exec().device, 0);
     Exchange& exchange = *diffusion->exchange;
     const auto mark = tape->mark();
     const Index size = exchange.ghosts() * x.value.width();
@@ -325,7 +325,7 @@ Var<T> propagate(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x) 
   require(diffusion.block && diffusion.block->relations > 0 && diffusion.block->rows == x.rows(),
           "a signal of the owned rows goes along a support");
   const CsrBlock& block = *diffusion.block;
-  const SparseMatrix<T> support{&block, 0, diffusion.weights(tape.exec().device)};
+  const SparseMatrix<T> support = diffusion.support(tape.exec().device, 0);
   const Var<T> y = tape.make(x.rows(), x.cols(), x.channels(), x.tracked());
   Exchange& exchange = *diffusion.exchange;
   const auto mark = tape.mark();

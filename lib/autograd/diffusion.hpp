@@ -1,10 +1,12 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "rossby/autograd/parameter.hpp"
 #include "rossby/autograd/tape.hpp"
 #include "rossby/exchange/exchange.hpp"
+#include "rossby/kernels/sparse_library.hpp"
 #include "rossby/kernels/spmm.hpp"
 
 namespace rossby {
@@ -58,6 +60,8 @@ struct Diffusion {
   /// Whether this rank owns all rows: nothing is exchanged then, columns are taken through all levels a few
   /// at a time, while they are in the cache, and backward makes the terms again instead of keeping them.
   bool alone = false;
+  /// On a device it multiplies in place of own kernels; null: they do. Forecasts are the host's.
+  std::shared_ptr<SparseLibrary<T>> library;
 
   /// `graph` and `ghosts` must outlive it.
   Diffusion(const CsrBlock& graph, Exchange& ghosts, int steps, DiffusionVariant variant)
@@ -79,6 +83,10 @@ struct Diffusion {
   /// For kernels of `device` (null: of the host).
   [[nodiscard]] const T* weights(Device* device) const {
     return device ? device->on_device(weight.span()) : weight.data();
+  }
+  /// Support number s as a matrix of `device`'s kernels (null: of the host's).
+  [[nodiscard]] SparseMatrix<T> support(Device* device, int s) const {
+    return {block, s, weights(device), device ? library.get() : nullptr};
   }
   [[nodiscard]] std::vector<Device::Copy> keep_on(Device& device) const {
     std::vector<Device::Copy> copies;

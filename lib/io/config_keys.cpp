@@ -340,6 +340,11 @@ constexpr KeySpec keys[] = {
      "products of dense relations: own kernels, BLAS; auto: tried at the start on rank 0, BLAS where it "
      "saves 15 %",
      "auto|own|blas", -1e300, 1e300, true},
+    {"parallel.sparse_products", text, "\"auto\"", "",
+     "products of graphs on GPUs, where a rank has all nodes of its group: own kernels, cuSPARSE; auto: "
+     "tried "
+     "at the start, cuSPARSE where it saves a tenth",
+     "auto|own|cusparse", -1e300, 1e300, true},
     {"parallel.watchdog_seconds", real, "300", "s",
      "longest wait for other ranks, ten times as long around files, before the job counts as hung and ends "
      "with "

@@ -1,6 +1,8 @@
 #include "rossby/kernels/spmm.hpp"
 
 #include "rossby/base/error.hpp"
+#include "rossby/kernels/elementwise.hpp"
+#include "rossby/kernels/sparse_library.hpp"
 #include "rossby/kernels/spmm_backends.hpp"
 
 namespace rossby {
@@ -20,7 +22,13 @@ void spmm_forward(const Exec& exec, NodeView<T> y, const SparseMatrix<T>& s, T a
   require(y.rows == s.block->rows && owned.rows == s.block->rows, "spmm: rows are the owned rows");
   require(same_width(y, owned) && (ghost.rows == 0 || same_width(y, ghost)), "spmm: widths differ");
   require(!minus.data || (minus.rows == y.rows && same_width(y, minus)), "spmm: widths differ");
+  require(!s.library || on_device(exec.backend), "spmm: libraries multiply on devices");
   if (rows.empty() || y.width() == 0) return;
+  // All rows are listed once.
+  if (s.library && std::ssize(rows) == y.rows && s.library->takes(y, owned)) {
+    if (minus.data) pack(exec, y, minus);
+    return s.library->multiply(s.relation, false, y, alpha, owned, minus.data ? T{-1} : T{0});
+  }
   ROSSBY_DISPATCH(spmm_forward, exec, y, s, alpha, minus, rows, owned, ghost);
 }
 
@@ -29,9 +37,12 @@ void spmm_adjoint(const Exec& exec, NodeView<T> dx, const SparseMatrix<T>& s, T 
                   NodeView<const T> dy) {
   require(s.block && s.relation >= 0 && s.relation < s.block->relations, "spmm: no such relation");
   require(dy.rows == s.block->rows, "spmm: rows are the owned rows");
+  require(!s.library || on_device(exec.backend), "spmm: libraries multiply on devices");
   require(first >= 0 && first + dx.rows <= s.block->columns(), "spmm: columns are those of the block");
   if (dx.size() == 0 || dy.rows == 0) return;
   require(same_width(dx, dy), "spmm: widths differ");
+  if (s.library && s.library->takes(dx, dy))
+    return s.library->multiply(s.relation, true, dx, alpha, dy, T{1});
   ROSSBY_DISPATCH(spmm_adjoint, exec, dx, s, alpha, first, dy);
 }
 

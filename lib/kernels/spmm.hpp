@@ -10,12 +10,17 @@
 
 namespace rossby {
 
+template <class T>
+class SparseLibrary;
+
 /// Relation number `relation` of a block as a matrix S (owned rows, owned rows + ghosts).
 template <class T>
 struct SparseMatrix {
   const CsrBlock* block = nullptr;
   int relation = 0;
   const T* weight = nullptr;  // (entries) of the whole block
+  /// Of a device: what multiplies where it can; null: own kernels do.
+  SparseLibrary<T>* library = nullptr;
 };
 
 /// y[i] = alpha·Σ_e S_e x[column_e] − minus[i] for the listed rows i. `minus` may be null (no data): then

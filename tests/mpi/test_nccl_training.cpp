@@ -23,6 +23,7 @@
 #include "rossby/train/window_task.hpp"
 #include "tests/mpi/fake_nccl.hpp"
 #include "tests/mpi/small_training.hpp"
+#include "tests/support/fake_sparse.hpp"
 
 // Whole trainings whose ranks own devices: through the host, and over a NCCL that is none, where steps run
 // ahead of the devices. Losses, validation errors and parameters are those of the host's ranks.
@@ -46,6 +47,7 @@ struct Setting {
   double l1 = 0.01;
   Index infinite = -1;   // a time step with a value that is not finite, in the first row
   Index finish_at = -1;  // rank 0 votes to finish before this step
+  bool library = false;  // a library multiplies with the graph, where a rank has all of it
 };
 
 struct Outcome {
@@ -229,6 +231,10 @@ Outcome train_windows(const Setting& setting, Way way, Index epochs) {
                               setting.wavenet ? DiffusionVariant::powers : DiffusionVariant::paper);
   std::vector<Device::Copy> kept;
   if (ranks.device()) kept = diffusion.keep_on(*ranks.device());
+  const FakeSparse sparse;
+  if (ranks.device() && setting.library)
+    diffusion.library =
+        std::make_shared<SparseLibrary<double>>(ranks.exec(), sparse, block, diffusion.weight.span());
   std::unique_ptr<WindowModel<double>> owner;
   AllgatherExchange everyone(comm, partition, part);
   MpiReducer plane(grid.plane());
@@ -285,7 +291,10 @@ Outcome train_windows(const Setting& setting, Way way, Index epochs) {
   }
   WindowTask<double> task({.sampling_decay = 8, .score_batch = 3, .seed = 2}, plan, model, reader, store,
                           origins, ranks.host(), Exec{});
-  return run(setting, ranks, grid, task, epochs);
+  Outcome outcome = run(setting, ranks, grid, task, epochs);
+  const bool whole = ranks.device() && setting.library && comm.size() == 1;
+  EXPECT_EQ(sparse.multiplied > 0, whole);
+  return outcome;
 }
 
 Outcome train(const Setting& setting, Way way, Index epochs = 3) {
@@ -312,9 +321,11 @@ std::vector<Setting> settings() {
                            {.windows = true},
                            {.windows = true, .clip = 0.05},
                            {.windows = true, .n = 3, .clip = 1e-3, .shuffled = false},
-                           {.windows = true, .wavenet = true, .clip = 0.05}};
+                           {.windows = true, .wavenet = true, .clip = 0.05},
+                           {.windows = true, .library = true},
+                           {.windows = true, .wavenet = true, .library = true}};
   if (ranks() % 2 == 0) all.push_back({.windows = true, .wavenet = true, .clip = 0.05, .groups = 2});
-  if (ranks() == 4) all.push_back({.windows = true, .groups = 4});
+  if (ranks() == 4) all.push_back({.windows = true, .groups = 4, .library = true});
   return all;
 }
 

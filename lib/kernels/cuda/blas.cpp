@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
-#include <limits>
 #include <memory>
 #include <string>
 
 #include <cublas_v2.h>
-#include <dlfcn.h>
 
 #include "rossby/base/error.hpp"
 #include "rossby/kernels/backends.hpp"
+#include "rossby/kernels/cuda/library.hpp"
 #include "rossby/tensor/cuda_device.hpp"
 
 namespace rossby::cuda {
@@ -20,22 +18,17 @@ namespace {
 /// cuBLAS and a handle of it for one stream. Without atomics its results are the same bits from run to run.
 class Blas {
  public:
-  explicit Blas(const Device& device) : driver_(&device.driver()), products_(device.products()) {
-    const std::string version = std::to_string(CUBLAS_VER_MAJOR);
-    const char* home = std::getenv("CUDA_HOME");
-    for (const std::string& name : {"libcublas.so." + version, std::string(home ? home : "/usr/local/cuda") +
-                                                                   "/lib64/libcublas.so." + version})
-      if (!library_) library_ = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library_) return;
-    find(create_, "cublasCreate_v2");
-    find(destroy_, "cublasDestroy_v2");
-    find(set_stream_, "cublasSetStream_v2");
-    find(set_math_mode_, "cublasSetMathMode");
-    find(set_workspace_, "cublasSetWorkspace_v2");
-    find(single_, "cublasSgemm_v2_64");
-    find(double_, "cublasDgemm_v2_64");
-    find(mixed_, "cublasGemmEx_64");
-    if (!complete_) return;
+  explicit Blas(const Device& device)
+      : driver_(&device.driver()), products_(device.products()), library_("cublas", CUBLAS_VER_MAJOR) {
+    library_.find(create_, "cublasCreate_v2");
+    library_.find(destroy_, "cublasDestroy_v2");
+    library_.find(set_stream_, "cublasSetStream_v2");
+    library_.find(set_math_mode_, "cublasSetMathMode");
+    library_.find(set_workspace_, "cublasSetWorkspace_v2");
+    library_.find(single_, "cublasSgemm_v2_64");
+    library_.find(double_, "cublasDgemm_v2_64");
+    library_.find(mixed_, "cublasGemmEx_64");
+    if (!library_.complete()) return;
     check(create_(&handle_), "starting");
     const auto& driver = static_cast<const CudaDriver&>(device.driver());
     check(set_stream_(handle_, static_cast<cudaStream_t>(driver.stream())), "taking a stream");
@@ -51,7 +44,6 @@ class Blas {
   ~Blas() {
     if (handle_) (void)destroy_(handle_);
     if (workspace_) driver_->release(workspace_);
-    // Not closed: what it registered with the runtime would outlive its code.
   }
   Blas(const Blas&) = delete;
   Blas& operator=(const Blas&) = delete;
@@ -77,11 +69,6 @@ class Blas {
   }
 
  private:
-  template <class F>
-  void find(F& function, const char* name) {
-    function = reinterpret_cast<F>(::dlsym(library_, name));
-    complete_ = complete_ && function;
-  }
   static void check(cublasStatus_t status, const char* what) {
     if (status != CUBLAS_STATUS_SUCCESS) user_error("cuBLAS failed while {}: status {}", what, int(status));
   }
@@ -91,8 +78,7 @@ class Blas {
   DeviceDriver* driver_;
   Products products_;
   void* workspace_ = nullptr;
-  void* library_ = nullptr;
-  bool complete_ = true;
+  Library library_;
   cublasHandle_t handle_ = nullptr;
   decltype(&cublasCreate_v2) create_ = nullptr;
   decltype(&cublasDestroy_v2) destroy_ = nullptr;

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "rossby/kernels/exec.hpp"
+#include "rossby/relation/relation_block.hpp"
+#include "rossby/tensor/buffer.hpp"
+#include "rossby/tensor/view.hpp"
+
+namespace rossby {
+
+/// Port: what Rossby asks of a library that multiplies sparse matrices on a device's queue. All calls return
+/// 0 or the library's error.
+class SparseApi {
+ public:
+  /// Row-major; rows lie `stride` values apart.
+  struct Dense {
+    void* data;
+    Index rows, columns, stride;
+  };
+  /// Compressed rows, all on the device.
+  struct Csr {
+    Index rows, columns, entries;
+    const std::int32_t* ptr;
+    const std::int32_t* column;
+    const void* value;
+    bool wide;  // doubles
+  };
+  /// y = alpha·A x + beta·y.
+  struct Product {
+    void* matrix;
+    Dense x, y;
+    double alpha, beta;
+    bool wide;
+  };
+
+  virtual ~SparseApi() = default;
+  /// For libraries that enqueue where the driver's kernels go.
+  virtual int start(void** handle, DeviceDriver& driver) const = 0;
+  virtual int stop(void* handle) const = 0;
+  virtual int make_matrix(void** matrix, const Csr& csr) const = 0;
+  virtual int drop_matrix(void* matrix) const = 0;
+  /// Device memory that a product of these shapes wants.
+  virtual int buffer_bytes(void* handle, const Product& product, std::size_t* bytes) const = 0;
+  /// What of a product follows from its shapes: left in `buffer`, which nobody else may write then.
+  virtual int prepare(void* handle, const Product& product, void* buffer) const = 0;
+  virtual int multiply(void* handle, const Product& product, void* buffer) const = 0;
+};
+
+/// cuSPARSE (CUSPARSE_SPMM_CSR_ALG3, the one whose results are the same bits from run to run), loaded the
+/// first time; null where there is none.
+[[nodiscard]] const SparseApi* cusparse();
+
+/// The relations of one block as a library multiplies with them: where a rank owns every node, so that no
+/// ghost comes in between. A copy of the index a relation and direction; where a node's columns do not lie
+/// side by side, one whose rows are (node, column) pairs: as many times the entries as there are columns.
+template <class T>
+class SparseLibrary {
+ public:
+  /// `exec` has a device; it, `api` and `block` outlive this. `weight`: (entries), of the host.
+  SparseLibrary(const Exec& exec, const SparseApi& api, const CsrBlock& block, std::span<const T> weight);
+  ~SparseLibrary();
+  SparseLibrary(const SparseLibrary&) = delete;
+  SparseLibrary& operator=(const SparseLibrary&) = delete;
+
+  /// Whether multiply takes such views: all nodes, one layout, an index of 32 bits.
+  [[nodiscard]] bool takes(NodeView<const T> y, NodeView<const T> x) const;
+  /// Device memory that the index of one relation and direction takes for such views.
+  [[nodiscard]] Index index_bytes(NodeView<const T> y, NodeView<const T> x) const;
+
+  /// y = alpha·S x + beta·y, S relation number `relation` or its transpose. Throws UserError naming the
+  /// library's error.
+  void multiply(int relation, bool transposed, NodeView<T> y, T alpha, NodeView<const T> x, T beta);
+
+ private:
+  /// Views as matrices: rows are nodes, or (node, column) pairs.
+  struct Shape {
+    Index times;  // 1, or columns
+    Index width, x_stride, y_stride;
+  };
+  struct IndexCopy {
+    Buffer<std::int32_t> ptr, column;
+    Buffer<T> value;
+  };
+  struct Prepared {
+    void* matrix = nullptr;
+    Buffer<std::byte> buffer;
+  };
+
+  [[nodiscard]] static std::optional<Shape> shape_of(const NodeView<const T>& y, const NodeView<const T>& x);
+  const IndexCopy& index_of(int relation, bool transposed, Index times);
+  void check(int error, const char* what) const;
+
+  Exec exec_;
+  const SparseApi* api_;
+  const CsrBlock* block_;
+  std::vector<T> weight_;
+  void* handle_ = nullptr;
+  std::map<std::tuple<int, bool, Index>, IndexCopy> indices_;
+  std::map<std::tuple<int, bool, Index, Index, Index, Index>, Prepared> prepared_;
+};
+
+/// Who multiplies with the relations of diffusions on a device.
+enum class SparseProduct { own, library };
+[[nodiscard]] std::string_view to_string(SparseProduct product);  // "own", "cusparse"
+
+/// Which products a diffusion is to use, and what they took in the trial (0: not tried).
+struct SparseChoice {
+  SparseProduct product = SparseProduct::own;
+  double own_seconds = 0;
+  double library_seconds = 0;
+};
+
+/// One line: "own (own 0.021 ms, cusparse 0.034 ms)".
+[[nodiscard]] std::string to_string(const SparseChoice& choice);
+
+/// What diffusions ask of a relation: (rows, columns, channels) terms that lie side by side, `terms` of them.
+struct SparseTrial {
+  Index columns = 0, channels = 0, terms = 1;
+  bool minus = false;  // some forward products take a term away (Chebyshev)
+};
+
+/// Times both on a device that is idle: forward and adjoint of every relation, for some milliseconds. Ranks
+/// that will run side by side are to try side by side. Not tried: what the library does not take, or where a
+/// quarter of the free memory would not hold its index or the trial's terms.
+template <class T>
+[[nodiscard]] SparseChoice try_sparse_products(const Exec& exec, SparseLibrary<T>& library,
+                                               const CsrBlock& block, std::span<const T> weight,
+                                               const SparseTrial& trial);
+
+/// The library has to win by a tenth: it takes memory for an index of its own.
+void choose(SparseChoice& choice);
+
+}  // namespace rossby

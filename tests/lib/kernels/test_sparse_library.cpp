@@ -1,0 +1,260 @@
+#include <vector>
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include "rossby/base/error.hpp"
+#include "rossby/kernels/sparse_library.hpp"
+#include "rossby/kernels/spmm.hpp"
+#include "tests/lib/kernels/dense_problem.hpp"
+#include "tests/support/fake_sparse.hpp"
+#include "tests/support/random_edges.hpp"
+#include "tests/support/test_device.hpp"
+
+// Sparse products by a library: a fake one on a simulated device, cuSPARSE on a GPU.
+
+namespace rossby::testing {
+namespace {
+
+/// How a view's columns lie.
+struct Layout {
+  Index cols, channels, gap = 0, row_gap = 0;  // values between columns, and between rows, of nobody
+  [[nodiscard]] Index apart() const { return channels + gap; }
+  [[nodiscard]] Index row() const { return cols * apart() + row_gap; }
+};
+
+CsrBlock block_of(Index n, int relations, int parts = 1) {
+  const RowPartition partition = RowPartition::blocks(n, parts);
+  const GlobalEdges edges = test::random_edges(n, relations, 5, partition.begin(0), partition.end(0));
+  const GlobalEdges* group = &edges;
+  return localise(edges, partition, 0, collect_ghosts(partition, 0, {&group, 1}));
+}
+
+template <class T>
+struct Operands {
+  Index n;
+  Layout x_layout, y_layout;
+  std::vector<T> x, y, minus;
+
+  Operands(Index nodes, const Layout& in, const Layout& out) : n(nodes), x_layout(in), y_layout(out) {
+    x = dense_problem::random_values<T>(n * in.row() + 1, "x");
+    y = dense_problem::random_values<T>(n * out.row() + 1, "y");
+    minus = dense_problem::random_values<T>(n * in.row() + 1, "minus");
+  }
+  template <class V>
+  [[nodiscard]] NodeView<V> view(V* data, const Layout& l) const {
+    return {data, n, l.cols, l.channels, l.row(), l.apart()};
+  }
+};
+
+class SparseProducts : public ::testing::TestWithParam<Backend> {
+ protected:
+  void SetUp() override {
+    std::string reason;
+    device_ = test_device(GetParam(), reason);
+    if (!device_) GTEST_SKIP() << "no GPU: " << reason;
+    api_ = GetParam() == Backend::simulated ? &fake_ : cusparse();
+    if (!api_) GTEST_SKIP() << "no cuSPARSE";
+  }
+  [[nodiscard]] Exec exec() const { return {GetParam(), 1, widest_isa(), device_.get()}; }
+
+  /// Both directions of every relation against the reference, whole arrays with what lies in between: by the
+  /// library, by own kernels, and of some rows, which are own kernels'.
+  template <class T>
+  void compare(Index n, const Layout& in, const Layout& out, double tolerance) {
+    SCOPED_TRACE(::testing::Message() << n << " nodes, " << in.cols << " x " << in.channels);
+    const CsrBlock block = block_of(n, 3);
+    const std::vector<T> weight = dense_problem::random_values<T>(block.entries(), "w");
+    SparseLibrary<T> library(exec(), *api_, block, weight);
+    const Device::Copy weights = device_->keep(weight);
+    for (int relation = 0; relation < 3; ++relation)
+      for (const bool minus : {false, true})
+        for (const auto& [adjoint, with, some] :
+             {std::tuple{false, true, false}, std::tuple{true, true, false}, std::tuple{false, false, false},
+              std::tuple{true, false, false}, std::tuple{false, true, true}}) {
+          const auto rows = std::span(block.interior).subspan(some ? block.interior.size() / 2 : 0);
+          Operands<T> truth(n, in, out), here(n, in, out);
+          const auto run = [&](const Exec& on, Operands<T>& o, SparseMatrix<T> s, T* x, T* y, T* less) {
+            const NodeView<T> to = o.view(y, out);
+            const NodeView<const T> from = o.view(x, in);
+            if (adjoint) return spmm_adjoint<T>(on, to, s, T(1.5), 0, from);
+            spmm_forward<T>(on, to, s, T(-0.5),
+                            minus ? NodeView<const T>(o.view(less, in)) : NodeView<const T>{}, rows, from,
+                            {});
+          };
+          run({Backend::reference, 1}, truth, {&block, relation, weight.data()}, truth.x.data(),
+              truth.y.data(), truth.minus.data());
+          OnDevice there(*device_);
+          T* x = there(here.x);
+          T* y = there(here.y);
+          run(exec(), here,
+              {&block, relation, device_->on_device(std::span<const T>(weight)), with ? &library : nullptr},
+              x, y, there(here.minus));
+          there.fetch();
+          ASSERT_EQ(here.x, truth.x);
+          dense_problem::expect_near(here.y, truth.y, tolerance, adjoint ? "adjoint" : "forward");
+        }
+  }
+
+  FakeSparse fake_;
+  std::unique_ptr<Device> device_;
+  const SparseApi* api_ = nullptr;
+};
+
+/// Packed; beside other terms; one column; rows that are longer than their columns; ends of registers.
+const std::vector<std::pair<Layout, Layout>> layouts{
+    {{5, 3}, {5, 3}},       {{5, 3, 6}, {5, 3, 6}},   {{4, 8, 8}, {4, 8, 24}}, {{1, 4, 3}, {1, 4, 0}},
+    {{3, 2, 0, 5}, {3, 2}}, {{64, 1, 4}, {64, 1, 4}}, {{4, 4, 3}, {4, 4, 3}},  {{4, 6, 2}, {4, 6, 2}},
+    {{2, 8, 0, 4}, {2, 8}}, {{4, 6, 2}, {4, 6}}};
+
+TEST_P(SparseProducts, EqualTheReference) {
+  for (const Index n : {1, 2, 23, 60})
+    for (const auto& [in, out] : layouts) {
+      compare<double>(n, in, out, 1e-13);
+      compare<float>(n, in, out, 2e-6);
+    }
+  if (GetParam() != Backend::simulated) return;
+  EXPECT_GT(fake_.multiplied, 0);
+  EXPECT_TRUE(fake_.alive.empty());
+  EXPECT_EQ(fake_.started, fake_.stopped);
+}
+
+TEST_P(SparseProducts, ArePreparedOnceAShape) {
+  if (GetParam() != Backend::simulated) GTEST_SKIP() << "counts a fake's calls";
+  const CsrBlock block = block_of(23, 2);
+  const std::vector<double> weight = dense_problem::random_values<double>(block.entries(), "w");
+  SparseLibrary<double> library(exec(), fake_, block, weight);
+  const auto batch = [&](Index cols) {
+    Buffer<double> x(23 * cols * 6, *device_), y(23 * cols * 6, *device_);
+    const NodeView<double> from(x.data(), 23, cols, 3, cols * 6, 6), to(y.data(), 23, cols, 3, cols * 6, 6);
+    for (int relation = 0; relation < 2; ++relation) library.multiply(relation, false, to, 1, from, 0);
+    device_->wait();
+  };
+  for (int step = 0; step < 4; ++step) batch(5);
+  EXPECT_EQ(fake_.prepared, 2);
+  const std::size_t kept = device_->used_bytes();
+  batch(5);
+  EXPECT_EQ(device_->used_bytes(), kept);
+  batch(3);  // the last one of an epoch
+  batch(5);
+  EXPECT_EQ(fake_.prepared, 4);
+}
+
+TEST_P(SparseProducts, AreOwnOnesWhereTheLibraryCannot) {
+  const auto takes = [&](const CsrBlock& block, const NodeView<const float>& y,
+                         const NodeView<const float>& x) {
+    const std::vector<float> weight(static_cast<std::size_t>(block.entries()), 1.0F);
+    return SparseLibrary<float>(exec(), *api_, block, weight).takes(y, x);
+  };
+  const CsrBlock whole = block_of(12, 1), part = block_of(12, 1, 3);
+  ASSERT_GT(part.ghosts, 0);
+  std::vector<float> values(1000);
+  const auto view = [&](Index rows, const Layout& l) {
+    return NodeView<const float>(values.data(), rows, l.cols, l.channels, l.row(), l.apart());
+  };
+  EXPECT_TRUE(takes(whole, view(12, {4, 3}), view(12, {4, 3})));
+  EXPECT_TRUE(takes(whole, view(12, {4, 3, 2}), view(12, {4, 3, 1})));
+  EXPECT_TRUE(takes(whole, view(12, {4, 3, 2}), view(12, {4, 3}))) << "(node, column) pairs of a packed one";
+  EXPECT_FALSE(takes(part, view(4, {4, 3}), view(4, {4, 3}))) << "ghosts lie elsewhere";
+  EXPECT_FALSE(takes(whole, view(7, {4, 3}), view(7, {4, 3}))) << "not all nodes";
+  EXPECT_FALSE(takes(whole, view(7, {4, 3}), view(12, {4, 3})));
+  EXPECT_FALSE(takes(whole, view(12, {4, 3, 2, 1}), view(12, {4, 3, 2, 1}))) << "two strides";
+  EXPECT_FALSE(takes(whole, view(12, {0, 3}), view(12, {0, 3})));
+  for (const Index cols : {Index{1} << 31, (Index{1} << 31) / 12 - 1}) {  // too many rows, entries
+    const NodeView<const float> huge(nullptr, 12, cols, 3, 5 * cols, 5);
+    ASSERT_GT(whole.entries(), 12);
+    EXPECT_FALSE(takes(whole, huge, huge)) << "an index of 32 bits";
+  }
+}
+
+TEST_P(SparseProducts, ErrorsNameTheLibraryAndTheWayOut) {
+  if (GetParam() != Backend::simulated) GTEST_SKIP() << "a fake's errors";
+  const CsrBlock block = block_of(12, 1);
+  const std::vector<float> weight(static_cast<std::size_t>(block.entries()), 1.0F);
+  Buffer<float> x(48, *device_), y(48, *device_);
+  for (const char* call : {"start", "make", "buffer", "prepare", "multiply"}) {
+    fake_.fails = call;
+    try {
+      SparseLibrary<float> library(exec(), fake_, block, weight);
+      library.multiply(0, false, {y.data(), 12, 2, 2}, 1, {x.data(), 12, 2, 2}, 0);
+      FAIL() << call;
+    } catch (const UserError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("cuSPARSE failed while"), std::string::npos) << text;
+      EXPECT_NE(text.find("parallel.sparse_products = \"own\""), std::string::npos) << text;
+    }
+    device_->wait();
+    EXPECT_TRUE(fake_.alive.empty()) << call;
+    EXPECT_EQ(fake_.started, fake_.stopped) << call;
+  }
+}
+
+TEST_P(SparseProducts, ATrialTimesBoth) {
+  const CsrBlock block = block_of(60, 2);
+  const std::vector<float> weight = dense_problem::random_values<float>(block.entries(), "w");
+  SparseLibrary<float> library(exec(), *api_, block, weight);
+  const auto tried = [&](const SparseTrial& trial) {
+    return try_sparse_products<float>(exec(), library, block, weight, trial);
+  };
+  for (const SparseTrial& trial :
+       {SparseTrial{5, 8, 5, true}, SparseTrial{5, 8, 3, false}, SparseTrial{4, 3}}) {
+    fake_.seconds = 2e-3;
+    SparseChoice choice = tried(trial);
+    EXPECT_GT(choice.own_seconds, 0);
+    EXPECT_GT(choice.library_seconds, 0);
+    if (GetParam() != Backend::simulated) continue;
+    const double products = 2.0 * (trial.minus ? 3 : 2);
+    EXPECT_GE(choice.library_seconds, products * fake_.seconds);
+    choose(choice);
+    EXPECT_EQ(choice.product, SparseProduct::own);
+  }
+  EXPECT_EQ(tried({0, 8, 5}).own_seconds, 0) << "nothing to try";
+  const CsrBlock part = block_of(60, 2, 3);
+  const std::vector<float> some(static_cast<std::size_t>(part.entries()), 1.0F);
+  SparseLibrary<float> other(exec(), *api_, part, some);
+  EXPECT_EQ(try_sparse_products<float>(exec(), other, part, some, {5, 8, 5}).own_seconds, 0) << "ghosts";
+}
+
+TEST_P(SparseProducts, AreNotTriedWhereMemoryIsShort) {
+  const CsrBlock block = block_of(60, 2);
+  const std::vector<float> weight(static_cast<std::size_t>(block.entries()), 1.0F);
+  std::string reason;
+  const auto small = test_device(GetParam(), reason, {.limit = std::size_t{30} << 20});
+  const Exec there{GetParam(), 1, widest_isa(), small.get()};
+  SparseLibrary<float> library(there, *api_, block, weight);
+  const auto tried = [&](const SparseTrial& trial) {
+    return try_sparse_products<float>(there, library, block, weight, trial).own_seconds > 0;
+  };
+  EXPECT_TRUE(tried({100, 8, 2}));
+  EXPECT_TRUE(tried({1000, 8, 1}));
+  EXPECT_FALSE(tried({3000, 8, 1})) << "two values of 5.8 MB";
+  EXPECT_FALSE(tried({1000, 1, 2})) << "as many indices as columns";
+}
+
+TEST(SparseChoice, TheLibraryHasToSaveATenth) {
+  const auto chosen = [](double own, double library) {
+    SparseChoice choice{SparseProduct::own, own, library};
+    choose(choice);
+    return choice.product;
+  };
+  EXPECT_EQ(chosen(1, 0.95), SparseProduct::own);
+  EXPECT_EQ(chosen(1, 0.85), SparseProduct::library);
+  EXPECT_EQ(chosen(1, 2), SparseProduct::own);
+  EXPECT_EQ(to_string(SparseChoice{SparseProduct::library, 2.1e-5, 1e-5}),
+            "cusparse (own 0.021 ms, cusparse 0.010 ms)");
+  EXPECT_EQ(to_string(SparseChoice{}), "own");
+}
+
+/// A toolkit that has the library has all calls that Rossby asks it for.
+TEST(Cusparse, IsThereWhereItsLibraryIs) {
+  if (!::dlopen("libcusparse.so.12", RTLD_NOW | RTLD_LOCAL)) GTEST_SKIP() << "no libcusparse.so.12";
+#if defined(ROSSBY_CUDA)
+  EXPECT_NE(cusparse(), nullptr);
+#endif
+}
+
+INSTANTIATE_TEST_SUITE_P(Simulated, SparseProducts, ::testing::Values(Backend::simulated));
+INSTANTIATE_TEST_SUITE_P(Gpu, SparseProducts, ::testing::Values(Backend::cuda));
+
+}  // namespace
+}  // namespace rossby::testing
