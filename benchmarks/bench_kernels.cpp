@@ -12,6 +12,10 @@
 #include "benchmarks/kernel_case.hpp"
 #include "benchmarks/options.hpp"
 #include "rossby/kernels/blas_threads.hpp"
+#include "rossby/kernels/queue_clock.hpp"
+#include "rossby/kernels/sparse_library.hpp"
+#include "rossby/tensor/cuda_device.hpp"
+#include "rossby/tensor/simulated_device.hpp"
 
 namespace rossby::bench {
 namespace {
@@ -20,6 +24,7 @@ namespace {
 struct Setting {
   Machine machine;
   int wrong = 0;
+  double mark_seconds = 0;  // of a device: what a time includes beside kernels
 };
 
 void report(benchmark::State& state, const Work& work, Machine& machine) {
@@ -46,18 +51,37 @@ struct Current {
   double error = 0;
 };
 
+/// What the device takes for a call's kernels behind each other, however long the host took to launch them:
+/// it is held until they are enqueued.
+void measure_on_device(benchmark::State& state, const Exec& exec, const Setting& setting,
+                       KernelCase& kernel) {
+  constexpr double ahead = 50e-6;
+  QueueClock clock(exec);
+  for (auto _ : state) {
+    clock.start_anew();
+    const std::size_t begin = clock.hold(ahead);
+    kernel.run(exec);
+    const std::size_t end = clock.mark();
+    settle(exec);
+    state.SetIterationTime(std::max(1e-9, clock.seconds(begin, end) - setting.mark_seconds));
+  }
+}
+
 void measure(benchmark::State& state, const std::string& name, const NamedCase& item, const Exec& exec,
              Setting& setting, Current& current) {
   if (current.name != name) {
     current.kernel.reset();
-    current.kernel = item.make();
+    current.kernel = item.make(exec);
     current.error = current.kernel->error(exec);
     current.name = name;
     if (!(current.error <= item.tolerance)) ++setting.wrong;
   }
   if (!(current.error <= item.tolerance))
     return state.SkipWithError(fmt::format("wrong result: relative error {:.2g}", current.error).c_str());
-  for (auto _ : state) current.kernel->run(exec);
+  if (exec.device)
+    measure_on_device(state, exec, setting, *current.kernel);
+  else
+    for (auto _ : state) current.kernel->run(exec);
   report(state, item.work, setting.machine);
 }
 
@@ -74,11 +98,51 @@ std::vector<NamedCase> all_cases(const Sizes& sizes) {
 constexpr const char* usage =
     "usage: bench_kernels [--threads=1,2] [--isa=widest|all|NAME,...] [--size=full|small] [--tolerance=X] "
     "[GOOGLE BENCHMARK "
-    "OPTION...]\n\n"
+    "OPTION...]\n"
+    "                     [--device=cpu|cuda|simulated]\n\n"
     "  --threads   threads a kernel (default 1,2)\n"
     "  --isa       instruction sets of the kernels (default widest)\n"
     "  --size      full: the sizes of the tables in benchmarks/README.md; small: some that finish at once\n"
+    "  --device    cuda: the kernels of a GPU; simulated: those on the host, for tests (default cpu); both\n"
+    "              without --threads and --isa\n"
     "  --tolerance relative error that counts as wrong (default: each benchmark's own, 1e-4)\n";
+
+/// Null for the host. The first GPU that there is.
+std::unique_ptr<Device> open_device(const std::string& name) {
+  if (name == "cpu") return nullptr;
+  if (name == "simulated") return std::make_unique<Device>(std::make_unique<SimulatedDriver>());
+  if (name != "cuda") user_error("--device = \"{}\" must be cpu, cuda or simulated", name);
+  const CudaDevices found = cuda_devices();
+  if (found.count == 0) user_error("--device=cuda: there is no GPU: {}", found.reason);
+  return std::make_unique<Device>(std::make_unique<CudaDriver>(0));
+}
+
+/// Kernels that all cases are run with.
+struct Way {
+  std::string name;  // ends those of the benchmarks
+  Exec exec;
+  std::shared_ptr<Setting> setting;
+};
+
+void add_case(const NamedCase& item, const Way& way, const std::shared_ptr<Current>& current) {
+  const std::string name = item.name + way.name;
+  auto* added =
+      benchmark::RegisterBenchmark(name.c_str(), [name, item, way, current](benchmark::State& state) {
+        measure(state, name, item, way.exec, *way.setting, *current);
+      });
+  way.exec.device ? added->UseManualTime() : added->UseRealTime();
+  added->Unit(benchmark::kMicrosecond);
+}
+
+void say(const std::string& suffix, const Machine& machine) {
+  const auto figure = [&](const char* name, double value) {
+    benchmark::AddCustomContext(fmt::format("{}_per_second_{}", name, suffix), fmt::format("{:.4g}", value));
+  };
+  figure("bandwidth_bytes", machine.bandwidth());
+  figure("read_bandwidth_bytes", machine.read_bandwidth());
+  figure("update_bandwidth_bytes", machine.update_bandwidth());
+  figure("gemm_flops", machine.gemm());
+}
 
 int run(int argc, char** argv) {
   Arguments arguments(argc, argv);
@@ -92,41 +156,43 @@ int run(int argc, char** argv) {
   if (size != "full" && size != "small") user_error("--size = \"{}\" must be full or small", size);
   sizes.full = size == "full";
   const double tolerance = arguments.real("tolerance", -1);
-  const auto isas = isas_named(arguments.text("isa", "widest"));
-  std::vector<std::shared_ptr<Setting>> settings;
+  const std::string device_name = arguments.text("device", "cpu");
+  const std::string isa_names = arguments.text("isa", ""), thread_names = arguments.text("threads", "");
+  if (device_name != "cpu" && !(isa_names.empty() && thread_names.empty()))
+    user_error("--threads and --isa are for kernels of the host: leave them out with --device={}",
+               device_name);
+  const std::unique_ptr<Device> device = open_device(device_name);
+  sizes.library = device_name == "cuda" && cusparse() != nullptr;
   use_single_threaded_blas();
-  for (const std::string& text : parts(arguments.text("threads", "1,2"))) {
-    const int threads = std::atoi(text.c_str());
-    if (threads < 1) user_error("--threads: \"{}\" must be 1 or more", text);
-    settings.push_back(std::make_shared<Setting>(Setting{Machine(threads, !sizes.full), 0}));
-    const Machine& machine = settings.back()->machine;
-    const auto say = [threads](const char* figure, double value) {
-      benchmark::AddCustomContext(fmt::format("{}_per_second_{}", figure, threads),
-                                  fmt::format("{:.4g}", value));
-    };
-    say("bandwidth_bytes", machine.bandwidth());
-    say("read_bandwidth_bytes", machine.read_bandwidth());
-    say("update_bandwidth_bytes", machine.update_bandwidth());
-    say("gemm_flops", machine.gemm());
-  }
   benchmark::AddCustomContext("processor", processor());
   benchmark::AddCustomContext("blas_core", blas_core());
+  std::vector<Way> ways;
+  if (device) {
+    const Exec exec{device_name == "cuda" ? Backend::cuda : Backend::simulated, 1, widest_isa(),
+                    device.get()};
+    const double mark = QueueClock(exec).seconds_of_a_mark();
+    const auto setting = std::make_shared<Setting>(Setting{Machine::of_device(exec, !sizes.full), 0, mark});
+    benchmark::AddCustomContext("device", device->driver().name());
+    say("device", setting->machine);
+    ways.push_back({"/device:" + device_name, exec, setting});
+  } else {
+    const auto isas = isas_named(isa_names.empty() ? "widest" : isa_names);
+    for (const std::string& text : parts(thread_names.empty() ? "1,2" : thread_names)) {
+      const int threads = std::atoi(text.c_str());
+      if (threads < 1) user_error("--threads: \"{}\" must be 1 or more", text);
+      const auto setting = std::make_shared<Setting>(Setting{Machine(threads, !sizes.full), 0, 0});
+      say(text, setting->machine);
+      for (const Isa isa : isas)
+        ways.push_back({fmt::format("/threads:{}/isa:{}", threads, to_string(isa)),
+                        {Backend::cpu, threads, isa},
+                        setting});
+    }
+  }
   const auto current = std::make_shared<Current>();
-  auto cases = all_cases(sizes);
+  std::vector<NamedCase> cases = all_cases(sizes);
   for (NamedCase& item : cases) {
     if (tolerance >= 0) item.tolerance = tolerance;
-    for (const auto& setting : settings)
-      for (const Isa isa : isas) {
-        const int threads = setting->machine.threads();
-        const std::string name = fmt::format("{}/threads:{}/isa:{}", item.name, threads, to_string(isa));
-        const Exec exec{Backend::cpu, threads, isa};
-        benchmark::RegisterBenchmark(name.c_str(),
-                                     [name, item, setting, exec, current](benchmark::State& state) {
-                                       measure(state, name, item, exec, *setting, *current);
-                                     })
-            ->UseRealTime()
-            ->Unit(benchmark::kMicrosecond);
-      }
+    for (const Way& way : ways) add_case(item, way, current);
   }
   std::vector<char*> words;
   for (std::string& word : arguments.rest()) words.push_back(word.data());
@@ -135,9 +201,12 @@ int run(int argc, char** argv) {
   benchmark::Initialize(&count, words.data());
   if (benchmark::ReportUnrecognizedArguments(count, words.data())) return 2;
   const std::size_t matched = benchmark::RunSpecifiedBenchmarks();
+  current->kernel.reset();  // what lies on a device goes before it
+  benchmark::ClearRegisteredBenchmarks();
   benchmark::Shutdown();
   int wrong = 0;
-  for (const auto& setting : settings) wrong += setting->wrong;
+  for (std::size_t k = 0; k < ways.size(); ++k)
+    if (k == 0 || ways[k].setting != ways[k - 1].setting) wrong += ways[k].setting->wrong;
   if (wrong > 0) std::fprintf(stderr, "bench_kernels: %d wrong results\n", wrong);
   return wrong > 0 || matched == 0 ? 1 : 0;
 }

@@ -21,6 +21,8 @@
 #include "rossby/kernels/blas_threads.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/plan/rates.hpp"
+#include "rossby/tensor/cuda_device.hpp"
+#include "rossby/tensor/simulated_device.hpp"
 
 namespace rossby::bench {
 namespace {
@@ -35,13 +37,17 @@ constexpr const char* usage =
     "                                 [--sampling=local|global|blocked] [--recompute=none|cell|step]\n"
     "                                 [--model=dcrnn|graph_wavenet] [--adaptive=1]\n"
     "                                 [--hold=share|all] [--materialised]\n"
-    "                                 [--micro-batches=1] [--repeats=5] [--threads=1] [--json=FILE]\n\n"
+    "                                 [--micro-batches=1] [--repeats=5] [--threads=1] [--json=FILE]\n"
+    "                                 [--device=cpu|cuda|simulated] [--products=model|tf32|bf16] [--graphs]\n"
+    "                                 [--sparse=own|cusparse]\n\n"
     "A DCRNN on a ring of nodes with eight neighbours each; the defaults are METR-LA's size. A Graph "
     "WaveNet\n"
     "has its published shape: --layers, --units and --diffusion are not for it. --hold=all: every group "
     "holds\n"
     "all steps (plain data parallelism). --materialised: batches from tensors of windows beside those from\n"
-    "indices.\n";
+    "indices. --device=cuda: rank r on GPU r, ranks exchange through the host; --products: what GPUs round\n"
+    "operands to; --graphs: steps that run ahead are CUDA graphs; --sparse: who multiplies with the graph\n"
+    "there; simulated: the kernels of a GPU on the host, for tests.\n";
 
 WindowCase parse(Arguments& arguments) {
   WindowCase o;
@@ -65,6 +71,19 @@ WindowCase parse(Arguments& arguments) {
   const std::string hold = arguments.text("hold", "share");
   o.everything = hold == "all";
   o.materialised = arguments.flag("materialised");
+  o.device = arguments.text("device", "cpu");
+  if (o.device != "cpu" && o.device != "cuda" && o.device != "simulated")
+    user_error("--device = \"{}\" must be cpu, cuda or simulated", o.device);
+  const std::string products = arguments.text("products", "model"), sparse = arguments.text("sparse", "own");
+  if (products != "model" && products != "tf32" && products != "bf16")
+    user_error("--products = \"{}\" must be model, tf32 or bf16", products);
+  if (products != "model") o.products = products == "tf32" ? Products::tf32 : Products::bf16;
+  o.graphs = arguments.flag("graphs");
+  if (sparse != "own" && sparse != "cusparse")
+    user_error("--sparse = \"{}\" must be own or cusparse", sparse);
+  o.cusparse = sparse == "cusparse";
+  if (o.cusparse && (o.device != "cuda" || !cusparse()))
+    user_error("--sparse=cusparse is for --device=cuda where there is a libcusparse");
   if (hold != "share" && hold != "all") user_error("--hold is share or all");
   if (o.model != "dcrnn" && o.model != "graph_wavenet") user_error("--model is dcrnn or graph_wavenet");
   if (o.sampling_name == "global") o.sampling = WindowSampling::global;
@@ -96,9 +115,44 @@ struct Steps {
   double arena_bytes = 0;
 };
 
+double gemm_rate(const Exec& exec) {
+  if (!exec.device) return measure_gemm(1024, exec.threads);
+  return measure_device_gemm(exec, exec.backend == Backend::cuda ? 4096 : 64, 3);
+}
+
+/// Seconds a step of such that run ahead of the device, as those of a training.
+double time_ahead(WindowTraining& training, int count) {
+  if (!training.exec.device) return 0;
+  Optimiser<float> optimiser({.beta1 = 0.9, .epsilon = 1e-3}, training.model->parameters(),
+                             training.exec.device);
+  Step<float> step(training.model->parameters(), optimiser, training.reducer, 0);
+  step.allow_ahead();
+  Tape<float> tape(training.exec);
+  training.task->start_epoch(0);
+  constexpr int cold = 3;
+  std::vector<Losses> losses(static_cast<std::size_t>(count + cold));
+  Clock::time_point begin;
+  for (int s = 0; s < count + cold; ++s) {
+    if (s == cold) {
+      settle(training.exec);
+      training.grid.world().barrier();
+      begin = Clock::now();
+    }
+    Losses& mine = losses[static_cast<std::size_t>(s)];
+    const auto record = [&](Index part) {
+      if (part > 0) return training.task->record_part(tape, part);
+      training.task->record(tape, s, s, mine);
+    };
+    (void)step.run(tape, 0.01, 0, mine, record, training.task->parts());
+  }
+  settle(training.exec);
+  return seconds_since(begin) / count;
+}
+
 /// With `gemm` the rate of SGEMM is measured between the steps, by all ranks at the same time.
 Steps run_steps(WindowTraining& training, int count, bool gemm) {
-  Optimiser<float> optimiser({.beta1 = 0.9, .epsilon = 1e-3}, training.model->parameters());
+  Optimiser<float> optimiser({.beta1 = 0.9, .epsilon = 1e-3}, training.model->parameters(),
+                             training.exec.device);
   Step<float> step(training.model->parameters(), optimiser, training.reducer, 5);
   Tape<float> tape(training.exec);
   Losses losses;
@@ -106,7 +160,7 @@ Steps run_steps(WindowTraining& training, int count, bool gemm) {
   training.task->start_epoch(0);
   const auto measure = [&] {
     training.grid.world().barrier();
-    if (gemm) steps.gemm.push_back(measure_gemm(1024, training.exec.threads));
+    if (gemm) steps.gemm.push_back(gemm_rate(training.exec));
   };
   for (int s = 0; s < count; ++s) {
     measure();
@@ -123,7 +177,7 @@ Steps run_steps(WindowTraining& training, int count, bool gemm) {
   }
   measure();
   for (const auto& total : tape.totals()) steps.flops += total.cost.flops;
-  steps.arena_bytes = static_cast<double>(tape.arena().peak_bytes());
+  steps.arena_bytes = static_cast<double>(tape.memory().peak_bytes());
   return steps;
 }
 
@@ -253,18 +307,38 @@ std::pair<double, double> time_fetching(WindowTraining& training, int repeats) {
   return {median(seconds), bytes};
 }
 
+/// What the steps run on; null: the host.
+std::unique_ptr<Device> open_device(const Communicator& world, const WindowCase& o) {
+  if (o.device == "cpu") return nullptr;
+  DeviceOptions with;
+  with.products = o.products;
+  if (o.device == "simulated") return std::make_unique<Device>(std::make_unique<SimulatedDriver>(), with);
+  const CudaDevices found = cuda_devices();
+  if (found.count == 0) user_error("--device=cuda: there is no GPU: {}", found.reason);
+  return std::make_unique<Device>(
+      std::make_unique<CudaDriver>(world.rank() % found.count, cuda_runtime(), o.graphs), with);
+}
+
 int run(const Communicator& world, const WindowCase& o) {
   const FlushSubnormals flush;
   use_single_threaded_blas();
+  const std::unique_ptr<Device> device = open_device(world, o);
   Exec exec;
   exec.threads = o.threads;
+  if (device) {
+    exec.backend = o.device == "cuda" ? Backend::cuda : Backend::simulated;
+    exec.device = device.get();
+  }
   const double error = small_error(o, world, exec);
-  if (!(error < 1e-4)) {
+  // Of rounded operands: 10 and 7 bits of fraction.
+  const double allowed = o.products == Products::model ? 1e-4 : o.products == Products::tf32 ? 5e-3 : 4e-2;
+  if (!(error < allowed)) {
     if (world.rank() == 0) fmt::print(stderr, "bench_windows: wrong loss: relative error {:.2g}\n", error);
     return 1;
   }
   world.barrier();
-  Machine machine(o.threads, false, world.size());
+  Machine machine =
+      device ? Machine::of_device(exec, o.device == "simulated") : Machine(o.threads, false, world.size());
   WindowTraining training(o, exec, world);
   constexpr int cold = 2;  // steps in which memory is touched for the first time
   Steps steps = run_steps(training, o.repeats + cold, true);
@@ -272,9 +346,12 @@ int run(const Communicator& world, const WindowCase& o) {
   steps.gemm.erase(steps.gemm.begin(), steps.gemm.begin() + cold);
   const double second = median(steps.seconds),
                best = *std::min_element(steps.seconds.begin(), steps.seconds.end());
-  const Reading reading = time_reading(training, o.repeats);
+  const double ahead = time_ahead(training, o.repeats);
+  // On a device windows are read from the series there, as a part of the step.
+  const Reading reading = device ? Reading{} : time_reading(training, o.repeats);
   const auto [fetch, fetched] = time_fetching(training, o.repeats);
-  double peak[] = {peak_resident_bytes(), steps.arena_bytes};  // without what is only compared
+  double peak[] = {peak_resident_bytes(), steps.arena_bytes, ahead,
+                   device ? static_cast<double>(device->peak_bytes()) : 0};  // without what is only compared
   const Materialised tensors = time_materialised(training, o.repeats);
   double rates[] = {steps.flops, machine.gemm(), fetched, tensors.bytes,
                     static_cast<double>(training.store->values().size_bytes())};
@@ -303,6 +380,11 @@ int run(const Communicator& world, const WindowCase& o) {
       "{:.1f} %)\n",
       second, best, rates[0] / 1e9, rates[0] / second / 1e9, 100 * share, rates[1] / 1e9,
       100 * rates[0] / best / rates[1]);
+  if (device)
+    fmt::print(
+        "ahead     {:.4g} s a step where the host does not wait for each: {:.4g} Gflop/s, {:.1f} %{}\n",
+        peak[2], rates[0] / peak[2] / 1e9, 100 * rates[0] / peak[2] / rates[1],
+        o.graphs ? ", as CUDA graphs" : "");
   fmt::print("in turns  {:.1f} % of SGEMM's rate before and after each step\n", 100 * share_in_turns);
   if (reading.read > 0)
     fmt::print("reading   {:.4g} windows/s, {:.4g} GB/s (memcpy {:.4g} GB/s), {:.2f} % of the step\n",
@@ -323,8 +405,19 @@ int run(const Communicator& world, const WindowCase& o) {
         tensors.read_bytes / tensors.read / 1e9);
   fmt::print("memory    {:.4g} GiB of activations, {:.4g} GiB a rank at most\n", peak[1] / (1 << 30),
              peak[0] / (1 << 30));
+  if (device)
+    fmt::print("device    {}, {:.4g} GiB at most, {:.4g} GB/s\n", device->driver().name(),
+               peak[3] / (1 << 30), machine.bandwidth() / 1e9);
   if (o.json.empty()) return 0;
-  const Json json = {{"model", o.model},
+  const Json json = {{"device", device ? device->driver().name() : "cpu"},
+                     {"ahead_step_seconds", peak[2]},
+                     {"peak_device_bytes", peak[3]},
+                     {"products", o.products == Products::model  ? "model"
+                                  : o.products == Products::tf32 ? "tf32"
+                                                                 : "bf16"},
+                     {"cusparse", o.cusparse},
+                     {"graphs", o.graphs},
+                     {"model", o.model},
                      {"nodes", o.nodes},
                      {"windows", o.windows},
                      {"units", o.units},

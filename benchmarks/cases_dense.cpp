@@ -14,25 +14,28 @@ namespace {
 /// W and its gradient, made at first use and held as long as a case of this n is; the same in bf16 once it is
 /// asked for.
 struct Square {
-  Buffer<float> weight, gradient;
-  Buffer<Bf16> bf16_weight, bf16_second;
-  explicit Square(Index n) : weight(random_values<float>(n * n, "weight", -0.1, 1.1)), gradient(n * n) {}
+  Array<float> weight, gradient;
+  Array<Bf16> bf16_weight, bf16_second;
+  Square(const Exec& exec, Index n)
+      : weight(exec, random_values<float>(n * n, "weight", -0.1, 1.1)), gradient(exec, n * n) {}
 
-  void make_bf16() {
+  void make_bf16(const Exec& exec) {
     if (bf16_weight.size() == weight.size()) return;
-    bf16_weight = Buffer<Bf16>(weight.size());
-    bf16_second = Buffer<Bf16>(weight.size());
-    std::transform(weight.begin(), weight.end(), bf16_weight.begin(), round_nearest);
+    const std::span<const float> from = weight.values();
+    Buffer<Bf16> rounded(weight.size());
+    std::transform(from.begin(), from.end(), rounded.begin(), round_nearest);
+    bf16_weight = {exec, std::move(rounded)};
+    bf16_second = {exec, weight.size()};
   }
 };
 
 /// Hands out one Square an n; the last one asked for stays, so that consecutive cases share it.
 class Squares {
  public:
-  std::shared_ptr<Square> of(Index n) {
+  std::shared_ptr<Square> of(const Exec& exec, Index n) {
     if (n != n_) {
       last_.reset();  // before the next one is made: two do not fit everywhere
-      last_ = std::make_shared<Square>(n);
+      last_ = std::make_shared<Square>(exec, n);
       n_ = n;
     }
     return last_;
@@ -54,28 +57,30 @@ std::vector<Index> spread(Index n) {
 /// What both directions read.
 class DenseCase : public KernelCase {
  public:
-  DenseCase(Squares& squares, Index n, Index cols, Index d)
+  DenseCase(const Exec& exec, Squares& squares, Index n, Index cols, Index d)
       : n_(n),
         cols_(cols),
         d_(d),
-        square_(squares.of(n)),
-        z_(random_values<float>(n * cols * d, "z")),
-        a_(random_values<float>(d * d, "a")) {
-    workspace_ = Buffer<float>(relate_dense_workspace<float>(Exec{}, relate(), cols, d));
+        square_(squares.of(exec, n)),
+        z_(exec, random_values<float>(n * cols * d, "z")),
+        a_(exec, random_values<float>(d * d, "a")) {
+    workspace_ = {exec, relate_dense_workspace<float>(exec, relate(), cols, d)};
   }
 
  protected:
   [[nodiscard]] DenseRelate<float> relate() const {
     return {n_, n_, 1, square_->weight.data(), nullptr, true, {a_.data(), d_, d_}};
   }
-  [[nodiscard]] NodeView<float> node(Buffer<float>& values) const { return {values.data(), n_, cols_, d_}; }
-  [[nodiscard]] static Buffer<double> widened(const Buffer<float>& values) {
-    Buffer<double> wide(values.size());
+  [[nodiscard]] NodeView<float> node(Array<float>& values) const { return {values.data(), n_, cols_, d_}; }
+  [[nodiscard]] static Buffer<double> widened(Array<float>& array) {
+    const std::span<const float> values = array.values();
+    Buffer<double> wide(array.size());
     std::copy(values.begin(), values.end(), wide.begin());
     return wide;
   }
   /// Rows (nodes) `list` of node data, in double.
-  [[nodiscard]] Buffer<double> rows_of(const Buffer<float>& values, const std::vector<Index>& list) const {
+  [[nodiscard]] Buffer<double> rows_of(Array<float>& array, const std::vector<Index>& list) const {
+    const std::span<const float> values = array.values();
     const Index width = cols_ * d_;
     Buffer<double> part(std::ssize(list) * width);
     for (std::size_t k = 0; k < list.size(); ++k)
@@ -85,13 +90,13 @@ class DenseCase : public KernelCase {
 
   Index n_, cols_, d_;
   std::shared_ptr<Square> square_;
-  Buffer<float> z_, a_, workspace_;
+  Array<float> z_, a_, workspace_;
 };
 
 class DenseForward final : public DenseCase {
  public:
-  DenseForward(Squares& squares, Index n, Index cols, Index d)
-      : DenseCase(squares, n, cols, d), h_(n * cols * d) {}
+  DenseForward(const Exec& exec, Squares& squares, Index n, Index cols, Index d)
+      : DenseCase(exec, squares, n, cols, d), h_(exec, n * cols * d) {}
 
   void run(const Exec& exec) override {
     relate_dense_forward<float>(exec, node(h_), relate(), node(z_), workspace_.span());
@@ -104,7 +109,7 @@ class DenseForward final : public DenseCase {
     const auto count = std::ssize(list);
     Buffer<double> weight(count * n_), truth(count * cols_ * d_);
     for (Index k = 0; k < count; ++k)
-      std::copy_n(square_->weight.data() + list[static_cast<std::size_t>(k)] * n_, n_,
+      std::copy_n(square_->weight.host().data() + list[static_cast<std::size_t>(k)] * n_, n_,
                   weight.data() + k * n_);
     const Buffer<double> z = widened(z_), a = widened(a_);
     const DenseRelate<double> part{count, n_, 1, weight.data(), nullptr, true, {a.data(), d_, d_}};
@@ -115,7 +120,7 @@ class DenseForward final : public DenseCase {
   }
 
  private:
-  Buffer<float> h_;
+  Array<float> h_;
 };
 
 /// epsilon = 1: a gradient near zero moves M little, so that float and double can be compared.
@@ -130,13 +135,13 @@ DenseUpdate<T> make_update(double lr) {
 
 class DenseBackward : public DenseCase {
  public:
-  DenseBackward(Squares& squares, Index n, Index cols, Index d)
-      : DenseCase(squares, n, cols, d),
-        delta_(random_values<float>(n * cols * d, "delta")),
-        dz_(n * cols * d),
-        da_(d * d),
-        context_(n * cols * d) {
-    std::fill(square_->gradient.begin(), square_->gradient.end(), 0.0F);
+  DenseBackward(const Exec& exec, Squares& squares, Index n, Index cols, Index d)
+      : DenseCase(exec, squares, n, cols, d),
+        delta_(exec, random_values<float>(n * cols * d, "delta")),
+        dz_(exec, n * cols * d),
+        da_(exec, d * d),
+        context_(exec, n * cols * d) {
+    clear(square_->gradient);
   }
 
   void run(const Exec& exec) override { run(exec, square_->gradient.data()); }
@@ -149,11 +154,12 @@ class DenseBackward : public DenseCase {
     const auto list = spread(n_);
     const auto count = std::ssize(list);
     Buffer<double> weight(n_ * count), dz(count * cols_ * d_), dm(n_ * count), found(n_ * count);
+    const std::span<const float> gradient = square_->gradient.values();
     for (Index i = 0; i < n_; ++i)
       for (Index k = 0; k < count; ++k) {
         const Index at = i * n_ + list[static_cast<std::size_t>(k)];
-        weight[i * count + k] = square_->weight[at];
-        found[i * count + k] = square_->gradient[at];
+        weight[i * count + k] = square_->weight.host()[at];
+        found[i * count + k] = gradient[static_cast<std::size_t>(at)];
       }
     const Buffer<double> z = rows_of(z_, list), delta = widened(delta_), a = widened(a_);
     const DenseRelate<double> part{n_, count, 1, weight.data(), nullptr, true, {a.data(), d_, d_}};
@@ -168,7 +174,7 @@ class DenseBackward : public DenseCase {
  protected:
   /// W z, which backward takes dA from.
   void make_context(const Exec& exec) {
-    Buffer<float> h(n_ * cols_ * d_);
+    Array<float> h(exec, n_ * cols_ * d_);
     DenseRelate<float> kept = relate();
     kept.context = context_.data();
     relate_dense_forward<float>(exec, node(h), kept, node(z_), workspace_.span());
@@ -179,27 +185,32 @@ class DenseBackward : public DenseCase {
     relate_dense_backward<float>(exec, node(dz_), {da_.data(), d_, d_}, sink, kept, node(delta_), node(z_),
                                  workspace_.span());
   }
+  template <class V>
+  static void clear(Array<V>& array) {
+    std::fill(array.host().begin(), array.host().end(), V{});
+    array.send();
+  }
 
   /// Some columns of M and v after one update, v from zero, against the update in double; V is float or Bf16.
   template <class V, class Update>
-  double update_error(const Exec& exec, const Buffer<V>& weight, Buffer<V>& second,
-                      const Update& update_once) {
+  double update_error(const Exec& exec, Array<V>& weight, Array<V>& second, const Update& update_once) {
     make_context(exec);
     const auto list = spread(n_);
     const auto count = std::ssize(list);
     Buffer<double> theta(n_ * count), v(n_ * count), dz(count * cols_ * d_), theta_found(n_ * count),
         v_found(n_ * count);
-    const auto gather = [&](Buffer<double>& to, const Buffer<V>& from) {
+    const auto gather = [&](Buffer<double>& to, Array<V>& array) {
+      const std::span<const V> from = array.values();
       for (Index i = 0; i < n_; ++i)
         for (Index k = 0; k < count; ++k) {
-          const V value = from[i * n_ + list[static_cast<std::size_t>(k)]];
+          const V value = from[static_cast<std::size_t>(i * n_ + list[static_cast<std::size_t>(k)])];
           if constexpr (std::is_same_v<V, Bf16>)
             to[i * count + k] = widen(value);
           else
             to[i * count + k] = value;
         }
     };
-    std::fill(second.begin(), second.end(), V{});
+    clear(second);
     gather(theta, weight);
     update_once();
     gather(theta_found, weight);
@@ -217,22 +228,22 @@ class DenseBackward : public DenseCase {
                        relative_error<double>(v_found.span(), v.span())));
   }
 
-  Buffer<float> delta_, dz_, da_, context_;
+  Array<float> delta_, dz_, da_, context_;
 
  private:
   double da_error(const Exec& exec) {
-    Buffer<float> context(n_ * cols_ * d_), identity(d_ * d_);
-    for (Index f = 0; f < d_; ++f) identity[f * d_ + f] = 1;
+    Array<float> product_of(exec, n_ * cols_ * d_), identity(exec, d_ * d_);
+    for (Index f = 0; f < d_; ++f) identity.host()[f * d_ + f] = 1;
+    identity.send();
     DenseRelate<float> product = relate();
     product.a = {identity.data(), d_, d_};
-    relate_dense_forward<float>(exec, node(context), product, node(z_), workspace_.span());
+    relate_dense_forward<float>(exec, node(product_of), product, node(z_), workspace_.span());
     Buffer<double> truth(d_ * d_);
+    const Buffer<double> delta = widened(delta_), context = widened(product_of);
     for (Index i = 0; i < n_ * cols_; ++i)
       for (Index o = 0; o < d_; ++o)
-        for (Index f = 0; f < d_; ++f)
-          truth[o * d_ + f] +=
-              static_cast<double>(delta_[i * d_ + o]) * static_cast<double>(context[i * d_ + f]);
-    return relative_error<float>(da_.span(), truth.span());
+        for (Index f = 0; f < d_; ++f) truth[o * d_ + f] += delta[i * d_ + o] * context[i * d_ + f];
+    return relative_error<float>(da_.values(), truth.span());
   }
 };
 
@@ -265,9 +276,9 @@ class DenseFused final : public DenseBackward {
 /// Forward with W in bf16.
 class DenseForwardBf16 final : public DenseCase {
  public:
-  DenseForwardBf16(Squares& squares, Index n, Index cols, Index d)
-      : DenseCase(squares, n, cols, d), h_(n * cols * d) {
-    square_->make_bf16();
+  DenseForwardBf16(const Exec& exec, Squares& squares, Index n, Index cols, Index d)
+      : DenseCase(exec, squares, n, cols, d), h_(exec, n * cols * d) {
+    square_->make_bf16(exec);
   }
 
   void run(const Exec& exec) override {
@@ -283,8 +294,8 @@ class DenseForwardBf16 final : public DenseCase {
     const auto count = std::ssize(list);
     Buffer<double> weight(count * n_), truth(count * cols_ * d_);
     for (Index k = 0; k < count; ++k)
-      std::transform(square_->bf16_weight.data() + list[static_cast<std::size_t>(k)] * n_,
-                     square_->bf16_weight.data() + (list[static_cast<std::size_t>(k)] + 1) * n_,
+      std::transform(square_->bf16_weight.host().data() + list[static_cast<std::size_t>(k)] * n_,
+                     square_->bf16_weight.host().data() + (list[static_cast<std::size_t>(k)] + 1) * n_,
                      weight.data() + k * n_, [](Bf16 value) { return widen(value); });
     const Buffer<double> z = widened(z_), a = widened(a_);
     const DenseRelate<double> part{count, n_, 1, weight.data(), nullptr, true, {a.data(), d_, d_}};
@@ -295,14 +306,15 @@ class DenseForwardBf16 final : public DenseCase {
   }
 
  private:
-  Buffer<float> h_;
+  Array<float> h_;
 };
 
 /// Backward with the update of Adam inside, W and v in bf16.
 class DenseFusedBf16 final : public DenseBackward {
  public:
-  DenseFusedBf16(Squares& squares, Index n, Index cols, Index d) : DenseBackward(squares, n, cols, d) {
-    square_->make_bf16();
+  DenseFusedBf16(const Exec& exec, Squares& squares, Index n, Index cols, Index d)
+      : DenseBackward(exec, squares, n, cols, d) {
+    square_->make_bf16(exec);
   }
 
   void run(const Exec& exec) override { run(exec, 1e-7); }
@@ -343,31 +355,31 @@ std::vector<NamedCase> dense_cases(const Sizes& sizes) {
       // W and z once, h read and written.
       cases.push_back({"relate_dense_forward" + name,
                        {4 * entries + 12 * node, product + layer, 4 * entries + 8 * node},
-                       [squares, n, cols = cols, d = d]() -> std::unique_ptr<KernelCase> {
-                         return std::make_unique<DenseForward>(*squares, n, cols, d);
+                       [squares, n, cols = cols, d = d](const Exec& exec) -> std::unique_ptr<KernelCase> {
+                         return std::make_unique<DenseForward>(exec, *squares, n, cols, d);
                        }});
       // W once, its gradient read and written; z and δ once, dz read and written. Wᵀδ, δzᵀ, dz and dA.
       cases.push_back({"relate_dense_backward" + name,
                        {12 * entries + 16 * node, 2 * product + 2 * layer, 8 * entries + 12 * node},
-                       [squares, n, cols = cols, d = d]() -> std::unique_ptr<KernelCase> {
-                         return std::make_unique<DenseBackward>(*squares, n, cols, d);
+                       [squares, n, cols = cols, d = d](const Exec& exec) -> std::unique_ptr<KernelCase> {
+                         return std::make_unique<DenseBackward>(exec, *squares, n, cols, d);
                        }});
       // M and v read and written.
       cases.push_back({"relate_dense_fused" + name,
                        {16 * entries + 16 * node, 2 * product + 2 * layer, 8 * entries + 12 * node},
-                       [squares, n, cols = cols, d = d]() -> std::unique_ptr<KernelCase> {
-                         return std::make_unique<DenseFused>(*squares, n, cols, d);
+                       [squares, n, cols = cols, d = d](const Exec& exec) -> std::unique_ptr<KernelCase> {
+                         return std::make_unique<DenseFused>(exec, *squares, n, cols, d);
                        }});
       constexpr double rounding = 0x1p-7;  // of bf16, relative
       cases.push_back({"relate_dense_forward_bf16" + name,
                        {2 * entries + 12 * node, product + layer, 2 * entries + 8 * node},
-                       [squares, n, cols = cols, d = d]() -> std::unique_ptr<KernelCase> {
-                         return std::make_unique<DenseForwardBf16>(*squares, n, cols, d);
+                       [squares, n, cols = cols, d = d](const Exec& exec) -> std::unique_ptr<KernelCase> {
+                         return std::make_unique<DenseForwardBf16>(exec, *squares, n, cols, d);
                        }});
       cases.push_back({"relate_dense_fused_bf16" + name,
                        {8 * entries + 16 * node, 2 * product + 2 * layer, 4 * entries + 12 * node},
-                       [squares, n, cols = cols, d = d]() -> std::unique_ptr<KernelCase> {
-                         return std::make_unique<DenseFusedBf16>(*squares, n, cols, d);
+                       [squares, n, cols = cols, d = d](const Exec& exec) -> std::unique_ptr<KernelCase> {
+                         return std::make_unique<DenseFusedBf16>(exec, *squares, n, cols, d);
                        },
                        rounding});
     }

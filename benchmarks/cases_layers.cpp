@@ -1,6 +1,8 @@
 // Dense layers, activations, losses and the low-rank and self relations' products: node data of the 60 x 168
 // grid.
 
+#include <tuple>
+
 #include <fmt/format.h>
 
 #include "benchmarks/kernel_case.hpp"
@@ -14,115 +16,140 @@
 namespace rossby::bench {
 namespace {
 
+/// What a kernel adds to, on the host: at once, or when a device's results come home.
+class Sum {
+ public:
+  double* anew() {
+    value_ = 0;
+    return &value_;
+  }
+  /// To be asked after the results of the same kernel have been.
+  template <class T>
+  [[nodiscard]] std::span<const T> as() {
+    T& to = std::get<T>(rounded_);
+    to = static_cast<T>(value_);
+    return {&to, 1};
+  }
+
+ private:
+  double value_ = 0;
+  std::tuple<float, double> rounded_;
+};
+
 /// y (m, out) += x (m, in)·Wᵀ.
 template <class T>
 struct LinearForward {
   Index m, in, out;
-  Buffer<T> x, weight, y;
-  LinearForward(Index rows, Index inputs, Index outputs)
+  Array<T> x, weight, y;
+  LinearForward(const Exec& exec, Index rows, Index inputs, Index outputs)
       : m(rows),
         in(inputs),
         out(outputs),
-        x(random_values<T>(m * in, "x")),
-        weight(random_values<T>(out * in, "weight")),
-        y(m * out) {}
+        x(exec, random_values<T>(m * in, "x")),
+        weight(exec, random_values<T>(out * in, "weight")),
+        y(exec, m * out) {}
   void run(const Exec& exec) {
     linear_forward<T>(exec, {y.data(), m, out}, {x.data(), m, in}, {weight.data(), out, in}, nullptr, true);
   }
-  [[nodiscard]] Outputs<T> outputs() const { return {y.span()}; }
+  [[nodiscard]] Outputs<T> outputs() { return {y.values()}; }
 };
 
 /// dx (m, in) += dy·W.
 template <class T>
 struct LinearBackwardInput {
   Index m, in, out;
-  Buffer<T> dy, weight, dx;
-  LinearBackwardInput(Index rows, Index inputs, Index outputs)
+  Array<T> dy, weight, dx;
+  LinearBackwardInput(const Exec& exec, Index rows, Index inputs, Index outputs)
       : m(rows),
         in(inputs),
         out(outputs),
-        dy(random_values<T>(m * out, "dy")),
-        weight(random_values<T>(out * in, "weight")),
-        dx(m * in) {}
+        dy(exec, random_values<T>(m * out, "dy")),
+        weight(exec, random_values<T>(out * in, "weight")),
+        dx(exec, m * in) {}
   void run(const Exec& exec) {
     linear_backward_input<T>(exec, {dx.data(), m, in}, {dy.data(), m, out}, {weight.data(), out, in});
   }
-  [[nodiscard]] Outputs<T> outputs() const { return {dx.span()}; }
+  [[nodiscard]] Outputs<T> outputs() { return {dx.values()}; }
 };
 
 /// dW (out, in) += dyᵀ·x. Also a low-rank relation's Vᵀz.
 template <class T>
 struct LinearBackwardWeight {
   Index m, in, out;
-  Buffer<T> dy, x, dweight, scratch;
-  LinearBackwardWeight(Index rows, Index inputs, Index outputs)
+  Array<T> dy, x, dweight, scratch;
+  LinearBackwardWeight(const Exec& exec, Index rows, Index inputs, Index outputs)
       : m(rows),
         in(inputs),
         out(outputs),
-        dy(random_values<T>(m * out, "dy")),
-        x(random_values<T>(m * in, "x")),
-        dweight(out * in),
-        scratch(linear_scratch_size(m, out, in)) {}
+        dy(exec, random_values<T>(m * out, "dy")),
+        x(exec, random_values<T>(m * in, "x")),
+        dweight(exec, out * in),
+        scratch(exec, linear_scratch_size(m, out, in)) {}
   void run(const Exec& exec) {
     linear_backward_weight<T>(exec, {dweight.data(), out, in}, {dy.data(), m, out}, {x.data(), m, in},
                               scratch.span());
   }
-  [[nodiscard]] Outputs<T> outputs() const { return {dweight.span()}; }
+  [[nodiscard]] Outputs<T> outputs() { return {dweight.values()}; }
 };
 
 template <class T>
 struct ColumnSum {
   Index m, out;
-  Buffer<T> dy, dbias, scratch;
-  ColumnSum(Index rows, Index outputs)
+  Array<T> dy, dbias, scratch;
+  ColumnSum(const Exec& exec, Index rows, Index outputs)
       : m(rows),
         out(outputs),
-        dy(random_values<T>(m * out, "dy")),
-        dbias(out),
-        scratch(linear_scratch_size(m, out, 1)) {}
+        dy(exec, random_values<T>(m * out, "dy")),
+        dbias(exec, out),
+        scratch(exec, linear_scratch_size(m, out, 1)) {}
   void run(const Exec& exec) { column_sum<T>(exec, dbias.data(), {dy.data(), m, out}, scratch.span()); }
-  [[nodiscard]] Outputs<T> outputs() const { return {dbias.span()}; }
+  [[nodiscard]] Outputs<T> outputs() { return {dbias.values()}; }
 };
 
 template <class T>
 struct Tanh {
   Index size;
-  Buffer<T> x, y;
-  explicit Tanh(Index values) : size(values), x(random_values<T>(size, "x", -3, 3)), y(size) {}
+  Array<T> x, y;
+  Tanh(const Exec& exec, Index values)
+      : size(values), x(exec, random_values<T>(size, "x", -3, 3)), y(exec, size) {}
   void run(const Exec& exec) {
     activation_forward<T>(exec, Activation::tanh, {y.data(), size, 1, 1}, {x.data(), size, 1, 1});
   }
-  [[nodiscard]] Outputs<T> outputs() const { return {y.span()}; }
+  [[nodiscard]] Outputs<T> outputs() { return {y.values()}; }
 };
 
 template <class T>
 struct TanhBackward {
   Index size;
-  Buffer<T> y, dy, dx;
-  explicit TanhBackward(Index values)
-      : size(values), y(random_values<T>(size, "y")), dy(random_values<T>(size, "dy")), dx(size) {}
+  Array<T> y, dy, dx;
+  TanhBackward(const Exec& exec, Index values)
+      : size(values),
+        y(exec, random_values<T>(size, "y")),
+        dy(exec, random_values<T>(size, "dy")),
+        dx(exec, size) {}
   void run(const Exec& exec) {
     activation_backward<T>(exec, Activation::tanh, {dx.data(), size, 1, 1}, {y.data(), size, 1, 1},
                            {dy.data(), size, 1, 1});
   }
-  [[nodiscard]] Outputs<T> outputs() const { return {dx.span()}; }
+  [[nodiscard]] Outputs<T> outputs() { return {dx.values()}; }
 };
 
 /// One in 64 targets is missing.
 template <class T>
 struct MaskedError {
   Index size;
-  Buffer<T> prediction, gradient, sum;
-  Buffer<float> target;
+  Array<T> prediction, gradient;
+  Sum sum;
+  Array<float> target;
   bool backward;
-  MaskedError(Index values, bool is_backward)
+  MaskedError(const Exec& exec, Index values, bool is_backward)
       : size(values),
-        prediction(random_values<T>(size, "prediction")),
-        gradient(size),
-        sum(1),
-        target(random_values<float>(size, "target")),
+        prediction(exec, random_values<T>(size, "prediction")),
+        gradient(exec, size),
+        target(exec, random_values<float>(size, "target")),
         backward(is_backward) {
-    for (Index i = 5; i < size; i += 64) target[i] = std::numeric_limits<float>::quiet_NaN();
+    for (Index i = 5; i < size; i += 64) target.host()[i] = std::numeric_limits<float>::quiet_NaN();
+    target.send();
   }
   void run(const Exec& exec) {
     const NodeView<const T> p(prediction.data(), size, 1, 1);
@@ -130,63 +157,65 @@ struct MaskedError {
     if (backward)
       masked_error_backward<T>(exec, rossby::MaskedError::squared, {gradient.data(), size, 1, 1}, p, x, 0.25);
     else
-      sum[0] = static_cast<T>(masked_error_sum<T>(exec, rossby::MaskedError::squared, p, x));
+      masked_error_sum<T>(exec, rossby::MaskedError::squared, p, x, sum.anew());
   }
-  [[nodiscard]] Outputs<T> outputs() const { return {gradient.span(), sum.span()}; }
+  [[nodiscard]] Outputs<T> outputs() { return {gradient.values(), sum.as<T>()}; }
 };
 
 template <class T>
 struct SquaredDifference {
   Index size;
-  Buffer<T> a, b, da, db, sum;
+  Array<T> a, b, da, db;
+  Sum sum;
   bool gradients;
-  SquaredDifference(Index values, bool with_gradients)
+  SquaredDifference(const Exec& exec, Index values, bool with_gradients)
       : size(values),
-        a(random_values<T>(size, "a")),
-        b(random_values<T>(size, "b")),
-        da(size),
-        db(size),
-        sum(1),
+        a(exec, random_values<T>(size, "a")),
+        b(exec, random_values<T>(size, "b")),
+        da(exec, size),
+        db(exec, size),
         gradients(with_gradients) {}
   void run(const Exec& exec) {
     const NodeView<const T> x(a.data(), size, 1, 1), y(b.data(), size, 1, 1);
     if (gradients) {
-      double all = 0;
       squared_difference_gradients<T>(exec, {{da.data(), size, 1, 1}, false},
-                                      {{db.data(), size, 1, 1}, false}, x, y, 0.25, &all);
-      sum[0] = static_cast<T>(all);
+                                      {{db.data(), size, 1, 1}, false}, x, y, 0.25, sum.anew());
     } else
-      sum[0] = static_cast<T>(squared_difference_sum<T>(exec, x, y));
+      squared_difference_sum<T>(exec, x, y, sum.anew());
   }
-  [[nodiscard]] Outputs<T> outputs() const { return {da.span(), db.span(), sum.span()}; }
+  [[nodiscard]] Outputs<T> outputs() { return {da.values(), db.values(), sum.as<T>()}; }
 };
 
 template <class T>
 struct ClampL1 {
-  Buffer<T> m, dm, sum;
+  Array<T> m, dm;
+  Sum sum;
   bool backward;
-  ClampL1(Index size, bool is_backward)
-      : m(random_values<T>(size, "m", -0.5, 1.5)), dm(size), sum(1), backward(is_backward) {}
+  ClampL1(const Exec& exec, Index size, bool is_backward)
+      : m(exec, random_values<T>(size, "m", -0.5, 1.5)), dm(exec, size), backward(is_backward) {}
   void run(const Exec& exec) {
     if (backward)
       clamp_l1_backward<T>(exec, dm.span(), m.span(), 0.25);
     else
-      sum[0] = static_cast<T>(clamp_l1_sum<T>(exec, m.span()));
+      clamp_l1_sum<T>(exec, m.span(), sum.anew());
   }
-  [[nodiscard]] Outputs<T> outputs() const { return {dm.span(), sum.span()}; }
+  [[nodiscard]] Outputs<T> outputs() { return {dm.values(), sum.as<T>()}; }
 };
 
 /// y = a ∘ b, as gated and self relations multiply.
 template <class T>
 struct Multiply {
   Index size;
-  Buffer<T> a, b, y;
-  explicit Multiply(Index values)
-      : size(values), a(random_values<T>(size, "a")), b(random_values<T>(size, "b")), y(size) {}
+  Array<T> a, b, y;
+  Multiply(const Exec& exec, Index values)
+      : size(values),
+        a(exec, random_values<T>(size, "a")),
+        b(exec, random_values<T>(size, "b")),
+        y(exec, size) {}
   void run(const Exec& exec) {
     multiply<T>(exec, {y.data(), size, 1, 1}, {a.data(), size, 1, 1}, {b.data(), size, 1, 1});
   }
-  [[nodiscard]] Outputs<T> outputs() const { return {y.span()}; }
+  [[nodiscard]] Outputs<T> outputs() { return {y.values()}; }
 };
 
 void add_linear(std::vector<NamedCase>& cases, const std::string& what, Index m, Index in, Index out) {

@@ -17,19 +17,21 @@ struct Sampled {
   bool backward;
   CsrBlock block;
   std::vector<Sample> samples;
-  Buffer<T> weight, z, context, dz, dm, a;
+  std::vector<Device::Copy> kept;
+  Array<T> weight, z, context, dz, dm, a;
 
-  Sampled(Index t, Index n_lat, Index n_lon, Index channels, Index pairs, bool is_backward)
+  Sampled(const Exec& exec, Index t, Index n_lat, Index n_lon, Index channels, Index pairs, bool is_backward)
       : steps(t), n(n_lat * n_lon), d(channels), backward(is_backward), block(grid_block(n_lat, n_lon)) {
+    kept = keep_block(exec, block);
     const Permutation order(Random(1, "pairs"), t * n);
     for (Index q = 0; q < pairs; ++q) samples.push_back({order(q) % n, order(q) / n});
-    weight = random_values<T>(block.entries(), "weight", -0.1, 1.1);
-    z = random_values<T>(t * n * d, "z");
-    context = random_values<T>(pairs * relations * d, "context");
-    a = random_values<T>(d * relations * d, "a");
+    weight = {exec, random_values<T>(block.entries(), "weight", -0.1, 1.1)};
+    z = {exec, random_values<T>(t * n * d, "z")};
+    context = {exec, random_values<T>(pairs * relations * d, "context")};
+    a = {exec, random_values<T>(d * relations * d, "a")};
     if (!backward) return;
-    dz = Buffer<T>(t * n * d);
-    dm = Buffer<T>(block.entries());
+    dz = {exec, t * n * d};
+    dm = {exec, block.entries()};
   }
   void run(const Exec& exec) {
     const SparseRelate<T> relate{&block, weight.data(), true, {a.data(), d, relations * d}};
@@ -41,8 +43,8 @@ struct Sampled {
     else
       sampled_sparse_forward<T>(exec, rows, relate, samples, table, {});
   }
-  [[nodiscard]] Outputs<T> outputs() const {
-    return backward ? Outputs<T>{dz.span(), dm.span()} : Outputs<T>{context.span()};
+  [[nodiscard]] Outputs<T> outputs() {
+    return backward ? Outputs<T>{dz.values(), dm.values()} : Outputs<T>{context.values()};
   }
 };
 
@@ -53,37 +55,37 @@ struct SampledDense {
   bool backward;
   std::vector<Sample> samples;
   std::vector<Index> order;
-  Buffer<T> weight, z, context, dz, dm;
-  std::vector<T> scratch;
+  Array<T> weight, z, context, dz, dm, scratch;
 
-  SampledDense(Index t, Index nodes, Index channels, Index pairs, bool is_backward)
+  SampledDense(const Exec& exec, Index t, Index nodes, Index channels, Index pairs, bool is_backward)
       : steps(t), n(nodes), d(channels), rows(2 * pairs), backward(is_backward) {
     const Permutation draw(Random(1, "pairs"), t * rows);
     for (Index q = 0; q < pairs; ++q) samples.push_back({draw(q) % rows, draw(q) / rows});
     order.resize(samples.size());
     std::vector<Index> counts(static_cast<std::size_t>(steps + 1));
     order_by_column(samples, order, counts);
-    weight = random_values<T>(rows * n, "weight", -0.1, 1.1);
-    z = random_values<T>(t * n * d, "z");
-    context = random_values<T>(pairs * d, "context");
+    weight = {exec, random_values<T>(rows * n, "weight", -0.1, 1.1)};
+    z = {exec, random_values<T>(t * n * d, "z")};
+    context = {exec, random_values<T>(pairs * d, "context")};
+    scratch = {exec, sampled_dense_workspace(exec, relation(), d, pairs)};
     if (!backward) return;
-    dz = Buffer<T>(t * n * d);
-    dm = Buffer<T>(rows * n);
+    dz = {exec, t * n * d};
+    dm = {exec, rows * n};
   }
+  [[nodiscard]] DenseRelate<T> relation() const { return {rows, n, 1, weight.data(), nullptr, true, {}}; }
   void run(const Exec& exec) {
-    const DenseRelate<T> relate{rows, n, 1, weight.data(), nullptr, true, {}};
-    scratch.resize(static_cast<std::size_t>(sampled_dense_workspace(exec, relate, d, std::ssize(samples))));
+    const DenseRelate<T> relate = relation();
     const NodeView<const T> table(z.data(), n, steps, d, d, n * d);
     const MatrixView<T> out(context.data(), std::ssize(samples), d);
-    const SampledWork<T> work{order, scratch};
+    const SampledWork<T> work{order, scratch.span()};
     if (backward)
       sampled_dense_backward<T>(exec, {dz.data(), n, steps, d, d, n * d}, dm.data(), relate, samples, out,
                                 table, work);
     else
       sampled_dense_forward<T>(exec, out, relate, samples, table, work);
   }
-  [[nodiscard]] Outputs<T> outputs() const {
-    return backward ? Outputs<T>{dz.span(), dm.span()} : Outputs<T>{context.span()};
+  [[nodiscard]] Outputs<T> outputs() {
+    return backward ? Outputs<T>{dz.values(), dm.values()} : Outputs<T>{context.values()};
   }
 };
 

@@ -1,7 +1,5 @@
 // h += Σ_k (W_k z) A_kᵀ over the eight directional relations of a grid, and its adjoint.
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "benchmarks/sparse_operands.hpp"
@@ -24,55 +22,55 @@ struct Operands {
   bool learned;
   CsrBlock block;
   std::vector<LocalColumn> rows;
-  Buffer<T> weight, z, delta, a, workspace;
+  std::vector<Device::Copy> kept;
+  Array<T> weight, z, delta, a, workspace;
 
-  Operands(Index n_lat, Index n_lon, Index b, Index channels, bool is_learned)
+  Operands(const Exec& exec, Index n_lat, Index n_lon, Index b, Index channels, bool is_learned)
       : n(n_lat * n_lon), cols(b), d(channels), learned(is_learned), block(grid_block(n_lat, n_lon)) {
     for (Index i = 0; i < n; ++i) rows.push_back(static_cast<LocalColumn>(i));
+    kept = keep_block(exec, block);
+    if (exec.device) kept.push_back(exec.device->keep(rows));
     // Learned weights lie on both sides of the clamp's ends.
-    weight = random_values<T>(block.entries(), "weight", learned ? -0.1 : 0, learned ? 1.1 : 1);
-    z = random_values<T>(n * cols * d, "z");
-    delta = random_values<T>(n * cols * d, "delta");
-    a = random_values<T>(d * relations * d, "a");
-    Index size = 0;
-    for (const Isa isa : supported_isas())
-      size = std::max(size, relate_sparse_workspace<T>({Backend::cpu, 1, isa}, relate(), cols, d));
-    workspace = Buffer<T>(size);
+    weight = {exec, random_values<T>(block.entries(), "weight", learned ? -0.1 : 0, learned ? 1.1 : 1)};
+    z = {exec, random_values<T>(n * cols * d, "z")};
+    delta = {exec, random_values<T>(n * cols * d, "delta")};
+    a = {exec, random_values<T>(d * relations * d, "a")};
+    workspace = {exec, relate_sparse_workspace<T>(exec, relate(), cols, d)};
   }
   [[nodiscard]] SparseRelate<T> relate() const {
     return {&block, weight.data(), learned, {a.data(), d, relations * d}};
   }
-  [[nodiscard]] NodeView<const T> node(const Buffer<T>& values) const { return {values.data(), n, cols, d}; }
+  [[nodiscard]] NodeView<const T> node(const Array<T>& values) const { return {values.data(), n, cols, d}; }
 };
 
 template <class T>
-struct Forward {
+struct RelateForward {
   Operands<T> in;
-  Buffer<T> h;
-  Forward(Index n_lat, Index n_lon, Index b, Index d, bool learned)
-      : in(n_lat, n_lon, b, d, learned), h(in.n * b * d) {}
+  Array<T> h;
+  RelateForward(const Exec& exec, Index n_lat, Index n_lon, Index b, Index d, bool learned)
+      : in(exec, n_lat, n_lon, b, d, learned), h(exec, in.n * b * d) {}
   void run(const Exec& exec) {
     relate_sparse_forward<T>(exec, {h.data(), in.n, in.cols, in.d}, in.relate(), {}, in.rows, in.node(in.z),
                              {}, in.workspace.span());
   }
-  [[nodiscard]] Outputs<T> outputs() const { return {h.span()}; }
+  [[nodiscard]] Outputs<T> outputs() { return {h.values()}; }
 };
 
 template <class T>
-struct Backward {
+struct RelateBackward {
   Operands<T> in;
-  Buffer<T> dz, da, dm;
-  Backward(Index n_lat, Index n_lon, Index b, Index d, bool learned)
-      : in(n_lat, n_lon, b, d, learned),
-        dz(in.z.size()),
-        da(in.a.size()),
-        dm(learned ? in.block.entries() : 0) {}
+  Array<T> dz, da, dm;
+  RelateBackward(const Exec& exec, Index n_lat, Index n_lon, Index b, Index d, bool learned)
+      : in(exec, n_lat, n_lon, b, d, learned),
+        dz(exec, in.z.size()),
+        da(exec, in.a.size()),
+        dm(exec, learned ? in.block.entries() : 0) {}
   void run(const Exec& exec) {
     relate_sparse_backward<T>(exec, {dz.data(), in.n, in.cols, in.d}, {da.data(), in.d, relations * in.d},
                               in.learned ? dm.data() : nullptr, in.relate(), {}, {}, 0, in.node(in.delta),
                               in.node(in.z), in.workspace.span());
   }
-  [[nodiscard]] Outputs<T> outputs() const { return {dz.span(), da.span(), dm.span()}; }
+  [[nodiscard]] Outputs<T> outputs() { return {dz.values(), da.values(), dm.values()}; }
 };
 
 }  // namespace
@@ -88,17 +86,18 @@ std::vector<NamedCase> sparse_cases(const Sizes& sizes) {
       const std::string name =
           fmt::format("{}/n:{}/d:{}/cols:{}", learned ? "learned" : "given", n_lat * n_lon, d, cols);
       // Weight and column of an entry; z once, h read and written.
-      cases.push_back(checked<Forward>("relate_sparse_forward/" + name,
-                                       {8 * entries + 4 * 3 * node, product + layer, 8 * entries + 8 * node},
-                                       n_lat, n_lon, cols, d, learned));
+      cases.push_back(
+          checked<RelateForward>("relate_sparse_forward/" + name,
+                                 {8 * entries + 4 * 3 * node, product + layer, 8 * entries + 8 * node}, n_lat,
+                                 n_lon, cols, d, learned));
       // Weight and row of an entry, its gradient read and written; z and δ once, dz read and written.
       // W_kᵀδ, dz, dA and, learned, one dot product an entry.
       const double entry = learned ? 16 : 8;
       cases.push_back(
-          checked<Backward>("relate_sparse_backward/" + name,
-                            {entry * entries + 4 * 4 * node, product * (learned ? 2 : 1) + 2 * layer,
-                             entry * entries + 12 * node},
-                            n_lat, n_lon, cols, d, learned));
+          checked<RelateBackward>("relate_sparse_backward/" + name,
+                                  {entry * entries + 4 * 4 * node, product * (learned ? 2 : 1) + 2 * layer,
+                                   entry * entries + 12 * node},
+                                  n_lat, n_lon, cols, d, learned));
     }
   return cases;
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "benchmarks/sparse_operands.hpp"
+#include "rossby/kernels/sparse_library.hpp"
 #include "rossby/kernels/spmm.hpp"
 
 namespace rossby::bench {
@@ -16,15 +17,21 @@ struct Operands {
   Index n, cols, channels;
   CsrBlock block;
   std::vector<LocalColumn> rows;
-  Buffer<T> weight, z;
+  std::vector<Device::Copy> kept;
+  Array<T> weight, z;
+  std::unique_ptr<SparseLibrary<T>> library;
 
-  Operands(Index n_lat, Index n_lon, Index b, Index c)
+  Operands(const Exec& exec, Index n_lat, Index n_lon, Index b, Index c, bool with_library)
       : n(n_lat * n_lon), cols(b), channels(c), block(grid_block(n_lat, n_lon, GridRelations::one)) {
     for (Index i = 0; i < n; ++i) rows.push_back(static_cast<LocalColumn>(i));
-    weight = random_values<T>(block.entries(), "weight");
-    z = random_values<T>(n * cols * terms * channels, "z");
+    kept = keep_block(exec, block);
+    if (exec.device) kept.push_back(exec.device->keep(rows));
+    weight = {exec, random_values<T>(block.entries(), "weight")};
+    z = {exec, random_values<T>(n * cols * terms * channels, "z")};
+    if (with_library && exec.device)
+      library = std::make_unique<SparseLibrary<T>>(exec, *cusparse(), block, weight.host().span());
   }
-  [[nodiscard]] SparseMatrix<T> matrix() const { return {&block, 0, weight.data()}; }
+  [[nodiscard]] SparseMatrix<T> matrix() const { return {&block, 0, weight.data(), library.get()}; }
   [[nodiscard]] NodeView<T> term(Index k) {
     const Index apart = terms * channels;
     return {z.data() + k * channels, n, cols, channels, cols * apart, apart};
@@ -33,21 +40,23 @@ struct Operands {
 };
 
 template <class T>
-struct Forward {
+struct SpmmForward {
   Operands<T> in;
-  Forward(Index n_lat, Index n_lon, Index b, Index c) : in(n_lat, n_lon, b, c) {}
+  SpmmForward(const Exec& exec, Index n_lat, Index n_lon, Index b, Index c, bool library)
+      : in(exec, n_lat, n_lon, b, c, library) {}
   void run(const Exec& exec) {
     spmm_forward<T>(exec, in.term(1), in.matrix(), T{1}, {}, in.rows, in.read(0), {});
   }
-  [[nodiscard]] Outputs<T> outputs() const { return {in.z.span()}; }
+  [[nodiscard]] Outputs<T> outputs() { return {in.z.values()}; }
 };
 
 template <class T>
-struct Adjoint {
+struct SpmmAdjoint {
   Operands<T> in;
-  Adjoint(Index n_lat, Index n_lon, Index b, Index c) : in(n_lat, n_lon, b, c) {}
+  SpmmAdjoint(const Exec& exec, Index n_lat, Index n_lon, Index b, Index c, bool library)
+      : in(exec, n_lat, n_lon, b, c, library) {}
   void run(const Exec& exec) { spmm_adjoint<T>(exec, in.term(0), in.matrix(), T{1}, 0, in.read(1)); }
-  [[nodiscard]] Outputs<T> outputs() const { return {in.z.span()}; }
+  [[nodiscard]] Outputs<T> outputs() { return {in.z.values()}; }
 };
 
 }  // namespace
@@ -66,12 +75,16 @@ std::vector<NamedCase> spmm_cases(const Sizes& sizes) {
       const std::string shape = fmt::format("n:{}/cols:{}/channels:{}", n_lat * n_lon, cols, channels);
       const double flops = 2 * entries * static_cast<double>(cols * channels);
       // Weight and column of an entry; x once, y written, or dx read and written.
-      cases.push_back(checked<Forward>("spmm_forward/" + shape,
-                                       {8 * entries + 4 * 2 * node, flops, 4 * terms * node}, n_lat, n_lon,
-                                       cols, channels));
-      cases.push_back(checked<Adjoint>("spmm_adjoint/" + shape,
-                                       {12 * entries + 4 * 3 * node, flops, 4 * terms * node}, n_lat, n_lon,
-                                       cols, channels));
+      for (const bool library : {false, true}) {
+        if (library && !sizes.library) continue;
+        const std::string whose = library ? "_cusparse/" : "/";
+        cases.push_back(checked<SpmmForward>("spmm_forward" + whose + shape,
+                                             {8 * entries + 4 * 2 * node, flops, 4 * terms * node}, n_lat,
+                                             n_lon, cols, channels, library));
+        cases.push_back(checked<SpmmAdjoint>("spmm_adjoint" + whose + shape,
+                                             {12 * entries + 4 * 3 * node, flops, 4 * terms * node}, n_lat,
+                                             n_lon, cols, channels, library));
+      }
     }
   return cases;
 }

@@ -22,15 +22,15 @@ struct EmbedColumns {
   Index steps, n, d;
   bool backward;
   std::vector<Index> times;
-  Buffer<T> table, out;
-  EmbedColumns(Index t, Index nodes, Index channels, bool is_backward)
+  Array<T> table, out;
+  EmbedColumns(const Exec& exec, Index t, Index nodes, Index channels, bool is_backward)
       : steps(t),
         n(nodes),
         d(channels),
         backward(is_backward),
         times(slab_times(t)),
-        table(random_values<T>(t * n * d, "table")),
-        out(random_values<T>(8 * n * d, "out")) {}
+        table(exec, random_values<T>(t * n * d, "table")),
+        out(exec, random_values<T>(8 * n * d, "out")) {}
   void run(const Exec& exec) {
     const NodeView<T> view(out.data(), n, 8, d);
     if (backward)
@@ -38,7 +38,7 @@ struct EmbedColumns {
     else
       embed_columns_forward<T>(exec, view, table.data(), steps, times);
   }
-  [[nodiscard]] Outputs<T> outputs() const { return {table.span(), out.span()}; }
+  [[nodiscard]] Outputs<T> outputs() { return {table.values(), out.values()}; }
 };
 
 template <class T>
@@ -46,14 +46,14 @@ struct EmbedPairs {
   Index steps, n, d;
   bool backward;
   std::vector<Index> times, rows;
-  Buffer<T> table, out;
-  EmbedPairs(Index t, Index nodes, Index channels, Index pairs, bool is_backward)
+  Array<T> table, out;
+  EmbedPairs(const Exec& exec, Index t, Index nodes, Index channels, Index pairs, bool is_backward)
       : steps(t),
         n(nodes),
         d(channels),
         backward(is_backward),
-        table(random_values<T>(t * n * d, "table")),
-        out(random_values<T>(pairs * d, "out")) {
+        table(exec, random_values<T>(t * n * d, "table")),
+        out(exec, random_values<T>(pairs * d, "out")) {
     const Permutation order(Random(1, "pairs"), t * n);
     for (Index q = 0; q < pairs; ++q) {
       times.push_back(order(q) / n);
@@ -67,35 +67,35 @@ struct EmbedPairs {
     else
       embed_pairs_forward<T>(exec, view, table.data(), steps, n, times, rows);
   }
-  [[nodiscard]] Outputs<T> outputs() const { return {table.span(), out.span()}; }
+  [[nodiscard]] Outputs<T> outputs() { return {table.values(), out.values()}; }
 };
 
 template <class T>
 struct Adam {
   AdamStep step;
   bool has_gradient;
-  Buffer<T> theta, m, v, gradient;
-  Adam(Index size, double beta1, bool gradient_given) : has_gradient(gradient_given) {
+  Array<T> theta, m, v, gradient;
+  Adam(const Exec& exec, Index size, double beta1, bool gradient_given) : has_gradient(gradient_given) {
     step.beta1 = beta1;
     step.decay = 1e-6;
     step.count = 3;
-    theta = random_values<T>(size, "theta");
-    if (beta1 > 0) m = random_values<T>(size, "m");
-    v = random_values<T>(size, "v", 0.1, 1);
-    gradient = random_values<T>(has_gradient ? size : 0, "gradient");
+    theta = {exec, random_values<T>(size, "theta")};
+    if (beta1 > 0) m = {exec, random_values<T>(size, "m")};
+    v = {exec, random_values<T>(size, "v", 0.1, 1)};
+    gradient = {exec, random_values<T>(has_gradient ? size : 0, "gradient")};
   }
   void run(const Exec& exec) {
     adam_update<T>(exec, theta.span(), m.span(), v.span(), gradient.span(), step);
   }
-  [[nodiscard]] Outputs<T> outputs() const { return {theta.span(), m.span(), v.span()}; }
+  [[nodiscard]] Outputs<T> outputs() { return {theta.values(), m.values(), v.values()}; }
 };
 
 /// Updates with gradient zero that a table has missed, as those of a slab of latents: one hop holds for all.
 template <class T>
 struct AdamReplay {
   std::vector<AdamConstants<T>> steps;
-  Buffer<T> theta, m, v;
-  AdamReplay(Index size, double beta1, Index missed) {
+  Array<T> theta, m, v;
+  AdamReplay(const Exec& exec, Index size, double beta1, Index missed) {
     AdamStep step;
     step.lr = 3e-3;
     step.beta1 = beta1;
@@ -105,12 +105,12 @@ struct AdamReplay {
       step.count = 1000 + q;
       steps.push_back(adam_constants<T>(step, false));
     }
-    theta = random_values<T>(size, "theta");
-    if (beta1 > 0) m = random_values<T>(size, "m", 0, 1e-6);
-    v = random_values<T>(size, "v", 1e-14, 1e-12);
+    theta = {exec, random_values<T>(size, "theta")};
+    if (beta1 > 0) m = {exec, random_values<T>(size, "m", 0, 1e-6)};
+    v = {exec, random_values<T>(size, "v", 1e-14, 1e-12)};
   }
   void run(const Exec& exec) { adam_replay<T>(exec, theta.span(), m.span(), v.span(), {}, steps); }
-  [[nodiscard]] Outputs<T> outputs() const { return {theta.span(), m.span(), v.span()}; }
+  [[nodiscard]] Outputs<T> outputs() { return {theta.values(), m.values(), v.values()}; }
 };
 
 }  // namespace

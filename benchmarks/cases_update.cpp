@@ -13,13 +13,13 @@ namespace {
 template <class S>
 class DenseUpdateCase final : public KernelCase {
  public:
-  DenseUpdateCase(Index rows, Index columns, bool moment)
+  DenseUpdateCase(const Exec& exec, Index rows, Index columns, bool moment)
       : rows_(rows),
         columns_(columns),
-        theta_(rows * columns),
-        m_(moment ? rows * columns : 0),
-        v_(rows * columns),
-        gradient_(random_values<float>(rows * columns, "gradient")) {
+        theta_(exec, rows * columns),
+        m_(exec, moment ? rows * columns : 0),
+        v_(exec, rows * columns),
+        gradient_(exec, random_values<float>(rows * columns, "gradient")) {
     start();
   }
 
@@ -28,8 +28,8 @@ class DenseUpdateCase final : public KernelCase {
   double error(const Exec& exec) override {
     const Index size = theta_.size();
     Buffer<double> theta(size), m(m_.size()), v(size), gradient(size);
-    for (Index e = 0; e < size; ++e) theta[e] = widen(theta_[e]);
-    std::copy(gradient_.begin(), gradient_.end(), gradient.begin());
+    for (Index e = 0; e < size; ++e) theta[e] = widen(theta_.host()[e]);
+    std::copy(gradient_.host().begin(), gradient_.host().end(), gradient.begin());
     DenseUpdate<double> truth = start_update<double>(0.1);
     truth.theta = theta.data();
     truth.m = m.size() > 0 ? m.data() : nullptr;
@@ -49,15 +49,17 @@ class DenseUpdateCase final : public KernelCase {
  private:
   void start() {
     const Buffer<float> weight = random_values<float>(theta_.size(), "weight", -0.1, 1.1);
-    for (Index e = 0; e < theta_.size(); ++e) set(theta_[e], weight[e]);
-    std::fill(m_.begin(), m_.end(), S{});
-    std::fill(v_.begin(), v_.end(), S{});
+    for (Index e = 0; e < theta_.size(); ++e) set(theta_.host()[e], weight[e]);
+    std::fill(m_.host().begin(), m_.host().end(), S{});
+    std::fill(v_.host().begin(), v_.host().end(), S{});
+    for (Array<S>* array : {&theta_, &m_, &v_}) array->send();
   }
   static void set(float& to, float value) { to = value; }
   static void set(Bf16& to, float value) { to = round_nearest(value); }
-  static double error_of(const Buffer<S>& values, const Buffer<double>& truth) {
-    std::vector<float> wide(static_cast<std::size_t>(values.size()));
-    for (Index e = 0; e < values.size(); ++e) wide[static_cast<std::size_t>(e)] = widen(values[e]);
+  static double error_of(Array<S>& array, const Buffer<double>& truth) {
+    const std::span<const S> values = array.values();
+    std::vector<float> wide(values.size());
+    for (std::size_t e = 0; e < values.size(); ++e) wide[e] = widen(values[e]);
     return relative_error<float>(wide, truth.span());
   }
   /// epsilon = 1: a gradient near zero moves M little, so that float and double can be compared.
@@ -89,8 +91,8 @@ class DenseUpdateCase final : public KernelCase {
   }
 
   Index rows_, columns_;
-  Buffer<S> theta_, m_, v_;
-  Buffer<float> gradient_;
+  Array<S> theta_, m_, v_;
+  Array<float> gradient_;
 };
 
 template <class S>
@@ -100,8 +102,8 @@ NamedCase update_case(const char* kind, Index rows, Index columns, bool moment, 
   // Weights and moments are read and written, the gradient is read.
   return {fmt::format("relate_dense_update{}/rows:{}/n:{}/moment:{}", kind, rows, columns, moment ? 1 : 0),
           {(2 * arrays * word + 4) * size, adam_flops * size, (arrays * word + 4) * size},
-          [=]() -> std::unique_ptr<KernelCase> {
-            return std::make_unique<DenseUpdateCase<S>>(rows, columns, moment);
+          [=](const Exec& exec) -> std::unique_ptr<KernelCase> {
+            return std::make_unique<DenseUpdateCase<S>>(exec, rows, columns, moment);
           },
           tolerance};
 }

@@ -8,11 +8,13 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "benchmarks/machine.hpp"
 #include "rossby/base/random.hpp"
 #include "rossby/kernels/exec.hpp"
+#include "rossby/relation/relation_block.hpp"
 #include "rossby/tensor/buffer.hpp"
 #include "rossby/tensor/view.hpp"
 
@@ -31,13 +33,15 @@ class KernelCase {
 struct NamedCase {
   std::string name;
   Work work;  // of one call
-  std::function<std::unique_ptr<KernelCase>()> make;
+  /// For kernels of this Exec: a device's arrays lie there.
+  std::function<std::unique_ptr<KernelCase>(const Exec&)> make;
   double tolerance = 1e-4;
 };
 
 /// Sizes of the problems: `full` those that the README's tables are of, otherwise some that finish at once.
 struct Sizes {
   bool full = true;
+  bool library = false;  // cuSPARSE's products beside own ones
   [[nodiscard]] Index n_lat() const { return full ? 60 : 7; }
   [[nodiscard]] Index n_lon() const { return full ? 168 : 11; }
   [[nodiscard]] Index nodes() const { return n_lat() * n_lon(); }
@@ -86,17 +90,66 @@ Buffer<T> random_values(Index size, std::string_view stream, double low = -1, do
   return values;
 }
 
+/// Values where the kernels that use them work, and a copy of the host's that they came from.
+template <class T>
+class Array {
+ public:
+  Array() = default;
+  Array(const Exec& exec, Buffer<T> values) : host_(std::move(values)), device_(exec.device) {
+    if (!device_) return;
+    there_ = Buffer<T>(host_.size(), *device_);
+    send();
+  }
+  Array(const Exec& exec, Index size) : Array(exec, Buffer<T>(size)) {}
+
+  [[nodiscard]] Index size() const { return host_.size(); }
+  [[nodiscard]] T* data() { return device_ ? there_.data() : host_.data(); }
+  [[nodiscard]] const T* data() const { return device_ ? there_.data() : host_.data(); }
+  [[nodiscard]] std::span<T> span() { return {data(), static_cast<std::size_t>(size())}; }
+
+  /// What kernels have left; sums that they owe the host have arrived by then.
+  [[nodiscard]] std::span<const T> values() {
+    if (device_) {
+      device_->download(host_.span(), std::as_const(there_).data());
+      device_->settle();
+    }
+    return std::as_const(host_).span();
+  }
+  /// The host's copy, to be changed; `send` takes it to the kernels.
+  [[nodiscard]] Buffer<T>& host() { return host_; }
+  void send() {
+    if (!device_) return;
+    device_->upload(there_.data(), std::as_const(host_).span());
+    device_->wait();
+  }
+
+ private:
+  Buffer<T> host_, there_;
+  Device* device_ = nullptr;
+};
+
+/// Keeps what kernels read of a block on the device, where there is one.
+inline std::vector<Device::Copy> keep_block(const Exec& exec, const CsrBlock& block) {
+  std::vector<Device::Copy> copies;
+  if (exec.device) keep_on(*exec.device, block, copies);
+  return copies;
+}
+
 /// Holds an operation in float against the same one in double on the reference kernels. Op<T> is built from
-/// Args and has run(Exec) and outputs(), a list of spans.
+/// an Exec and Args and has run(Exec) and outputs(), a list of spans of the host. Names of Ops differ over
+/// all sources, though their namespaces have none: GCC 12 takes Checked of two of one name for one.
 template <template <class> class Op, class... Args>
 class Checked final : public KernelCase {
  public:
-  explicit Checked(const Args&... args)
-      : make_truth_([args...] { return std::make_unique<Op<double>>(args...); }), op_(args...) {}
+  explicit Checked(const Exec& exec, const Args&... args)
+      : make_truth_(
+            [args...](const Exec& reference) { return std::make_unique<Op<double>>(reference, args...); }),
+        op_(exec, args...) {}
 
   double error(const Exec& exec) override {
-    const auto truth = make_truth_();
-    truth->run({Backend::reference, 1});
+    const Exec reference{Backend::reference, 1};
+    const auto truth = make_truth_(reference);
+    truth->run(reference);
     op_.run(exec);
     const auto values = op_.outputs();
     const auto expected = truth->outputs();
@@ -108,13 +161,14 @@ class Checked final : public KernelCase {
   void run(const Exec& exec) override { op_.run(exec); }
 
  private:
-  std::function<std::unique_ptr<Op<double>>()> make_truth_;
+  std::function<std::unique_ptr<Op<double>>(const Exec&)> make_truth_;
   Op<float> op_;
 };
 
 template <template <class> class Op, class... Args>
 NamedCase checked(std::string name, const Work& work, const Args&... args) {
-  return {std::move(name), work, [args...] { return std::make_unique<Checked<Op, Args...>>(args...); }};
+  return {std::move(name), work,
+          [args...](const Exec& exec) { return std::make_unique<Checked<Op, Args...>>(exec, args...); }};
 }
 
 template <class T>

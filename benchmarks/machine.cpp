@@ -89,6 +89,15 @@ double device_seconds(const Exec& exec, int repeats, const F& f) {
 
 }  // namespace
 
+double measure_device_gemm(const Exec& exec, Index n, int repeats) {
+  Buffer<float> a(n * n, *exec.device), b(n * n, *exec.device), c(n * n, *exec.device);
+  const double seconds = device_seconds(exec, repeats, [&] {
+    matrix_product<float>(exec, {c.data(), n, n}, Operand::plain, {a.data(), n, n}, Operand::plain,
+                          {b.data(), n, n}, false);
+  });
+  return 2.0 * std::pow(static_cast<double>(n), 3) / seconds;
+}
+
 Machine Machine::of_device(const Exec& exec, bool quick) {
   Machine machine;
   machine.host_ = measure_stream(Stream::triad, quick ? 24e6 : 1e9, exec.threads, quick ? 0.01 : 0.5);
@@ -110,12 +119,7 @@ Machine Machine::of_device(const Exec& exec, bool quick) {
     machine.copy_out_ =
         bytes / device_seconds(exec, repeats, [&] { driver.travel_out(host.data(), y.data(), length); });
   }
-  Buffer<float> a(n * n, *exec.device), b(n * n, *exec.device), c(n * n, *exec.device);
-  const double seconds = device_seconds(exec, repeats, [&] {
-    matrix_product<float>(exec, {c.data(), n, n}, Operand::plain, {a.data(), n, n}, Operand::plain,
-                          {b.data(), n, n}, false);
-  });
-  machine.gemm_ = 2.0 * std::pow(static_cast<double>(n), 3) / seconds;
+  machine.gemm_ = measure_device_gemm(exec, n, repeats);
   return machine;
 }
 

@@ -74,4 +74,7 @@ class Machine {
   std::map<int, double> within_;  // by log2 of the working set
 };
 
+/// Flops a second of a product of two n × n matrices of floats on a device.
+[[nodiscard]] double measure_device_gemm(const Exec& exec, Index n, int repeats);
+
 }  // namespace rossby::bench

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "rossby/autograd/staged_ports.hpp"
 #include "rossby/base/random.hpp"
+#include "rossby/kernels/sparse_library.hpp"
 #include "rossby/model/dcrnn.hpp"
 #include "rossby/model/graph_wavenet.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
@@ -32,9 +34,13 @@ struct WindowCase {
   bool adaptive = true;
   bool everything = false;    // every group holds all steps: plain data parallelism
   bool materialised = false;  // windows as tensors are timed too
+  std::string device = "cpu";
+  Products products = Products::model;
+  bool graphs = false;    // steps that run ahead of a GPU are CUDA graphs
+  bool cusparse = false;  // multiplies with the supports
 };
 
-/// A training of a WindowCase on this rank.
+/// A training of a WindowCase on this rank. Ranks of devices exchange through the host.
 struct WindowTraining {
   WindowCase o;
   Exec exec;
@@ -42,7 +48,9 @@ struct WindowTraining {
   RowPartition partition;
   MpiReducer reducer;
   CsrBlock block;
-  std::unique_ptr<Exchange> exchange, all_rows;
+  std::unique_ptr<Exchange> exchange, all_rows, staged_exchange, staged_all_rows;
+  std::unique_ptr<Reducer> staged_reducer;
+  std::vector<Device::Copy> kept;
   std::unique_ptr<WindowModel<float>> model;
   std::unique_ptr<StepExchange> between;
   std::unique_ptr<WindowPlan> plan;
@@ -87,9 +95,17 @@ struct WindowTraining {
     exchange = std::make_unique<PetscExchange>(grid.space(), partition, part, ghosts);
     block = localise(supports, partition, part, ghosts);
     const bool wavenet = o.model == "graph_wavenet";
-    Diffusion<float> diffusion(block, *exchange, wavenet ? 2 : o.diffusion,
+    if (exec.device) {
+      staged_exchange = std::make_unique<StagedExchange>(exec, *exchange);
+      staged_reducer = std::make_unique<StagedReducer>(*exec.device, reducer);
+    }
+    Diffusion<float> diffusion(block, exec.device ? *staged_exchange : *exchange, wavenet ? 2 : o.diffusion,
                                wavenet ? DiffusionVariant::powers : DiffusionVariant::paper);
     diffusion.alone = grid.space().size() == 1;
+    if (exec.device) kept = diffusion.keep_on(*exec.device);
+    if (exec.backend == Backend::cuda && o.cusparse)
+      diffusion.library =
+          std::make_shared<SparseLibrary<float>>(exec, *cusparse(), block, diffusion.weight.span());
     if (wavenet)
       make_graph_wavenet(std::move(diffusion));
     else
@@ -107,12 +123,17 @@ struct WindowTraining {
     if (o.adaptive && comm.size() > 1)
       all_rows = std::make_unique<AllgatherExchange>(comm, partition, comm.rank());
     nodes.exchange = all_rows.get();
+    if (exec.device && all_rows) {
+      staged_all_rows = std::make_unique<StagedExchange>(exec, *all_rows);
+      nodes.exchange = staged_all_rows.get();
+    }
     GraphWavenetOptions options;
     options.inputs = o.inputs;
     options.outputs = o.outputs;
     options.adaptive = o.adaptive;
     options.recompute = o.recompute;
-    model = std::make_unique<GraphWavenet<float>>(options, std::move(diffusion), nodes, reducer);
+    model = std::make_unique<GraphWavenet<float>>(options, std::move(diffusion), nodes,
+                                                  exec.device ? *staged_reducer : reducer);
   }
 
   void make_data() {
@@ -152,9 +173,15 @@ struct WindowTraining {
     for (Index t = 0; t < o.steps; ++t) times.values.push_back(static_cast<float>(t % 288) / 288);
     scaler = Scaler(owned, 1);
     reader = std::make_unique<SeriesReader<float>>(*store, scaler, times, Fill::mean);
+    if (exec.device) {
+      for (Device::Copy& copy : reader->keep_on(*exec.device)) kept.push_back(std::move(copy));
+      const bool changes = o.sampling == WindowSampling::blocked && o.groups > 1;
+      if (!changes) kept.push_back(exec.device->keep(store->values()));
+    }
     task = std::make_unique<WindowTask<float>>(
         WindowTaskOptions{.sampling_decay = 2000, .seed = 1}, *plan, *model, *reader, *store,
-        std::vector<std::vector<Index>>(static_cast<std::size_t>(o.groups)), reducer, exec);
+        std::vector<std::vector<Index>>(static_cast<std::size_t>(o.groups)), reducer,
+        exec.device ? Exec{} : exec);
   }
 };
 
