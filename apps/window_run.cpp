@@ -292,10 +292,10 @@ void WindowRun<T>::choose_sparse() {
   });
   reducer_.max(std::span<double>(&lacking, 1));
   reducer_.max(seconds);
-  sparse_choice_ = {SparseProduct::library, seconds[0], seconds[1]};
+  sparse_choice_ = {SparseKernel::library, seconds[0], seconds[1]};
   if (asked == "auto") choose(sparse_choice_);
   if (lacking > 0) sparse_choice_ = {};
-  if (sparse_choice_.product == SparseProduct::own) sparse_library_.reset();
+  if (sparse_choice_.kernel == SparseKernel::own) sparse_library_.reset();
 }
 
 template <class T>
@@ -378,7 +378,7 @@ std::string WindowRun<T>::remarks() const {
 template <class T>
 void WindowRun<T>::add_metadata(nlohmann::ordered_json& json) const {
   if (training_exec_.backend == Backend::cuda && block_.entries() > 0)
-    json["sparse_kernel"] = std::string(to_string(sparse_choice_.product));
+    json["sparse_kernel"] = std::string(to_string(sparse_choice_.kernel));
 }
 
 template <class T>

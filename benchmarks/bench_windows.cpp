@@ -111,9 +111,16 @@ struct Steps {
   std::vector<double> seconds;
   std::vector<double> gemm;  // flops a second of all ranks before each step, and after the last one
   double loss = 0;
-  double flops = 0;  // of a step on this rank
+  double flops = 0;      // of a step on this rank
+  Index operations = 0;  // of a step that a simulated device was given
   double arena_bytes = 0;
 };
+
+/// What a simulated device has been given: launches, copies, points to wait for.
+Index given_so_far(const Exec& exec) {
+  if (exec.backend != Backend::simulated) return 0;
+  return static_cast<const SimulatedDriver&>(exec.device->driver()).given();
+}
 
 double gemm_rate(const Exec& exec) {
   if (!exec.device) return measure_gemm(1024, exec.threads);
@@ -166,6 +173,7 @@ Steps run_steps(WindowTraining& training, int count, bool gemm) {
     measure();
     training.grid.world().barrier();
     tape.clear_totals();
+    const Index given = given_so_far(training.exec);
     const auto begin = Clock::now();
     const auto record = [&](Index part) {
       if (part > 0) return training.task->record_part(tape, part);
@@ -173,6 +181,7 @@ Steps run_steps(WindowTraining& training, int count, bool gemm) {
     };
     const auto result = step.run(tape, 0.01, 0, losses, record, training.task->parts());
     steps.seconds.push_back(seconds_since(begin));
+    steps.operations = given_so_far(training.exec) - given;
     steps.loss = result.loss;
   }
   measure();
@@ -408,8 +417,10 @@ int run(const Communicator& world, const WindowCase& o) {
   if (device)
     fmt::print("device    {}, {:.4g} GiB at most, {:.4g} GB/s\n", device->driver().name(),
                peak[3] / (1 << 30), machine.bandwidth() / 1e9);
+  if (steps.operations > 0) fmt::print("enqueued  {} operations a step\n", steps.operations);
   if (o.json.empty()) return 0;
-  const Json json = {{"device", device ? device->driver().name() : "cpu"},
+  const Json json = {{"operations", steps.operations},
+                     {"device", device ? device->driver().name() : "cpu"},
                      {"ahead_step_seconds", peak[2]},
                      {"peak_device_bytes", peak[3]},
                      {"products", o.products == Products::model  ? "model"

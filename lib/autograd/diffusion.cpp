@@ -1,8 +1,10 @@
 #include "rossby/autograd/diffusion.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
+#include <functional>
 
 #include "rossby/autograd/costs.hpp"
 #include "rossby/autograd/record.hpp"
@@ -10,36 +12,6 @@
 #include "rossby/kernels/linear.hpp"
 
 namespace rossby {
-
-DiffusionPlan::DiffusionPlan(int supports, int steps, DiffusionVariant variant) {
-  require(supports >= 0 && steps >= 0, "a diffusion has zero or more supports and steps");
-  if (supports == 0 || steps == 0) return;
-  terms = 1 + supports * steps;
-  const auto term = [supports](int k, int s) { return k == 0 ? 0 : 1 + (k - 1) * supports + s; };
-  if (variant != DiffusionVariant::legacy) {
-    const bool powers = variant == DiffusionVariant::powers;
-    for (int k = 1; k <= steps; ++k) {
-      Level level{k == 1 ? 0 : term(k - 1, 0), k == 1 ? 1 : supports, {}};
-      for (int s = 0; s < supports; ++s)
-        level.products.push_back({s, term(k - 1, s), term(k, s), powers || k == 1 ? -1 : term(k - 2, s)});
-      levels.push_back(std::move(level));
-    }
-    return;
-  }
-  int start = 0;
-  for (int s = 0; s < supports; ++s) {
-    for (int k = 1; k <= steps; ++k) {
-      const int from = k == 1 ? start : term(k - 1, s);
-      const int minus = k == 1 ? -1 : k == 2 ? start : term(k - 2, s);
-      // The next support starts from a term whose ghosts have just come in.
-      if (!levels.empty() && levels.back().first == from)
-        levels.back().products.push_back({s, from, term(k, s), minus});
-      else
-        levels.push_back({from, 1, {{s, from, term(k, s), minus}}});
-    }
-    start = steps == 1 ? start : term(steps - 1, s);
-  }
-}
 
 namespace {
 
@@ -66,6 +38,31 @@ using detail::read;
 /// Values of a row and term that go through all levels together where nothing is exchanged.
 constexpr Index values_a_slice = 128;
 
+/// A few of what goes to a kernel together.
+template <class V>
+class Batch {
+ public:
+  static constexpr std::size_t room = most_sparse_products;
+  using Run = std::function<void(std::span<const V>)>;
+
+  explicit Batch(Run run) : run_(std::move(run)) {}
+  void add(const V& value) {
+    if (size_ == room) flush();
+    values_[size_++] = value;
+  }
+  void flush() {
+    if (size_ > 0) run_(std::span<const V>(values_.data(), size_));
+    size_ = 0;
+  }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] bool full() const { return size_ == room; }
+
+ private:
+  Run run_;
+  std::array<V, room> values_;
+  std::size_t size_ = 0;
+};
+
 /// The terms side by side, and the products between them.
 template <class T>
 struct Terms {
@@ -75,8 +72,18 @@ struct Terms {
   [[nodiscard]] NodeView<T> term(const NodeView<T>& all, int k, int count = 1) const {
     return slice(all, k * channels, count * channels);
   }
-  [[nodiscard]] SparseMatrix<T> support(const Exec& exec, int s) const {
-    return diffusion->support(exec.device, s);
+  [[nodiscard]] SparseMatrix<T> supports(const Exec& exec) const {
+    return diffusion->support(exec.device, 0);
+  }
+  /// Whether a level is a launch, which reads the signal and adds to its gradient where they lie.
+  [[nodiscard]] bool in_launches(const Exec& exec) const {
+    return on_device(exec.backend) && diffusion->alone && !diffusion->library &&
+           !diffusion->plan.levels.empty();
+  }
+  /// Whether backward makes the terms again: out of x, while they are in a host's cache, they take no more
+  /// time than read from memory. Devices have no such caches: there they are kept.
+  [[nodiscard]] bool made_again(const Exec& exec) const {
+    return diffusion->alone && !on_device(exec.backend);
   }
   [[nodiscard]] Index ghosts() const { return diffusion->exchange ? diffusion->exchange->ghosts() : 0; }
   [[nodiscard]] NodeView<T> ghost_buffer(Arena& arena, Index cols, int count) const {
@@ -99,67 +106,108 @@ struct Terms {
     }
   }
 
-  /// Fills terms 1, 2, … from term 0. Collective.
-  void forward(Tape<T>& tape, const NodeView<T>& z) const {
+  /// Fills all terms from the signal. Collective.
+  void forward(Tape<T>& tape, const NodeView<T>& z, const NodeView<const T>& x) const {
+    const Exec& exec = tape.exec();
+    const bool whole = in_launches(exec);
+    if (!whole) pack(exec, term(z, 0), x);
+    const auto& levels = diffusion->plan.levels;
     if (diffusion->alone)
-      return for_each_slice(tape.exec(), z, [&](const NodeView<T>& part) {
-        for (const DiffusionPlan::Level& level : diffusion->plan.levels)
-          products(tape.exec(), level, part, NodeView<T>(nullptr, 0, part.cols, level.count * channels),
-                   diffusion->block->interior);
+      return for_each_slice(exec, z, [&](const NodeView<T>& part) {
+        for (const DiffusionPlan::Level& level : levels)
+          products(exec, level, part, NodeView<T>(nullptr, 0, part.cols, level.count * channels),
+                   diffusion->block->interior, whole && &level == &levels.front() ? x : NodeView<const T>{});
       });
-    for (const DiffusionPlan::Level& level : diffusion->plan.levels) {
+    for (const DiffusionPlan::Level& level : levels) {
       const auto mark = tape.mark();
       const NodeView<T> ghost = ghost_buffer(tape.memory(), z.cols, level.count);
       diffusion->exchange->gather_begin(read(term(z, level.first, level.count)), ghost);
-      products(tape.exec(), level, z, ghost, diffusion->block->interior);
+      products(exec, level, z, ghost, diffusion->block->interior);
       diffusion->exchange->gather_end();
-      products(tape.exec(), level, z, ghost, diffusion->block->boundary);
+      products(exec, level, z, ghost, diffusion->block->boundary);
       tape.rewind(mark);
     }
   }
 
+  /// A level's products; term 0, too, where it is to be made of a signal `x`.
   void products(const Exec& exec, const DiffusionPlan::Level& level, const NodeView<T>& z,
-                const NodeView<T>& ghost, std::span<const LocalColumn> rows) const {
+                const NodeView<T>& ghost, std::span<const LocalColumn> rows,
+                const NodeView<const T>& x = {}) const {
+    Batch<SparseProduct<T>> batch(
+        [&](std::span<const SparseProduct<T>> some) { spmm_forward(exec, supports(exec), some, rows); });
+    if (x.data) batch.add({-1, T{1}, term(z, 0), x, {}, {}});
     for (const DiffusionPlan::Product& product : level.products) {
-      const NodeView<const T> minus = product.minus >= 0 ? read(term(z, product.minus)) : NodeView<const T>{};
-      spmm_forward(exec, term(z, product.to), support(exec, product.support), static_cast<T>(product.alpha()),
-                   minus, rows, read(term(z, product.from)), read(term(ghost, product.from - level.first)));
+      const bool signal = x.data && product.from == 0;
+      batch.add({product.support, static_cast<T>(product.alpha()), term(z, product.to),
+                 signal ? x : read(term(z, product.from)), read(term(ghost, product.from - level.first)),
+                 product.minus >= 0 ? read(term(z, product.minus)) : NodeView<const T>{}});
     }
+    batch.flush();
   }
 
-  /// The adjoint: adds to the gradient of term 0 what those of terms 1, 2, … make of it. Collective.
-  void backward(Tape<T>& tape, const NodeView<T>& dz) const {
+  /// The adjoint: adds to `dx` what the gradients of all terms make of it. Collective.
+  void backward(Tape<T>& tape, const NodeView<T>& dz, const NodeView<T>& dx) const {
+    const Exec& exec = tape.exec();
     const auto& levels = diffusion->plan.levels;
-    if (diffusion->alone)
-      return for_each_slice(tape.exec(), dz, [&](const NodeView<T>& part) {
+    const bool whole = in_launches(exec);
+    if (diffusion->alone) {
+      for_each_slice(exec, dz, [&](const NodeView<T>& part) {
         for (auto level = levels.rbegin(); level != levels.rend(); ++level)
-          owned_backward(tape.exec(), *level, part);
+          adjoints(exec, *level, part, owned_terms(part, *level), 0,
+                   whole && &*level == &levels.front() ? dx : NodeView<T>{});
       });
-    for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
-      const auto mark = tape.mark();
-      const NodeView<T> ghost = ghost_buffer(tape.memory(), dz.cols, level->count);
-      clear(tape.exec(), ghost.data, ghost.size());
-      adjoints(tape.exec(), *level, dz, ghost, dz.rows);
-      diffusion->exchange->scatter_add_begin(read(ghost), term(dz, level->first, level->count));
-      owned_backward(tape.exec(), *level, dz);
-      diffusion->exchange->scatter_add_end();
-      tape.rewind(mark);
+    } else {
+      for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
+        const auto mark = tape.mark();
+        const NodeView<T> ghost = ghost_buffer(tape.memory(), dz.cols, level->count);
+        clear(exec, ghost.data, ghost.size());
+        adjoints(exec, *level, dz, ghost, dz.rows);
+        diffusion->exchange->scatter_add_begin(read(ghost), term(dz, level->first, level->count));
+        adjoints(exec, *level, dz, owned_terms(dz, *level), 0);
+        diffusion->exchange->scatter_add_end();
+        tape.rewind(mark);
+      }
     }
+    if (!whole) accumulate(exec, dx, T{1}, read(term(dz, 0)));
   }
 
-  /// What a level's products pass on to owned rows.
-  void owned_backward(const Exec& exec, const DiffusionPlan::Level& level, const NodeView<T>& dz) const {
-    adjoints(exec, level, dz, slice(dz, level.first * channels, level.count * channels), 0);
-    for (const DiffusionPlan::Product& product : level.products)
-      if (product.minus >= 0) accumulate(exec, term(dz, product.minus), T{-1}, read(term(dz, product.to)));
+  [[nodiscard]] NodeView<T> owned_terms(const NodeView<T>& dz, const DiffusionPlan::Level& level) const {
+    return term(dz, level.first, level.count);
   }
 
-  /// `to` holds the gradients of the level's gathered terms: of owned columns (first = 0) or of ghosts.
+  /// `to` holds the gradients of the level's gathered terms: of owned columns (first = 0), which also pay
+  /// back what products took away, or of ghosts. `dx`: gets what term 0 and its shares come to.
   void adjoints(const Exec& exec, const DiffusionPlan::Level& level, const NodeView<T>& dz,
-                const NodeView<T>& to, Index first) const {
-    for (const DiffusionPlan::Product& product : level.products)
-      spmm_adjoint(exec, term(to, product.from - level.first), support(exec, product.support),
-                   static_cast<T>(product.alpha()), first, read(term(dz, product.to)));
+                const NodeView<T>& to, Index first, const NodeView<T>& dx = {}) const {
+    constexpr std::size_t most = most_sparse_shares;
+    std::array<std::array<SparseShare<T>, most>, Batch<SparseGradient<T>>::room> shares;
+    Batch<SparseGradient<T>> batch(
+        [&](std::span<const SparseGradient<T>> some) { spmm_adjoint(exec, supports(exec), some, first); });
+    for (const DiffusionPlan::Gradient& gradient : level.gradients) {
+      const int place = gradient.of - level.first;
+      const bool gathered = place >= 0 && place < level.count;
+      if (first > 0 && !gathered) continue;
+      const bool signal = dx.data && gradient.of == 0;
+      NodeView<const T> start = signal ? read(term(dz, 0)) : NodeView<const T>{};
+      for (std::size_t at = 0; at < gradient.shares.size();) {
+        if (batch.full()) batch.flush();
+        std::array<SparseShare<T>, most>& mine = shares[batch.size()];
+        std::size_t count = 0;
+        for (; at < gradient.shares.size() && count < most; ++at) {
+          const DiffusionPlan::Share& share = gradient.shares[at];
+          if (first > 0 && share.support < 0) continue;
+          mine[count++] = {share.support, static_cast<T>(share.alpha), read(term(dz, share.from))};
+        }
+        if (count == 0) break;
+        batch.add({signal     ? dx
+                   : gathered ? term(to, place)
+                              : term(dz, gradient.of),
+                   start, std::span<const SparseShare<T>>(mine.data(), count)});
+        if (at < gradient.shares.size()) batch.flush();  // the rest adds to the same gradient
+        start = {};
+      }
+    }
+    batch.flush();
   }
 };
 
@@ -167,7 +215,7 @@ template <class T>
 struct DiffusionBackward {
   Tape<T>* tape;
   Terms<T> terms;
-  NodeView<T> z;  // all terms, but where they are made again
+  NodeView<T> z;  // all terms, where they are kept
   Var<T> y;
   Var<T> x;
   MatrixView<const T> weight;
@@ -184,7 +232,7 @@ struct DiffusionBackward {
     if (dweight) {
       const auto kept = tape->mark();
       const NodeView<T> all =
-          terms.diffusion->alone ? diffusion_terms(*tape, *terms.diffusion, read(x.value)) : z;
+          terms.made_again(exec) ? diffusion_terms(*tape, *terms.diffusion, read(x.value)) : z;
       linear_backward_weight(exec, MatrixView<T>(dweight, weight.rows, weight.cols), dy,
                              MatrixView<const T>(as_matrix(all)), scratch);
       tape->rewind(kept);
@@ -194,15 +242,14 @@ struct DiffusionBackward {
       const Index rows = x.rows(), cols = x.cols(), width = weight.cols;
       const NodeView<T> dz(tape->memory().template take<T>(rows * cols * width).data(), rows, cols, width);
       linear_backward_input(exec, as_matrix(dz), dy, weight, false);
-      terms.backward(*tape, dz);
-      accumulate(exec, x.gradient, T{1}, read(terms.term(dz, 0)));
+      terms.backward(*tape, dz, x.gradient);
     }
     tape->rewind(mark);
   }
 };
 
 template <class T>
-OpCost cost_of(const Diffusion<T>& diffusion, const Var<T>& x, Index out, bool trained) {
+OpCost cost_of(const Diffusion<T>& diffusion, const Var<T>& x, Index out, bool trained, bool again) {
   const auto rows = static_cast<double>(x.rows() * x.cols());
   const auto channels = static_cast<double>(x.channels());
   OpCost cost = costs::linear(rows, channels * diffusion.plan.terms, static_cast<double>(out), sizeof(T),
@@ -230,7 +277,7 @@ OpCost cost_of(const Diffusion<T>& diffusion, const Var<T>& x, Index out, bool t
     cost.backward += scatters;
   }
   // Terms that are made again are memory's time; their flops are not the model's.
-  if (diffusion.alone && trained) cost.backward.bytes += products.bytes;
+  if (again && trained) cost.backward.bytes += products.bytes;
   return cost;
 }
 
@@ -244,9 +291,8 @@ void convolve(Tape<T>& tape, const Var<T>& y, const Diffusion<T>& diffusion, con
   const MatrixView<const T> w(weight.data(tape.exec().device), weight.shape[0], weight.shape[1]);
   linear_forward(tape.exec(), as_matrix(y.value), MatrixView<const T>(as_matrix(z)), w,
                  bias ? bias->data(tape.exec().device) : nullptr, accumulate_to_y);
-  // Made again out of x while they are in the cache, terms take no more time than read from memory.
-  if (diffusion.alone || !tape.recording()) tape.rewind(mark);
-  const OpCost cost = cost_of(diffusion, x, y.channels(), dweight != nullptr);
+  if (terms.made_again(tape.exec()) || !tape.recording()) tape.rewind(mark);
+  const OpCost cost = cost_of(diffusion, x, y.channels(), dweight != nullptr, terms.made_again(tape.exec()));
   finish(tape, "diffusion", cost, y.tracked(),
          DiffusionBackward<T>{&tape, terms, z, y, x, w, dweight, dbias});
 }
@@ -265,8 +311,7 @@ NodeView<T> diffusion_terms(Tape<T>& tape, const Diffusion<T>& diffusion, NodeVi
   const Terms<T> terms{&diffusion, x.channels};
   const Index width = diffusion.plan.terms * x.channels;
   const NodeView<T> z(tape.memory().template take<T>(x.rows * x.cols * width).data(), x.rows, x.cols, width);
-  pack(tape.exec(), terms.term(z, 0), x);
-  terms.forward(tape, z);
+  terms.forward(tape, z, x);
   return z;
 }
 

@@ -36,10 +36,22 @@ struct DiffusionPlan {
     int minus = -1;  // z_to = 2 S z_from − z_minus; −1: z_to = S z_from
     [[nodiscard]] double alpha() const { return minus >= 0 ? 2.0 : 1.0; }
   };
+  /// What the gradient of a term gets of a level: alpha·Sᵀ of the gradient of term `from`, or alpha times it
+  /// where support < 0.
+  struct Share {
+    int support;
+    int from;
+    double alpha;
+  };
+  struct Gradient {
+    int of;
+    std::vector<Share> shares;
+  };
   struct Level {
     int first;  // terms [first, first + count) are gathered
     int count;
     std::vector<Product> products;
+    std::vector<Gradient> gradients = {};  // of the products, by term: gathered ones first
   };
 
   int terms = 1;
@@ -57,8 +69,9 @@ struct Diffusion {
   Buffer<T> weight;                 // (entries)
   std::vector<double> entries;      // of each support
   Exchange* exchange = nullptr;
-  /// Whether this rank owns all rows: nothing is exchanged then, columns are taken through all levels a few
-  /// at a time, while they are in the cache, and backward makes the terms again instead of keeping them.
+  /// Whether this rank owns all rows: nothing is exchanged then. On a host columns are taken through all
+  /// levels a few at a time, while they are in the cache, and backward makes the terms again; on a device a
+  /// level is a launch, and terms are kept.
   bool alone = false;
   /// On a device it multiplies in place of own kernels; null: they do. Forecasts are the host's.
   std::shared_ptr<SparseLibrary<T>> library;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rossby/autograd/block_trace.hpp"
+#include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/exec.hpp"
 #include "rossby/tensor/arena.hpp"
 #include "rossby/tensor/view.hpp"
@@ -197,10 +198,8 @@ class Tape {
   void clear_unwritten() {
     if (unwritten_.empty()) return;
     std::size_t bytes = 0;
-    for (const std::span<T> gradient : unwritten_) {
-      memory().clear(gradient);
-      bytes += gradient.size_bytes();
-    }
+    for (const std::span<T> gradient : unwritten_) bytes += gradient.size_bytes();
+    clear(exec_, std::span<const std::span<T>>(unwritten_));
     unwritten_.clear();
     // By itself: else the first op that comes would be charged with it.
     if (trace_) trace_->note("clear_gradients", {0, static_cast<double>(bytes)});

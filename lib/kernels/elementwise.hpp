@@ -64,4 +64,8 @@ void clear(const Exec& exec, T* values, Index size) {
     set_zero(values, static_cast<std::size_t>(size) * sizeof(T));
 }
 
+/// The same of some arrays; of a device by a launch for 32 of them.
+template <class T>
+void clear(const Exec& exec, std::span<const std::span<T>> arrays);
+
 }  // namespace rossby

@@ -161,13 +161,13 @@ void SparseLibrary<T>::check(int error, const char* what) const {
                what, error);
 }
 
-std::string_view to_string(SparseProduct product) {
-  return product == SparseProduct::own ? "own" : "cusparse";
+std::string_view to_string(SparseKernel kernel) {
+  return kernel == SparseKernel::own ? "own" : "cusparse";
 }
 
 std::string to_string(const SparseChoice& choice) {
-  if (choice.own_seconds == 0) return std::string(to_string(choice.product));
-  return fmt::format("{} (own {:.3f} ms, cusparse {:.3f} ms)", to_string(choice.product),
+  if (choice.own_seconds == 0) return std::string(to_string(choice.kernel));
+  return fmt::format("{} (own {:.3f} ms, cusparse {:.3f} ms)", to_string(choice.kernel),
                      1e3 * choice.own_seconds, 1e3 * choice.library_seconds);
 }
 
@@ -200,13 +200,19 @@ SparseChoice try_sparse_products(const Exec& exec, SparseLibrary<T>& library, co
 
   QueueClock clock(exec);
   const auto seconds = [&](SparseLibrary<T>* with) {
+    const SparseMatrix<T> matrix{&block, 0, device.on_device(weight), with};
+    std::vector<SparseProduct<T>> products;
+    std::vector<SparseShare<T>> shares;
+    const auto to = [&] { return term(1 + std::ssize(products) % (terms - 1)); };
+    for (int k = 0; k < block.relations; ++k) {
+      products.push_back({k, T(1), to(), x, {}, {}});
+      if (trial.minus) products.push_back({k, T(2), to(), x, {}, x});
+      shares.push_back({k, T(1), x});
+    }
+    const SparseGradient<T> gradient{y, {}, shares};
     const auto all = [&] {
-      for (int k = 0; k < block.relations; ++k) {
-        const SparseMatrix<T> matrix{&block, k, device.on_device(weight), with};
-        spmm_forward<T>(exec, y, matrix, T(1), {}, rows, x, {});
-        if (trial.minus) spmm_forward<T>(exec, y, matrix, T(2), terms > 2 ? term(2) : x, rows, x, {});
-        spmm_adjoint<T>(exec, y, matrix, T(1), 0, x);
-      }
+      spmm_forward<T>(exec, matrix, products, rows);
+      spmm_adjoint<T>(exec, matrix, {&gradient, 1}, 0);
     };
     double best = std::numeric_limits<double>::infinity();
     for (int repeat = 0; repeat <= repeats; ++repeat) {
@@ -226,7 +232,7 @@ SparseChoice try_sparse_products(const Exec& exec, SparseLibrary<T>& library, co
 
 void choose(SparseChoice& choice) {
   const bool library = choice.library_seconds < (1 - library_must_save) * choice.own_seconds;
-  choice.product = library ? SparseProduct::library : SparseProduct::own;
+  choice.kernel = library ? SparseKernel::library : SparseKernel::own;
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                                \

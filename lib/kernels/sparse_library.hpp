@@ -108,12 +108,12 @@ class SparseLibrary {
 };
 
 /// Who multiplies with the relations of diffusions on a device.
-enum class SparseProduct { own, library };
-[[nodiscard]] std::string_view to_string(SparseProduct product);  // "own", "cusparse"
+enum class SparseKernel { own, library };
+[[nodiscard]] std::string_view to_string(SparseKernel kernel);  // "own", "cusparse"
 
 /// Which products a diffusion is to use, and what they took in the trial (0: not tried).
 struct SparseChoice {
-  SparseProduct product = SparseProduct::own;
+  SparseKernel kernel = SparseKernel::own;
   double own_seconds = 0;
   double library_seconds = 0;
 };

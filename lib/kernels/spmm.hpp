@@ -36,4 +36,45 @@ template <class T>
 void spmm_adjoint(const Exec& exec, NodeView<T> dx, const SparseMatrix<T>& s, T alpha, Index first,
                   NodeView<const T> dy);
 
+/// What a launch takes of products or gradients, and of a gradient's shares.
+inline constexpr std::size_t most_sparse_products = 4, most_sparse_shares = 4;
+
+/// One of several products of a block's relations: y = alpha·S x − minus, or, where relation < 0, alpha·x −
+/// minus of the same row.
+template <class T>
+struct SparseProduct {
+  int relation = -1;
+  T alpha = 1;
+  NodeView<T> y;
+  NodeView<const T> owned, ghost, minus;  // as of spmm_forward
+};
+
+/// Each of them for the listed rows. All views have one shape, and none reads what another writes: devices
+/// compute them at once. The relation of `s` is not looked at.
+template <class T>
+void spmm_forward(const Exec& exec, const SparseMatrix<T>& s, std::span<const SparseProduct<T>> products,
+                  std::span<const LocalColumn> rows);
+
+/// What a gradient gets of another one: alpha·Sᵀ dy, or alpha·dy where relation < 0.
+template <class T>
+struct SparseShare {
+  int relation = -1;
+  T alpha = 1;
+  NodeView<const T> dy;
+};
+
+/// to += start + shares, in that order; `start` may be null.
+template <class T>
+struct SparseGradient {
+  NodeView<T> to;
+  NodeView<const T> start;
+  std::span<const SparseShare<T>> shares;
+};
+
+/// Each of them, over the columns [first, first + to.rows), on the same conditions: no `to` is another one's
+/// `dy`. Shares without a relation are of owned columns (first = 0).
+template <class T>
+void spmm_adjoint(const Exec& exec, const SparseMatrix<T>& s, std::span<const SparseGradient<T>> gradients,
+                  Index first);
+
 }  // namespace rossby

@@ -15,3 +15,19 @@
 ROSSBY_EVERY_BACKEND(ROSSBY_SPMM_BACKEND)
 
 #undef ROSSBY_SPMM_BACKEND
+
+// Of devices: several products in one launch. The others take one after the other.
+
+#define ROSSBY_SPMM_DEVICE                                                                   \
+  template <class T>                                                                         \
+  void spmm_products(const Exec&, const SparseMatrix<T>&, std::span<const SparseProduct<T>>, \
+                     std::span<const LocalColumn>);                                          \
+  template <class T>                                                                         \
+  void spmm_gradients(const Exec&, const SparseMatrix<T>&, std::span<const SparseGradient<T>>, Index);
+
+namespace rossby::simulated {
+ROSSBY_SPMM_DEVICE
+}
+ROSSBY_IN_CUDA(ROSSBY_SPMM_DEVICE)
+
+#undef ROSSBY_SPMM_DEVICE

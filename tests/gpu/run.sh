@@ -138,6 +138,8 @@ TOML
   losses train "" "" 1 2 4
   losses graphs "" parallel.cuda_graphs=true 1 2
   losses self relation.self=true "" 2
+  losses windows "model.name=dcrnn relation.mode=given relation.discover=none window.batch=8" "" 1 2
+  losses cusparse "model.name=dcrnn relation.mode=given relation.discover=none window.batch=8" parallel.sparse_products=cusparse 1
   losses pairs "train.sampling=pairs train.pairs=500" "" 1 2
   losses groups train.lanes=2 parallel.time_groups=2 2 4
 
@@ -146,7 +148,7 @@ TOML
   for name in slabs dense dcrnn; do
     sets=(model.precision=float train.epochs=20)
     if [[ $name == dense ]]; then sets+=(relation.graph=none relation.discover=dense model.latent=8); fi
-    if [[ $name == dcrnn ]]; then sets=(model.name=dcrnn model.precision=float relation.mode=given relation.discover=none train.epochs=4); fi
+    if [[ $name == dcrnn ]]; then sets=(model.name=dcrnn model.precision=float relation.mode=given relation.discover=none train.epochs=4 parallel.sparse_products=own); fi
     run "plan.$name" "$mpi/bin/mpirun" -n 1 "$programs/rossby" train "$work/run.toml" --run "$log/plan_$name" --device cuda \
       --machine "$log/machine.json" --resume never "${sets[@]/#/--set=}"
     planned+=("$log/plan_$name")

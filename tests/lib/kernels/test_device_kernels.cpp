@@ -348,6 +348,28 @@ TEST_P(DeviceKernels, AQueueIsTimedWithoutTheGapsThatTheHostLeaves) {
   occupy(Exec{}, 10);  // of a host: nothing
 }
 
+/// Some with nothing in them, ends of blocks, more than a launch takes; what lies between stays.
+TEST_P(DeviceKernels, ArraysAreClearedTogether) {
+  std::vector<Index> sizes{0, 1, 255, 4095, 4096, 4097, 0, 20000};
+  for (Index k = 0; k < 60; ++k) sizes.push_back(k);
+  Index all = 1;
+  for (const Index size : sizes) all += size + 1;
+  std::vector<float> values(static_cast<std::size_t>(all), 7.0F), right = values;
+  OnDevice there(*device_);
+  float* const data = there(values);
+  std::vector<std::span<float>> arrays;
+  Index at = 1;
+  for (const Index size : sizes) {
+    arrays.emplace_back(data + at, static_cast<std::size_t>(size));
+    std::fill_n(right.begin() + at, size, 0.0F);
+    at += size + 1;
+  }
+  clear<float>(exec(), arrays);
+  there.fetch();
+  EXPECT_EQ(values, right);
+  clear<float>(exec(), {});
+}
+
 INSTANTIATE_TEST_SUITE_P(Simulated, DeviceKernels, ::testing::Values(Backend::simulated));
 INSTANTIATE_TEST_SUITE_P(Gpu, DeviceKernels, ::testing::Values(Backend::cuda));
 

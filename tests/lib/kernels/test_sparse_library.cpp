@@ -206,7 +206,7 @@ TEST_P(SparseProducts, ATrialTimesBoth) {
     const double products = 2.0 * (trial.minus ? 3 : 2);
     EXPECT_GE(choice.library_seconds, products * fake_.seconds);
     choose(choice);
-    EXPECT_EQ(choice.product, SparseProduct::own);
+    EXPECT_EQ(choice.kernel, SparseKernel::own);
   }
   EXPECT_EQ(tried({0, 8, 5}).own_seconds, 0) << "nothing to try";
   const CsrBlock part = block_of(60, 2, 3);
@@ -233,14 +233,14 @@ TEST_P(SparseProducts, AreNotTriedWhereMemoryIsShort) {
 
 TEST(SparseChoice, TheLibraryHasToSaveATenth) {
   const auto chosen = [](double own, double library) {
-    SparseChoice choice{SparseProduct::own, own, library};
+    SparseChoice choice{SparseKernel::own, own, library};
     choose(choice);
-    return choice.product;
+    return choice.kernel;
   };
-  EXPECT_EQ(chosen(1, 0.95), SparseProduct::own);
-  EXPECT_EQ(chosen(1, 0.85), SparseProduct::library);
-  EXPECT_EQ(chosen(1, 2), SparseProduct::own);
-  EXPECT_EQ(to_string(SparseChoice{SparseProduct::library, 2.1e-5, 1e-5}),
+  EXPECT_EQ(chosen(1, 0.95), SparseKernel::own);
+  EXPECT_EQ(chosen(1, 0.85), SparseKernel::library);
+  EXPECT_EQ(chosen(1, 2), SparseKernel::own);
+  EXPECT_EQ(to_string(SparseChoice{SparseKernel::library, 2.1e-5, 1e-5}),
             "cusparse (own 0.021 ms, cusparse 0.010 ms)");
   EXPECT_EQ(to_string(SparseChoice{}), "own");
 }

@@ -1,0 +1,54 @@
+#include <span>
+
+#include "rossby/kernels/device/launch.hpp"
+
+namespace rossby::ROSSBY_DEVICE {
+namespace {
+
+/// Arrays of a launch; blocks of threads go from one to the next.
+template <class T>
+struct Arrays {
+  static constexpr int most = 32;
+  static constexpr Index values_a_block = 16 * block_threads;
+  T* data[most];
+  Index size[most];
+  Index blocks[most];  // of it
+};
+
+struct Nothing {
+  char unused;
+};
+
+}  // namespace
+
+template <class T>
+void clear_arrays(const Exec& exec, std::span<const std::span<T>> arrays) {
+  while (!arrays.empty()) {
+    Arrays<T> some{};
+    int count = 0;
+    Index blocks = 0;
+    for (; !arrays.empty() && count < Arrays<T>::most; arrays = arrays.subspan(1)) {
+      if (arrays[0].empty()) continue;
+      some.data[count] = arrays[0].data();
+      some.size[count] = std::ssize(arrays[0]);
+      some.blocks[count] = (some.size[count] + Arrays<T>::values_a_block - 1) / Arrays<T>::values_a_block;
+      blocks += some.blocks[count++];
+    }
+    for_each_block<Nothing>(exec, blocks, [=] ROSSBY_ON_DEVICE(const Block& block, Nothing&) {
+      int array = 0;
+      Index at = block.index;
+      while (at >= some.blocks[array]) at -= some.blocks[array++];
+      const Index first = at * Arrays<T>::values_a_block, left = some.size[array] - first;
+      T* const to = some.data[array] + first;
+      const Index size = left < Arrays<T>::values_a_block ? left : Arrays<T>::values_a_block;
+      block.each([&](int t) {
+        for (Index k = t; k < size; k += block_threads) to[k] = T(0);
+      });
+    });
+  }
+}
+
+template void clear_arrays(const Exec&, std::span<const std::span<float>>);
+template void clear_arrays(const Exec&, std::span<const std::span<double>>);
+
+}  // namespace rossby::ROSSBY_DEVICE
