@@ -79,6 +79,7 @@ DeviceChoice choose_device(const Communicator& world, const Config& config) {
     choice.remark = "device    simulated";
     return choice;
   }
+  if (config.flag("parallel.cuda_graphs")) load_kernels_at_once();
   const CudaDevices found = cuda_devices();
   const int ranks = ranks_on_host(world), rank = rank_on_host(world);
   if (asked == "cuda")

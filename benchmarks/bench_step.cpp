@@ -261,6 +261,7 @@ std::unique_ptr<Device> open_device(const Ranks& ranks, const Options& options) 
   if (options.device == "simulated")
     return std::make_unique<Device>(std::make_unique<SimulatedDriver>(), with);
   if (options.device == "cpu") return nullptr;
+  if (options.graphs) load_kernels_at_once();
   const CudaDevices found = cuda_devices();
   if (found.count == 0) user_error("--device=cuda: there is no GPU: {}", found.reason);
   return std::make_unique<Device>(

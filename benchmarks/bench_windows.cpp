@@ -322,6 +322,7 @@ std::unique_ptr<Device> open_device(const Communicator& world, const WindowCase&
   DeviceOptions with;
   with.products = o.products;
   if (o.device == "simulated") return std::make_unique<Device>(std::make_unique<SimulatedDriver>(), with);
+  if (o.graphs) load_kernels_at_once();
   const CudaDevices found = cuda_devices();
   if (found.count == 0) user_error("--device=cuda: there is no GPU: {}", found.reason);
   return std::make_unique<Device>(

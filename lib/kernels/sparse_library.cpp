@@ -140,17 +140,18 @@ void SparseLibrary<T>::multiply(int relation, bool transposed, NodeView<T> y, T 
                              static_cast<double>(alpha),
                              static_cast<double>(beta),
                              sizeof(T) == sizeof(double)};
-  if (fresh) {
-    const IndexCopy& index = index_of(relation, transposed, shape.times);
-    check(api_->make_matrix(&prepared.matrix, {rows, rows, index.column.size(), index.ptr.data(),
-                                               index.column.data(), index.value.data(), product.wide}),
-          "taking a matrix");
-    product.matrix = prepared.matrix;
-    std::size_t bytes = 0;
-    check(api_->buffer_bytes(handle_, product, &bytes), "asking for memory");
-    prepared.buffer = Buffer<std::byte>(static_cast<Index>(bytes), *exec_.device);
-    check(api_->prepare(handle_, product, prepared.buffer.data()), "preparing a product");
-  }
+  if (fresh)
+    exec_.device->driver().apart([&] {
+      const IndexCopy& index = index_of(relation, transposed, shape.times);
+      check(api_->make_matrix(&prepared.matrix, {rows, rows, index.column.size(), index.ptr.data(),
+                                                 index.column.data(), index.value.data(), product.wide}),
+            "taking a matrix");
+      product.matrix = prepared.matrix;
+      std::size_t bytes = 0;
+      check(api_->buffer_bytes(handle_, product, &bytes), "asking for memory");
+      prepared.buffer = Buffer<std::byte>(static_cast<Index>(bytes), *exec_.device);
+      check(api_->prepare(handle_, product, prepared.buffer.data()), "preparing a product");
+    });
   check(api_->multiply(handle_, product, prepared.buffer.data()), "multiplying");
 }
 

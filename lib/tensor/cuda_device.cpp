@@ -1,6 +1,7 @@
 #include "rossby/tensor/cuda_device.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <memory>
 #include <type_traits>
@@ -70,6 +71,10 @@ std::string CudaDriver::name() const {
   return fmt::format("{} (sm_{}{})", properties_.name, properties_.major, properties_.minor);
 }
 
+void load_kernels_at_once() {
+  (void)::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+}
+
 template <class Work>
 auto CudaDriver::uncaptured(const Work& work) {
   if (!capturing_) return work();
@@ -82,6 +87,10 @@ auto CudaDriver::uncaptured(const Work& work) {
     begin_graph();
     return result;
   }
+}
+
+void CudaDriver::apart(const std::function<void()>& work) {
+  uncaptured(work);
 }
 
 /// Where the device fails the next call says so.

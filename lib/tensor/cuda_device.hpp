@@ -67,6 +67,10 @@ struct CudaDevices {
 };
 [[nodiscard]] CudaDevices cuda_devices(const CudaApi* api = cuda_runtime());
 
+/// Has the driver load all kernels when it starts, unless CUDA_MODULE_LOADING says otherwise: the first
+/// launch of one is no work for a capture. To be called before any of the others.
+void load_kernels_at_once();
+
 /// One GPU and four streams: for kernels, for libraries that exchange, and for copies in and out.
 ///
 /// With `graphs`, what comes between `begin_graph` and `end_graph` is captured as a CUDA graph. Executable
@@ -104,6 +108,7 @@ class CudaDriver final : public DeviceDriver {
   void wait() override;
   void begin_graph() override;
   void end_graph() override;
+  void apart(const std::function<void()>& work) override;
   [[nodiscard]] void* side_queue() override { return side_; }
   void fork() override;
   void join() override;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -46,6 +47,9 @@ class DeviceDriver {
   /// started sooner, as somebody waits, is. Calls of `begin_graph` do not nest.
   virtual void begin_graph() {}
   virtual void end_graph() {}
+  /// work(), to which nothing that is kept back may happen: what starts libraries, or prepares something
+  /// once.
+  virtual void apart(const std::function<void()>& work) { work(); }
 
   /// A second queue, for what travels while the first one computes; libraries enqueue there. `fork`: what is
   /// enqueued there from now on comes after what the first queue has; `join`: the other way round.

@@ -31,6 +31,13 @@ void SimulatedDriver::end_graph() {
   cut_graph();
   in_graph_ = false;
 }
+void SimulatedDriver::apart(const std::function<void()>& work) {
+  cut_graph();
+  const bool within = std::exchange(in_graph_, false);
+  work();
+  in_graph_ = within;
+  graph_from_ = given();
+}
 void SimulatedDriver::cut_graph() {
   if (in_graph_ && given() > graph_from_) ++graphs_;
   graph_from_ = given();

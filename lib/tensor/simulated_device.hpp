@@ -54,6 +54,7 @@ class SimulatedDriver final : public DeviceDriver {
   /// Nothing is kept back; what a GPU would start at once is counted.
   void begin_graph() override;
   void end_graph() override;
+  void apart(const std::function<void()>& work) override;
   /// Where libraries enqueue. It runs when the kernels wait for it (join) and no sooner, so that who forgets
   /// to have them wait reads what is not there yet; and it takes nothing but right after a fork.
   class SideQueue {

@@ -102,7 +102,7 @@ bool blas_product(const Exec& exec, MatrixView<T> c, Operand op_a, MatrixView<co
   const Index depth = op_a == Operand::transposed ? a.rows : a.cols;
   if (depth == 0) return false;
   std::shared_ptr<void>& kept = exec.device->library();
-  if (!kept) kept = std::make_shared<Blas>(*exec.device);
+  if (!kept) exec.device->driver().apart([&] { kept = std::make_shared<Blas>(*exec.device); });
   const auto& blas = *static_cast<const Blas*>(kept.get());
   if (!blas.there()) return false;
   // Rows of ours are columns there: cᵀ = op(b)ᵀ op(a)ᵀ.

@@ -140,6 +140,27 @@ TEST_P(SparseProducts, ArePreparedOnceAShape) {
   EXPECT_EQ(fake_.prepared, 4);
 }
 
+/// Before it has prepared a product a graph ends; after that it holds the product.
+TEST_P(SparseProducts, PreparationsAreNoPartOfAGraph) {
+  if (GetParam() != Backend::simulated) GTEST_SKIP() << "counts a simulated device's graphs";
+  const CsrBlock block = block_of(23, 1);
+  const std::vector<double> weight(static_cast<std::size_t>(block.entries()), 1.0);
+  SparseLibrary<double> library(exec(), fake_, block, weight);
+  Buffer<double> x(23 * 4, *device_), y(23 * 4, *device_);
+  auto& driver = static_cast<SimulatedDriver&>(device_->driver());
+  const auto graphs = [&] {
+    const Index before = driver.graphs();
+    driver.begin_graph();
+    driver.zero(y.data(), 8);
+    library.multiply(0, false, {y.data(), 23, 2, 2}, 1, {x.data(), 23, 2, 2}, 0);
+    driver.end_graph();
+    return driver.graphs() - before;
+  };
+  EXPECT_EQ(graphs(), 2) << "what came before, and the product";
+  EXPECT_EQ(graphs(), 1);
+  device_->wait();
+}
+
 TEST_P(SparseProducts, AreOwnOnesWhereTheLibraryCannot) {
   const auto takes = [&](const CsrBlock& block, const NodeView<const float>& y,
                          const NodeView<const float>& x) {

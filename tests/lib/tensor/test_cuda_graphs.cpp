@@ -312,6 +312,29 @@ TEST(CudaGraphs, AreCutWhereACaptureMayNotGoOn) {
           [](const CudaDriver& driver) { EXPECT_GE(driver.graphs_launched(), 6U); });
 }
 
+/// What starts a library waits, takes memory and enqueues, at once; the step goes on as a graph.
+TEST(CudaGraphs, HoldNothingOfWhatIsDoneApart) {
+  for (const bool forked : {false, true})
+    expect_the_same(
+        3,
+        [&](CudaDriver& driver, const Capturing& api, int step) {
+          driver.zero(address(1), 8);
+          if (forked) driver.fork();
+          driver.apart([&] {
+            driver.wait();
+            driver.release(driver.allocate(64));
+            void* memory = nullptr;
+            EXPECT_EQ(api.allocate(&memory, 64), 0) << "of a library, past the driver";
+            driver.copy_in(address(4), address(5), static_cast<std::size_t>(step + 1));
+            EXPECT_EQ(api.stream_synchronize(driver.stream()), 0);
+            EXPECT_EQ(api.release(memory), 0);
+          });
+          if (forked) driver.join();
+          driver.zero(address(3), 8);
+        },
+        [](const CudaDriver& driver) { EXPECT_GE(driver.graphs_launched(), 6U); });
+}
+
 /// A fork that the step before left open comes into the next graph.
 TEST(CudaGraphs, GoOnWithWhatWasForkedBefore) {
   expect_the_same(4, [](CudaDriver& driver, const Capturing& api, int step) {
