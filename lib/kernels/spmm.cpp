@@ -16,13 +16,15 @@ bool same_width(const NodeView<A>& a, const NodeView<B>& b) {
 }
 
 template <class T>
-void cuda_products(const Exec& exec, const SparseMatrix<T>& s, std::span<const SparseProduct<T>> products,
-                   std::span<const LocalColumn> rows) {
+void launch(const Exec& exec, const SparseMatrix<T>& s, std::span<const SparseProduct<T>> products,
+            std::span<const LocalColumn> rows) {
+  if (exec.backend == Backend::simulated) return simulated::spmm_products(exec, s, products, rows);
   ROSSBY_FROM_CUDA(spmm_products, exec, s, products, rows);
 }
 template <class T>
-void cuda_gradients(const Exec& exec, const SparseMatrix<T>& s, std::span<const SparseGradient<T>> gradients,
-                    Index first) {
+void launch(const Exec& exec, const SparseMatrix<T>& s, std::span<const SparseGradient<T>> gradients,
+            Index first) {
+  if (exec.backend == Backend::simulated) return simulated::spmm_gradients(exec, s, gradients, first);
   ROSSBY_FROM_CUDA(spmm_gradients, exec, s, gradients, first);
 }
 
@@ -72,13 +74,8 @@ void spmm_forward(const Exec& exec, const SparseMatrix<T>& s, std::span<const Sp
     require(!p.minus.data || (p.minus.rows == p.y.rows && same_width(p.y, p.minus)), "spmm: widths differ");
   }
   if (on_device(exec.backend) && !s.library) {
-    for (; !products.empty(); products = products.subspan(std::min(products.size(), most_sparse_products))) {
-      const auto some = products.first(std::min(products.size(), most_sparse_products));
-      if (exec.backend == Backend::simulated)
-        simulated::spmm_products(exec, s, some, rows);
-      else
-        cuda_products(exec, s, some, rows);
-    }
+    for (; !products.empty(); products = products.subspan(std::min(products.size(), most_sparse_products)))
+      launch(exec, s, products.first(std::min(products.size(), most_sparse_products)), rows);
     return;
   }
   for (const SparseProduct<T>& p : products) {
@@ -116,13 +113,8 @@ void spmm_adjoint(const Exec& exec, const SparseMatrix<T>& s, std::span<const Sp
   }
   if (fits) {
     for (; !gradients.empty();
-         gradients = gradients.subspan(std::min(gradients.size(), most_sparse_products))) {
-      const auto some = gradients.first(std::min(gradients.size(), most_sparse_products));
-      if (exec.backend == Backend::simulated)
-        simulated::spmm_gradients(exec, s, some, first);
-      else
-        cuda_gradients(exec, s, some, first);
-    }
+         gradients = gradients.subspan(std::min(gradients.size(), most_sparse_products)))
+      launch(exec, s, gradients.first(std::min(gradients.size(), most_sparse_products)), first);
     return;
   }
   for (const SparseGradient<T>& g : gradients) {
