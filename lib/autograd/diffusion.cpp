@@ -75,16 +75,17 @@ struct Terms {
   [[nodiscard]] SparseMatrix<T> supports(const Exec& exec) const {
     return diffusion->support(exec.device, 0);
   }
+  /// Whether kernels work on a device, not on what stands for the host in a trace of it.
+  [[nodiscard]] static bool device_works(const Exec& exec) {
+    return on_device(exec.backend) && !exec.device->driver().stands_for_host();
+  }
   /// Whether a level is a launch, which reads the signal and adds to its gradient where they lie.
   [[nodiscard]] bool in_launches(const Exec& exec) const {
-    return on_device(exec.backend) && diffusion->alone && !diffusion->library &&
-           !diffusion->plan.levels.empty();
+    return device_works(exec) && diffusion->alone && !diffusion->library && !diffusion->plan.levels.empty();
   }
   /// Whether backward makes the terms again: out of x, while they are in a host's cache, they take no more
   /// time than read from memory. Devices have no such caches: there they are kept.
-  [[nodiscard]] bool made_again(const Exec& exec) const {
-    return diffusion->alone && !on_device(exec.backend);
-  }
+  [[nodiscard]] bool made_again(const Exec& exec) const { return diffusion->alone && !device_works(exec); }
   [[nodiscard]] Index ghosts() const { return diffusion->exchange ? diffusion->exchange->ghosts() : 0; }
   [[nodiscard]] NodeView<T> ghost_buffer(Arena& arena, Index cols, int count) const {
     const Index size = ghosts() * cols * count * channels;
