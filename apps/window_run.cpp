@@ -136,14 +136,16 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   for (Parameter<T>* parameter : model_->parameters()) parameter->decay = config.real("optimiser.decay");
 }
 
-/// The series on the device, where it takes no more than half of the memory left and stays what it is; what
-/// is not kept is carried over step by step.
+/// The series on the device, where it takes no more than half of the memory left and stays what it is; else
+/// what a batch reads is sent ahead.
 template <class T>
 void WindowRun<T>::keep_data(Device& device) {
   for (Device::Copy& copy : reader_->keep_on(device)) kept_.push_back(std::move(copy));
   const bool changes = plan_->options().sampling == WindowSampling::blocked && grid_.groups() > 1;
   if (!changes && store_->values().size_bytes() <= device.free_bytes() / 2)
     kept_.push_back(device.keep(store_->values()));
+  else if (!device.driver().only_addresses())
+    store_->carry_to(device);
 }
 
 /// Reads the steps of this group.

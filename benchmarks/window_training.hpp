@@ -176,7 +176,10 @@ struct WindowTraining {
     if (exec.device) {
       for (Device::Copy& copy : reader->keep_on(*exec.device)) kept.push_back(std::move(copy));
       const bool changes = o.sampling == WindowSampling::blocked && o.groups > 1;
-      if (!changes) kept.push_back(exec.device->keep(store->values()));
+      if (changes)
+        store->carry_to(*exec.device);
+      else
+        kept.push_back(exec.device->keep(store->values()));
     }
     task = std::make_unique<WindowTask<float>>(
         WindowTaskOptions{.sampling_decay = 2000, .seed = 1}, *plan, *model, *reader, *store,

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "rossby/data/step_carrier.hpp"
 #include "rossby/exchange/step_exchange.hpp"
 #include "rossby/tensor/buffer.hpp"
 
@@ -51,6 +53,22 @@ class StepStore {
   /// Ends it: the fetched steps are here until the next arrival. Collective.
   void arrive();
 
+  /// For a device that does not keep the values: what a batch reads is sent ahead (StepCarrier).
+  void carry_to(Device& device) { carrier_ = std::make_unique<StepCarrier>(device, rows_ * features_); }
+  [[nodiscard]] bool carries() const { return carrier_ != nullptr; }
+  /// Starts to bring steps that are here; `turn`: the device reads those from now on.
+  void send(std::span<const Index> steps) {
+    carrier_->bring(steps, [this](Index step) { return at(step); });
+  }
+  void turn() { carrier_->turn(); }
+  /// The values of a step that is here where kernels of `device` find them: brought ahead, kept there, or
+  /// carried over now.
+  [[nodiscard]] const float* on(Device& device, Index step) const {
+    if (carrier_)
+      if (const float* there = carrier_->at(step)) return there;
+    return device.on_device(std::span<const float>(at(step), static_cast<std::size_t>(rows_ * features_)));
+  }
+
   /// Every group holds these steps from now on, and no others. Collective.
   void rearrange(StepLists held);
 
@@ -70,6 +88,7 @@ class StepStore {
   Buffer<float> arriving_, arrived_;
   std::vector<Index> arriving_steps_, arrived_steps_;  // side by side in the buffers
   bool on_the_way_ = false;
+  std::unique_ptr<StepCarrier> carrier_;
 };
 
 }  // namespace rossby

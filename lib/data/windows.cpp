@@ -87,16 +87,12 @@ SeriesReader<T>::SeriesReader(const StepStore& store, const Scaler& scaler, cons
     }
 }
 
-/// Where kernels find these steps: in place, or where a device keeps the series there; what it does not keep
-/// is carried over.
+/// Where kernels find these steps: in place, or on a device.
 template <class T>
 std::span<const float* const> SeriesReader<T>::find(const Exec& exec, std::span<const Index> steps) const {
   pointers_.clear();
-  const auto width = static_cast<std::size_t>(rows() * features());
-  for (const Index step : steps) {
-    const float* values = store_->at(step);
-    pointers_.push_back(exec.device ? exec.device->on_device(std::span<const float>(values, width)) : values);
-  }
+  for (const Index step : steps)
+    pointers_.push_back(exec.device ? store_->on(*exec.device, step) : store_->at(step));
   return pointers_;
 }
 

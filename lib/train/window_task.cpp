@@ -92,7 +92,7 @@ template <class T>
 void WindowTask<T>::start_epoch(Index epoch) {
   plan_.start_epoch(epoch);
   if (store_->on_the_way()) store_->arrive();  // of an epoch that was left
-  fetching_ = -1;
+  fetching_ = sent_ = -1;
   if (plan_.options().sampling != WindowSampling::blocked || plan_.options().groups == 1) return;
   StepLists held = plan_.steps_of_groups();
   for (std::size_t g = 0; g < held.size(); ++g) {
@@ -125,6 +125,14 @@ void WindowTask<T>::fetch(Index index) {
   fetching_ = index;
 }
 
+/// Starts to bring the steps of a batch to the device, which are here.
+template <class T>
+void WindowTask<T>::send(Index index) {
+  plan_.starts_of(index, store_->group(), starts_);
+  store_->send(plan_.steps_of(starts_));
+  sent_ = index;
+}
+
 template <class T>
 void WindowTask<T>::bring(Index index) {
   if (!fetches()) return;
@@ -151,6 +159,12 @@ void WindowTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losse
     store_->arrive();
     fetching_ = -1;
     if (index + 1 < plan_.batches()) fetch(index + 1);  // travels during this step
+  }
+  if (store_->carries()) {
+    if (sent_ != index) send(index);
+    store_->turn();
+    sent_ = -1;
+    if (!fetches() && index + 1 < plan_.batches()) send(index + 1);  // travels during this step
   }
   plan_.batch(index, store_->group(), batch_);
   weight_ = batch_.observed;

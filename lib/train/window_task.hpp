@@ -114,6 +114,7 @@ class WindowTask final : public Task<T> {
   std::vector<SeriesWindows<T>> micro_batches_;
   std::vector<const WindowSource<T>*> sources_;  // those of them that are computed together
   void fetch(Index index);
+  void send(Index index);
   void record_micro_batches(Tape<T>& tape, Index first, Index end);
   /// Whether windows are of any group's steps.
   [[nodiscard]] bool fetches() const {
@@ -125,6 +126,7 @@ class WindowTask final : public Task<T> {
   StepLists wanted_;
   std::vector<Index> starts_;
   Index fetching_ = -1;  // batch whose steps are on their way
+  Index sent_ = -1;      // batch whose steps are on their way to a device
   double weight_ = 0;
   double* sum_ = nullptr;  // of the batch recorded last
   double scale_ = 0;

@@ -15,8 +15,8 @@ toml++, NetCDF, BLAS, LAPACK, GoogleTest), from the system or below --prefix.
   --log DIR         where the logs go (default: the build folder)
   --arch LIST       GPU architectures, e.g. 90 (default: native)
   --tools LIST      tools of compute-sanitizer, commas between; none: no such run (default: memcheck,racecheck,initcheck)
-  --programs DIR    run test programs that were built elsewhere (test_kernels_device, test_kernels_device_relate, test_device_training, test_tensor)
-                    instead of building
+  --programs DIR    run test programs that were built elsewhere (test_kernels_device, test_kernels_device_relate, test_data_device,
+                    test_device_training, test_tensor) instead of building
   --mpi PREFIX      also train with the program rossby of --programs on 1, 2 and 4 ranks by PREFIX/bin/mpirun, and hold
                     the losses against each other and those of the CPU; measure the GPU with it, and hold plans of trainings
                     against what those take (errors are shown, not judged; memory is to be exact)
@@ -55,7 +55,7 @@ if ! nvidia-smi -L >"$log/gpus.txt" 2>&1 || ! grep -q '^GPU ' "$log/gpus.txt"; t
 fi
 cat "$log/gpus.txt"
 
-names=(test_tensor test_kernels_device test_kernels_device_relate test_device_training)
+names=(test_tensor test_kernels_device test_kernels_device_relate test_data_device test_device_training)
 if [[ -z $programs ]]; then
   cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DROSSBY_WITH_MPI=OFF -DROSSBY_WITH_CUDA=ON \
     -DROSSBY_BUILD_TESTS=ON -DCMAKE_CUDA_ARCHITECTURES="$arch" \
