@@ -9,13 +9,12 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
+#include "benchmarks/device.hpp"
 #include "benchmarks/kernel_case.hpp"
 #include "benchmarks/options.hpp"
 #include "rossby/kernels/blas_threads.hpp"
 #include "rossby/kernels/queue_clock.hpp"
 #include "rossby/kernels/sparse_library.hpp"
-#include "rossby/tensor/cuda_device.hpp"
-#include "rossby/tensor/simulated_device.hpp"
 
 namespace rossby::bench {
 namespace {
@@ -107,16 +106,6 @@ constexpr const char* usage =
     "              without --threads and --isa\n"
     "  --tolerance relative error that counts as wrong (default: each benchmark's own, 1e-4)\n";
 
-/// Null for the host. The first GPU that there is.
-std::unique_ptr<Device> open_device(const std::string& name) {
-  if (name == "cpu") return nullptr;
-  if (name == "simulated") return std::make_unique<Device>(std::make_unique<SimulatedDriver>());
-  if (name != "cuda") user_error("--device = \"{}\" must be cpu, cuda or simulated", name);
-  const CudaDevices found = cuda_devices();
-  if (found.count == 0) user_error("--device=cuda: there is no GPU: {}", found.reason);
-  return std::make_unique<Device>(std::make_unique<CudaDriver>(0));
-}
-
 /// Kernels that all cases are run with.
 struct Way {
   std::string name;  // ends those of the benchmarks
@@ -168,8 +157,8 @@ int run(int argc, char** argv) {
   benchmark::AddCustomContext("blas_core", blas_core());
   std::vector<Way> ways;
   if (device) {
-    const Exec exec{device_name == "cuda" ? Backend::cuda : Backend::simulated, 1, widest_isa(),
-                    device.get()};
+    Exec exec;
+    run_on(exec, device.get(), device_name);
     const double mark = QueueClock(exec).seconds_of_a_mark();
     const auto setting = std::make_shared<Setting>(Setting{Machine::of_device(exec, !sizes.full), 0, mark});
     benchmark::AddCustomContext("device", device->driver().name());

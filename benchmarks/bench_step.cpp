@@ -11,11 +11,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "benchmarks/device.hpp"
 #include "benchmarks/options.hpp"
 #include "benchmarks/step_run.hpp"
 #include "rossby/kernels/blas_threads.hpp"
-#include "rossby/tensor/cuda_device.hpp"
-#include "rossby/tensor/simulated_device.hpp"
 
 namespace rossby::bench {
 namespace {
@@ -101,17 +100,11 @@ Options parse(Arguments& arguments) {
   const std::string size = arguments.text("size", "full");
   if (size != "full" && size != "small") user_error("--size = \"{}\" must be full or small", size);
   options.small = size == "small";
-  const std::string products = arguments.text("products", "model");
-  if (products != "model" && products != "tf32" && products != "bf16")
-    user_error("--products={}: model, tf32 or bf16 is right", products);
-  if (products != "model") options.products = products == "tf32" ? Products::tf32 : Products::bf16;
+  options.products = products_named(arguments.text("products", "model"));
   options.graphs = arguments.flag("graphs");
-  options.tolerance = arguments.real("tolerance", options.products == Products::model  ? options.tolerance
-                                                  : options.products == Products::tf32 ? 5e-3
-                                                                                       : 4e-2);
+  options.tolerance = arguments.real("tolerance", tolerance_of(options.products, options.tolerance));
   options.device = arguments.text("device", options.device);
-  if (options.device != "cpu" && options.device != "cuda" && options.device != "simulated")
-    user_error("--device = \"{}\" must be cpu, cuda or simulated", options.device);
+  check_device_name(options.device);
   const std::string ways = arguments.text("transfer", "");
   const double chunk_mib = arguments.real("chunk-mib", 32), stream_gib = arguments.real("stream-gib", 4);
   if (!ways.empty()) {
@@ -254,29 +247,13 @@ Json context(const Ranks& ranks, const Options& options, const Machine& machine)
           {"from_device_bytes_per_second", machine.copy_out()}};
 }
 
-/// What the steps run on; null: the host.
-std::unique_ptr<Device> open_device(const Ranks& ranks, const Options& options) {
-  DeviceOptions with;
-  with.products = options.products;
-  if (options.device == "simulated")
-    return std::make_unique<Device>(std::make_unique<SimulatedDriver>(), with);
-  if (options.device == "cpu") return nullptr;
-  if (options.graphs) load_kernels_at_once();
-  const CudaDevices found = cuda_devices();
-  if (found.count == 0) user_error("--device=cuda: there is no GPU: {}", found.reason);
-  return std::make_unique<Device>(
-      std::make_unique<CudaDriver>(ranks.rank() % found.count, cuda_runtime(), options.graphs), with);
-}
-
 int run(Ranks& ranks, Options options) {
   const bool speaks = ranks.rank() == 0;
   use_single_threaded_blas();
   ranks.barrier();
-  const std::unique_ptr<Device> device = open_device(ranks, options);
-  if (device) {
-    options.exec.backend = options.device == "cuda" ? Backend::cuda : Backend::simulated;
-    options.exec.device = device.get();
-  }
+  const std::unique_ptr<Device> device =
+      open_device(options.device, ranks.rank(), options.products, options.graphs);
+  run_on(options.exec, device.get(), options.device);
   Machine machine = device ? Machine::of_device(options.exec, options.small)
                            : Machine(options.exec.threads, options.small, ranks.size());
   if (speaks && device)

@@ -7,28 +7,27 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <memory>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "benchmarks/device.hpp"
 #include "benchmarks/machine.hpp"
 #include "benchmarks/options.hpp"
+#include "benchmarks/window_reading.hpp"
 #include "benchmarks/window_training.hpp"
 #include "rossby/base/flush_subnormals.hpp"
 #include "rossby/kernels/blas_threads.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/plan/rates.hpp"
-#include "rossby/tensor/cuda_device.hpp"
 #include "rossby/tensor/simulated_device.hpp"
 
 namespace rossby::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Clock = std::chrono::steady_clock;
 
 constexpr const char* usage =
     "usage: mpirun -n P bench_windows [--nodes=207] [--windows=64] [--inputs=12] [--outputs=12] "
@@ -72,12 +71,9 @@ WindowCase parse(Arguments& arguments) {
   o.everything = hold == "all";
   o.materialised = arguments.flag("materialised");
   o.device = arguments.text("device", "cpu");
-  if (o.device != "cpu" && o.device != "cuda" && o.device != "simulated")
-    user_error("--device = \"{}\" must be cpu, cuda or simulated", o.device);
-  const std::string products = arguments.text("products", "model"), sparse = arguments.text("sparse", "own");
-  if (products != "model" && products != "tf32" && products != "bf16")
-    user_error("--products = \"{}\" must be model, tf32 or bf16", products);
-  if (products != "model") o.products = products == "tf32" ? Products::tf32 : Products::bf16;
+  check_device_name(o.device);
+  o.products = products_named(arguments.text("products", "model"));
+  const std::string sparse = arguments.text("sparse", "own");
   o.graphs = arguments.flag("graphs");
   if (sparse != "own" && sparse != "cusparse")
     user_error("--sparse = \"{}\" must be own or cusparse", sparse);
@@ -96,15 +92,6 @@ WindowCase parse(Arguments& arguments) {
   if (arguments.rest().size() > 1) user_error("unknown option {}; see --help", arguments.rest()[1]);
   if (o.repeats < 1 || o.threads < 1) user_error("--repeats and --threads must be 1 or more");
   return o;
-}
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 struct Steps {
@@ -202,147 +189,15 @@ double small_error(WindowCase o, const Communicator& world, const Exec& exec) {
   return std::abs(a - b) / std::abs(b);
 }
 
-/// Seconds to read all windows of a batch, and to copy as many bytes as they are read from.
-struct Reading {
-  double read = 0, copy = 0, bytes = 0;
-};
-
-Reading time_reading(WindowTraining& training, int repeats) {
-  const WindowCase& o = training.o;
-  std::vector<Index> starts;
-  training.plan->starts_of(0, training.grid.group(), starts);
-  if (o.sampling == WindowSampling::global && o.groups > 1 && !o.everything) return {};
-  const Index rows = training.store->rows();
-  const auto cols = static_cast<Index>(starts.size());
-  std::vector<float> inputs(static_cast<std::size_t>(rows * cols * 2)),
-      targets(static_cast<std::size_t>(rows * cols));
-  std::vector<Index> steps(starts.size());
-  Reading reading;
-  reading.bytes = static_cast<double>(rows * cols * (o.inputs + o.outputs)) * sizeof(float);
-  std::vector<float> from(static_cast<std::size_t>(reading.bytes / sizeof(float)), 1.0F), to(from.size());
-  std::vector<double> read, copy;
-  for (int r = 0; r < 4 * repeats; ++r) {
-    auto begin = Clock::now();
-    for (Index t = 0; t < o.inputs + o.outputs; ++t) {
-      for (std::size_t b = 0; b < starts.size(); ++b) steps[b] = starts[b] + t;
-      if (t < o.inputs)
-        training.reader->read(training.exec, {inputs.data(), rows, cols, 2}, steps);
-      else
-        training.reader->read_truth(training.exec, {targets.data(), rows, cols, 1}, steps);
-    }
-    read.push_back(seconds_since(begin));
-    begin = Clock::now();
-    std::memcpy(to.data(), from.data(), from.size() * sizeof(float));
-    copy.push_back(seconds_since(begin));
-    from[static_cast<std::size_t>(r)] = to.back();
-  }
-  reading.read = median(read);
-  reading.copy = median(copy);
-  return reading;
-}
-
-/// Batches of windows that were copied out of the series beforehand, as published codes keep them: inputs and
-/// targets, value and time of day, in doubles (what PGT-I, SC 2025, starts from). Of this group's windows.
-struct Materialised {
-  double bytes = 0, build = 0, read = 0, read_bytes = 0;
-};
-
-Materialised time_materialised(WindowTraining& training, int repeats) {
-  const WindowCase& o = training.o;
-  Materialised result;
-  if (!o.materialised) return result;
-  std::vector<Index> windows, starts, batch;
-  for (Index k = 0; k < training.plan->batches(); ++k) {
-    training.plan->starts_of(k, training.grid.group(), batch);
-    if (k == 0) starts = batch;
-    windows.insert(windows.end(), batch.begin(), batch.end());
-  }
-  std::sort(windows.begin(), windows.end());
-  const StepStore& store = *training.store;
-  const auto rows = static_cast<std::size_t>(store.rows()),
-             steps = static_cast<std::size_t>(o.inputs + o.outputs);
-  const std::size_t window = steps * rows * 2;
-  result.bytes = static_cast<double>(windows.size() * window * sizeof(double));
-  if (result.bytes > 8.0 * (1 << 30))
-    user_error("materialised windows would take {:.3g} GiB a rank; fewer --steps", result.bytes / (1 << 30));
-  auto begin = Clock::now();
-  std::vector<double> tensors(windows.size() * window);
-  double* to = tensors.data();
-  for (const Index start : windows)
-    for (Index t = start; t < start + o.inputs + o.outputs; ++t)
-      for (std::size_t i = 0; i < rows; ++i) {
-        *to++ = static_cast<double>(store.at(t)[i]);
-        *to++ = static_cast<double>(training.times.values[static_cast<std::size_t>(t)]);
-      }
-  result.build = seconds_since(begin);
-  std::vector<double> out(starts.size() * window), seconds;
-  for (int r = 0; r < 4 * repeats; ++r) {
-    begin = Clock::now();
-    for (std::size_t b = 0; b < starts.size(); ++b) {
-      const auto place = static_cast<std::size_t>(
-          std::lower_bound(windows.begin(), windows.end(), starts[b]) - windows.begin());
-      std::copy_n(tensors.data() + place * window, window, out.data() + b * window);
-    }
-    seconds.push_back(seconds_since(begin));
-  }
-  result.read = median(seconds);
-  result.read_bytes = static_cast<double>(out.size() * sizeof(double));
-  return result;
-}
-
-/// Seconds of a transfer that nothing hides, median over batches, and its bytes to this rank.
-std::pair<double, double> time_fetching(WindowTraining& training, int repeats) {
-  const WindowCase& o = training.o;
-  if (o.groups == 1 || o.sampling != WindowSampling::global || o.everything) return {0, 0};
-  std::vector<double> seconds;
-  const Traffic before = training.between->sent();
-  training.plan->start_epoch(1);
-  const int count = std::min<int>(2 * repeats, static_cast<int>(training.plan->batches()));
-  if (training.store->on_the_way()) training.store->arrive();
-  for (int k = 0; k < count; ++k) {
-    StepLists wanted;
-    std::vector<Index> starts;
-    for (int g = 0; g < o.groups; ++g) {
-      training.plan->starts_of(k, g, starts);
-      wanted.push_back(training.plan->steps_of(starts));
-    }
-    training.grid.world().barrier();
-    const auto begin = Clock::now();
-    training.store->prefetch(wanted);
-    training.store->arrive();
-    seconds.push_back(seconds_since(begin));
-  }
-  const auto bytes = static_cast<double>(training.between->sent().bytes - before.bytes) / count;
-  return {median(seconds), bytes};
-}
-
-/// What the steps run on; null: the host.
-std::unique_ptr<Device> open_device(const Communicator& world, const WindowCase& o) {
-  if (o.device == "cpu") return nullptr;
-  DeviceOptions with;
-  with.products = o.products;
-  if (o.device == "simulated") return std::make_unique<Device>(std::make_unique<SimulatedDriver>(), with);
-  if (o.graphs) load_kernels_at_once();
-  const CudaDevices found = cuda_devices();
-  if (found.count == 0) user_error("--device=cuda: there is no GPU: {}", found.reason);
-  return std::make_unique<Device>(
-      std::make_unique<CudaDriver>(world.rank() % found.count, cuda_runtime(), o.graphs), with);
-}
-
 int run(const Communicator& world, const WindowCase& o) {
   const FlushSubnormals flush;
   use_single_threaded_blas();
-  const std::unique_ptr<Device> device = open_device(world, o);
+  const std::unique_ptr<Device> device = open_device(o.device, world.rank(), o.products, o.graphs);
   Exec exec;
   exec.threads = o.threads;
-  if (device) {
-    exec.backend = o.device == "cuda" ? Backend::cuda : Backend::simulated;
-    exec.device = device.get();
-  }
+  run_on(exec, device.get(), o.device);
   const double error = small_error(o, world, exec);
-  // Of rounded operands: 10 and 7 bits of fraction.
-  const double allowed = o.products == Products::model ? 1e-4 : o.products == Products::tf32 ? 5e-3 : 4e-2;
-  if (!(error < allowed)) {
+  if (!(error < tolerance_of(o.products, 1e-4))) {
     if (world.rank() == 0) fmt::print(stderr, "bench_windows: wrong loss: relative error {:.2g}\n", error);
     return 1;
   }
@@ -424,9 +279,7 @@ int run(const Communicator& world, const WindowCase& o) {
                      {"device", device ? device->driver().name() : "cpu"},
                      {"ahead_step_seconds", peak[2]},
                      {"peak_device_bytes", peak[3]},
-                     {"products", o.products == Products::model  ? "model"
-                                  : o.products == Products::tf32 ? "tf32"
-                                                                 : "bf16"},
+                     {"products", to_string(o.products)},
                      {"cusparse", o.cusparse},
                      {"graphs", o.graphs},
                      {"model", o.model},

@@ -15,7 +15,7 @@
 #include "rossby/base/random.hpp"
 #include "rossby/kernels/exec.hpp"
 #include "rossby/relation/relation_block.hpp"
-#include "rossby/tensor/buffer.hpp"
+#include "rossby/tensor/twin.hpp"
 #include "rossby/tensor/view.hpp"
 
 namespace rossby::bench {
@@ -95,36 +95,29 @@ template <class T>
 class Array {
  public:
   Array() = default;
-  Array(const Exec& exec, Buffer<T> values) : host_(std::move(values)), device_(exec.device) {
-    if (!device_) return;
-    there_ = Buffer<T>(host_.size(), *device_);
-    send();
-  }
+  Array(const Exec& exec, Buffer<T> values) : twin_(std::move(values)), device_(exec.device) { send(); }
   Array(const Exec& exec, Index size) : Array(exec, Buffer<T>(size)) {}
 
-  [[nodiscard]] Index size() const { return host_.size(); }
-  [[nodiscard]] T* data() { return device_ ? there_.data() : host_.data(); }
-  [[nodiscard]] const T* data() const { return device_ ? there_.data() : host_.data(); }
-  [[nodiscard]] std::span<T> span() { return {data(), static_cast<std::size_t>(size())}; }
+  [[nodiscard]] Index size() const { return twin_.size(); }
+  [[nodiscard]] T* data() const { return twin_.data(device_); }
+  [[nodiscard]] std::span<T> span() const { return twin_.span(device_); }
 
   /// What kernels have left; sums that they owe the host have arrived by then.
   [[nodiscard]] std::span<const T> values() {
-    if (device_) {
-      device_->download(host_.span(), std::as_const(there_).data());
-      device_->settle();
-    }
-    return std::as_const(host_).span();
+    twin_.fetch();
+    if (device_) device_->settle();
+    return std::as_const(twin_).host().span();
   }
   /// The host's copy, to be changed; `send` takes it to the kernels.
-  [[nodiscard]] Buffer<T>& host() { return host_; }
+  [[nodiscard]] Buffer<T>& host() { return twin_.host(); }
   void send() {
     if (!device_) return;
-    device_->upload(there_.data(), std::as_const(host_).span());
+    twin_.send(*device_);
     device_->wait();
   }
 
  private:
-  Buffer<T> host_, there_;
+  mutable Twin<T> twin_;  // says where it lies
   Device* device_ = nullptr;
 };
 

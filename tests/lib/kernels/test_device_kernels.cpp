@@ -16,7 +16,7 @@
 #include "rossby/kernels/queue_clock.hpp"
 #include "rossby/kernels/reductions.hpp"
 #include "tests/lib/kernels/compare.hpp"
-#include "tests/support/test_device.hpp"
+#include "tests/support/device_fixture.hpp"
 
 // The kernels of lib/kernels/device, on a simulated device anywhere and on a GPU where there is one (label
 // gpu).
@@ -24,15 +24,8 @@
 namespace rossby::testing {
 namespace {
 
-class DeviceKernels : public ::testing::TestWithParam<Backend> {
+class DeviceKernels : public OnBackend {
  protected:
-  void SetUp() override {
-    std::string reason;
-    device_ = test_device(GetParam(), reason);
-    if (!device_) GTEST_SKIP() << "no GPU: " << reason;
-  }
-  [[nodiscard]] Exec exec() const { return {GetParam(), 1, widest_isa(), device_.get()}; }
-
   template <class T>
   void test_one(const Case<T>& test, const Shape& shape, Layout layout, double tolerance) {
     SCOPED_TRACE(fmt::format("{} ({}, {}, {}) layout {}", test.name, shape.rows, shape.cols, shape.channels,
@@ -57,8 +50,6 @@ class DeviceKernels : public ::testing::TestWithParam<Backend> {
       test_one(test, large_shapes[0], Layout::gapped, tolerance);
     }
   }
-
-  std::unique_ptr<Device> device_;
 };
 
 TEST_P(DeviceKernels, EqualReferenceInsideTheirOutputsFloat) {

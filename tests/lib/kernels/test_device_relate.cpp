@@ -5,8 +5,8 @@
 #include "rossby/kernels/spmm.hpp"
 #include "rossby/relation/edges.hpp"
 #include "tests/lib/kernels/dense_problem.hpp"
+#include "tests/support/device_fixture.hpp"
 #include "tests/support/random_edges.hpp"
-#include "tests/support/test_device.hpp"
 
 // Relations on a device: dense and sparse against the reference, the fused update against backward and an
 // update after it.
@@ -18,15 +18,8 @@ using dense_problem::Problem;
 using dense_problem::Shape;
 using dense_problem::Weights;
 
-class DeviceRelate : public ::testing::TestWithParam<Backend> {
+class DeviceRelate : public OnBackend {
  protected:
-  void SetUp() override {
-    std::string reason;
-    device_ = test_device(GetParam(), reason);
-    if (!device_) GTEST_SKIP() << "no GPU: " << reason;
-  }
-  [[nodiscard]] Exec exec() const { return {GetParam(), 1, widest_isa(), device_.get()}; }
-
   /// Problem::run with everything on the device.
   template <class T>
   void run(Problem<T>& p, DenseUpdate<T>* update, bool keep_context = true) {
@@ -87,8 +80,6 @@ class DeviceRelate : public ::testing::TestWithParam<Backend> {
     dense_problem::expect_near(v[0], v[1], 1e-12, "v");
     dense_problem::expect_near(m[0], m[1], 1e-12, "m");
   }
-
-  std::unique_ptr<Device> device_;
 };
 
 const std::vector<Shape> shapes{{0, 7, 1, 1, 2, 2},    {1, 1, 1, 1, 1, 1},    {7, 33, 3, 1, 1, 1},

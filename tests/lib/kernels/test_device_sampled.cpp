@@ -4,8 +4,8 @@
 
 #include "rossby/kernels/sampled.hpp"
 #include "tests/lib/kernels/dense_problem.hpp"
+#include "tests/support/device_fixture.hpp"
 #include "tests/support/random_edges.hpp"
-#include "tests/support/test_device.hpp"
 
 // Layers on batches of pairs on a device against the host's: pairs repeat, rows have ghosts, nodes and
 // batches may be missing.
@@ -116,14 +116,8 @@ struct SampledProblem {
   }
 };
 
-class DeviceSampled : public ::testing::TestWithParam<Backend> {
+class DeviceSampled : public OnBackend {
  protected:
-  void SetUp() override {
-    std::string reason;
-    device_ = test_device(GetParam(), reason);
-    if (!device_) GTEST_SKIP() << "no GPU: " << reason;
-  }
-
   /// On the device; the same array is asked for several times.
   template <class T>
   void run(SampledProblem<T>& p) {
@@ -136,8 +130,6 @@ class DeviceSampled : public ::testing::TestWithParam<Backend> {
     });
     there.fetch();
   }
-
-  std::unique_ptr<Device> device_;
 };
 
 TEST_P(DeviceSampled, EqualsTheHost) {

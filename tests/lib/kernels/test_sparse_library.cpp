@@ -7,9 +7,9 @@
 #include "rossby/kernels/sparse_library.hpp"
 #include "rossby/kernels/spmm.hpp"
 #include "tests/lib/kernels/dense_problem.hpp"
+#include "tests/support/device_fixture.hpp"
 #include "tests/support/fake_sparse.hpp"
 #include "tests/support/random_edges.hpp"
-#include "tests/support/test_device.hpp"
 
 // Sparse products by a library: a fake one on a simulated device, cuSPARSE on a GPU.
 
@@ -47,16 +47,14 @@ struct Operands {
   }
 };
 
-class SparseProducts : public ::testing::TestWithParam<Backend> {
+class SparseProducts : public OnBackend {
  protected:
   void SetUp() override {
-    std::string reason;
-    device_ = test_device(GetParam(), reason);
-    if (!device_) GTEST_SKIP() << "no GPU: " << reason;
+    OnBackend::SetUp();
+    if (!device_) return;
     api_ = GetParam() == Backend::simulated ? &fake_ : cusparse();
     if (!api_) GTEST_SKIP() << "no cuSPARSE";
   }
-  [[nodiscard]] Exec exec() const { return {GetParam(), 1, widest_isa(), device_.get()}; }
 
   /// Both directions of every relation against the reference, whole arrays with what lies in between: by the
   /// library, by own kernels, and of some rows, which are own kernels'.
@@ -97,7 +95,6 @@ class SparseProducts : public ::testing::TestWithParam<Backend> {
   }
 
   FakeSparse fake_;
-  std::unique_ptr<Device> device_;
   const SparseApi* api_ = nullptr;
 };
 

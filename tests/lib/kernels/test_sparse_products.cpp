@@ -4,8 +4,8 @@
 
 #include "rossby/kernels/spmm.hpp"
 #include "tests/lib/kernels/dense_problem.hpp"
+#include "tests/support/device_fixture.hpp"
 #include "tests/support/random_edges.hpp"
-#include "tests/support/test_device.hpp"
 
 // Several products and gradients of a block's relations at once: on devices a launch, against one after the
 // other in double.
@@ -40,15 +40,8 @@ struct Terms {
   }
 };
 
-class SparseAtOnce : public ::testing::TestWithParam<Backend> {
+class SparseAtOnce : public OnBackend {
  protected:
-  void SetUp() override {
-    std::string reason;
-    device_ = test_device(GetParam(), reason);
-    if (!device_) GTEST_SKIP() << "no GPU: " << reason;
-  }
-  [[nodiscard]] Exec exec() const { return {GetParam(), 1, widest_isa(), device_.get()}; }
-
   /// work(exec, terms, its owned, ghost and extra values) by the reference and on the device.
   template <class T, class Work>
   void compare(const Terms<T>& problem, double tolerance, const Work& work) {
@@ -65,8 +58,6 @@ class SparseAtOnce : public ::testing::TestWithParam<Backend> {
     dense_problem::expect_near(here.ghost, truth.ghost, tolerance, "ghosts");
     dense_problem::expect_near(here.extra, truth.extra, tolerance, "extra");
   }
-
-  std::unique_ptr<Device> device_;
 };
 
 /// Of `extra` and ghosts, for some rows at a time.
