@@ -1,15 +1,19 @@
 #include "rossby/kernels/steps.hpp"
 
 #include "rossby/kernels/device/backend.hpp"
+#include "rossby/kernels/device/few.hpp"
 #include "rossby/kernels/device/launch.hpp"
 
 namespace rossby::ROSSBY_DEVICE {
 
+/// Windows of a batch whose lists go with the launch: 1.5 KB of the 4 that one takes along.
+inline constexpr int columns_in_launch = 128;
+
 template <class T>
 void read_steps(const Exec& exec, NodeView<T> out, std::span<const float* const> steps,
                 const StepScale<T>& scale, std::span<const float> extra) {
-  const float* const* step = exec.device->on_device(steps);
-  const float* more = exec.device->on_device(extra);
+  const Few<const float*, columns_in_launch> step(*exec.device, steps);
+  const Few<float, columns_in_launch> more(*exec.device, extra);
   const T* shift = exec.device->on_device(scale.shift);
   const T* inverse = exec.device->on_device(scale.inverse);
   const T* fill = exec.device->on_device(scale.fill);
@@ -27,7 +31,7 @@ void read_steps(const Exec& exec, NodeView<T> out, std::span<const float* const>
 }
 
 void copy_steps(const Exec& exec, NodeView<float> out, std::span<const float* const> steps) {
-  const float* const* step = exec.device->on_device(steps);
+  const Few<const float*, columns_in_launch> step(*exec.device, steps);
   for_each_entry(exec, numbered(out), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index f) {
     out.at(i, b)[f] = step[b][i * out.channels + f];
   });

@@ -15,6 +15,7 @@
 #include "rossby/kernels/optimiser.hpp"
 #include "rossby/kernels/queue_clock.hpp"
 #include "rossby/kernels/reductions.hpp"
+#include "rossby/kernels/steps.hpp"
 #include "tests/lib/kernels/compare.hpp"
 #include "tests/support/device_fixture.hpp"
 
@@ -359,6 +360,26 @@ TEST_P(DeviceKernels, ArraysAreClearedTogether) {
   there.fetch();
   EXPECT_EQ(values, right);
   clear<float>(exec(), {});
+}
+
+/// Lists that go with the launch, and longer ones.
+TEST_P(DeviceKernels, StepsOfManyWindowsAreFound) {
+  for (const Index cols : {1, 127, 128, 129, 300}) {
+    std::vector<float> series(static_cast<std::size_t>(3 * (cols + 1))),
+        out(static_cast<std::size_t>(3 * cols));
+    for (std::size_t k = 0; k < series.size(); ++k) series[k] = static_cast<float>(k);
+    OnDevice there(*device_);
+    const float* const data = there(series);
+    std::vector<const float*> steps;
+    for (Index b = 0; b < cols; ++b) steps.push_back(data + 3 * (cols - b));
+    float* const to = there(out);
+    copy_steps(exec(), {to, 3, cols, 1}, steps);
+    there.fetch();
+    for (Index i = 0; i < 3; ++i)
+      for (Index b = 0; b < cols; ++b)
+        ASSERT_EQ(out[static_cast<std::size_t>(i * cols + b)], static_cast<float>(3 * (cols - b) + i))
+            << cols;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Simulated, DeviceKernels, ::testing::Values(Backend::simulated));
