@@ -140,6 +140,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
 /// what a batch reads is sent ahead.
 template <class T>
 void WindowRun<T>::keep_data(Device& device) {
+  for (Device::Copy& copy : model_->keep_on(device)) kept_.push_back(std::move(copy));
   for (Device::Copy& copy : reader_->keep_on(device)) kept_.push_back(std::move(copy));
   const bool changes = plan_->options().sampling == WindowSampling::blocked && grid_.groups() > 1;
   if (!changes && store_->values().size_bytes() <= device.free_bytes() / 2)

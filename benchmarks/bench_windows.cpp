@@ -98,25 +98,34 @@ struct Steps {
   std::vector<double> seconds;
   std::vector<double> gemm;  // flops a second of all ranks before each step, and after the last one
   double loss = 0;
-  double flops = 0;      // of a step on this rank
-  Index operations = 0;  // of a step that a simulated device was given
+  double flops = 0;  // of a step on this rank
   double arena_bytes = 0;
 };
 
-/// What a simulated device has been given: launches, copies, points to wait for.
-Index given_so_far(const Exec& exec) {
-  if (exec.backend != Backend::simulated) return 0;
-  return static_cast<const SimulatedDriver&>(exec.device->driver()).given();
-}
+/// What a simulated device has been given: launches, copies, points to wait for; and how many of them are
+/// copies into its memory.
+struct Given {
+  Index all = 0, copied_in = 0;
+  static Given so_far(const Exec& exec) {
+    if (exec.backend != Backend::simulated) return {};
+    const auto& driver = static_cast<const SimulatedDriver&>(exec.device->driver());
+    return {driver.given(), driver.copied_in()};
+  }
+};
+
+/// Steps that run ahead of the device, as those of a training: of one of them.
+struct Ahead {
+  double seconds = 0;
+  Given given;
+};
 
 double gemm_rate(const Exec& exec) {
   if (!exec.device) return measure_gemm(1024, exec.threads);
   return measure_device_gemm(exec, exec.backend == Backend::cuda ? 4096 : 64, 3);
 }
 
-/// Seconds a step of such that run ahead of the device, as those of a training.
-double time_ahead(WindowTraining& training, int count) {
-  if (!training.exec.device) return 0;
+Ahead time_ahead(WindowTraining& training, int count) {
+  if (!training.exec.device) return {};
   Optimiser<float> optimiser({.beta1 = 0.9, .epsilon = 1e-3}, training.model->parameters(),
                              training.exec.device);
   Step<float> step(training.model->parameters(), optimiser, training.reducer, 0);
@@ -126,7 +135,9 @@ double time_ahead(WindowTraining& training, int count) {
   constexpr int cold = 3;
   std::vector<Losses> losses(static_cast<std::size_t>(count + cold));
   Clock::time_point begin;
+  Given before, last;
   for (int s = 0; s < count + cold; ++s) {
+    before = Given::so_far(training.exec);
     if (s == cold) {
       settle(training.exec);
       training.grid.world().barrier();
@@ -138,9 +149,10 @@ double time_ahead(WindowTraining& training, int count) {
       training.task->record(tape, s, s, mine);
     };
     (void)step.run(tape, 0.01, 0, mine, record, training.task->parts());
+    last = Given::so_far(training.exec);
   }
   settle(training.exec);
-  return seconds_since(begin) / count;
+  return {seconds_since(begin) / count, {last.all - before.all, last.copied_in - before.copied_in}};
 }
 
 /// With `gemm` the rate of SGEMM is measured between the steps, by all ranks at the same time.
@@ -160,7 +172,6 @@ Steps run_steps(WindowTraining& training, int count, bool gemm) {
     measure();
     training.grid.world().barrier();
     tape.clear_totals();
-    const Index given = given_so_far(training.exec);
     const auto begin = Clock::now();
     const auto record = [&](Index part) {
       if (part > 0) return training.task->record_part(tape, part);
@@ -168,7 +179,6 @@ Steps run_steps(WindowTraining& training, int count, bool gemm) {
     };
     const auto result = step.run(tape, 0.01, 0, losses, record, training.task->parts());
     steps.seconds.push_back(seconds_since(begin));
-    steps.operations = given_so_far(training.exec) - given;
     steps.loss = result.loss;
   }
   measure();
@@ -211,11 +221,11 @@ int run(const Communicator& world, const WindowCase& o) {
   steps.gemm.erase(steps.gemm.begin(), steps.gemm.begin() + cold);
   const double second = median(steps.seconds),
                best = *std::min_element(steps.seconds.begin(), steps.seconds.end());
-  const double ahead = time_ahead(training, o.repeats);
+  const Ahead ahead = time_ahead(training, o.repeats);
   // On a device windows are read from the series there, as a part of the step.
   const Reading reading = device ? Reading{} : time_reading(training, o.repeats);
   const auto [fetch, fetched] = time_fetching(training, o.repeats);
-  double peak[] = {peak_resident_bytes(), steps.arena_bytes, ahead,
+  double peak[] = {peak_resident_bytes(), steps.arena_bytes, ahead.seconds,
                    device ? static_cast<double>(device->peak_bytes()) : 0};  // without what is only compared
   const Materialised tensors = time_materialised(training, o.repeats);
   double rates[] = {steps.flops, machine.gemm(), fetched, tensors.bytes,
@@ -273,9 +283,12 @@ int run(const Communicator& world, const WindowCase& o) {
   if (device)
     fmt::print("device    {}, {:.4g} GiB at most, {:.4g} GB/s\n", device->driver().name(),
                peak[3] / (1 << 30), machine.bandwidth() / 1e9);
-  if (steps.operations > 0) fmt::print("enqueued  {} operations a step\n", steps.operations);
+  if (ahead.given.all > 0)
+    fmt::print("enqueued  {} operations a step that runs ahead, {} of them copies to the device\n",
+               ahead.given.all, ahead.given.copied_in);
   if (o.json.empty()) return 0;
-  const Json json = {{"operations", steps.operations},
+  const Json json = {{"operations", ahead.given.all},
+                     {"copies_in", ahead.given.copied_in},
                      {"device", device ? device->driver().name() : "cpu"},
                      {"ahead_step_seconds", peak[2]},
                      {"peak_device_bytes", peak[3]},

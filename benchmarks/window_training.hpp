@@ -174,6 +174,7 @@ struct WindowTraining {
     scaler = Scaler(owned, 1);
     reader = std::make_unique<SeriesReader<float>>(*store, scaler, times, Fill::mean);
     if (exec.device) {
+      for (Device::Copy& copy : model->keep_on(*exec.device)) kept.push_back(std::move(copy));
       for (Device::Copy& copy : reader->keep_on(*exec.device)) kept.push_back(std::move(copy));
       const bool changes = o.sampling == WindowSampling::blocked && o.groups > 1;
       if (changes)

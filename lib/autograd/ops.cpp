@@ -175,7 +175,7 @@ Var<T> embed_pairs(Tape<T>& tape, Parameter<T>& table, std::span<const Index> ti
 
 template <class T>
 Var<T> dropout(Tape<T>& tape, const Var<T>& x, double rate, const Random& random,
-               std::span<const Index> row_keys, std::span<const Index> col_keys) {
+               std::span<const Index> row_keys, const ColumnKeys& col_keys) {
   if (rate == 0) return x;
   const Var<T> y = tape.make(x.rows(), x.cols(), x.channels(), x.tracked());
   const auto mask = tape.memory().template take<std::uint8_t>(x.value.size());
@@ -289,7 +289,7 @@ void clamp_l1(Tape<T>& tape, Parameter<T>& weights, double scale, double* sum) {
   template Var<T> embed_columns(Tape<T>&, Parameter<T>&, std::span<const Index>);                       \
   template Var<T> embed_pairs(Tape<T>&, Parameter<T>&, std::span<const Index>, std::span<const Index>); \
   template Var<T> dropout(Tape<T>&, const Var<T>&, double, const Random&, std::span<const Index>,       \
-                          std::span<const Index>);                                                      \
+                          const ColumnKeys&);                                                           \
   template Var<T> layer_norm(Tape<T>&, const Var<T>&, Parameter<T>&, Parameter<T>&, double);            \
   template Var<T> gru_update(Tape<T>&, const Var<T>&, const Var<T>&, const Var<T>&);                    \
   template void masked_squared_error(Tape<T>&, const Var<T>&, NodeView<const float>, double, double*);  \

@@ -6,6 +6,7 @@
 #include "rossby/autograd/parameter.hpp"
 #include "rossby/autograd/tape.hpp"
 #include "rossby/base/random.hpp"
+#include "rossby/kernels/dropout.hpp"
 
 namespace rossby {
 
@@ -81,7 +82,7 @@ template <class T>
 /// so it is the same at every rank count. rate in [0, 1); rate 0 returns x itself: pass that in evaluation.
 template <class T>
 [[nodiscard]] Var<T> dropout(Tape<T>& tape, const Var<T>& x, double rate, const Random& random,
-                             std::span<const Index> row_keys, std::span<const Index> col_keys);
+                             std::span<const Index> row_keys, const ColumnKeys& col_keys);
 
 /// (x − mean) / √(variance + epsilon) · gain + bias over the channels of every (row, col); variance over
 /// channels, biased. Ba, Kiros, Hinton, "Layer normalization", 2016. `gain` and `bias` are (channels).

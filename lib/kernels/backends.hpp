@@ -9,6 +9,7 @@
 #include "rossby/base/random.hpp"
 #include "rossby/kernels/activation.hpp"
 #include "rossby/kernels/batch_norm.hpp"
+#include "rossby/kernels/dropout.hpp"
 #include "rossby/kernels/exec.hpp"
 #include "rossby/kernels/loss.hpp"
 #include "rossby/kernels/optimiser.hpp"

@@ -250,9 +250,10 @@ void layer_norm_backward_parameters(const Exec& exec, T* dgain, T* dbias, NodeVi
 template <class T>
 void dropout_forward(const Exec& exec, NodeView<T> y, std::span<std::uint8_t> keep, NodeView<const T> x,
                      double rate, const Random& random, std::span<const Index> row_keys,
-                     std::span<const Index> col_keys) {
+                     const ColumnKeys& col_keys) {
   require(same_shape(y, x) && std::ssize(keep) == x.size(), "dropout keeps one byte a value");
-  require(std::ssize(row_keys) == x.rows && std::ssize(col_keys) == x.cols,
+  require(std::ssize(row_keys) == x.rows &&
+              (x.cols == 0 || (!col_keys.windows.empty() && x.cols % std::ssize(col_keys.windows) == 0)),
           "dropout needs a key a row and a column");
   require(rate >= 0 && rate < 1, "a dropout rate lies in [0, 1)");
   ROSSBY_DISPATCH(dropout_forward, exec, y, keep, x, rate, random, row_keys, col_keys);
@@ -297,7 +298,7 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
   template void activation_backward(const Exec&, Activation, NodeView<T>, NodeView<const T>,                 \
                                     NodeView<const T>);                                                      \
   template void dropout_forward(const Exec&, NodeView<T>, std::span<std::uint8_t>, NodeView<const T>,        \
-                                double, const Random&, std::span<const Index>, std::span<const Index>);      \
+                                double, const Random&, std::span<const Index>, const ColumnKeys&);           \
   template void dropout_backward(const Exec&, NodeView<T>, NodeView<const T>, std::span<const std::uint8_t>, \
                                  double);                                                                    \
   template void pack(const Exec&, NodeView<T>, NodeView<const T>);                                           \

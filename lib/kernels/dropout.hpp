@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "rossby/base/random.hpp"
 #include "rossby/kernels/exec.hpp"
@@ -9,13 +10,29 @@
 
 namespace rossby {
 
+/// Global indices of columns that lie in steps of as many windows as there are keys.
+struct ColumnKeys {
+  std::span<const Index> windows;  // >= 0
+  Index steps = 1, first = 0;      // of a window, and the one that the first columns are of
+
+  // NOLINTNEXTLINE(google-explicit-constructor): a key a column
+  ColumnKeys(const std::vector<Index>& keys) : windows(keys) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  ColumnKeys(std::span<const Index> keys, Index steps_of_window = 1, Index first_step = 0)
+      : windows(keys), steps(steps_of_window), first(first_step) {}
+  [[nodiscard]] Index operator[](Index b) const {
+    const auto count = static_cast<Index>(windows.size());
+    return windows[static_cast<std::size_t>(b % count)] * steps + first + b / count;
+  }
+};
+
 /// keep[i, b, c] = random.at(row_keys[i]).uniform(col_keys[b]·channels + c) >= rate, y = x ∘ keep / (1 −
-/// rate). x, y (rows, cols, channels); keep packed, one byte a value; row_keys (rows), col_keys (cols) are
-/// global indices, >= 0; 0 <= rate < 1. Where keep is 0, y is 0 even if x is NaN.
+/// rate). x, y (rows, cols, channels); keep packed, one byte a value; row_keys (rows) are global indices, >=
+/// 0; cols is a multiple of the keys of columns; 0 <= rate < 1. Where keep is 0, y is 0 even if x is NaN.
 template <class T>
 void dropout_forward(const Exec& exec, NodeView<T> y, std::span<std::uint8_t> keep, NodeView<const T> x,
                      double rate, const Random& random, std::span<const Index> row_keys,
-                     std::span<const Index> col_keys);
+                     const ColumnKeys& col_keys);
 
 /// dx += dy ∘ keep / (1 − rate).
 template <class T>

@@ -106,6 +106,13 @@ void GraphWavenet<T>::start(std::uint64_t seed) {
   }
 }
 
+template <class T>
+std::vector<Device::Copy> GraphWavenet<T>::keep_on(Device& device) const {
+  std::vector<Device::Copy> copies;
+  copies.push_back(device.keep(nodes_.global));
+  return copies;
+}
+
 /// (rows, receptive steps · B, channels), steps before the first one zero.
 template <class T>
 Var<T> GraphWavenet<T>::padded_inputs(Tape<T>& tape, const WindowSource<T>& source) const {
@@ -120,15 +127,11 @@ Var<T> GraphWavenet<T>::padded_inputs(Tape<T>& tape, const WindowSource<T>& sour
 template <class T>
 Var<T> GraphWavenet<T>::drop(Tape<T>& tape, const Setting& setting, const Var<T>& h) {
   if (!setting.training || options_.dropout == 0) return h;
-  const auto cols = tape.arena().template take<Index>(h.cols());
-  for (Index c = 0; c < h.cols(); ++c)
-    cols[static_cast<std::size_t>(c)] =
-        setting.keys[static_cast<std::size_t>(c % setting.windows)] * options_.receptive_steps() +
-        setting.first_step + c / setting.windows;
   const Random random = Random(options_.seed, "dropout")
                             .at(static_cast<std::uint64_t>(setting.step))
                             .at(static_cast<std::uint64_t>(setting.layer));
-  return dropout(tape, h, options_.dropout, random, nodes_.own(), std::span<const Index>(cols));
+  return dropout(tape, h, options_.dropout, random, nodes_.own(),
+                 {setting.keys, options_.receptive_steps(), setting.first_step});
 }
 
 template <class T>

@@ -81,6 +81,7 @@ class GraphWavenet final : public WindowModel<T> {
   [[nodiscard]] Pipeline pipeline() const override { return options_.pipeline; }
   /// The sums of batch norm.
   [[nodiscard]] bool meets_groups() const override { return true; }
+  [[nodiscard]] std::vector<Device::Copy> keep_on(Device& device) const override;
 
  private:
   struct Linear {

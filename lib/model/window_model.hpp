@@ -72,6 +72,11 @@ class WindowModel {
   /// Whether a training step is collective over the time groups too, before its gradients are summed: a group
   /// that has no windows left then takes part with none of them.
   [[nodiscard]] virtual bool meets_groups() const { return false; }
+  /// Lists that its steps read, on a device for as long as the handles live.
+  [[nodiscard]] virtual std::vector<Device::Copy> keep_on(Device& device) const {
+    (void)device;
+    return {};
+  }
 };
 
 }  // namespace rossby

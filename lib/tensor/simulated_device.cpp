@@ -76,9 +76,11 @@ void SimulatedDriver::release_pinned(void* pointer) noexcept {
 }
 
 void SimulatedDriver::copy_in(void* device, const void* host, std::size_t bytes) {
+  ++copied_in_;
   enqueue([=] { std::memcpy(device, host, bytes); });
 }
 void SimulatedDriver::copy_out(void* host, const void* device, std::size_t bytes) {
+  ++copied_out_;
   enqueue([=] { std::memcpy(host, device, bytes); });
 }
 void SimulatedDriver::copy_within(void* to, const void* from, std::size_t bytes) {
@@ -89,9 +91,11 @@ void SimulatedDriver::zero(void* device, std::size_t bytes) {
 }
 
 void SimulatedDriver::travel_in(void* device, const void* host, std::size_t bytes) {
+  ++copied_in_;
   enqueue(Queue::in, [=] { std::memcpy(device, host, bytes); });
 }
 void SimulatedDriver::travel_out(void* host, const void* device, std::size_t bytes) {
+  ++copied_out_;
   enqueue(Queue::out, [=] { std::memcpy(host, device, bytes); });
 }
 

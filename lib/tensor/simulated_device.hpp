@@ -90,6 +90,9 @@ class SimulatedDriver final : public DeviceDriver {
   [[nodiscard]] Index given() const {
     return lines_[0].given + lines_[1].given + lines_[2].given + lines_[3].given;
   }
+  /// How often something was copied into the device's memory, or out of it.
+  [[nodiscard]] Index copied_in() const { return copied_in_; }
+  [[nodiscard]] Index copied_out() const { return copied_out_; }
   /// What of it has not been done yet.
   [[nodiscard]] Index left() const {
     return given() - lines_[0].done - lines_[1].done - lines_[2].done - lines_[3].done;
@@ -133,6 +136,7 @@ class SimulatedDriver final : public DeviceDriver {
   std::map<void*, std::unique_ptr<Point>> events_;
   std::map<void*, std::chrono::steady_clock::time_point> passed_;  // events that are timers: when
   Index waits_ = 0;
+  Index copied_in_ = 0, copied_out_ = 0;
   bool in_graph_ = false;
   Index graphs_ = 0;
   Index graph_from_ = 0;  // what the queues had been given when the graph began

@@ -54,7 +54,7 @@ struct Setting {
 struct Outcome {
   std::vector<double> losses;  // terms and validation error of each epoch
   std::vector<double> parameters;
-  Index steps = 0, waits = 0;
+  Index steps = 0, waits = 0, copied_in = 0;
   StopReason reason = StopReason::epochs;
   std::string error;
 };
@@ -88,6 +88,7 @@ class Ranks {
   [[nodiscard]] const Exec& exec() const { return exec_; }
   [[nodiscard]] Device* device() { return device_.get(); }
   [[nodiscard]] Index waits() const { return driver_ ? driver_->waits() : 0; }
+  [[nodiscard]] Index copied_in() const { return driver_ ? driver_->copied_in() : 0; }
   /// Of steps; of validation and data it is the host's.
   [[nodiscard]] Reducer& step_reducer() { return way_ == Way::nccl ? *sums_ : host_; }
   [[nodiscard]] Reducer& sums() { return sums_ ? *sums_ : host_; }
@@ -157,6 +158,7 @@ Outcome run(const Setting& setting, Ranks& ranks, const ProcessGrid& grid, Task<
   }
   outcome.steps = trainer.steps();
   outcome.waits = ranks.waits();
+  outcome.copied_in = ranks.copied_in();
   for (Parameter<double>* parameter : task.parameters())
     for (Index k = 0; k < parameter->size() && outcome.error.empty(); ++k)
       outcome.parameters.push_back(parameter->stored(k));
@@ -287,6 +289,7 @@ Outcome train_windows(const Setting& setting, Way way, Index epochs) {
   const Scaler scaler(series.rows, 2);
   const SeriesReader<double> reader(store, scaler, times, Fill::mean);
   if (Device* device = ranks.device()) {
+    for (Device::Copy& copy : model.keep_on(*device)) kept.push_back(std::move(copy));
     for (Device::Copy& copy : reader.keep_on(*device)) kept.push_back(std::move(copy));
     if (setting.carried)
       store.carry_to(*device);
@@ -359,6 +362,7 @@ TEST(NcclTraining, RunsAheadOfTheDevice) {
     const Outcome two = train(setting, Way::nccl, 2), three = train(setting, Way::nccl, 3);
     EXPECT_GT(three.steps - two.steps, 2);
     EXPECT_EQ(three.waits - two.waits, 2);
+    EXPECT_EQ(three.copied_in, two.copied_in) << "a step takes nothing from the host";
     if (ranks() == 1) continue;
     const Outcome few = train(setting, Way::staged, 2), more = train(setting, Way::staged, 3);
     EXPECT_GE(more.waits - few.waits, more.steps - few.steps);

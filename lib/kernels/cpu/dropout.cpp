@@ -11,7 +11,7 @@ namespace rossby::cpu {
 template <class T>
 void dropout_forward(const Exec& exec, NodeView<T> y, std::span<std::uint8_t> keep, NodeView<const T> x,
                      double rate, const Random& random, std::span<const Index> row_keys,
-                     std::span<const Index> col_keys) {
+                     const ColumnKeys& col_keys) {
   const T factor = static_cast<T>(1 / (1 - rate));
   // uniform() >= rate, in whole numbers.
   const auto least = static_cast<std::uint64_t>(std::ceil(std::ldexp(rate, 53)));
@@ -48,7 +48,7 @@ void dropout_backward(const Exec& exec, NodeView<T> dx, NodeView<const T> dy,
 
 #define ROSSBY_INSTANTIATE(T)                                                                                \
   template void dropout_forward(const Exec&, NodeView<T>, std::span<std::uint8_t>, NodeView<const T>,        \
-                                double, const Random&, std::span<const Index>, std::span<const Index>);      \
+                                double, const Random&, std::span<const Index>, const ColumnKeys&);           \
   template void dropout_backward(const Exec&, NodeView<T>, NodeView<const T>, std::span<const std::uint8_t>, \
                                  double);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)

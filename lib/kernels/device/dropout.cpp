@@ -2,6 +2,7 @@
 
 #include "rossby/base/philox.hpp"
 #include "rossby/kernels/device/backend.hpp"
+#include "rossby/kernels/device/few.hpp"
 #include "rossby/kernels/device/launch.hpp"
 
 namespace rossby::ROSSBY_DEVICE {
@@ -9,13 +10,15 @@ namespace rossby::ROSSBY_DEVICE {
 template <class T>
 void dropout_forward(const Exec& exec, NodeView<T> y, std::span<std::uint8_t> keep, NodeView<const T> x,
                      double rate, const Random& random, std::span<const Index> row_keys,
-                     std::span<const Index> col_keys) {
+                     const ColumnKeys& col_keys) {
   const Index* row_key = exec.device->on_device(row_keys);
-  const Index* col_key = exec.device->on_device(col_keys);
+  const Few<Index, 128> windows(*exec.device, col_keys.windows);
+  const Index count = std::ssize(col_keys.windows), steps = col_keys.steps, first = col_keys.first;
   std::uint8_t* kept = keep.data();
   const std::uint64_t key = random.key();
   for_each_entry(exec, numbered(y), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
-    const auto counter = static_cast<std::uint64_t>(col_key[b] * y.channels + c);
+    const auto counter =
+        static_cast<std::uint64_t>((windows[b % count] * steps + first + b / count) * y.channels + c);
     const std::uint64_t row = philox::child(key, static_cast<std::uint64_t>(row_key[i]));
     const bool stays = philox::uniform(counter, row) >= rate;
     kept[(i * y.cols + b) * y.channels + c] = stays ? 1 : 0;
@@ -35,7 +38,7 @@ void dropout_backward(const Exec& exec, NodeView<T> dx, NodeView<const T> dy,
 
 #define ROSSBY_INSTANTIATE(T)                                                                                \
   template void dropout_forward(const Exec&, NodeView<T>, std::span<std::uint8_t>, NodeView<const T>,        \
-                                double, const Random&, std::span<const Index>, std::span<const Index>);      \
+                                double, const Random&, std::span<const Index>, const ColumnKeys&);           \
   template void dropout_backward(const Exec&, NodeView<T>, NodeView<const T>, std::span<const std::uint8_t>, \
                                  double);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)

@@ -1,5 +1,6 @@
 #include "rossby/kernels/optimiser.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "rossby/kernels/device/backend.hpp"
@@ -9,6 +10,40 @@
 namespace rossby::ROSSBY_DEVICE {
 namespace {
 
+/// The constants of updates for one kernel. They differ in two figures: up to `most` go with the launch.
+template <class T>
+class Updates {
+ public:
+  static constexpr int most = 128;
+
+  Updates(Device& device, std::span<const AdamConstants<T>> steps) {
+    if (steps.empty()) return;
+    alike_ = steps[0];
+    const bool few = std::ssize(steps) <= most && std::all_of(steps.begin(), steps.end(), [&](const auto& s) {
+                       return s.beta1 == alike_.beta1 && s.beta2 == alike_.beta2 &&
+                              s.epsilon == alike_.epsilon && s.scale == alike_.scale &&
+                              s.decay == alike_.decay && s.keep == alike_.keep;
+                     });
+    if (!few) many_ = device.on_device(steps);
+    for (std::size_t s = 0; few && s < steps.size(); ++s) {
+      root_correction_[s] = steps[s].root_correction;
+      step_size_[s] = steps[s].step_size;
+    }
+  }
+  ROSSBY_ON_DEVICE AdamConstants<T> operator[](Index s) const {
+    if (many_) return many_[s];
+    AdamConstants<T> constants = alike_;
+    constants.root_correction = root_correction_[s];
+    constants.step_size = step_size_[s];
+    return constants;
+  }
+
+ private:
+  AdamConstants<T> alike_{};
+  T root_correction_[most] = {}, step_size_[most] = {};
+  const AdamConstants<T>* many_ = nullptr;
+};
+
 /// `count` updates of every value, the last with its gradient.
 template <class T>
 struct Replay {
@@ -16,7 +51,7 @@ struct Replay {
   T* m;
   T* v;
   const T* gradient;
-  Few<AdamConstants<T>, 1> steps;
+  Updates<T> steps;
   Index count;
 
   ROSSBY_ON_DEVICE void operator()(Index k) const {
@@ -70,7 +105,7 @@ void adam_replay_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> m, Ma
                       MatrixView<const T> gradient, std::span<const RowUpdates> rows,
                       std::span<const AdamConstants<T>> steps) {
   const Few<RowUpdates, 16> list(*exec.device, rows);
-  const Few<AdamConstants<T>, 1> constants(*exec.device, steps);
+  const Updates<T> constants(*exec.device, steps);
   const Index columns = theta.cols;
   for_each(exec, std::ssize(rows) * columns, [=] ROSSBY_ON_DEVICE(Index k) {
     const Index q = k / columns, c = k % columns;

@@ -10,7 +10,7 @@ namespace rossby::reference {
 template <class T>
 void dropout_forward(const Exec&, NodeView<T> y, std::span<std::uint8_t> keep, NodeView<const T> x,
                      double rate, const Random& random, std::span<const Index> row_keys,
-                     std::span<const Index> col_keys) {
+                     const ColumnKeys& col_keys) {
   for_each_entry(y, [&](Index i, Index b, Index c) {
     const auto counter = static_cast<std::uint64_t>(col_keys[b] * y.channels + c);
     const bool kept = random.at(static_cast<std::uint64_t>(row_keys[i])).uniform(counter) >= rate;
@@ -30,7 +30,7 @@ void dropout_backward(const Exec&, NodeView<T> dx, NodeView<const T> dy, std::sp
 
 #define ROSSBY_INSTANTIATE(T)                                                                                \
   template void dropout_forward(const Exec&, NodeView<T>, std::span<std::uint8_t>, NodeView<const T>,        \
-                                double, const Random&, std::span<const Index>, std::span<const Index>);      \
+                                double, const Random&, std::span<const Index>, const ColumnKeys&);           \
   template void dropout_backward(const Exec&, NodeView<T>, NodeView<const T>, std::span<const std::uint8_t>, \
                                  double);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)

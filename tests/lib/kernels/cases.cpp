@@ -225,6 +225,17 @@ std::vector<Case<T>> row_cases() {
                      dropout_forward(exec, y, keep, read(rig.input(s)), 0.3, Random(1, "d"), rows, cols);
                      dropout_backward(exec, rig.input(s), read(y), std::span<const std::uint8_t>(keep), 0.3);
                    }});
+  cases.push_back({"dropout_of_windows", [](const Exec& exec, R& rig, Shape s) {
+                     for (const Index windows : {Index{2}, Index{130}}) {
+                       s.cols *= windows;
+                       if (s.cols == 0) return;
+                       const std::span<std::uint8_t> keep = rig.bytes(s.rows * s.cols * s.channels);
+                       const auto keys = draw(windows, Index{1} << 30, 4);
+                       dropout_forward(exec, rig.output(s), keep, read(rig.input(s)), 0.3, Random(1, "d"),
+                                       draw(s.rows, 1000, 3), {keys, 13, 5});
+                       s.cols /= windows;
+                     }
+                   }});
   cases.push_back(
       {"layer_norm", [](const Exec& exec, R& rig, Shape s) {
          if (s.channels == 0) return;

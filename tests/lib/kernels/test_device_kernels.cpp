@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -199,6 +200,43 @@ TEST_P(DeviceKernels, RowsOfATableAreReplayedEachWithItsOwn) {
   const MatrixView<double> table(theta.data(), rows, columns), second(v.data(), rows, columns);
   for (const RowUpdates& wrong : {RowUpdates{rows, 0, 1}, {-1, 0, 1}, {0, 0, 7}, {0, 3, 2}})
     EXPECT_THROW(adam_replay_rows<double>({}, table, {}, second, {}, std::vector{wrong}, steps), BugError);
+}
+
+/// Up to 128 updates that differ in what time changes go with the launch, others in a list of their own.
+TEST_P(DeviceKernels, UpdatesOfAnyNumberAndKindAreReplayed) {
+  using Change = std::function<void(AdamConstants<double>&)>;
+  const Change none = [](auto&) {};
+  const std::vector<std::pair<Index, Change>> all{{0, none},
+                                                  {1, none},
+                                                  {128, none},
+                                                  {129, none},
+                                                  {300, none},
+                                                  {3, [](auto& s) { s.beta1 = 0.5; }},
+                                                  {3, [](auto& s) { s.beta2 = 0.5; }},
+                                                  {3, [](auto& s) { s.epsilon = 0.3; }},
+                                                  {3, [](auto& s) { s.scale = 3; }},
+                                                  {3, [](auto& s) { s.decay = 0.2; }},
+                                                  {3, [](auto& s) { s.keep = 0.9; }}};
+  for (const auto& [count, change] : all) {
+    std::vector<AdamConstants<double>> steps;
+    for (Index s = 1; s <= count; ++s)
+      steps.push_back(adam_constants<double>(
+          {.lr = 1e-2 / static_cast<double>(s), .beta1 = 0.9, .decay = 1e-3, .count = s}, false));
+    if (count > 0) change(steps.back());
+    const auto run = [&](const Exec& exec, Device* device) {
+      std::vector<double> theta{1, -2, 0.5}, m{0.1, 0, -0.2}, v{0.01, 0.3, 0}, g{0.3, -1, 2};
+      OnDevice there(*device_);
+      const auto place = [&](std::vector<double>& of) {
+        return std::span(device ? there(of) : of.data(), of.size());
+      };
+      adam_replay<double>(exec, place(theta), place(m), place(v), place(g), steps);
+      if (device) there.fetch();
+      theta.insert(theta.end(), m.begin(), m.end());
+      theta.insert(theta.end(), v.begin(), v.end());
+      return theta;
+    };
+    expect_near(run(exec(), device_.get()), run({Backend::reference, 1}, nullptr), 1, 1e-14);
+  }
 }
 
 TEST_P(DeviceKernels, AGradientThatIsTakenIsZeroAfterwards) {

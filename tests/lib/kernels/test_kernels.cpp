@@ -161,14 +161,26 @@ TEST(Dropout, MaskDependsOnGlobalKeysAloneAndKeepsTheMean) {
   for (const float v : y) mean += v / static_cast<double>(y.size());
   EXPECT_NEAR(mean, 1, 4 * std::sqrt(0.25 / 0.75 / static_cast<double>(y.size())));
 
+  // Columns as steps of windows: those of three windows from the second step of seven on.
+  const std::vector<Index> windows{4, 0, 9};
+  std::vector<Index> listed;
+  for (Index b = 0; b < 6; ++b) listed.push_back(windows[static_cast<std::size_t>(b % 3)] * 7 + 1 + b / 3);
+  std::vector<float> ones(static_cast<std::size_t>(6 * channels), 1), drawn(ones.size()), again(ones.size());
+  const NodeView<const float> one_row(ones.data(), 1, 6, channels);
+  dropout_forward<float>({}, {drawn.data(), 1, 6, channels}, std::span(keep).first(ones.size()), one_row, 0.5,
+                         random, std::span(row_keys).first(1), listed);
+  dropout_forward<float>({}, {again.data(), 1, 6, channels}, std::span(keep).first(ones.size()), one_row, 0.5,
+                         random, std::span(row_keys).first(1), {windows, 7, 1});
+  EXPECT_EQ(again, drawn);
+
   // The last rows and columns alone, as another rank would hold them, get the same mask.
   const Index first = 100, column = 2;
   const Index few_rows = rows - first, few_cols = cols - column;
   std::vector<float> part(static_cast<std::size_t>(few_rows * few_cols * channels));
   std::vector<std::uint8_t> part_keep(part.size());
-  dropout_forward<float>({}, {part.data(), few_rows, few_cols, channels}, part_keep,
-                         {x.data(), few_rows, few_cols, channels}, 0.25, random,
-                         std::span(row_keys).subspan(first), std::span(col_keys).subspan(column));
+  dropout_forward<float>(
+      {}, {part.data(), few_rows, few_cols, channels}, part_keep, {x.data(), few_rows, few_cols, channels},
+      0.25, random, std::span(row_keys).subspan(first), std::span<const Index>(col_keys).subspan(column));
   for (Index i = 0; i < few_rows; ++i)
     for (Index b = 0; b < few_cols; ++b)
       for (Index c = 0; c < channels; ++c)
