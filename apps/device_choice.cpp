@@ -7,7 +7,7 @@
 
 #include "rossby/base/error.hpp"
 #include "rossby/mpi/agree.hpp"
-#include "rossby/mpi/host.hpp"
+#include "rossby/mpi/device_binding.hpp"
 #include "rossby/mpi/nccl_api.hpp"
 #include "rossby/mpi/reducer.hpp"
 #include "rossby/tensor/cuda_device.hpp"
@@ -32,6 +32,16 @@ std::unique_ptr<Device> open_device(const Config& config, Backend backend, int g
     driver = std::make_unique<CudaDriver>(gpu, cuda_runtime(), config.flag("parallel.cuda_graphs"));
   options.limit = static_cast<std::size_t>(device_limit(config, driver->total_bytes(), ranks_on_gpu));
   return std::make_unique<Device>(std::move(driver), options);
+}
+
+/// "device    3 x this, 1 x that, up to 2 ranks on each".
+std::string remark_of(const DeviceBinding& bound) {
+  std::string remark;
+  for (const auto& [name, count] : bound.kinds)
+    remark += fmt::format("{}{} x {}", remark.empty() ? "device    " : ", ", count, name);
+  if (bound.most > 1) remark += fmt::format(", up to {} ranks on each", bound.most);
+  if (bound.kinds.size() > 1) remark += "; the ranks wait for the slowest";
+  return remark;
 }
 
 }  // namespace
@@ -72,6 +82,10 @@ bool lacks_gpus(const Communicator& world) {
 DeviceChoice choose_device(const Communicator& world, const Config& config) {
   DeviceChoice choice;
   const std::string& asked = config.text("parallel.device");
+  agree(world, [&] {
+    if (const std::string& limit = config.text("parallel.device_memory"); !limit.empty())
+      (void)parse_bytes(limit, "parallel.device_memory");
+  });
   if (asked == "cpu") return choice;
   if (asked == "simulated") {
     choice.backend = Backend::simulated;
@@ -81,7 +95,6 @@ DeviceChoice choose_device(const Communicator& world, const Config& config) {
   }
   if (config.flag("parallel.cuda_graphs")) load_kernels_at_once();
   const CudaDevices found = cuda_devices();
-  const int ranks = ranks_on_host(world), rank = rank_on_host(world);
   if (asked == "cuda")
     agree(world, [&] {
       if (found.count == 0) user_error("parallel.device = \"cuda\": there is no GPU: {}", found.reason);
@@ -92,12 +105,19 @@ DeviceChoice choose_device(const Communicator& world, const Config& config) {
     return choice;
   }
   choice.backend = Backend::cuda;
-  const int on_gpu = (ranks + found.count - 1) / found.count;
+  const auto seen = agree(world, [&] {
+    std::vector<SeenDevice> devices;
+    for (int k = 0; k < found.count; ++k) {
+      const CudaApi::Properties is = properties_of(k);
+      devices.push_back({is.id, fmt::format("{} (sm_{}{})", is.name, is.major, is.minor)});
+    }
+    return devices;
+  });
+  const DeviceBinding bound = bind_devices(world, seen);
+  const int on_gpu = bound.most;
   choice.device =
-      agree(world, [&] { return open_device(config, choice.backend, rank % found.count, on_gpu); });
-  choice.remark =
-      fmt::format("device    {} x {}{}", std::min(ranks, found.count), choice.device->driver().name(),
-                  on_gpu > 1 ? fmt::format(", up to {} ranks on each", on_gpu) : "");
+      agree(world, [&] { return open_device(config, choice.backend, bound.device, bound.ranks); });
+  choice.remark = remark_of(bound);
   if (world.size() > 1) {
     MpiReducer reducer(world);
     double no_nccl = on_gpu > 1 || !nccl_library() ? 1 : 0;

@@ -1,7 +1,9 @@
 #include "apps/stnn_settings.hpp"
 
+#include <algorithm>
 #include <cmath>
 
+#include "apps/device_choice.hpp"
 #include "rossby/mpi/whole_graph.hpp"
 
 namespace rossby {
@@ -38,6 +40,16 @@ void check_bf16(const Config& config) {
        "relation.storage = \"dense\"");
 }
 
+/// Bytes for chunks of streamed relations: no more than a third of what a rank may take of its device, or,
+/// where there is none, would.
+double stream_bytes(const Config& config) {
+  const double asked = config.real("relation.stream_gib") * (1 << 30);
+  const std::string& limit = config.text("parallel.device_memory");
+  return limit.empty()
+             ? asked
+             : std::min(asked, static_cast<double>(parse_bytes(limit, "parallel.device_memory")) / 3);
+}
+
 /// Streams dense learned relations, as relation.memory = "streamed" asks for.
 template <class T>
 void stream(const Config& config, Device* device, UpdatePlace place, Relations<T>& relations) {
@@ -48,7 +60,7 @@ void stream(const Config& config, Device* device, UpdatePlace place, Relations<T
                                                               : "/tmp",
                           .device = device,
                           .transfer = transfer_named(config.text("relation.transfer")),
-                          .budget = static_cast<std::size_t>(config.real("relation.stream_gib") * (1 << 30)),
+                          .budget = static_cast<std::size_t>(stream_bytes(config)),
                           .host_updates = device && place == UpdatePlace::host});
 }
 
@@ -57,7 +69,10 @@ double chunk_mib(const Config& config, const Device* device) {
   constexpr double usual = 32;
   const double asked = config.real("relation.chunk_mib");
   if (asked > 0) return asked;
-  return device && config.text("relation.memory") == "resident" ? 0 : usual;
+  if (config.text("relation.memory") == "resident") return device ? 0 : usual;
+  // Two of them, of weights and two moments, within what there is for them.
+  constexpr double at_once = 6;
+  return std::min(usual, std::exp2(std::floor(std::log2(stream_bytes(config) / at_once / (1 << 20)))));
 }
 
 /// What relation.memory = "streamed" asks of the other keys and they do not give; null: nothing.

@@ -92,7 +92,7 @@ int forecast_with(const Communicator& comm, const OpenRun& open, const Forecast&
 }  // namespace
 
 int forecast(const Communicator& comm, const Forecast& arguments) {
-  const OpenRun open = open_run(comm, arguments.run, {});
+  const OpenRun open = open_run(comm, arguments.run, arguments.sets);
   watch(comm, open.config.real("parallel.watchdog_seconds"), arguments.run);
   return open.config.text("model.precision") == "double" ? forecast_with<double>(comm, open, arguments)
                                                          : forecast_with<float>(comm, open, arguments);

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -14,6 +15,11 @@
 #include "rossby/tensor/chunk_stream.hpp"
 
 namespace rossby {
+
+namespace detail {
+/// What makes values, gradients and moments fit a device, beside more ranks.
+inline constexpr std::string_view values_fit_where = "relation.memory = \"streamed\" for a dense relation";
+}  // namespace detail
 
 /// Who holds a parameter.
 enum class Placement {
@@ -184,11 +190,13 @@ struct Parameter {
   void move_to(Device& to) {
     require(!stream || stream->device() == &to, "a parameter streams to the device that trains it");
     device = &to;
+    const Device::For purpose(device, "the gradient of " + name, detail::values_fit_where);
     if (gradient.size() > 0) gradient = Buffer<T>(gradient.size(), to);
     send();
   }
   void send() {
     if (!device || stream) return;
+    const Device::For purpose(device, name, detail::values_fit_where);
     if (there.size() != value.size()) there = Buffer<T>(value.size(), *device);
     if (there_bf16.size() != bf16.size()) there_bf16 = Buffer<Bf16>(bf16.size(), *device);
     device->upload(there.data(), std::span<const T>(value.span()));
@@ -230,7 +238,10 @@ struct Parameter {
     require(!stream, "a streamed parameter has no gradient");
     if (overdue) overdue->make_up();
     live = in_step = true;
-    if (!sink && gradient.size() != size()) gradient = Buffer<T>(size(), device);
+    if (!sink && gradient.size() != size()) {
+      const Device::For purpose(device, "the gradient of " + name, detail::values_fit_where);
+      gradient = Buffer<T>(size(), device);
+    }
     return sink ? sink->accumulate() : gradient.data();
   }
 };

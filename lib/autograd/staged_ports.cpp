@@ -8,14 +8,18 @@
 namespace rossby {
 namespace {
 
-/// `size` values in a buffer that grows. A trace of the host has none: it would be counted as the training's.
+enum class At { device, home };
+
+/// `size` values in a buffer that grows, at home pinned: copies to and from it are direct ones. A trace of
+/// the host has none on the device: it would be counted as the training's.
 template <class T>
-T* room(Buffer<std::byte>& buffer, Index size, Device* device) {
-  if (device && device->driver().stands_for_host()) return nullptr;
+T* room(Buffer<std::byte>& buffer, Index size, Device& device, At at) {
+  if (at == At::device && device.driver().stands_for_host()) return nullptr;
   const Index bytes = size * static_cast<Index>(sizeof(T));
   if (buffer.size() < bytes) {
+    const Device::For purpose(&device, "rows that ranks exchange");
     buffer = {};
-    buffer = Buffer<std::byte>(bytes, device);
+    buffer = at == At::device ? Buffer<std::byte>(bytes, device) : Buffer<std::byte>::pinned(bytes, device);
   }
   return reinterpret_cast<T*>(buffer.data());
 }
@@ -33,9 +37,12 @@ void StagedExchange::gather(NodeView<const T> owned, NodeView<T> ghost) {
   if (idle() || !(device.owns(owned.data) || device.owns(ghost.data)))
     return inner_->gather_begin(owned, ghost);
   widest_ = std::max(widest_, owned.width() * static_cast<Index>(sizeof(T)));
-  const NodeView<T> packed(room<T>(packed_, owned.size(), &device), owned.rows, owned.cols, owned.channels);
-  const NodeView<T> from(room<T>(owned_, owned.size(), nullptr), owned.rows, owned.cols, owned.channels);
-  const NodeView<T> to(room<T>(ghost_, ghost.size(), nullptr), ghost.rows, ghost.cols, ghost.channels);
+  const NodeView<T> packed(room<T>(packed_, owned.size(), device, At::device), owned.rows, owned.cols,
+                           owned.channels);
+  const NodeView<T> from(room<T>(owned_, owned.size(), device, At::home), owned.rows, owned.cols,
+                         owned.channels);
+  const NodeView<T> to(room<T>(ghost_, ghost.size(), device, At::home), ghost.rows, ghost.cols,
+                       ghost.channels);
   pack(exec_, packed, owned);
   device.download(std::span<T>(from.data, static_cast<std::size_t>(from.size())), packed.data);
   device.wait();
@@ -65,8 +72,10 @@ void StagedExchange::scatter(NodeView<const T> ghost, NodeView<T> owned) {
   if (idle() || !(device.owns(owned.data) || device.owns(ghost.data)))
     return inner_->scatter_add_begin(ghost, owned);
   widest_ = std::max(widest_, ghost.width() * static_cast<Index>(sizeof(T)));
-  const NodeView<T> from(room<T>(ghost_, ghost.size(), nullptr), ghost.rows, ghost.cols, ghost.channels);
-  const NodeView<T> to(room<T>(owned_, owned.size(), nullptr), owned.rows, owned.cols, owned.channels);
+  const NodeView<T> from(room<T>(ghost_, ghost.size(), device, At::home), ghost.rows, ghost.cols,
+                         ghost.channels);
+  const NodeView<T> to(room<T>(owned_, owned.size(), device, At::home), owned.rows, owned.cols,
+                       owned.channels);
   device.download(std::span<T>(from.data, static_cast<std::size_t>(from.size())), ghost.data);
   device.wait();
   std::fill_n(to.data, to.size(), T(0));
@@ -81,7 +90,8 @@ template <class T>
 void StagedExchange::add(NodeView<T> owned) {
   if (!owned.data) return;
   Device& device = *exec_.device;
-  const NodeView<T> packed(room<T>(packed_, owned.size(), &device), owned.rows, owned.cols, owned.channels);
+  const NodeView<T> packed(room<T>(packed_, owned.size(), device, At::device), owned.rows, owned.cols,
+                           owned.channels);
   device.upload(packed.data, std::span<const T>(reinterpret_cast<const T*>(owned_.data()),
                                                 static_cast<std::size_t>(owned.size())));
   accumulate<T>(exec_, owned, T(1), NodeView<const T>(packed));
@@ -99,7 +109,7 @@ template <class T>
 std::span<T> StagedReducer::fetch(std::span<T> values) {
   if (begun_ == open_.size()) open_.emplace_back();
   Open& open = open_[begun_++];
-  const std::span<T> host(room<T>(open.host, std::ssize(values), nullptr), values.size());
+  const std::span<T> host(room<T>(open.host, std::ssize(values), *device_, At::home), values.size());
   open.device = reinterpret_cast<std::byte*>(values.data());
   open.bytes = values.size_bytes();
   device_->download(host, values.data());

@@ -54,7 +54,7 @@ class StagedExchange final : public Exchange {
   // Of the operation under way: where its result goes on the device; null: nothing was staged.
   NodeView<float> to_float_;
   NodeView<double> to_double_;
-  Buffer<std::byte> owned_, ghost_;  // host
+  Buffer<std::byte> owned_, ghost_;  // host, pinned
   Buffer<std::byte> packed_;         // device
 };
 

@@ -63,16 +63,21 @@ constexpr KeySpec keys[] = {
      "a learned all-to-all relation: dense clamp(M, 0, 1), or low rank U(Vᵀz)/n", "none|dense|low_rank"},
     {"relation.discover_start", text, "\"1/n\"", "", "start of M: 1/n, or a number"},
     {"relation.memory", text, "\"resident\"", "",
-     "where a dense learned relation and its moments are: where kernels work on them, or streamed there from "
-     "files, or to a device from the host's memory",
+     "where the dense relation of relation.discover and its moments are: where kernels work on them, or "
+     "streamed there from files, or to a device from the host's memory (one of relation.graph that is dense "
+     "stays where kernels are)",
      "resident|streamed", -1e300, 1e300, true},
     {"relation.chunk_mib", real, "0", "MiB",
      "rows of a dense learned relation that are worked on at once, by the size of their weights; the same "
      "chunks "
-     "give the same bits streamed or not; 0: 32, or all of a relation that lies on a device",
+     "give the same bits streamed or not; 0: 32, less where six do not fit the memory for chunks, or all of "
+     "a "
+     "relation that lies on a device",
      "", 0, 1e9, true},
     {"relation.stream_gib", real, "1", "GiB",
-     "streamed: memory of a rank, or of its device, for chunks, two at least", "", 0, 1e9, true},
+     "streamed: memory of a rank, or of its device, for chunks, two at least; no more than a third of "
+     "parallel.device_memory is taken",
+     "", 0, 1e9, true},
     {"relation.transfer", text, "\"pinned-async\"", "",
      "streamed to a device: from memory as it is (pageable) or from pinned memory, while the host waits or "
      "(async) beside the kernels",
@@ -319,8 +324,10 @@ constexpr KeySpec keys[] = {
      "rank finds one and the settings allow it",
      "auto|cpu|cuda|simulated", -1e300, 1e300, true},
     {"parallel.device_memory", text, "\"\"", "",
-     "most memory of a device that a rank takes, for example 4GiB; empty: its share of what there is", "",
-     -1e300, 1e300, true},
+     "most memory of a device that a rank takes, for example 4GiB; empty: its share of what there is. "
+     "Without "
+     "a device it bounds chunks of streamed relations alone",
+     "", -1e300, 1e300, true},
     {"parallel.transport", text, "\"auto\"", "",
      "between GPUs: nccl, or through the memory of the host; auto: nccl where every rank has a GPU of its "
      "own",

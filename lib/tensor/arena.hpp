@@ -66,6 +66,7 @@ class Arena {
     if (blocks_.size() > 1) {
       blocks_.clear();
       resident_ = 0;
+      const Device::For purpose(device_, what, remedy);
       blocks_.push_back({Buffer<std::byte>(static_cast<Index>(peak_bytes()), device_)});
     }
     rewind({});
@@ -120,8 +121,10 @@ class Arena {
       } else if (block_ < blocks_.size())
         ++block_;
       used_ = 0;
-      if (block_ == blocks_.size())
+      if (block_ == blocks_.size()) {
+        const Device::For purpose(device_, what, remedy);
         blocks_.push_back({Buffer<std::byte>(static_cast<Index>(std::max(rounded, least_block())), device_)});
+      }
     }
     void* pointer = blocks_[block_].memory.data() + used_;
     used_ += rounded;
@@ -136,6 +139,11 @@ class Arena {
     resident_ += block.resident;
     resident_peak_ = std::max(resident_peak_, resident_);
   }
+
+  static constexpr const char* what = "what a step keeps for backward";
+  static constexpr std::string_view remedy =
+      "fewer steps a slab (train.slab_steps) or windows a batch (window.batch), window.micro_batches, "
+      "train.recompute = \"cell\" or \"step\"";
 
   Device* device_;
   std::vector<Block> blocks_;

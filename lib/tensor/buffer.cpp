@@ -90,8 +90,9 @@ void* allocate(std::size_t bytes) {
   void* pointer = rounded < bytes ? nullptr : large ? map_pages(rounded) : std::aligned_alloc(line, rounded);
   if (!pointer)
     user_error(
-        "out of memory: a buffer of {:.3f} GiB does not fit; use more ranks, fewer steps a slab or a smaller "
-        "model",
+        "out of memory: a buffer of {:.3f} GiB does not fit; use more ranks on more hosts, fewer steps a "
+        "slab or "
+        "windows a batch, relation.memory = \"streamed\" for a dense relation, or a smaller model",
         static_cast<double>(bytes) / (1 << 30));
   if (!large || !pages_are_mapped) std::memset(pointer, 0, rounded);
   allocations.fetch_add(1, std::memory_order_relaxed);

@@ -10,13 +10,28 @@
 
 namespace rossby {
 
+namespace {
+// cudaErrorInsufficientDriver: the runtime says it too where there is none.
+constexpr int old_driver = 35;
+}  // namespace
+
 CudaDevices cuda_devices(const CudaApi* api) {
   if (!api) return {0, "this build has no CUDA"};
   int count = 0;
-  if (const int error = api->device_count(&count); error != 0)
-    return {0, fmt::format("CUDA error {}: {}", error, api->error_text(error))};
+  if (const int error = api->device_count(&count); error != 0) {
+    const char* why = error == old_driver ? "no driver, or one too old for this build: " : "";
+    return {0, fmt::format("{}CUDA error {}: {}", why, error, api->error_text(error))};
+  }
   if (count <= 0) return {0, "the driver sees no GPU"};
   return {count, {}};
+}
+
+CudaApi::Properties properties_of(int device, const CudaApi* api) {
+  CudaApi::Properties properties;
+  if (const int error = api->properties(device, &properties); error != 0)
+    user_error("GPU {} failed while asking what it is: CUDA error {}: {}", device, error,
+               api->error_text(error));
+  return properties;
 }
 
 CudaDriver::CudaDriver(int device, const CudaApi* api, bool graphs)
@@ -26,7 +41,7 @@ CudaDriver::CudaDriver(int device, const CudaApi* api, bool graphs)
   if (device < 0 || device >= found.count)
     user_error("there is no GPU {}: this process sees {}", device, found.count);
   check(api_->set_device(device), "choosing it");
-  check(api_->properties(device, &properties_), "asking what it is");
+  properties_ = properties_of(device, api_);
   for (void** stream : {&stream_, &side_, &in_, &out_}) check(api_->stream_create(stream), "making a stream");
   event_ = make_event(false);
 }

@@ -14,6 +14,7 @@ namespace rossby {
 class CudaApi {
  public:
   struct Properties {
+    std::string id;  // no other GPU of the host has it, and all processes see the same
     std::string name;
     int major = 0;
     int minor = 0;
@@ -66,6 +67,9 @@ struct CudaDevices {
   std::string reason;  // where count is 0
 };
 [[nodiscard]] CudaDevices cuda_devices(const CudaApi* api = cuda_runtime());
+
+/// Of one of them. Throws UserError.
+[[nodiscard]] CudaApi::Properties properties_of(int device, const CudaApi* api = cuda_runtime());
 
 /// Has the driver load all kernels when it starts, unless CUDA_MODULE_LOADING says otherwise: the first
 /// launch of one is no work for a capture. To be called before any of the others.

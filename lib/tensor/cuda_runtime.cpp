@@ -2,6 +2,7 @@
 
 #if defined(ROSSBY_CUDA)
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 #endif
 
 namespace rossby {
@@ -15,8 +16,10 @@ class Runtime final : public CudaApi {
   int properties(int device, Properties* out) const override {
     cudaDeviceProp properties{};
     const int error = cudaGetDeviceProperties(&properties, device);
-    if (error == cudaSuccess)
-      *out = {properties.name, properties.major, properties.minor, properties.totalGlobalMem};
+    if (error != cudaSuccess) return error;
+    *out = {{}, properties.name, properties.major, properties.minor, properties.totalGlobalMem};
+    for (const char byte : properties.uuid.bytes)
+      out->id += fmt::format("{:02x}", static_cast<unsigned char>(byte));
     return error;
   }
   int set_device(int device) const override { return cudaSetDevice(device); }

@@ -1,6 +1,7 @@
 #include "rossby/tensor/device.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -21,6 +22,13 @@ double gib(std::size_t bytes) {
   return static_cast<double>(bytes) / (1 << 30);
 }
 
+/// With the unit that shows it.
+std::string amount(std::size_t bytes) {
+  if (bytes >= std::size_t{1} << 27) return fmt::format("{:.3f} GiB", gib(bytes));
+  if (bytes >= std::size_t{1} << 17) return fmt::format("{:.3f} MiB", 1024 * gib(bytes));
+  return fmt::format("{} bytes", bytes);
+}
+
 }  // namespace
 
 Device::Device(std::unique_ptr<DeviceDriver> driver, const DeviceOptions& options)
@@ -36,18 +44,33 @@ Device::~Device() {
   if (sums_host_) driver_->release_pinned(sums_host_);
 }
 
+Device::For::For(Device* device, std::string what, std::string_view remedy)
+    : device_(device), what_(std::move(what)), remedy_(remedy) {
+  if (device_) outer_ = std::exchange(device_->purpose_, this);
+}
+
+Device::For::~For() {
+  if (device_) device_->purpose_ = outer_;
+}
+
 void* Device::allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   const std::size_t size = rounded(bytes);
   const bool within = size >= bytes && size <= free_bytes();
   void* pointer = within ? driver_->allocate(size) : nullptr;
-  if (!pointer)
-    user_error(
-        "out of device memory: {:.3f} GiB do not fit beside the {:.3f} GiB in use of {:.3f} GiB ({}); use "
-        "more "
-        "ranks, fewer steps or windows a batch, train.recompute, relation.memory = \"streamed\" for a dense "
-        "relation, or a smaller model",
-        gib(bytes), gib(used_), gib(limit()), driver_->name());
+  if (!pointer) {
+    std::string remedy(purpose_ ? purpose_->remedy_ : std::string_view());
+    if (!remedy.empty()) remedy += ", ";
+    // As far as it is known by now: others may follow.
+    const double of_limit =
+        static_cast<double>(used_ + size) / static_cast<double>(std::max<std::size_t>(limit(), 1));
+    remedy += of_limit < 1000
+                  ? fmt::format("{} times as many ranks or more", std::max(2.0, std::ceil(of_limit)))
+                  : "a larger device, or a larger parallel.device_memory";
+    user_error("out of device memory: {}, {}, does not fit beside the {} in use of {} ({}); use {}",
+               purpose_ ? purpose_->what_ : "an array", amount(bytes), amount(used_), amount(limit()),
+               driver_->name(), remedy);
+  }
   sizes_[pointer] = size;
   used_ += size;
   peak_ = std::max(peak_, used_);
@@ -169,6 +192,7 @@ Device::Copy::Copy(Device& device, const void* host, std::size_t bytes) {
   require(kept.holders == 0 || kept.bytes == bytes, "an array is kept whole");
   if (kept.holders == 0) {
     try {
+      const For purpose(&device, "a copy of what does not change (series, relations, lists of nodes)");
       kept = {bytes, device.allocate(bytes), 0};
     } catch (...) {
       device.kept_.erase(host);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -99,6 +100,23 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   [[nodiscard]] DeviceDriver& driver() const { return *driver_; }
+
+  /// What memory is asked for while this lives, for the message of what does not fit: "the gradient of W",
+  /// and what would make it fit ("fewer windows a batch"; empty: more ranks). The innermost counts.
+  class For {
+   public:
+    For(Device* device, std::string what, std::string_view remedy = {});
+    ~For();
+    For(const For&) = delete;
+    For& operator=(const For&) = delete;
+
+   private:
+    friend class Device;
+    Device* device_;
+    std::string what_;
+    std::string_view remedy_;
+    const For* outer_ = nullptr;
+  };
 
   /// Uninitialised. Throws UserError naming what was asked for, what is in use, and what would make it fit.
   [[nodiscard]] void* allocate(std::size_t bytes);
@@ -194,6 +212,7 @@ class Device {
 
   std::unique_ptr<DeviceDriver> driver_;
   DeviceOptions options_;
+  const For* purpose_ = nullptr;
   std::size_t used_ = 0;
   std::size_t peak_ = 0;
   std::map<void*, std::size_t> sizes_;

@@ -111,6 +111,8 @@ void LazyAdam<T>::reserve(std::span<const Index> rows, std::span<Index> slots) {
   capacity_ = std::max<Index>(std::ssize(reserved_), 2 * std::ssize(rows));
   capacity_ = std::min(capacity_, parameter_->shape[0]);
   gradients_ = {};
+  const Device::For purpose(parameter_->device, "gradients of rows of " + parameter_->name,
+                            "fewer steps a slab (train.slab_steps)");
   gradients_ = Buffer<T>(capacity_ * width_, parameter_->device);
 }
 

@@ -367,7 +367,10 @@ template <class T>
 void Optimiser<T>::send() {
   if (!device_) return;
   for (Parameter<T>* parameter : parameters_) parameter->send();
-  for (State& state : states_) each_twin(state, [&](auto& twin) { twin.send(*device_); });
+  for (State& state : states_) {
+    const Device::For purpose(device_, "a moment of " + state.parameter->name, detail::values_fit_where);
+    each_twin(state, [&](auto& twin) { twin.send(*device_); });
+  }
   device_->wait();
 }
 

@@ -114,7 +114,24 @@ class Device(Runs):
                     self.assertEqual(self.ends(run), self.ends(name))
         self.succeed(1, "evaluate", "pinned-async3")
         self.refuse_settings([DEVICE, "relation.discover=dense", *STREAMED, "relation.stream_gib=1e-7"],
-                             "are too few: 1 chunks of .* are needed")
+                             "are too few: 2 chunks of .* are needed")
+
+    def test_memory_of_a_device_bounds_what_streams_there(self):
+        """Chunks are made for a third of it, without a word about their size; elsewhere it bounds them alone."""
+        nodes = 1500  # 9 MiB of weights, and of their moment: beside 12 that a device keeps for itself
+        self.netcdf("wide.nc", sensors(steps=8, nodes=nodes))
+        settings = ["data.file=wide.nc", "split.train=6", "split.validation=1", "train.epochs=1", "relation.graph=none",
+                    "relation.discover=dense", "evaluate.baselines=false", "parallel.dense_kernel=own"]
+        self.refuse_settings([DEVICE, *settings, "parallel.device_memory=24MiB"], "out of device memory: .*discover.* MiB, does not fit ")
+        self.succeed(1, *self.arguments("whole", *settings, DEVICE))
+        self.succeed(1, *self.arguments("third", *settings, DEVICE, *STREAMED, "parallel.device_memory=24MiB"))
+        self.succeed(1, *self.arguments("files", *settings, "relation.memory=streamed", "parallel.device_memory=2MiB"))
+        # Chunks sum in another order.
+        losses = {run: self.lines(run)[-1]["loss"] for run in ("whole", "third", "files")}
+        for run in ("third", "files"):
+            self.assertAlmostEqual(losses[run], losses["whole"], delta=1e-5 * losses["whole"])
+        for wrong in ("0", "-1GiB", "4Gib", "1e999GiB"):
+            self.refuse_settings([f"parallel.device_memory={wrong}"], "parallel.device_memory = .* is no amount of memory")
 
     def test_streamed_and_updated_on_the_host(self):
         """Gradients travel, not moments: the losses of a device that updates, the same bits by every way."""
@@ -161,7 +178,7 @@ class Device(Runs):
         self.near("bf16_host", "bf16", 2e-3)
 
     def test_memory_of_a_device(self):
-        self.refuse_settings([DEVICE, "parallel.device_memory=1MiB"], "out of device memory: .* more ranks")
+        self.refuse_settings([DEVICE, "parallel.device_memory=1MiB"], "out of device memory: .* times as many ranks or more")
         self.refuse_settings([DEVICE, "parallel.device_memory=much"], "is no amount of memory", "4GiB")
         self.refuse_settings([DEVICE, "parallel.device_memory=-1GiB"], "is no amount of memory")
 

@@ -81,6 +81,11 @@ class Streamed(Runs):
                 return file.read()
         self.assertEqual(text("in_memory"), text("in_files"))
         self.succeed(1, "evaluate", "in_files", "--set", "relation.memory=resident")
+        # Where the folder that a training had is gone.
+        for settings in (["relation.memory=resident"], [f"relation.stream_folder={self.path('.')}"]):
+            self.succeed(1, "forecast", "in_files", "--steps", "2", "--set", settings[0])
+        self.refuse(1, ["forecast", "in_files", "--steps", "2", "--set", "relation.stream_folder=/no/such/folder"], "/no/such/folder")
+        self.refuse(1, ["forecast", "in_files", "--steps", "2", "--set", "model.latent=9"], "model.latent")
 
     def test_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("left", *of_rows(2, 2), *self.streamed())

@@ -23,7 +23,7 @@ class Gpu(unittest.TestCase):
                      "kernels,steps,streamed" + (",windows" if (PROGRAMS / "bench_windows").exists() else "")]
             done = run(*words)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            for row in ("relate_dense_fused/", "spmm_forward/", "| refine_10080 | as CUDA graphs |", "| discover_10080_slab8 | TF32 |",
+            for row in ("relate_dense_fused/", "spmm_forward/", "| refine_10080 | as CUDA graphs |",
                         "| discover_80000_slab8_pinned-async+host |"):
                 self.assertIn(row, done.stdout)
             kernels = json.loads((out / "kernels.json").read_text(encoding="utf-8"))

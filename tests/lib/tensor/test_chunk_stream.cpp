@@ -388,7 +388,9 @@ TEST(DeviceStream, KeepsToTheDevicesBudget) {
   const Buffer<float> array = stream.add<float>();
   EXPECT_EQ(array.memory(), Memory::pinned);
   EXPECT_EQ(array.device(), nullptr) << "the host may touch it";
-  EXPECT_NE(message_of([&] { stream.start(1, false, false); }).find("out of device memory: 0.008 GiB"),
+  EXPECT_NE(message_of([&] {
+              stream.start(1, false, false);
+            }).find("out of device memory: chunks of a streamed relation, 8.000 MiB"),
             std::string::npos);
 }
 

@@ -28,7 +28,7 @@ class Capturing final : public CudaApi {
   mutable std::set<void*> alive;  // graphs and executables
 
   int device_count(int* count) const override { return *count = 1, 0; }
-  int properties(int, Properties* out) const override { return *out = {"Fake GPU", 9, 0, 1 << 20}, 0; }
+  int properties(int, Properties* out) const override { return *out = {"id", "Fake GPU", 9, 0, 1 << 20}, 0; }
   int set_device(int) const override { return 0; }
   int stream_create(void** stream) const override {
     streams_.push_back(std::make_unique<Stream>());

@@ -134,11 +134,20 @@ TEST(Device, BeyondItsBudgetItSaysWhatWouldFit) {
     Buffer<std::byte> most(std::size_t{40} << 20, device);
     EXPECT_EQ(device.used_bytes(), before + (std::size_t{40} << 20));
     const std::string error = error_of([&] { Buffer<std::byte> more(std::size_t{40} << 20, device); });
-    EXPECT_NE(
-        error.find("out of device memory: 0.039 GiB do not fit beside the 0.043 GiB in use of 0.062 GiB"),
-        std::string::npos)
+    EXPECT_NE(error.find("out of device memory: an array, 40.000 MiB, does not fit beside the 44.000 MiB in "
+                         "use of 64.000 MiB"),
+              std::string::npos)
         << error;
-    EXPECT_NE(error.find("more ranks"), std::string::npos);
+    EXPECT_NE(error.find("use 2 times as many ranks or more"), std::string::npos) << error;
+    const std::string named = error_of([&] {
+      const Device::For outer(&device, "the gradient of W", "fewer of it");
+      { const Device::For inner(&device, "nothing"); }
+      Buffer<std::byte> more(std::size_t{100} << 20, device);
+    });
+    EXPECT_NE(named.find("memory: the gradient of W, 100.000 MiB, does not"), std::string::npos) << named;
+    EXPECT_NE(named.find("use fewer of it, 3 times as many ranks or more"), std::string::npos) << named;
+    const std::string far = error_of([&] { Buffer<std::byte> more(Index{1} << 40, device); });
+    EXPECT_NE(far.find("use a larger device"), std::string::npos) << far;
   }
   EXPECT_EQ(device.used_bytes(), before);
   Buffer<std::byte> fits(std::size_t{40} << 20, device);
@@ -271,7 +280,7 @@ class FakeApi final : public CudaApi {
     return 0;
   }
   int properties(int, Properties* out) const override {
-    *out = {"Fake GPU", 9, 0, std::size_t{1} << 30};
+    *out = {"id", "Fake GPU", 9, 0, std::size_t{1} << 30};
     return 0;
   }
   int set_device(int) const override { return fail_set; }
@@ -353,7 +362,7 @@ TEST(Cuda, OutOfMemoryIsTheUsersToMend) {
   Device device(std::make_unique<CudaDriver>(0, &api));
   api.memory = false;
   const std::string error = error_of([&] { Buffer<float> more(1 << 20, device); });
-  EXPECT_NE(error.find("out of device memory: 0.004 GiB"), std::string::npos) << error;
+  EXPECT_NE(error.find("out of device memory: an array, 4.000 MiB"), std::string::npos) << error;
   EXPECT_NE(error.find("Fake GPU (sm_90)"), std::string::npos) << error;
 }
 
@@ -365,7 +374,7 @@ TEST(Cuda, DevicesThatAreNotThereAreNamed) {
   api.devices = 0;
   EXPECT_EQ(cuda_devices(&api).reason, "the driver sees no GPU");
   api.fail_count = 35;
-  EXPECT_EQ(cuda_devices(&api).reason, "CUDA error 35: text of 35");
+  EXPECT_EQ(cuda_devices(&api).reason, "no driver, or one too old for this build: CUDA error 35: text of 35");
   api.fail_count = 0;
   api.devices = 1;
   api.fail_set = 101;
