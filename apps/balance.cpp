@@ -5,8 +5,6 @@
 
 namespace rossby {
 
-// A row without a time of its own: entries decide alone. Entries without one: rows do; 0 would ask for the
-// default.
 double RowTimes::entry_cost() const {
   constexpr double least = 1e-6, most = 1e6;
   return row > 0 ? std::clamp(entry / row, least, most) : most;
@@ -37,6 +35,8 @@ std::vector<RowTimes> fit_row_times(
   std::vector<const OpSample*> pointers;
   for (const OpSample& sample : samples) pointers.push_back(&sample);
   const OpModel model = fit(pointers);
+  // Times that only one of the two explains say nothing of how they weigh.
+  if (model.per_flop <= 0 || model.per_byte <= 0) return {};
   return {{model.constant, model.per_flop, model.per_byte, model.error}};
 }
 

@@ -348,20 +348,26 @@ double measure_ops(const Communicator& comm, const CalibrationOptions& options, 
 void measure_rates(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
   const int ranks = ranks_on_host(comm), threads = options.threads;
   MpiReducer reducer(comm);
-  const auto add = [&](const char* kind, double size, double rate) {
-    reducer.sum(std::span<double>(&rate, 1));
-    profile.rates.push_back({kind, ranks, threads, size, rate / comm.size(), 0});
+  constexpr int rounds = 3;
+  const auto add = [&](const char* kind, double size, const std::function<double()>& measure) {
+    double rates[rounds];
+    for (double& rate : rates) {
+      comm.barrier();
+      rate = measure();
+    }
+    reducer.sum(rates);
+    std::sort(std::begin(rates), std::end(rates));
+    profile.rates.push_back({kind, ranks, threads, size, rates[rounds / 2] / comm.size(),
+                             (rates[rounds - 1] - rates[0]) / 2 / rates[rounds / 2]});
   };
-  const double seconds = options.quick ? 0.005 : 0.2;
+  const double seconds = (options.quick ? 0.005 : 0.2) / rounds;
   for (const double bytes : {1.0 * (1 << 18), 1.0 * (1 << 21), 1.0 * (1 << 24), 1.0 * (1 << 28)}) {
     if (options.quick && bytes > 1 << 21) break;
-    comm.barrier();
-    add("stream", bytes, measure_stream(Stream::triad, bytes, threads, seconds));
+    add("stream", bytes, [&] { return measure_stream(Stream::triad, bytes, threads, seconds); });
   }
   for (const int size : {128, 512, 1024}) {
     if (options.quick && size > 128) break;
-    comm.barrier();
-    add("gemm", size, measure_gemm(size, threads));
+    add("gemm", size, [&] { return measure_gemm(size, threads); });
   }
   time_disk(comm, options, ranks, profile);
   comm.barrier();

@@ -110,9 +110,20 @@ class Planner {
     candidate.settings = {fmt::format("parallel.time_groups={}", groups)};
     candidate.settings.insert(candidate.settings.end(), stages.begin(), stages.end());
     candidate.settings.insert(candidate.settings.end(), settings.begin(), settings.end());
-    candidate.settings.insert(candidate.settings.end(), balance_.begin(), balance_.end());
     candidate.varied = fmt::format("{}{}{}", fmt::join(stages, " "),
                                    stages.empty() || settings.empty() ? "" : " ", fmt::join(settings, " "));
+    candidates_.push_back(planned(candidate, settings));
+    if (balance_.empty() || candidates_.back().row_blocks == 1) return;
+    // Equal times of rows and entries may cost more ghosts than they save.
+    candidate.settings.push_back(balance_);
+    Candidate balanced = planned(candidate, settings);
+    if (balanced.fits() &&
+        (!candidates_.back().fits() || balanced.epoch_seconds() < candidates_.back().epoch_seconds()))
+      candidates_.back() = std::move(balanced);
+  }
+
+  [[nodiscard]] Candidate planned(Candidate candidate, const std::vector<std::string>& settings) {
+    const int ranks = candidate.ranks, groups = candidate.time_groups;
     const Config config = load(candidate.settings);
     candidate.stages = static_cast<int>(std::min<Index>(config.integer("parallel.stages"), ranks / groups));
     candidate.row_blocks = ranks / groups / candidate.stages;
@@ -124,9 +135,17 @@ class Planner {
                            : plan_job(config, *machine_, job_of(config, ranks), whole(settings));
     } catch (const UserError& error) {
       candidate.refused = error.what();  // on all ranks alike
+      return candidate;
     }
-    if (candidate.plan) check_memory(candidate, config);
-    candidates_.push_back(std::move(candidate));
+    candidate.refused = candidate.plan->refused;
+    const auto& left_out = candidate.plan->interpolated.left_out;
+    if (candidate.row_blocks > candidate.plan->nodes)
+      candidate.refused =
+          fmt::format("{} row blocks of {} nodes", candidate.row_blocks, candidate.plan->nodes);
+    if (!left_out.empty())
+      candidate.refused =
+          fmt::format("{} never measured: run 'rossby calibrate' on two ranks or more", left_out.front());
+    return candidate;
   }
 
   /// Without further settings.
@@ -199,12 +218,9 @@ class Planner {
       const auto times = fit_row_times(*machine_, job_of(config, counts.back()), *load_, whole({}));
       return times.empty() ? "" : fmt::format("parallel.entry_cost={:.6g}", times.front().entry_cost());
     };
-    if (!space_->ranks.empty()) {
-      balance_ = {of_machine()};
-    } else {
-      balance_ = {broadcast(*comm_, agree(*comm_, [&] { return comm_->rank() == 0 ? of_machine() : ""; }))};
-    }
-    if (balance_.front().empty()) balance_.clear();
+    balance_ = !space_->ranks.empty()
+                   ? of_machine()
+                   : broadcast(*comm_, agree(*comm_, [&] { return comm_->rank() == 0 ? of_machine() : ""; }));
   }
 
   void check_batch(Index batch) const {
@@ -212,22 +228,6 @@ class Planner {
     if (target > 0 && std::abs(static_cast<double>(batch) / target - 1) > space_->tolerance)
       user_error("a batch of {} is not within {:.0f} % of the target, {:.0f}", batch, 100 * space_->tolerance,
                  target);
-  }
-
-  void check_memory(Candidate& candidate, const Config& config) const {
-    const Prediction& predicted = candidate.plan->interpolated;
-    if (const DeviceKind& device = machine_->profile.device; predicted.device_bytes > 0) {
-      const int ranks = candidate.plan->place.ranks_on_host();
-      const double has = device_limit(config, static_cast<std::size_t>(device.memory_bytes),
-                                      (ranks + device.count - 1) / device.count);
-      if (predicted.device_bytes > has)
-        candidate.refused = fmt::format("needs {} of a device, which has {} for a rank",
-                                        bytes_text(predicted.device_bytes), bytes_text(has));
-    }
-    const double needed = candidate.plan->interpolated.memory_bytes * candidate.plan->place.ranks_on_host();
-    if (machine_->profile.memory_bytes > 0 && needed > machine_->profile.memory_bytes)
-      candidate.refused = fmt::format("needs {} of a host, which has {}", bytes_text(needed),
-                                      bytes_text(machine_->profile.memory_bytes));
   }
 
   [[nodiscard]] Job job_of(const Config& config, int ranks) const {
@@ -260,7 +260,7 @@ class Planner {
   std::vector<std::pair<std::string, std::vector<std::string>>> keys_;
   std::map<std::vector<std::string>, std::unique_ptr<WholeGraph>> graphs_;
   std::optional<Config> base_;
-  std::vector<std::string> balance_;
+  std::string balance_;  // a setting, or none
   std::vector<double> layer_seconds_;
   std::vector<Candidate> candidates_;
 };
@@ -338,10 +338,15 @@ std::string text_of(const std::vector<Candidate>& candidates) {
     }
     text += (c.refused.empty() ? "" : "  " + c.refused) + "\n";
   }
-  if (best)
+  if (best) {
     text += fmt::format("fastest: {} rank{} --set {}\n", best->ranks, best->ranks == 1 ? "" : "s",
                         fmt::join(best->settings, " --set "));
-  else
+    const Place& place = best->plan->place;
+    if (place.hosts > 1)
+      text +=
+          fmt::format("  on {} hosts of {} ranks (--ranks-per-host)\n", place.hosts, place.ranks_on_host());
+    text += caveats(best->plan->interpolated);
+  } else
     text += "none of them fits\n";
   return text;
 }

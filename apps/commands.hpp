@@ -43,8 +43,9 @@ int evaluate(const Communicator& comm, const Evaluate& arguments);
 struct Forecast {
   std::string run;
   Index steps = 0;
-  std::string origin;  // date or step; empty: the last step of the data
-  std::string output;  // empty: DIR/forecast.nc
+  std::string origin;             // date or step; empty: the last step of the data
+  std::string output;             // empty: DIR/forecast.nc
+  std::vector<std::string> sets;  // harmless keys only
 };
 int forecast(const Communicator& comm, const Forecast& arguments);
 
@@ -119,6 +120,7 @@ struct PlanTraining {
   std::string what_if;             // network=2x,memory=2x,precision=bf16,gpu=FILE; empty: nothing
   std::vector<std::string> check;  // run directories
   bool regions = false;            // of those, by region of the step
+  bool residuals = false;          // how the machine's ops are told, instead of a plan
   std::vector<std::string> sets;
 };
 int plan(const Communicator& comm, const PlanTraining& arguments);

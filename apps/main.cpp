@@ -128,6 +128,7 @@ void define(CLI::App& app, std::function<int(const Communicator&)>& chosen, comm
   f->add_option("--origin", forecast.origin,
                 "date or step of the last known values; default: the last of the data");
   f->add_option("-o,--output", forecast.output, "file to write; default: forecast.nc in the run directory");
+  add_settings(*f, forecast.sets, "set a key that does not change the model, such as relation.stream_folder");
   f->callback([&] { chosen = [&](const Communicator& comm) { return commands::forecast(comm, forecast); }; });
 
   auto* k = app.add_subcommand("checkpoint", "look at checkpoints and state files")->require_subcommand(1);
@@ -222,10 +223,16 @@ void define_plan(CLI::App& app, std::function<int(const Communicator&)>& chosen,
   auto* check =
       p->add_option("--check", plan.check, "run directories: their predictions against what was measured");
   p->add_flag("--regions", plan.regions, "with --check: where in the step they differ")->needs(check);
+  auto* residuals =
+      p->add_flag("--residuals", plan.residuals,
+                  "instead: by how much each op's polynomial, and interpolation, miss what was measured");
   add_settings(*p, plan.sets, "set a configuration key, for example --set model.latent=8; may be repeated");
-  check->excludes(config)->excludes(machine)->excludes(ranks);
-  p->callback([&, config, machine, check] {
-    if (!*check && !*config) throw CLI::RequiredError("config or --check");
+  check->excludes(config)->excludes(machine)->excludes(ranks)->excludes(residuals);
+  residuals->excludes(config)->excludes(ranks);
+  p->callback([&, config, machine, check, ranks] {
+    if (!*check && !*config && !plan.residuals) throw CLI::RequiredError("config, --check or --residuals");
+    if (*ranks && plan.ranks.empty())
+      throw CLI::ValidationError("--ranks", "give whole numbers, as 1,2,6 or 1..1024");
     if (!*check && !*machine) throw CLI::RequiredError("--machine");
     chosen = [&](const Communicator& comm) { return commands::plan(comm, plan); };
   });

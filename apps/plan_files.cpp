@@ -40,6 +40,7 @@ Prediction prediction_of(const Json& json) {
     p.sent_epochs.push_back({epoch.at(0), {epoch.at(1), epoch.at(2)}});
   p.far_share = json.at("far_share");
   p.unmeasured = json.at("unmeasured").get<std::vector<std::string>>();
+  p.left_out = json.value("left_out", std::vector<std::string>());
   return p;
 }
 
@@ -56,6 +57,7 @@ Json json_of(const TrainingPlan& plan) {
   json["time_groups"] = plan.time_groups;
   json["stages"] = plan.stages;
   if (!plan.device.empty()) json["device"] = plan.device;
+  if (!plan.refused.empty()) json["refused"] = plan.refused;
   json["predicted"] = json_of(plan.interpolated);
   json["predicted_by_polynomials"] = json_of(plan.modelled);
   Json ops = Json::array();
@@ -97,6 +99,7 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
     plan.time_groups = json.at("time_groups");
     plan.stages = json.value("stages", 1);
     plan.device = json.value("device", "");
+    plan.refused = json.value("refused", "");
     plan.place = {json.at("ranks"), json.at("hosts"), json.at("threads"), plan.time_groups, plan.stages};
     plan.interpolated = prediction_of(json.at("predicted"));
     plan.modelled = prediction_of(json.at("predicted_by_polynomials"));
@@ -151,6 +154,13 @@ std::string text_of(const TrainingPlan& plan) {
                   seconds_text(p.step() * static_cast<double>(p.epoch_steps)), 1e3 * plan.modelled.step());
   if (p.memory_bytes > 0) text += fmt::format("  memory of a rank: {}\n", bytes_text(p.memory_bytes));
   if (p.device_bytes > 0) text += fmt::format("  memory of a device: {}\n", bytes_text(p.device_bytes));
+  text += caveats(p);
+  if (!plan.refused.empty()) text += "  does not fit: " + plan.refused + "\n";
+  return text;
+}
+
+std::string caveats(const Prediction& p) {
+  std::string text;
   if (p.far_share > 0.1)
     text += fmt::format(
         "  {:.0f} % of it are calls far from all that were measured: measure the training itself (rossby "
@@ -158,8 +168,13 @@ std::string text_of(const TrainingPlan& plan) {
         "--config)\n",
         100 * p.far_share);
   if (!p.unmeasured.empty())
-    text +=
-        fmt::format("  never measured, taken from bandwidth and flops: {}\n", fmt::join(p.unmeasured, ", "));
+    text += fmt::format(
+        "  never measured, taken from what is nearest (bandwidth and flops, messages within a host): {}\n",
+        fmt::join(p.unmeasured, ", "));
+  if (!p.left_out.empty())
+    text += fmt::format(
+        "  never measured, taken to take no time: {}; run 'rossby calibrate' on two ranks or more\n",
+        fmt::join(p.left_out, ", "));
   return text;
 }
 

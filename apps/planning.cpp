@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/console.hpp"
 #include "apps/device_choice.hpp"
 #include "apps/model_run.hpp"
 #include "rossby/mpi/agree.hpp"
@@ -173,6 +174,22 @@ double wait_for_stages(const ProcessGrid& grid, const TrainingPlan& plan, const 
   return pipeline_waits(stages)[static_cast<std::size_t>(grid.stage())];
 }
 
+/// Why what is predicted does not fit the memory of a host or device; empty: it does.
+std::string lacks_memory(const TrainingPlan& plan, const Config& config, const MachineProfile& profile) {
+  const Prediction& predicted = plan.interpolated;
+  const int ranks = plan.place.ranks_on_host();
+  const double needed = predicted.memory_bytes * ranks;
+  if (profile.memory_bytes > 0 && needed > profile.memory_bytes)
+    return fmt::format("needs {} of a host, which has {}", bytes_text(needed),
+                       bytes_text(profile.memory_bytes));
+  if (predicted.device_bytes == 0) return {};
+  const int on_device = (ranks + profile.device.count - 1) / profile.device.count;
+  const double has = device_limit(config, static_cast<std::size_t>(profile.device.memory_bytes), on_device);
+  return predicted.device_bytes <= has ? ""
+                                       : fmt::format("needs {} of a device, which has {} for a rank",
+                                                     bytes_text(predicted.device_bytes), bytes_text(has));
+}
+
 }  // namespace
 
 Config planned_config(const Config& config, const MachineProfile& profile) {
@@ -217,6 +234,7 @@ TrainingPlan plan_training(const Communicator& comm, const Config& asked, const 
   };
   plan.interpolated = predicted(OpTimes::Method::interpolated);
   plan.modelled = predicted(OpTimes::Method::model);
+  plan.refused = lacks_memory(plan, config, machine.profile);
   return plan;
 }
 
@@ -287,6 +305,7 @@ TrainingPlan plan_job(const Config& asked, const MeasuredMachine& machine, const
   };
   plan.interpolated = predicted(OpTimes::Method::interpolated);
   plan.modelled = predicted(OpTimes::Method::model);
+  plan.refused = lacks_memory(plan, config, machine.profile);
   return plan;
 }
 

@@ -21,6 +21,7 @@ struct TrainingPlan {
   int stages = 1;
   std::string device;  // that each rank computes on; empty: the host's cores
   Index nodes = 0;
+  std::string refused;        // why it does not fit the machine's memory; empty: it does
   Prediction interpolated;    // ops between samples
   Prediction modelled;        // ops by their polynomials (OpModel)
   std::vector<TracedOp> ops;  // of rank 0, of `traced_steps` steps
@@ -80,6 +81,8 @@ struct Job {
 [[nodiscard]] TrainingPlan plan_of(const nlohmann::ordered_json& json, const std::string& origin);
 /// A table for the console.
 [[nodiscard]] std::string text_of(const TrainingPlan& plan);
+/// Lines that say what of it no measurement stands behind; empty: nothing.
+[[nodiscard]] std::string caveats(const Prediction& prediction);
 
 /// The measured part, out of a run's metrics.jsonl; empty where it has no epoch.
 [[nodiscard]] std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file);

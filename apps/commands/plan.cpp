@@ -11,6 +11,7 @@
 #include "apps/planning.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/plan/op_residuals.hpp"
 #include "rossby/plan/what_if.hpp"
 #include "rossby/tensor/simulated_device.hpp"
 
@@ -72,15 +73,32 @@ std::string sent_text(const TrainingPlan& plan) {
   return off(p.sent_messages, p.sent_bytes, m.sent_messages, m.sent_bytes);
 }
 
+/// How the times of ops that the machine was measured in are told.
+void residuals(const PlanTraining& arguments) {
+  const std::vector<OpResiduals> all = residuals_of(read_profile(arguments.machine));
+  if (arguments.output.empty())
+    fmt::print("{}", text_of(all));
+  else
+    atomic_write(arguments.output, Json{{"format", 1}, {"residuals", json_of(all)}}.dump(2) + "\n");
+}
+
+std::vector<TrainingPlan> read_all(const std::vector<std::string>& runs) {
+  std::vector<TrainingPlan> plans;
+  for (const std::string& run : runs) plans.push_back(read_measured(run));
+  return plans;
+}
+
 /// A line a run, then means and worst.
 void check(const std::vector<std::string>& runs) {
+  const std::vector<TrainingPlan> plans = read_all(runs);
   fmt::print("{:<28}{:>6}{:>8}{:>12}{:>12}{:>9}{:>13}{:>11}{:>11}{:>9}  {}\n", "run", "ranks", "threads",
              "measured ms", "predicted", "error %", "polynomials %", "waiting ms", "predicted", "memory %",
              "sent");
   double sum = 0, worst = 0, sum_model = 0;
   int count = 0;
-  for (const std::string& run : runs) {
-    const TrainingPlan plan = read_measured(run);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::string& run = runs[i];
+    const TrainingPlan& plan = plans[i];
     const TrainingPlan::Measured& m = plan.measured.front();
     const Prediction& p = plan.interpolated;
     const double error = error_of(p.step(), m.step), model = error_of(plan.modelled.step(), m.step);
@@ -103,6 +121,7 @@ void check(const std::vector<std::string>& runs) {
 
 /// A line a run and region of its step, then the mean errors: what a step misses, it misses there.
 void check_regions(const std::vector<std::string>& runs) {
+  const std::vector<TrainingPlan> plans = read_all(runs);
   struct Region {
     const char* name;
     double measured, predicted;
@@ -119,8 +138,9 @@ void check_regions(const std::vector<std::string>& runs) {
                step > 0 ? 100 * r.measured / step : 0);
   };
   double steps = 0;
-  for (const std::string& run : runs) {
-    const TrainingPlan plan = read_measured(run);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::string& run = runs[i];
+    const TrainingPlan& plan = plans[i];
     const TrainingPlan::Measured& m = plan.measured.front();
     const Prediction& p = plan.interpolated;
     // Waiting is part of the others; most of it is in forward, backward and the reduction, that for chunks in
@@ -210,6 +230,17 @@ MachineProfile other_machine(const MachineProfile& profile, WhatIf& asked) {
   return what_if(with_devices_of(profile, other), asked.factors);
 }
 
+/// What would change nothing is a mistake.
+void check_what_if(const PlanTraining& arguments, const WhatIf& asked, const MachineProfile& there) {
+  std::vector<std::string> sets = arguments.sets;
+  sets.insert(sets.end(), asked.settings.begin(), asked.settings.end());
+  const Config config = planned_config(Config::load(arguments.config, sets), there);
+  if (config.text("parallel.products") != "model" && config.text("parallel.device") == "cpu" &&
+      arguments.what_if.find("products=") != std::string::npos)
+    user_error("--what-if {}: only GPUs round operands of products, and this training is planned on CPUs",
+               arguments.what_if);
+}
+
 /// The plan as it is asked for, as text and JSON.
 struct Answer {
   std::string text;
@@ -263,12 +294,19 @@ int plan(const Communicator& comm, const PlanTraining& arguments) {
     });
     return 0;
   }
+  if (arguments.residuals) {
+    agree(comm, [&] {
+      if (comm.rank() == 0) residuals(arguments);
+    });
+    return 0;
+  }
   const Plans plans(comm, arguments);
   WhatIf asked = agree(comm, [&] { return what_if_of(arguments.what_if); });
   const MeasuredMachine machine{agree(comm, [&] { return read_profile(arguments.machine); })};
   Answer answer = plans.make(machine, {});
   if (!arguments.what_if.empty()) {
     const MeasuredMachine there{agree(comm, [&] { return other_machine(machine.profile, asked); })};
+    agree(comm, [&] { check_what_if(arguments, asked, there.profile); });
     const Answer other = plans.make(there, asked.settings);
     answer.text += fmt::format("\nwhat if {}:\n{}", arguments.what_if, other.text);
     if (answer.epoch > 0 && other.epoch > 0)

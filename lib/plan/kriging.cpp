@@ -122,6 +122,17 @@ Kriging::Kriging(const std::vector<Point>& points, const std::vector<double>& va
   weights_ = solve(factor, kept);
 }
 
+std::vector<double> Kriging::left_out() const {
+  const std::vector<double> factor = factor_of(points_, found_);
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < points_.size(); ++i) {
+    std::vector<double> unit(points_.size());
+    unit[i] = 1;
+    errors.push_back(-weights_[i] / solve(factor, std::move(unit))[i]);
+  }
+  return errors;
+}
+
 double Kriging::operator()(const Point& at) const {
   double sum = 0;
   for (std::size_t i = 0; i < points_.size(); ++i) sum += weights_[i] * covariance(points_[i], at, found_);

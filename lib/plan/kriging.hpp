@@ -33,6 +33,10 @@ class Kriging {
 
   [[nodiscard]] double operator()(const Point& at) const;
 
+  /// What would be said of each kept value by the others (with the same lengths), minus it: K⁻¹y over the
+  /// diagonal of K⁻¹, with the opposite sign (Rasmussen, Williams, section 5.4.2).
+  [[nodiscard]] std::vector<double> left_out() const;
+
   [[nodiscard]] const Expected& found() const { return found_; }
 
  private:

@@ -27,6 +27,12 @@ double between(const std::vector<std::pair<double, double>>& points, double x) {
   return std::max(below->second + slope * (x - below->first), 0.0);
 }
 
+/// What was never measured, each once.
+void note(std::vector<std::string>& unmeasured, std::string what) {
+  if (std::find(unmeasured.begin(), unmeasured.end(), what) == unmeasured.end())
+    unmeasured.push_back(std::move(what));
+}
+
 /// What a rank's calls take, by region, a step.
 struct RankTimes {
   double forward = 0, backward = 0, optimiser = 0, messages = 0, reduction = 0, pipeline = 0, transfer = 0,
@@ -147,12 +153,17 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
   RankTimes slowest;
   const std::vector<double> waits = waits_for_stages(ranks, profile, times, place);
   const TransferTimes transfers = transfers_of(ranks, profile, place);
+  const auto message = [&](const std::string& kind, const Place& where, double messages, double bytes) {
+    const bool measured = std::any_of(profile.messages.begin(), profile.messages.end(),
+                                      [&](const MessageSample& sample) { return sample.kind == kind; });
+    if (!measured && where.ranks > 1) note(prediction.left_out, kind + " between ranks");
+    return message_seconds(profile, kind, where, messages, bytes);
+  };
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const StepOps& rank = ranks[r];
     RankTimes of;
     of.pipeline = waits[r];
     double enqueuing = 0;  // seconds of the host
-    constexpr const char* chunks = "chunks of streamed relations";
     const double steps = static_cast<double>(std::max<Index>(rank.steps, 1));
     EpochTraffic sent{rank.steps, rank.sent};
     if (!rank.sent_epochs.empty()) sent = {};
@@ -171,21 +182,21 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
         Place groups = place;
         groups.ranks = op.name == "stage_reduction" ? place.stages : place.time_groups;
         groups.hosts = std::min(place.hosts, groups.ranks);
-        of.reduction += calls * message_seconds(profile, "allreduce", groups, 1, op.cost.message_bytes);
+        of.reduction += calls * message("allreduce", groups, 1, op.cost.message_bytes);
         continue;
       }
       if (op.name == "device_reduction") {
         of.rounds += calls;
-        of.reduction += calls * message_seconds(profile, "allreduce", place, 1, op.cost.message_bytes);
+        of.reduction += calls * message("allreduce", place, 1, op.cost.message_bytes);
         continue;
       }
       if (op.name == "vote") {  // of hosts that run ahead
-        enqueuing += calls * message_seconds(profile, "allreduce", on_host, 1, op.cost.message_bytes);
+        enqueuing += calls * message("allreduce", on_host, 1, op.cost.message_bytes);
         continue;
       }
       if (op.name == "reduction") {
         of.rounds += calls;
-        of.reduction += calls * message_seconds(profile, "allreduce", on_host, 1, op.cost.message_bytes);
+        of.reduction += calls * message("allreduce", on_host, 1, op.cost.message_bytes);
         // What a rank does to it by itself; the host of a device, while that waits.
         of.optimiser += calls * times.seconds(op, rank.footprint).seconds;
         if (launches) of.reduction += calls * launches->seconds(op, rank.footprint).seconds;
@@ -196,24 +207,16 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
       const double seconds = calls * answer.seconds;
       if (answer.distance > 1) of.far += seconds;
       const bool costs = op.cost.flops + op.cost.bytes > 0;
-      auto& unmeasured = prediction.unmeasured;
-      if (costs && std::isinf(answer.distance) &&
-          std::find(unmeasured.begin(), unmeasured.end(), op.name) == unmeasured.end())
-        unmeasured.push_back(op.name);
+      if (costs && std::isinf(answer.distance)) note(prediction.unmeasured, op.name);
       const bool backward = op.backward || op.name == "clear_gradients";
       (op.name == "optimiser" ? of.optimiser : backward ? of.backward : of.forward) += seconds;
       if (!answer.moves) of.transfer += calls * transfers.waiting(answer.seconds, op.moved);
-      constexpr const char* updates = "updates of streamed relations on the host";
-      if (place.on_device && op.name.find("_updated_on_host") != std::string::npos &&
-          std::find(unmeasured.begin(), unmeasured.end(), updates) == unmeasured.end())
-        unmeasured.emplace_back(updates);
-      if (!answer.moves && !transfers.measured() &&
-          std::find(unmeasured.begin(), unmeasured.end(), chunks) == unmeasured.end())
-        unmeasured.emplace_back(chunks);
+      if (place.on_device && op.name.find("_updated_on_host") != std::string::npos)
+        note(prediction.unmeasured, "updates of streamed relations on the host");
+      if (!answer.moves && !transfers.measured()) note(prediction.unmeasured, "chunks of streamed relations");
       if (op.cost.messages > 0) of.rounds += calls;
       if (op.cost.messages > 0)
-        of.messages += calls * message_seconds(profile, message_round_of(op), place, op.cost.messages,
-                                               op.cost.message_bytes);
+        of.messages += calls * message(message_round_of(op), place, op.cost.messages, op.cost.message_bytes);
     }
     if (launches)
       of.launches =
@@ -231,7 +234,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
       std::none_of(profile.messages.begin(), profile.messages.end(), [&](const MessageSample& sample) {
         return sample.hosts > 1 && sample.transport == place.transport;
       }))
-    prediction.unmeasured.emplace_back("messages between hosts");
+    note(prediction.unmeasured, "messages between hosts");
   if (all && computing > 0) prediction.imbalance = most_computing / computing;
   prediction.forward = slowest.forward;
   prediction.backward = slowest.backward;
@@ -245,6 +248,9 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
   // Ranks wait for each other in every round of messages: the slowest between two of them counts.
   const double between_rounds = slowest.computing() / std::max(slowest.rounds, 1.0);
   prediction.straggler = (straggler_factor(profile, place, between_rounds) - 1) * slowest.computing();
+  if (place.ranks > 1 && std::none_of(profile.stragglers.begin(), profile.stragglers.end(),
+                                      [&](const auto& s) { return s.on_device == place.on_device; }))
+    note(prediction.left_out, "how far ranks are apart");
   return prediction;
 }
 
@@ -262,6 +268,7 @@ nlohmann::ordered_json json_of(const Prediction& p) {
       {"epoch_steps", p.epoch_steps},   {"sent", std::move(sent)},
       {"memory_bytes", p.memory_bytes}, {"epoch_seconds", p.step() * static_cast<double>(p.epoch_steps)},
       {"far_share", p.far_share},       {"unmeasured", p.unmeasured}};
+  if (!p.left_out.empty()) json["left_out"] = p.left_out;
   if (p.device_bytes > 0) {
     json["launches"] = p.launches;
     json["device_bytes"] = p.device_bytes;

@@ -112,10 +112,15 @@ std::string text_of(const StepGraph& graph) {
   TracedBlock rest = graph.rest;
   rest.name = "(no block)";
   if (rest.forward.bytes + rest.backward.bytes > 0) text += line(rest, graph);
-  text += fmt::format("{:<18}{:>6}  {:<20}{:>10}{:>11}{:>10}{:>11}{:>10}{:>11}{:>7.1f}\n\n", "all", "", "",
+  text += fmt::format("{:<18}{:>6}  {:<20}{:>10}{:>11}{:>10}{:>11}{:>10}{:>11}{:>7.1f}\n", "all", "", "",
                       decimal(graph.parameters), bytes(graph.activation_bytes), decimal(graph.forward.flops),
                       bytes(graph.forward.bytes), decimal(graph.backward.flops), bytes(graph.backward.bytes),
                       100.0);
+  double kept = rest.activation_bytes;
+  for (const TracedBlock& block : graph.blocks) kept += block.activation_bytes;
+  if (kept > 1.01 * graph.activation_bytes)
+    text += "kept: by all calls of a block, one after the other; all: the most at once\n";
+  text += "\n";
   text += fmt::format("{:<26}{:>8}{:>10}{:>11}{:>10}{:>11}\n", "op", "calls", "flops", "bytes", "messages",
                       "sent");
   auto ops = graph.ops;

@@ -290,7 +290,7 @@ class Plan(PlanRuns):
     def test_many_ranks(self):
         out = self.succeed(1, "plan", "windows.toml", "--machine", "machine.json", "--set", "parallel.threads=1", "--ranks",
                            "1..64,6", "--set", "train.recompute=none", "--ranks-per-host", "2").out
-        rows = [line.split() for line in out.splitlines() if " ms" not in line][:-1]
+        rows = [line.split() for line in out.split("fastest:")[0].splitlines() if " ms" not in line]
         ranks = [int(row[1] if row[0] == "*" else row[0]) for row in rows]
         self.assertEqual(sorted(set(ranks)), [1, 2, 4, 6, 8, 16, 32, 64])
         self.assertRegex(out, r"fastest: [0-9]+ ranks?( --set [a-z_.]+=[][0-9,]+)*\n")
@@ -298,8 +298,47 @@ class Plan(PlanRuns):
         self.assertEqual([c["refused"] != "" for c in refused if c["time_groups"] == 64], [True] * 3)  # no ranks for stages
         # Nodes are fewer than ranks: most of them own nothing, and still take part.
         alone = [c for c in refused if c["time_groups"] == 1]
-        self.assertEqual([c["refused"] for c in alone], [""] * len(alone))
+        self.assertEqual([c["refused"] for c in alone],
+                         [f"{c['row_blocks']} row blocks of 9 nodes" if c["row_blocks"] > 9 else "" for c in alone])
         self.assertEqual({c["stages"] for c in alone}, {1, 2, 4})
+
+    def test_what_was_never_measured(self):
+        """Is said, and no candidate is fast because of it."""
+        silent = self.load("machine.json", "machine.schema.json")
+        silent["messages"], silent["stragglers"] = [], []
+        self.write("silent.json", json.dumps(silent))
+        out = self.succeed(2, "plan", "stnn.toml", "--machine", "silent.json").out
+        self.assertRegex(out, "never measured, taken to take no time: .*between ranks.*on two ranks or more")
+        self.succeed(2, "plan", "stnn.toml", "--machine", "silent.json", "-o", "silent_plan.json")
+        self.assertIn("allreduce between ranks", self.load("silent_plan.json", "plan.schema.json")["predicted"]["left_out"])
+        jobs = self.candidates(1, "stnn.toml", "--set", "parallel.threads=1", "--ranks", "1,2", machine="silent.json")["candidates"]
+        self.assertEqual([bool(job["refused"]) for job in jobs], [job["ranks"] > 1 for job in jobs])
+        self.assertEqual([job["ranks"] for job in jobs if job["fastest"]], [1])
+        out = self.succeed(1, "plan", "stnn.toml", "--set", "parallel.threads=1", "--machine", "machine.json", "--ranks", "8",
+                           "--ranks-per-host", "2").out
+        self.assertRegex(out, r"fastest: 8 ranks.*\n  on 4 hosts of 2 ranks .*\n(.*\n)*.*never measured.*messages between hosts")
+        # More row blocks than there are nodes; too little memory; nothing that GPUs could round.
+        jobs = self.candidates(1, "stnn.toml", "--set", "parallel.threads=1", "--ranks", "1024")["candidates"]
+        self.assertRegex([job for job in jobs if job["time_groups"] == 1][0]["refused"], "^1024 row blocks of [0-9]+ nodes$")
+        small = self.load("machine.json", "machine.schema.json")
+        small["memory_bytes"] = 1e6
+        self.write("little.json", json.dumps(small))
+        self.assertRegex(self.succeed(1, "plan", "stnn.toml", "--machine", "little.json").out,
+                         r"\n  does not fit: needs [0-9.]+ MiB of a host, which has ")
+        self.refuse(1, ["plan", "stnn.toml", "--machine", "machine.json", "--what-if", "products=bf16"],
+                    "only GPUs round operands of products")
+        self.refuse(1, ["plan", "stnn.toml", "--machine", "machine.json", "--ranks", ""], "--ranks", code=2)
+
+    def test_residuals(self):
+        out = self.succeed(1, "plan", "--residuals", "--machine", "machine.json").out
+        self.assertRegex(out, r"\nrelate_sparse +backward +float +2 ")
+        self.assertRegex(out, r"\nmean of those with two samples or more: polynomial [0-9.]+ %, interpolated [0-9.]+ %\n$")
+        self.succeed(1, "plan", "--residuals", "--machine", "machine.json", "-o", "residuals.json")
+        found = self.load("residuals.json", "residuals.schema.json")["residuals"]
+        measured = {(op["op"], op["backward"], op["ranks"]) for op in self.load("machine.json", "machine.schema.json")["ops"]}
+        self.assertEqual({(r["op"], r["backward"], r["ranks"]) for r in found}, measured)
+        self.refuse(1, ["plan", "stnn.toml", "--residuals", "--machine", "machine.json"], "residuals", code=2)
+        self.refuse(1, ["plan", "--residuals"], "--machine", code=2)
 
     def test_balance(self):
         """Rows and entries cost what they take on the machine, where they differ from rank to rank."""
@@ -313,15 +352,21 @@ class Plan(PlanRuns):
         jobs = self.candidates(1, "stnn.toml", *arguments, "--ranks", "8", "--ranks-per-host", "2", "--vary",
                                "parallel.partition=blocks,weighted,graph", machine="steady.json")["candidates"]
         of_kind = {job["settings"][1]: job for job in jobs if job["time_groups"] == 1}
-        for job in of_kind.values():
-            self.assertRegex(job["settings"][-1], "^parallel.entry_cost=[0-9]")
+        for kind, job in of_kind.items():
             self.assertGreaterEqual(job["predicted"]["imbalance"], 1)
+            # Equal rows stay equal rows, whatever entries cost.
+            if kind == "parallel.partition=blocks":
+                self.assertNotIn("entry_cost", "".join(job["settings"]))
+        self.assertRegex(of_kind["parallel.partition=weighted"]["settings"][-1], "^parallel.entry_cost=[0-9]")
         self.assertGreater(of_kind["parallel.partition=blocks"]["predicted"]["imbalance"],
                            1.01 * of_kind["parallel.partition=weighted"]["predicted"]["imbalance"])
         # On the ranks themselves, too, and where all rows have as many entries, or somebody has decided, not at all.
         here = self.candidates(2, "stnn.toml", *arguments, "--candidates")["candidates"]
-        self.assertRegex(here[0]["settings"][-1], "^parallel.entry_cost=[0-9]")
         self.assertGreaterEqual(here[0]["predicted"]["imbalance"], 1)
+        # Balanced or not: what takes less.
+        self.succeed(2, "plan", "stnn.toml", *arguments, "--machine", "machine.json", "-o", "as_it_is.json")
+        self.assertGreaterEqual(self.load("as_it_is.json", "plan.schema.json")["predicted"]["step_seconds"],
+                                here[0]["predicted"]["step_seconds"])
         for words in (["stnn.toml", "--set", "parallel.threads=1"],
                       ["stnn.toml", *arguments, "--set", "parallel.entry_cost=1"],
                       ["stnn.toml", *arguments, "--set", "parallel.partition=blocks"],

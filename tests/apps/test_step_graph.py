@@ -168,6 +168,11 @@ class StepGraph(RingRuns):
             self.assertRegex(file.read(), re.compile(r"digraph.*encoder1 x 3.*->.*}", re.DOTALL))
 
     @unittest.skipUnless(shutil.which("dot"), "Graphviz is not installed")
+    def test_what_micro_batches_keep(self):
+        note = "kept: by all calls of a block, one after the other; all: the most at once\n"
+        self.assertNotIn(note, self.succeed(1, "graph", "windows.toml").out)
+        self.assertIn(note, self.succeed(1, "graph", "windows.toml", "--set", "window.micro_batches=4").out)
+
     def test_svg(self):
         self.succeed(1, "graph", "windows.toml", "-o", "it's a.svg")
         with open(self.path("it's a.svg"), encoding="utf-8") as file:

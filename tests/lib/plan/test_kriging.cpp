@@ -91,6 +91,24 @@ TEST(Kriging, LeavesSomeOfManyValuesOut) {
   EXPECT_LT(worst_error(all, numbers), 0.1);
 }
 
+/// As far off as a process with the same lengths that is not given the value at all.
+TEST(Kriging, IsOffWhereAValueIsLeftOut) {
+  std::vector<Point> points(4);  // too few for a search: lengths stay
+  const std::vector<double> values{0.3, -0.2, 0.5, -0.6};
+  for (std::size_t i = 0; i < points.size(); ++i) points[i][0] = static_cast<double>(i * i);
+  const Kriging all(points, values, {.lengths = lengths});
+  const std::vector<double> errors = all.left_out();
+  ASSERT_EQ(errors.size(), values.size());
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    std::vector<Point> others = points;
+    std::vector<double> their = values;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    their.erase(their.begin() + static_cast<std::ptrdiff_t>(i));
+    const Kriging without(others, their, {.lengths = lengths});
+    EXPECT_NEAR(errors[i], without(points[i]) - values[i], 1e-12);
+  }
+}
+
 TEST(Kriging, SaysTheMeanFarFromAllValues) {
   const Kriging one({Point{}}, {0.3}, {.lengths = lengths});
   EXPECT_NEAR(one(Point{}), 0.3 * 0.25 / (0.25 + 0.0144), 1e-12) << "amplitude and noise as expected";

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -6,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "rossby/base/error.hpp"
+#include "rossby/plan/op_residuals.hpp"
 #include "rossby/plan/prediction.hpp"
 #include "rossby/plan/transfers.hpp"
 #include "rossby/plan/what_if.hpp"
@@ -239,6 +241,49 @@ TEST(Prediction, SumsWhatRanksSendAndOverGroups) {
   EXPECT_EQ(p.sent_ranks, 3);
   EXPECT_NEAR(p.reduction, 2e-6 + 1e3 / 1e9, 1e-12) << "over two groups, not four ranks";
   EXPECT_EQ(p.unmeasured, (std::vector<std::string>{"messages between hosts"}));
+  EXPECT_EQ(p.left_out, std::vector<std::string>());
+
+  MachineProfile alone = machine();
+  alone.messages.clear();
+  alone.stragglers.clear();
+  const Place two{.ranks = 2, .hosts = 1, .time_groups = 2}, one{.ranks = 1, .hosts = 1};
+  EXPECT_EQ(predict({rank}, alone, times, two).left_out,
+            (std::vector<std::string>{"allreduce between ranks", "how far ranks are apart"}));
+  EXPECT_EQ(predict({rank}, alone, times, one).left_out, std::vector<std::string>());
+}
+
+TEST(OpResiduals, AreThoseOfThePolynomialAndOfInterpolationWithoutTheSample) {
+  MachineProfile profile;
+  // 1e-5 s + 1e-10 s a flop, but for one that takes twice that; no two in the same place.
+  for (int k = 0; k < 6; ++k) {
+    const double flops = 1e5 * std::pow(2.0, k);
+    profile.ops.push_back(sample("op", flops, 0, (1e-5 + 1e-10 * flops) * (k == 3 ? 2 : 1)));
+    profile.ops.back().ranks = 2;
+  }
+  profile.ops.push_back(sample("once", 1e3, 0, 1e-5));
+  profile.ops.back().backward = true;
+  const std::vector<OpResiduals> all = residuals_of(profile);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].op, "once");
+  EXPECT_TRUE(all[0].backward);
+  EXPECT_EQ(all[0].samples, 1);
+  EXPECT_NEAR(all[0].model.error, 0, 1e-12);
+  EXPECT_EQ(all[0].interpolated, 0);
+  EXPECT_EQ(all[1].op, "op");
+  EXPECT_EQ(all[1].ranks, 2);
+  EXPECT_EQ(all[1].samples, 6);
+  double mean = 0, worst = 0;
+  for (int k = 0; k < 6; ++k) {
+    const OpSample& s = profile.ops[static_cast<std::size_t>(k)];
+    const double off = std::abs(all[1].model.seconds(s.cost) / s.seconds - 1);
+    mean += off / 6;
+    worst = std::max(worst, off);
+  }
+  EXPECT_NEAR(all[1].model.error, mean, 1e-12);
+  EXPECT_NEAR(all[1].worst, worst, 1e-12);
+  EXPECT_GT(all[1].worst, 0.3) << "one is twice as long";
+  EXPECT_GT(all[1].interpolated, 0.05);
+  EXPECT_LT(all[1].interpolated, 1);
 }
 
 TEST(WhatIf, OnlyWhatIsBoundBecomesFaster) {
