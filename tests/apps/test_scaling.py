@@ -163,6 +163,37 @@ class Scaling(Studies):
         studies = self.report("f", "frep")[1]["studies"]
         self.assertEqual([(study["label"], len(study["rows"])) for study in studies], [("sizes-good", 2)])
 
+    def test_programs_that_are_not_there(self):
+        """Nothing is begun, and one line says what is missing and which option names it."""
+        # This folder is all of PATH.
+        os.mkdir(self.path("bin"))
+        self.write("not_executable", "")
+        before = self.files()
+        here = ["--rossby", support.rossby]
+        for arguments, pattern in (
+                (["--report", "programs"], "^scaling: rossby: not in PATH; --rossby names"),
+                (["--rossby", "other"], "^scaling: other: not in PATH; --rossby names"),
+                (["--rossby", ""], "^scaling: no program: --rossby names"),
+                (["--rossby", "./missing"], "/missing: no such program; --rossby names"),
+                (["--rossby", "./not_executable"], "/not_executable: not a file that can be executed; --rossby names"),
+                (["--rossby", "./bin"], "/bin: not a file that can be executed; --rossby names"),
+                (here, "^scaling: mpirun: not in PATH; --launcher names"),
+                ([*here, "--launcher", "./start{ranks} -n {ranks}"], "^scaling: ./start1: no such program; --launcher names"),
+                ([*here, "--submit", "--ranks-per-node", "1"], "^scaling: sbatch: not in PATH; --submit needs Slurm"),
+                (["--submit", "--wait", "--ranks-per-node", "1", "--report", "programs"], "^scaling: rossby: not in PATH")):
+            with self.subTest(arguments):
+                result = self.drive("a.toml", "--out", "programs", *arguments)
+                self.assertEqual((result.returncode, result.stdout, len(result.stderr.splitlines())), (2, "", 1), result.stderr)
+                self.assertRegex(result.stderr, pattern)
+                self.assertEqual(self.files(), before, "nothing is written")
+        self.assertFalse(os.path.exists(self.path("programs")))
+        self.assertEqual(self.drive("a.toml", "--out", "programs", "--list").returncode, 0, "--list starts nothing")
+
+    def drive(self, *arguments):
+        """The driver where PATH is an empty folder."""
+        return subprocess.run([sys.executable, str(DRIVER), *arguments], cwd=self.folder, capture_output=True, text=True, check=False,
+                              env=dict(os.environ, PATH=self.path("bin")), timeout=60)
+
     def test_signal(self):
         arguments = ["--config", "stnn.toml", "--ranks", "2,1", "--out", "sig", "--label", "b", "--set", "log.seconds=0"]
         command = [sys.executable, str(DRIVER), *arguments, "--set", "train.epochs=100000000", "--rossby", support.rossby,
