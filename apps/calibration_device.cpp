@@ -107,6 +107,11 @@ double time_waiting(Device& device) {
   return times[waits / 2];
 }
 
+/// Those that a rank sees, or, where ranks see one each, those that they take. Collective.
+int gpus_of_host(const Communicator& comm, const DeviceChoice& choice) {
+  return std::max(cuda_devices().count, choice.gpus / hosts_of(comm));
+}
+
 }  // namespace
 
 void measure_device(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
@@ -122,7 +127,7 @@ void measure_device(const Communicator& comm, const CalibrationOptions& options,
   MpiReducer reducer(comm);
   reducer.sum(std::span<double>(&wait, 1));
   profile.device = {device.driver().name(),
-                    choice.backend == Backend::cuda ? cuda_devices().count : profile.cores,
+                    choice.backend == Backend::cuda ? gpus_of_host(comm, choice) : profile.cores,
                     static_cast<double>(device.driver().total_bytes()), wait / comm.size()};
   Rates rates(comm, options, profile);
   measure_copies(comm, device, Index{1} << (small ? 20 : 28), rates);

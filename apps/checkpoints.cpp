@@ -124,6 +124,24 @@ std::optional<Checkpoint> next_checkpoint(const Communicator& comm, std::vector<
   return found;
 }
 
+namespace {
+
+/// Dense relations sum chunk by chunk: the same chunks as before, where nobody asks for others.
+template <class Warn>
+void keep_chunks(const Checkpoint& checkpoint, const Config& config, std::vector<std::string>& sets,
+                 const Warn& warn) {
+  const auto stored = checkpoint.metadata.find("chunk_mib");
+  if (stored == checkpoint.metadata.end() || !stored->is_number()) return;
+  const double before = *stored, now = config.real("relation.chunk_mib");
+  if (now == 0 && before > 0) sets.push_back(fmt::format("relation.chunk_mib={}", before));
+  const bool whole = before == 0 && now == 0 && config.text("relation.memory") == "streamed";
+  if ((now > 0 && now != before) || whole)
+    warn(fmt::format("{} was computed with relation.chunk_mib = {}{}", checkpoint.path, before,
+                     before == 0 ? " on a device: all of the relation at once" : ""));
+}
+
+}  // namespace
+
 Config settings_to_resume(const Communicator& comm, const Config& config, const Checkpoint& checkpoint) {
   const Config written = agree(
       comm, [&] { return Config::parse(member_text(checkpoint.metadata, "config"), checkpoint.path, {}); });
@@ -159,6 +177,7 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   keep("dense_kernel", "parallel.dense_kernel", {"own", "blas"});
   keep("update_place", "relation.update", {"device", "host"});
   keep("sparse_kernel", "parallel.sparse_products", {"own", "cusparse"});
+  keep_chunks(checkpoint, config, sets, warn);
   return Config::parse(config.to_toml(), "configuration", sets);
 }
 

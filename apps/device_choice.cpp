@@ -118,6 +118,7 @@ DeviceChoice choose_device(const Communicator& world, const Config& config) {
   choice.device =
       agree(world, [&] { return open_device(config, choice.backend, bound.device, bound.ranks); });
   choice.remark = remark_of(bound);
+  for (const auto& [name, count] : bound.kinds) choice.gpus += count;
   if (world.size() > 1) {
     MpiReducer reducer(world);
     double no_nccl = on_gpu > 1 || !nccl_library() ? 1 : 0;

@@ -15,6 +15,7 @@ struct DeviceChoice {
   std::unique_ptr<Device> device;  // null: the host's cores
   Backend backend = Backend::cpu;
   bool nccl = false;   // how ranks exchange: directly, or through the host
+  int gpus = 0;        // that the ranks of all hosts take together
   std::string remark;  // one line for the start of a training, without its end; rank 0's
 };
 
@@ -32,8 +33,8 @@ struct DeviceChoice {
 /// Whether this rank, or another one, finds no GPU: then nobody trains on one. Collective.
 [[nodiscard]] bool lacks_gpus(const Communicator& world);
 
-/// Opens what parallel.device asks for. GPUs go to the ranks of a host in turn (those that
-/// CUDA_VISIBLE_DEVICES leaves; Slurm may leave one a rank); ranks that share one share its memory. Throws
+/// Opens what parallel.device asks for. Which GPU a rank takes bind_devices says
+/// (rossby/mpi/device_binding.hpp); ranks that share one share its memory. Throws
 /// UserError on all ranks where a GPU was asked for and cannot be had. Collective.
 [[nodiscard]] DeviceChoice choose_device(const Communicator& world, const Config& config);
 

@@ -335,6 +335,7 @@ std::string StnnRun<T>::remarks() const {
 template <class T>
 void StnnRun<T>::add_metadata(nlohmann::ordered_json& json) const {
   if (model_->relations().needs_all()) json["dense_kernel"] = std::string(to_string(dense_choice_.product));
+  if (config_->text("relation.discover") == "dense") json["chunk_mib"] = chunk_mib(*config_, this->device());
   if (this->device() && model_->relations().streams())
     json["update_place"] = std::string(to_string(update_place_.place));
 }

@@ -64,17 +64,6 @@ void stream(const Config& config, Device* device, UpdatePlace place, Relations<T
                           .host_updates = device && place == UpdatePlace::host});
 }
 
-/// MiB of weights that a dense learned relation is worked on by; 0: all.
-double chunk_mib(const Config& config, const Device* device) {
-  constexpr double usual = 32;
-  const double asked = config.real("relation.chunk_mib");
-  if (asked > 0) return asked;
-  if (config.text("relation.memory") == "resident") return device ? 0 : usual;
-  // Two of them, of weights and two moments, within what there is for them.
-  constexpr double at_once = 6;
-  return std::min(usual, std::exp2(std::floor(std::log2(stream_bytes(config) / at_once / (1 << 20)))));
-}
-
 /// What relation.memory = "streamed" asks of the other keys and they do not give; null: nothing.
 const char* missing_for_streams(const Config& config) {
   if (config.text("relation.discover") != "dense")
@@ -92,6 +81,16 @@ double rate_scale(const Config& config, std::string_view key) {
 }
 
 }  // namespace
+
+double chunk_mib(const Config& config, const Device* device) {
+  constexpr double usual = 32;
+  const double asked = config.real("relation.chunk_mib");
+  if (asked > 0) return asked;
+  if (config.text("relation.memory") == "resident") return device ? 0 : usual;
+  // Two of them, of weights and two moments, within what there is for them.
+  constexpr double at_once = 6;
+  return std::min(usual, std::exp2(std::floor(std::log2(stream_bytes(config) / at_once / (1 << 20)))));
+}
 
 bool streamable(const Config& config) {
   return !missing_for_streams(config);

@@ -19,6 +19,9 @@ namespace rossby {
 [[nodiscard]] BatchOptions batch_options(const Config& config, const ProcessGrid& grid);
 [[nodiscard]] StnnTaskOptions task_options(const Config& config);
 
+/// MiB of weights that a dense learned relation is worked on by; 0: all.
+[[nodiscard]] double chunk_mib(const Config& config, const Device* device);
+
 /// Whether relation.memory = "streamed" is possible with the other keys.
 [[nodiscard]] bool streamable(const Config& config);
 

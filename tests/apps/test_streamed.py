@@ -99,6 +99,22 @@ class Streamed(Runs):
         self.succeed(2, *self.arguments("moves", *settings))
         self.assertEqual(self.ends("moves"), self.ends("stays"))
 
+    def test_resumed_with_the_chunks_that_it_had(self):
+        """They follow from the memory that there was, unless somebody asks for others."""
+        self.netcdf("middle.nc", sensors(steps=8, nodes=600))  # 1.4 MiB of weights
+        settings = ["data.file=middle.nc", "split.train=6", "split.validation=1", "train.epochs=2", "evaluate.baselines=false",
+                    "parallel.dense_kernel=own"]
+        little = [*settings, *self.streamed(), "parallel.device_memory=2MiB"]
+        self.succeed(2, *self.arguments("chunks", *little))
+        self.succeed(2, *self.arguments("chunk", *settings))
+        self.assertNotEqual(self.ends("chunk")[0], self.ends("chunks")[0], "chunks sum in another order")
+        for run, more in (("kept", []), ("other", ["relation.chunk_mib=32"])):
+            self.leave(run, 2, *little)
+            result = self.run_ranks(2, *self.arguments(run, *settings, *more))
+            self.assertEqual(result.codes, [0, 0], result.err)
+            self.assertEqual("was computed with relation.chunk_mib = 0.0625" in result.err, run == "other", result.err)
+        self.assertEqual(self.ends("kept"), self.ends("chunks"))
+
     def test_memory(self):
         nodes = 4000  # 61 MiB of weights, as much of each moment
         self.netcdf("wide.nc", sensors(steps=8, nodes=nodes))
