@@ -390,8 +390,11 @@ Var<T> whole_table(Tape<T>& tape, Parameter<T>& table) {
   const Index steps = table.shape[0], n = table.shape[1], d = table.shape[2];
   Var<T> var;
   var.value = {table.data(tape.exec().device), n, steps, d, d, n * d};
-  if (T* target = tape.recording() ? table.gradient_target() : nullptr)
-    var.gradient = {target, n, steps, d, d, n * d};
+  T* target = tape.recording() ? table.gradient_target() : nullptr;
+  // A rank without rows is tracked as the others are: they wait for it where gradients go back to their
+  // owners.
+  if (tape.recording() && table.trained && !target) target = tape.memory().template take<T>(0).data();
+  if (target) var.gradient = {target, n, steps, d, d, n * d};
   return var;
 }
 

@@ -108,6 +108,38 @@ class Compare(unittest.TestCase):
         self.assertEqual((bad.returncode, len(bad.stderr.splitlines())), (2, 1), bad.stderr)
         self.assertIn("'much' is no spread", bad.stderr)
 
+    def test_a_reference_does_not_pass_a_wrong_result(self):
+        reference = self.file("ref", {"machine": "m", "figures": [{"name": "a:seconds", "value": 1, "low": 0, "high": 9, "unit": "s"}]})
+        good, wrong = self.results("good", run("a", 1)), self.results("wrong", dict(run("a", 1), error_occurred=True))
+        for results in ([wrong], [good, wrong]):
+            done = self.compare("--reference", reference, *results)
+            self.assertEqual((done.returncode, done.stdout.splitlines()[1].endswith("wrong result")), (1, True), done.stdout)
+            written = self.compare("--write", os.path.join(self.folder.name, "new"), *results)
+            self.assertEqual((written.returncode, written.stderr), (2, "compare: wrong results make no reference: a\n"))
+        # A time that is no number is no time.
+        self.assertIn("wrong result", self.compare(good, self.file("nan", json.dumps({"benchmarks": [run("a", float("nan"))]}))).stdout)
+
+    def test_bad_numbers(self):
+        good = self.results("good", run("a", 1))
+        for words in (["--threshold", "nan", good, good], ["--threshold", "0.5", good, good],
+                      *(["--write", os.path.join(self.folder.name, "new"), f"--spread={spread}", good] for spread in ("-3", "nan")),
+                      ["--write", os.path.join(self.folder.name, "new"), "--figure", "*=-1", good],
+                      ["--write", os.path.join(self.folder.name, "no", "such", "file"), good]):
+            done = self.compare(*words)
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), (words, done.stderr))
+        self.assertEqual(os.listdir(self.folder.name), ["good"])
+
+    def test_bad_entries(self):
+        good = self.results("good", run("a", 1))
+        for number, entry in enumerate([{"real_time": 1}, "a", dict(run("a", 1), real_time="1"), dict(run("a", 1), time_unit="h"),
+                                        dict(run("a", 1), time_unit=[]), dict(run("a", 1), run_name=1)]):
+            done = self.compare(good, self.results(f"bad{number}", entry))
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), (entry, done.stderr))
+        figure = {"name": "a:seconds", "value": 1, "low": 0, "high": 9, "unit": "s"}
+        for figures in ({"a": 1}, ["a"], *([{k: v for k, v in figure.items() if k != key}] for key in figure), [dict(figure, low="0")]):
+            done = self.compare("--reference", self.file("ref", {"machine": "m", "figures": figures}), good)
+            self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), (figures, done.stderr))
+
     def test_bad_files(self):
         good = self.results("good", run("a", 1))
         for bad in (self.file("text", "no json"), self.file("list", []), self.file("other", {"x": 1}), "/nowhere"):

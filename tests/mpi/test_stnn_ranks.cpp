@@ -34,7 +34,8 @@ struct Case {
   int layers = 2;
   bool fused = false;  // the dense relation is updated in backward
   double clip = 0.5;
-  bool bf16 = false;  // the dense relation
+  bool bf16 = false;     // the dense relation
+  double dropout = 0.1;  // without any, pairs read the latents where they lie
 };
 
 /// One training on one communicator.
@@ -88,8 +89,8 @@ struct Training {
     options.activation = LatentActivation::tanh;
     options.l2_z = 0.01;
     options.l1_rel = 0.01;
-    options.dropout_z = 0.1;
-    options.dropout_dynamics = 0.1;
+    options.dropout_z = c.dropout;
+    options.dropout_dynamics = c.dropout;
     model = std::make_unique<Stnn<T>>(options, std::move(relations), rows);
     model->start({.seed = 3});
   }
@@ -196,14 +197,30 @@ TEST(StnnBf16, RoundsAlikeAtEveryRankCount) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, StnnRanks,
-    testing::Values(Case{.name = "Slabs"}, Case{.name = "Joint", .joint = true, .refine = false},
-                    Case{.name = "Pairs", .pairs = true, .layers = 1},
-                    Case{.name = "Dense", .dense = true, .shuffled = false},
-                    Case{.name = "DensePairs", .pairs = true, .dense = true, .shuffled = false},
-                    Case{.name = "DenseFused", .dense = true, .shuffled = false, .fused = true},
-                    Case{.name = "FewRowsFused", .n = 3, .dense = true, .shuffled = false, .fused = true},
-                    Case{.name = "FewRows", .n = 3}, Case{.name = "FewRowsPairs", .n = 2, .pairs = true},
-                    Case{.name = "OneRow", .n = 1, .low_rank = false}),
+    testing::Values(
+        Case{.name = "Slabs"}, Case{.name = "Joint", .joint = true, .refine = false},
+        Case{.name = "Pairs", .pairs = true, .layers = 1},
+        Case{.name = "Dense", .dense = true, .shuffled = false},
+        Case{.name = "DensePairs", .pairs = true, .dense = true, .shuffled = false},
+        Case{.name = "DenseFused", .dense = true, .shuffled = false, .fused = true},
+        Case{.name = "FewRowsFused", .n = 3, .dense = true, .shuffled = false, .fused = true},
+        Case{.name = "FewRows", .n = 3}, Case{.name = "FewRowsPairs", .n = 2, .pairs = true},
+        Case{.name = "PlainPairs", .pairs = true, .dropout = 0},
+        Case{.name = "PlainDensePairs", .pairs = true, .dense = true, .shuffled = false, .dropout = 0},
+        Case{.name = "FewRowsDensePairs",
+             .n = 2,
+             .pairs = true,
+             .dense = true,
+             .shuffled = false,
+             .dropout = 0},
+        Case{.name = "OneRowDensePairs",
+             .n = 1,
+             .pairs = true,
+             .dense = true,
+             .shuffled = false,
+             .layers = 1,
+             .dropout = 0},
+        Case{.name = "OneRow", .n = 1, .low_rank = false}),
     [](const auto& chosen) { return std::string(chosen.param.name); });
 
 }  // namespace
