@@ -1,5 +1,6 @@
 """A dense learned relation that streams from files: the bits of one in memory, in less memory."""
 
+import json
 import os
 import re
 
@@ -98,6 +99,40 @@ class Streamed(Runs):
         self.leave("moves", 2, *settings, *self.streamed())
         self.succeed(2, *self.arguments("moves", *settings))
         self.assertEqual(self.ends("moves"), self.ends("stays"))
+
+    def inspected(self, run):
+        return json.loads(self.succeed(1, "checkpoint", "inspect", run + "/checkpoints/state.h5", "--json").out)
+
+    def test_what_was_chosen_is_said_and_kept(self):
+        """Who multiplies with a dense relation, and which instructions compute: a trial or the processor decides once, and resumed
+        trainings stay with it."""
+        # Enough for a trial to take either.
+        self.netcdf("tried.nc", sensors(steps=8, nodes=1200))
+        data = ["data.file=tried.nc", "split.train=6", "split.validation=1", "train.epochs=2", "evaluate.baselines=false", "model.latent=16",
+                "model.start=uniform"]
+        said = re.search(r"\ndense     products: (own|blas) \(own [0-9.]+ ms, blas [0-9.]+ ms\)\n", self.succeed(2, *self.arguments("tried", *data)).out)
+        self.assertIsNotNone(said)
+        self.assertEqual(self.inspected("tried")["dense_kernel"], said[1])
+        for name, member, key, chosen, other in (("kernel", "dense_kernel", "parallel.dense_kernel", "blas", "own"),
+                                                 ("isa", "isa", "parallel.isa", "portable", None)):
+            with self.subTest(name):
+                if other is None:
+                    other = self.inspected("tried")["isa"]
+                self.succeed(2, *self.arguments(name, *data, f"{key}={chosen}"))
+                self.assertEqual(self.inspected(name)[member], chosen)
+                self.leave(name + "_left", 2, *data, f"{key}={chosen}")
+                result = self.run_ranks(2, *self.arguments(name + "_left", *data))
+                self.assertEqual((result.codes, result.err), ([0, 0], ""))
+                self.assertEqual(self.inspected(name + "_left")[member], chosen)
+                self.assertEqual(self.ends(name + "_left"), self.ends(name))
+                if other == chosen:
+                    continue
+                self.leave(name + "_moved", 2, *data, f"{key}={chosen}")
+                result = self.run_ranks(2, *self.arguments(name + "_moved", *data, f"{key}={other}"))
+                self.assertEqual(result.codes, [0, 0], result.err)
+                self.assertRegex(result.err, f"^rossby: warning: .* was computed with .*{chosen}.*: the continuation equals the "
+                                             "uninterrupted run to rounding only\n$")
+        self.refuse_settings(["parallel.isa=sse9"], "parallel.isa")
 
     def test_resumed_with_the_chunks_that_it_had(self):
         """They follow from the memory that there was, unless somebody asks for others."""
