@@ -68,7 +68,8 @@ struct Decoder {
 
 /// Latitude and longitude of sensors: what the variable's `coordinates` names, or node_lat and node_lon.
 std::vector<double> node_coordinate(const NetcdfFile& file, const VariableLayout& layout,
-                                    std::string_view kind, const std::string& usual_name) {
+                                    bool is_kind(const NetcdfFile&, const NetcdfVariable&),
+                                    const std::string& usual_name) {
   const auto& dimension = layout.variable->dimensions[static_cast<std::size_t>(layout.column)];
   std::istringstream names(file.text(*layout.variable, "coordinates").value_or("") + " " + usual_name);
   for (std::string name; names >> name;) {
@@ -76,7 +77,7 @@ std::vector<double> node_coordinate(const NetcdfFile& file, const VariableLayout
     if (v == nullptr || v->type == NetcdfType::text || v->dimensions.size() != 1 ||
         v->dimensions[0].name != dimension.name)
       continue;
-    if (file.text(*v, "standard_name") == kind || name == usual_name) return file.read_all(*v);
+    if (is_kind(file, *v) || name == usual_name) return file.read_all(*v);
   }
   return {};
 }
@@ -149,8 +150,8 @@ void SeriesFile::State::describe(Index first_step, Index last_step) {
   if (layout.gridded) {
     read_grid(file, layout, info);
   } else {
-    info.node_lat = node_coordinate(file, layout, "latitude", "node_lat");
-    info.node_lon = node_coordinate(file, layout, "longitude", "node_lon");
+    info.node_lat = node_coordinate(file, layout, detail::is_latitude, "node_lat");
+    info.node_lon = node_coordinate(file, layout, detail::is_longitude, "node_lon");
     if (info.node_lat.empty() || info.node_lon.empty()) info.node_lat = info.node_lon = {};
   }
   const Index edges = detail::count_edges(file);

@@ -27,10 +27,8 @@ Axis axis_of(const NetcdfFile& file, const NetcdfDimension& dimension) {
                       kind = file.text(*v, "standard_name").value_or("");
     const std::string letter = file.text(*v, "axis").value_or("");
     if (units.find(" since ") != std::string::npos || kind == "time" || letter == "T") return Axis::time;
-    if (one_of(units, {"degrees_north", "degree_north", "degree_n", "degrees_n"}) || kind == "latitude")
-      return Axis::latitude;
-    if (one_of(units, {"degrees_east", "degree_east", "degree_e", "degrees_e"}) || kind == "longitude")
-      return Axis::longitude;
+    if (is_latitude(file, *v)) return Axis::latitude;
+    if (is_longitude(file, *v)) return Axis::longitude;
     if (one_of(kind,
                {"projection_x_coordinate", "projection_y_coordinate", "grid_latitude", "grid_longitude"}))
       return Axis::projected;
@@ -54,6 +52,18 @@ bool is_data(const NetcdfFile& file, const NetcdfVariable& variable) {
 }
 
 }  // namespace
+
+bool is_latitude(const NetcdfFile& file, const NetcdfVariable& variable) {
+  return one_of(lower(file.text(variable, "units").value_or("")),
+                {"degrees_north", "degree_north", "degree_n", "degrees_n"}) ||
+         file.text(variable, "standard_name") == "latitude";
+}
+
+bool is_longitude(const NetcdfFile& file, const NetcdfVariable& variable) {
+  return one_of(lower(file.text(variable, "units").value_or("")),
+                {"degrees_east", "degree_east", "degree_e", "degrees_e"}) ||
+         file.text(variable, "standard_name") == "longitude";
+}
 
 const NetcdfVariable* coordinate(const NetcdfFile& file, const NetcdfDimension& dimension) {
   const NetcdfVariable* v = file.find(dimension.name);

@@ -34,6 +34,10 @@ std::vector<VariableLayout> fitting(const NetcdfFile& file);
 /// The layouts of the named variables (or of the only one that fits). Throws UserError.
 std::vector<VariableLayout> choose(const NetcdfFile& file, const std::vector<std::string>& names);
 
+/// CF-1.8, sections 4.1 and 4.2: by units or standard_name.
+[[nodiscard]] bool is_latitude(const NetcdfFile& file, const NetcdfVariable& variable);
+[[nodiscard]] bool is_longitude(const NetcdfFile& file, const NetcdfVariable& variable);
+
 /// The time axis of the file's dimension `time`. Throws UserError where there is none.
 TimeAxis read_time(const NetcdfFile& file, const VariableLayout& layout);
 

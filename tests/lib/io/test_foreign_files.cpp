@@ -140,6 +140,47 @@ TEST(ForeignFiles, ANodeIsObservedWhereverItsOneValueLies) {
   }
 }
 
+/// CF tells a latitude by its units or its standard_name; the attribute `coordinates` names both.
+TEST(ForeignFiles, NodesLieWhereUnitsOrNamesSay) {
+  const TemporaryDirectory folder;
+  struct Case {
+    const char *attribute, *latitude, *longitude;
+    bool found;
+  };
+  for (const auto& [attribute, latitude, longitude, found] :
+       {Case{"units", "degrees_north", "degrees_east", true}, Case{"units", "degree_N", "degree_E", true},
+        Case{"standard_name", "latitude", "longitude", true}, Case{"units", "metres", "metres", false}}) {
+    int file, dims[2], t, x, y, v;
+    ok(nc_create((folder / "a.nc").c_str(), NC_NETCDF4 | NC_CLOBBER, &file));
+    ok(nc_def_dim(file, "time", 2, &dims[0]));
+    ok(nc_def_dim(file, "station", 3, &dims[1]));
+    ok(nc_def_var(file, "time", NC_INT, 1, dims, &t));
+    ok(nc_def_var(file, "where_east", NC_DOUBLE, 1, dims + 1, &x));
+    ok(nc_def_var(file, "where_north", NC_DOUBLE, 1, dims + 1, &y));
+    ok(nc_def_var(file, "v", NC_FLOAT, 2, dims, &v));
+    const auto put = [&](int variable, const char* name, std::string_view text) {
+      ok(nc_put_att_text(file, variable, name, text.size(), text.data()));
+    };
+    put(t, "units", "hours since 2001-01-01");
+    put(x, attribute, longitude);
+    put(y, attribute, latitude);
+    put(v, "coordinates", "where_east where_north");
+    ok(nc_enddef(file));
+    const int times[] = {0, 1};
+    const double east[] = {10, 20, 30}, north[] = {1, 2, 3};
+    const float values[] = {1, 2, 3, 4, 5, 6};
+    ok(nc_put_var_int(file, t, times));
+    ok(nc_put_var_double(file, x, east));
+    ok(nc_put_var_double(file, y, north));
+    ok(nc_put_var_float(file, v, values));
+    ok(nc_close(file));
+    const SeriesFile series = SeriesFile::open(folder / "a.nc", {});
+    EXPECT_EQ(series.info().node_lat, found ? (std::vector<double>{1, 2, 3}) : std::vector<double>())
+        << latitude;
+    EXPECT_EQ(series.info().node_lon, found ? (std::vector<double>{10, 20, 30}) : std::vector<double>());
+  }
+}
+
 TEST(ForeignFiles, SizesBeyondTheMachineAreRefusedBeforeMemoryIsTaken) {
   const TemporaryDirectory folder;
   for (const std::size_t length : {std::size_t{1} << 45, std::size_t{1} << 55}) {

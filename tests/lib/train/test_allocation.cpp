@@ -33,13 +33,16 @@ __attribute__((noinline)) void operator delete(void* memory, std::size_t) noexce
 namespace rossby {
 namespace {
 
-enum class Kind { refine, given_low_rank, discover };
+enum class Kind { refine, given_low_rank, discover, dense_refine };
 
 struct Setting {
   Kind kind;
   bool pairs = false;
   double beta1 = 0;
   int layers = 1;
+  double dropout = 0.1;
+  bool joint = false;
+  bool bf16 = false;
 };
 
 struct Training {
@@ -67,6 +70,8 @@ struct Training {
     Grid grid{6, 7, {}, false};
     for (Index i = 0; i < n; ++i) grid.node_of_cell.push_back(i);
     GlobalEdges edges = grid_neighbours(grid, GridRelations::directional, partition, 0);
+    if (setting.bf16) relations->hold_dense_in_bf16();
+    if (setting.kind == Kind::dense_refine) relations->add_dense(edges, true, 0.5);
     if (setting.kind == Kind::refine) relations->add_refine(std::move(edges), 0.5);
     if (setting.kind == Kind::given_low_rank) {
       relations->add_given(std::move(edges));
@@ -83,11 +88,12 @@ struct Training {
     options.activation = LatentActivation::tanh;
     options.l2_z = 0.01;
     options.l1_rel = 0.01;
-    options.dropout_z = 0.1;
+    options.dropout_z = setting.dropout;
     model = std::make_unique<Stnn<float>>(options, std::move(relations), partition.rows_of(0));
     model->start({.seed = 3});
     for (Parameter<float>* parameter : model->parameters()) parameter->decay = 1e-6;
-    const BatchOptions batches{.pairs = setting.pairs, .pairs_per_batch = 50, .slab_steps = 4, .seed = 5};
+    const BatchOptions batches{
+        .pairs = setting.pairs, .pairs_per_batch = 50, .slab_steps = 4, .joint = setting.joint, .seed = 5};
     task = std::make_unique<StnnTask<float>>(StnnTaskOptions{}, batches, *model, series, scaler, split,
                                              partition, 0, reducer, Exec{});
     OptimiserOptions adam;
@@ -124,7 +130,12 @@ INSTANTIATE_TEST_SUITE_P(Settings, Allocation,
                                          Setting{Kind::refine, true}, Setting{Kind::given_low_rank},
                                          Setting{Kind::given_low_rank, false, 0, 2},
                                          Setting{Kind::given_low_rank, true}, Setting{Kind::discover},
-                                         Setting{Kind::discover, false, 0.9}));
+                                         Setting{Kind::discover, false, 0.9}, Setting{Kind::discover, true},
+                                         Setting{.kind = Kind::discover, .pairs = true, .dropout = 0},
+                                         Setting{.kind = Kind::discover, .beta1 = 0.9, .bf16 = true},
+                                         Setting{.kind = Kind::dense_refine, .beta1 = 0.9},
+                                         Setting{.kind = Kind::refine, .joint = true},
+                                         Setting{.kind = Kind::refine, .pairs = true, .dropout = 0}));
 
 }  // namespace
 }  // namespace rossby
