@@ -210,6 +210,7 @@ class Windowed(Device):
         self.resumed_at_every_step("left", DEVICE)
 
     test_streamed_and_updated_on_the_host = test_where_updates_are_made_is_tried_once = None
+    test_memory_of_a_device_bounds_what_streams_there = None
     test_updated_on_the_host_left_and_resumed_at_every_step = None
     test_streamed = test_streamed_left_and_resumed_at_every_step = test_bf16 = None
     test_stnn = test_float = test_memory_of_a_device = test_no_gpu = test_pairs_and_groups_left_and_resumed_at_every_step = None
