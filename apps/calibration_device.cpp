@@ -7,6 +7,7 @@
 
 #include "apps/calibration.hpp"
 #include "apps/device_choice.hpp"
+#include "rossby/base/random.hpp"
 #include "rossby/kernels/product.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/reducer.hpp"
@@ -78,9 +79,23 @@ void measure_copies(const Communicator& comm, Device& device, Index bytes, Rates
   time("device_stream", 2 * amount, [&] { driver.copy_within(back.data(), there.data(), size); });
 }
 
+/// Values in [−1, 1): a prime number of random ones, repeated.
+std::vector<float> noise(Index size) {
+  constexpr std::size_t period = 65'521;
+  const Random random(1, "gemm");
+  std::vector<float> values(static_cast<std::size_t>(size));
+  for (std::size_t k = 0; k < values.size(); ++k)
+    values[k] = k < period ? static_cast<float>(2 * random.uniform(k) - 1) : values[k - period];
+  return values;
+}
+
 void measure_products(const Communicator& comm, const Exec& exec, Index size, Rates& rates) {
   Device& device = *exec.device;
   Buffer<float> a(size * size, device), b(size * size, device), c(size * size, device);
+  // Zeros would draw less power than a training's numbers do, and be multiplied at a higher clock.
+  const std::vector<float> values = noise(size * size);
+  device.upload(a.data(), std::span<const float>(values));
+  device.upload(b.data(), std::span<const float>(values));
   const auto view = [&](Buffer<float>& of) { return MatrixView<float>(of.data(), size, size); };
   const auto n = static_cast<double>(size);
   constexpr int products = 4;

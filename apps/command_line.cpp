@@ -83,7 +83,11 @@ CLI::Validator non_negative_number() {
 std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
   const Reached place = reached(app);
   const std::vector<std::string> subcommands = subcommand_names(*place.app);
-  const std::string word = leftover(app);
+  std::string word = leftover(app);
+  // The first word is to name a subcommand, whatever options follow it.
+  if (const auto words = app.remaining(true);
+      !subcommands.empty() && !words.empty() && !words.front().starts_with('-'))
+    word = words.front();
   std::string text = error.what();
   if (word.starts_with('-'))
     text = fmt::format("unknown option {}{}", word, did_you_mean(word, option_names(*place.app)));

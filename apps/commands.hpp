@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "rossby/base/index.hpp"
+#include "rossby/io/config.hpp"
+#include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/environment.hpp"
 
 // One function a subcommand of the program. Each is called on every rank, throws the same UserError on every
@@ -36,9 +38,12 @@ int checkpoint_verify(const Communicator& comm, const StateFile& arguments);
 
 struct Evaluate {
   std::string run;
-  std::vector<std::string> sets;  // harmless keys only
+  std::string output;             // file; empty: evaluation.json in the run directory
+  std::vector<std::string> sets;  // harmless keys and data.file only
 };
 int evaluate(const Communicator& comm, const Evaluate& arguments);
+/// Throws UserError where settings that evaluate will use fit neither each other nor the data.
+void check_evaluation(const Config& config, const Domain& domain);
 
 struct Forecast {
   std::string run;

@@ -9,6 +9,7 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/device_binding.hpp"
 #include "rossby/mpi/nccl_api.hpp"
+#include "rossby/mpi/nccl_link.hpp"
 #include "rossby/mpi/reducer.hpp"
 #include "rossby/tensor/cuda_device.hpp"
 #include "rossby/tensor/simulated_device.hpp"
@@ -131,6 +132,12 @@ DeviceChoice choose_device(const Communicator& world, const Config& config) {
           "set parallel.transport = \"host\"",
           on_gpu, on_gpu == 1 ? "" : "s");
     choice.nccl = transport != "host" && no_nccl == 0;
+    std::string why;
+    if (choice.nccl && transport == "auto") {
+      choice.link = try_nccl(world, *choice.device, why);
+      choice.nccl = choice.link != nullptr;
+      if (!choice.nccl) choice.remark += fmt::format("; {}", why);
+    }
     choice.remark += choice.nccl ? "; ranks exchange by NCCL" : "; ranks exchange through host memory";
   }
   return choice;

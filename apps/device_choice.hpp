@@ -6,6 +6,7 @@
 #include "rossby/io/config.hpp"
 #include "rossby/kernels/exec.hpp"
 #include "rossby/mpi/environment.hpp"
+#include "rossby/mpi/nccl_link.hpp"
 #include "rossby/tensor/device.hpp"
 
 namespace rossby {
@@ -14,9 +15,10 @@ namespace rossby {
 struct DeviceChoice {
   std::unique_ptr<Device> device;  // null: the host's cores
   Backend backend = Backend::cpu;
-  bool nccl = false;   // how ranks exchange: directly, or through the host
-  int gpus = 0;        // that the ranks of all hosts take together
-  std::string remark;  // one line for the start of a training, without its end; rank 0's
+  bool nccl = false;               // how ranks exchange: directly, or through the host
+  std::shared_ptr<NcclLink> link;  // of all ranks, where it was tried; it ends before the device
+  int gpus = 0;                    // that the ranks of all hosts take together
+  std::string remark;              // one line for the start of a training, without its end; rank 0's
 };
 
 /// Bytes of "512MiB", "4GiB", "1.5GB", "4096"; throws UserError naming `key`.

@@ -46,7 +46,10 @@ class DevicePorts {
     if (NcclLink* ranks = sums_.link().get())
       exchange_ = std::make_unique<NcclExchange>(comm, *ranks, exec, exchange, partition, ghosts);
     else
-      exchange_ = std::make_unique<StagedExchange>(exec, exchange);
+      exchange_ = std::make_unique<StagedExchange>(exec, exchange,
+                                                   device.driver().only_addresses()
+                                                       ? std::vector<LocalColumn>()
+                                                       : wanted_rows(comm, partition, ghosts).rows);
   }
 
   [[nodiscard]] Exchange& exchange() { return *exchange_; }

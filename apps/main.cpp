@@ -119,16 +119,25 @@ void define(CLI::App& app, std::function<int(const Communicator&)>& chosen, comm
   auto* e =
       app.add_subcommand("evaluate", "score a trained model and the classical baselines on the test part");
   e->add_option("run", evaluate.run, "run directory")->required();
-  add_settings(*e, evaluate.sets, "set a key that does not change the model, such as evaluate.horizons");
+  e->add_option("-o,--output", evaluate.output,
+                "file to write; default: evaluation.json in the run directory");
+  add_settings(
+      *e, evaluate.sets,
+      "set a key that does not change the model, such as evaluate.horizons, or data.file, for data that "
+      "have gone on");
   e->callback([&] { chosen = [&](const Communicator& comm) { return commands::evaluate(comm, evaluate); }; });
 
   auto* f = app.add_subcommand("forecast", "write a forecast as CF NetCDF");
   f->add_option("run", forecast.run, "run directory")->required();
   f->add_option("--steps", forecast.steps, "steps to forecast")->required()->check(whole_number(1));
   f->add_option("--origin", forecast.origin,
-                "date or step of the last known values; default: the last of the data");
+                "date of the last known values (where the data have no dates, their step); default: the last "
+                "of the data");
   f->add_option("-o,--output", forecast.output, "file to write; default: forecast.nc in the run directory");
-  add_settings(*f, forecast.sets, "set a key that does not change the model, such as relation.stream_folder");
+  add_settings(
+      *f, forecast.sets,
+      "set a key that does not change the model, such as relation.stream_folder, or data.file, for data "
+      "that have gone on");
   f->callback([&] { chosen = [&](const Communicator& comm) { return commands::forecast(comm, forecast); }; });
 
   auto* k = app.add_subcommand("checkpoint", "look at checkpoints and state files")->require_subcommand(1);

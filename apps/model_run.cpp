@@ -65,7 +65,7 @@ void ModelRun<T>::open_device(Purpose purpose) {
   training_exec_.device = device_.device.get();
   Device* device = training_exec_.device;
   if (device && device_.nccl)
-    world_sums_ = std::make_unique<DeviceSums>(grid_.world(), *device, true, reducer_);
+    world_sums_ = std::make_unique<DeviceSums>(grid_.world(), *device, true, reducer_, device_.link);
   if (device && grid_.groups() > 1)
     group_ports_ = std::make_unique<DeviceSums>(grid_.time(), *device, device_.nccl, groups_reducer_,
                                                 link_of(grid_.time()));
@@ -84,6 +84,13 @@ Traffic ModelRun<T>::sent() const {
   Traffic sent = reducer_.sent();
   sent += groups_reducer_.sent();
   return sent;
+}
+
+template <class T>
+std::string ModelRun<T>::suspects() const {
+  if (!suspects_.any()) return "";
+  return fmt::format("warning   {} in the training part: if that marks missing values, set data.null_value\n",
+                     suspects_.text());
 }
 
 /// A model of steps without a single value would be trained on nothing, without a word.
@@ -134,6 +141,16 @@ void ModelRun<T>::save(const std::string& path, const nlohmann::ordered_json& me
 
 template <class T>
 void ModelRun<T>::load(const std::string& path) {
+  agree(grid_.world(), [&] {
+    if (grid_.world().rank() != 0) return;
+    const auto metadata = nlohmann::json::parse(read_state_metadata(path), nullptr, false);
+    const std::string trained = metadata.is_object() ? metadata.value("training_data", "") : "";
+    if (!trained.empty() && trained != training_hash())
+      user_error(
+          "{}: the training part ({} to {}) is not what {} was trained on; restore the data, or train anew",
+          domain_.info.path, domain_.info.time.text(domain_.split.train.first),
+          domain_.info.time.text(domain_.split.train.last - 1), path);
+  });
   read(path, values());
 }
 
@@ -188,6 +205,8 @@ std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& co
     user_error(
         "parallel.stages = {} is for models of layers (dcrnn, gru, graph_wavenet); an stnn has one layer",
         stages);
+  if (stages == 1 && trains && !config.integers("parallel.stage_layers").empty())
+    user_error("parallel.stage_layers is for parallel.stages of 2 or more, not of 1");
   const ProcessGrid grid = groups * stages == 1 ? ProcessGrid(comm) : ProcessGrid(comm, groups, stages);
   Domain domain = domain_of(grid, config, whole);
   // What the graph and its partition took would otherwise lie beside all arrays that come now.

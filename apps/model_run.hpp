@@ -12,6 +12,7 @@
 #include "apps/device_ports.hpp"
 #include "rossby/data/scaler.hpp"
 #include "rossby/io/config.hpp"
+#include "rossby/io/suspect_values.hpp"
 #include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/process_grid.hpp"
 #include "rossby/mpi/reducer.hpp"
@@ -64,7 +65,9 @@ class ModelRun {
   /// Of it: time steps that other groups wanted.
   [[nodiscard]] virtual Traffic brought() const { return {}; }
   /// Tells this data from other data; the same at every rank count.
-  [[nodiscard]] const std::string& data_hash() const { return data_hash_; }
+  [[nodiscard]] const std::string& data_hash() const { return data_hash_.all; }
+  /// The same of the training part alone.
+  [[nodiscard]] const std::string& training_hash() const { return data_hash_.training; }
 
   [[nodiscard]] virtual std::span<Parameter<T>* const> parameters() const = 0;
   [[nodiscard]] virtual std::unique_ptr<Task<T>> make_task() = 0;
@@ -98,7 +101,8 @@ class ModelRun {
   void read(const std::string& path, std::span<const NamedArray<T>> arrays);
   /// Writes the model's parameters to `path`, in global row order, with `metadata`. Collective.
   void save(const std::string& path, const nlohmann::ordered_json& metadata);
-  /// Reads them back, whatever the rank count that wrote them. Collective.
+  /// Reads them back, whatever the rank count that wrote them. Throws UserError where they were trained on
+  /// other data than this run's training part holds. Collective.
   void load(const std::string& path);
 
  protected:
@@ -110,6 +114,8 @@ class ModelRun {
   void open_device(Purpose purpose);
   /// The link of all ranks where `comm` is of them, in their order; else null: it needs one of its own.
   [[nodiscard]] std::shared_ptr<NcclLink> link_of(const Communicator& comm) const;
+  /// A line where values of the training part look like marks of missing ones.
+  [[nodiscard]] std::string suspects() const;
   /// Throws where the training part has no observed value.
   void require_observed(double observed) const;
   /// Throws where the training watches a validation part of which no target is `observed`.
@@ -121,7 +127,8 @@ class ModelRun {
   MpiReducer reducer_;         // over all ranks
   MpiReducer groups_reducer_;  // over the ranks with these rows and this stage
   Exec exec_;
-  std::string data_hash_;
+  DataHash data_hash_;
+  SuspectValues suspects_;  // of the training part, on all ranks
   DeviceChoice device_;
   Exec training_exec_;
   std::unique_ptr<DeviceSums> world_sums_;   // of arrays on the device, over all ranks; null: by the host

@@ -1,31 +1,67 @@
 #include "apps/run_files.hpp"
 
 #include <filesystem>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "rossby/base/error.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/state_file.hpp"
 
 namespace rossby {
+
+namespace {
+
+/// Settings of the parts that a state was trained with, counted: of a file that has become longer a share is
+/// another number of steps.
+std::vector<std::string> parts_of(const std::string& metadata) {
+  std::vector<std::string> sets;
+  const auto json = nlohmann::json::parse(metadata, nullptr, false);
+  if (!json.is_object()) return sets;
+  for (const auto& [member, key] :
+       {std::pair{"training_steps", "split.train"}, std::pair{"validation_steps", "split.validation"}})
+    if (json.contains(member) && json[member].is_number_integer())
+      sets.push_back(fmt::format("{}={}", key, json[member].template get<Index>()));
+  return sets;
+}
+
+}  // namespace
 
 std::string state_file_of(const std::string& run) {
   return run + "/checkpoints/state.h5";
 }
 
+std::string OpenRun::output(const std::string& asked, const std::string& usual) const {
+  if (!asked.empty()) return asked;
+  if (!directory->writable())
+    user_error("{}: you cannot write into this run directory; name a file with --output", directory->path());
+  return usual;
+}
+
 OpenRun open_run(const Communicator& comm, const std::string& path, std::span<const std::string> sets) {
   OpenRun run;
   run.state = state_file_of(path);
+  const std::string metadata = agree(comm, [&] {
+    if (comm.rank() != 0) return std::string();
+    run.directory = RunDirectory::look_into(path);
+    if (!std::filesystem::exists(run.state))
+      user_error("{} has no trained state ({} is missing): train it first", path, run.state);
+    return read_state_metadata(run.state);
+  });
+  const std::vector<std::string> parts = parts_of(broadcast(comm, metadata));
   run.config = agree(comm, [&] {
-    if (comm.rank() == 0) {
-      run.directory = RunDirectory::open(path);
-      if (!std::filesystem::exists(run.state))
-        user_error("{} has no trained state ({} is missing): train it first", path, run.state);
-    }
     const std::string file = path + "/config.toml";
-    Config trained = Config::load(file, {});
-    Config changed = Config::load(file, sets);
-    if (const auto differences = trained.differences(changed); !differences.empty())
-      user_error("--set would make another model than the one in {}: {}", path, differences.front());
-    return changed;
+    const Config trained = Config::load(file, {});
+    const Config changed = Config::load(file, sets);
+    for (const std::string& difference : changed.differences(trained, "asked for", "trained with"))
+      if (!difference.starts_with("data.file:"))
+        user_error("--set would make another model than the one in {}: {}", path, difference);
+    std::vector<std::string> all(sets.begin(), sets.end());
+    all.insert(all.end(), parts.begin(), parts.end());
+    return Config::load(file, all);
   });
   agree_same(comm, run.config.to_toml(), "the configuration in " + path);
   return run;

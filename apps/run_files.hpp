@@ -15,9 +15,15 @@ struct OpenRun {
   std::optional<RunDirectory> directory;  // rank 0 only
   Config config;
   std::string state;  // file with the model's parameters
+
+  /// Where rank 0 writes: the file that was asked for, or `usual` of the run directory. Throws UserError
+  /// where that may not be written.
+  [[nodiscard]] std::string output(const std::string& asked, const std::string& usual) const;
 };
 
-/// Opens a trained run and applies `sets`, of which only harmless keys are allowed. Collective.
+/// Opens a trained run and applies `sets`, of which only harmless keys and data.file are allowed: a file with
+/// the same training part, which ModelRun::load checks. Training and validation part are those that the state
+/// was trained with. Collective.
 [[nodiscard]] OpenRun open_run(const Communicator& comm, const std::string& path,
                                std::span<const std::string> sets);
 

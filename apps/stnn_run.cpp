@@ -73,7 +73,11 @@ void StnnRun<T>::fit(Purpose purpose) {
   double observed = 0;
   const Index width = series_.rows * series_.features;
   for (const Index t : steps)
-    for (Index k = 0; k < width; ++k) observed += std::isnan(series_.at(t)[k]) ? 0 : 1;
+    for (Index k = 0; k < width; ++k) {
+      observed += std::isnan(series_.at(t)[k]) ? 0 : 1;
+      this->suspects_.look_at(series_.at(t)[k]);
+    }
+  reducer_.sum(this->suspects_.counts());
   reducer_.sum(std::span<double>(&observed, 1));
   this->require_observed(observed);
   if (purpose == Purpose::training) check_validation();
@@ -110,7 +114,7 @@ bool StnnRun<T>::validation_fits() const {
 
 /// Every step counts once: the last group reads those behind the training part, a few at a time.
 template <class T>
-std::string StnnRun<T>::hash_data() const {
+DataHash StnnRun<T>::hash_data() const {
   if (grid_.groups() == 1) return rossby::data_hash(grid_.world(), *config_, domain_, series_);
   constexpr Index chunk = 64;
   const bool last = grid_.group() + 1 == grid_.groups();
@@ -166,9 +170,11 @@ void StnnRun<T>::make_model(std::unique_ptr<Relations<T>> relations) {
     kept_.push_back(device->keep(series_.values.span()));
   }
   if (grid_.groups() == 1) return;
-  for (Parameter<T>* parameter : model_->parameters())
+  for (Parameter<T>* parameter : model_->parameters()) {
+    parameter->clips_late = parameter->fusable;
     parameter->fusable =
         parameter->in_bf16 || parameter->stream || (parameter->fusable && exchanges_factors(*parameter));
+  }
 }
 
 /// Whether time groups exchange δ and z of a dense relation for an update that each of them makes, instead of
@@ -326,6 +332,13 @@ std::string StnnRun<T>::remarks() const {
     remarks = fmt::format("dense     products: {}\n", to_string(dense_choice_));
   if (this->device() && model_->relations().streams())
     remarks += fmt::format("streamed  updated on: {}\n", to_string(update_place_));
+  if (const auto& gaps = domain_.info.time.gaps(); !gaps.empty())
+    remarks += fmt::format(
+        "gaps      {} in the time axis, the first after {}: an stnn counts steps, and goes on over a gap as "
+        "over "
+        "a step\n",
+        gaps.size(), domain_.info.time.text(gaps.front().after));
+  remarks += this->suspects();
   if (!domain_.split.validation.empty() && !validation_fits())
     remarks += fmt::format("validation left out: it has {} steps, fewer than evaluate.horizons = {}\n",
                            domain_.split.validation.size(), task_options(*config_).horizons);

@@ -46,7 +46,7 @@ class StnnRun final : public ModelRun<T> {
   [[nodiscard]] bool validation_fits() const;
   [[nodiscard]] std::unique_ptr<Relations<T>> join_relations();
   void make_model(std::unique_ptr<Relations<T>> relations);
-  [[nodiscard]] std::string hash_data() const;
+  [[nodiscard]] DataHash hash_data() const;
   [[nodiscard]] ObservedAround observed_around();
   [[nodiscard]] bool exchanges_factors(const Parameter<T>& parameter) const;
   void choose_dense(Relations<T>& relations);

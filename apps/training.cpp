@@ -216,8 +216,9 @@ void Training<T>::save(SaveReason reason) {
 template <class T>
 std::string Training<T>::checkpoint_summary(double seconds) const {
   if (saves_ == 0) return "";
-  return fmt::format("{} in {:.3f} s, {:.2g} % of the time", saves_, all_save_seconds_,
-                     100 * all_save_seconds_ / std::max(seconds, all_save_seconds_));
+  const double share = 100 * all_save_seconds_ / std::max(seconds, all_save_seconds_);
+  return fmt::format("{} in {:.3f} s, {} % of the time", saves_, all_save_seconds_,
+                     share < 10 ? fmt::format("{:.2g}", share) : fmt::format("{:.0f}", share));
 }
 
 template <class T>
@@ -270,7 +271,9 @@ void Training<T>::recover(const NotFinite& error) {
   auto checkpoint = may ? next_checkpoint(comm_, candidates) : std::nullopt;
   if (!checkpoint)
     user_error("{}; {}; lower optimiser.lr or set optimiser.clip", what,
-               last.empty() ? "there is no checkpoint" : "the last good checkpoint is " + last);
+               last.empty() ? fmt::format("there is no checkpoint{}",
+                                          may ? " to roll back to (checkpoint.every_steps writes them)" : "")
+                            : "the last good checkpoint is " + last);
   rollbacks_ = at.rollbacks + 1;
   resume(std::move(*checkpoint), std::move(candidates));
   failed_step_ = at.steps;

@@ -194,9 +194,12 @@ void WindowRun<T>::fit(Purpose purpose) {
   const Index width = store_->rows() * store_->features();
   double all = 0;
   for (const Index step : training)
-    for (Index k = 0; k < width; ++k)
+    for (Index k = 0; k < width; ++k) {
       if (!std::isnan(store_->at(step)[k])) observed[static_cast<std::size_t>(step)] += 1;
+      this->suspects_.look_at(store_->at(step)[k]);
+    }
   plane_reducer_.sum(observed);
+  plane_reducer_.sum(this->suspects_.counts());
   for (const Index start : windows_)
     for (Index h = 0; h < shape_.outputs; ++h)
       all += observed[static_cast<std::size_t>(start + shape_.inputs + h)];
@@ -209,8 +212,7 @@ void WindowRun<T>::fit(Purpose purpose) {
   plan_->set_observed(std::move(observed));
   sees_validation_ = sees_validation();
   if (purpose != Purpose::forecasting) this->require_validation(sees_validation_);
-  if (purpose != Purpose::forecasting)
-    this->data_hash_ = rossby::data_hash(grid_.plane(), *config_, domain_, counted, at);
+  this->data_hash_ = rossby::data_hash(grid_.plane(), *config_, domain_, counted, at);
 }
 
 /// Whether a validation window has a target that is not missing.
@@ -375,7 +377,8 @@ std::string WindowRun<T>::remarks() const {
                      blind ? "validation left out: no window of it has a target that is observed\n" : "") +
          (training_exec_.backend == Backend::cuda && block_.entries() > 0
               ? fmt::format("graph     products: {}\n", to_string(sparse_choice_))
-              : "");
+              : "") +
+         this->suspects();
 }
 
 template <class T>

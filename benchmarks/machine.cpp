@@ -8,6 +8,7 @@
 
 #include <unistd.h>
 
+#include "benchmarks/kernel_case.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/product.hpp"
 #include "rossby/tensor/buffer.hpp"
@@ -91,6 +92,9 @@ double device_seconds(const Exec& exec, int repeats, const F& f) {
 
 double measure_device_gemm(const Exec& exec, Index n, int repeats) {
   Buffer<float> a(n * n, *exec.device), b(n * n, *exec.device), c(n * n, *exec.device);
+  // Zeros would draw less power, and be multiplied at a higher clock.
+  const Buffer<float> values = random_values<float>(n * n, "gemm");
+  for (Buffer<float>* operand : {&a, &b}) exec.device->upload(operand->data(), values.span());
   const double seconds = device_seconds(exec, repeats, [&] {
     matrix_product<float>(exec, {c.data(), n, n}, Operand::plain, {a.data(), n, n}, Operand::plain,
                           {b.data(), n, n}, false);

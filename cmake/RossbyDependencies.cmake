@@ -39,7 +39,14 @@ if(NOT ROSSBY_WITH_CUDA STREQUAL "OFF" AND NOT (ROSSBY_WITH_CUDA STREQUAL "AUTO"
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100 CACHE STRING "GPU architectures")
+      # Asked for before CMake tries the compiler with them: nvcc knows sm_100 from CUDA 12.8 on.
+      execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE ROSSBY_NVCC_KNOWS)
+      if(ROSSBY_NVCC_KNOWS MATCHES "compute_100")
+        set(ROSSBY_ARCHITECTURES 80-real 90-real 100)
+      else()
+        set(ROSSBY_ARCHITECTURES 80-real 90)
+      endif()
+      set(CMAKE_CUDA_ARCHITECTURES ${ROSSBY_ARCHITECTURES} CACHE STRING "GPU architectures")
     endif()
     enable_language(CUDA)
     # CMake 3.25 does not know that nvcc knows C++20.

@@ -41,12 +41,19 @@ function(rossby_set_test_properties NAME)
 endfunction()
 
 function(rossby_lib_test NAME)
-  cmake_parse_arguments(TEST "" "" "SOURCES;LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(TEST "KERNELS" "" "SOURCES;LINK;LABELS" ${ARGN})
   add_executable(test_${NAME} ${TEST_SOURCES})
   target_include_directories(test_${NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(test_${NAME} PRIVATE ${TEST_LINK} rossby_options rossby_test_main)
   add_test(NAME ${NAME} COMMAND test_${NAME})
   rossby_set_test_properties(${NAME} PROCESSORS 1 LABELS lib ${TEST_LABELS} ENVIRONMENT ${ROSSBY_TEST_ENVIRONMENT})
+  if(TEST_KERNELS)  # of devices: a GPU promises no order of threads
+    foreach(THREADS down scattered)
+      add_test(NAME ${NAME}.${THREADS} COMMAND test_${NAME} --gtest_filter=Simulated/*)
+      rossby_set_test_properties(${NAME}.${THREADS} PROCESSORS 1 LABELS lib
+                                 ENVIRONMENT ${ROSSBY_TEST_ENVIRONMENT} ROSSBY_TEST_THREADS=${THREADS})
+    endforeach()
+  endif()
 endfunction()
 
 function(rossby_mpi_test NAME)

@@ -20,12 +20,17 @@ std::uint64_t bits(double value) {
                                                         : value + 0.0);  // one NaN, one zero
 }
 
-/// Σ over this rank's values: order does not matter.
-std::uint64_t values_hash(const Domain& domain, std::span<const Index> steps,
-                          const std::function<const float*(Index)>& at) {
-  std::uint64_t sum = 0;
+/// Σ over this rank's values of the training part, and of the other steps: order does not matter.
+struct Sums {
+  std::uint64_t training = 0, other = 0;
+};
+
+Sums values_hash(const Domain& domain, std::span<const Index> steps,
+                 const std::function<const float*(Index)>& at) {
+  Sums sums;
   const Index m = domain.info.features;
   for (const Index t : steps) {
+    std::uint64_t& sum = domain.split.is_training(t) ? sums.training : sums.other;
     const float* x = at(t);
     for (const GlobalRow node : domain.rows)
       for (Index f = 0; f < m; ++f) {
@@ -33,7 +38,7 @@ std::uint64_t values_hash(const Domain& domain, std::span<const Index> steps,
         sum += mix(mix(static_cast<std::uint64_t>(place) + 1) + bits(*x++));
       }
   }
-  return sum;
+  return sums;
 }
 
 std::uint64_t edges_hash(const Communicator& comm, const Config& config, const Domain& domain) {
@@ -53,35 +58,51 @@ std::uint64_t edges_hash(const Communicator& comm, const Config& config, const D
   return sum;
 }
 
+/// 16 hex digits of sums over values and edges, and of all that every rank knows.
+std::string text_of(std::uint64_t sum, const TextHash& header) {
+  return fmt::format("{:016x}", mix(sum) ^ header.value());
+}
+
+void add_nodes(TextHash& header, const Domain& domain) {
+  header.add("; ");
+  header.add_list(domain.latitude);
+  header.add("; ");
+  header.add_list(domain.longitude);
+  for (const SeriesVariable& variable : domain.info.variables) header.add_format("; {}", variable.name);
+}
+
 }  // namespace
 
-std::string data_hash(const Communicator& comm, const Config& config, const Domain& domain,
-                      const Series& series) {
+DataHash data_hash(const Communicator& comm, const Config& config, const Domain& domain,
+                   const Series& series) {
   std::vector<Index> steps(static_cast<std::size_t>(series.steps));
   std::iota(steps.begin(), steps.end(), Index{0});
   const Index width = series.rows * series.features;
   return data_hash(comm, config, domain, steps, [&](Index t) { return series.values.data() + t * width; });
 }
 
-std::string data_hash(const Communicator& comm, const Config& config, const Domain& domain,
-                      std::span<const Index> steps, const std::function<const float*(Index)>& at) {
+DataHash data_hash(const Communicator& comm, const Config& config, const Domain& domain,
+                   std::span<const Index> steps, const std::function<const float*(Index)>& at) {
   const Stage stage(comm, "reading edges", patience_with_files);
-  std::uint64_t sum = values_hash(domain, steps, at) + edges_hash(comm, config, domain);
+  const Sums values = values_hash(domain, steps, at);
+  const std::uint64_t edges = edges_hash(comm, config, domain);
+  std::uint64_t sums[] = {values.training + values.other + edges, values.training + edges};
   {
     const Wait wait(comm, "a hash of the data (allreduce)");
-    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, comm.handle());
+    MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_UINT64_T, MPI_SUM, comm.handle());
   }
-  TextHash header;
-  header.add_format("{} {} {}; ", domain.info.steps, domain.nodes(), domain.info.features);
-  header.add_list(domain.file_node);
-  header.add("; ");
-  header.add_list(domain.info.time.values());
-  header.add("; ");
-  header.add_list(domain.latitude);
-  header.add("; ");
-  header.add_list(domain.longitude);
-  for (const SeriesVariable& variable : domain.info.variables) header.add_format("; {}", variable.name);
-  return fmt::format("{:016x}", mix(sum) ^ header.value());
+  TextHash all;
+  all.add_format("{} {} {}; ", domain.info.steps, domain.nodes(), domain.info.features);
+  all.add_list(domain.file_node);
+  all.add("; ");
+  all.add_list(domain.info.time.values());
+  add_nodes(all, domain);
+  // A longer file may count its time from another day.
+  TextHash training;
+  training.add_format("{} {}; ", domain.nodes(), domain.info.features);
+  for (const Index t : domain.split.training_steps()) training.add_format("{} ", domain.info.time.text(t));
+  add_nodes(training, domain);
+  return {text_of(sums[0], all), text_of(sums[1], training)};
 }
 
 }  // namespace rossby

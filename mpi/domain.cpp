@@ -318,8 +318,12 @@ Domain make_domain(const Communicator& comm, const Config& config) {
   add_coordinates(domain);
   const TimeAxis& time = domain.info.time;
   domain.split = agree(comm, [&] {
-    return make_split(domain.info.steps, split_spec(config),
-                      [&](std::string_view date) { return time.steps_before(date); });
+    return make_split(domain.info.steps, split_spec(config), [&](std::string_view date) {
+      if (time.ends_before(date))
+        user_error("{}: {} is behind the data, which end at {} (split)", domain.info.path, date,
+                   time.text(time.size() - 1));
+      return time.steps_before(date);
+    });
   });
   domain.partition = order_rows(comm, config, domain, choose_partition(comm, config, domain, comm.size()));
   domain.cut_graph = comm.size() > 1 && partition_kind(config, domain, comm.size()) == "graph";

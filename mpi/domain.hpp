@@ -57,16 +57,19 @@ struct Domain {
 void read_steps(const Communicator& comm, const Config& config, const Domain& domain,
                 std::span<const Index> steps, std::span<float> out);
 
-/// 16 hex digits that tell data from other data: the values of the nodes and steps in use, by global indices,
-/// before any scaling; times, coordinates and names; edges of the file where relations come from them. The
-/// same at every rank count. Collective.
-[[nodiscard]] std::string data_hash(const Communicator& comm, const Config& config, const Domain& domain,
-                                    const Series& series);
-/// The same of some steps alone, each of them on one of the ranks that own its rows: `at` gives a step's
-/// (rows, features).
-[[nodiscard]] std::string data_hash(const Communicator& comm, const Config& config, const Domain& domain,
-                                    std::span<const Index> steps,
-                                    const std::function<const float*(Index)>& at);
+/// 16 hex digits each that tell data from other data: the values of nodes and steps, by global indices,
+/// before any scaling; times, coordinates and names; edges of the file where relations come from them.
+struct DataHash {
+  std::string all;       // of all steps in use
+  std::string training;  // of the training part alone: what a trained model may be used with
+};
+/// The same at every rank count. Collective.
+[[nodiscard]] DataHash data_hash(const Communicator& comm, const Config& config, const Domain& domain,
+                                 const Series& series);
+/// Of some steps alone, each of them on one of the ranks that own its rows: `at` gives a step's (rows,
+/// features).
+[[nodiscard]] DataHash data_hash(const Communicator& comm, const Config& config, const Domain& domain,
+                                 std::span<const Index> steps, const std::function<const float*(Index)>& at);
 
 /// The file that relation.graph = "edges" reads: relation.file, or data.file where that is empty. Throws
 /// UserError where it has no edges or is a graph of another number of nodes.

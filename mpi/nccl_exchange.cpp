@@ -1,61 +1,22 @@
 #include "rossby/mpi/nccl_exchange.hpp"
 
-#include <algorithm>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
 #include "rossby/base/error.hpp"
-#include "rossby/mpi/mailbox.hpp"
 
 namespace rossby {
 
 NcclExchange::NcclExchange(const Communicator& comm, NcclLink& link, const Exec& exec, Exchange& host,
                            const RowPartition& partition, const GhostList& ghosts)
-    : link_(&link), exec_(exec), host_(&host) {
+    : link_(&link), exec_(exec), host_(&host), wanted_(wanted_rows(comm, partition, ghosts)) {
   require(static_cast<Index>(ghosts.size()) == host.ghosts() && host.owned() == partition.size(comm.rank()),
           "an exchange of the host has the same rows");
-  const auto ranks = static_cast<std::size_t>(comm.size());
-  for (int r = 0; r < comm.size(); ++r) peers_.push_back({r, 0, 0, 0, 0});
-  // Every rank tells owners which of their rows it wants; what it wants of itself is a letter, too.
-  std::vector<std::vector<std::byte>> wanted(ranks);
-  for (std::size_t g = 0; g < ghosts.size(); ++g) {
-    const int owner = partition.owner(ghosts[g]);
-    Peer& peer = peers_[static_cast<std::size_t>(owner)];
-    if (peer.ghosts++ == 0) peer.first_ghost = static_cast<Index>(g);
-    const auto row = static_cast<LocalColumn>(ghosts[g].value - partition.begin(owner));
-    auto& letter = wanted[static_cast<std::size_t>(owner)];
-    letter.resize(letter.size() + sizeof row);
-    std::memcpy(letter.data() + letter.size() - sizeof row, &row, sizeof row);
-  }
-  MpiMailbox mailbox(comm);
-  const auto requests = mailbox.swap(std::move(wanted));
-  for (std::size_t r = 0; r < ranks; ++r) {
-    peers_[r].first = std::ssize(send_rows_);
-    peers_[r].rows = static_cast<Index>(requests[r].size() / sizeof(LocalColumn));
-    send_rows_.resize(send_rows_.size() + static_cast<std::size_t>(peers_[r].rows));
-    if (!requests[r].empty())
-      std::memcpy(send_rows_.data() + peers_[r].first, requests[r].data(), requests[r].size());
-  }
-  std::vector<LocalEntry> order(send_rows_.size());
-  for (std::size_t k = 0; k < order.size(); ++k) order[k] = static_cast<LocalEntry>(k);
-  std::stable_sort(order.begin(), order.end(), [&](LocalEntry a, LocalEntry b) {
-    return send_rows_[static_cast<std::size_t>(a)] < send_rows_[static_cast<std::size_t>(b)];
-  });
-  for (const LocalEntry place : order) {
-    const LocalColumn row = send_rows_[static_cast<std::size_t>(place)];
-    if (rows_.empty() || rows_.back() != row) {
-      rows_.push_back(row);
-      ptr_.push_back(static_cast<LocalEntry>(position_.size()));
-    }
-    position_.push_back(place);
-  }
-  ptr_.push_back(static_cast<LocalEntry>(position_.size()));
   Device& device = link.device();
-  kept_.push_back(device.keep(send_rows_));
-  kept_.push_back(device.keep(rows_));
-  kept_.push_back(device.keep(ptr_));
-  kept_.push_back(device.keep(position_));
+  kept_.push_back(device.keep(wanted_.sent));
+  kept_.push_back(device.keep(wanted_.rows));
+  kept_.push_back(device.keep(wanted_.ptr));
+  kept_.push_back(device.keep(wanted_.position));
 }
 
 Traffic NcclExchange::sent() const {
@@ -66,7 +27,7 @@ Traffic NcclExchange::sent() const {
 
 template <class T>
 T* NcclExchange::message(Index width) {
-  const Index bytes = std::ssize(send_rows_) * width * static_cast<Index>(sizeof(T));
+  const Index bytes = std::ssize(wanted_.sent) * width * static_cast<Index>(sizeof(T));
   if (message_.size() < bytes) {
     message_ = {};
     message_ = Buffer<std::byte>(bytes, link_->device());
@@ -84,13 +45,13 @@ void NcclExchange::gather(NodeView<const T> owned, NodeView<T> ghost) {
   way_ = here ? Under::host : Under::gather;
   if (here) return host_->gather_begin(owned, ghost);
   T* packed = message<T>(width);
-  gather_rows<T>(exec_, packed, owned, send_rows_);
+  gather_rows<T>(exec_, packed, owned, wanted_.sent);
   const auto bytes = [&](Index rows) { return static_cast<std::size_t>(rows * width) * sizeof(T); };
-  const Peer& self = peers_[static_cast<std::size_t>(link_->rank())];
+  const WantedRows::Peer& self = wanted_.peers[static_cast<std::size_t>(link_->rank())];
   if (bytes(self.ghosts) > 0)
     device.driver().copy_within(ghost.row(self.first_ghost), packed + self.first * width, bytes(self.ghosts));
   link_->begin();
-  for (const Peer& peer : peers_) {
+  for (const WantedRows::Peer& peer : wanted_.peers) {
     if (peer.rank == link_->rank()) continue;
     link_->send(packed + peer.first * width, bytes(peer.rows), peer.rank);
     link_->receive(ghost.data + peer.first_ghost * width, bytes(peer.ghosts), peer.rank);
@@ -123,11 +84,11 @@ void NcclExchange::scatter(NodeView<const T> ghost, NodeView<T> owned) {
     owned_double_ = owned;
   T* packed = message<T>(width);
   const auto bytes = [&](Index rows) { return static_cast<std::size_t>(rows * width) * sizeof(T); };
-  const Peer& self = peers_[static_cast<std::size_t>(link_->rank())];
+  const WantedRows::Peer& self = wanted_.peers[static_cast<std::size_t>(link_->rank())];
   if (bytes(self.ghosts) > 0)
     device.driver().copy_within(packed + self.first * width, ghost.row(self.first_ghost), bytes(self.ghosts));
   link_->begin();
-  for (const Peer& peer : peers_) {
+  for (const WantedRows::Peer& peer : wanted_.peers) {
     if (peer.rank == link_->rank()) continue;
     link_->send(ghost.data + peer.first_ghost * width, bytes(peer.ghosts), peer.rank);
     link_->receive(packed + peer.first * width, bytes(peer.rows), peer.rank);
@@ -138,7 +99,9 @@ void NcclExchange::scatter(NodeView<const T> ghost, NodeView<T> owned) {
 
 template <class T>
 void NcclExchange::add(NodeView<T>& owned) {
-  if (owned.data) scatter_add_rows<T>(exec_, owned, message<T>(owned.width()), {rows_, ptr_, position_});
+  if (owned.data)
+    scatter_add_rows<T>(exec_, owned, message<T>(owned.width()),
+                        {wanted_.rows, wanted_.ptr, wanted_.position});
   owned = {};
 }
 

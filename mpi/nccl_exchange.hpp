@@ -7,6 +7,7 @@
 #include "rossby/kernels/exec.hpp"
 #include "rossby/kernels/rows.hpp"
 #include "rossby/mpi/nccl_link.hpp"
+#include "rossby/mpi/wanted_rows.hpp"
 #include "rossby/relation/relation_block.hpp"
 #include "rossby/tensor/buffer.hpp"
 
@@ -41,13 +42,6 @@ class NcclExchange final : public Exchange {
   }
 
  private:
-  /// What goes to and comes from a rank: places of the packed rows, and ghosts.
-  struct Peer {
-    int rank;
-    Index first, rows;
-    Index first_ghost, ghosts;
-  };
-
   template <class T>
   void gather(NodeView<const T> owned, NodeView<T> ghost);
   template <class T>
@@ -60,10 +54,7 @@ class NcclExchange final : public Exchange {
   NcclLink* link_;
   Exec exec_;
   Exchange* host_;
-  std::vector<Peer> peers_;
-  std::vector<LocalColumn> send_rows_;  // by receiver
-  std::vector<LocalColumn> rows_;       // each once, and their places among send_rows_
-  std::vector<LocalEntry> ptr_, position_;
+  WantedRows wanted_;
   std::vector<Device::Copy> kept_;
   Buffer<std::byte> message_;
   enum class Under { nothing, gather, scatter, host } way_ = Under::nothing;

@@ -59,4 +59,14 @@ void NcclLink::end() {
   check(api_->group_end(), "exchanging");
 }
 
+std::shared_ptr<NcclLink> try_nccl(const Communicator& comm, Device& device, std::string& why,
+                                   const NcclApi* api) {
+  try {
+    return std::make_shared<NcclLink>(comm, device, api);
+  } catch (const UserError& error) {  // the same one on all ranks
+    why = error.what();
+    return nullptr;
+  }
+}
+
 }  // namespace rossby

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/nccl_api.hpp"
 #include "rossby/tensor/device.hpp"
@@ -36,5 +39,9 @@ class NcclLink {
   int rank_, ranks_;
   void* comm_ = nullptr;
 };
+
+/// A link of all ranks, or null, and `why`, where NCCL does not start on one of them. Collective.
+[[nodiscard]] std::shared_ptr<NcclLink> try_nccl(const Communicator& comm, Device& device, std::string& why,
+                                                 const NcclApi* api = nccl_library());
 
 }  // namespace rossby

@@ -21,13 +21,20 @@ struct Test {
   Index horizons = 0;
 };
 
+/// evaluate.horizons, or as many as the model puts out.
+Index horizons_of(const Config& config) {
+  const Index horizons = config.integer("evaluate.horizons");
+  if (config.text("model.name") == "stnn") return horizons;
+  return std::min(horizons, config.integer("window.outputs"));
+}
+
 Test test_of(const Config& config, const Split& split) {
   if (config.text("evaluate.kind") == "rollout") {
     if (split.test.size() < 1) user_error("evaluate: there is no test part; set split.test");
     Rollout rollout = rollout_over(split.test);
     return {std::move(rollout.origins), rollout.horizons};
   }
-  const Index horizons = config.integer("evaluate.horizons");
+  const Index horizons = horizons_of(config);
   return {split.test_origins(horizons, config.integer("evaluate.first_origin"),
                              config.integer("evaluate.last_origin")),
           horizons};
@@ -58,8 +65,10 @@ std::string units_of(const Domain& domain) {
 }
 
 template <class T>
-int evaluate_with(const Communicator& comm, const OpenRun& open) {
+int evaluate_with(const Communicator& comm, const OpenRun& open, const std::string& output) {
   const Config& config = open.config;
+  const std::string path = agree(
+      comm, [&] { return comm.rank() == 0 ? open.output(output, open.directory->evaluation_file()) : ""; });
   const auto made = make_run<T>(comm, config, Purpose::forecasting);
   ModelRun<T>& run = *made;
   run.load(open.state);
@@ -93,21 +102,31 @@ int evaluate_with(const Communicator& comm, const OpenRun& open) {
     if (comm.rank() != 0) return;
     for (const auto& baseline : baselines)
       if (const std::string remark = baseline->remark(); !remark.empty()) fmt::print("{}\n", remark);
-    atomic_write(open.directory->evaluation_file(), evaluation_json(scores, units, leads).dump(2) + "\n");
+    if (config.text("evaluate.kind") != "rollout" && test.horizons < config.integer("evaluate.horizons"))
+      fmt::print("evaluate.horizons = {}: the model puts out window.outputs = {} steps, which are scored\n",
+                 config.integer("evaluate.horizons"), test.horizons);
+    atomic_write(path, evaluation_json(scores, units, leads).dump(2) + "\n");
     fmt::print("{} origins from {} to {}\n{}\nwritten to {}\n", origins.size(), time.text(origins.front()),
-               time.text(origins.back()), evaluation_table(scores, units, leads, report),
-               open.directory->evaluation_file());
+               time.text(origins.back()), evaluation_table(scores, units, leads, report), path);
   });
   return 0;
 }
 
 }  // namespace
 
+void check_evaluation(const Config& config, const Domain& domain) {
+  const bool rollout = config.text("evaluate.kind") == "rollout";
+  const Index horizons = rollout ? domain.split.test.size() : horizons_of(config);
+  if (horizons > 0) (void)reported_horizons(config.texts("evaluate.report"), domain.info.time, horizons);
+  const Index first = config.integer("evaluate.first_origin"), last = config.integer("evaluate.last_origin");
+  if (!rollout && (first >= 0 || last >= 0)) (void)domain.split.test_origins(horizons, first, last);
+}
+
 int evaluate(const Communicator& comm, const Evaluate& arguments) {
   const OpenRun open = open_run(comm, arguments.run, arguments.sets);
   watch(comm, open.config.real("parallel.watchdog_seconds"), arguments.run);
-  return open.config.text("model.precision") == "double" ? evaluate_with<double>(comm, open)
-                                                         : evaluate_with<float>(comm, open);
+  return open.config.text("model.precision") == "double" ? evaluate_with<double>(comm, open, arguments.output)
+                                                         : evaluate_with<float>(comm, open, arguments.output);
 }
 
 }  // namespace rossby::commands

@@ -56,6 +56,9 @@ int forecast_with(const Communicator& comm, const OpenRun& open, const Forecast&
   run.load(open.state);
   const Domain& domain = run.domain();
   const Index steps = arguments.steps;
+  agree(comm, [&] {
+    if (comm.rank() == 0) (void)open.output(arguments.output, "");
+  });
   const Index origin = agree(comm, [&] {
     (void)domain.info.time.after(origin_of(arguments, domain.info.time), steps);  // has to be known
     const Index asked = origin_of(arguments, domain.info.time);
@@ -82,7 +85,7 @@ int forecast_with(const Communicator& comm, const OpenRun& open, const Forecast&
         user_error(
             "forecast: the model diverges within {} steps from {}; forecast fewer steps or train longer",
             steps, domain.info.time.text(origin));
-    const std::string path = arguments.output.empty() ? open.directory->forecast_file() : arguments.output;
+    const std::string path = open.output(arguments.output, open.directory->forecast_file());
     write_series(path, forecast_layout(domain, open, origin, steps), on_file_nodes(domain, nodes, steps));
     fmt::print("{} steps from {}, written to {}\n", steps, domain.info.time.text(origin), path);
   });

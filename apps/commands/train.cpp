@@ -51,6 +51,11 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
              count_text(sums[0] + sums[1]), run.relations(), count_text(sums[2]),
              config.text("model.precision"));
   fmt::print("ranks     {} x {} threads, {}\n", comm.size(), run.exec().threads, to_string(run.exec().isa));
+  const std::string& graph = config.text("relation.graph");
+  if (sums[2] == 0 && graph != "none" && config.text("model.name") != "gru" &&
+      (run.relations() == 0 || config.text("relation.mode") == "given"))
+    fmt::print("warning   the graph has no edges (relation.graph = \"{}\"){}\n", graph,
+               config.text("relation.discover") == "none" ? ": every node is forecast by itself" : "");
   if (copies > 1)
     fmt::print("grid      {} row blocks x {}{} time groups\n", run.grid().space().size(),
                run.grid().stages() > 1 ? fmt::format("{} stages x ", run.grid().stages()) : "",
@@ -71,6 +76,12 @@ Json run_metadata(const Config& config, ModelRun<T>& run, const TrainingResult& 
   json["isa"] = std::string(to_string(run.exec().isa));
   json["nodes"] = run.domain().nodes();
   json["steps"] = run.domain().info.steps;
+  // What a longer file leaves as it was: counts of steps, where shares of it would be others.
+  const Split& split = run.domain().split;
+  const bool folds = config.integer("split.folds") > 0;
+  json["training_steps"] = folds ? std::max(split.train.last, split.validation.last) : split.train.last;
+  if (!folds) json["validation_steps"] = split.validation.size();
+  json["training_data"] = run.training_hash();
   run.add_metadata(json);
   json["epochs"] = result.epochs;
   json["optimiser_steps"] = result.steps;
@@ -229,8 +240,8 @@ void report_plan(const Communicator& comm, const std::string& run, const std::st
     write_plan(run, plan);
     if (plan.measured.empty()) return;
     const double predicted = plan.interpolated.step(), measured = plan.measured.front().step;
-    fmt::print("plan      {:.4g} ms a step predicted, {:.4g} measured ({:+.1f} %)\n", 1e3 * predicted,
-               1e3 * measured, 100 * (predicted / measured - 1));
+    fmt::print("plan      {:.4g} ms a step predicted, {:.4g} measured ({:+.1f} %)\n{}", 1e3 * predicted,
+               1e3 * measured, 100 * (predicted / measured - 1), caveats(plan.interpolated));
   });
 }
 
@@ -242,6 +253,7 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
   std::optional<TrainingPlan> plan = predict(comm, config, arguments);
   const auto made = make_run<T>(comm, config, Purpose::training);
   ModelRun<T>& run = *made;
+  agree(comm, [&] { check_evaluation(config, run.domain()); });
   Training<T> training(comm, asked, arguments.run, run);
   if (start.checkpoint) training.resume(*start.checkpoint, std::move(start.older));
   {

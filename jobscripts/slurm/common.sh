@@ -57,7 +57,7 @@ launcher() {
   launch=()
   if [[ $rossby_launcher == srun ]]; then
     launch=(srun --ntasks="${SLURM_NTASKS:-1}" --cpus-per-task="$cpus" "${rossby_srun_options[@]}")
-    # Every rank sees the GPUs of its node and takes the one of its number there.
+    # Every rank sees the GPUs of its node; the program deals them out.
     if [[ -n ${SLURM_GPUS_ON_NODE:-} ]]; then launch+=(--gpu-bind=none); fi
   else
     launch=(mpirun -n "${SLURM_NTASKS:-1}" "${rossby_mpirun_options[@]}")

@@ -9,7 +9,7 @@ usage: jobscripts/slurm/render.sh [options] CONFIG --run DIR [options of `rossby
   --nodes N             nodes (default 1)
   --ranks-per-node N    MPI ranks a node (default 2; with GPUs: one a GPU)
   --cpus-per-rank N     cores, and OpenMP threads, a rank (default 1)
-  --gpus-per-node N     GPUs a node (default 0)
+  --gpus-per-node N     GPUs a node (default 0); the training is told --device cuda, unless a device is named
   --time TIME           limit of one start, as Slurm writes it (default 01:00:00)
   --before SECONDS      how long before the limit a checkpoint is written (default 120)
   --seeds FIRST-LAST    an array job, one training a seed
@@ -82,6 +82,7 @@ if ((gpus > 0)); then printf '#SBATCH --gpus-per-node=%s\n' "$gpus"; fi
 if [[ -n $seeds ]]; then printf '#SBATCH --array=%s\n' "$seeds"; fi
 if ((${#extra[@]} > 0)); then printf '#SBATCH %s\n' "${extra[@]}"; fi
 printf 'export ROSSBY_ROOT=%q ROSSBY_MACHINE=%q\n' "$root" "$machine"
+if ((gpus > 0)) && [[ " $* " != *" --device"[\ =]* && " $* " != *parallel.device=* ]]; then set -- "$@" --device cuda; fi
 # shellcheck disable=SC2016  # expanded by the job
 printf 'exec bash "$ROSSBY_ROOT/jobscripts/slurm/%s" "$@"' "$script"
 printf ' %q' "$@"

@@ -145,10 +145,7 @@ struct Spread {
       matrix_product(tape->exec(), matrix(all), Operand::transposed, adjacency(), Operand::plain,
                      const_matrix(columns(x.value, first, count)), false);
       if (!nodes->exchange) return;
-      if (to.packed())
-        clear(tape->exec(), to.data, to.size());
-      else
-        for (Index i = 0; i < to.rows; ++i) clear(tape->exec(), to.row(i), to.width());
+      clear_view(tape->exec(), to);
       nodes->exchange->template scatter_add<T>(read(all), to);
     });
   }

@@ -101,6 +101,9 @@ struct Parameter {
   double lr_scale = 1;       // this parameter's learning rate over the common one
   bool trained = true;
   bool fusable = false;  // its op can update it in backward: it needs no gradient then (dense, low rank)
+  /// Not fusable here, but elsewhere (on another process grid): it is clipped one step late all the same, so
+  /// that trainings agree.
+  bool clips_late = false;
   GradientSink<T>* sink = nullptr;  // instead of `gradient`
   /// For a table (T, n, d) that steps read by rows of T alone: an optimiser may then keep gradients of those
   /// rows only, and `table` in place of `gradient`.

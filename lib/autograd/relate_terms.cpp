@@ -10,9 +10,12 @@ namespace rossby::detail {
 
 namespace {
 
-/// Rows of U and V that backward takes at a time: they and their moments stay in the first-level cache.
-Index tile_rows(Index rows, Index k) {
-  return std::clamp<Index>(2560 / std::max<Index>(k, 1), 1, std::max<Index>(rows, 1));
+/// Rows of U and V that backward takes at a time: of the host, as many as stay in the first-level cache with
+/// their moments; of a device, to which each tile is ten launches, as many as its memory holds beside them.
+Index tile_rows(const Exec& exec, Index rows, Index k) {
+  const bool device = exec.device && !exec.device->driver().stands_for_host();
+  const Index values = device ? Index{1} << 24 : 2560;
+  return std::clamp<Index>(values / std::max<Index>(k, 1), 1, std::max<Index>(rows, 1));
 }
 
 template <class T>
@@ -42,7 +45,7 @@ LowRank<T> LowRank<T>::begin(Tape<T>& tape, const RelationBank<T>& bank, const R
   Index scratch =
       std::max({linear_scratch_size(z.rows, k, z.width()), linear_scratch_size(z.rows, k, out_width),
                 linear_scratch_size(k * z.cols, w, z.channels)});
-  const Index tile = tile_rows(z.rows, k);
+  const Index tile = tile_rows(exec, z.rows, k);
   for (const Index rows : {tile, z.rows % tile})
     scratch =
         std::max({scratch, linear_scratch_size(rows, k, z.width()), linear_scratch_size(rows, k, out_width)});
@@ -106,7 +109,7 @@ void LowRank<T>::backward_begin(const Exec& exec, NodeView<const T> delta) const
   const Index w = delta.channels;
   const Index cols = delta.cols;
   clear(exec, dq.data, dq.size());
-  const Index tile = tile_rows(u.rows, k);
+  const Index tile = tile_rows(exec, u.rows, k);
   for (Index begin = 0; begin < u.rows; begin += tile) {
     const Index rows = std::min(tile, u.rows - begin);
     const MatrixView<const T> d = some_rows<T>(by_row(delta), begin, rows);
@@ -129,7 +132,7 @@ void LowRank<T>::backward_end(const Exec& exec, NodeView<const T> z, NodeView<T>
   clear(exec, s.data, s.size());
   linear_backward_input<T>(exec, ds_rows, dq_rows, a.value);
   scale_all(exec, std::span<T>(s.data, static_cast<std::size_t>(s.size())), inverse_n);
-  const Index tile = tile_rows(v.rows, k);
+  const Index tile = tile_rows(exec, v.rows, k);
   for (Index begin = 0; begin < v.rows; begin += tile) {
     const Index rows = std::min(tile, v.rows - begin);
     if (dz.data)

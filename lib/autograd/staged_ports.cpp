@@ -1,17 +1,21 @@
 #include "rossby/autograd/staged_ports.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <type_traits>
+#include <utility>
 
+#include "rossby/base/error.hpp"
 #include "rossby/kernels/elementwise.hpp"
+#include "rossby/kernels/rows.hpp"
 
 namespace rossby {
 namespace {
 
-enum class At { device, home };
+enum class At { device, pinned, host };
 
-/// `size` values in a buffer that grows, at home pinned: copies to and from it are direct ones. A trace of
-/// the host has none on the device: it would be counted as the training's.
+/// `size` values in a buffer that grows, pinned where the device copies to and from it. A trace of the host
+/// has none on the device: it would be counted as the training's.
 template <class T>
 T* room(Buffer<std::byte>& buffer, Index size, Device& device, At at) {
   if (at == At::device && device.driver().stands_for_host()) return nullptr;
@@ -19,16 +23,60 @@ T* room(Buffer<std::byte>& buffer, Index size, Device& device, At at) {
   if (buffer.size() < bytes) {
     const Device::For purpose(&device, "rows that ranks exchange");
     buffer = {};
-    buffer = at == At::device ? Buffer<std::byte>(bytes, device) : Buffer<std::byte>::pinned(bytes, device);
+    buffer = at == At::device   ? Buffer<std::byte>(bytes, device)
+             : at == At::pinned ? Buffer<std::byte>::pinned(bytes, device)
+                                : Buffer<std::byte>(bytes);
   }
   return reinterpret_cast<T*>(buffer.data());
 }
 
+template <class T>
+NodeView<T> packed_like(T* data, Index rows, const NodeView<const T>& like) {
+  return {data, rows, like.cols, like.channels};
+}
+
 }  // namespace
+
+StagedExchange::StagedExchange(const Exec& exec, Exchange& inner,
+                               std::optional<std::vector<LocalColumn>> wanted)
+    : exec_(exec), inner_(&inner) {
+  const Index sent = inner.gather_cost(1).bytes;
+  some_ = wanted && sent < inner.owned();
+  if (!some_) return;
+  count_ = std::ssize(*wanted);
+  require(count_ <= sent, "rows that are wanted are sent");
+  // What is kept is as large as a trace knows it to be, which has no list.
+  rows_ = std::move(*wanted);
+  rows_.resize(static_cast<std::size_t>(sent));
+  places_.resize(rows_.size() + 1);
+  std::iota(places_.begin(), places_.end(), LocalEntry{0});
+  kept_.push_back(exec.device->keep(rows_));
+  kept_.push_back(exec.device->keep(places_));
+}
 
 bool StagedExchange::idle() const {
   const Traffic none;
   return inner_->ghosts() == 0 && inner_->gather_cost(8) == none && inner_->scatter_cost(8) == none;
+}
+
+template <class T>
+NodeView<T> StagedExchange::fetch(NodeView<const T> owned) {
+  Device& device = *exec_.device;
+  const NodeView<T> all =
+      packed_like(room<T>(owned_, owned.size(), device, some_ ? At::host : At::pinned), owned.rows, owned);
+  const Index width = owned.width(), rows = some_ ? count_ : owned.rows;
+  const Index most = some_ ? std::ssize(rows_) : owned.rows;
+  T* const packed = room<T>(packed_, most * width, device, At::device);
+  T* const home = some_ ? room<T>(message_, most * width, device, At::pinned) : all.data;
+  if (some_)
+    gather_rows<T>(exec_, packed, owned, wanted());
+  else
+    pack(exec_, packed_like(packed, owned.rows, owned), owned);
+  device.download(std::span<T>(home, static_cast<std::size_t>(rows * width)), packed);
+  device.wait();
+  Index place = 0;
+  for (const LocalColumn row : wanted()) std::copy_n(home + place++ * width, width, all.row(row));
+  return all;
 }
 
 template <class T>
@@ -37,15 +85,9 @@ void StagedExchange::gather(NodeView<const T> owned, NodeView<T> ghost) {
   if (idle() || !(device.owns(owned.data) || device.owns(ghost.data)))
     return inner_->gather_begin(owned, ghost);
   widest_ = std::max(widest_, owned.width() * static_cast<Index>(sizeof(T)));
-  const NodeView<T> packed(room<T>(packed_, owned.size(), device, At::device), owned.rows, owned.cols,
-                           owned.channels);
-  const NodeView<T> from(room<T>(owned_, owned.size(), device, At::home), owned.rows, owned.cols,
-                         owned.channels);
-  const NodeView<T> to(room<T>(ghost_, ghost.size(), device, At::home), ghost.rows, ghost.cols,
+  const NodeView<T> to(room<T>(ghost_, ghost.size(), device, At::pinned), ghost.rows, ghost.cols,
                        ghost.channels);
-  pack(exec_, packed, owned);
-  device.download(std::span<T>(from.data, static_cast<std::size_t>(from.size())), packed.data);
-  device.wait();
+  const NodeView<T> from = fetch(owned);
   if constexpr (std::is_same_v<T, float>)
     to_float_ = ghost;
   else
@@ -72,13 +114,16 @@ void StagedExchange::scatter(NodeView<const T> ghost, NodeView<T> owned) {
   if (idle() || !(device.owns(owned.data) || device.owns(ghost.data)))
     return inner_->scatter_add_begin(ghost, owned);
   widest_ = std::max(widest_, ghost.width() * static_cast<Index>(sizeof(T)));
-  const NodeView<T> from(room<T>(ghost_, ghost.size(), device, At::home), ghost.rows, ghost.cols,
+  const NodeView<T> from(room<T>(ghost_, ghost.size(), device, At::pinned), ghost.rows, ghost.cols,
                          ghost.channels);
-  const NodeView<T> to(room<T>(owned_, owned.size(), device, At::home), owned.rows, owned.cols,
-                       owned.channels);
+  const NodeView<T> to(room<T>(owned_, owned.size(), device, some_ ? At::host : At::pinned), owned.rows,
+                       owned.cols, owned.channels);
   device.download(std::span<T>(from.data, static_cast<std::size_t>(from.size())), ghost.data);
   device.wait();
-  std::fill_n(to.data, to.size(), T(0));
+  if (some_)
+    for (const LocalColumn row : wanted()) std::fill_n(to.row(row), to.width(), T(0));
+  else
+    std::fill_n(to.data, to.size(), T(0));
   if constexpr (std::is_same_v<T, float>)
     to_float_ = owned;
   else
@@ -90,11 +135,18 @@ template <class T>
 void StagedExchange::add(NodeView<T> owned) {
   if (!owned.data) return;
   Device& device = *exec_.device;
-  const NodeView<T> packed(room<T>(packed_, owned.size(), device, At::device), owned.rows, owned.cols,
-                           owned.channels);
-  device.upload(packed.data, std::span<const T>(reinterpret_cast<const T*>(owned_.data()),
-                                                static_cast<std::size_t>(owned.size())));
-  accumulate<T>(exec_, owned, T(1), NodeView<const T>(packed));
+  const Index width = owned.width(), rows = some_ ? count_ : owned.rows;
+  const Index most = some_ ? std::ssize(rows_) : owned.rows;
+  T* const packed = room<T>(packed_, most * width, device, At::device);
+  const auto* const all = reinterpret_cast<const T*>(owned_.data());
+  T* const home = some_ ? room<T>(message_, most * width, device, At::pinned) : nullptr;
+  Index place = 0;
+  for (const LocalColumn row : wanted()) std::copy_n(all + row * width, width, home + place++ * width);
+  device.upload(packed, std::span<const T>(some_ ? home : all, static_cast<std::size_t>(rows * width)));
+  if (some_)
+    scatter_add_rows<T>(exec_, owned, packed, {wanted(), places(std::size_t{1}), places(std::size_t{0})});
+  else
+    accumulate<T>(exec_, owned, T(1), packed_like<T>(packed, owned.rows, owned));
 }
 
 void StagedExchange::scatter_add_end() {
@@ -109,7 +161,7 @@ template <class T>
 std::span<T> StagedReducer::fetch(std::span<T> values) {
   if (begun_ == open_.size()) open_.emplace_back();
   Open& open = open_[begun_++];
-  const std::span<T> host(room<T>(open.host, std::ssize(values), *device_, At::home), values.size());
+  const std::span<T> host(room<T>(open.host, std::ssize(values), *device_, At::pinned), values.size());
   open.device = reinterpret_cast<std::byte*>(values.data());
   open.bytes = values.size_bytes();
   device_->download(host, values.data());

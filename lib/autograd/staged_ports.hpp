@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "rossby/exchange/exchange.hpp"
@@ -11,9 +12,15 @@ namespace rossby {
 
 /// An exchange of node data on a device through host memory: where ranks share a GPU, or no transport between
 /// GPUs is there. Data of the host go straight through. The inner exchange must outlive it.
+///
+/// Rows that nobody else wants stay on the device, where those that are wanted are known and the inner
+/// exchange sends fewer than there are.
 class StagedExchange final : public Exchange {
  public:
-  StagedExchange(const Exec& exec, Exchange& inner) : exec_(exec), inner_(&inner) {}
+  /// `wanted`: the rows that other ranks want, each once; without them all rows travel. Of a trace, which
+  /// moves nothing, they may be left out.
+  StagedExchange(const Exec& exec, Exchange& inner,
+                 std::optional<std::vector<LocalColumn>> wanted = std::nullopt);
 
   [[nodiscard]] Index owned() const override { return inner_->owned(); }
   [[nodiscard]] Index ghosts() const override { return inner_->ghosts(); }
@@ -45,6 +52,16 @@ class StagedExchange final : public Exchange {
   void scatter(NodeView<const T> ghost, NodeView<T> owned);
   template <class T>
   void add(NodeView<T> owned);
+  /// `owned` in host memory, as far as others want it; on return it is there.
+  template <class T>
+  NodeView<T> fetch(NodeView<const T> owned);
+  [[nodiscard]] std::span<const LocalColumn> wanted() const {
+    return std::span(rows_).first(static_cast<std::size_t>(count_));
+  }
+  /// 0, 1, … up to as many, and `more`.
+  [[nodiscard]] std::span<const LocalEntry> places(std::size_t more) const {
+    return std::span(places_).first(static_cast<std::size_t>(count_) + more);
+  }
   /// Whether nothing moves: data stay where they are.
   [[nodiscard]] bool idle() const;
 
@@ -54,8 +71,14 @@ class StagedExchange final : public Exchange {
   // Of the operation under way: where its result goes on the device; null: nothing was staged.
   NodeView<float> to_float_;
   NodeView<double> to_double_;
-  Buffer<std::byte> owned_, ghost_;  // host, pinned
-  Buffer<std::byte> packed_;         // device
+  bool some_ = false;              // those that others want travel alone:
+  std::vector<LocalColumn> rows_;  // the first count_
+  Index count_ = 0;
+  std::vector<LocalEntry> places_;
+  std::vector<Device::Copy> kept_;   // of both
+  Buffer<std::byte> owned_, ghost_;  // host; pinned where they travel
+  Buffer<std::byte> message_;        // host, pinned: wanted rows of an array
+  Buffer<std::byte> packed_;         // device: the same
 };
 
 /// Sums over ranks of arrays on a device, through host memory; those of the host go straight through.

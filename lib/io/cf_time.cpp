@@ -246,6 +246,11 @@ Index TimeAxis::step_of(std::string_view date) const {
              text(size() - 1));
 }
 
+bool TimeAxis::ends_before(std::string_view date) const {
+  const auto period = dated_ && !stamps_.empty() ? Period::parse(date) : std::nullopt;
+  return period && period->begin > next_stamp(stamps_.back());
+}
+
 Index TimeAxis::steps_before(std::string_view date) const {
   if (!dated_) {
     const auto number = plain_number(date);

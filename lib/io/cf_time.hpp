@@ -104,6 +104,8 @@ class TimeAxis {
   /// How many stamps lie before a date (before the first moment of the named period): the part that "ends
   /// before" it.
   [[nodiscard]] Index steps_before(std::string_view date) const;
+  /// Whether more than a step lies between the last one and the date. Where it has no dates: never.
+  [[nodiscard]] bool ends_before(std::string_view date) const;
 
   /// Stamps [first, first + count).
   [[nodiscard]] TimeAxis slice(Index first, Index count) const;

@@ -108,7 +108,8 @@ struct Place {
   void check_range(double value, const std::string& shown) const {
     if (!std::isfinite(value)) user_error("{}: {} = {} is not a finite number", where, key.name, shown);
     if (value < key.low || value > key.high)
-      user_error("{}: {} = {} is out of range: allowed is {}", where, key.name, shown, range_text(key));
+      user_error("{}: {} = {} is out of range: allowed is {}{}", where, key.name, shown, range_text(key),
+                 value >= 1e300 && key.high >= 1e300 ? ", below 1e300" : "");
   }
   std::string text(const RawValue& value) const {
     if (value.kind != Kind::text && value.kind != Kind::integer && value.kind != Kind::real)
@@ -337,13 +338,17 @@ std::string Config::hash() const {
   return fmt::format("{:016x}", hash.value());
 }
 
-std::vector<std::string> Config::differences(const Config& other) const {
+std::vector<std::string> Config::differences(const Config& other, std::string_view this_is,
+                                             std::string_view other_is) const {
   std::vector<std::string> lines;
   for (const KeySpec& key : config_keys()) {
     if (key.harmless) continue;
     const std::string here = ConfigBuilder::canonical(*this, key),
                       there = ConfigBuilder::canonical(other, key);
-    if (here != there) lines.push_back(fmt::format("{}: {} (here) instead of {}", key.name, here, there));
+    if (here != there)
+      lines.push_back(other_is.empty()
+                          ? fmt::format("{}: {} ({}) instead of {}", key.name, here, this_is, there)
+                          : fmt::format("{}: {} ({}), {} ({})", key.name, here, this_is, there, other_is));
   }
   return lines;
 }

@@ -63,8 +63,10 @@ class Config {
   /// 64-bit FNV-1a over the canonical values of all keys that are not harmless, as 16 hex digits.
   [[nodiscard]] std::string hash() const;
 
-  /// Keys whose values differ and are not harmless: "key: a (here) instead of b".
-  [[nodiscard]] std::vector<std::string> differences(const Config& other) const;
+  /// Keys whose values differ and are not harmless: "key: a (here) instead of b", or "key: a (this_is), b
+  /// (other_is)" where both have names.
+  [[nodiscard]] std::vector<std::string> differences(const Config& other, std::string_view this_is = "here",
+                                                     std::string_view other_is = {}) const;
 
  private:
   friend struct ConfigBuilder;

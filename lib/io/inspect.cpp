@@ -9,6 +9,7 @@
 #include "rossby/base/error.hpp"
 #include "rossby/io/graph_file.hpp"
 #include "rossby/io/series_file.hpp"
+#include "rossby/io/suspect_values.hpp"
 
 namespace rossby {
 namespace {
@@ -18,6 +19,7 @@ constexpr Index piece_values = Index{1} << 22;
 struct Summary {
   Index finite = 0, values = 0, nodes_observed = 0;
   double sum = 0, low = std::numeric_limits<double>::infinity(), high = -low;
+  SuspectValues suspects;
 };
 
 /// One pass over all values, in pieces of whole steps (or of nodes where a step alone is larger).
@@ -42,6 +44,7 @@ Summary summarise(const SeriesFile& file) {
         summary.sum += value;
         summary.low = std::min(summary.low, value);
         summary.high = std::max(summary.high, value);
+        summary.suspects.look_at(static_cast<float>(value));
         seen[static_cast<std::size_t>(k % width / info.features)] = 1;
       }
       summary.values += steps * width;
@@ -120,6 +123,9 @@ std::string variable_text(const SeriesFile& file) {
                        s.sum / static_cast<double>(s.finite));
   out += fmt::format("missing     {:.2f} % of all values\n",
                      100.0 * static_cast<double>(s.values - s.finite) / static_cast<double>(s.values));
+  if (s.suspects.any())
+    out += fmt::format("suspect     {}: marks of missing values are named by _FillValue or --null-value\n",
+                       s.suspects.text());
   const Index never = info.file_nodes - s.nodes_observed;
   out += fmt::format("nodes       {} observed, {} never\n", s.nodes_observed, never);
   out += "memory      a rank, float32 series of the observed nodes:";

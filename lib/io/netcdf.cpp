@@ -250,14 +250,19 @@ std::optional<std::string> NetcdfFile::title(const char* attribute) const {
   return text_attribute(id_, NC_GLOBAL, attribute);
 }
 
-std::optional<double> NetcdfFile::number(const NetcdfVariable& variable, const char* attribute) const {
+std::vector<double> NetcdfFile::numbers(const NetcdfVariable& variable, const char* attribute) const {
   nc_type type = NC_NAT;
   std::size_t length = 0;
-  if (nc_inq_att(id_, variable.id, attribute, &type, &length) != NC_NOERR) return std::nullopt;
-  if (type == NC_CHAR || type == NC_STRING || length == 0 || length > 1024) return std::nullopt;
+  if (nc_inq_att(id_, variable.id, attribute, &type, &length) != NC_NOERR) return {};
+  if (type == NC_CHAR || type == NC_STRING || length == 0 || length > 1024) return {};
   std::vector<double> values(length);
-  if (nc_get_att_double(id_, variable.id, attribute, values.data()) != NC_NOERR) return std::nullopt;
-  return values[0];
+  if (nc_get_att_double(id_, variable.id, attribute, values.data()) != NC_NOERR) return {};
+  return values;
+}
+
+std::optional<double> NetcdfFile::number(const NetcdfVariable& variable, const char* attribute) const {
+  const std::vector<double> values = numbers(variable, attribute);
+  return values.empty() ? std::nullopt : std::optional(values.front());
 }
 
 template <class T>

@@ -61,6 +61,8 @@ class NetcdfFile {
   [[nodiscard]] std::optional<std::string> text(const NetcdfVariable& variable, const char* attribute) const;
   /// The first value of a numeric attribute.
   [[nodiscard]] std::optional<double> number(const NetcdfVariable& variable, const char* attribute) const;
+  /// All of an attribute; empty where it has none.
+  [[nodiscard]] std::vector<double> numbers(const NetcdfVariable& variable, const char* attribute) const;
   /// A global text attribute.
   [[nodiscard]] std::optional<std::string> title(const char* attribute) const;
   /// A hyperslab, converted to T (double, float, Index); out has the product of `count` elements.

@@ -97,6 +97,16 @@ RunDirectory RunDirectory::open(const std::string& path) {
   return {path, take_lock(path)};
 }
 
+RunDirectory RunDirectory::look_into(const std::string& path) {
+  std::error_code code;
+  const std::string lock = path + "/" + lock_name;
+  const bool there = std::filesystem::exists(lock, code);
+  if (std::filesystem::exists(path + "/config.toml", code) &&
+      ::access((there ? lock : path).c_str(), W_OK) != 0)
+    return {path, -1};
+  return open(path);
+}
+
 RunDirectory::RunDirectory(RunDirectory&& other) noexcept
     : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)) {}
 

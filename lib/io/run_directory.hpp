@@ -17,6 +17,9 @@ class RunDirectory {
   /// The same for a run that has to be there: a directory with config.toml.
   static RunDirectory open(const std::string& path);
 
+  /// The same, but without the lock where this process may not write there: a run of somebody else's.
+  static RunDirectory look_into(const std::string& path);
+
   RunDirectory(RunDirectory&& other) noexcept;
   RunDirectory& operator=(RunDirectory&& other) noexcept;
   RunDirectory(const RunDirectory&) = delete;
@@ -28,6 +31,8 @@ class RunDirectory {
   [[nodiscard]] std::string config_file() const { return file("config.toml"); }
   [[nodiscard]] std::string metrics_file() const { return file("metrics.jsonl"); }
   [[nodiscard]] std::string checkpoints() const { return file("checkpoints"); }
+  /// Whether files can be written there.
+  [[nodiscard]] bool writable() const { return lock_ >= 0; }
   [[nodiscard]] std::string evaluation_file() const { return file("evaluation.json"); }
   [[nodiscard]] std::string forecast_file() const { return file("forecast.nc"); }
   /// True where a run has already written its configuration here.
@@ -43,7 +48,7 @@ class RunDirectory {
  private:
   RunDirectory(std::string path, int lock) : path_(std::move(path)), lock_(lock) {}
   std::string path_;
-  int lock_ = -1;  // file descriptor
+  int lock_ = -1;  // file descriptor; none: the directory is only read
 };
 
 }  // namespace rossby

@@ -33,7 +33,8 @@ struct Decoder {
   double scale = 1, offset = 0;
   bool packed = false;
   std::vector<double> missing;
-  std::optional<double> null;  // after scaling
+  double low = -std::numeric_limits<double>::infinity(), high = -low;  // valid_range, before scaling
+  std::optional<double> null;                                          // after scaling
 
   Decoder(const NetcdfFile& file, const NetcdfVariable& variable, std::optional<double> null_value)
       : null(null_value) {
@@ -47,12 +48,19 @@ struct Decoder {
     const bool real = variable.type == NetcdfType::float32 || variable.type == NetcdfType::float64;
     if (real && !file.number(variable, "_FillValue"))
       missing.push_back(9.9692099683868690e+36);  // the library's own
+    if (const auto range = file.numbers(variable, "valid_range"); range.size() == 2) {
+      low = range[0];
+      high = range[1];
+    }
+    low = file.number(variable, "valid_min").value_or(low);
+    high = file.number(variable, "valid_max").value_or(high);
   }
 
   template <class Raw>
   [[nodiscard]] float value(Raw raw) const {
     for (const double m : missing)
       if (raw == static_cast<Raw>(m)) return nan_value;
+    if (static_cast<double>(raw) < low || static_cast<double>(raw) > high) return nan_value;
     const float value =
         packed ? static_cast<float>(static_cast<double>(raw) * scale + offset) : static_cast<float>(raw);
     return std::isfinite(value) && !is_null(value) ? value : nan_value;
@@ -139,7 +147,7 @@ void SeriesFile::State::describe(Index first_step, Index last_step) {
   const Index last = last_step == -1 ? time.size() : last_step;
   if (first_step < 0 || last > time.size() || first_step >= last)
     user_error("{}: steps {} to {} are not in it: it has {} (data.first_step, data.last_step)", info.path,
-               first_step, last_step, time.size());
+               first_step, last_step == -1 ? "its end" : std::to_string(last_step), time.size());
   info.first_step = first_step;
   info.steps = last - first_step;
   info.time = time.slice(first_step, info.steps);

@@ -68,4 +68,8 @@ void clear(const Exec& exec, T* values, Index size) {
 template <class T>
 void clear(const Exec& exec, std::span<const std::span<T>> arrays);
 
+/// y = 0; what lies between its rows stays as it is.
+template <class T>
+void clear_view(const Exec& exec, NodeView<T> y);
+
 }  // namespace rossby

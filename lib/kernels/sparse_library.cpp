@@ -197,7 +197,11 @@ SparseChoice try_sparse_products(const Exec& exec, SparseLibrary<T>& library, co
   if (!library.takes(y, x) || indices > room) return choice;
   std::vector<LocalColumn> rows(static_cast<std::size_t>(block.rows));
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<LocalColumn>(i);
-  const Device::Copy listed = device.keep(rows), weights = device.keep(weight);
+  // As a training has them: nothing travels within a step.
+  std::vector<Device::Copy> kept;
+  keep_on(device, block, kept);
+  kept.push_back(device.keep(rows));
+  kept.push_back(device.keep(weight));
 
   QueueClock clock(exec);
   const auto seconds = [&](SparseLibrary<T>* with) {

@@ -96,10 +96,16 @@ class LinearInverseModel final : public Baseline {
   void fit_residual(const Series& series, const Eofs& eofs, std::span<const Index> steps, Index f) {
     const auto n = static_cast<Index>(steps.size());
     const Index m = series.features;
-    std::vector<double> block, product, square;
+    // Where the EOFs explain all, what they leave is rounding: no coefficient can be told from it.
+    constexpr double nothing = 1e-16;
+    std::vector<double> block, product, square, whole;
     for_row_blocks(series.rows, [&](Index first, Index count) {
       block.resize(size_of(n * count));
       pack_anomalies(series, mean_, steps, f, first, count, block);
+      whole.assign(size_of(count), 0);
+      for (Index j = 0; j < n; ++j)
+        for (Index i = 0; i < count; ++i)
+          whole[size_of(i)] += block[size_of(j * count + i)] * block[size_of(j * count + i)];
       multiply(n, count, eofs.modes, -1, eofs.amplitude.data(), eofs.pattern.data() + first * eofs.modes,
                true, 1, block.data());
       product.assign(size_of(count), 0);
@@ -116,7 +122,7 @@ class LinearInverseModel final : public Baseline {
       }
       for (Index i = 0; i < count; ++i)
         residual_coefficient_[size_of((first + i) * m + f)] =
-            square[size_of(i)] > 0 ? product[size_of(i)] / square[size_of(i)] : 0;
+            square[size_of(i)] > nothing * whole[size_of(i)] ? product[size_of(i)] / square[size_of(i)] : 0;
     });
   }
 

@@ -215,6 +215,8 @@ Json json_of(const MachineProfile& profile) {
 
 MachineProfile profile_of(const Json& json, const std::string& origin) {
   try {
+    if (!json.is_object() || json.contains("predicted") || !json.contains("format"))
+      user_error("{}: this is no machine file: 'rossby calibrate -o FILE' writes one", origin);
     if (json.at("format") != format)
       user_error("{}: format {}, this program reads {}: measure again with 'rossby calibrate --replace'",
                  origin, json.at("format").dump(), format);

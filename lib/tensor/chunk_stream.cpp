@@ -37,13 +37,15 @@ Index ChunkStream::fitting() const {
   const auto mib = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   if (fitting < least && leaving > 0)
     user_error(
-        "{:.3f} MiB of memory for streamed weights are too few: {} chunks of {:.3f} MiB and gradients of "
-        "{:.3f} "
-        "MiB are needed",
-        mib(options_.budget), least, mib(slot_bytes), mib(leaving));
+        "{:.3g} MiB of memory for streamed weights (relation.stream_gib) are too few: {} of {:.3g} MiB "
+        "(relation.chunk_mib) and gradients of {:.3g} MiB are needed",
+        mib(options_.budget), least == 1 ? "a chunk" : "two chunks", mib(slot_bytes), mib(leaving));
   if (fitting < least)
-    user_error("{:.3f} MiB of memory for streamed weights are too few: {} chunks of {:.3f} MiB are needed",
-               mib(options_.budget), least, mib(slot_bytes));
+    user_error(
+        "{:.3g} MiB of memory for streamed weights (relation.stream_gib) are too few: {} of {:.3g} MiB "
+        "(relation.chunk_mib) {} needed",
+        mib(options_.budget), least == 1 ? "a chunk" : "two chunks", mib(slot_bytes),
+        least == 1 ? "is" : "are");
   return std::min(fitting, chunks_);
 }
 

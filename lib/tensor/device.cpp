@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "rossby/base/error.hpp"
@@ -33,12 +34,12 @@ std::string amount(std::size_t bytes) {
 
 Device::Device(std::unique_ptr<DeviceDriver> driver, const DeviceOptions& options)
     : driver_(std::move(driver)), options_(options) {
-  make_ring(rounded(options_.staging_bytes));
+  for (int tray = 0; tray < 2; ++tray) add_tray(rounded(options_.staging_bytes / 2));
 }
 
 Device::~Device() {
   library_.reset();
-  drop_ring();
+  drop_trays();
   release(scratch_);
   release(sums_);
   if (sums_host_) driver_->release_pinned(sums_host_);
@@ -57,7 +58,7 @@ void* Device::allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   const std::size_t size = rounded(bytes);
   const bool within = size >= bytes && size <= free_bytes();
-  void* pointer = within ? driver_->allocate(size) : nullptr;
+  void* pointer = within ? driver_->allocate(bytes) : nullptr;
   if (!pointer) {
     std::string remedy(purpose_ ? purpose_->remedy_ : std::string_view());
     if (!remedy.empty()) remedy += ", ";
@@ -96,9 +97,17 @@ bool Device::owns(const void* pointer) const {
 std::size_t Device::resident_on_host() const {
   std::size_t all = 0;
   for (const auto& [pointer, bytes] : sizes_)
-    if (pointer != ring_ && pointer != scratch_ && pointer != sums_)
+    if (pointer != scratch_ && pointer != sums_ &&
+        std::none_of(trays_.begin(), trays_.end(),
+                     [p = pointer](const Tray& tray) { return tray.device == p; }))
       all += detail::resident_bytes(bytes, bytes);
   return all;
+}
+
+std::size_t Device::own_bytes() const {
+  std::size_t bytes = scratch_ ? options_.scratch_bytes : 0;
+  for (const Tray& tray : trays_) bytes += tray.bytes;
+  return bytes;
 }
 
 void Device::wait() {
@@ -135,32 +144,44 @@ void* Device::scratch_of(std::size_t bytes) {
   return scratch_;
 }
 
-void Device::make_ring(std::size_t bytes) {
-  drop_ring();
-  ring_ = static_cast<std::byte*>(allocate(bytes));
-  ring_host_ = static_cast<std::byte*>(driver_->allocate_pinned(bytes));
-  if (!ring_host_) user_error("out of pinned memory: {:.3f} GiB for lists that travel", gib(bytes));
-  ring_bytes_ = bytes;
+void Device::add_tray(std::size_t bytes) {
+  Tray tray;
+  tray.device = static_cast<std::byte*>(allocate(bytes));
+  tray.host = static_cast<std::byte*>(driver_->allocate_pinned(bytes));
+  tray.bytes = bytes;
+  trays_.push_back(tray);
+  if (!tray.host) user_error("out of pinned memory: {:.3f} GiB for lists that travel", gib(bytes));
 }
 
-void Device::drop_ring() noexcept {
-  if (ring_host_) driver_->release_pinned(ring_host_);
-  release(ring_);
-  ring_host_ = ring_ = nullptr;
-  ring_bytes_ = ring_at_ = 0;
+void Device::drop_trays() noexcept {
+  for (const Tray& tray : trays_) {
+    if (tray.host) driver_->release_pinned(tray.host);
+    release(tray.device);
+  }
+  trays_.clear();
 }
 
 const void* Device::stage(const void* host, std::size_t bytes) {
   const std::size_t size = rounded(bytes);
-  if (ring_at_ + size > ring_bytes_) {
-    // Whoever reads what is about to be written over has been enqueued: once it is done the ring is free.
-    wait();
-    if (size > ring_bytes_ / 2) make_ring(2 * size);
-    ring_at_ = 0;
+  if (trays_.back().filled + size > trays_.back().bytes) {
+    // A tray whose lists are of launches before this one: what reads them has been enqueued, and once it is
+    // done the tray is free. Another list of this very launch may lie in one of the others.
+    const auto free = std::find_if(trays_.begin(), trays_.end(), [&](const Tray& tray) {
+      return size <= tray.bytes && (tray.filled == 0 || lists_ - tray.last >= lists_of_a_launch);
+    });
+    if (free == trays_.end()) {
+      add_tray(std::max(rounded(options_.staging_bytes / 2), 2 * size));
+    } else {
+      if (free->filled > 0) wait();
+      free->filled = 0;
+      std::rotate(free, std::next(free), trays_.end());
+    }
   }
-  std::byte* from = ring_host_ + ring_at_;
-  std::byte* to = ring_ + ring_at_;
-  ring_at_ += size;
+  Tray& tray = trays_.back();
+  std::byte* from = tray.host + tray.filled;
+  std::byte* to = tray.device + tray.filled;
+  tray.filled += size;
+  tray.last = ++lists_;
   std::memcpy(from, host, bytes);
   driver_->copy_in(to, from, bytes);
   return to;

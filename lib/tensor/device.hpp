@@ -85,12 +85,12 @@ enum class Products { model, tf32, bf16 };
 
 struct DeviceOptions {
   std::size_t limit = 0;                             // bytes that may be allocated; 0: all there are
-  std::size_t staging_bytes = std::size_t{4} << 20;  // of the ring for a step's lists
+  std::size_t staging_bytes = std::size_t{4} << 20;  // of trays for a step's lists
   std::size_t scratch_bytes = std::size_t{8} << 20;  // of partial sums
   Products products = Products::model;
 };
 
-/// One device as kernels and tensors see it: memory within a budget, a ring that carries a step's small host
+/// One device as kernels and tensors see it: memory within a budget, trays that carry a step's small host
 /// arrays over, copies of host arrays that do not change. Not for several threads at once.
 class Device {
  public:
@@ -128,9 +128,7 @@ class Device {
   [[nodiscard]] bool owns(const void* pointer) const;
   [[nodiscard]] std::size_t peak_bytes() const { return peak_; }
   /// What of it is the device's own: room for lists that travel and for partial sums.
-  [[nodiscard]] std::size_t own_bytes() const {
-    return ring_bytes_ + (scratch_ ? options_.scratch_bytes : 0);
-  }
+  [[nodiscard]] std::size_t own_bytes() const;
 
   /// What all its arrays but its own would take of the host's resident memory, were they there.
   [[nodiscard]] std::size_t resident_on_host() const;
@@ -167,8 +165,8 @@ class Device {
   [[nodiscard]] std::shared_ptr<void>& library() { return library_; }
 
   /// What a host array holds, on the device: its copy where one is kept, otherwise one that travels now and
-  /// is good for the kernels enqueued until the ring comes round (half of it is always behind). The host
-  /// array may change at once.
+  /// is good until lists_of_a_launch more have travelled. The host array may change at once.
+  static constexpr std::size_t lists_of_a_launch = 16;
   template <class T>
   [[nodiscard]] const T* on_device(std::span<const T> host) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -206,8 +204,16 @@ class Device {
   [[nodiscard]] void* scratch_of(std::size_t bytes);
   [[nodiscard]] const void* on_device_bytes(const void* host, std::size_t bytes);
   [[nodiscard]] const void* stage(const void* host, std::size_t bytes);
-  void make_ring(std::size_t bytes);
-  void drop_ring() noexcept;
+  /// Room for lists that travel, filled from its begin.
+  struct Tray {
+    std::byte* host = nullptr;  // pinned
+    std::byte* device = nullptr;
+    std::size_t bytes = 0;
+    std::size_t filled = 0;
+    std::size_t last = 0;  // number of the last list in it
+  };
+  void add_tray(std::size_t bytes);
+  void drop_trays() noexcept;
   void drop(const void* host) noexcept;
 
   std::unique_ptr<DeviceDriver> driver_;
@@ -218,10 +224,8 @@ class Device {
   std::map<void*, std::size_t> sizes_;
   std::map<const void*, Kept> kept_;  // by host address
   void* scratch_ = nullptr;
-  std::byte* ring_host_ = nullptr;
-  std::byte* ring_ = nullptr;
-  std::size_t ring_bytes_ = 0;
-  std::size_t ring_at_ = 0;
+  std::vector<Tray> trays_;  // the last one is being filled
+  std::size_t lists_ = 0;    // that have travelled
   std::shared_ptr<void> library_;
   double* sums_ = nullptr;       // on the device
   double* sums_host_ = nullptr;  // pinned

@@ -25,7 +25,8 @@ int unnamed_file(const std::string& folder) {
   // File systems without such files (NFS).
   std::string name = folder + "/rossby-XXXXXX";
   const int file = ::mkstemp(name.data());
-  if (file < 0) user_error("{}: no file can be made there: {}", folder, text_of(errno));
+  if (file < 0)
+    user_error("{}: no file can be made there (relation.stream_folder): {}", folder, text_of(errno));
   ::unlink(name.c_str());
   return file;
 }

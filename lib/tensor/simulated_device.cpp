@@ -1,8 +1,11 @@
 #include "rossby/tensor/simulated_device.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include <sys/mman.h>
@@ -11,9 +14,25 @@
 #include "rossby/base/error.hpp"
 
 namespace rossby {
+namespace {
+
+constexpr auto untouched = std::byte{0xFF};  // NaN in float, double and bf16
+
+std::size_t page_bytes() {
+  return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+/// Whether something of the process lies there.
+bool is_mapped(std::uintptr_t address) {
+  const std::uintptr_t page = address / page_bytes() * page_bytes();
+  unsigned char resident = 0;
+  return ::mincore(reinterpret_cast<void*>(page), 1, &resident) == 0;
+}
+
+}  // namespace
 
 SimulatedDriver::~SimulatedDriver() {
-  for (const auto& [pointer, bytes] : blocks_) (void)::munmap(pointer, bytes);
+  for (const auto& [pointer, mapped] : blocks_) (void)::munmap(mapped.pages, mapped.bytes + page_bytes());
 }
 
 std::unique_ptr<SimulatedDriver> SimulatedDriver::idle(For what) {
@@ -45,23 +64,60 @@ void SimulatedDriver::cut_graph() {
 
 void* SimulatedDriver::allocate(std::size_t bytes) {
   cut_graph();
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const std::size_t size = (bytes + page - 1) / page * page;
+  const std::size_t page = page_bytes(), size = (bytes + page - 1) / page * page;
   const int access = idle_ ? PROT_NONE : PROT_READ | PROT_WRITE;
-  void* pointer = ::mmap(nullptr, size, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (pointer == MAP_FAILED) return nullptr;
-  if (!idle_) std::memset(pointer, 0xFF, size);  // NaN in float, double and bf16
-  if (!idle_) (void)::mprotect(pointer, size, PROT_NONE);
-  blocks_[pointer] = size;
+  void* all = ::mmap(nullptr, size + page, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (all == MAP_FAILED) return nullptr;
+  auto* pages = static_cast<std::byte*>(all);
+  if (!idle_) {
+    std::fill_n(pages, size, untouched);
+    (void)::mprotect(pages, size + page, PROT_NONE);
+  }
+  std::byte* pointer = pages + (size - bytes) / aligned * aligned;
+  blocks_[pointer] = {pages, size, bytes};
   return pointer;
 }
 
 void SimulatedDriver::release(void* pointer) noexcept {
   cut_graph();
   run();  // what was enqueued before still reads it
-  const auto it = blocks_.find(pointer);
-  (void)::munmap(pointer, it->second);
+  const auto it = blocks_.find(static_cast<std::byte*>(pointer));
+  const auto& [pages, bytes, written] = it->second;
+  if (!idle_) {
+    (void)::mprotect(pages, bytes, PROT_READ);
+    const auto as_it_was = [](const std::byte* from, const std::byte* to) {
+      return std::all_of(from, to, [](std::byte value) { return value == untouched; });
+    };
+    if (!as_it_was(pages, it->first) || !as_it_was(it->first + written, pages + bytes)) {
+      (void)std::fprintf(stderr, "a kernel wrote beside an array of %zu bytes\n", written);
+      std::abort();
+    }
+  }
+  (void)::munmap(pages, bytes + page_bytes());
   blocks_.erase(it);
+}
+
+SimulatedDriver::Threads SimulatedDriver::launch(const void* kernel, std::size_t bytes) {
+  if (!idle_) refuse_host_memory(kernel, bytes);
+  return std::exchange(next_, static_cast<Threads>((static_cast<int>(next_) + 1) % 3));
+}
+
+void SimulatedDriver::refuse_host_memory(const void* kernel, std::size_t bytes) const {
+  constexpr std::uintptr_t lowest = std::uintptr_t{1} << 32, highest = std::uintptr_t{1} << 47;
+  for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= bytes; at += sizeof(std::uintptr_t)) {
+    std::uintptr_t word = 0;
+    std::memcpy(&word, static_cast<const std::byte*>(kernel) + at, sizeof word);
+    // Sizes are smaller, and what has a fraction is larger. Flags and small numbers of four bytes have
+    // something of the stack beside them.
+    if (word < lowest || word >= highest || word % 2 != 0 || word % 256 == 0) continue;
+    if (static_cast<std::uint32_t>(word) < (1U << 16)) continue;
+    auto block = blocks_.upper_bound(reinterpret_cast<std::byte*>(word));
+    if (block != blocks_.begin()) {
+      const Mapped& mapped = std::prev(block)->second;
+      if (word <= reinterpret_cast<std::uintptr_t>(mapped.pages) + mapped.bytes + page_bytes()) continue;
+    }
+    require(!is_mapped(word), "a kernel takes device memory alone, not an address of the host");
+  }
 }
 
 void* SimulatedDriver::allocate_pinned(std::size_t bytes) {
@@ -156,8 +212,8 @@ void SimulatedDriver::enqueue(Queue queue, std::function<void()> work) {
 }
 
 void SimulatedDriver::open(bool accessible) noexcept {
-  for (const auto& [pointer, bytes] : blocks_)
-    (void)::mprotect(pointer, bytes, accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
+  for (const auto& [pointer, mapped] : blocks_)
+    (void)::mprotect(mapped.pages, mapped.bytes, accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
 void SimulatedDriver::wait() {

@@ -19,7 +19,10 @@ inline constexpr const char* simulated_device = "simulated device";
 /// Device memory can be touched by what runs in its queues alone (anything else ends the process with a
 /// segmentation fault), the queues run at `wait` and not before, so that what was not waited for is not
 /// there, and what is copied in is read then. One queue runs as far as it can before the next one may, in the
-/// order that was given: what no event holds back comes too early or too late. Fresh device memory holds NaN.
+/// order that was given: what no event holds back comes too early or too late. Fresh device memory holds NaN,
+/// and behind each array lies memory that nobody may touch (what writes between both ends the process when
+/// the array is given back). A kernel that was handed memory of the host is refused, and each launch runs its
+/// threads in another order than the one before: who relies on one reads what is not there yet.
 class SimulatedDriver final : public DeviceDriver {
  public:
   using Order = std::array<Queue, 3>;
@@ -37,6 +40,14 @@ class SimulatedDriver final : public DeviceDriver {
 
   /// Enqueues a kernel.
   void enqueue(std::function<void()> work) { enqueue(Queue::compute, std::move(work)); }
+
+  /// In which order the threads of a kernel run, and its blocks: those of a GPU promise none.
+  enum class Threads { up, down, scattered };
+  /// What the next launch takes.
+  void begin_with(Threads order) { next_ = order; }
+  /// Of a launch whose kernel is a copy of what lies at `kernel`. Throws BugError where an address of the
+  /// host is in there.
+  [[nodiscard]] Threads launch(const void* kernel, std::size_t bytes);
 
   [[nodiscard]] std::string name() const override { return simulated_device; }
   [[nodiscard]] std::size_t total_bytes() const override { return total_; }
@@ -123,14 +134,23 @@ class SimulatedDriver final : public DeviceDriver {
   bool run_one();
   void cut_graph();
   void open(bool accessible) noexcept;
+  void refuse_host_memory(const void* kernel, std::size_t bytes) const;
   /// Until all is done, or the first `until.count` items of its queue are.
   void run(const Point* until = nullptr);
 
   std::size_t total_;
   Order order_;
   bool idle_ = false, stands_for_host_ = false;
-  std::map<void*, std::size_t> blocks_;  // pages, and their bytes
-  std::array<Line, 4> lines_;            // by Queue, and the side's
+  /// Memory that is mapped: its array ends less than `aligned` bytes before the page behind it.
+  struct Mapped {
+    std::byte* pages = nullptr;
+    std::size_t bytes = 0;    // of the pages, without the one behind
+    std::size_t written = 0;  // of the array
+  };
+  static constexpr std::size_t aligned = 256;
+  std::map<std::byte*, Mapped> blocks_;  // by the array's address
+  Threads next_ = Threads::up;
+  std::array<Line, 4> lines_;  // by Queue, and the side's
   SideQueue side_;
   Index forked_ = 0;  // what the kernels had been given at the last fork
   std::map<void*, std::unique_ptr<Point>> events_;

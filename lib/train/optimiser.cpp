@@ -65,6 +65,7 @@ Optimiser<T>::Optimiser(const OptimiserOptions& options, std::span<Parameter<T>*
       parameter->sink = state.sink.get();
       parameter->gradient = {};
     }
+    state.clips_late = options.fuse && adam && parameter->clips_late && !state.sink;
     states_.push_back(std::move(state));
   }
   if (device_)
@@ -206,6 +207,7 @@ AdamStep Optimiser<T>::adam_step(const State& state, double lr, double gradient_
 
 template <class T>
 void Optimiser<T>::begin_step(double lr, double gradient_scale) {
+  late_scale_ = gradient_scale;
   for (State& state : states_) {
     state.parameter->reached.clear();
     if (!state.sink) continue;
@@ -225,8 +227,9 @@ void Optimiser<T>::begin_step(double lr, double gradient_scale) {
 
 template <class T>
 bool Optimiser<T>::fused_in_step() const {
-  return std::any_of(states_.begin(), states_.end(),
-                     [](const State& state) { return state.sink && state.sink->update()->applied; });
+  return std::any_of(states_.begin(), states_.end(), [](const State& state) {
+    return state.sink ? state.sink->update()->applied : state.clips_late && state.parameter->in_step;
+  });
 }
 
 template <class T>
@@ -257,7 +260,7 @@ Cost Optimiser<T>::update(const Exec& exec, double lr, double gradient_scale) {
     require(!state.sink || state.sink->update()->l1 == 0,
             "a loss on a fused relation needs the relation's layer in the step");
     require(!state.bf16, "a relation in bf16 is updated by its layer alone");
-    cost += update(exec, state, lr, gradient_scale);
+    cost += update(exec, state, lr, state.clips_late ? late_scale_ : gradient_scale);
   }
   return cost;
 }

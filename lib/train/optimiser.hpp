@@ -128,7 +128,8 @@ struct OwedRows {
 ///
 /// Fused parameters (OptimiserOptions::fuse) are updated while backward runs, with what begin_step was given.
 /// Their Σ gradient² is known after that only, so that clipping by the global norm reaches them one step
-/// late: the caller passes the factor of the last step that had them.
+/// late: the caller passes the factor of the last step that had them. Parameter::clips_late says which others
+/// take that factor.
 template <class T>
 class Optimiser {
  public:
@@ -142,7 +143,8 @@ class Optimiser {
   /// Before the forward of every step: learning rate and gradient factor of fused parameters. Forgets which
   /// rows the last step reached.
   void begin_step(double lr, double gradient_scale);
-  /// After backward: whether fused parameters were in the step, and their Σ gradient² on this rank.
+  /// After backward: whether fused parameters, or others that are clipped late, were in the step; Σ gradient²
+  /// of the fused ones on this rank.
   [[nodiscard]] bool fused_in_step() const;
   [[nodiscard]] double fused_squares() const;
 
@@ -168,6 +170,7 @@ class Optimiser {
     std::unique_ptr<Bf16Books> bf16;      // in place of first and second
     std::unique_ptr<LazyAdam<T>> table;   // of a parameter that steps read by rows
     std::unique_ptr<UpdateSink<T>> sink;  // of a fused parameter
+    bool clips_late = false;              // without one
     std::unique_ptr<PutOffUpdates<T>> late;
     OwedRows<T> owed;
   };
@@ -205,6 +208,7 @@ class Optimiser {
   [[nodiscard]] AdamStep adam_step(const State& state, double lr, double gradient_scale) const;
 
   OptimiserOptions options_;
+  double late_scale_ = 1;  // of begin_step
   std::vector<Parameter<T>*> parameters_;
   Device* device_;
   std::vector<State> states_;

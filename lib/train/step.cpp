@@ -102,7 +102,7 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
 template <class T>
 bool Step<T>::could_run_ahead(const Exec& exec) const {
   const auto waits = [this](const Parameter<T>* p) {
-    return p->stream != nullptr || (clip_ > 0 && (p->fusable || p->table));
+    return p->stream != nullptr || (clip_ > 0 && (p->fusable || p->clips_late || p->table));
   };
   return may_run_ahead_ && exec.device && !exec.device->driver().stands_for_host() && reducer_->enqueues() &&
          std::none_of(owned_.begin(), owned_.end(), waits);
@@ -195,7 +195,9 @@ void Step<T>::add_owned_squares(const Exec& exec, double* squares) {
 template <class T>
 void Step<T>::add_squares(const Exec& exec, const Parameter<T>& parameter, double* squares) {
   const std::span<const T> gradient = parameter.gradient.span();
-  if (!parameter.in_step || parameter.reached.all()) return sum_of_squares<T>(exec, gradient, squares);
+  // A device reads all of it in less time than it takes to start a kernel a row.
+  if (!parameter.in_step || parameter.reached.all() || exec.device)
+    return sum_of_squares<T>(exec, gradient, squares);
   const auto columns = static_cast<std::size_t>(parameter.shape.back());
   for (const Index row : parameter.reached.list())
     sum_of_squares<T>(exec, gradient.subspan(static_cast<std::size_t>(row) * columns, columns), squares);

@@ -224,7 +224,10 @@ TOML
     if [[ ,$tools, == *,memcheck,* ]]; then
       # One rank is one time group.
       read -ra sets <<<"$settings ${more//parallel.time_groups=2/} train.epochs=1"
-      run "$name.memcheck" "$mpirun" -n 1 compute-sanitizer --tool memcheck "${sanitized[@]}" "$rossby" train \
+      # A graph that an executable one does not take is refused, and one of its own is made: no error of a call.
+      local reported=explicit
+      if [[ $name == graphs ]]; then reported=no; fi
+      run "$name.memcheck" "$mpirun" -n 1 compute-sanitizer --tool memcheck --report-api-errors $reported "${sanitized[@]}" "$rossby" train \
         "$work/run.toml" --run "$work/$name.memcheck" --device cuda "${sets[@]/#/--set=}"
     fi
   }

@@ -72,8 +72,9 @@ TEST_F(Nccl, GhostsAndGradientsAreThoseOfTheHost) {
     const GhostList ghosts = some_ghosts(partition, world_.rank());
     PetscExchange host(world_, partition, world_.rank(), ghosts);
     NcclExchange nccl(world_, link, exec_, host, partition, ghosts);
-    StagedExchange staged(exec_, host);
-    for (Exchange* between : {static_cast<Exchange*>(&nccl), static_cast<Exchange*>(&staged)}) {
+    StagedExchange staged(exec_, host), of_wanted(exec_, host, wanted_rows(world_, partition, ghosts).rows);
+    for (Exchange* between : {static_cast<Exchange*>(&nccl), static_cast<Exchange*>(&staged),
+                              static_cast<Exchange*>(&of_wanted)}) {
       compare<float>(host, *between, 1, 1);
       compare<double>(host, *between, 3, 2);
     }
@@ -146,7 +147,11 @@ TEST_F(Nccl, ErrorsAreThoseOfAllRanks) {
               NcclLink link(world_, device_, &api_);
             }).find("NCCL failed while joining the other ranks: text of 5"),
             std::string::npos);
+  std::string why;
+  EXPECT_EQ(try_nccl(world_, device_, why, &api_), nullptr);
+  EXPECT_NE(why.find("NCCL failed while joining the other ranks: text of 5"), std::string::npos) << why;
   api_.fail_init = 0;
+  EXPECT_NE(try_nccl(world_, device_, why, &api_), nullptr);
   EXPECT_EQ(api_.open, 0) << "who had joined has left";
   NcclLink link(world_, device_, &api_);
   api_.fail_later = 6;

@@ -406,7 +406,11 @@ TEST(NcclTraining, ClipsByTheNormOfAllRanks) {
     Tape<double> tape{ranks.exec()};
     std::vector<float> target{3.0F + static_cast<float>(grid.world().rank())};
     Device::Copy kept;
-    if (Device* device = ranks.device()) kept = device->keep(target);
+    const float* truth = target.data();
+    if (Device* device = ranks.device()) {
+      kept = device->keep(target);
+      truth = device->on_device(std::span<const float>(target));
+    }
     std::vector<Losses> losses(6);
     Index ahead = 0;
     for (Losses& terms : losses) {
@@ -414,8 +418,7 @@ TEST(NcclTraining, ClipsByTheNormOfAllRanks) {
         const std::vector<Index> times{0};
         for (Parameter<double>* parameter : both)
           masked_squared_error(tape, embed_columns(tape, *parameter, std::span<const Index>(times)),
-                               NodeView<const float>(target.data(), 1, 1, 1), 1.0,
-                               terms.add(parameter->name, 1.0));
+                               NodeView<const float>(truth, 1, 1, 1), 1.0, terms.add(parameter->name, 1.0));
       };
       ahead += step.run(tape, 0.1, 0, terms, record).ahead ? 1 : 0;
     }

@@ -35,6 +35,7 @@ struct Case {
   bool dense = false;
   bool from_data = false;
   bool fused = false;  // the dense relation is updated in backward, from the factors of all groups
+  bool late = false;   // the low-rank factors (and a dense relation) are, where there is one group
   int layers = 2;
   Index slab = 12;
   Index lanes = 12;
@@ -146,7 +147,9 @@ struct Training {
     model->start(start);
     for (Parameter<double>* parameter : model->parameters()) {
       parameter->decay = c.decay;
-      parameter->fusable = parameter->fusable && parameter->name == "discover_weight";
+      const bool can = parameter->fusable, factors = can && parameter->name == "discover_weight";
+      parameter->clips_late = c.late && can;
+      parameter->fusable = c.late ? can && (grid.groups() == 1 || (c.fused && factors)) : factors;
     }
   }
 
@@ -168,7 +171,7 @@ struct Training {
   void train(const Case& c, int part) {
     StnnTask<double> task({.horizons = 2, .filter_lambda = 0.1, .validates = validates()}, batches, *model,
                           series, scaler, split, partition, part, reducer, Exec{});
-    Optimiser<double> optimiser({.beta1 = c.beta1, .fuse = c.fused}, model->parameters());
+    Optimiser<double> optimiser({.beta1 = c.beta1, .fuse = c.fused || c.late}, model->parameters());
     const TimeGroups groups{grid.groups() > 1 ? &across : nullptr, grid.group() == 0};
     BatchPlan plan(batches, series, split.training_steps(), split.training_pairs(), partition, part, reducer);
     Step<double> step(model->parameters(), optimiser, reducer, c.clip, groups);
@@ -289,6 +292,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{.name = "Fused", .dense = true, .fused = true},
                     Case{.name = "FusedOneLayer", .joint = true, .dense = true, .fused = true, .layers = 1},
                     Case{.name = "FusedFewRows", .n = 3, .dense = true, .fused = true},
+                    Case{.name = "Late", .late = true},
+                    Case{.name = "LateDense", .joint = true, .dense = true, .late = true},
+                    Case{.name = "LateFused", .dense = true, .fused = true, .late = true},
                     Case{.name = "FromData", .from_data = true}, Case{.name = "Hole", .folds = 3, .fold = 1},
                     Case{.name = "HoleFirst", .joint = true, .folds = 3, .fold = 0},
                     Case{.name = "Closed", .clip = 0, .decay = 0, .beta1 = 0},

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "rossby/base/error.hpp"
 #include "rossby/kernels/exec.hpp"
 #include "rossby/tensor/buffer.hpp"
 #include "rossby/tensor/cuda_device.hpp"
@@ -12,10 +14,21 @@
 
 namespace rossby::testing {
 
+/// A simulated device, whose first kernel runs its threads as ROSSBY_TEST_THREADS (up, down, scattered) says:
+/// each kernel after it takes the next order, so that three runs of a test give each kernel all of them.
+inline std::unique_ptr<SimulatedDriver> simulated_driver() {
+  auto driver = std::make_unique<SimulatedDriver>();
+  const char* asked = std::getenv("ROSSBY_TEST_THREADS");
+  const std::string first = asked ? asked : "up";
+  using Threads = SimulatedDriver::Threads;
+  require(first == "up" || first == "down" || first == "scattered", "up, down or scattered threads");
+  driver->begin_with(first == "up" ? Threads::up : first == "down" ? Threads::down : Threads::scattered);
+  return driver;
+}
+
 /// A device for tests of back end `backend`; null where this machine has none, and `reason` says why.
 inline std::unique_ptr<Device> test_device(Backend backend, std::string& reason, DeviceOptions options = {}) {
-  if (backend == Backend::simulated)
-    return std::make_unique<Device>(std::make_unique<SimulatedDriver>(), options);
+  if (backend == Backend::simulated) return std::make_unique<Device>(simulated_driver(), options);
   const CudaDevices found = cuda_devices();
   reason = found.reason;
   if (found.count == 0) return nullptr;

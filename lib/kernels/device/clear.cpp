@@ -48,6 +48,14 @@ void clear_arrays(const Exec& exec, std::span<const std::span<T>> arrays) {
   }
 }
 
+template <class T>
+void clear_view(const Exec& exec, NodeView<T> y) {
+  for_each_entry(exec, numbered(y),
+                 [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) { y.at(i, b)[c] = T(0); });
+}
+
+template void clear_view(const Exec&, NodeView<float>);
+template void clear_view(const Exec&, NodeView<double>);
 template void clear_arrays(const Exec&, std::span<const std::span<float>>);
 template void clear_arrays(const Exec&, std::span<const std::span<double>>);
 

@@ -11,9 +11,8 @@ inline constexpr int pass_rows = sizeof(T) > 4 ? tile / 2 : tile;
 
 template <class T>
 struct PassShared {
-  T a[tile_depth][tile + 1];
-  T b[tile_depth][tile + 1];
-  T weight[pass_rows<T>][tile + 1];
+  Panel<T> a, b;
+  alignas(16) T weight[pass_rows<T>][pitch];
   SumShared squares;
 };
 
@@ -39,6 +38,7 @@ void adjoint_and_update(const Exec& exec, const DenseRelate<T>& relate, Index wi
   auto* scratch =
       exec.device->scratch<double>(static_cast<Index>(exec.device->scratch_bytes() / sizeof(double)));
   double* sums = scratch + first_sum;
+  const bool summed = squares != nullptr;
   T* partial = pieces > 1 ? reinterpret_cast<T*>(scratch + behind_sums) : nullptr;
   for_each_block<PassShared<T>>(
       exec, across * pieces, [=] ROSSBY_ON_DEVICE(const Block& block, PassShared<T>& shared) {
@@ -52,16 +52,18 @@ void adjoint_and_update(const Exec& exec, const DenseRelate<T>& relate, Index wi
             block.each([&](int t) {
               for (int e = t; e < down * tile_depth; e += block_threads) {
                 const Index i = first + e / tile_depth, q = chunk + e % tile_depth;
-                shared.a[e % tile_depth][e / tile_depth] =
+                shared.a.row[e % tile_depth][e / tile_depth] =
                     i < end && q < width ? factor[i * width + q] : T(0);
               }
               for (int e = t; e < tile * tile_depth; e += block_threads) {
                 const Index j = first_col + e / tile_depth, q = chunk + e % tile_depth;
-                shared.b[e % tile_depth][e / tile_depth] = j < columns && q < width ? z[j * width + q] : T(0);
+                shared.b.row[e % tile_depth][e / tile_depth] =
+                    j < columns && q < width ? z[j * width + q] : T(0);
               }
             });
+            const int terms = width - chunk < tile_depth ? static_cast<int>(width - chunk) : tile_depth;
             block.each([&](int t) {
-              multiply_panels<high>(t, columns - first_col, shared.a, shared.b, gradient[t]);
+              multiply_panels<high>(t, columns - first_col, terms, shared.a.row, shared.b.row, gradient[t]);
             });
           }
           block.each([&](int t) {
@@ -69,17 +71,17 @@ void adjoint_and_update(const Exec& exec, const DenseRelate<T>& relate, Index wi
             double sum = 0;
             ROSSBY_UNROLL
             for (int p = 0; p < high; ++p) {
-              const int row = t / lanes + p * lanes;
+              const int row = row_of<high>(t, p);
               const Index i = first + row;
               typename Sink::Entry entries[side];
               ROSSBY_UNROLL
               for (int q = 0; q < side; ++q) {
-                const Index j = first_col + t % lanes + q * lanes;
+                const Index j = first_col + column_of(t, q);
                 if (i < end && j < columns) entries[q] = sink.load(i, j);
               }
               ROSSBY_UNROLL
               for (int q = 0; q < side; ++q) {
-                const int col = t % lanes + q * lanes;
+                const int col = column_of(t, q);
                 shared.weight[row][col] = sink.weight(entries[q]);
                 if (i < end && first_col + col < columns)
                   sum += sink(i, first_col + col, mine[p * side + q], entries[q]);
@@ -91,11 +93,11 @@ void adjoint_and_update(const Exec& exec, const DenseRelate<T>& relate, Index wi
             block.each([&](int t) {
               for (int e = t; e < tile * tile_depth; e += block_threads) {
                 const Index i = first + beside + e / tile, q = e % tile;
-                shared.b[e / tile][e % tile] = i < end && q < width ? factor[i * width + q] : T(0);
+                shared.b.row[e / tile][e % tile] = i < end && q < width ? factor[i * width + q] : T(0);
               }
             });
             block.each([&](int t) {
-              multiply_panels<side>(t, width, shared.weight + beside, shared.b, adjoint[t]);
+              multiply_panels<side>(t, width, tile_depth, shared.weight + beside, shared.b.row, adjoint[t]);
             });
           }
         }
@@ -105,7 +107,7 @@ void adjoint_and_update(const Exec& exec, const DenseRelate<T>& relate, Index wi
           for (int p = 0; p < side; ++p) {
             ROSSBY_UNROLL
             for (int q = 0; q < side; ++q) {
-              const Index j = first_col + t / lanes + p * lanes, to = t % lanes + q * lanes;
+              const Index j = first_col + row_of<side>(t, p), to = column_of(t, q);
               if (j >= columns || to >= width) continue;
               if (partial)
                 partial[(piece * columns + j) * width + to] = mine[p * side + q];
@@ -115,7 +117,7 @@ void adjoint_and_update(const Exec& exec, const DenseRelate<T>& relate, Index wi
           }
           shared.squares.value[t] = squared[t][0];
         });
-        if (!squares) return;
+        if (!summed) return;
         fold(block, shared.squares);
         block.each([&](int t) {
           if (t == 0) sums[block.index] = shared.squares.value[0];

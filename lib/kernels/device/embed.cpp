@@ -3,6 +3,7 @@
 #include "rossby/kernels/device/backend.hpp"
 #include "rossby/kernels/device/few.hpp"
 #include "rossby/kernels/device/launch.hpp"
+#include "rossby/kernels/device/shares.hpp"
 
 namespace rossby::ROSSBY_DEVICE {
 
@@ -14,15 +15,21 @@ void embed_columns_forward(const Exec& exec, NodeView<T> out, const T* table, st
   });
 }
 
-/// A thread takes all columns of its entry, in order: times may repeat.
+/// A thread takes all columns of its entry, in order: times may repeat. Where entries are few (a table's
+/// rows, taken for columns), threads share the times.
 template <class T>
 void embed_columns_backward(const Exec& exec, T* dtable, NodeView<const T> dout, std::span<const Index> times,
                             std::span<const Index> begins) {
+  constexpr Index threads = Index{1} << 16;
   const FewIndices at(*exec.device, times), anew(*exec.device, begins);
   const bool begins_anew = !begins.empty();
-  for_each(exec, dout.rows * dout.channels, [=] ROSSBY_ON_DEVICE(Index k) {
+  const Index entries = dout.rows * dout.channels;
+  if (entries == 0) return;
+  const Index most = std::clamp<Index>(threads / entries, 1, many_shares);
+  for_each_share(exec, dout.cols, entries, most, [=] ROSSBY_ON_DEVICE(const Share& share, Index k) {
     const Index i = k / dout.channels, c = k % dout.channels;
     for (Index b = 0; b < dout.cols; ++b) {
+      if (!share.has(at[b])) continue;
       T& sum = dtable[(at[b] * dout.rows + i) * dout.channels + c];
       sum = dout.at(i, b)[c] + (begins_anew && anew[b] != 0 ? T(0) : sum);
     }
@@ -39,18 +46,16 @@ void embed_pairs_forward(const Exec& exec, NodeView<T> out, const T* table, Inde
   });
 }
 
-/// Pairs may repeat, anywhere in the list: a few threads share the nodes, and each goes through all pairs in
-/// order.
+/// Pairs may repeat, anywhere in the list: threads share the nodes.
 template <class T>
 void embed_pairs_backward(const Exec& exec, T* dtable, Index n, NodeView<const T> dout,
                           std::span<const Index> times, std::span<const Index> rows) {
   const Index* time = exec.device->on_device(times);
   const Index* row = exec.device->on_device(rows);
-  const Index d = dout.channels, shares = n < 1024 ? n : 1024;
-  for_each(exec, shares * d, [=] ROSSBY_ON_DEVICE(Index k) {
-    const Index share = k / d, c = k % d;
+  const Index d = dout.channels;
+  for_each_share(exec, n, d, many_shares, [=] ROSSBY_ON_DEVICE(const Share& share, Index c) {
     for (Index q = 0; q < dout.rows; ++q)
-      if (row[q] % shares == share) dtable[(time[q] * n + row[q]) * d + c] += dout.row(q)[c];
+      if (share.has(row[q])) dtable[(time[q] * n + row[q]) * d + c] += dout.row(q)[c];
   });
 }
 

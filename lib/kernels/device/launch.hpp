@@ -19,6 +19,7 @@
 // Before loops over what a thread holds: an index that is not a constant puts all of it into memory.
 #define ROSSBY_UNROLL _Pragma("unroll")
 #else
+#include <numeric>
 #include <vector>
 
 #include "rossby/tensor/simulated_device.hpp"
@@ -31,9 +32,29 @@ namespace rossby::ROSSBY_DEVICE {
 
 inline constexpr int block_threads = 256;
 
+#if !defined(__CUDACC__)
+/// g(i) of every i in [0, count), in the order of a launch.
+template <class G>
+void in_order(SimulatedDriver::Threads order, Index count, const G& g) {
+  if (order == SimulatedDriver::Threads::up) {
+    for (Index i = 0; i < count; ++i) g(i);
+  } else if (order == SimulatedDriver::Threads::down) {
+    for (Index i = count - 1; i >= 0; --i) g(i);
+  } else {
+    // A stride of about the golden section that leads through all.
+    Index stride = std::max<Index>(1, static_cast<Index>(0.618 * static_cast<double>(count)));
+    while (std::gcd(stride, count) != 1) ++stride;
+    for (Index k = 0, i = count / 2; k < count; ++k, i = (i + stride) % count) g(i);
+  }
+}
+#endif
+
 /// One block of block_threads threads.
 struct Block {
   Index index = 0;
+#if !defined(__CUDACC__)
+  SimulatedDriver::Threads order = SimulatedDriver::Threads::up;
+#endif
 
   /// A phase: g(thread) of every thread of the block; all are through before the next begins.
   template <class G>
@@ -42,7 +63,7 @@ struct Block {
     g(static_cast<int>(threadIdx.x));
     __syncthreads();
 #else
-    for (int t = 0; t < block_threads; ++t) g(t);
+    in_order(order, block_threads, [&](Index t) { g(static_cast<int>(t)); });
 #endif
   }
 };
@@ -118,22 +139,22 @@ inline SimulatedDriver& driver(const Exec& exec) {
 template <class F>
 void for_each(const Exec& exec, Index count, const F& f) {
   if (count <= 0) return;
-  driver(exec).enqueue([count, f] {
-    for (Index i = 0; i < count; ++i) f(i);
-  });
+  const auto order = driver(exec).launch(&f, sizeof f);
+  driver(exec).enqueue([order, count, f] { in_order(order, count, f); });
 }
 
 template <class Shared, class F>
 void for_each_block(const Exec& exec, Index blocks, const F& f) {
   if (blocks <= 0) return;
-  driver(exec).enqueue([blocks, f] {
-    for (Index b = 0; b < blocks; ++b) {
+  const auto order = driver(exec).launch(&f, sizeof f);
+  driver(exec).enqueue([order, blocks, f] {
+    in_order(order, blocks, [&](Index b) {
       // As a GPU leaves it: what nothing wrote is not zero.
       Shared shared;
       std::fill_n(reinterpret_cast<unsigned char*>(&shared), sizeof(Shared),
                   static_cast<unsigned char>(0xFF));
-      f(Block{b}, shared);
-    }
+      f(Block{b, order}, shared);
+    });
   });
 }
 

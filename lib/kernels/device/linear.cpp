@@ -8,10 +8,8 @@ namespace rossby::ROSSBY_DEVICE {
 
 template <class T>
 void bias_add(const Exec& exec, MatrixView<T> y, const T* bias) {
-  for_each(exec, y.size(), [=] ROSSBY_ON_DEVICE(Index k) {
-    const Index o = k % y.cols;
-    y.row(k / y.cols)[o] += bias[o];
-  });
+  for_each_entry(exec, Entries{y.rows, 1, y.cols, false},
+                 [=] ROSSBY_ON_DEVICE(Index i, Index, Index o) { y.row(i)[o] += bias[o]; });
 }
 
 template <class T>

@@ -67,7 +67,7 @@ void products_in_runs(const Exec& exec, const SparseMatrix<T>& s, std::span<cons
   const DeviceCsr csr(exec, *s.block);
   const LocalColumn* listed = exec.device->on_device(rows);
   const T* weight = s.weight;
-  Products<T> all;
+  Products<T> all{};
   std::copy(products.begin(), products.end(), all.of);
   const Index count = std::ssize(rows);
   const NodeView<T>& shape = products[0].y;
@@ -156,7 +156,7 @@ void spmm_products(const Exec& exec, const SparseMatrix<T>& s, std::span<const S
 template <class T>
 void spmm_gradients(const Exec& exec, const SparseMatrix<T>& s, std::span<const SparseGradient<T>> gradients,
                     Index first) {
-  Gradients<T> all;
+  Gradients<T> all{};
   bool runs = true;
   for (std::size_t g = 0; g < gradients.size(); ++g) {
     const SparseGradient<T>& from = gradients[g];

@@ -64,29 +64,48 @@ void sum_entries_later(const Exec& exec, const Entries& entries, const Term& ter
 }
 
 /// store(o, Σ over r in [0, rows) of term(r, o)) for every o in [0, outputs); sums in double. The second half
-/// of the scratch stays as it is.
+/// of the scratch stays as it is. Rows are dealt out to pieces in turn, so that threads of few outputs, too,
+/// read what lies side by side.
 template <class Term, class Store>
 void sum_rows(const Exec& exec, Index rows, Index outputs, const Term& term, const Store& store) {
   if (outputs <= 0) return;
-  constexpr Index least = 32, threads = Index{1} << 16;
+  constexpr Index least = 8, threads = Index{1} << 18, few_pieces = 16;
   const auto room = static_cast<Index>(exec.device->scratch_bytes() / sizeof(double) / 2);
   const Index together = std::min(outputs, room);
   for (Index first = 0; first < outputs; first += together) {
     const Index count = std::min(together, outputs - first);
     const Index pieces = std::max<Index>(1, std::min({rows / least, threads / count, room / count}));
-    const Index each = (rows + pieces - 1) / pieces;
+    const auto sum_of = [=] ROSSBY_ON_DEVICE(Index piece, Index o) {
+      double sum = 0;
+      for (Index r = piece; r < rows; r += pieces) sum += term(r, first + o);
+      return sum;
+    };
+    if (pieces == 1) {
+      for_each(exec, count, [=] ROSSBY_ON_DEVICE(Index o) { store(first + o, sum_of(0, o)); });
+      continue;
+    }
     double* partial = exec.device->scratch<double>(pieces * count);
-    for_each(exec, pieces * count, [=] ROSSBY_ON_DEVICE(Index k) {
-      const Index piece = k / count, o = first + k % count;
-      const Index end = (piece + 1) * each < rows ? (piece + 1) * each : rows;
-      double sum = 0;
-      for (Index r = piece * each; r < end; ++r) sum += term(r, o);
-      partial[k] = sum;
-    });
-    for_each(exec, count, [=] ROSSBY_ON_DEVICE(Index o) {
-      double sum = 0;
-      for (Index piece = 0; piece < pieces; ++piece) sum += partial[piece * count + o];
-      store(first + o, sum);
+    for_each(exec, pieces * count,
+             [=] ROSSBY_ON_DEVICE(Index k) { partial[k] = sum_of(k / count, k % count); });
+    if (pieces <= few_pieces) {
+      for_each(exec, count, [=] ROSSBY_ON_DEVICE(Index o) {
+        double sum = 0;
+        for (Index piece = 0; piece < pieces; ++piece) sum += partial[piece * count + o];
+        store(first + o, sum);
+      });
+      continue;
+    }
+    for_each_block<SumShared>(exec, count, [=] ROSSBY_ON_DEVICE(const Block& block, SumShared& shared) {
+      block.each([&](int t) {
+        double sum = 0;
+        for (Index piece = t; piece < pieces; piece += block_threads)
+          sum += partial[piece * count + block.index];
+        shared.value[t] = sum;
+      });
+      fold(block, shared);
+      block.each([&](int t) {
+        if (t == 0) store(first + block.index, shared.value[0]);
+      });
     });
   }
 }

@@ -4,9 +4,10 @@
 
 namespace rossby::ROSSBY_DEVICE {
 
-inline constexpr int tile = 64;        // rows and columns of a block's result
-inline constexpr int tile_depth = 16;  // terms between two phases
-inline constexpr int lanes = 16;       // threads a side; each has 4 × 4 results
+inline constexpr int tile = 64;         // rows and columns of a block's result
+inline constexpr int tile_depth = 16;   // terms between two phases
+inline constexpr int lanes = 16;        // threads a side; each has 4 × 4 results
+inline constexpr int pitch = tile + 4;  // of panels' rows: whole loads of 16 bytes, and other banks
 
 /// What the scratch holds in doubles: first what sum_terms uses, then sums that blocks leave, one each, then
 /// partial results, of which there are some only where blocks are few.
@@ -18,26 +19,56 @@ struct TileOrder {
   bool b_along = false;  // b(k, j) along k, not along j
 };
 
+/// Of products; 16 bytes a load need their alignment.
+template <class T>
+struct alignas(16) Panel {
+  T row[tile_depth][pitch];
+};
+
 template <class T>
 struct TileShared {
-  T a[tile_depth][tile + 1];
-  T b[tile_depth][tile + 1];
+  Panel<T> a, b;
   SumShared squares;  // where results return them
 };
 
-/// A thread's part of a tile: mine(p, q) += Σ over k of left[k](row p) · right[k](column q), of its `high`
-/// rows and 4 columns, which lie `lanes` apart. Columns from `cols` on are empty and cost nothing.
+/// Rows and columns of a tile that a thread of `high` rows has: rows side by side, which few loads bring, and
+/// columns `lanes` apart, so that neighbouring threads touch neighbouring results.
+template <int high>
+ROSSBY_ON_DEVICE constexpr int row_of(int thread, int p) {
+  return thread / lanes * high + p;
+}
+ROSSBY_ON_DEVICE constexpr int column_of(int thread, int q) {
+  return thread % lanes + q * lanes;
+}
+
+/// n values from an address that is good for loads of 16 bytes.
+template <class T>
+struct alignas(16) Sixteen {
+  T value[16 / sizeof(T)];
+};
+template <int n, class T>
+ROSSBY_ON_DEVICE void load_side_by_side(T (&to)[n], const T* from) {
+  constexpr int each = static_cast<int>(16 / sizeof(T));
+  static_assert(n % each == 0, "whole loads");
+  ROSSBY_UNROLL
+  for (int load = 0; load < n / each; ++load) {
+    const auto some = *reinterpret_cast<const Sixteen<T>*>(from + load * each);
+    ROSSBY_UNROLL
+    for (int p = 0; p < each; ++p) to[load * each + p] = some.value[p];
+  }
+}
+
+/// A thread's part of a tile: mine(p, q) += Σ over k < depth of left[k](row p) · right[k](column q), of its
+/// `high` rows and 4 columns. Columns from `cols` on are empty and cost nothing.
 template <int high, class T, class Mine>
-ROSSBY_ON_DEVICE void multiply_panels(int thread, Index cols, const T (*left)[tile + 1],
-                                      const T (*right)[tile + 1], Mine&& mine) {
+ROSSBY_ON_DEVICE void multiply_panels(int thread, Index cols, int depth, const T (*left)[pitch],
+                                      const T (*right)[pitch], Mine&& mine) {
   constexpr int wide = tile / lanes;
-  const int row = thread / lanes, col = thread % lanes;
-  for (int k = 0; k < tile_depth; ++k) {
+  for (int k = 0; k < depth; ++k) {
     T a[high], b[wide];
+    load_side_by_side(a, &left[k][row_of<high>(thread, 0)]);
     ROSSBY_UNROLL
-    for (int p = 0; p < high; ++p) a[p] = left[k][row + p * lanes];
-    ROSSBY_UNROLL
-    for (int q = 0; q < wide; ++q) b[q] = right[k][col + q * lanes];
+    for (int q = 0; q < wide; ++q) b[q] = right[k][column_of(thread, q)];
     ROSSBY_UNROLL
     for (int q = 0; q < wide; ++q) {
       if (q * lanes >= cols) continue;
@@ -73,15 +104,18 @@ void tile_blocks(const Exec& exec, Index pieces, Index rows, Index cols, Index d
               const int k = order.a_down ? e / tile : e % tile_depth;
               const Index i = first_row + row;
               const T value = i < rows && first + k < end ? a(i, first + k) : T(0);
-              shared.a[k][row] = value;
+              shared.a.row[k][row] = value;
               if (summed == Summed::a) seen[t][0] += static_cast<double>(value);
               const int col = order.b_along ? e / tile_depth : e % tile;
               const int l = order.b_along ? e % tile_depth : e / tile;
               const Index j = first_col + col;
-              shared.b[l][col] = j < cols && first + l < end ? b(first + l, j) : T(0);
+              shared.b.row[l][col] = j < cols && first + l < end ? b(first + l, j) : T(0);
             }
           });
-          block.each([&](int t) { multiply_panels<side>(t, cols - first_col, shared.a, shared.b, sums[t]); });
+          const int terms = end - first < tile_depth ? static_cast<int>(end - first) : tile_depth;
+          block.each([&](int t) {
+            multiply_panels<side>(t, cols - first_col, terms, shared.a.row, shared.b.row, sums[t]);
+          });
         }
         block.each([&](int t) {
           auto&& mine = sums[t];
@@ -90,7 +124,7 @@ void tile_blocks(const Exec& exec, Index pieces, Index rows, Index cols, Index d
           for (int p = 0; p < side; ++p) {
             ROSSBY_UNROLL
             for (int q = 0; q < side; ++q) {
-              const Index i = first_row + t / lanes + p * lanes, j = first_col + t % lanes + q * lanes;
+              const Index i = first_row + row_of<side>(t, p), j = first_col + column_of(t, q);
               if (i < rows && j < cols) sum += store(piece, i, j, mine[p * side + q]);
             }
           }
@@ -109,7 +143,7 @@ void tile_blocks(const Exec& exec, Index pieces, Index rows, Index cols, Index d
 /// terms, within the scratch.
 template <class T>
 Index pieces_of(const Exec& exec, Index rows, Index cols, Index depth) {
-  constexpr Index least_depth = 512, enough_blocks = 256;
+  constexpr Index least_depth = 512, enough_blocks = 1024;
   const Index blocks = std::max<Index>(1, ((rows + tile - 1) / tile) * ((cols + tile - 1) / tile));
   const auto room =
       (static_cast<Index>(exec.device->scratch_bytes()) - behind_sums * static_cast<Index>(sizeof(double))) /

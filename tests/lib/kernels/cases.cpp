@@ -70,6 +70,8 @@ std::vector<Case<T>> elementwise_cases() {
                        weigh_rows_backward<T>(exec, all ? rig.input(s) : NodeView<T>{}, ds.data(),
                                               weight.data(), read(rig.input(s)), read(rig.input(s)));
                      }});
+  cases.push_back(
+      {"clear_view", [](const Exec& exec, R& rig, Shape s) { clear_view<T>(exec, rig.input(s)); }});
   cases.push_back({"rows", [](const Exec& exec, R& rig, Shape s) {
                      std::vector<LocalColumn> named, unique;
                      std::vector<LocalEntry> ptr{0}, position;

@@ -102,6 +102,30 @@ TEST(Baselines, LinearModelsForecastARotationExactly) {
   EXPECT_GT(largest_error(run(*persistence, series, split, origins, 8, reducer), series, origins, 8), 0.5);
 }
 
+/// As many modes as training steps leave residuals of rounding alone, which have no persistence.
+TEST(Baselines, RoundingHasNoPart) {
+  constexpr Index rows = 41, horizons = 3;
+  const Series series = noisy(40, rows, 1, 0);
+  Series turned(40, rows, 1);  // sums over nodes are rounded in another way
+  for (Index t = 0; t < 40; ++t)
+    for (Index i = 0; i < rows; ++i) turned.at(t, i, 0) = series.at(t, rows - 1 - i, 0);
+  OneRankReducer reducer;
+  for (const char* train : {"15", "20", "21", "30"}) {
+    const Split split = make_split(40, {.train = train});
+    const auto origins = split.test_origins(horizons);
+    const auto lim = make_linear_inverse_model({.lim_modes = 20});
+    const Forecasts one = run(*lim, series, split, origins, horizons, reducer);
+    const Forecasts other = run(*lim, turned, split, origins, horizons, reducer);
+    for (std::size_t k = 0; k < one.size(); ++k) {
+      const auto row = static_cast<Index>(k) % rows;
+      const float turned_one =
+          other[k - static_cast<std::size_t>(row) + static_cast<std::size_t>(rows - 1 - row)];
+      if (std::isnan(one[k])) continue;
+      EXPECT_NEAR(turned_one, one[k], 1e-4) << train << " steps, node " << row;
+    }
+  }
+}
+
 TEST(Baselines, PairsAcrossAGapAreNotFitted) {
   // The wave jumps by five steps in the fold that is held out: a pair across it would spoil the fit.
   Series series = waves(150, 11);

@@ -175,6 +175,80 @@ TEST(Device, ListsTravelHoweverManyAndLarge) {
   EXPECT_EQ(device.on_device(std::span<const int>()), nullptr);
 }
 
+TEST(Device, ListsOfOneLaunchStayHoweverLarge) {
+  DeviceOptions options;
+  options.staging_bytes = 4096;
+  auto owner = std::make_unique<SimulatedDriver>();
+  SimulatedDriver* driver = owner.get();
+  Device device(std::move(owner), options);
+  std::size_t most = 0;
+  for (int launch = 0; launch < 40; ++launch) {
+    std::vector<std::vector<int>> lists(Device::lists_of_a_launch);
+    std::vector<const int*> there;
+    for (std::size_t k = 0; k < lists.size(); ++k) {
+      lists[k].assign(std::size_t{1} << (k % 3 == 0 ? 8 + k % 4 : k % 7), launch * 100 + static_cast<int>(k));
+      there.push_back(device.on_device(std::span<const int>(lists[k])));
+    }
+    driver->enqueue([lists, there] {
+      for (std::size_t k = 0; k < lists.size(); ++k) {
+        EXPECT_TRUE(std::equal(lists[k].begin(), lists[k].end(), there[k])) << k;
+      }
+    });
+    if (launch == 5) most = device.own_bytes();
+  }
+  device.wait();
+  EXPECT_EQ(device.own_bytes(), most) << "what launches of this kind take is there by then";
+}
+
+TEST(SimulatedDevice, EachLaunchRunsInAnotherOrder) {
+  SimulatedDriver driver;
+  using Threads = SimulatedDriver::Threads;
+  const int nothing = 0;
+  std::vector<Threads> orders;
+  for (int k = 0; k < 4; ++k) orders.push_back(driver.launch(&nothing, sizeof nothing));
+  EXPECT_EQ(orders, (std::vector{Threads::up, Threads::down, Threads::scattered, Threads::up}));
+  driver.begin_with(Threads::up);
+  EXPECT_EQ(driver.launch(&nothing, sizeof nothing), Threads::up);
+}
+
+TEST(SimulatedDevice, KernelsAreGivenNoMemoryOfTheHost) {
+  Device device = simulated();
+  auto& driver = static_cast<SimulatedDriver&>(device.driver());
+  const Buffer<double> there(100, device);
+  const std::vector<double> here(100);
+  struct Kernel {
+    Index size;
+    const double* from;
+    double value;
+  } kernel{100, there.data() + 3, 0.5};
+  EXPECT_NO_THROW((void)driver.launch(&kernel, sizeof kernel));
+  kernel.from = there.data() + 100;  // of nothing
+  EXPECT_NO_THROW((void)driver.launch(&kernel, sizeof kernel));
+  kernel.from = nullptr;
+  EXPECT_NO_THROW((void)driver.launch(&kernel, sizeof kernel));
+  kernel.from = here.data() + 3;
+  EXPECT_THROW((void)driver.launch(&kernel, sizeof kernel), BugError);
+  const double local = 0;
+  kernel.from = reinterpret_cast<std::uintptr_t>(&local) % 256 == 0 ? here.data() + 1 : &local;
+  EXPECT_THROW((void)driver.launch(&kernel, sizeof kernel), BugError);
+}
+
+TEST(SimulatedDeviceDeathTest, NothingBesideAnArrayIsTouched) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto write = [](Index size, Index at) {
+    Device device = simulated();
+    auto* array = static_cast<float*>(device.allocate(static_cast<std::size_t>(size) * sizeof(float)));
+    static_cast<SimulatedDriver&>(device.driver()).enqueue([=] { array[at] = 1; });
+    device.wait();
+    device.release(array);
+  };
+  write(64, 63);
+  EXPECT_DEATH(write(64, 64), "");  // 256 bytes: the page behind
+  EXPECT_DEATH(write(60, 60), "a kernel wrote beside an array of 240 bytes");
+  EXPECT_DEATH(write(60, -1), "a kernel wrote beside an array of 240 bytes");
+  EXPECT_DEATH(write(10000, 10016), "");
+}
+
 TEST(Device, KeptArraysTravelOnce) {
   Device device = simulated();
   std::vector<int> values(100);

@@ -1,0 +1,34 @@
+#include "rossby/io/suspect_values.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace rossby {
+
+void SuspectValues::look_at(float value) {
+  if (std::abs(value) >= huge) ++counts_.back();
+  for (std::size_t k = 0; k < marks.size(); ++k)
+    if (value == marks[k]) ++counts_[k];
+}
+
+bool SuspectValues::any() const {
+  return std::any_of(counts_.begin(), counts_.end(), [](double count) { return count > 0; });
+}
+
+std::string SuspectValues::text() const {
+  std::string text;
+  for (std::size_t k = 0; k < counts_.size(); ++k) {
+    if (counts_[k] == 0) continue;
+    text += fmt::format("{}{:.0f}{} {} {}", text.empty() ? "" : ", ", counts_[k],
+                        !text.empty()     ? ""
+                        : counts_[k] == 1 ? " value"
+                                          : " values",
+                        counts_[k] == 1 ? "is" : "are",
+                        k < marks.size() ? fmt::format("{:g}", marks[k]) : "1e15 or more in size");
+  }
+  return text;
+}
+
+}  // namespace rossby

@@ -1,0 +1,171 @@
+"""Trained models and data that went on, moved or changed; runs of others; what the start of a training says of its data."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import support
+from sensors import Runs, sensors
+
+CONFIG = """
+[data]
+file = "sensors.nc"
+variables = ["v"]
+center = "node"
+[split]
+train = 0.6
+validation = 0.1
+[relation]
+graph = "edges"
+[train]
+epochs = 2
+[evaluate]
+horizons = 2
+lim_modes = 2
+"""
+
+
+def with_values(cdl, change):
+    """The CDL with change(number, text) in place of every value of v."""
+    head, values = cdl.split("  v = ")
+    values = values.split(" ;")[0].split(", ")
+    return head + "  v = " + ", ".join(change(k, value) for k, value in enumerate(values)) + " ;\n}\n"
+
+
+class NewData(Runs):
+    config = "new.toml"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.write("new.toml", CONFIG)
+        shifted = re.sub(r"  time = [^;]*;", "  time = " + ", ".join(str(12 + t) for t in range(30)) + " ;",
+                         sensors(steps=30).replace("hours since 2001-01-01", "hours since 2000-12-31 12:00:00"))
+        cls.netcdf("longer.nc", shifted)
+        cls.netcdf("changed.nc", with_values(sensors(), lambda k, v: "_" if v == "_" else str(float(v) + 273.15)))
+
+    def trained(self, name, *settings):
+        if not os.path.exists(self.path(name)):
+            self.succeed(2, "train", "new.toml", "--run", name, *[w for s in settings for w in ("--set", s)])
+        return name
+
+    def scores(self, name):
+        with open(self.path(name), encoding="utf-8") as file:
+            return json.load(file)
+
+    def test_longer_files_go_with_the_run(self):
+        """The parts are those of the training, whatever share of the longer file they are, and its time may count from
+        another day."""
+        for model in ("stnn", "gru"):
+            with self.subTest(model):
+                more = ("window.inputs=3", "window.outputs=2") if model == "gru" else ()
+                run = self.trained(f"on_{model}", f"model.name={model}", *more)
+                self.succeed(2, "evaluate", run)
+                self.succeed(1, "evaluate", run, "--output", "long.json", "--set", "data.file=longer.nc",
+                             "--set", "evaluate.last_origin=17")
+                self.succeed(2, "evaluate", run, "--output", "same.json", "--set", "evaluate.last_origin=17")
+                for a, b in zip(self.scores("long.json")["horizons"], self.scores("same.json")["horizons"]):
+                    for name, score in a["rmse"].items():
+                        self.assertAlmostEqual(score, b["rmse"][name], delta=1e-5 * abs(score), msg=name)
+                out = self.succeed(2, "forecast", run, "--steps", "2", "--set", "data.file=longer.nc", "-o", "on.nc").out
+                self.assertIn("2 steps from 2001-01-02T05:00", out)
+
+    def test_a_moved_file_is_named(self):
+        run = self.trained("moved")
+        shutil.copy(self.path("sensors.nc"), self.path("elsewhere.nc"))
+        self.succeed(1, "forecast", run, "--steps", "1", "--set", "data.file=elsewhere.nc", "-o", "moved.nc")
+
+    def test_other_data_are_refused(self):
+        for model, more in (("stnn", ()), ("gru", ("window.inputs=3", "window.outputs=2"))):
+            run = self.trained(f"other_{model}", f"model.name={model}", *more)
+            for command in (["evaluate", run], ["forecast", run, "--steps", "1"]):
+                self.refuse(2, [*command, "--set", "data.file=changed.nc"],
+                            r"changed.nc: the training part \(2001-01-01T00:00 to 2001-01-01T11:00\) is not what "
+                            r".*state.h5 was trained on")
+        self.refuse(2, ["evaluate", run, "--set", "model.units=3"], r"model.units: 3 \(asked for\), \d+ \(trained with\)")
+
+    def test_runs_of_others_are_read(self):
+        if os.geteuid() != 0:
+            self.skipTest("becomes another user, which root alone can")
+        run = self.trained("theirs")
+        self.succeed(1, "evaluate", run)
+        outside = self.path("outside")
+        os.mkdir(outside)
+        os.chmod(outside, 0o777)
+        os.chmod(self.folder, 0o755)
+
+        def as_nobody(*arguments):
+            result = subprocess.run([support.rossby, *arguments], cwd=self.folder, user=65534, capture_output=True,
+                                    text=True, env=dict(os.environ, HOME=outside, TMPDIR=outside), check=False)
+            return result.returncode, result.stdout + result.stderr
+
+        before = self.files()
+        for command in (["evaluate", run], ["forecast", run, "--steps", "1"]):
+            code, text = as_nobody(*command)
+            self.assertEqual(code, 1, text)
+            self.assertIn("theirs: you cannot write into this run directory; name a file with --output", text)
+            code, text = as_nobody(*command, "--output", os.path.join(outside, command[0]))
+            self.assertEqual(code, 0, text)
+        new = {name for name in self.files() - before if "ompi" not in name and "openmpi" not in name}
+        self.assertEqual({os.path.basename(name) for name in new}, {"evaluate", "forecast"})
+
+
+class Told(Runs):
+    """What a training, and `data inspect`, say of data that may not be what their user thinks."""
+    config = "new.toml"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.write("new.toml", CONFIG)
+        marked = with_values(sensors(), lambda k, v: "-9999" if k in (4, 8) else "2e20" if k == 11 else v)
+        cls.netcdf("marked.nc", marked)
+        cls.netcdf("ranged.nc", marked.replace("v:units", "v:valid_range = -100.f, 100.f ; v:units"))
+        cls.netcdf("lonely.nc", re.sub(r"  edge_src = .*;\n", "", re.sub(r"  (int|double) edge_.*;\n", "", sensors()))
+                   .replace(" ; edge = 3 ;", " ;"))
+        cls.netcdf("gap.nc", re.sub(r"  time = [^;]*;",
+                                    "  time = " + ", ".join(str(t + (5 if t > 14 else 0)) for t in range(20)) + " ;",
+                                    sensors()))
+
+    def start_of(self, *settings, name="told"):
+        shutil.rmtree(self.path(name), ignore_errors=True)
+        return self.succeed(2, "train", "new.toml", "--run", name, *[w for s in settings for w in ("--set", s)]).out
+
+    def test_marks_of_missing_values(self):
+        told = "2 values are -9999, 1 is 1e15 or more in size"
+        for settings in ((), ("model.name=gru", "window.inputs=3", "window.outputs=2")):
+            out = self.start_of("data.file=marked.nc", "data.center=none", "data.spread=none", *settings)
+            self.assertIn(f"warning   {told} in the training part: if that marks missing values, set data.null_value", out)
+            self.assertNotIn("warning", self.start_of("data.file=ranged.nc", *settings))
+        self.assertIn(f"suspect     {told}", self.succeed(1, "data", "inspect", "marked.nc").out)
+        ranged = self.succeed(1, "data", "inspect", "ranged.nc").out
+        self.assertNotIn("suspect", ranged)
+        self.assertIn("missing     5.00 %", ranged)
+
+    def test_gaps(self):
+        self.assertIn("gaps      1 in the time axis, the first after 2001-01-01T14:00: an stnn counts steps",
+                      self.start_of("data.file=gap.nc"))
+        self.assertNotIn("gaps", self.start_of())
+
+    def test_a_graph_without_edges(self):
+        self.assertIn("warning   the graph has no edges (relation.graph = \"auto\"): every node is forecast by itself",
+                      self.start_of("data.file=lonely.nc", "relation.graph=auto"))
+
+    def test_settings_of_evaluate_are_held_against_the_data(self):
+        self.refuse(2, ["train", "new.toml", "--run", "late", "--set", 'evaluate.report=["x"]'], "evaluate.report")
+        self.refuse(2, ["train", "new.toml", "--run", "late", "--set", "evaluate.first_origin=500"], "evaluate.first_origin")
+        self.refuse(2, ["train", "new.toml", "--run", "late", "--set", "split.train=2009-01-01"],
+                    "2009-01-01 is behind the data, which end at 2001-01-01T19:00")
+        self.refuse(2, ["train", "new.toml", "--run", "late", "--set", "parallel.stage_layers=[1]"], "parallel.stage_layers")
+        self.assertFalse(os.path.exists(self.path("late")))
+
+    def test_as_many_horizons_as_a_model_puts_out(self):
+        self.start_of("model.name=gru", "window.inputs=3", "window.outputs=1", name="short")
+        out = self.succeed(2, "evaluate", "short").out
+        self.assertIn("evaluate.horizons = 2: the model puts out window.outputs = 1 steps, which are scored", out)
+
+
+if __name__ == "__main__":
+    support.main()
