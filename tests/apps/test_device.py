@@ -114,7 +114,7 @@ class Device(Runs):
                     self.assertEqual(self.ends(run), self.ends(name))
         self.succeed(1, "evaluate", "pinned-async3")
         self.refuse_settings([DEVICE, "relation.discover=dense", *STREAMED, "relation.stream_gib=1e-7"],
-                             "are too few: 2 chunks of .* are needed")
+                             "are too few: two chunks of .* are needed")
 
     def test_memory_of_a_device_bounds_what_streams_there(self):
         """Chunks are made for a third of it, without a word about their size; elsewhere it bounds them alone."""

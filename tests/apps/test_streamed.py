@@ -172,7 +172,7 @@ class Streamed(Runs):
         self.refuse_settings(["relation.memory=streamed", "train.sampling=pairs"], "needs train.sampling = .slabs")
         self.refuse_settings(["relation.memory=streamed", "optimiser.name=sgd"], "needs optimiser.name")
         self.refuse_settings(["relation.memory=streamed", "relation.stream_folder=/no/such"], "/no/such: no file can be made")
-        self.refuse_settings(["relation.memory=streamed", *of_rows(2, 1)], "are too few: 2 chunks of .* are needed")
+        self.refuse_settings(["relation.memory=streamed", *of_rows(2, 1)], "are too few: two chunks of .* are needed")
         self.refuse_settings(["relation.memory=streamed", "relation.discover=none", "model.name=gru"], "streamed. is for model.name")
 
 
