@@ -35,6 +35,7 @@ struct Setting {
   double decay = 1e-4;
   bool self = false;
   Index pairs = 0;  // a batch; 0: slabs
+  Index rank = 3;
   bool host_updates = false;
   std::function<void()> before_step = {};
   Index infinite_step = -1;  // at which one value of the series is not finite
@@ -69,7 +70,7 @@ Result train(const Setting& setting, Device* device, Backend backend, Index epoc
   if (setting.kind == Kind::refine) relations->add_refine(std::move(edges), 0.5);
   if (setting.kind == Kind::given_low_rank) {
     relations->add_given(std::move(edges));
-    relations->add_low_rank(3);
+    relations->add_low_rank(setting.rank);
   }
   relations->work_in_chunks(setting.chunk_rows * n *
                             static_cast<Index>(setting.bf16 ? sizeof(Bf16) : sizeof(T)));
@@ -393,7 +394,9 @@ TEST(DeviceSteps, AreOfFewOperations) {
   for (const auto& [setting, most] :
        {Case{{.kind = Kind::refine, .decay = 1e-4}, 24}, Case{{.kind = Kind::refine, .decay = 0}, 22},
         Case{{.kind = Kind::discover, .decay = 1e-4}, 30},
-        Case{{.kind = Kind::given_low_rank, .beta1 = 0.9}, 32}}) {
+        Case{{.kind = Kind::given_low_rank, .beta1 = 0.9}, 32},
+        // More than a host's cache takes at a time.
+        Case{{.kind = Kind::given_low_rank, .beta1 = 0.9, .rank = 200}, 32}}) {
     Index given[2] = {}, steps[2] = {};
     for (const int more : {0, 1}) {
       auto driver = std::make_unique<SimulatedDriver>();
