@@ -372,7 +372,8 @@ TEST(DeviceStream, OnlyChangedChunksAreBroughtAgain) {
                       .budget = 2 * 3 * 8 + 2 * 3 * 16 - 1,
                       .host_updates = true});
   const Buffer<float> other = narrow.add<float>();
-  EXPECT_NE(message_of([&] { narrow.add_outgoing(16); }).find("(relation.chunk_mib) and gradients of"), std::string::npos);
+  EXPECT_NE(message_of([&] { narrow.add_outgoing(16); }).find("(relation.chunk_mib) and gradients of"),
+            std::string::npos);
 }
 
 TEST(DeviceStream, KeepsToTheDevicesBudget) {
