@@ -48,6 +48,8 @@ class SimulatedDriver final : public DeviceDriver {
   /// Of a launch whose kernel is a copy of what lies at `kernel`. Throws BugError where an address of the
   /// host is in there.
   [[nodiscard]] Threads launch(const void* kernel, std::size_t bytes);
+  /// Whether it can tell: sanitizers map so much that many a number looks like an address.
+  [[nodiscard]] static bool tells_host_memory();
 
   [[nodiscard]] std::string name() const override { return simulated_device; }
   [[nodiscard]] std::size_t total_bytes() const override { return total_; }
