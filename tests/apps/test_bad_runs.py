@@ -80,7 +80,7 @@ class Run(BadInput):
 
     def test_evaluate_and_forecast(self):
         run = self.trained("good")
-        self.refuse(2, ["evaluate", run, "--set", "model.latent=3"], "would make another model", r"model\.latent: 1")
+        self.refuse(2, ["evaluate", run, "--set", "model.latent=3"], "would make another model", r"model\.latent: 3 \(asked for\), 1")
         self.refuse(2, ["evaluate", run, "--set", "evaluate.horizons=9"],
                     "no origin with 9 horizons fits", "evaluate.horizons")
         self.refuse(2, ["evaluate", run, "--set", "evaluate.last_origin=19"], "an origin lies between 0 and 17")
