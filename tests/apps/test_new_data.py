@@ -95,9 +95,10 @@ class NewData(Runs):
         os.mkdir(outside)
         os.chmod(outside, 0o777)
         os.chmod(self.folder, 0o755)
+        program = shutil.copy(support.rossby, outside)  # where it was built others may not look
 
         def as_nobody(*arguments):
-            result = subprocess.run([support.rossby, *arguments], cwd=self.folder, user=65534, capture_output=True,
+            result = subprocess.run([program, *arguments], cwd=self.folder, user=65534, capture_output=True,
                                     text=True, env=dict(os.environ, HOME=outside, TMPDIR=outside), check=False)
             return result.returncode, result.stdout + result.stderr
 
