@@ -7,24 +7,9 @@ import shutil
 import subprocess
 
 import support
-from sensors import Runs, sensors
+from sensors import SENSORS, Runs, sensors
 
-CONFIG = """
-[data]
-file = "sensors.nc"
-variables = ["v"]
-center = "node"
-[split]
-train = 0.6
-validation = 0.1
-[relation]
-graph = "edges"
-[train]
-epochs = 2
-[evaluate]
-horizons = 2
-lim_modes = 2
-"""
+CONFIG = SENSORS.replace("train = 12", "train = 0.6\nvalidation = 0.1").replace('["v"]', '["v"]\ncenter = "node"')
 
 
 def with_values(cdl, change):
