@@ -140,11 +140,21 @@ void ModelRun<T>::save(const std::string& path, const nlohmann::ordered_json& me
 }
 
 template <class T>
-void ModelRun<T>::load(const std::string& path) {
+void ModelRun<T>::load(const std::string& path, bool other_file) {
   agree(grid_.world(), [&] {
     if (grid_.world().rank() != 0) return;
-    const auto metadata = nlohmann::json::parse(read_state_metadata(path), nullptr, false);
-    const std::string trained = metadata.is_object() ? metadata.value("training_data", "") : "";
+    auto metadata = nlohmann::json::parse(read_state_metadata(path), nullptr, false);
+    if (!metadata.is_object()) metadata = nlohmann::json::object();
+    const Index nodes = metadata.value("nodes", domain_.nodes());
+    if (nodes != domain_.nodes())
+      user_error("{}: {} nodes{}, but {} was trained on {}; train anew", domain_.info.path, domain_.nodes(),
+                 config_->text("data.nodes") == "all" ? "" : " have a value at some step", path, nodes);
+    const std::string trained = metadata.value("training_hash", "");
+    if (trained.empty() && other_file)
+      fmt::print(
+          stderr,
+          "rossby: warning: {} does not say what it was trained on: nothing tells whether {} goes with it\n",
+          path, domain_.info.path);
     if (!trained.empty() && trained != training_hash())
       user_error(
           "{}: the training part ({} to {}) is not what {} was trained on; restore the data, or train anew",

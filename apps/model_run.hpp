@@ -102,8 +102,9 @@ class ModelRun {
   /// Writes the model's parameters to `path`, in global row order, with `metadata`. Collective.
   void save(const std::string& path, const nlohmann::ordered_json& metadata);
   /// Reads them back, whatever the rank count that wrote them. Throws UserError where they were trained on
-  /// other data than this run's training part holds. Collective.
-  void load(const std::string& path);
+  /// other data than this run's training part holds; warns where they do not say, and the file is another one
+  /// than that of the training. Collective.
+  void load(const std::string& path, bool other_file);
 
  protected:
   /// Collective.

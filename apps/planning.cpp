@@ -24,13 +24,12 @@ namespace rossby {
 namespace {
 
 /// Adds what a training keeps that no step of a trace takes: lists, and the gradients of what all ranks share
-/// while they are summed (Step, in double precision). Forecasts of validation and the best state come when
-/// the first steps are over.
+/// while they are summed (Step, in double precision). The best state comes when the first steps are over.
 template <class T>
-void add_bytes_beside_steps(const Config& config, ModelRun<T>& run, Task<T>& task, StepOps& ops) {
+void add_bytes_beside_steps(const Config& config, ModelRun<T>& run, StepOps& ops) {
   const bool validates = !run.domain().split.validation.empty();
   const bool keeps_best = trainer_options(config, validates).keep_best;
-  std::size_t bytes = run.list_bytes(), later = validates ? task.validation_bytes() : 0;
+  std::size_t bytes = run.list_bytes(), later = 0;
   for (const Parameter<T>* parameter : run.parameters()) {
     const auto size = static_cast<std::size_t>(parameter->size());
     const std::size_t best = size * (parameter->in_bf16 ? sizeof(Bf16) : sizeof(T));
@@ -55,9 +54,10 @@ StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan&
   Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
   const double clip = config.real("optimiser.clip");
   const auto sent = [&run] { return run->sent(); };
-  StepOps ops = trace_ops<T>(*task, optimiser, run->step_reducer(), clip, run->training_exec(),
-                             run->time_groups(), {.sent = sent, .most_steps = 400});
-  add_bytes_beside_steps(config, *run, *task, ops);
+  StepOps ops =
+      trace_ops<T>(*task, optimiser, run->step_reducer(), clip, run->training_exec(), run->time_groups(),
+                   {.sent = sent, .validates = !run->domain().split.validation.empty(), .most_steps = 400});
+  add_bytes_beside_steps(config, *run, ops);
   if (epochs > 0)
     ops.sent_epochs =
         trace_epochs<T>(*task, optimiser, run->step_reducer(), clip, run->training_exec(), run->time_groups(),

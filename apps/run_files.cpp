@@ -1,13 +1,19 @@
 #include "apps/run_files.hpp"
 
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "rossby/base/error.hpp"
+#include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/state_file.hpp"
 
@@ -28,6 +34,13 @@ std::vector<std::string> parts_of(const std::string& metadata) {
   return sets;
 }
 
+/// Whether a part is a share of the file's steps, as "0.2".
+bool is_share(const std::string& part) {
+  double share = 0;
+  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), share);
+  return error == std::errc() && end == part.data() + part.size() && share > 0 && share < 1;
+}
+
 }  // namespace
 
 std::string state_file_of(const std::string& run) {
@@ -35,8 +48,15 @@ std::string state_file_of(const std::string& run) {
 }
 
 std::string OpenRun::output(const std::string& asked, const std::string& usual) const {
-  if (!asked.empty()) return asked;
-  if (!directory->writable())
+  if (!asked.empty()) {
+    const std::string folder = std::filesystem::path(asked).parent_path().string();
+    if (const char* place = folder.empty() ? "." : folder.c_str(); ::access(place, W_OK) != 0)
+      user_error("{}: cannot be written: {}: {}", asked, place, std::strerror(errno));
+    refuse_to_replace(asked, {config.text("data.file"), config.text("relation.file"), state,
+                              directory->config_file(), directory->metrics_file()});
+    return asked;
+  }
+  if (!directory->writable() || ::access(directory->path().c_str(), W_OK) != 0)
     user_error("{}: you cannot write into this run directory; name a file with --output", directory->path());
   return usual;
 }
@@ -56,11 +76,24 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     const std::string file = path + "/config.toml";
     const Config trained = Config::load(file, {});
     const Config changed = Config::load(file, sets);
+    run.other_file = changed.text("data.file") != trained.text("data.file");
     for (const std::string& difference : changed.differences(trained, "asked for", "trained with"))
       if (!difference.starts_with("data.file:"))
         user_error("--set would make another model than the one in {}: {}", path, difference);
     std::vector<std::string> all(sets.begin(), sets.end());
     all.insert(all.end(), parts.begin(), parts.end());
+    // A share of the longer file would leave its newest steps out.
+    const bool names_test = std::any_of(sets.begin(), sets.end(), [](const std::string& set) {
+      return set.starts_with("split.test") || set.starts_with("split.folds");
+    });
+    if (run.other_file && !parts.empty() && !names_test) {
+      const std::string share = Config::load(file, all).text("split.test");
+      if (is_share(share)) all.emplace_back("split.test=rest");
+      if (is_share(share) && comm.rank() == 0)
+        fmt::print(
+            "split.test = \"{}\" is a share of another file: all steps behind validation are the test part\n",
+            share);
+    }
     return Config::load(file, all);
   });
   agree_same(comm, run.config.to_toml(), "the configuration in " + path);

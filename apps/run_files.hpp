@@ -14,10 +14,11 @@ namespace rossby {
 struct OpenRun {
   std::optional<RunDirectory> directory;  // rank 0 only
   Config config;
-  std::string state;  // file with the model's parameters
+  std::string state;        // file with the model's parameters
+  bool other_file = false;  // data.file is not that of the training
 
   /// Where rank 0 writes: the file that was asked for, or `usual` of the run directory. Throws UserError
-  /// where that may not be written.
+  /// where that may not be written. With another data.file there is no usual one.
   [[nodiscard]] std::string output(const std::string& asked, const std::string& usual) const;
 };
 

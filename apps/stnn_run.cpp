@@ -121,7 +121,8 @@ DataHash StnnRun<T>::hash_data() const {
   std::vector<Index> steps(static_cast<std::size_t>((last ? domain_.info.steps : held_.last) - held_.first));
   std::iota(steps.begin(), steps.end(), held_.first);
   Series behind;
-  return rossby::data_hash(grid_.world(), *config_, domain_, steps, [&](Index t) {
+  const auto trained_on = domain_.split.training_steps();
+  return rossby::data_hash(grid_.world(), *config_, domain_, steps, trained_on, [&](Index t) {
     if (held_.contains(t)) return series_.at(t);
     if (t >= behind.first + behind.steps) {
       behind = Series(std::min(chunk, domain_.info.steps - t), series_.rows, series_.features);
@@ -322,7 +323,7 @@ std::unique_ptr<Task<T>> StnnRun<T>::make_task() {
   StnnTaskOptions options = task_options(*config_);
   options.validates = validates_;
   return std::make_unique<StnnTask<T>>(options, batches_, *model_, series_, scaler_, domain_.split,
-                                       domain_.partition, grid_.space().rank(), reducer_, exec_);
+                                       domain_.partition, grid_.space().rank(), reducer_);
 }
 
 template <class T>
@@ -356,7 +357,8 @@ void StnnRun<T>::add_metadata(nlohmann::ordered_json& json) const {
 template <class T>
 void StnnRun<T>::roll(std::span<const Index> origins, Index horizons,
                       const typename ModelRun<T>::Visit& visit) {
-  Forecaster<T> forecaster(exec_, *model_, series_, learned_steps(domain_.split),
+  Tape<T> tape(training_exec_);
+  Forecaster<T> forecaster(tape, *model_, series_, learned_steps(domain_.split),
                            config_->real("evaluate.filter_lambda"));
   forecaster.run(origins, horizons, visit);
 }

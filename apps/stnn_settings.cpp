@@ -40,8 +40,8 @@ void check_bf16(const Config& config) {
        "relation.storage = \"dense\"");
 }
 
-/// Bytes for chunks of streamed relations: no more than a third of what a rank may take of its device, or,
-/// where there is none, would.
+}  // namespace
+
 double stream_bytes(const Config& config) {
   const double asked = config.real("relation.stream_gib") * (1 << 30);
   const std::string& limit = config.text("parallel.device_memory");
@@ -49,6 +49,8 @@ double stream_bytes(const Config& config) {
              ? asked
              : std::min(asked, static_cast<double>(parse_bytes(limit, "parallel.device_memory")) / 3);
 }
+
+namespace {
 
 /// Streams dense learned relations, as relation.memory = "streamed" asks for.
 template <class T>

@@ -19,6 +19,9 @@ namespace rossby {
 [[nodiscard]] BatchOptions batch_options(const Config& config, const ProcessGrid& grid);
 [[nodiscard]] StnnTaskOptions task_options(const Config& config);
 
+/// Bytes for chunks of streamed relations: no more than a third of what a rank may take of its device, or,
+/// where there is none, would.
+[[nodiscard]] double stream_bytes(const Config& config);
 /// MiB of weights that a dense learned relation is worked on by; 0: all.
 [[nodiscard]] double chunk_mib(const Config& config, const Device* device);
 

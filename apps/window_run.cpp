@@ -136,14 +136,14 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   for (Parameter<T>* parameter : model_->parameters()) parameter->decay = config.real("optimiser.decay");
 }
 
-/// The series on the device, where it takes no more than half of the memory left and stays what it is; else
-/// what a batch reads is sent ahead.
+/// The series on the device, where it takes no more than half of the memory left, stays what it is and is all
+/// that batches read; else what a batch reads is sent ahead.
 template <class T>
 void WindowRun<T>::keep_data(Device& device) {
   for (Device::Copy& copy : model_->keep_on(device)) kept_.push_back(std::move(copy));
   for (Device::Copy& copy : reader_->keep_on(device)) kept_.push_back(std::move(copy));
-  const bool changes = plan_->options().sampling == WindowSampling::blocked && grid_.groups() > 1;
-  if (!changes && store_->values().size_bytes() <= device.free_bytes() / 2)
+  const bool local = plan_->options().sampling == WindowSampling::local || grid_.groups() == 1;
+  if (local && store_->values().size_bytes() <= device.free_bytes() / 2)
     kept_.push_back(device.keep(store_->values()));
   else if (!device.driver().only_addresses())
     store_->carry_to(device);
@@ -212,7 +212,7 @@ void WindowRun<T>::fit(Purpose purpose) {
   plan_->set_observed(std::move(observed));
   sees_validation_ = sees_validation();
   if (purpose != Purpose::forecasting) this->require_validation(sees_validation_);
-  this->data_hash_ = rossby::data_hash(grid_.plane(), *config_, domain_, counted, at);
+  this->data_hash_ = rossby::data_hash(grid_.plane(), *config_, domain_, counted, read, at);
 }
 
 /// Whether a validation window has a target that is not missing.
@@ -279,8 +279,10 @@ void WindowRun<T>::choose_sparse() {
       return;
     }
     const std::vector<T> weight(block_.value.begin(), block_.value.end());
-    sparse_library_ = std::make_shared<SparseLibrary<T>>(training_exec_, *api, block_, weight);
-    if (asked != "auto") return;
+    const auto make = [&] {
+      sparse_library_ = std::make_shared<SparseLibrary<T>>(training_exec_, *api, block_, weight);
+    };
+    if (asked != "auto") return make();
     const std::string& model = config_->text("model.name");
     const auto steps = static_cast<int>(config_->integer("model.diffusion_steps"));
     SparseTrial trial;
@@ -289,10 +291,15 @@ void WindowRun<T>::choose_sparse() {
     trial.channels = config_->integer(model == "graph_wavenet" ? "model.channels" : "model.units");
     trial.terms = model == "tgcn" ? 1 : 1 + block_.relations * steps;
     trial.minus = model == "dcrnn" && steps > 1;
-    const SparseChoice tried =
-        try_sparse_products<T>(training_exec_, *sparse_library_, block_, weight, trial);
-    seconds[0] = tried.own_seconds;
-    seconds[1] = tried.library_seconds;
+    try {
+      make();
+      const SparseChoice tried =
+          try_sparse_products<T>(training_exec_, *sparse_library_, block_, weight, trial);
+      seconds[0] = tried.own_seconds;
+      seconds[1] = tried.library_seconds;
+    } catch (const UserError& error) {  // own kernels need none of it
+      why_no_library_ = error.what();
+    }
     lacking = seconds[0] == 0;
   });
   reducer_.max(std::span<double>(&lacking, 1));
@@ -358,25 +365,33 @@ template <class T>
 std::unique_ptr<WindowTask<T>> WindowRun<T>::make_window_task() {
   WindowTaskOptions options;
   options.sampling_decay = config_->real("model.sampling_decay");
-  options.score_batch = std::max<Index>(1, plan_->options().batch / grid_.groups());
+  // No more than a training step has at once, whose memory they are made in.
+  const Index windows = std::min<Index>(plan_->options().batch, std::ssize(windows_));
+  const Index parts = grid_.stages() > 1 ? 1 : plan_->options().micro_batches;
+  options.score_batch = std::max<Index>(1, windows / grid_.groups() / parts);
   options.seed = plan_->options().seed;
   options.stage = grid_.stage();
   options.stages = grid_.stages();
-  // Forecasts are the host's, but where they are only traced.
-  const Device* device = training_exec_.device;
-  const bool traced = device && device->driver().only_addresses();
-  return std::make_unique<WindowTask<T>>(options, *plan_, *model_, *reader_, *store_, validation_, reducer_,
-                                         traced ? training_exec_ : exec_);
+  return std::make_unique<WindowTask<T>>(options, *plan_, *model_, *reader_, *store_, validation_, reducer_);
 }
 
 template <class T>
 std::string WindowRun<T>::remarks() const {
   const bool blind = !domain_.split.validation.empty() && !sees_validation_;
+  constexpr Index filling = 10'000;  // rows of a product that keep a GPU busy
+  const Index parts = plan_->options().micro_batches;
+  const Index rows = reader_->rows() * plan_->options().batch / grid_.groups() / parts;
   return fmt::format("windows   {} of {} + {} steps for training, {} channels\n{}", windows_.size(),
                      shape_.inputs, shape_.outputs, reader_->channels(),
                      blind ? "validation left out: no window of it has a target that is observed\n" : "") +
          (training_exec_.backend == Backend::cuda && block_.entries() > 0
-              ? fmt::format("graph     products: {}\n", to_string(sparse_choice_))
+              ? fmt::format("graph     products: {}{}\n", to_string(sparse_choice_),
+                            why_no_library_.empty() ? "" : "; " + why_no_library_)
+              : "") +
+         (training_exec_.backend == Backend::cuda && parts > 1 && rows < filling
+              ? fmt::format("warning   window.micro_batches = {} leaves a GPU {} rows at once; where memory "
+                            "is enough, 1 is faster\n",
+                            parts, rows)
               : "") +
          this->suspects();
 }
@@ -404,12 +419,14 @@ std::vector<Index> WindowRun<T>::usable(std::vector<Index> origins, Index horizo
 template <class T>
 void WindowRun<T>::forecast(std::span<const Index> origins, Index horizons,
                             const typename ModelRun<T>::Visit& visit) {
-  make_window_task()->forecast(origins, horizons, visit);
+  Tape<T> tape(training_exec_);
+  make_window_task()->forecast(tape, origins, horizons, visit);
 }
 
 template <class T>
 void WindowRun<T>::add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) {
-  make_window_task()->add_errors(errors, origins, horizons);
+  Tape<T> tape(training_exec_);
+  make_window_task()->add_errors(tape, errors, origins, horizons);
 }
 
 template class WindowRun<float>;

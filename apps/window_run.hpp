@@ -78,6 +78,7 @@ class WindowRun final : public ModelRun<T> {
   std::unique_ptr<RowLink> stage_link_;
   std::vector<int> stage_of_;  // of the model's layers
   SparseChoice sparse_choice_;
+  std::string why_no_library_;
   std::shared_ptr<SparseLibrary<T>> sparse_library_;  // where it was chosen
   std::unique_ptr<WindowModel<T>> model_;
 };

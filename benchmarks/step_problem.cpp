@@ -104,10 +104,7 @@ StepProblem<T>::StepProblem(const StepCase& item, Ranks& ranks, const Exec& exec
   auto relations = make_relations<T>(item, partition_, part_, exec.device);
   exchange_ = std::make_unique<TimedExchange>(
       ranks.exchange(partition_, relations->ghosts(), relations->needs_all()));
-  Exec host = exec;
   if (exec.device) {
-    host.backend = Backend::cpu;
-    host.device = nullptr;
     staged_exchange_ = std::make_unique<StagedExchange>(exec, *exchange_);
     staged_reducer_ = std::make_unique<StagedReducer>(*exec.device, reducer_);
     relations->finish(*staged_exchange_, *staged_reducer_);
@@ -129,7 +126,7 @@ StepProblem<T>::StepProblem(const StepCase& item, Ranks& ranks, const Exec& exec
   cut.pairs = item.pairs;
   (item.pairs ? cut.pairs_per_batch : cut.slab_steps) = item.per_batch;
   task_ = std::make_unique<StnnTask<T>>(StnnTaskOptions{}, cut, *model_, series_, scaler_, split_, partition_,
-                                        part_, reducer_, host);
+                                        part_, reducer_);
   OptimiserOptions optimiser;
   optimiser.beta1 = item.beta1;
   optimiser.fuse = !item.pairs;

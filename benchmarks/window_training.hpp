@@ -184,8 +184,7 @@ struct WindowTraining {
     }
     task = std::make_unique<WindowTask<float>>(
         WindowTaskOptions{.sampling_decay = 2000, .seed = 1}, *plan, *model, *reader, *store,
-        std::vector<std::vector<Index>>(static_cast<std::size_t>(o.groups)), reducer,
-        exec.device ? Exec{} : exec);
+        std::vector<std::vector<Index>>(static_cast<std::size_t>(o.groups)), reducer);
   }
 };
 

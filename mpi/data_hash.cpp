@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -20,17 +21,18 @@ std::uint64_t bits(double value) {
                                                         : value + 0.0);  // one NaN, one zero
 }
 
-/// Σ over this rank's values of the training part, and of the other steps: order does not matter.
+/// Σ over this rank's values of the steps that are trained on, and of the others: order does not matter.
 struct Sums {
   std::uint64_t training = 0, other = 0;
 };
 
-Sums values_hash(const Domain& domain, std::span<const Index> steps,
+Sums values_hash(const Domain& domain, std::span<const Index> steps, std::span<const Index> trained_on,
                  const std::function<const float*(Index)>& at) {
   Sums sums;
   const Index m = domain.info.features;
   for (const Index t : steps) {
-    std::uint64_t& sum = domain.split.is_training(t) ? sums.training : sums.other;
+    const bool trains = std::binary_search(trained_on.begin(), trained_on.end(), t);
+    std::uint64_t& sum = trains ? sums.training : sums.other;
     const float* x = at(t);
     for (const GlobalRow node : domain.rows)
       for (Index f = 0; f < m; ++f) {
@@ -78,13 +80,15 @@ DataHash data_hash(const Communicator& comm, const Config& config, const Domain&
   std::vector<Index> steps(static_cast<std::size_t>(series.steps));
   std::iota(steps.begin(), steps.end(), Index{0});
   const Index width = series.rows * series.features;
-  return data_hash(comm, config, domain, steps, [&](Index t) { return series.values.data() + t * width; });
+  return data_hash(comm, config, domain, steps, domain.split.training_steps(),
+                   [&](Index t) { return series.values.data() + t * width; });
 }
 
 DataHash data_hash(const Communicator& comm, const Config& config, const Domain& domain,
-                   std::span<const Index> steps, const std::function<const float*(Index)>& at) {
+                   std::span<const Index> steps, std::span<const Index> trained_on,
+                   const std::function<const float*(Index)>& at) {
   const Stage stage(comm, "reading edges", patience_with_files);
-  const Sums values = values_hash(domain, steps, at);
+  const Sums values = values_hash(domain, steps, trained_on, at);
   const std::uint64_t edges = edges_hash(comm, config, domain);
   std::uint64_t sums[] = {values.training + values.other + edges, values.training + edges};
   {
@@ -97,10 +101,15 @@ DataHash data_hash(const Communicator& comm, const Config& config, const Domain&
   all.add("; ");
   all.add_list(domain.info.time.values());
   add_nodes(all, domain);
-  // A longer file may count its time from another day.
+  // A longer file may count its time from another day, in other units.
   TextHash training;
-  training.add_format("{} {}; ", domain.nodes(), domain.info.features);
-  for (const Index t : domain.split.training_steps()) training.add_format("{} ", domain.info.time.text(t));
+  training.add_format("{} x {}, {}; ", domain.info.n_lat, domain.info.n_lon, domain.info.features);
+  training.add_list(domain.file_node);
+  training.add("; ");
+  const TimeAxis& time = domain.info.time;
+  for (const Index t : trained_on)
+    time.dated() ? training.add_format("{} ", time.stamp(t))
+                 : training.add_format("{} ", time.values()[static_cast<std::size_t>(t)]);
   add_nodes(training, domain);
   return {text_of(sums[0], all), text_of(sums[1], training)};
 }

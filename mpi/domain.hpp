@@ -61,15 +61,16 @@ void read_steps(const Communicator& comm, const Config& config, const Domain& do
 /// before any scaling; times, coordinates and names; edges of the file where relations come from them.
 struct DataHash {
   std::string all;       // of all steps in use
-  std::string training;  // of the training part alone: what a trained model may be used with
+  std::string training;  // of those alone that a model was trained on: what it may be used with
 };
 /// The same at every rank count. Collective.
 [[nodiscard]] DataHash data_hash(const Communicator& comm, const Config& config, const Domain& domain,
                                  const Series& series);
 /// Of some steps alone, each of them on one of the ranks that own its rows: `at` gives a step's (rows,
-/// features).
+/// features). `trained_on` (ascending) are the same steps on all ranks, and each is among those of one.
 [[nodiscard]] DataHash data_hash(const Communicator& comm, const Config& config, const Domain& domain,
-                                 std::span<const Index> steps, const std::function<const float*(Index)>& at);
+                                 std::span<const Index> steps, std::span<const Index> trained_on,
+                                 const std::function<const float*(Index)>& at);
 
 /// The file that relation.graph = "edges" reads: relation.file, or data.file where that is empty. Throws
 /// UserError where it has no edges or is a graph of another number of nodes.

@@ -71,7 +71,7 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
       comm, [&] { return comm.rank() == 0 ? open.output(output, open.directory->evaluation_file()) : ""; });
   const auto made = make_run<T>(comm, config, Purpose::forecasting);
   ModelRun<T>& run = *made;
-  run.load(open.state);
+  run.load(open.state, open.other_file);
   const Domain& domain = run.domain();
   const Test test = agree(comm, [&] {
     Test all = test_of(config, domain.split);
@@ -105,7 +105,12 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
     if (config.text("evaluate.kind") != "rollout" && test.horizons < config.integer("evaluate.horizons"))
       fmt::print("evaluate.horizons = {}: the model puts out window.outputs = {} steps, which are scored\n",
                  config.integer("evaluate.horizons"), test.horizons);
-    atomic_write(path, evaluation_json(scores, units, leads).dump(2) + "\n");
+    nlohmann::ordered_json json = evaluation_json(scores, units, leads);
+    json["data"] = {{"file", domain.info.path},
+                    {"first_origin", time.text(origins.front())},
+                    {"last_origin", time.text(origins.back())},
+                    {"origins", origins.size()}};
+    atomic_write(path, json.dump(2) + "\n");
     fmt::print("{} origins from {} to {}\n{}\nwritten to {}\n", origins.size(), time.text(origins.front()),
                time.text(origins.back()), evaluation_table(scores, units, leads, report), path);
   });

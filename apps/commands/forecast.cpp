@@ -53,7 +53,7 @@ int forecast_with(const Communicator& comm, const OpenRun& open, const Forecast&
   const Config& config = open.config;
   const auto made = make_run<T>(comm, config, Purpose::forecasting);
   ModelRun<T>& run = *made;
-  run.load(open.state);
+  run.load(open.state, open.other_file);
   const Domain& domain = run.domain();
   const Index steps = arguments.steps;
   agree(comm, [&] {

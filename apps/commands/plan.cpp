@@ -1,6 +1,6 @@
 #include <charconv>
 #include <cmath>
-#include <fstream>
+#include <filesystem>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -22,9 +22,10 @@ using Json = nlohmann::ordered_json;
 
 TrainingPlan read_plan(const std::string& run) {
   const std::string file = plan_file_of(run);
-  std::ifstream in(file);
-  if (!in) user_error("{}: cannot be read; a run has one that was started with rossby train --machine", file);
-  const Json json = Json::parse(in, nullptr, false);
+  std::error_code code;
+  if (!std::filesystem::exists(file, code))
+    user_error("{}: cannot be read; a run has one that was started with rossby train --machine", file);
+  const Json json = Json::parse(read_text(file), nullptr, false);
   if (json.is_discarded()) user_error("{}: not JSON", file);
   return plan_of(json, file);
 }
@@ -294,6 +295,8 @@ int plan(const Communicator& comm, const PlanTraining& arguments) {
     });
     return 0;
   }
+  if (!arguments.output.empty())
+    agree(comm, [&] { refuse_to_replace(arguments.output, {arguments.config, arguments.machine}); });
   if (arguments.residuals) {
     agree(comm, [&] {
       if (comm.rank() == 0) residuals(arguments);

@@ -81,7 +81,7 @@ Json run_metadata(const Config& config, ModelRun<T>& run, const TrainingResult& 
   const bool folds = config.integer("split.folds") > 0;
   json["training_steps"] = folds ? std::max(split.train.last, split.validation.last) : split.train.last;
   if (!folds) json["validation_steps"] = split.validation.size();
-  json["training_data"] = run.training_hash();
+  json["training_hash"] = run.training_hash();
   run.add_metadata(json);
   json["epochs"] = result.epochs;
   json["optimiser_steps"] = result.steps;

@@ -227,4 +227,24 @@ class Tape {
   std::vector<OpTotal> totals_;
 };
 
+/// While it lives ops do not record, and what the tape holds is there for them: it is reset at both ends.
+template <class T>
+class Unrecorded {
+ public:
+  explicit Unrecorded(Tape<T>& tape) : tape_(&tape), before_(tape.recording()) {
+    tape.reset();
+    tape.set_recording(false);
+  }
+  ~Unrecorded() {
+    tape_->reset();
+    tape_->set_recording(before_);
+  }
+  Unrecorded(const Unrecorded&) = delete;
+  Unrecorded& operator=(const Unrecorded&) = delete;
+
+ private:
+  Tape<T>* tape_;
+  bool before_;
+};
+
 }  // namespace rossby

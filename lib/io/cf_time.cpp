@@ -146,6 +146,7 @@ TimeAxis TimeAxis::parse(std::vector<double> values, const std::string& units, c
   }
   axis.values_ = std::move(values);
   axis.detect_spacing();
+  axis.detect_form();
   return axis;
 }
 
@@ -179,24 +180,30 @@ double TimeAxis::to_value(Milliseconds stamp) const {
   return static_cast<double>(stamp - reference_) / static_cast<double>(unit_);
 }
 
+/// The shortest form that tells all stamps: text() is asked for many of them.
+void TimeAxis::detect_form() {
+  form_ = spacing_ == Spacing::months ? Form::month : Form::day;
+  for (const Milliseconds stamp : stamps_) {
+    const CivilTime time = civil(stamp);
+    const Form needed = time.in_day % 60'000 != 0 ? Form::second
+                        : time.in_day != 0        ? Form::minute
+                        : time.day != 1           ? Form::day
+                                                  : Form::month;
+    form_ = std::max(form_, needed);
+  }
+}
+
 std::string TimeAxis::text(Index step) const {
   require(step >= 0 && step < size(), "the step is on the time axis");
   if (!dated_) return fmt::format("{}", values_[static_cast<std::size_t>(step)]);
-  bool midnight = true, first_day = spacing_ == Spacing::months, whole_minutes = true;
-  for (const Milliseconds stamp : stamps_) {
-    const CivilTime time = civil(stamp);
-    midnight = midnight && time.in_day == 0;
-    first_day = first_day && time.day == 1;
-    whole_minutes = whole_minutes && time.in_day % 60'000 == 0;
-  }
   const CivilTime time = civil(stamps_[static_cast<std::size_t>(step)]);
   std::string out = fmt::format("{:04}-{:02}", time.year, time.month);
-  if (midnight && first_day) return out;
+  if (form_ == Form::month) return out;
   out += fmt::format("-{:02}", time.day);
-  if (midnight) return out;
+  if (form_ == Form::day) return out;
   const std::int64_t seconds = time.in_day / 1000;
   out += fmt::format("T{:02}:{:02}", seconds / 3600, seconds / 60 % 60);
-  if (whole_minutes) return out;
+  if (form_ == Form::minute) return out;
   return out + fmt::format(":{:02}", seconds % 60);
 }
 
@@ -211,6 +218,11 @@ int TimeAxis::weekday(Index step) const {
   const Milliseconds stamp = stamps_[static_cast<std::size_t>(step)];
   const Milliseconds days = (stamp - civil(stamp).in_day) / day_milliseconds;
   return static_cast<int>(((days + 3) % 7 + 7) % 7);  // 1970-01-01 was a Thursday
+}
+
+int TimeAxis::month(Index step) const {
+  require(dated_, "the month of a dated axis");
+  return civil(stamps_[static_cast<std::size_t>(step)]).month;
 }
 
 std::optional<Index> TimeAxis::find(std::string_view date) const {
@@ -273,6 +285,7 @@ TimeAxis TimeAxis::slice(Index first, Index count) const {
     part.gaps_.clear();
     part.regular_ = true;
   }
+  part.detect_form();
   return part;
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rossby/base/error.hpp"
 #include "rossby/base/index.hpp"
 
 namespace rossby {
@@ -89,10 +90,18 @@ class TimeAxis {
   /// A stamp as ISO date text, no longer than the axis needs ("1986-08", "1986-08-15", "2012-03-01T06:30"),
   /// or the number.
   [[nodiscard]] std::string text(Index step) const;
+  /// A dated axis's stamp.
+  [[nodiscard]] Milliseconds stamp(Index step) const {
+    require(dated_, "a stamp of a dated axis");
+    return stamps_[static_cast<std::size_t>(step)];
+  }
 
-  /// The time of day of a stamp as a fraction in [0, 1), and its day of the week, Monday 0. Dated axes only.
+  /// The time of day of a stamp as a fraction in [0, 1), its day of the week, Monday 0, and its month,
+  /// January
+  /// 1. Dated axes only.
   [[nodiscard]] double day_fraction(Index step) const;
   [[nodiscard]] int weekday(Index step) const;
+  [[nodiscard]] int month(Index step) const;
 
   /// The step a date names: the first whose stamp lies in the named period, or else the one whose own step of
   /// time holds the period's start. On a counter, the number itself. None where there is no such step.
@@ -121,11 +130,14 @@ class TimeAxis {
 
  private:
   void detect_spacing();
+  void detect_form();
   void detect_counter();
   bool detect_months();
   void detect_duration();
   [[nodiscard]] Milliseconds next_stamp(Milliseconds last) const;
   [[nodiscard]] double to_value(Milliseconds stamp) const;
+
+  enum class Form { month, day, minute, second };  // of stamps as text, each longer than the one before
 
   std::vector<double> values_;
   std::vector<Milliseconds> stamps_;  // empty for a counter
@@ -136,6 +148,7 @@ class TimeAxis {
   Milliseconds reference_ = 0;
   Milliseconds unit_ = 1;
   Spacing spacing_ = Spacing::none;
+  Form form_ = Form::day;
   Milliseconds step_ = 0;
   double count_step_ = 0;
   bool regular_ = true;

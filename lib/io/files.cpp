@@ -65,7 +65,18 @@ std::string temporary_name(const std::string& path) {
   return fmt::format("{}.{}.part", path, ::getpid());
 }
 
+void refuse_to_replace(const std::string& output, std::initializer_list<std::string> inputs) {
+  std::error_code code;
+  for (const std::string& input : inputs)
+    if (!input.empty() && std::filesystem::equivalent(output, input, code))
+      user_error("{}: this file is read here, and would be replaced; name another one with -o", output);
+}
+
 void commit_file(const std::string& temporary, const std::string& path) {
+  struct stat there {};
+  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode))
+    user_error("{}: cannot write this file: it is {}", path,
+               S_ISDIR(there.st_mode) ? "a directory" : "no regular file, and would be replaced by one");
   const Descriptor file(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0 || ::fsync(file.get()) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0)
     user_error("{}: cannot write this file: {}", path, std::strerror(errno));

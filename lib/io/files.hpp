@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -14,8 +15,11 @@ namespace rossby {
 /// (disk full, …).
 void atomic_write(const std::string& path, std::string_view text);
 
-/// Makes a finished temporary file durable and gives it its name. Throws UserError naming `path`; the
-/// temporary stays.
+/// Throws UserError where `output` is one of the files that it is made from.
+void refuse_to_replace(const std::string& output, std::initializer_list<std::string> inputs);
+
+/// Makes a finished temporary file durable and gives it its name. Throws UserError naming `path`, also where
+/// something is there that is no regular file (a device, a pipe); the temporary stays.
 void commit_file(const std::string& temporary, const std::string& path);
 
 /// The temporary name that goes with `path`: same directory, this process.

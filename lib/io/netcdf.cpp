@@ -265,6 +265,12 @@ std::optional<double> NetcdfFile::number(const NetcdfVariable& variable, const c
   return values.empty() ? std::nullopt : std::optional(values.front());
 }
 
+bool NetcdfFile::is_real(const NetcdfVariable& variable, const char* attribute) const {
+  nc_type type = NC_NAT;
+  return nc_inq_atttype(id_, variable.id, attribute, &type) == NC_NOERR &&
+         (type == NC_FLOAT || type == NC_DOUBLE);
+}
+
 template <class T>
 void NetcdfFile::read(const NetcdfVariable& variable, std::span<const Index> start,
                       std::span<const Index> count, T* out) const {

@@ -63,6 +63,8 @@ class NetcdfFile {
   [[nodiscard]] std::optional<double> number(const NetcdfVariable& variable, const char* attribute) const;
   /// All of an attribute; empty where it has none.
   [[nodiscard]] std::vector<double> numbers(const NetcdfVariable& variable, const char* attribute) const;
+  /// Whether a numeric attribute is of a floating type; false where it is absent.
+  [[nodiscard]] bool is_real(const NetcdfVariable& variable, const char* attribute) const;
   /// A global text attribute.
   [[nodiscard]] std::optional<std::string> title(const char* attribute) const;
   /// A hyperslab, converted to T (double, float, Index); out has the product of `count` elements.

@@ -33,8 +33,14 @@ struct Decoder {
   double scale = 1, offset = 0;
   bool packed = false;
   std::vector<double> missing;
-  double low = -std::numeric_limits<double>::infinity(), high = -low;  // valid_range, before scaling
-  std::optional<double> null;                                          // after scaling
+  struct Range {
+    double low = -std::numeric_limits<double>::infinity(), high = -low;
+    [[nodiscard]] bool holds(double x, double tolerance = 0) const {
+      return x >= low - tolerance && x <= high + tolerance;
+    }
+  };
+  Range stored, scaled;        // that are valid, before and after scaling
+  std::optional<double> null;  // after scaling
 
   Decoder(const NetcdfFile& file, const NetcdfVariable& variable, std::optional<double> null_value)
       : null(null_value) {
@@ -48,29 +54,42 @@ struct Decoder {
     const bool real = variable.type == NetcdfType::float32 || variable.type == NetcdfType::float64;
     if (real && !file.number(variable, "_FillValue"))
       missing.push_back(9.9692099683868690e+36);  // the library's own
-    if (const auto range = file.numbers(variable, "valid_range"); range.size() == 2) {
-      low = range[0];
-      high = range[1];
+    // Of integers that stand for real numbers, a real bound is one of those: NetCDF User Guide, appendix A.
+    const auto bound = [&](const char* name, std::size_t place, bool is_high) {
+      const auto values = file.numbers(variable, name);
+      if (place >= values.size()) return;
+      Range& range = packed && !real && file.is_real(variable, name) ? scaled : stored;
+      // In the type of the data: 1.1 of a double is no bound for 1.1 of a float.
+      const double value = variable.type == NetcdfType::float32
+                               ? static_cast<double>(static_cast<float>(values[place]))
+                               : values[place];
+      (is_high ? range.high : range.low) = value;
+    };
+    if (file.numbers(variable, "valid_range").size() == 2) {
+      bound("valid_range", 0, false);
+      bound("valid_range", 1, true);
     }
-    low = file.number(variable, "valid_min").value_or(low);
-    high = file.number(variable, "valid_max").value_or(high);
+    bound("valid_min", 0, false);
+    bound("valid_max", 0, true);
   }
 
   template <class Raw>
   [[nodiscard]] float value(Raw raw) const {
     for (const double m : missing)
       if (raw == static_cast<Raw>(m)) return nan_value;
-    if (static_cast<double>(raw) < low || static_cast<double>(raw) > high) return nan_value;
+    if (!stored.holds(static_cast<double>(raw))) return nan_value;
     const float value =
         packed ? static_cast<float>(static_cast<double>(raw) * scale + offset) : static_cast<float>(raw);
+    if (!scaled.holds(static_cast<double>(value), rounding())) return nan_value;
     return std::isfinite(value) && !is_null(value) ? value : nan_value;
   }
 
   /// Packed values are steps of `scale` apart: they are off by rounding where they mean the same.
+  [[nodiscard]] double rounding() const { return packed ? 1e-3 * std::abs(scale) : 0; }
   [[nodiscard]] bool is_null(float value) const {
     if (!null) return false;
     if (value == static_cast<float>(*null)) return true;
-    return packed && std::abs(static_cast<double>(value) - *null) <= 1e-3 * std::abs(scale);
+    return packed && std::abs(static_cast<double>(value) - *null) <= rounding();
   }
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rossby/kernels/elementwise.hpp"
+
 namespace rossby {
 namespace {
 
@@ -52,12 +54,15 @@ std::vector<double> gain(const std::vector<double>& decoder, Index d, const std:
 }  // namespace
 
 template <class T>
-Forecaster<T>::Forecaster(const Exec& exec, Stnn<T>& model, const Series& series, std::vector<bool> learned,
+Forecaster<T>::Forecaster(Tape<T>& tape, Stnn<T>& model, const Series& series, std::vector<bool> learned,
                           double filter_lambda)
-    : tape_(exec), model_(&model), series_(&series), learned_(std::move(learned)), lambda_(filter_lambda) {
-  tape_.set_recording(false);
+    : tape_(&tape), model_(&model), series_(&series), learned_(std::move(learned)), lambda_(filter_lambda) {
   const Index m = model.options().features;
   const Index d = model.options().latent;
+  if (device() && model.decoder()) {
+    model.decoder()->fetch();
+    device()->wait();
+  }
   decoder_.assign(static_cast<std::size_t>(m * d), 0.0);
   for (Index q = 0; q < m * d; ++q)
     decoder_[static_cast<std::size_t>(q)] =
@@ -65,7 +70,7 @@ Forecaster<T>::Forecaster(const Exec& exec, Stnn<T>& model, const Series& series
   std::vector<Index> every(static_cast<std::size_t>(m));
   for (Index f = 0; f < m; ++f) every[static_cast<std::size_t>(f)] = f;
   gain_ = gain(decoder_, d, every, lambda_);
-  z_ = Buffer<T>(series.rows * d);
+  z_ = Twin<T>(Buffer<T>(series.rows * d));
 }
 
 template <class T>
@@ -95,18 +100,30 @@ void Forecaster<T>::correct(Index row, Index step, T* z) const {
   }
 }
 
+/// Values that lie where the ops ran.
+template <class T>
+void Forecaster<T>::bring_home(std::span<T> home, const T* values) const {
+  if (!device()) {
+    std::copy_n(values, home.size(), home.data());
+    return;
+  }
+  device()->download(home, values);
+  device()->wait();
+}
+
 template <class T>
 void Forecaster<T>::filter_step(Index step) {
   const Index d = model_->options().latent;
+  Buffer<T>& home = z_.host();
   if (at_ < 0) {
-    std::fill(z_.begin(), z_.end(), T(0));
+    std::fill(home.begin(), home.end(), T(0));
   } else {
-    tape_.reset();
-    const Var<T> z = Tape<T>::constant({z_.data(), series_->rows, 1, d});
-    const Var<T> next = model_->advance(tape_, z);
-    std::copy_n(next.value.data, z_.size(), z_.data());
+    tape_->reset();
+    if (device()) z_.send(*device());
+    const Var<T> z = Tape<T>::constant({z_.data(device()), series_->rows, 1, d});
+    bring_home(home.span(), model_->advance(*tape_, z).value.data);
   }
-  for (Index i = 0; i < series_->rows; ++i) correct(i, step, z_.data() + i * d);
+  for (Index i = 0; i < series_->rows; ++i) correct(i, step, home.data() + i * d);
   at_ = step;
 }
 
@@ -118,7 +135,7 @@ void Forecaster<T>::latents_at(Index step) {
   Index start = step;
   while (start >= 0 && !is_learned(start) && start != at_) --start;
   if (start >= 0 && start != at_) {
-    std::copy_n(model_->latents(start), z_.size(), z_.data());
+    bring_home(z_.host().span(), model_->latents(start, device()));
     at_ = start;
   }
   if (start < 0) at_ = -1;
@@ -128,28 +145,45 @@ void Forecaster<T>::latents_at(Index step) {
 template <class T>
 void Forecaster<T>::roll(Index first, Index count, Index horizons, const Visit& visit) {
   const Index d = model_->options().latent;
+  if (device()) columns_.send(*device());
+  const NodeView<T> z(columns_.data(device()), series_->rows, count, d);
   for (Index h = 1; h <= horizons; ++h) {
-    tape_.reset();
-    const Var<T> z = Tape<T>::constant({columns_.data(), series_->rows, count, d});
-    const Var<T> next = model_->advance(tape_, z);
-    visit(first, h, model_->decode(tape_, next).value);
-    std::copy_n(next.value.data, next.value.size(), columns_.data());
+    tape_->reset();
+    const Var<T> next = model_->advance(*tape_, Tape<T>::constant(z));
+    NodeView<T> x = model_->decode(*tape_, next).value;
+    pack<T>(tape_->exec(), z, next.value);
+    if (device()) {
+      if (home_.size() != x.size()) home_ = Buffer<T>::pinned(x.size(), *device());
+      bring_home(home_.span(), x.data);
+      x.data = home_.data();
+    }
+    visit(first, h, x);
   }
 }
 
 template <class T>
+void Forecaster<T>::trace(Tape<T>& tape, Stnn<T>& model, Index rows, Index origins) {
+  const Unrecorded<T> unrecorded(tape);
+  const Index count = std::min(group_columns, origins), d = model.options().latent;
+  Buffer<T> columns(rows * count * d, *tape.exec().device);
+  (void)model.decode(tape, model.advance(tape, Tape<T>::constant({columns.data(), rows, count, d})));
+}
+
+template <class T>
 void Forecaster<T>::run(std::span<const Index> origins, Index horizons, const Visit& visit) {
+  const Unrecorded<T> unrecorded(*tape_);
   const Index d = model_->options().latent;
   const auto total = static_cast<Index>(origins.size());
   require(std::is_sorted(origins.begin(), origins.end()), "forecast origins must ascend");
   at_ = -2;
   for (Index first = 0; first < total; first += group_columns) {
     const Index count = std::min(group_columns, total - first);
-    columns_ = Buffer<T>(series_->rows * count * d);
+    if (Buffer<T>& columns = columns_.host(); columns.size() != series_->rows * count * d)
+      columns_ = Twin<T>(Buffer<T>(series_->rows * count * d));
     for (Index b = 0; b < count; ++b) {
       latents_at(origins[static_cast<std::size_t>(first + b)]);
       for (Index i = 0; i < series_->rows; ++i)
-        std::copy_n(z_.data() + i * d, d, columns_.data() + (i * count + b) * d);
+        std::copy_n(z_.host().data() + i * d, d, columns_.host().data() + (i * count + b) * d);
     }
     roll(first, count, horizons, visit);
   }

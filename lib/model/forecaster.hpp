@@ -6,6 +6,7 @@
 
 #include "rossby/autograd/tape.hpp"
 #include "rossby/model/stnn.hpp"
+#include "rossby/tensor/twin.hpp"
 
 namespace rossby {
 
@@ -15,29 +16,38 @@ namespace rossby {
 /// in closed form: with the prediction p = φ(g(context(z_{t−1}))), z_t = argmin |D z − x_t|² + λ |z − p|² = p
 /// + Dᵀ (D Dᵀ + λ I)⁻¹ (x_t − D p), features that are missing at t left out of D (all missing: z_t = p). λ =
 /// 0 takes the limit, the smallest correction that meets the observation.
+///
+/// Relations and dynamics are applied where the tape's ops run, of a model that is there; the filter is the
+/// host's.
 template <class T>
 class Forecaster {
  public:
-  /// `series` is scaled as in training; `learned[t]` says whether the latents of step t were trained. Steps
-  /// before the first learned one start from p = 0.
-  Forecaster(const Exec& exec, Stnn<T>& model, const Series& series, std::vector<bool> learned,
+  /// Forecasts are made on `tape`, which it resets and outlives it. `series` is scaled as in training;
+  /// `learned[t]` says whether the latents of step t were trained. Steps before the first learned one start
+  /// from p = 0.
+  Forecaster(Tape<T>& tape, Stnn<T>& model, const Series& series, std::vector<bool> learned,
              double filter_lambda);
 
   /// Called with the index of the first origin of a group, the horizon h = 1, 2, … and the scaled predictions
-  /// (rows, origins of the group, m) for steps origin + h.
+  /// (rows, origins of the group, m) for steps origin + h, in memory of the host.
   using Visit = std::function<void(Index first, Index horizon, NodeView<const T> predictions)>;
 
   /// Forecasts `horizons` steps from each origin (ascending). Origins are rolled forward together in groups,
   /// one pass over W a group and horizon. Collective.
   void run(std::span<const Index> origins, Index horizons, const Visit& visit);
 
+  /// What takes most memory of forecasts from so many origins, over a device of addresses alone. Collective.
+  static void trace(Tape<T>& tape, Stnn<T>& model, Index rows, Index origins);
+
  private:
   void latents_at(Index step);
   void filter_step(Index step);
   void correct(Index row, Index step, T* z) const;
   void roll(Index first, Index count, Index horizons, const Visit& visit);
+  [[nodiscard]] Device* device() const { return tape_->exec().device; }
+  void bring_home(std::span<T> home, const T* values) const;
 
-  Tape<T> tape_;
+  Tape<T>* tape_;
   Stnn<T>* model_;
   const Series* series_;
   std::vector<bool> learned_;
@@ -45,8 +55,9 @@ class Forecaster {
   std::vector<double> decoder_;  // D (m, d)
   std::vector<double> gain_;     // Dᵀ (D Dᵀ + λ I)⁻¹ (d, m) for fully observed nodes
   Index at_ = -2;                // step of z_; −2: none
-  Buffer<T> z_;                  // (rows, d)
-  Buffer<T> columns_;            // (rows, group, d)
+  Twin<T> z_;                    // (rows, d)
+  Twin<T> columns_;              // (rows, group, d)
+  Buffer<T> home_;               // predictions that a device made
 };
 
 }  // namespace rossby

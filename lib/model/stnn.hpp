@@ -92,12 +92,12 @@ class Stnn {
   [[nodiscard]] Parameter<T>& factors() { return *factors_; }
   [[nodiscard]] const Parameter<T>& factors() const { return *factors_; }
   /// D (m, d); empty where the decoder is the identity.
-  [[nodiscard]] const Parameter<T>* decoder() const { return decoder_.get(); }
+  [[nodiscard]] Parameter<T>* decoder() const { return decoder_.get(); }
   [[nodiscard]] const StnnOptions& options() const { return options_; }
-  /// The latents (rows, d) of a step that this group holds.
-  [[nodiscard]] const T* latents(Index step) const {
+  /// The latents (rows, d) of a step that this group holds, for kernels of `on` (null: of the host).
+  [[nodiscard]] const T* latents(Index step, const Device* on = nullptr) const {
     require(options_.held.contains(step), "latents that this group holds");
-    return factors_->value.data() + (step - options_.held.first) * factors_->shape[1] * factors_->shape[2];
+    return factors_->data(on) + (step - options_.held.first) * factors_->shape[1] * factors_->shape[2];
   }
   [[nodiscard]] const Relations<T>& relations() const { return *relations_; }
   [[nodiscard]] std::span<const GlobalRow> rows() const { return rows_; }

@@ -64,6 +64,7 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
     result.ops = trace.ops();
     result.steps = count;
     waits = static_cast<double>(trace.waits());
+    tape.set_trace(nullptr);
   } else {
     const std::vector<Index> runs = task.runs();
     Index longest = 0;
@@ -93,6 +94,7 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   result.device_waits = waits / static_cast<double>(std::max<Index>(result.steps, 1));
   result.activation_bytes = static_cast<double>(tape.memory().peak_bytes());
   result.footprint = footprint(task, tape);
+  if (options.validates) task.trace_validation(tape);
   if (exec.device) result.device_bytes = static_cast<double>(exec.device->peak_bytes());
   if (exec.device)
     result.settled_bytes =

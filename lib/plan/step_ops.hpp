@@ -45,6 +45,7 @@ struct StepOps {
 /// How long steps are followed.
 struct OpTraceOptions {
   std::function<Traffic()> sent;  // so far, by this rank
+  bool validates = false;         // memory counts that a validation takes, too
   Index most_steps = 400;  // of an epoch that are traced, after as many that are not: an epoch in, tables are
                            // behind as far as they will be for the rest of the training
 };

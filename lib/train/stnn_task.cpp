@@ -22,14 +22,13 @@ std::vector<bool> learned_steps(const Split& split) {
 template <class T>
 StnnTask<T>::StnnTask(const StnnTaskOptions& options, const BatchOptions& batches, Stnn<T>& model,
                       const Series& series, const Scaler& scaler, const Split& split,
-                      const RowPartition& partition, int part, Reducer& reducer, const Exec& exec)
+                      const RowPartition& partition, int part, Reducer& reducer)
     : options_(options),
       model_(&model),
       series_(&series),
       scaler_(&scaler),
       split_(&split),
       reducer_(&reducer),
-      exec_(exec),
       plan_(batches, series, split.training_steps(), split.training_pairs(), partition, part, reducer),
       nodes_(partition.rows()) {
   model.factors().by_rows = !batches.pairs;
@@ -50,10 +49,10 @@ void StnnTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losses)
 }
 
 template <class T>
-HorizonScores StnnTask<T>::score(std::span<const Index> origins, Index horizons) {
+HorizonScores StnnTask<T>::score(Tape<T>& tape, std::span<const Index> origins, Index horizons) {
   HorizonErrors errors({"model"}, horizons);
   if (!options_.validates) return errors.reduce(*reducer_);
-  Forecaster<T> forecaster(exec_, *model_, *series_, learned_steps(*split_), options_.filter_lambda);
+  Forecaster<T> forecaster(tape, *model_, *series_, learned_steps(*split_), options_.filter_lambda);
   forecaster.run(origins, horizons, [&](Index first, Index horizon, NodeView<const T> predictions) {
     errors.add(0, horizon, predictions, *series_,
                origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(predictions.cols)),
@@ -63,15 +62,24 @@ HorizonScores StnnTask<T>::score(std::span<const Index> origins, Index horizons)
 }
 
 template <class T>
-double StnnTask<T>::validate() {
-  if (options_.rollout) {
-    const Rollout rollout = rollout_over(split_->validation);
-    if (rollout.horizons < 1) return std::numeric_limits<double>::quiet_NaN();
-    return score(rollout.origins, rollout.horizons).mean_rmse(0);
-  }
-  const auto origins = split_->origins(Role::validation, options_.horizons);
-  if (origins.empty()) return std::numeric_limits<double>::quiet_NaN();
-  return score(origins, options_.horizons).mean_rmse(0);
+Rollout StnnTask<T>::validation() const {
+  if (!options_.rollout) return {split_->origins(Role::validation, options_.horizons), options_.horizons};
+  Rollout rollout = rollout_over(split_->validation);
+  if (rollout.horizons < 1) rollout.origins.clear();
+  return rollout;
+}
+
+template <class T>
+double StnnTask<T>::validate(Tape<T>& tape) {
+  const Rollout forecasts = validation();
+  if (forecasts.origins.empty()) return std::numeric_limits<double>::quiet_NaN();
+  return score(tape, forecasts.origins, forecasts.horizons).mean_rmse(0);
+}
+
+template <class T>
+void StnnTask<T>::trace_validation(Tape<T>& tape) {
+  if (const auto origins = std::ssize(validation().origins); origins > 0 && options_.validates)
+    Forecaster<T>::trace(tape, *model_, series_->rows, origins);
 }
 
 template class StnnTask<float>;

@@ -19,6 +19,13 @@ struct StnnTaskOptions {
   bool validates = true;  // false: another time group has the latents and steps that validation starts from
 };
 
+/// One forecast over a whole part: from its last known step, as many horizons as the part has steps.
+struct Rollout {
+  std::vector<Index> origins;
+  Index horizons = 0;
+};
+[[nodiscard]] Rollout rollout_over(const StepRange& part);
+
 /// An STNN for the training loop.
 template <class T>
 class StnnTask final : public Task<T> {
@@ -28,7 +35,7 @@ class StnnTask final : public Task<T> {
   /// steps of a slab alone.
   StnnTask(const StnnTaskOptions& options, const BatchOptions& batches, Stnn<T>& model, const Series& series,
            const Scaler& scaler, const Split& split, const RowPartition& partition, int part,
-           Reducer& reducer, const Exec& exec);
+           Reducer& reducer);
 
   [[nodiscard]] std::span<Parameter<T>* const> parameters() override { return model_->parameters(); }
   [[nodiscard]] Index batches() const override { return plan_.batches(); }
@@ -39,10 +46,11 @@ class StnnTask final : public Task<T> {
   [[nodiscard]] double node_steps() const override { return node_steps_; }
   /// Mean over horizons of the RMSE in original units; NaN where the validation part is shorter than the
   /// horizons.
-  [[nodiscard]] double validate() override;
+  [[nodiscard]] double validate(Tape<T>& tape) override;
+  void trace_validation(Tape<T>& tape) override;
 
   /// Scores of the model from the given origins: HorizonScores with the one forecaster "model". Collective.
-  [[nodiscard]] HorizonScores score(std::span<const Index> origins, Index horizons);
+  [[nodiscard]] HorizonScores score(Tape<T>& tape, std::span<const Index> origins, Index horizons);
 
  private:
   StnnTaskOptions options_;
@@ -51,19 +59,14 @@ class StnnTask final : public Task<T> {
   const Scaler* scaler_;
   const Split* split_;
   Reducer* reducer_;
-  Exec exec_;
+  /// What validation forecasts; nothing where its part is too short.
+  [[nodiscard]] Rollout validation() const;
+
   BatchPlan plan_;
   Index nodes_;
   double weight_ = 0;
   double node_steps_ = 0;
 };
-
-/// One forecast over a whole part: from its last known step, as many horizons as the part has steps.
-struct Rollout {
-  std::vector<Index> origins;
-  Index horizons = 0;
-};
-[[nodiscard]] Rollout rollout_over(const StepRange& part);
 
 /// Which steps' latents training learns.
 [[nodiscard]] std::vector<bool> learned_steps(const Split& split);

@@ -314,13 +314,15 @@ void Trainer<T>::end_epoch(EpochReport& report, bool leaving, const TrainerHooks
   const bool due = leaving || done % options_.validate_every == 0 || done == options_.epochs;
   const bool looks = due || !options_.watch_validation;
   if (looks) optimiser_->settle(tape_.exec());
-  if (looks) optimiser_->fetch_values();
-  if (due) report.validation = task_->validate();
+  if (due) report.validation = task_->validate(tape_);
   if (looks) {
     report.best = schedule_.observe(options_.watch_validation ? report.validation : report.loss);
     if (report.best) {
       now_.best_epoch = now_.epoch;
-      if (options_.keep_best) keep();
+      if (options_.keep_best) {
+        optimiser_->fetch_values();
+        keep();
+      }
     }
   }
   report.total_seconds = elapsed();

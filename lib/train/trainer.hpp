@@ -52,11 +52,10 @@ class Task {
   /// What every step draws from now on, in place of that.
   virtual void fix_drawn(std::vector<bool>) {}
   /// Validation error (smaller is better), the same bits on every rank; NaN where there is no validation
-  /// part.
-  [[nodiscard]] virtual double validate() = 0;
-  /// Resident memory of the host that it takes beside steps, traced over a device of addresses alone.
-  /// Collective.
-  [[nodiscard]] virtual std::size_t validation_bytes() { return 0; }
+  /// part. It is computed where the tape's steps are, between two of them, in the memory that they use.
+  [[nodiscard]] virtual double validate(Tape<T>& tape) = 0;
+  /// The calls of a validation that take most memory, over a device of addresses alone. Collective.
+  virtual void trace_validation(Tape<T>&) {}
   /// Which error that is.
   [[nodiscard]] virtual std::string_view validation_name() const { return "rmse"; }
 };

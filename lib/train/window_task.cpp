@@ -68,8 +68,7 @@ std::vector<Index> part_of(const std::vector<Index>& origins, const WindowTaskOp
 template <class T>
 WindowTask<T>::WindowTask(const WindowTaskOptions& options, WindowPlan plan, WindowModel<T>& model,
                           const SeriesReader<T>& reader, StepStore& store,
-                          std::vector<std::vector<Index>> validation_origins, Reducer& reducer,
-                          const Exec& exec)
+                          std::vector<std::vector<Index>> validation_origins, Reducer& reducer)
     : options_(options),
       plan_(std::move(plan)),
       model_(&model),
@@ -77,10 +76,8 @@ WindowTask<T>::WindowTask(const WindowTaskOptions& options, WindowPlan plan, Win
       store_(&store),
       validation_origins_(part_of(validation_origins[static_cast<std::size_t>(store.group())], options)),
       reducer_(&reducer),
-      score_tape_(exec),
       source_(reader, plan_.options().shape),
       micro_batches_(static_cast<std::size_t>(plan_.options().micro_batches), source_) {
-  score_tape_.set_recording(false);
   const WindowShape& shape = plan_.options().shape;
   for (std::vector<Index>& origins : validation_origins) {
     for (Index& origin : origins) origin += 1 - shape.inputs;
@@ -208,32 +205,89 @@ void WindowTask<T>::record_micro_batches(Tape<T>& tape, Index first, Index end) 
           sum_);
 }
 
+/// First steps of the windows of the forecasts that are made together, beginning with origin `first`.
 template <class T>
-void WindowTask<T>::forecast(std::span<const Index> origins, Index horizons, const Visit& visit) {
-  require(horizons >= 1 && horizons <= plan_.options().shape.outputs,
-          "horizons are those that the model puts out");
+std::vector<Index> WindowTask<T>::forecast_starts(std::span<const Index> origins, Index first) const {
+  const Index end = std::min<Index>(std::ssize(origins), first + options_.score_batch);
   std::vector<Index> starts;
-  const auto count = static_cast<Index>(origins.size());
-  for (Index first = 0; first < count; first += options_.score_batch) {
-    starts.clear();
-    for (Index q = first; q < std::min(count, first + options_.score_batch); ++q)
-      starts.push_back(origins[static_cast<std::size_t>(q)] + 1 - plan_.options().shape.inputs);
-    source_.set(starts, {});
-    score_tape_.reset();
-    outputs_.assign(static_cast<std::size_t>(horizons), {});
-    const std::span<Var<T>> wanted(outputs_);
-    model_->predict(score_tape_, source_, wanted);
-    for (Index h = 0; h < horizons; ++h) {
-      const Var<T> x =
-          affine_rows(score_tape_, wanted[static_cast<std::size_t>(h)], reader_->scale(), reader_->shift());
-      visit(first, h + 1, x.value);
-    }
-  }
+  for (Index q = first; q < end; ++q)
+    starts.push_back(origins[static_cast<std::size_t>(q)] + 1 - plan_.options().shape.inputs);
+  return starts;
+}
+
+/// Fills outputs_, in original units.
+template <class T>
+void WindowTask<T>::predict(Tape<T>& tape, const std::vector<Index>& starts, Index horizons) {
+  source_.set(starts, {});
+  tape.reset();
+  outputs_.assign(static_cast<std::size_t>(horizons), {});
+  const std::span<Var<T>> wanted(outputs_);
+  model_->predict(tape, source_, wanted);
+  for (Var<T>& output : wanted) output = affine_rows(tape, output, reader_->scale(), reader_->shift());
 }
 
 template <class T>
-void WindowTask<T>::add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) {
-  forecast(origins, horizons, [&](Index first, Index horizon, NodeView<const T> x) {
+void WindowTask<T>::forecast(Tape<T>& tape, std::span<const Index> origins, Index horizons,
+                             const Visit& visit) {
+  require(horizons >= 1 && horizons <= plan_.options().shape.outputs,
+          "horizons are those that the model puts out");
+  const Unrecorded<T> unrecorded(tape);
+  if (tape.exec().device) return forecast_there(tape, origins, horizons, visit);
+  for (Index first = 0; first < std::ssize(origins); first += options_.score_batch) {
+    predict(tape, forecast_starts(origins, first), horizons);
+    for (Index h = 0; h < horizons; ++h) visit(first, h + 1, outputs_[static_cast<std::size_t>(h)].value);
+  }
+}
+
+/// The host looks at the forecasts of a batch while the device computes the next one.
+template <class T>
+void WindowTask<T>::forecast_there(Tape<T>& tape, std::span<const Index> origins, Index horizons,
+                                   const Visit& visit) {
+  Device& device = *tape.exec().device;
+  DeviceDriver& driver = device.driver();
+  const Index rows = reader_->rows(), features = reader_->features(), count = std::ssize(origins);
+  const Index size = rows * features * std::min(count, options_.score_batch);
+  for (auto& batch : arriving_) {
+    if (!batch || batch->values.size() < size * horizons)
+      batch = std::make_unique<Arriving>(device, size * horizons);
+    batch->windows = 0;
+  }
+  const auto look_at = [&](Arriving& batch) {
+    if (batch.windows == 0) return;
+    driver.wait(batch.arrived);
+    for (Index h = 0; h < horizons; ++h)
+      visit(batch.first, h + 1, {batch.values.data() + h * size, rows, batch.windows, features});
+    batch.windows = 0;
+  };
+  std::vector<Index> starts = forecast_starts(origins, 0);
+  if (store_->carries() && count > 0) store_->send(plan_.steps_of(starts));
+  sent_ = -1;  // what was sent ahead for a batch is not there any more
+  int turn = 0;
+  for (Index first = 0; first < count; first += options_.score_batch, turn = 1 - turn) {
+    std::vector<Index> next = forecast_starts(origins, first + options_.score_batch);
+    if (store_->carries()) {
+      store_->turn();
+      if (!next.empty()) store_->send(plan_.steps_of(next));
+    }
+    predict(tape, starts, horizons);
+    Arriving& batch = *arriving_[turn];
+    batch.first = first;
+    batch.windows = std::ssize(starts);
+    for (Index h = 0; h < horizons; ++h) {
+      const NodeView<T>& x = outputs_[static_cast<std::size_t>(h)].value;
+      device.download({batch.values.data() + h * size, static_cast<std::size_t>(x.size())}, x.data);
+    }
+    driver.record(batch.arrived, DeviceDriver::Queue::compute);
+    look_at(*arriving_[1 - turn]);
+    starts = std::move(next);
+  }
+  look_at(*arriving_[1 - turn]);
+}
+
+template <class T>
+void WindowTask<T>::add_errors(Tape<T>& tape, HorizonErrors& errors, std::span<const Index> origins,
+                               Index horizons) {
+  forecast(tape, origins, horizons, [&](Index first, Index horizon, NodeView<const T> x) {
     errors.add<T>(0, horizon, x, [&](Index b) {
       return store_->at(origins[static_cast<std::size_t>(first + b)] + horizon);
     });
@@ -242,19 +296,17 @@ void WindowTask<T>::add_errors(HorizonErrors& errors, std::span<const Index> ori
 
 // The first batch is as large as any.
 template <class T>
-std::size_t WindowTask<T>::validation_bytes() {
-  const auto count =
-      std::min<std::size_t>(validation_origins_.size(), static_cast<std::size_t>(options_.score_batch));
-  forecast(std::span(validation_origins_).first(count), plan_.options().shape.outputs,
-           [](Index, Index, NodeView<const T>) {});
-  return score_tape_.memory().resident_peak() + score_tape_.arena().resident_peak();
+void WindowTask<T>::trace_validation(Tape<T>& tape) {
+  const Unrecorded<T> unrecorded(tape);
+  if (!validation_origins_.empty())
+    predict(tape, forecast_starts(validation_origins_, 0), plan_.options().shape.outputs);
 }
 
 template <class T>
-double WindowTask<T>::validate() {
+double WindowTask<T>::validate(Tape<T>& tape) {
   const Index horizons = plan_.options().shape.outputs;
   HorizonErrors errors({"model"}, horizons);
-  add_errors(errors, validation_origins_, horizons);
+  add_errors(tape, errors, validation_origins_, horizons);
   return errors.reduce(*reducer_).mean_mae(0);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -46,7 +47,7 @@ class SeriesWindows final : public WindowSource<T> {
 
 struct WindowTaskOptions {
   double sampling_decay = 0;  // τ of scheduled sampling; 0: truth is never fed
-  Index score_batch = 64;     // windows that are forecast together
+  Index score_batch = 64;     // windows that are forecast together, at most
   std::uint64_t seed = 1;
   // Of the validation of a group's windows, which its stages share.
   int stage = 0, stages = 1;
@@ -65,7 +66,7 @@ class WindowTask final : public Task<T> {
   /// whatever the epoch. `reducer` sums over all ranks.
   WindowTask(const WindowTaskOptions& options, WindowPlan plan, WindowModel<T>& model,
              const SeriesReader<T>& reader, StepStore& store,
-             std::vector<std::vector<Index>> validation_origins, Reducer& reducer, const Exec& exec);
+             std::vector<std::vector<Index>> validation_origins, Reducer& reducer);
 
   [[nodiscard]] std::span<Parameter<T>* const> parameters() override { return model_->parameters(); }
   [[nodiscard]] Index batches() const override { return plan_.batches(); }
@@ -88,16 +89,16 @@ class WindowTask final : public Task<T> {
   [[nodiscard]] double weight() const override { return weight_; }
   [[nodiscard]] double node_steps() const override { return weight_; }
   /// Mean over horizons of the MAE in original units; NaN where no window of the validation part fits.
-  [[nodiscard]] double validate() override;
-  [[nodiscard]] std::size_t validation_bytes() override;
+  [[nodiscard]] double validate(Tape<T>& tape) override;
+  void trace_validation(Tape<T>& tape) override;
   [[nodiscard]] std::string_view validation_name() const override { return "mae"; }
 
-  /// Forecasts from origins (last known steps), `horizons` at most the model's outputs, in original units.
-  /// Collective over the group.
+  /// Forecasts from origins (last known steps), `horizons` at most the model's outputs, in original units,
+  /// made where the tape's ops run and handed out in memory of the host. Collective over the group.
   using Visit = std::function<void(Index first, Index horizon, NodeView<const T> predictions)>;
-  void forecast(std::span<const Index> origins, Index horizons, const Visit& visit);
+  void forecast(Tape<T>& tape, std::span<const Index> origins, Index horizons, const Visit& visit);
   /// Their errors, as forecaster 0. Collective over the group.
-  void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons);
+  void add_errors(Tape<T>& tape, HorizonErrors& errors, std::span<const Index> origins, Index horizons);
 
  private:
   WindowTaskOptions options_;
@@ -108,13 +109,29 @@ class WindowTask final : public Task<T> {
   std::vector<Index> validation_origins_;
   StepLists validation_steps_;  // of every group
   Reducer* reducer_;
-  Tape<T> score_tape_;
   SeriesWindows<T> source_;
   std::vector<Var<T>> outputs_;
+  /// Forecasts on their way home from a device: those of one batch, while the next one is computed.
+  struct Arriving {
+    Arriving(Device& from, Index size)
+        : device(&from), values(Buffer<T>::pinned(size, from)), arrived(from.driver().make_event()) {}
+    ~Arriving() { device->driver().drop_event(arrived); }
+    Arriving(const Arriving&) = delete;
+    Arriving& operator=(const Arriving&) = delete;
+
+    Device* device;
+    Buffer<T> values;  // (horizons, room, features), pinned
+    void* arrived;
+    Index first = 0, windows = 0;  // 0: nothing is on its way
+  };
+  std::unique_ptr<Arriving> arriving_[2];
   std::vector<SeriesWindows<T>> micro_batches_;
   std::vector<const WindowSource<T>*> sources_;  // those of them that are computed together
   void fetch(Index index);
   void send(Index index);
+  [[nodiscard]] std::vector<Index> forecast_starts(std::span<const Index> origins, Index first) const;
+  void predict(Tape<T>& tape, const std::vector<Index>& starts, Index horizons);
+  void forecast_there(Tape<T>& tape, std::span<const Index> origins, Index horizons, const Visit& visit);
   void record_micro_batches(Tape<T>& tape, Index first, Index end);
   /// Whether windows are of any group's steps.
   [[nodiscard]] bool fetches() const {

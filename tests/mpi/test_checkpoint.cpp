@@ -75,7 +75,7 @@ struct Training {
     const BatchOptions batches{
         .pairs = c.pairs, .pairs_per_batch = 50, .slab_steps = 3, .joint = c.joint, .seed = 5};
     task = std::make_unique<StnnTask<T>>(StnnTaskOptions{.horizons = 2, .filter_lambda = 0.1}, batches,
-                                         *model, series, scaler, split, partition, part, reducer, Exec{});
+                                         *model, series, scaler, split, partition, part, reducer);
     optimiser = std::make_unique<Optimiser<T>>(
         OptimiserOptions{.kind = c.kind, .beta1 = c.beta1, .fuse = !c.pairs}, model->parameters());
     const ScheduleOptions schedule{

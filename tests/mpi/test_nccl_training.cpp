@@ -210,7 +210,7 @@ Outcome train_stnn(const Setting& setting, Way way, Index epochs) {
     kept.push_back(device->keep(series.values.span()));
   }
   StnnTask<double> task({.horizons = 2}, {.slab_steps = 3, .seed = 5}, model, series, scaler, split,
-                        partition, part, ranks.host(), Exec{});
+                        partition, part, ranks.host());
   return run(setting, ranks, grid, task, epochs);
 }
 
@@ -297,7 +297,7 @@ Outcome train_windows(const Setting& setting, Way way, Index epochs) {
       kept.push_back(device->keep(store.values()));
   }
   WindowTask<double> task({.sampling_decay = 8, .score_batch = 3, .seed = 2}, plan, model, reader, store,
-                          origins, ranks.host(), Exec{});
+                          origins, ranks.host());
   Outcome outcome = run(setting, ranks, grid, task, epochs);
   const bool whole = ranks.device() && setting.library && comm.size() == 1;
   EXPECT_EQ(sparse.multiplied > 0, whole);

@@ -69,7 +69,8 @@ void check_forecast(const Golden& golden, GoldenStnn<T>& stnn, const std::string
   const auto horizons = static_cast<Index>(golden.shape(group + "/forecast_x")[0]);
   const auto expected = stnn.slice(golden.array(group + "/forecast_x"), horizons, options.features);
   std::vector<bool> learned(static_cast<std::size_t>(options.steps), true);
-  Forecaster<T> forecaster(Exec{}, stnn.model(), stnn.series(), learned, 0);
+  Tape<T> tape{Exec{}};
+  Forecaster<T> forecaster(tape, stnn.model(), stnn.series(), learned, 0);
   const std::vector<Index> origins{options.steps - 1};
   std::vector<T> values;
   forecaster.run(origins, horizons, [&](Index, Index, NodeView<const T> x) {

@@ -170,7 +170,7 @@ struct Training {
 
   void train(const Case& c, int part) {
     StnnTask<double> task({.horizons = 2, .filter_lambda = 0.1, .validates = validates()}, batches, *model,
-                          series, scaler, split, partition, part, reducer, Exec{});
+                          series, scaler, split, partition, part, reducer);
     Optimiser<double> optimiser({.beta1 = c.beta1, .fuse = c.fused || c.late}, model->parameters());
     const TimeGroups groups{grid.groups() > 1 ? &across : nullptr, grid.group() == 0};
     BatchPlan plan(batches, series, split.training_steps(), split.training_pairs(), partition, part, reducer);
@@ -191,7 +191,7 @@ struct Training {
     state.parameters = optimiser.books();
     if (groups.reducer) optimiser.gather_books(state.parameters, *groups.reducer);
     optimiser.settle(Exec{});
-    validation = task.validate();
+    validation = task.validate(tape);
   }
 
   /// Values of a parameter of rows by global step and row, (outer, n, inner).

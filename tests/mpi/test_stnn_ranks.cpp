@@ -99,7 +99,7 @@ struct Training {
     BatchOptions batches{
         .pairs = c.pairs, .pairs_per_batch = 100, .slab_steps = 3, .joint = c.joint, .seed = 5};
     StnnTask<T> task({.horizons = 2, .filter_lambda = 0.1}, batches, *model, series, scaler, split, partition,
-                     comm.rank(), reducer, Exec{});
+                     comm.rank(), reducer);
     Optimiser<T> optimiser({.beta1 = 0.9, .fuse = c.fused}, model->parameters());
     Step<T> step(model->parameters(), optimiser, reducer, c.clip);
     Tape<T> tape{Exec{}};
@@ -113,7 +113,7 @@ struct Training {
         losses.push_back(result.gradient_norm);
       }
     }
-    validation = task.validate();
+    validation = task.validate(tape);
   }
 
   /// Values of a parameter by global row: (outer, n, inner), summed up from all ranks.

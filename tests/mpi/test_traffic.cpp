@@ -185,7 +185,7 @@ Counts dcrnn(const Place& place, WindowSampling sampling, const ProcessGrid* gri
   const SeriesReader<double> reader(store, scaler, times, Fill::mean);
   WindowTask<double> task({}, plan, model, reader, store,
                           std::vector<std::vector<Index>>(static_cast<std::size_t>(place.groups)),
-                          *ports.world, Exec{});
+                          *ports.world);
   return count_epoch<double>(task, ports, place, 0.1, false, grid != nullptr);
 }
 
@@ -224,7 +224,7 @@ Counts stnn(const Place& place, bool dense, const ProcessGrid* grid) {
   for (Parameter<float>* parameter : model.parameters())
     parameter->fusable = parameter->fusable && (place.groups == 1 || parameter->name == "discover_weight");
   StnnTask<float> task({}, batches, model, series, Scaler(series.rows, 2), split, partition, place.part,
-                       *ports.world, Exec{});
+                       *ports.world);
   return count_epoch<float>(task, ports, place, 0.5, true, grid != nullptr);
 }
 

@@ -187,7 +187,7 @@ struct Training {
     const SeriesReader<double> reader(store, scaler, times, Fill::mean);
     WindowTask<double> task(
         {.sampling_decay = 8, .score_batch = 3, .seed = 2, .stage = grid.stage(), .stages = grid.stages()},
-        plan, *model, reader, store, origins, reducer, Exec{});
+        plan, *model, reader, store, origins, reducer);
     Optimiser<double> optimiser({.beta1 = 0.9, .epsilon = 1e-3}, model->parameters());
     Step<double> step(model->parameters(), optimiser, reducer, c.clip);
     Tape<double> tape{Exec{}};
@@ -205,7 +205,7 @@ struct Training {
         losses.push_back(result.gradient_norm);
       }
     }
-    validation = task.validate();
+    validation = task.validate(tape);
     sent = between->sent();
     handed_over = link.sent();
     kept_bytes = tape.memory().peak_bytes();

@@ -92,7 +92,8 @@ struct Small {
 std::vector<std::vector<double>> forecast(Small& small, std::vector<Index> origins, Index horizons,
                                           double lambda) {
   std::vector<std::vector<double>> all;  // by horizon: (rows, origins, m)
-  Forecaster<double> forecaster(Exec{}, *small.model, small.series, small.learned(), lambda);
+  Tape<double> tape{Exec{}};
+  Forecaster<double> forecaster(tape, *small.model, small.series, small.learned(), lambda);
   forecaster.run(origins, horizons, [&](Index, Index, NodeView<const double> x) {
     all.emplace_back(x.data, x.data + x.size());
   });
@@ -169,7 +170,8 @@ TEST(Forecaster, TakesEveryOriginOnceHoweverManyThereAre) {
     alone.push_back(forecast(small, {origin}, 2, 0.1));
   }
   std::vector<int> visits(2 * origins.size());
-  Forecaster<double> forecaster(Exec{}, *small.model, small.series, small.learned(), 0.1);
+  Tape<double> tape{Exec{}};
+  Forecaster<double> forecaster(tape, *small.model, small.series, small.learned(), 0.1);
   forecaster.run(origins, 2, [&](Index first, Index horizon, NodeView<const double> x) {
     ASSERT_LE(first + x.cols, std::ssize(origins));
     for (Index b = 0; b < x.cols; ++b) {

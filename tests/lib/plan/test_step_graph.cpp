@@ -59,7 +59,7 @@ auto with_training(Kind kind, Device* device, const F& f) {
   Stnn<float> model(options, std::move(relations), rows, nullptr);
   BatchOptions batches;
   batches.slab_steps = wide ? 1 : 4;
-  StnnTask<float> task({}, batches, model, series, scaler, split, partition, 0, reducer, Exec{});
+  StnnTask<float> task({}, batches, model, series, scaler, split, partition, 0, reducer);
   if (wide)
     for (Parameter<float>* parameter : model.parameters()) parameter->decay = 1e-2;
   std::vector<Device::Copy> kept;

@@ -95,7 +95,7 @@ struct Training {
     const BatchOptions batches{
         .pairs = setting.pairs, .pairs_per_batch = 50, .slab_steps = 4, .joint = setting.joint, .seed = 5};
     task = std::make_unique<StnnTask<float>>(StnnTaskOptions{}, batches, *model, series, scaler, split,
-                                             partition, 0, reducer, Exec{});
+                                             partition, 0, reducer);
     OptimiserOptions adam;
     adam.beta1 = setting.beta1;
     adam.fuse = !setting.pairs;

@@ -32,7 +32,7 @@ class Quadratic final : public Task<double> {
   }
   double weight() const override { return weight_; }
   double node_steps() const override { return 1; }
-  double validate() override { return next_ < validation_.size() ? validation_[next_++] : NAN; }
+  double validate(Tape<double>&) override { return next_ < validation_.size() ? validation_[next_++] : NAN; }
 
   double weight_of_second = 1;  // another: of the second batch, whose target is 1
   float target = 3;

@@ -177,8 +177,7 @@ struct Rank {
       : between(static_cast<int>(std::ssize(origins)), group),
         store(all_steps, nodes, parts_of_a_value, StepLists(origins.size(), range(0, all_steps)), between),
         reader(store, data.scaler, data.times, Fill::mean),
-        task(options, plan(static_cast<int>(std::ssize(origins))), model, reader, store, origins, reducer,
-             Exec{}) {
+        task(options, plan(static_cast<int>(std::ssize(origins))), model, reader, store, origins, reducer) {
     std::copy(data.series.values.begin(), data.series.values.end(), store.values().begin());
   }
 
@@ -209,7 +208,8 @@ TEST_P(WindowScores, ForecastsAreOfEveryOriginOnce) {
     const std::vector<Index> wanted = origins();
     std::vector<int> visits(wanted.size() * static_cast<std::size_t>(horizons));
     rank.model.batches.clear();
-    rank.task.forecast(wanted, horizons, [&](Index first, Index horizon, NodeView<const double> x) {
+    Tape<double> tape{Exec{}};
+    rank.task.forecast(tape, wanted, horizons, [&](Index first, Index horizon, NodeView<const double> x) {
       ASSERT_LE(first + x.cols, std::ssize(wanted));
       for (Index b = 0; b < x.cols; ++b) {
         const auto o = static_cast<std::size_t>(first + b);
@@ -229,7 +229,8 @@ TEST_P(WindowScores, ErrorsAreThoseOfAllWindows) {
   OneRankReducer reducer;
   Rank rank(data, reducer, {.score_batch = batch()}, {{}});
   HorizonErrors errors({"model"}, shape.outputs);
-  rank.task.add_errors(errors, origins(), shape.outputs);
+  Tape<double> tape{Exec{}};
+  rank.task.add_errors(tape, errors, origins(), shape.outputs);
   const HorizonScores scores = errors.reduce(reducer);
   for (Index horizon = 1; horizon <= shape.outputs; ++horizon) {
     const auto h = static_cast<std::size_t>(horizon - 1);
@@ -260,7 +261,8 @@ TEST_P(WindowScores, ValidationIsOfAllWindowsOnAnyGrid) {
       for (int group = 0; group < groups; ++group)
         for (int stage = 0; stage < stages; ++stage) {
           Rank rank(data, reducer, {.score_batch = batch(), .stage = stage, .stages = stages}, shares, group);
-          last = rank.task.validate();
+          Tape<double> tape{Exec{}};
+          last = rank.task.validate(tape);
         }
       EXPECT_NEAR(last, expected, 1e-12) << groups << " groups, " << stages << " stages";
     }
@@ -281,7 +283,7 @@ TEST(WindowTask, StepsOfTheNextBatchTravelWhileOneIsComputed) {
   StepStore store(all_steps, nodes, parts_of_a_value, plan.steps_of_groups(), between);
   const SeriesReader<double> reader(store, data.scaler, data.times, Fill::mean);
   Rule model;
-  WindowTask<double> task({}, plan, model, reader, store, {{}, {}}, reducer, Exec{});
+  WindowTask<double> task({}, plan, model, reader, store, {{}, {}}, reducer);
   const auto wanted = [&](Index index, int group) {
     std::vector<Index> starts;
     plan.starts_of(index, group, starts);
