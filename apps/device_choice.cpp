@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "rossby/base/error.hpp"
+#include "rossby/kernels/product.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/device_binding.hpp"
 #include "rossby/mpi/nccl_api.hpp"
@@ -119,6 +120,8 @@ DeviceChoice choose_device(const Communicator& world, const Config& config) {
   choice.device =
       agree(world, [&] { return open_device(config, choice.backend, bound.device, bound.ranks); });
   choice.remark = remark_of(bound);
+  if (const std::string why = lacking_cublas(); !why.empty())
+    choice.remark += fmt::format("; products by own kernels, without matrix units: {}", why);
   for (const auto& [name, count] : bound.kinds) choice.gpus += count;
   if (world.size() > 1) {
     MpiReducer reducer(world);

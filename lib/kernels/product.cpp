@@ -2,6 +2,9 @@
 
 #include "rossby/base/error.hpp"
 #include "rossby/kernels/backends.hpp"
+#if defined(ROSSBY_CUDA)
+#include "rossby/kernels/cuda/blas.hpp"
+#endif
 
 namespace rossby {
 
@@ -14,6 +17,14 @@ void matrix_product(const Exec& exec, MatrixView<T> c, Operand op_a, MatrixView<
           "a product of (m, k) and (k, q) is (m, q)");
   if (c.size() == 0) return;
   ROSSBY_DISPATCH(matrix_product, exec, c, op_a, a, op_b, b, accumulate);
+}
+
+std::string lacking_cublas() {
+#if defined(ROSSBY_CUDA)
+  return cuda::lacking_cublas();
+#else
+  return "this build has no CUDA";
+#endif
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                                     \

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "rossby/kernels/exec.hpp"
 #include "rossby/tensor/view.hpp"
 
@@ -13,5 +15,8 @@ enum class Operand { plain, transposed };
 template <class T>
 void matrix_product(const Exec& exec, MatrixView<T> c, Operand op_a, MatrixView<const T> a, Operand op_b,
                     MatrixView<const T> b, bool accumulate);
+
+/// Why products on GPUs are not cuBLAS's but own kernels', which use no matrix units; empty where they are.
+[[nodiscard]] std::string lacking_cublas();
 
 }  // namespace rossby

@@ -13,6 +13,8 @@ namespace rossby {
 namespace {
 // cudaErrorInsufficientDriver: the runtime says it too where there is none.
 constexpr int old_driver = 35;
+constexpr int out_of_memory = 2;
+constexpr int least_major = 8;  // that kernels are built for
 }  // namespace
 
 CudaDevices cuda_devices(const CudaApi* api) {
@@ -23,6 +25,11 @@ CudaDevices cuda_devices(const CudaApi* api) {
     return {0, fmt::format("{}CUDA error {}: {}", why, error, api->error_text(error))};
   }
   if (count <= 0) return {0, "the driver sees no GPU"};
+  for (int device = 0; device < count; ++device)
+    if (const CudaApi::Properties is = properties_of(device, api); is.major < least_major)
+      return {0, fmt::format("GPU {} is {} (sm_{}{}), kernels are for sm_{}0 and newer; choose others with "
+                             "CUDA_VISIBLE_DEVICES",
+                             device, is.name, is.major, is.minor, least_major)};
   return {count, {}};
 }
 
@@ -175,8 +182,10 @@ void* CudaDriver::executable_of(void* graph) {
 void* CudaDriver::allocate(std::size_t bytes) {
   return uncaptured([&]() -> void* {
     void* pointer = nullptr;
-    if (api_->allocate(&pointer, bytes) == 0) return pointer;
-    (void)api_->last_error();  // or the next launch would report it
+    const int error = api_->allocate(&pointer, bytes);
+    if (error == 0) return pointer;
+    if (error != out_of_memory) check(error, "allocating memory");  // what kernels before it have done
+    (void)api_->last_error();                                       // or the next launch would report it
     return nullptr;
   });
 }
@@ -188,7 +197,9 @@ void CudaDriver::release(void* pointer) noexcept {
 void* CudaDriver::allocate_pinned(std::size_t bytes) {
   return uncaptured([&]() -> void* {
     void* pointer = nullptr;
-    if (api_->allocate_host(&pointer, bytes) == 0) return pointer;
+    const int error = api_->allocate_host(&pointer, bytes);
+    if (error == 0) return pointer;
+    if (error != out_of_memory) check(error, "allocating memory");  // what kernels before it have done
     (void)api_->last_error();
     return nullptr;
   });

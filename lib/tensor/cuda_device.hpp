@@ -152,7 +152,8 @@ class CudaDriver final : public DeviceDriver {
     std::size_t nodes = 0;
     void* graph = nullptr;
   };
-  static constexpr std::size_t most_executables = 8;
+  static constexpr std::size_t most_executables =
+      16;  // scheduled sampling has a graph for each number of truths that are fed
   std::vector<Executable> executables_;  // the one launched last comes last
   bool capturing_ = false;
   bool forked_ = false;  // and not joined

@@ -165,9 +165,10 @@ const void* Device::stage(const void* host, std::size_t bytes) {
   const std::size_t size = rounded(bytes);
   if (trays_.back().filled + size > trays_.back().bytes) {
     // A tray whose lists are of launches before this one: what reads them has been enqueued, and once it is
-    // done the tray is free. Another list of this very launch may lie in one of the others.
+    // done the tray is free. Other lists of this very launch, however many, may lie in the others.
     const auto free = std::find_if(trays_.begin(), trays_.end(), [&](const Tray& tray) {
-      return size <= tray.bytes && (tray.filled == 0 || lists_ - tray.last >= lists_of_a_launch);
+      const bool before = lists_ - tray.last >= lists_of_a_launch && tray.launches < launches_;
+      return size <= tray.bytes && (tray.filled == 0 || before);
     });
     if (free == trays_.end()) {
       add_tray(std::max(rounded(options_.staging_bytes / 2), 2 * size));
@@ -182,6 +183,7 @@ const void* Device::stage(const void* host, std::size_t bytes) {
   std::byte* to = tray.device + tray.filled;
   tray.filled += size;
   tray.last = ++lists_;
+  tray.launches = launches_;
   std::memcpy(from, host, bytes);
   driver_->copy_in(to, from, bytes);
   return to;

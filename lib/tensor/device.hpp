@@ -165,13 +165,17 @@ class Device {
   [[nodiscard]] std::shared_ptr<void>& library() { return library_; }
 
   /// What a host array holds, on the device: its copy where one is kept, otherwise one that travels now and
-  /// is good until lists_of_a_launch more have travelled. The host array may change at once.
+  /// is good until a kernel has been launched and lists_of_a_launch more have travelled. The host array may
+  /// change at once.
   static constexpr std::size_t lists_of_a_launch = 16;
   template <class T>
   [[nodiscard]] const T* on_device(std::span<const T> host) {
     static_assert(std::is_trivially_copyable_v<T>);
     return static_cast<const T*>(on_device_bytes(host.data(), host.size_bytes()));
   }
+
+  /// Told by all who launch kernels: those that were given lists by now have been enqueued.
+  void launched() { ++launches_; }
 
   /// Keeps a copy of a host array that does not change for as long as the handle lives.
   class Copy {
@@ -210,7 +214,8 @@ class Device {
     std::byte* device = nullptr;
     std::size_t bytes = 0;
     std::size_t filled = 0;
-    std::size_t last = 0;  // number of the last list in it
+    std::size_t last = 0;      // number of the last list in it
+    std::size_t launches = 0;  // before that
   };
   void add_tray(std::size_t bytes);
   void drop_trays() noexcept;
@@ -226,6 +231,7 @@ class Device {
   void* scratch_ = nullptr;
   std::vector<Tray> trays_;  // the last one is being filled
   std::size_t lists_ = 0;    // that have travelled
+  std::size_t launches_ = 0;
   std::shared_ptr<void> library_;
   double* sums_ = nullptr;       // on the device
   double* sums_host_ = nullptr;  // pinned

@@ -113,6 +113,14 @@ bool blas_product(const Exec& exec, MatrixView<T> c, Operand op_a, MatrixView<co
   return true;
 }
 
+std::string lacking_cublas() {
+  Library library("cublas", CUBLAS_VER_MAJOR);
+  void (*function)() = nullptr;
+  for (const char* name : {"cublasCreate_v2", "cublasSgemm_v2_64", "cublasGemmEx_64"})
+    library.find(function, name);
+  return library.complete() ? "" : library.file() + " is not there, or too old";
+}
+
 #define ROSSBY_INSTANTIATE(T)                                                                   \
   template bool blas_product(const Exec&, MatrixView<T>, Operand, MatrixView<const T>, Operand, \
                              MatrixView<const T>, bool);

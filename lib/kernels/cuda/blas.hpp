@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "rossby/kernels/exec.hpp"
 #include "rossby/kernels/product.hpp"
 #include "rossby/tensor/view.hpp"
@@ -11,5 +13,8 @@ namespace rossby::cuda {
 template <class T>
 bool blas_product(const Exec& exec, MatrixView<T> c, Operand op_a, MatrixView<const T> a, Operand op_b,
                   MatrixView<const T> b, bool accumulate);
+
+/// Why there is no cuBLAS; empty where there is.
+[[nodiscard]] std::string lacking_cublas();
 
 }  // namespace rossby::cuda

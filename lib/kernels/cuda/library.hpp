@@ -13,10 +13,10 @@ class Library {
  public:
   /// `name` of lib<name>.so.<major>.
   Library(const std::string& name, int major) {
-    const std::string file = "lib" + name + ".so." + std::to_string(major);
+    file_ = "lib" + name + ".so." + std::to_string(major);
     const char* home = std::getenv("CUDA_HOME");
-    handle_ = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    const std::string at = std::string(home ? home : "/usr/local/cuda") + "/lib64/" + file;
+    handle_ = ::dlopen(file_.c_str(), RTLD_NOW | RTLD_LOCAL);
+    const std::string at = std::string(home ? home : "/usr/local/cuda") + "/lib64/" + file_;
     if (!handle_) handle_ = ::dlopen(at.c_str(), RTLD_NOW | RTLD_LOCAL);
     complete_ = handle_ != nullptr;
   }
@@ -29,8 +29,11 @@ class Library {
   }
   /// Whether it and all that was looked for is there.
   [[nodiscard]] bool complete() const { return complete_; }
+  /// Name of its file.
+  [[nodiscard]] const std::string& file() const { return file_; }
 
  private:
+  std::string file_;
   void* handle_ = nullptr;
   bool complete_ = false;
 };

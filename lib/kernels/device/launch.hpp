@@ -118,6 +118,7 @@ void for_each(const Exec& exec, Index count, const F& f) {
   const CudaDriver& to = driver(exec);
   each_kernel<<<blocks, block_threads, 0, static_cast<cudaStream_t>(to.stream())>>>(count, f);
   to.check_launch("a kernel");
+  exec.device->launched();
 }
 
 /// f(block, shared memory) of `blocks` blocks.
@@ -128,6 +129,7 @@ void for_each_block(const Exec& exec, Index blocks, const F& f) {
   block_kernel<Shared>
       <<<static_cast<unsigned>(blocks), block_threads, 0, static_cast<cudaStream_t>(to.stream())>>>(f);
   to.check_launch("a kernel of blocks");
+  exec.device->launched();
 }
 
 #else
@@ -140,6 +142,7 @@ template <class F>
 void for_each(const Exec& exec, Index count, const F& f) {
   if (count <= 0) return;
   const auto order = driver(exec).launch(&f, sizeof f);
+  exec.device->launched();
   driver(exec).enqueue([order, count, f] { in_order(order, count, f); });
 }
 
@@ -147,6 +150,7 @@ template <class Shared, class F>
 void for_each_block(const Exec& exec, Index blocks, const F& f) {
   if (blocks <= 0) return;
   const auto order = driver(exec).launch(&f, sizeof f);
+  exec.device->launched();
   driver(exec).enqueue([order, blocks, f] {
     in_order(order, blocks, [&](Index b) {
       // As a GPU leaves it: what nothing wrote is not zero.

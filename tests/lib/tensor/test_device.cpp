@@ -183,7 +183,7 @@ TEST(Device, ListsOfOneLaunchStayHoweverLarge) {
   Device device(std::move(owner), options);
   std::size_t most = 0;
   for (int launch = 0; launch < 40; ++launch) {
-    std::vector<std::vector<int>> lists(Device::lists_of_a_launch);
+    std::vector<std::vector<int>> lists((launch % 3 + 1) * Device::lists_of_a_launch);
     std::vector<const int*> there;
     for (std::size_t k = 0; k < lists.size(); ++k) {
       lists[k].assign(std::size_t{1} << (k % 3 == 0 ? 8 + k % 4 : k % 7), launch * 100 + static_cast<int>(k));
@@ -194,6 +194,7 @@ TEST(Device, ListsOfOneLaunchStayHoweverLarge) {
         EXPECT_TRUE(std::equal(lists[k].begin(), lists[k].end(), there[k])) << k;
       }
     });
+    device.launched();
     if (launch == 5) most = device.own_bytes();
   }
   device.wait();
