@@ -124,6 +124,7 @@ std::vector<std::unique_ptr<Baseline>> classical_baselines(const BaselineSetting
   std::vector<std::unique_ptr<Baseline>> baselines;
   baselines.push_back(make_persistence());
   baselines.push_back(make_climatology());
+  if (auto by_month = axis ? make_annual_cycle(*axis) : nullptr) baselines.push_back(std::move(by_month));
   if (auto by_time = axis ? make_time_of_week(*axis) : nullptr) baselines.push_back(std::move(by_time));
   baselines.push_back(make_ar1());
   baselines.push_back(make_linear_inverse_model(settings));

@@ -74,6 +74,11 @@ struct BaselineSettings {
 /// weekday. Null where the axis has no dates or its step does not divide a day.
 [[nodiscard]] std::unique_ptr<Baseline> make_time_of_week(const TimeAxis& axis);
 
+/// Annual cycle: the mean of the training steps of the same month; where there was none, of all steps. Null
+/// where the axis has no dates, spans less than two years or has steps of more than a month that are not a
+/// part of a year.
+[[nodiscard]] std::unique_ptr<Baseline> make_annual_cycle(const TimeAxis& axis);
+
 /// AR(1) about the node's training mean, a = Σ x'(t+1)·x'(t) / Σ x'(t)², from the last observed value.
 [[nodiscard]] std::unique_ptr<Baseline> make_ar1();
 
@@ -99,7 +104,7 @@ struct BaselineSettings {
 [[nodiscard]] std::unique_ptr<Baseline> make_dual_ridge_var(const BaselineSettings& settings);
 
 /// All, in the order of tables and files: persistence, climatology, ar1, lim, ridge_var; with the axis of a
-/// dated series of steps that divide a day also time_of_week, after climatology.
+/// dated series also annual_cycle and time_of_week, where it has them, after climatology.
 [[nodiscard]] std::vector<std::unique_ptr<Baseline>> classical_baselines(const BaselineSettings& settings,
                                                                          const TimeAxis* axis = nullptr);
 

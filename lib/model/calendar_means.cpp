@@ -1,4 +1,6 @@
 #include <cmath>
+#include <string>
+#include <utility>
 
 #include "rossby/base/error.hpp"
 #include "rossby/data/anomalies.hpp"
@@ -10,16 +12,21 @@ namespace {
 
 constexpr Milliseconds day = 86400000;
 
+/// Which steps are alike.
+struct Slots {
+  Index count = 0;
+  std::vector<Index> of_step;
+};
+
 /// Means of every (slot, row, feature) over training steps; NaN where nothing was observed.
-std::vector<float> slot_means(const Series& series, std::span<const Index> steps, std::span<const Index> slot,
-                              Index slots) {
+std::vector<float> slot_means(const Series& series, std::span<const Index> steps, const Slots& slots) {
   const Index width = series.rows * series.features;
-  std::vector<double> sum(static_cast<std::size_t>(slots * width)), count(sum.size());
+  std::vector<double> sum(static_cast<std::size_t>(slots.count * width)), count(sum.size());
   for (const Index t : steps)
     for (Index c = 0; c < width; ++c) {
       const float x = series.values[t * width + c];
       if (std::isnan(x)) continue;
-      const auto k = static_cast<std::size_t>(slot[static_cast<std::size_t>(t)] * width + c);
+      const auto k = static_cast<std::size_t>(slots.of_step[static_cast<std::size_t>(t)] * width + c);
       sum[k] += static_cast<double>(x);
       count[k] += 1;
     }
@@ -28,54 +35,50 @@ std::vector<float> slot_means(const Series& series, std::span<const Index> steps
   return mean;
 }
 
-class TimeOfWeek final : public Baseline {
+/// The mean of the step's slot; where nothing was observed in it, of the next ones', then of all steps.
+class CalendarMeans final : public Baseline {
  public:
-  explicit TimeOfWeek(const TimeAxis& axis) : slots_a_day_(day / axis.step_milliseconds()) {
-    for (Index t = 0; t < axis.size(); ++t) {
-      const auto slot = static_cast<Index>(axis.day_fraction(t) * static_cast<double>(slots_a_day_) + 0.5);
-      day_slot_.push_back(slot % slots_a_day_);
-      week_slot_.push_back(axis.weekday(t) * slots_a_day_ + day_slot_.back());
-    }
-  }
+  CalendarMeans(std::string name, std::vector<Slots> slots)
+      : name_(std::move(name)), slots_(std::move(slots)) {}
 
-  [[nodiscard]] std::string_view name() const override { return "time_of_week"; }
+  [[nodiscard]] std::string_view name() const override { return name_; }
 
   void fit(const Series& series, const Split& split, Reducer& reducer) override {
-    require(series.steps == static_cast<Index>(day_slot_.size()), "the time axis is that of the series");
+    require(series.steps == std::ssize(slots_.front().of_step), "the time axis is that of the series");
     const auto steps = split.training_steps();
-    week_ = slot_means(series, steps, week_slot_, 7 * slots_a_day_);
-    day_ = slot_means(series, steps, day_slot_, slots_a_day_);
+    means_.clear();
+    for (const Slots& slots : slots_) means_.push_back(slot_means(series, steps, slots));
     mean_ = training_means(series, steps, reducer);
   }
 
   void forecast(const Series& series, std::span<const Index> origins, Index horizons, Reducer&,
                 const HorizonSink& sink) const override {
     const Index width = series.rows * series.features;
-    Buffer<float> values(static_cast<Index>(origins.size()) * width);
+    Buffer<float> values(std::ssize(origins) * width);
     for (Index h = 1; h <= horizons; ++h) {
       float* to = values.data();
-      for (const Index origin : origins) {
-        const auto step = static_cast<std::size_t>(origin + h);
-        require(step < week_slot_.size(), "targets lie on the time axis");
-        const float* week = week_.data() + week_slot_[step] * width;
-        const float* any_day = day_.data() + day_slot_[step] * width;
-        for (Index c = 0; c < width; ++c) {
-          if (!std::isnan(week[c]))
-            *to++ = week[c];
-          else
-            *to++ =
-                std::isnan(any_day[c]) ? static_cast<float>(mean_[static_cast<std::size_t>(c)]) : any_day[c];
-        }
-      }
+      for (const Index origin : origins)
+        for (Index c = 0; c < width; ++c) *to++ = mean_of(origin + h, c, width);
       sink(h, {values.data(), series.rows, static_cast<Index>(origins.size()), series.features,
                series.features, width});
     }
   }
 
  private:
-  Index slots_a_day_;
-  std::vector<Index> day_slot_, week_slot_;  // of each step
-  std::vector<float> day_, week_;            // (slots, rows, features)
+  [[nodiscard]] float mean_of(Index step, Index c, Index width) const {
+    for (std::size_t k = 0; k < slots_.size(); ++k) {
+      const auto& of_step = slots_[k].of_step;
+      require(step < std::ssize(of_step), "targets lie on the time axis");
+      const float mean =
+          means_[k][static_cast<std::size_t>(of_step[static_cast<std::size_t>(step)] * width + c)];
+      if (!std::isnan(mean)) return mean;
+    }
+    return static_cast<float>(mean_[static_cast<std::size_t>(c)]);
+  }
+
+  std::string name_;
+  std::vector<Slots> slots_;
+  std::vector<std::vector<float>> means_;  // of each: (slots, rows, features)
   std::vector<double> mean_;
 };
 
@@ -85,7 +88,26 @@ std::unique_ptr<Baseline> make_time_of_week(const TimeAxis& axis) {
   if (!axis.dated() || axis.spacing() != TimeAxis::Spacing::duration) return nullptr;
   const auto step = axis.step_milliseconds();
   if (step <= 0 || step > day || day % step != 0) return nullptr;
-  return std::make_unique<TimeOfWeek>(axis);
+  const Index a_day = day / step;
+  Slots of_week{7 * a_day, {}}, of_day{a_day, {}};
+  for (Index t = 0; t < axis.size(); ++t) {
+    const auto slot = static_cast<Index>(axis.day_fraction(t) * static_cast<double>(a_day) + 0.5);
+    of_day.of_step.push_back(slot % a_day);
+    of_week.of_step.push_back(axis.weekday(t) * a_day + of_day.of_step.back());
+  }
+  return std::make_unique<CalendarMeans>("time_of_week", std::vector{std::move(of_week), std::move(of_day)});
+}
+
+std::unique_ptr<Baseline> make_annual_cycle(const TimeAxis& axis) {
+  constexpr Milliseconds two_years = 730 * day, month = 31 * day;
+  if (!axis.dated() || axis.size() < 2) return nullptr;
+  const bool months = axis.spacing() == TimeAxis::Spacing::months && axis.step_months() < 12;
+  const bool shorter = axis.spacing() == TimeAxis::Spacing::duration && axis.step_milliseconds() <= month;
+  if (!months && !shorter) return nullptr;
+  if (axis.stamp(axis.size() - 1) - axis.stamp(0) + month < two_years) return nullptr;
+  Slots of_year{12, {}};
+  for (Index t = 0; t < axis.size(); ++t) of_year.of_step.push_back(axis.month(t) - 1);
+  return std::make_unique<CalendarMeans>("annual_cycle", std::vector{std::move(of_year)});
 }
 
 }  // namespace rossby

@@ -292,6 +292,43 @@ TEST(TimeOfWeek, IsTheMeanOfTheSameHourOfTheSameWeekday) {
   });
 }
 
+TEST(AnnualCycle, IsTheMeanOfTheSameMonth) {
+  // Three years and a half from November; one node misses all Marches that it is trained on.
+  const Index steps = 42;
+  Series series(steps, 2, 1);
+  double sum = 0, count = 0;
+  for (Index t = 0; t < steps; ++t)
+    for (Index i = 0; i < 2; ++i) {
+      const bool march = (t + 10) % 12 == 2;
+      series.at(t, i, 0) = i == 1 && march ? NAN : static_cast<float>(1000 * i + t * t);
+      if (i == 1 && t < 36 && !march) sum += 1000 + static_cast<double>(t * t), ++count;
+    }
+  const Split split = make_split(steps, {.train = "36", .validation = "0", .test = "rest"});
+  OneRankReducer reducer;
+  const auto baseline = make_annual_cycle(TimeAxis::monthly(steps, "2001-11"));
+  ASSERT_NE(baseline, nullptr);
+  EXPECT_EQ(baseline->name(), "annual_cycle");
+  baseline->fit(series, split, reducer);
+  const std::vector<Index> origins{35};
+  baseline->forecast(series, origins, 6, reducer, [&](Index horizon, NodeView<const float> x) {
+    const Index t = 35 + horizon;
+    const double mean =
+        static_cast<double>((t - 12) * (t - 12) + (t - 24) * (t - 24) + (t - 36) * (t - 36)) / 3;
+    EXPECT_FLOAT_EQ(*x.at(0, 0), static_cast<float>(mean));
+    const bool march = (t + 10) % 12 == 2;
+    EXPECT_FLOAT_EQ(*x.at(1, 0), static_cast<float>(march ? sum / count : 1000 + mean)) << horizon;
+  });
+}
+
+TEST(AnnualCycle, NeedsDatesAndTwoYearsOfMonths) {
+  EXPECT_EQ(make_annual_cycle(TimeAxis::counter(100)), nullptr);
+  EXPECT_EQ(make_annual_cycle(TimeAxis::monthly(23, "2001-01")), nullptr);
+  EXPECT_NE(make_annual_cycle(TimeAxis::monthly(24, "2001-01")), nullptr);
+  EXPECT_EQ(make_annual_cycle(TimeAxis::regular(10, "days since 2001-01-01", 0, 365)), nullptr);
+  EXPECT_EQ(make_annual_cycle(TimeAxis::regular(600, "days since 2001-01-01", 0, 1)), nullptr);
+  EXPECT_NE(make_annual_cycle(TimeAxis::regular(800, "days since 2001-01-01", 0, 1)), nullptr);
+}
+
 TEST(TimeOfWeek, OfDailySeriesIsTheMeanOfTheWeekday) {
   const Index steps = 24;
   Series series(steps, 1, 1);
