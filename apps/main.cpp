@@ -220,15 +220,17 @@ void define_plan(CLI::App& app, std::function<int(const Communicator&)>& chosen,
   auto* target =
       p->add_option("--target-batch", plan.target_batch,
                     "refuse candidates whose batch is far from this (windows, pairs or slab steps)")
-          ->check(CLI::PositiveNumber);
+          ->check(CLI::PositiveNumber)
+          ->check(non_negative_number());  // nan passes for positive
   p->add_option("--tolerance", plan.tolerance, "how far, as a share of the target")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str()
       ->needs(target);
-  p->add_option("--what-if", plan.what_if,
-                "beside it, the plan for a machine with network, latency, memory, compute or transfer (to "
-                "devices) so many times as fast, in another precision, or with the GPUs that another machine "
-                "was measured with, for example network=2x,memory=2x,precision=bf16,gpu=h200.json");
+  auto* what_if = p->add_option(
+      "--what-if", plan.what_if,
+      "beside it, the plan for a machine with network, latency, memory, compute or transfer (to "
+      "devices) so many times as fast, in another precision, or with the GPUs that another machine "
+      "was measured with, for example network=2x,memory=2x,precision=bf16,gpu=h200.json");
   auto* check =
       p->add_option("--check", plan.check, "run directories: their predictions against what was measured");
   p->add_flag("--regions", plan.regions, "with --check: where in the step they differ")->needs(check);
@@ -236,8 +238,8 @@ void define_plan(CLI::App& app, std::function<int(const Communicator&)>& chosen,
       p->add_flag("--residuals", plan.residuals,
                   "instead: by how much each op's polynomial, and interpolation, miss what was measured");
   add_settings(*p, plan.sets, "set a configuration key, for example --set model.latent=8; may be repeated");
-  check->excludes(config)->excludes(machine)->excludes(ranks)->excludes(residuals);
-  residuals->excludes(config)->excludes(ranks);
+  check->excludes(config)->excludes(machine)->excludes(ranks)->excludes(residuals)->excludes(what_if);
+  residuals->excludes(config)->excludes(ranks)->excludes(what_if);
   p->callback([&, config, machine, check, ranks] {
     if (!*check && !*config && !plan.residuals) throw CLI::RequiredError("config, --check or --residuals");
     if (*ranks && plan.ranks.empty())

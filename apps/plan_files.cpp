@@ -185,6 +185,7 @@ std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file)
   std::vector<TrainingPlan::Measured> epochs;
   std::vector<std::pair<Index, Traffic>> sent;
   std::ifstream in(metrics_file);
+  Json place;
   Index before = 0;
   double memory = 0, device = 0;
   for (std::string line; std::getline(in, line);) {
@@ -192,6 +193,12 @@ std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file)
     if (!json.is_object() || !json.contains("step_seconds") || !json.contains("sent")) continue;
     const Index steps = json.at("steps").get<Index>() - before;
     before += steps;
+    // The plan is of the ranks that the training went on with last.
+    if (Json here = json.value("place", Json()); here != place) {
+      place = std::move(here);
+      epochs.clear();
+      sent.clear();
+    }
     memory = json.at("peak_rss_bytes");
     device = json.value("peak_device_bytes", 0.0);
     if (steps <= 0) continue;

@@ -303,7 +303,7 @@ constexpr KeySpec keys[] = {
      "auto|file|rcm", -1e300, 1e300, true},
     {"parallel.time_groups", integer, "1", "",
      "groups of ranks that hold different times and train on different windows or steps; divides the ranks",
-     "", 1, 1000000, true},
+     "", 1, 1 << 20, true},
     {"parallel.stages", integer, "1", "",
      "stages of a pipeline that hold different layers of a dcrnn, gru or graph_wavenet; ranks = row blocks x "
      "stages x time groups",

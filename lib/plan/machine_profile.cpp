@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <filesystem>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "rossby/base/error.hpp"
+#include "rossby/io/files.hpp"
 
 namespace rossby {
 namespace {
@@ -263,9 +264,10 @@ MachineProfile profile_of(const Json& json, const std::string& origin) {
 }
 
 MachineProfile read_profile(const std::string& file) {
-  std::ifstream in(file);
-  if (!in) user_error("{}: cannot be read; 'rossby calibrate -o {}' makes one", file, file);
-  const Json json = Json::parse(in, nullptr, false);
+  std::error_code code;
+  if (!std::filesystem::exists(file, code))
+    user_error("{}: cannot be read; 'rossby calibrate -o {}' makes one", file, file);
+  const Json json = Json::parse(read_text(file), nullptr, false);
   if (json.is_discarded()) user_error("{}: not JSON", file);
   return profile_of(json, file);
 }

@@ -57,6 +57,56 @@ class NewData(Runs):
                 out = self.succeed(2, "forecast", run, "--steps", "2", "--set", "data.file=longer.nc", "-o", "on.nc").out
                 self.assertIn("2 steps from 2001-01-02T05:00", out)
 
+    def test_steps_that_no_window_reads_are_not_the_models(self):
+        """A stride leaves some out, and so does a stretch between gaps that is shorter than a window."""
+        times = [t + (9 if t > 6 else 0) + (9 if t > 7 else 0) for t in range(20)]
+        self.netcdf("stretches.nc", re.sub(r"  time = [^;]*;", "  time = " + ", ".join(map(str, times)) + " ;", sensors()))
+        for name, *settings in (("strides", "window.stride=3", "split.validation=0"),
+                                ("stretches", "data.file=stretches.nc", "split.validation=0")):
+            run = self.trained(name, "model.name=gru", "window.inputs=3", "window.outputs=2", *settings)
+            self.succeed(2, "evaluate", run)
+            self.succeed(1, "forecast", run, "--steps", "2")
+
+    def test_stamps_that_need_more_of_a_date(self):
+        """One behind the training part that is not at midnight does not make its dates others."""
+        daily = sensors().replace("hours since", "days since")
+        self.netcdf("daily.nc", daily)
+        self.netcdf("odd.nc", sensors(steps=30).replace("hours since", "days since").replace(" 29 ;", " 29.5 ;"))
+        run = self.trained("daily", "data.file=daily.nc")
+        self.succeed(1, "forecast", run, "--steps", "1", "--set", "data.file=odd.nc", "--origin", "2001-01-25", "-o", "odd_on.nc")
+
+    def test_more_nodes_are_counted(self):
+        self.netcdf("silent.nc", sensors(nodes=4, missing=(3,)))
+        self.netcdf("awake.nc", sensors(steps=30, nodes=4, holes=[(t, 3) for t in range(20)]))
+        run = self.trained("silent", "data.file=silent.nc", "data.nodes=observed")
+        self.refuse(2, ["evaluate", run, "--set", "data.file=awake.nc"],
+                    r"awake.nc: 4 nodes have a value at some step, but .*state.h5 was trained on 3")
+
+    def test_the_newest_steps_are_scored(self):
+        run = self.trained("newest", "split.test=0.3")
+        out = self.succeed(1, "evaluate", run, "--set", "data.file=longer.nc", "-o", "newest.json").out
+        self.assertIn('split.test = "0.3" is a share of another file: all steps behind validation are the test part', out)
+        told = self.scores("newest.json")["data"]
+        self.assertEqual((told["file"], told["last_origin"]), ("longer.nc", "2001-01-02T03:00"))
+
+    def test_where_nothing_can_be_written_is_said_at_once(self):
+        run = self.trained("nowhere")
+        for command in (["evaluate", run], ["forecast", run, "--steps", "1"]):
+            self.refuse(2, [*command, "-o", "no/such/folder/x"], "no/such/folder/x: cannot be written: no/such/folder: No such")
+
+    def test_what_is_read_is_not_replaced(self):
+        run = self.trained("reads")
+        state = os.path.join(run, "checkpoints", "state.h5")
+        self.succeed(1, "evaluate", run, "-o", "reads.json")
+        for path in ("sensors.nc", "./sensors.nc", state, os.path.join(run, "config.toml")):
+            with open(self.path(path), "rb") as file:
+                before = file.read()
+            for command in (["evaluate", run], ["forecast", run, "--steps", "1"]):
+                self.refuse(2, [*command, "-o", path], "this file is read here, and would be replaced")
+            with open(self.path(path), "rb") as file:
+                self.assertEqual(file.read(), before)
+        self.succeed(1, "evaluate", run, "-o", "reads.json")
+
     def test_a_moved_file_is_named(self):
         run = self.trained("moved")
         shutil.copy(self.path("sensors.nc"), self.path("elsewhere.nc"))

@@ -1,6 +1,7 @@
 """rossby calibrate and rossby plan: a machine's measurements, predictions from them, and what became of those."""
 
 import json
+import os
 
 import support
 from plan_runs import PlanRuns
@@ -100,6 +101,11 @@ class Plan(PlanRuns):
         self.assertRegex(out, r"run1 +1 +[0-9]+ +[0-9.]+ +[0-9.]+ +-?[0-9.]+ ")
         self.assertEqual([line.split()[-1] for line in out.splitlines()[1:3]], ["exact", "exact"], "messages and bytes")
         self.assertRegex(out, r"2 runs: mean error [0-9.]+ %, worst [0-9.]+ %")
+        # A run that goes on with other ranks has a plan of those: the epochs before are not held against it.
+        self.succeed(1, *self.arguments("moved", "train.epochs=3"), "--machine", "machine.json")
+        self.succeed(2, *self.arguments("moved", "train.epochs=6"), "--machine", "machine.json")
+        moved = self.succeed(1, "plan", "--check", "moved").out.splitlines()
+        self.assertEqual(moved[1].split()[-1], "exact")
         out = self.succeed(1, "plan", "--check", "run1", "run2", "--regions").out.splitlines()[1:]
         regions = ["computing", "chunks", "optimiser", "waiting", "other"]
         self.assertEqual([line[28:].split()[0] for line in out], regions * 3)
@@ -428,6 +434,16 @@ class Plan(PlanRuns):
         self.refuse(2, ["plan", "stnn.toml", "--machine", "machine.json", "--set", "parallel.device=cuda"],
                     "parallel.device")
         self.refuse(1, ["plan", "--check", "nowhere"], "nowhere/plan.json: cannot be read")
+        self.refuse(1, ["plan", "--check", "nowhere", "--what-if", "network=2x"], "--what-if", code=2)
+        self.refuse(1, [*plan, "--target-batch", "nan"], "nan", code=2)
+        os.makedirs(self.path("folder.json"), exist_ok=True)
+        self.refuse(1, ["plan", "stnn.toml", "--machine", "folder.json"], "folder.json: cannot read this file: Is a directory")
+        for read in ("stnn.toml", "machine.json"):
+            self.refuse(2, [*plan, "-o", read], f"{read}: this file is read here, and would be replaced")
+        self.assertTrue(self.load("machine.json", "machine.schema.json"), "what was there is still there")
+        self.refuse(1, [*plan, "-o", "folder.json"], "folder.json: cannot write this file: it is a directory")
+        os.mkfifo(self.path("pipe"))
+        self.refuse(1, [*plan, "-o", "pipe"], "pipe: cannot write this file: it is no regular file")
         self.refuse(2, ["calibrate", "-o", "no/such/machine.json", "--quick"], "no/such/machine.json")
         self.refuse(1, ["calibrate", "-o", "stnn.toml", "--quick"], "stnn.toml: not JSON")
         other = self.load("machine.json", "machine.schema.json")

@@ -1,8 +1,10 @@
 // Files as other programs write them, made with the C library itself: packed, with extra dimensions, classic,
 // hostile.
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -34,7 +36,8 @@ std::vector<float> read_all(const SeriesFile& file) {
 }
 
 /// sst(time, lev = 1, lat, lon) as packed shorts, two steps of a 2 x 2 grid, latitude descending.
-void write_packed(const std::string& path, int mode) {
+void write_packed(const std::string& path, int mode,
+                  const std::function<void(int file, int variable)>& more = nullptr) {
   int file, time, lev, lat, lon, t, y, x, sst;
   ok(nc_create(path.c_str(), mode | NC_CLOBBER, &file));
   ok(nc_def_dim(file, "time", NC_UNLIMITED, &time));
@@ -53,6 +56,7 @@ void write_packed(const std::string& path, int mode) {
   ok(nc_put_att_double(file, sst, "add_offset", NC_DOUBLE, 1, &offset));
   ok(nc_put_att_short(file, sst, "_FillValue", NC_SHORT, 1, &fill));
   ok(nc_put_att_short(file, sst, "missing_value", NC_SHORT, 1, &missing));
+  if (more) more(file, sst);
   ok(nc_enddef(file));
   const std::size_t zero[] = {0, 0, 0, 0}, two[] = {2}, all[] = {2, 1, 2, 2};
   const double times[] = {0, 31}, lats[] = {1, -1}, lons[] = {10, 12};
@@ -81,6 +85,55 @@ TEST(ForeignFiles, PackedShortsWithALevelInEveryFormat) {
           << k << " " << values[k];
     EXPECT_EQ(file.observed(0, 4), (std::vector<std::uint8_t>{1, 1, 1, 1}));
   }
+}
+
+/// Integers bound what is stored, real numbers what that stands for.
+TEST(ForeignFiles, ValidRangesOfPackedValuesAreInTheUnitsOfTheirType) {
+  const TemporaryDirectory folder;
+  const auto attribute = [](const char* name, auto put, auto... values) {
+    return [=](int file, int variable) {
+      const std::array list{values...};
+      ok(put(file, variable, name, list));
+    };
+  };
+  const auto shorts = [](int file, int variable, const char* name, const auto& list) {
+    return nc_put_att_short(file, variable, name, NC_SHORT, list.size(), list.data());
+  };
+  const auto floats = [](int file, int variable, const char* name, const auto& list) {
+    return nc_put_att_float(file, variable, name, NC_FLOAT, list.size(), list.data());
+  };
+  using Short = short;
+  const std::function<void(int, int)> ways[] = {attribute("valid_range", shorts, Short{200}, Short{500}),
+                                                attribute("valid_range", floats, 6.5F, 10.0F),
+                                                [&](int file, int variable) {
+                                                  attribute("valid_min", shorts, Short{150})(file, variable);
+                                                  attribute("valid_max", floats, 10.0F)(file, variable);
+                                                }};
+  for (const auto& way : ways) {
+    write_packed(folder / "a.nc", NC_NETCDF4, way);
+    const auto values = read_all(SeriesFile::open(folder / "a.nc", {}));
+    const float expected[] = {NAN, 7, NAN, 8, NAN, 9, 10, NAN};
+    for (std::size_t k = 0; k < 8; ++k)
+      EXPECT_TRUE(std::isnan(expected[k]) ? std::isnan(values[k]) : values[k] == expected[k])
+          << &way - ways << " " << k << " " << values[k];
+  }
+}
+
+TEST(ForeignFiles, BoundsOfAnotherPrecisionHoldTheirOwnValue) {
+  const TemporaryDirectory folder;
+  int file, dims[2], x;
+  ok(nc_create((folder / "a.nc").c_str(), NC_NETCDF4, &file));
+  ok(nc_def_dim(file, "time", 2, &dims[0]));
+  ok(nc_def_dim(file, "node", 2, &dims[1]));
+  ok(nc_def_var(file, "x", NC_FLOAT, 2, dims, &x));
+  const double most = 1.1;  // of a double, less than that of a float
+  ok(nc_put_att_double(file, x, "valid_max", NC_DOUBLE, 1, &most));
+  const float values[] = {1.0F, 1.1F, 1.2F, 0.0F};
+  ok(nc_put_var_float(file, x, values));
+  ok(nc_close(file));
+  const auto read = read_all(SeriesFile::open(folder / "a.nc", {}));
+  EXPECT_EQ(read[1], 1.1F);
+  EXPECT_TRUE(std::isnan(read[2])) << read[2];
 }
 
 TEST(ForeignFiles, ATruncatedClassicFileIsNotReadAsZeros) {
