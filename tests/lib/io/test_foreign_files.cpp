@@ -121,14 +121,17 @@ TEST(ForeignFiles, ValidRangesOfPackedValuesAreInTheUnitsOfTheirType) {
 
 TEST(ForeignFiles, BoundsOfAnotherPrecisionHoldTheirOwnValue) {
   const TemporaryDirectory folder;
-  int file, dims[2], x;
+  int file, dims[2], t, x;
   ok(nc_create((folder / "a.nc").c_str(), NC_NETCDF4, &file));
   ok(nc_def_dim(file, "time", 2, &dims[0]));
   ok(nc_def_dim(file, "node", 2, &dims[1]));
+  ok(nc_def_var(file, "time", NC_INT, 1, dims, &t));
   ok(nc_def_var(file, "x", NC_FLOAT, 2, dims, &x));
   const double most = 1.1;  // of a double, less than that of a float
   ok(nc_put_att_double(file, x, "valid_max", NC_DOUBLE, 1, &most));
   const float values[] = {1.0F, 1.1F, 1.2F, 0.0F};
+  const int times[] = {0, 1};
+  ok(nc_put_var_int(file, t, times));
   ok(nc_put_var_float(file, x, values));
   ok(nc_close(file));
   const auto read = read_all(SeriesFile::open(folder / "a.nc", {}));

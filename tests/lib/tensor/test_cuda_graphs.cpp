@@ -233,9 +233,9 @@ TEST(CudaGraphs, ShapesThatTakeTurnsKeepTheirs) {
         driver.copy_out(address(7), address(8), static_cast<std::size_t>(step + 1));
     };
   };
-  expect_the_same(40, program(8), [](const CudaDriver& driver) { EXPECT_EQ(driver.graphs_made(), 8U); });
+  expect_the_same(40, program(16), [](const CudaDriver& driver) { EXPECT_EQ(driver.graphs_made(), 16U); });
   // More than are kept: each is made anew, and the oldest goes.
-  expect_the_same(40, program(10), [](const CudaDriver& driver) {
+  expect_the_same(40, program(18), [](const CudaDriver& driver) {
     EXPECT_EQ(driver.graphs_launched(), 40U);
     EXPECT_EQ(driver.graphs_made(), 40U);
   });
@@ -245,7 +245,7 @@ TEST(CudaGraphs, ThatAreUsedOftenAreKept) {
   expect_the_same(
       40,
       [](CudaDriver& driver, const Capturing&, int step) {
-        const int shape = step % 2 == 0 ? 0 : 1 + step / 2 % 9;
+        const int shape = step % 2 == 0 ? 0 : 1 + step / 2 % 17;
         for (int k = 0; k <= shape; ++k) driver.zero(address(k + 1), static_cast<std::size_t>(step + 1));
       },
       [](const CudaDriver& driver) { EXPECT_EQ(driver.graphs_made(), 1U + 20U); });

@@ -347,7 +347,8 @@ class FakeApi final : public CudaApi {
   int devices = 2;
   int fail_count = 0, fail_set = 0, fail_stream = 0, fail_copy = 0, fail_wait = 0, fail_launch = 0,
       fail_event = 0;
-  bool memory = true;
+  int fail_allocate = 0;  // 2: there is not enough
+  int major = 9;
   mutable int streams = 0, forgotten = 0;
 
   int device_count(int* count) const override {
@@ -356,7 +357,7 @@ class FakeApi final : public CudaApi {
     return 0;
   }
   int properties(int, Properties* out) const override {
-    *out = {"id", "Fake GPU", 9, 0, std::size_t{1} << 30};
+    *out = {"id", "Fake GPU", major, 0, std::size_t{1} << 30};
     return 0;
   }
   int set_device(int) const override { return fail_set; }
@@ -393,7 +394,7 @@ class FakeApi final : public CudaApi {
 
  private:
   int take(void** pointer, std::size_t bytes) const {
-    if (!memory) return 2;
+    if (fail_allocate != 0) return fail_allocate;
     *pointer = std::malloc(bytes);
     return 0;
   }
@@ -424,19 +425,33 @@ TEST(Cuda, ItsErrorsNameTheGpuAndWhatItDid) {
     EXPECT_EQ(error_of([&] { driver.check_launch("a kernel"); }),
               "GPU 1 failed to start a kernel: CUDA error 9: text of 9");
     api.fail_launch = 0;
-    api.memory = false;
+    api.fail_allocate = 2;
     const int before = api.forgotten;
     EXPECT_EQ(driver.allocate(100), nullptr);
     EXPECT_EQ(driver.allocate_pinned(100), nullptr);
     EXPECT_EQ(api.forgotten, before + 2);
+    api.fail_allocate = 700;  // of a kernel before
+    const std::string kernels = "GPU 1 failed while allocating memory: CUDA error 700: text of 700";
+    EXPECT_EQ(error_of([&] { (void)driver.allocate(100); }), kernels);
+    EXPECT_EQ(error_of([&] { (void)driver.allocate_pinned(100); }), kernels);
   }
   EXPECT_EQ(api.streams, 0);
+}
+
+TEST(Cuda, KernelsAreNotForOldGpus) {
+  FakeApi api;
+  EXPECT_EQ(cuda_devices(&api).count, 2);
+  api.major = 7;
+  const CudaDevices found = cuda_devices(&api);
+  EXPECT_EQ(found.count, 0);
+  EXPECT_EQ(found.reason.find("GPU 0 is Fake GPU (sm_70), kernels are for sm_80 and newer"), 0U)
+      << found.reason;
 }
 
 TEST(Cuda, OutOfMemoryIsTheUsersToMend) {
   FakeApi api;
   Device device(std::make_unique<CudaDriver>(0, &api));
-  api.memory = false;
+  api.fail_allocate = 2;
   const std::string error = error_of([&] { Buffer<float> more(1 << 20, device); });
   EXPECT_NE(error.find("out of device memory: an array, 4.000 MiB"), std::string::npos) << error;
   EXPECT_NE(error.find("Fake GPU (sm_90)"), std::string::npos) << error;
