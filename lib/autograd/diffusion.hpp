@@ -55,6 +55,8 @@ struct DiffusionPlan {
   };
 
   int terms = 1;
+  int steps = 0;
+  DiffusionVariant variant = DiffusionVariant::paper;
   std::vector<Level> levels;
 
   DiffusionPlan() = default;
@@ -70,8 +72,8 @@ struct Diffusion {
   std::vector<double> entries;      // of each support
   Exchange* exchange = nullptr;
   /// Whether this rank owns all rows: nothing is exchanged then. On a host columns are taken through all
-  /// levels a few at a time, while they are in the cache, and backward makes the terms again; on a device a
-  /// level is a launch, and terms are kept.
+  /// levels a few at a time, while they are in the cache, and backward makes the terms again; on a device all
+  /// levels are a launch where its shared memory holds a column, or each is, and terms are kept.
   bool alone = false;
   /// On a device it multiplies in place of own kernels; null: they do. Forecasts are the host's.
   std::shared_ptr<SparseLibrary<T>> library;
