@@ -334,6 +334,11 @@ NodeView<T> diffusion_terms(Tape<T>& tape, const Diffusion<T>& diffusion, NodeVi
 }
 
 template <class T>
+void diffusion_adjoint(Tape<T>& tape, const Diffusion<T>& diffusion, NodeView<T> dz, NodeView<T> dx) {
+  Terms<T>{&diffusion, dx.channels}.backward(tape, dz, dx);
+}
+
+template <class T>
 Var<T> diffusion_linear(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x, Parameter<T>& weight,
                         std::type_identity_t<Parameter<T>>* bias) {
   check_weight(diffusion, x, weight);
@@ -415,6 +420,7 @@ Var<T> propagate(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x) 
 #define ROSSBY_INSTANTIATE(T)                                                                            \
   template Var<T> propagate(Tape<T>&, const Diffusion<T>&, const Var<T>&);                               \
   template NodeView<T> diffusion_terms(Tape<T>&, const Diffusion<T>&, NodeView<const T>);                \
+  template void diffusion_adjoint(Tape<T>&, const Diffusion<T>&, NodeView<T>, NodeView<T>);              \
   template Var<T> diffusion_linear(Tape<T>&, const Diffusion<T>&, const Var<T>&, Parameter<T>&,          \
                                    Parameter<T>*);                                                       \
   template void diffusion_linear_accumulate(Tape<T>&, const Var<T>&, const Diffusion<T>&, const Var<T>&, \

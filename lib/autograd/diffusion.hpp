@@ -128,8 +128,12 @@ void diffusion_linear_accumulate(Tape<T>& tape, const Var<T>& y, const Diffusion
 template <class T>
 [[nodiscard]] Var<T> propagate(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x);
 
-/// All terms side by side, (rows, B, terms·c), for tests; nothing is recorded. Collective.
+/// All terms side by side, (rows, B, terms·c), for tests and trials; nothing is recorded. Collective.
 template <class T>
 [[nodiscard]] NodeView<T> diffusion_terms(Tape<T>& tape, const Diffusion<T>& diffusion, NodeView<const T> x);
+/// The adjoint: dx (rows, B, c) += what the gradients dz of all terms make of it, which are used up.
+/// Collective.
+template <class T>
+void diffusion_adjoint(Tape<T>& tape, const Diffusion<T>& diffusion, NodeView<T> dz, NodeView<T> dx);
 
 }  // namespace rossby

@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include "rossby/autograd/sparse_trial.hpp"
 #include "tests/lib/autograd/diffusion_fixture.hpp"
 #include "tests/support/device_fixture.hpp"
+#include "tests/support/fake_sparse.hpp"
 
-// Diffusion convolutions on devices against the host's.
+// Diffusion convolutions on devices against the host's, and the trial of who multiplies.
 
 namespace rossby::testing {
 namespace {
@@ -107,6 +109,95 @@ TEST_P(DiffusionOnDevice, IsALaunchOrOneALevel) {
     }
 }
 
+class SparseTrials : public OnBackend {
+ protected:
+  void SetUp() override {
+    OnBackend::SetUp();
+    if (!device_) return;
+    api_ = GetParam() == Backend::simulated ? &fake_ : cusparse();
+    if (!api_) GTEST_SKIP() << "no cuSPARSE";
+  }
+  [[nodiscard]] const SimulatedDriver& driver() const {
+    return static_cast<const SimulatedDriver&>(device_->driver());
+  }
+
+  FakeSparse fake_;
+  const SparseApi* api_ = nullptr;
+};
+
+template <class T>
+std::vector<T> weights_of(const CsrBlock& block) {
+  return {block.value.begin(), block.value.end()};
+}
+
+TEST_P(SparseTrials, TimeBothAsTrainingsRunThem) {
+  const CsrBlock block = diffusion_fixture::random_block(60, 2);
+  SparseLibrary<float> library(exec(), *api_, block, weights_of<float>(block));
+  using enum DiffusionVariant;
+  for (const auto& [trial, products] : {std::pair{SparseTrial{5, 8, 2, paper}, 8},
+                                        {{5, 8, 2, powers}, 8},
+                                        {{5, 8, 3, legacy}, 12},
+                                        {{4, 3, 0, paper}, 2}}) {
+    SCOPED_TRACE(::testing::Message() << trial.steps << " steps, " << static_cast<int>(trial.variant));
+    fake_.seconds = 2e-3;
+    const bool simulated = GetParam() == Backend::simulated;
+    const Index copies = simulated ? driver().copied_in() : 0;
+    const int multiplied = fake_.multiplied;
+    SparseChoice choice = try_sparse_products<float>(exec(), library, block, trial);
+    EXPECT_GT(choice.own_seconds, 0);
+    EXPECT_GT(choice.library_seconds, 0);
+    if (!simulated) continue;
+    EXPECT_LE(driver().copied_in() - copies, 24)
+        << "graph, weights and the library's, once: no launch waits for lists";
+    EXPECT_GE(choice.library_seconds, products * fake_.seconds);
+    EXPECT_EQ((fake_.multiplied - multiplied) % products, 0);
+    choose(choice);
+    EXPECT_EQ(choice.kernel, SparseKernel::own);
+  }
+  EXPECT_EQ(try_sparse_products<float>(exec(), library, block, {0, 8, 2}).own_seconds, 0) << "nothing to try";
+  CsrBlock ghosts = block;
+  ghosts.ghosts = 1;
+  SparseLibrary<float> other(exec(), *api_, ghosts, weights_of<float>(ghosts));
+  EXPECT_EQ(try_sparse_products<float>(exec(), other, ghosts, {5, 8, 2}).own_seconds, 0) << "ghosts";
+}
+
+/// With the library a convolution also packs its signal, copies what products take away, and adds what has no
+/// relation: six launches beside eight products. Own kernels are two launches, or one a level and direction.
+TEST_P(SparseTrials, CountWhatStandsBesideProducts) {
+  if (GetParam() != Backend::simulated) GTEST_SKIP() << "counts what a simulated device is given";
+  const CsrBlock block = diffusion_fixture::random_block(40, 2);
+  SparseLibrary<float> library(exec(), fake_, block, weights_of<float>(block));
+  const auto given = [&](const SparseTrial& trial) {
+    (void)try_sparse_products<float>(exec(), library, block, trial);  // prepares
+    const Index before = driver().given();
+    (void)try_sparse_products<float>(exec(), library, block, trial);
+    return driver().given() - before;
+  };
+  constexpr Index times = 6;  // one that is not counted, five that are
+  const Index paper = given({2, 4, 2, DiffusionVariant::paper});
+  // One step along the graph is a launch each way by either; terms take memory that it does not.
+  EXPECT_EQ(paper - given({2, 4, 0, DiffusionVariant::paper}), times * ((2 - 2) + (8 + 6 - 2)) + 1);
+  EXPECT_EQ(paper - given({2, 4, 2, DiffusionVariant::powers}), times * 4) << "nothing is taken away";
+  EXPECT_EQ(given({2, 4, 2, DiffusionVariant::legacy}) - paper, times * (6 - 2)) << "three levels";
+}
+
+TEST_P(SparseTrials, AreLeftOutWhereMemoryIsShort) {
+  const CsrBlock block = diffusion_fixture::random_block(60, 2);
+  std::string reason;
+  const auto small = test_device(GetParam(), reason, {.limit = std::size_t{30} << 20});
+  const Exec there{GetParam(), 1, widest_isa(), small.get()};
+  SparseLibrary<float> library(there, *api_, block, weights_of<float>(block));
+  const auto tried = [&](const SparseTrial& trial) {
+    return try_sparse_products<float>(there, library, block, trial).own_seconds > 0;
+  };
+  EXPECT_TRUE(tried({100, 8, 1}));
+  EXPECT_TRUE(tried({1000, 8, 0}));
+  EXPECT_FALSE(tried({3000, 8, 0})) << "three values of 5.8 MB";
+  EXPECT_FALSE(tried({1000, 1, 1})) << "as many indices as columns";
+}
+
+INSTANTIATE_TEST_SUITE_P(Simulated, SparseTrials, ::testing::Values(Backend::simulated));
+INSTANTIATE_TEST_SUITE_P(Gpu, SparseTrials, ::testing::Values(Backend::cuda));
 INSTANTIATE_TEST_SUITE_P(Simulated, DiffusionOnDevice, ::testing::Values(Backend::simulated));
 INSTANTIATE_TEST_SUITE_P(Gpu, DiffusionOnDevice, ::testing::Values(Backend::cuda));
 
