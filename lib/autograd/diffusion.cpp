@@ -340,13 +340,13 @@ void diffusion_adjoint(Tape<T>& tape, const Diffusion<T>& diffusion, NodeView<T>
 
 template <class T>
 Var<T> diffusion_linear(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x, Parameter<T>& weight,
-                        std::type_identity_t<Parameter<T>>* bias) {
+                        std::type_identity_t<Parameter<T>>* bias, bool add_bias) {
   check_weight(diffusion, x, weight);
   require(!bias || bias->size() == weight.shape[0], "a diffusion's bias is (out)");
   T* dweight = tape.recording() ? weight.gradient_target() : nullptr;
   T* dbias = bias && tape.recording() ? bias->gradient_target() : nullptr;
   const Var<T> y = tape.make(x.rows(), x.cols(), weight.shape[0], x.tracked() || dweight || dbias);
-  convolve(tape, y, diffusion, x, weight, bias, dweight, dbias, false);
+  convolve(tape, y, diffusion, x, weight, add_bias ? bias : nullptr, dweight, dbias, false);
   return y;
 }
 
@@ -422,7 +422,7 @@ Var<T> propagate(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x) 
   template NodeView<T> diffusion_terms(Tape<T>&, const Diffusion<T>&, NodeView<const T>);                \
   template void diffusion_adjoint(Tape<T>&, const Diffusion<T>&, NodeView<T>, NodeView<T>);              \
   template Var<T> diffusion_linear(Tape<T>&, const Diffusion<T>&, const Var<T>&, Parameter<T>&,          \
-                                   Parameter<T>*);                                                       \
+                                   Parameter<T>*, bool);                                                 \
   template void diffusion_linear_accumulate(Tape<T>&, const Var<T>&, const Diffusion<T>&, const Var<T>&, \
                                             Parameter<T>&);
 ROSSBY_INSTANTIATE(float)

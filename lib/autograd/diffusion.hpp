@@ -114,9 +114,12 @@ struct Diffusion {
 /// y (rows, B, out) = Σ_k z_k(x) W_kᵀ + bias: a diffusion convolution of x (rows, B, c). `weight` is (out,
 /// terms·c), block k of c columns belongs to term k; `bias` (out) or null. Collective where the exchange is:
 /// interior rows are computed while ghosts travel, owned columns of the adjoint while ghost gradients do.
+/// Without `add_bias` y lacks the bias, which what reads y adds; its gradient, that of y, is taken here
+/// anyway.
 template <class T>
 [[nodiscard]] Var<T> diffusion_linear(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x,
-                                      Parameter<T>& weight, std::type_identity_t<Parameter<T>>* bias);
+                                      Parameter<T>& weight, std::type_identity_t<Parameter<T>>* bias,
+                                      bool add_bias = true);
 
 /// y += that without a bias, y (rows, B, out), which may be some channels of a packed value. Same conditions
 /// on y as for linear_accumulate.
