@@ -9,6 +9,7 @@
 
 #include "apps/graph_wavenet_run.hpp"
 #include "apps/stages.hpp"
+#include "rossby/autograd/sparse_trial.hpp"
 #include "rossby/base/release.hpp"
 #include "rossby/exchange/traced.hpp"
 #include "rossby/model/dcrnn.hpp"
@@ -26,6 +27,11 @@ namespace {
 Recompute recompute_of(const Config& config) {
   const std::string& text = config.text("train.recompute");
   return text == "cell" ? Recompute::cell : text == "step" ? Recompute::step : Recompute::none;
+}
+
+DiffusionVariant variant_of(const Config& config) {
+  if (config.text("model.name") == "graph_wavenet") return DiffusionVariant::powers;
+  return config.text("model.diffusion") == "legacy" ? DiffusionVariant::legacy : DiffusionVariant::paper;
 }
 
 WindowOptions window_options(const Config& config, const WindowShape& shape, int groups) {
@@ -284,17 +290,15 @@ void WindowRun<T>::choose_sparse() {
     };
     if (asked != "auto") return make();
     const std::string& model = config_->text("model.name");
-    const auto steps = static_cast<int>(config_->integer("model.diffusion_steps"));
     SparseTrial trial;
     trial.columns =
         std::max<Index>(1, plan_->options().batch / grid_.groups() / plan_->options().micro_batches);
     trial.channels = config_->integer(model == "graph_wavenet" ? "model.channels" : "model.units");
-    trial.terms = model == "tgcn" ? 1 : 1 + block_.relations * steps;
-    trial.minus = model == "dcrnn" && steps > 1;
+    trial.steps = model == "tgcn" ? 0 : static_cast<int>(config_->integer("model.diffusion_steps"));
+    trial.variant = variant_of(*config_);
     try {
       make();
-      const SparseChoice tried =
-          try_sparse_products<T>(training_exec_, *sparse_library_, block_, weight, trial);
+      const SparseChoice tried = try_sparse_products<T>(training_exec_, *sparse_library_, block_, trial);
       seconds[0] = tried.own_seconds;
       seconds[1] = tried.library_seconds;
     } catch (const UserError& error) {  // own kernels need none of it
@@ -313,11 +317,8 @@ void WindowRun<T>::choose_sparse() {
 template <class T>
 void WindowRun<T>::make_model() {
   const bool graph_wavenet = config_->text("model.name") == "graph_wavenet";
-  const auto variant = graph_wavenet                                  ? DiffusionVariant::powers
-                       : config_->text("model.diffusion") == "legacy" ? DiffusionVariant::legacy
-                                                                      : DiffusionVariant::paper;
   const auto steps = static_cast<int>(config_->integer("model.diffusion_steps"));
-  Diffusion<T> diffusion(block_, *graph_exchange_, steps, variant);
+  Diffusion<T> diffusion(block_, *graph_exchange_, steps, variant_of(*config_));
   diffusion.alone = grid_.space().size() == 1;
   diffusion.library = sparse_library_;
   if (Device* device = this->device(); device && graph_wavenet)

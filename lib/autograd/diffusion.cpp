@@ -8,6 +8,7 @@
 
 #include "rossby/autograd/costs.hpp"
 #include "rossby/autograd/record.hpp"
+#include "rossby/kernels/diffuse.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/linear.hpp"
 
@@ -83,6 +84,14 @@ struct Terms {
   [[nodiscard]] bool in_launches(const Exec& exec) const {
     return device_works(exec) && diffusion->alone && !diffusion->library && !diffusion->plan.levels.empty();
   }
+  /// Whether all levels are one.
+  [[nodiscard]] bool at_once(const Exec& exec) const {
+    return in_launches(exec) && diffusion->plan.variant != DiffusionVariant::legacy &&
+           diffuses_at_once(*diffusion->block);
+  }
+  [[nodiscard]] DiffusionSteps recursion() const {
+    return {diffusion->plan.steps, diffusion->plan.variant != DiffusionVariant::powers};
+  }
   /// Whether backward makes the terms again: out of x, while they are in a host's cache, they take no more
   /// time than read from memory. Devices have no such caches: there they are kept.
   [[nodiscard]] bool made_again(const Exec& exec) const { return diffusion->alone && !device_works(exec); }
@@ -110,6 +119,7 @@ struct Terms {
   /// Fills all terms from the signal. Collective.
   void forward(Tape<T>& tape, const NodeView<T>& z, const NodeView<const T>& x) const {
     const Exec& exec = tape.exec();
+    if (at_once(exec)) return diffuse_forward(exec, z, supports(exec), recursion(), x);
     const bool whole = in_launches(exec);
     if (!whole) pack(exec, term(z, 0), x);
     const auto& levels = diffusion->plan.levels;
@@ -149,6 +159,7 @@ struct Terms {
   /// The adjoint: adds to `dx` what the gradients of all terms make of it. Collective.
   void backward(Tape<T>& tape, const NodeView<T>& dz, const NodeView<T>& dx) const {
     const Exec& exec = tape.exec();
+    if (at_once(exec)) return diffuse_adjoint(exec, dx, supports(exec), recursion(), read(dz));
     const auto& levels = diffusion->plan.levels;
     const bool whole = in_launches(exec);
     if (diffusion->alone) {
@@ -250,7 +261,9 @@ struct DiffusionBackward {
 };
 
 template <class T>
-OpCost cost_of(const Diffusion<T>& diffusion, const Var<T>& x, Index out, bool trained, bool again) {
+OpCost cost_of(const Exec& exec, const Terms<T>& terms, const Var<T>& x, Index out, bool trained) {
+  const Diffusion<T>& diffusion = *terms.diffusion;
+  const bool at_once = terms.at_once(exec);
   const auto rows = static_cast<double>(x.rows() * x.cols());
   const auto channels = static_cast<double>(x.channels());
   OpCost cost = costs::linear(rows, channels * diffusion.plan.terms, static_cast<double>(out), sizeof(T),
@@ -260,12 +273,15 @@ OpCost cost_of(const Diffusion<T>& diffusion, const Var<T>& x, Index out, bool t
     sum.messages += static_cast<double>(traffic.messages);
     sum.message_bytes += static_cast<double>(traffic.bytes);
   };
+  // A launch of all levels reads the signal once, and writes each term; others read what they multiply, too.
+  const double term_bytes = static_cast<double>(x.rows()) * row_bytes;
   Cost products, gathers, scatters;
+  if (at_once) products.bytes += 2 * term_bytes;
   for (const auto& level : diffusion.plan.levels) {
     for (const auto& product : level.products) {
       const double entries = diffusion.entries[static_cast<std::size_t>(product.support)];
       products.flops += 2 * entries * static_cast<double>(x.value.width());
-      products.bytes += entries * (4 + sizeof(T)) + 2 * static_cast<double>(x.rows()) * row_bytes;
+      products.bytes += entries * (4 + sizeof(T)) + (at_once ? 1 : 2) * term_bytes;
     }
     const auto bytes = static_cast<Index>(row_bytes) * level.count;
     messages(gathers, diffusion.exchange->gather_cost(bytes));
@@ -275,10 +291,11 @@ OpCost cost_of(const Diffusion<T>& diffusion, const Var<T>& x, Index out, bool t
   cost.forward += gathers;
   if (x.tracked()) {
     cost.backward += products;
+    if (at_once) cost.backward.bytes += term_bytes;  // added to the signal's gradient
     cost.backward += scatters;
   }
   // Terms that are made again are memory's time; their flops are not the model's.
-  if (again && trained) cost.backward.bytes += products.bytes;
+  if (terms.made_again(exec) && trained) cost.backward.bytes += products.bytes;
   return cost;
 }
 
@@ -293,7 +310,7 @@ void convolve(Tape<T>& tape, const Var<T>& y, const Diffusion<T>& diffusion, con
   linear_forward(tape.exec(), as_matrix(y.value), MatrixView<const T>(as_matrix(z)), w,
                  bias ? bias->data(tape.exec().device) : nullptr, accumulate_to_y);
   if (terms.made_again(tape.exec()) || !tape.recording()) tape.rewind(mark);
-  const OpCost cost = cost_of(diffusion, x, y.channels(), dweight != nullptr, terms.made_again(tape.exec()));
+  const OpCost cost = cost_of(tape.exec(), terms, x, y.channels(), dweight != nullptr);
   finish(tape, "diffusion", cost, y.tracked(),
          DiffusionBackward<T>{&tape, terms, z, y, x, w, dweight, dbias});
 }
@@ -317,14 +334,19 @@ NodeView<T> diffusion_terms(Tape<T>& tape, const Diffusion<T>& diffusion, NodeVi
 }
 
 template <class T>
+void diffusion_adjoint(Tape<T>& tape, const Diffusion<T>& diffusion, NodeView<T> dz, NodeView<T> dx) {
+  Terms<T>{&diffusion, dx.channels}.backward(tape, dz, dx);
+}
+
+template <class T>
 Var<T> diffusion_linear(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x, Parameter<T>& weight,
-                        std::type_identity_t<Parameter<T>>* bias) {
+                        std::type_identity_t<Parameter<T>>* bias, bool add_bias) {
   check_weight(diffusion, x, weight);
   require(!bias || bias->size() == weight.shape[0], "a diffusion's bias is (out)");
   T* dweight = tape.recording() ? weight.gradient_target() : nullptr;
   T* dbias = bias && tape.recording() ? bias->gradient_target() : nullptr;
   const Var<T> y = tape.make(x.rows(), x.cols(), weight.shape[0], x.tracked() || dweight || dbias);
-  convolve(tape, y, diffusion, x, weight, bias, dweight, dbias, false);
+  convolve(tape, y, diffusion, x, weight, add_bias ? bias : nullptr, dweight, dbias, false);
   return y;
 }
 
@@ -398,8 +420,9 @@ Var<T> propagate(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x) 
 #define ROSSBY_INSTANTIATE(T)                                                                            \
   template Var<T> propagate(Tape<T>&, const Diffusion<T>&, const Var<T>&);                               \
   template NodeView<T> diffusion_terms(Tape<T>&, const Diffusion<T>&, NodeView<const T>);                \
+  template void diffusion_adjoint(Tape<T>&, const Diffusion<T>&, NodeView<T>, NodeView<T>);              \
   template Var<T> diffusion_linear(Tape<T>&, const Diffusion<T>&, const Var<T>&, Parameter<T>&,          \
-                                   Parameter<T>*);                                                       \
+                                   Parameter<T>*, bool);                                                 \
   template void diffusion_linear_accumulate(Tape<T>&, const Var<T>&, const Diffusion<T>&, const Var<T>&, \
                                             Parameter<T>&);
 ROSSBY_INSTANTIATE(float)

@@ -55,6 +55,8 @@ struct DiffusionPlan {
   };
 
   int terms = 1;
+  int steps = 0;
+  DiffusionVariant variant = DiffusionVariant::paper;
   std::vector<Level> levels;
 
   DiffusionPlan() = default;
@@ -70,8 +72,8 @@ struct Diffusion {
   std::vector<double> entries;      // of each support
   Exchange* exchange = nullptr;
   /// Whether this rank owns all rows: nothing is exchanged then. On a host columns are taken through all
-  /// levels a few at a time, while they are in the cache, and backward makes the terms again; on a device a
-  /// level is a launch, and terms are kept.
+  /// levels a few at a time, while they are in the cache, and backward makes the terms again; on a device all
+  /// levels are a launch where its shared memory holds a column, or each is, and terms are kept.
   bool alone = false;
   /// On a device it multiplies in place of own kernels; null: they do. Forecasts are the host's.
   std::shared_ptr<SparseLibrary<T>> library;
@@ -112,9 +114,12 @@ struct Diffusion {
 /// y (rows, B, out) = Σ_k z_k(x) W_kᵀ + bias: a diffusion convolution of x (rows, B, c). `weight` is (out,
 /// terms·c), block k of c columns belongs to term k; `bias` (out) or null. Collective where the exchange is:
 /// interior rows are computed while ghosts travel, owned columns of the adjoint while ghost gradients do.
+/// Without `add_bias` y lacks the bias, which what reads y adds; its gradient, that of y, is taken here
+/// anyway.
 template <class T>
 [[nodiscard]] Var<T> diffusion_linear(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x,
-                                      Parameter<T>& weight, std::type_identity_t<Parameter<T>>* bias);
+                                      Parameter<T>& weight, std::type_identity_t<Parameter<T>>* bias,
+                                      bool add_bias = true);
 
 /// y += that without a bias, y (rows, B, out), which may be some channels of a packed value. Same conditions
 /// on y as for linear_accumulate.
@@ -126,8 +131,12 @@ void diffusion_linear_accumulate(Tape<T>& tape, const Var<T>& y, const Diffusion
 template <class T>
 [[nodiscard]] Var<T> propagate(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x);
 
-/// All terms side by side, (rows, B, terms·c), for tests; nothing is recorded. Collective.
+/// All terms side by side, (rows, B, terms·c), for tests and trials; nothing is recorded. Collective.
 template <class T>
 [[nodiscard]] NodeView<T> diffusion_terms(Tape<T>& tape, const Diffusion<T>& diffusion, NodeView<const T> x);
+/// The adjoint: dx (rows, B, c) += what the gradients dz of all terms make of it, which are used up.
+/// Collective.
+template <class T>
+void diffusion_adjoint(Tape<T>& tape, const Diffusion<T>& diffusion, NodeView<T> dz, NodeView<T> dx);
 
 }  // namespace rossby

@@ -55,7 +55,8 @@ void add_gradients(DiffusionPlan::Level& level) {
 
 }  // namespace
 
-DiffusionPlan::DiffusionPlan(int supports, int steps, DiffusionVariant variant) {
+DiffusionPlan::DiffusionPlan(int supports, int orders, DiffusionVariant recursion)
+    : steps(orders), variant(recursion) {
   require(supports >= 0 && steps >= 0, "a diffusion has zero or more supports and steps");
   if (supports == 0 || steps == 0) return;
   terms = 1 + supports * steps;

@@ -4,6 +4,7 @@
 #include "rossby/autograd/record.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/gru.hpp"
+#include "rossby/tensor/device.hpp"
 
 namespace rossby {
 namespace {
@@ -14,10 +15,14 @@ using detail::read;
 
 }  // namespace
 
+bool gates_add_bias(const Exec& exec) {
+  return on_device(exec.backend) && !exec.device->driver().stands_for_host();
+}
+
 template <class T>
-Var<T> gru_reset(Tape<T>& tape, const Var<T>& a, const Var<T>& h) {
+Var<T> gru_reset(Tape<T>& tape, const Var<T>& a, const Var<T>& h, const T* bias) {
   const Var<T> y = tape.make(h.rows(), h.cols(), h.channels(), a.tracked() || h.tracked());
-  gru_reset_forward(tape.exec(), a.value, y.value, read(h.value));
+  gru_reset_forward(tape.exec(), a.value, y.value, read(h.value), bias);
   require(a.tracked() || !y.tracked(), "a gate's pre-activation is tracked where the state is");
   finish(tape, "gru_reset", costs::gru_reset(count(y), sizeof(T)), y.tracked(),
          [exec = tape.exec(), a, h, y] {
@@ -27,9 +32,10 @@ Var<T> gru_reset(Tape<T>& tape, const Var<T>& a, const Var<T>& h) {
 }
 
 template <class T>
-Var<T> gru_output(Tape<T>& tape, const Var<T>& a_u, const Var<T>& a_c, const Var<T>& h) {
+Var<T> gru_output(Tape<T>& tape, const Var<T>& a_u, const Var<T>& a_c, const Var<T>& h, const T* bias_u,
+                  const T* bias_c) {
   const Var<T> y = tape.make(h.rows(), h.cols(), h.channels(), a_u.tracked() || a_c.tracked() || h.tracked());
-  gru_output_forward(tape.exec(), a_u.value, a_c.value, y.value, read(h.value));
+  gru_output_forward(tape.exec(), a_u.value, a_c.value, y.value, read(h.value), bias_u, bias_c);
   require((a_u.tracked() && a_c.tracked()) || !y.tracked(),
           "a gate's pre-activation is tracked where the state is");
   finish(tape, "gru_output", costs::gru_output(count(y), sizeof(T)), y.tracked(),
@@ -64,10 +70,10 @@ Var<T> affine_rows(Tape<T>& tape, const Var<T>& x, const T* scale, const T* shif
   return y;
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                        \
-  template Var<T> gru_reset(Tape<T>&, const Var<T>&, const Var<T>&);                 \
-  template Var<T> gru_output(Tape<T>&, const Var<T>&, const Var<T>&, const Var<T>&); \
-  template void assign(Tape<T>&, const Var<T>&, const Var<T>&);                      \
+#define ROSSBY_INSTANTIATE(T)                                                                            \
+  template Var<T> gru_reset(Tape<T>&, const Var<T>&, const Var<T>&, const T*);                           \
+  template Var<T> gru_output(Tape<T>&, const Var<T>&, const Var<T>&, const Var<T>&, const T*, const T*); \
+  template void assign(Tape<T>&, const Var<T>&, const Var<T>&);                                          \
   template Var<T> affine_rows(Tape<T>&, const Var<T>&, const T*, const T*);
 ROSSBY_INSTANTIATE(float)
 ROSSBY_INSTANTIATE(double)

@@ -37,9 +37,9 @@ void gru_update_backward(const Exec& exec, NodeView<T> du, NodeView<T> dh, NodeV
 }
 
 template <class T>
-void gru_reset_forward(const Exec& exec, NodeView<T> r, NodeView<T> y, NodeView<const T> h) {
+void gru_reset_forward(const Exec& exec, NodeView<T> r, NodeView<T> y, NodeView<const T> h, const T* bias) {
   require_same_shape(r, y, h);
-  ROSSBY_DISPATCH(gru_reset_forward, exec, r, y, h);
+  ROSSBY_DISPATCH(gru_reset_forward, exec, r, y, h, bias);
 }
 
 template <class T>
@@ -51,9 +51,10 @@ void gru_reset_backward(const Exec& exec, NodeView<T> da, NodeView<T> dh, NodeVi
 }
 
 template <class T>
-void gru_output_forward(const Exec& exec, NodeView<T> u, NodeView<T> c, NodeView<T> y, NodeView<const T> h) {
+void gru_output_forward(const Exec& exec, NodeView<T> u, NodeView<T> c, NodeView<T> y, NodeView<const T> h,
+                        const T* bias_u, const T* bias_c) {
   require_same_shape(u, c, y, h);
-  ROSSBY_DISPATCH(gru_output_forward, exec, u, c, y, h);
+  ROSSBY_DISPATCH(gru_output_forward, exec, u, c, y, h, bias_u, bias_c);
 }
 
 template <class T>
@@ -70,10 +71,11 @@ void gru_output_backward(const Exec& exec, NodeView<T> da_u, NodeView<T> da_c, N
                                    NodeView<const T>);                                                     \
   template void gru_update_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \
                                     NodeView<const T>, NodeView<const T>, NodeView<const T>);              \
-  template void gru_reset_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>);               \
+  template void gru_reset_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>, const T*);     \
   template void gru_reset_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>,               \
                                    NodeView<const T>, NodeView<const T>);                                  \
-  template void gru_output_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>); \
+  template void gru_output_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>,  \
+                                   const T*, const T*);                                                    \
   template void gru_output_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \
                                     NodeView<const T>, NodeView<const T>, NodeView<const T>);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)

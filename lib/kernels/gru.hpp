@@ -15,19 +15,21 @@ template <class T>
 void gru_update_backward(const Exec& exec, NodeView<T> du, NodeView<T> dh, NodeView<T> dc,
                          NodeView<const T> dy, NodeView<const T> u, NodeView<const T> h, NodeView<const T> c);
 
-/// A cell's gates on pre-activations, in place: r = sigmoid(r), y = r ∘ h. Shapes equal, any strides; no
-/// overlap.
+/// A cell's gates on pre-activations, in place: r = sigmoid(r + bias), y = r ∘ h. Shapes equal, any strides;
+/// no overlap. A bias is one value a channel; null: none.
 template <class T>
-void gru_reset_forward(const Exec& exec, NodeView<T> r, NodeView<T> y, NodeView<const T> h);
+void gru_reset_forward(const Exec& exec, NodeView<T> r, NodeView<T> y, NodeView<const T> h,
+                       const T* bias = nullptr);
 
 /// With the r that forward left: da += dy∘h∘r∘(1 − r), dh += dy∘r; dh may be null (no data).
 template <class T>
 void gru_reset_backward(const Exec& exec, NodeView<T> da, NodeView<T> dh, NodeView<const T> dy,
                         NodeView<const T> r, NodeView<const T> h);
 
-/// u = sigmoid(u) and c = tanh(c) in place, y = u∘h + (1 − u)∘c.
+/// u = sigmoid(u + bias_u) and c = tanh(c + bias_c) in place, y = u∘h + (1 − u)∘c.
 template <class T>
-void gru_output_forward(const Exec& exec, NodeView<T> u, NodeView<T> c, NodeView<T> y, NodeView<const T> h);
+void gru_output_forward(const Exec& exec, NodeView<T> u, NodeView<T> c, NodeView<T> y, NodeView<const T> h,
+                        const T* bias_u = nullptr, const T* bias_c = nullptr);
 
 /// With the u and c that forward left: da_u += dy∘(h − c)∘u∘(1 − u), da_c += dy∘(1 − u)∘(1 − c²), dh +=
 /// dy∘u; dh may be null.

@@ -7,16 +7,12 @@
 
 #include "rossby/base/error.hpp"
 #include "rossby/kernels/cuda/cusparse.hpp"
-#include "rossby/kernels/queue_clock.hpp"
-#include "rossby/kernels/spmm.hpp"
 #include "rossby/tensor/device.hpp"
 
 namespace rossby {
 namespace {
 
 constexpr double library_must_save = 0.1;
-constexpr int repeats = 5;        // of a trial, after one that is not counted
-constexpr double ahead = 200e-6;  // seconds that the device is held, so that launches lie behind it
 
 /// Compressed rows of one relation or of its transpose, S ⊗ I over `times` columns: row i·times + b has the
 /// columns j·times + b of row i's.
@@ -172,80 +168,12 @@ std::string to_string(const SparseChoice& choice) {
                      1e3 * choice.own_seconds, 1e3 * choice.library_seconds);
 }
 
-template <class T>
-SparseChoice try_sparse_products(const Exec& exec, SparseLibrary<T>& library, const CsrBlock& block,
-                                 std::span<const T> weight, const SparseTrial& trial) {
-  SparseChoice choice;
-  if (block.entries() == 0 || trial.columns * trial.channels == 0) return choice;
-  Device& device = *exec.device;
-  const Index terms = std::max<Index>(2, trial.terms), apart = terms * trial.channels;
-  const auto room = static_cast<Index>(device.free_bytes() / 4);
-  const Index size = block.rows * trial.columns * apart;
-  if (size > room / static_cast<Index>(sizeof(T))) return choice;
-  Buffer<T> values(size, device);
-  device.driver().zero(values.data(), static_cast<std::size_t>(size) * sizeof(T));
-  const auto term = [&](Index k) {
-    // One term alone is packed, as a value on a tape is.
-    if (trial.terms == 1)
-      return NodeView<T>(values.data() + k * (size / 2), block.rows, trial.columns, trial.channels);
-    return NodeView<T>(values.data() + k * trial.channels, block.rows, trial.columns, trial.channels,
-                       trial.columns * apart, apart);
-  };
-  const NodeView<T> y = term(1);
-  const NodeView<const T> x = term(0);
-  const Index indices = 2 * block.relations * library.index_bytes(y, x);  // both directions
-  if (!library.takes(y, x) || indices > room) return choice;
-  std::vector<LocalColumn> rows(static_cast<std::size_t>(block.rows));
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<LocalColumn>(i);
-  // As a training has them: nothing travels within a step.
-  std::vector<Device::Copy> kept;
-  keep_on(device, block, kept);
-  kept.push_back(device.keep(rows));
-  kept.push_back(device.keep(weight));
-
-  QueueClock clock(exec);
-  const auto seconds = [&](SparseLibrary<T>* with) {
-    const SparseMatrix<T> matrix{&block, 0, device.on_device(weight), with};
-    std::vector<SparseProduct<T>> products;
-    std::vector<SparseShare<T>> shares;
-    const auto to = [&] { return term(1 + std::ssize(products) % (terms - 1)); };
-    for (int k = 0; k < block.relations; ++k) {
-      products.push_back({k, T(1), to(), x, {}, {}});
-      if (trial.minus) products.push_back({k, T(2), to(), x, {}, x});
-      shares.push_back({k, T(1), x});
-    }
-    const SparseGradient<T> gradient{y, {}, shares};
-    const auto all = [&] {
-      spmm_forward<T>(exec, matrix, products, rows);
-      spmm_adjoint<T>(exec, matrix, {&gradient, 1}, 0);
-    };
-    double best = std::numeric_limits<double>::infinity();
-    for (int repeat = 0; repeat <= repeats; ++repeat) {
-      clock.start_anew();
-      const std::size_t begin = clock.hold(ahead);
-      all();
-      const std::size_t end = clock.mark();
-      device.wait();
-      if (repeat > 0) best = std::min(best, clock.seconds(begin, end));
-    }
-    return best;
-  };
-  choice.own_seconds = seconds(nullptr);
-  choice.library_seconds = seconds(&library);
-  return choice;
-}
-
 void choose(SparseChoice& choice) {
   const bool library = choice.library_seconds < (1 - library_must_save) * choice.own_seconds;
   choice.kernel = library ? SparseKernel::library : SparseKernel::own;
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                \
-  template class SparseLibrary<T>;                                                           \
-  template SparseChoice try_sparse_products(const Exec&, SparseLibrary<T>&, const CsrBlock&, \
-                                            std::span<const T>, const SparseTrial&);
-ROSSBY_INSTANTIATE(float)
-ROSSBY_INSTANTIATE(double)
-#undef ROSSBY_INSTANTIATE
+template class SparseLibrary<float>;
+template class SparseLibrary<double>;
 
 }  // namespace rossby

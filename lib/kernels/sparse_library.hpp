@@ -121,20 +121,6 @@ struct SparseChoice {
 /// One line: "own (own 0.021 ms, cusparse 0.034 ms)".
 [[nodiscard]] std::string to_string(const SparseChoice& choice);
 
-/// What diffusions ask of a relation: (rows, columns, channels) terms that lie side by side, `terms` of them.
-struct SparseTrial {
-  Index columns = 0, channels = 0, terms = 1;
-  bool minus = false;  // some forward products take a term away (Chebyshev)
-};
-
-/// Times both on a device that is idle: forward and adjoint of every relation, for some milliseconds. Ranks
-/// that will run side by side are to try side by side. Not tried: what the library does not take, or where a
-/// quarter of the free memory would not hold its index or the trial's terms.
-template <class T>
-[[nodiscard]] SparseChoice try_sparse_products(const Exec& exec, SparseLibrary<T>& library,
-                                               const CsrBlock& block, std::span<const T> weight,
-                                               const SparseTrial& trial);
-
 /// The library has to win by a tenth: it takes memory for an index of its own.
 void choose(SparseChoice& choice);
 

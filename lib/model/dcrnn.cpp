@@ -85,11 +85,15 @@ void Dcrnn<T>::start(std::uint64_t seed) {
 template <class T>
 Var<T> Dcrnn<T>::forward(Tape<T>& tape, Cell& cell, const Var<T>& x, const Var<T>& h) {
   const Index units = options_.units;
-  const Var<T> a = diffusion_linear(tape, diffusion_, x, cell.input, &cell.bias);
+  const bool gates = gates_add_bias(tape.exec());
+  const Var<T> a = diffusion_linear(tape, diffusion_, x, cell.input, &cell.bias, !gates);
+  const T* bias = gates ? cell.bias.data(tape.exec().device) : nullptr;
+  const auto bias_of = [&](Index gate) { return bias ? bias + gate * units : nullptr; };
   diffusion_linear_accumulate(tape, slice_channels(a, 0, 2 * units), diffusion_, h, cell.gates);
-  const Var<T> reset = gru_reset(tape, slice_channels(a, 0, units), h);
+  const Var<T> reset = gru_reset(tape, slice_channels(a, 0, units), h, bias_of(0));
   diffusion_linear_accumulate(tape, slice_channels(a, 2 * units, units), diffusion_, reset, cell.candidate);
-  return gru_output(tape, slice_channels(a, units, units), slice_channels(a, 2 * units, units), h);
+  return gru_output(tape, slice_channels(a, units, units), slice_channels(a, 2 * units, units), h, bias_of(1),
+                    bias_of(2));
 }
 
 template <class T>

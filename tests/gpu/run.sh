@@ -16,7 +16,7 @@ toml++, NetCDF, BLAS, LAPACK, GoogleTest), from the system or below --prefix.
   --arch LIST       GPU architectures, e.g. 90 (default: native)
   --tools LIST      tools of compute-sanitizer, commas between; none: no such run (default: memcheck,racecheck,initcheck)
   --programs DIR    run programs that were built elsewhere (test_kernels_device, test_kernels_device_relate, test_data_device,
-                    test_device_training, test_tensor; with --mpi also rossby) instead of building
+                    test_device_training, test_diffusion_device, test_tensor; with --mpi also rossby) instead of building
   --mpi PREFIX      also build rossby with PREFIX/bin/mpicxx (it needs PETSc, parallel HDF5, PT-Scotch and CLI11, too, from PREFIX,
                     --prefix or the system), train with it on 1, 2 and 4 ranks by PREFIX/bin/mpirun, and hold the losses
                     against each other and those of the CPU, each training once under memcheck on one rank; measure the GPU
@@ -121,7 +121,7 @@ if [[ $tools != none ]] && ! command -v compute-sanitizer >/dev/null; then
 fi
 sanitized=(--error-exitcode 9 --print-limit 5)
 
-names=(test_tensor test_kernels_device test_kernels_device_relate test_data_device test_device_training)
+names=(test_tensor test_kernels_device test_kernels_device_relate test_diffusion_device test_data_device test_device_training)
 built=$programs
 if [[ -z $programs ]]; then
   built=$log/programs

@@ -14,7 +14,8 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NAMES = ["test_tensor", "test_kernels_device", "test_kernels_device_relate", "test_data_device", "test_device_training"]
+NAMES = ["test_tensor", "test_kernels_device", "test_kernels_device_relate", "test_diffusion_device", "test_data_device",
+         "test_device_training"]
 TRAININGS = ["train", "graphs", "self", "windows", "cusparse", "pairs", "groups", "clipped", "clipped_windows", "streamed",
              "streamed_host", "bf16", "bf16_streamed"]
 rossby = mpiexec = ""

@@ -5,6 +5,22 @@
 #include "rossby/kernels/cpu/simd/gru.hpp"
 
 namespace rossby::cpu {
+namespace {
+
+/// Layers of hosts start from their bias, which takes no time: the gates of a cell are not asked for it
+/// there.
+template <class T>
+void add_bias(const Exec& exec, const NodeView<T>& a, const T* bias) {
+  if (!bias) return;
+  const Index rows_a_piece = std::max<Index>(1, flat_piece / std::max<Index>(1, a.width()));
+  for_each_piece(exec, a.rows, rows_a_piece, a.size(), [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i)
+      for (Index b = 0; b < a.cols; ++b)
+        for (Index k = 0; k < a.channels; ++k) a.at(i, b)[k] += bias[k];
+  });
+}
+
+}  // namespace
 
 template <class T>
 void gru_update_forward(const Exec& exec, NodeView<T> y, NodeView<const T> u, NodeView<const T> h,
@@ -45,7 +61,8 @@ void gru_update_backward(const Exec& exec, NodeView<T> du, NodeView<T> dh, NodeV
 }
 
 template <class T>
-void gru_reset_forward(const Exec& exec, NodeView<T> r, NodeView<T> y, NodeView<const T> h) {
+void gru_reset_forward(const Exec& exec, NodeView<T> r, NodeView<T> y, NodeView<const T> h, const T* bias) {
+  add_bias(exec, r, bias);
   for_each_run(exec, gru_kernels<T>(exec.isa).reset, r, y, h);
 }
 
@@ -63,7 +80,10 @@ void gru_reset_backward(const Exec& exec, NodeView<T> da, NodeView<T> dh, NodeVi
 }
 
 template <class T>
-void gru_output_forward(const Exec& exec, NodeView<T> u, NodeView<T> c, NodeView<T> y, NodeView<const T> h) {
+void gru_output_forward(const Exec& exec, NodeView<T> u, NodeView<T> c, NodeView<T> y, NodeView<const T> h,
+                        const T* bias_u, const T* bias_c) {
+  add_bias(exec, u, bias_u);
+  add_bias(exec, c, bias_c);
   for_each_run(exec, gru_kernels<T>(exec.isa).output, u, c, y, h);
 }
 
@@ -82,10 +102,11 @@ void gru_output_backward(const Exec& exec, NodeView<T> da_u, NodeView<T> da_c, N
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                                              \
-  template void gru_reset_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>);               \
+  template void gru_reset_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>, const T*);     \
   template void gru_reset_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>,               \
                                    NodeView<const T>, NodeView<const T>);                                  \
-  template void gru_output_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>); \
+  template void gru_output_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>,  \
+                                   const T*, const T*);                                                    \
   template void gru_output_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \
                                     NodeView<const T>, NodeView<const T>, NodeView<const T>);              \
   template void gru_update_forward(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,         \

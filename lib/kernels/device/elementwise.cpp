@@ -141,9 +141,10 @@ void gru_update_backward(const Exec& exec, NodeView<T> du, NodeView<T> dh, NodeV
 }
 
 template <class T>
-void gru_reset_forward(const Exec& exec, NodeView<T> r, NodeView<T> y, NodeView<const T> h) {
-  for_each_entry(exec, entries_of(y, r, h), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index k) {
-    const T gate = sigmoid(r.at(i, b)[k]);
+void gru_reset_forward(const Exec& exec, NodeView<T> r, NodeView<T> y, NodeView<const T> h, const T* bias) {
+  const Entries entries = bias ? numbered(y) : entries_of(y, r, h);
+  for_each_entry(exec, entries, [=] ROSSBY_ON_DEVICE(Index i, Index b, Index k) {
+    const T gate = sigmoid(bias ? r.at(i, b)[k] + bias[k] : r.at(i, b)[k]);
     r.at(i, b)[k] = gate;
     y.at(i, b)[k] = gate * h.at(i, b)[k];
   });
@@ -160,9 +161,12 @@ void gru_reset_backward(const Exec& exec, NodeView<T> da, NodeView<T> dh, NodeVi
 }
 
 template <class T>
-void gru_output_forward(const Exec& exec, NodeView<T> u, NodeView<T> c, NodeView<T> y, NodeView<const T> h) {
-  for_each_entry(exec, entries_of(y, u, c, h), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index k) {
-    const T gate = sigmoid(u.at(i, b)[k]), candidate = std::tanh(c.at(i, b)[k]);
+void gru_output_forward(const Exec& exec, NodeView<T> u, NodeView<T> c, NodeView<T> y, NodeView<const T> h,
+                        const T* bias_u, const T* bias_c) {
+  const Entries entries = bias_u || bias_c ? numbered(y) : entries_of(y, u, c, h);
+  for_each_entry(exec, entries, [=] ROSSBY_ON_DEVICE(Index i, Index b, Index k) {
+    const T gate = sigmoid(bias_u ? u.at(i, b)[k] + bias_u[k] : u.at(i, b)[k]);
+    const T candidate = std::tanh(bias_c ? c.at(i, b)[k] + bias_c[k] : c.at(i, b)[k]);
     u.at(i, b)[k] = gate;
     c.at(i, b)[k] = candidate;
     y.at(i, b)[k] = gate * h.at(i, b)[k] + (T(1) - gate) * candidate;
@@ -202,10 +206,11 @@ void gru_output_backward(const Exec& exec, NodeView<T> da_u, NodeView<T> da_c, N
                                    NodeView<const T>);                                                     \
   template void gru_update_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \
                                     NodeView<const T>, NodeView<const T>, NodeView<const T>);              \
-  template void gru_reset_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>);               \
+  template void gru_reset_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>, const T*);     \
   template void gru_reset_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>,               \
                                    NodeView<const T>, NodeView<const T>);                                  \
-  template void gru_output_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>); \
+  template void gru_output_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>,  \
+                                   const T*, const T*);                                                    \
   template void gru_output_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \
                                     NodeView<const T>, NodeView<const T>, NodeView<const T>);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)

@@ -1,36 +1,12 @@
 #include <algorithm>
-#include <cstdint>
-#include <type_traits>
 
 #include "rossby/kernels/device/backend.hpp"
+#include "rossby/kernels/device/runs.hpp"
 #include "rossby/kernels/device/sparse.hpp"
 
 namespace rossby::ROSSBY_DEVICE {
 
 namespace {
-
-/// Neighbouring channels that one load brings.
-template <class T, int n>
-struct alignas(sizeof(T) * n) Run {
-  T value[n];
-};
-
-/// Channels of a run that 16 bytes hold.
-template <class T>
-inline constexpr int whole_run = static_cast<int>(16 / sizeof(T));
-
-/// Whether every run of a view lies where one load can bring it.
-template <class T>
-bool in_runs(const NodeView<T>& view) {
-  constexpr int n = whole_run<std::remove_const_t<T>>;
-  return view.channels % n == 0 && view.row_stride % n == 0 && view.col_stride % n == 0 &&
-         reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0;
-}
-
-template <int n, class T>
-ROSSBY_ON_DEVICE Run<std::remove_const_t<T>, n> load(T* at) {
-  return *reinterpret_cast<const Run<std::remove_const_t<T>, n>*>(at);
-}
 
 /// Products and gradients as a launch takes them along.
 template <class T>
@@ -96,7 +72,7 @@ void products_in_runs(const Exec& exec, const SparseMatrix<T>& s, std::span<cons
       ROSSBY_UNROLL
       for (int k = 0; k < n; ++k) sum.value[k] -= less.value[k];
     }
-    *reinterpret_cast<Run<T, n>*>(product.y.at(i, b) + c) = sum;
+    store<n>(product.y.at(i, b) + c, sum);
   });
 }
 
@@ -136,7 +112,7 @@ void gradients_in_runs(const Exec& exec, const SparseMatrix<T>& s, const Gradien
       ROSSBY_UNROLL
       for (int k = 0; k < n; ++k) value.value[k] += before.value[k];
     }
-    *reinterpret_cast<Run<T, n>*>(to) = value;
+    store<n>(to, value);
   });
 }
 

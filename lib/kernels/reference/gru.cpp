@@ -32,9 +32,9 @@ void gru_update_backward(const Exec&, NodeView<T> du, NodeView<T> dh, NodeView<T
 }
 
 template <class T>
-void gru_reset_forward(const Exec&, NodeView<T> r, NodeView<T> y, NodeView<const T> h) {
+void gru_reset_forward(const Exec&, NodeView<T> r, NodeView<T> y, NodeView<const T> h, const T* bias) {
   for_each_entry(y, [&](Index i, Index b, Index k) {
-    const double gate = 1 / (1 + std::exp(-double{entry(r, i, b, k)}));
+    const double gate = 1 / (1 + std::exp(-(double{entry(r, i, b, k)} + (bias ? bias[k] : 0))));
     entry(r, i, b, k) = static_cast<T>(gate);
     entry(y, i, b, k) = static_cast<T>(gate * entry(h, i, b, k));
   });
@@ -52,10 +52,11 @@ void gru_reset_backward(const Exec&, NodeView<T> da, NodeView<T> dh, NodeView<co
 }
 
 template <class T>
-void gru_output_forward(const Exec&, NodeView<T> u, NodeView<T> c, NodeView<T> y, NodeView<const T> h) {
+void gru_output_forward(const Exec&, NodeView<T> u, NodeView<T> c, NodeView<T> y, NodeView<const T> h,
+                        const T* bias_u, const T* bias_c) {
   for_each_entry(y, [&](Index i, Index b, Index k) {
-    const double gate = 1 / (1 + std::exp(-double{entry(u, i, b, k)}));
-    const double candidate = std::tanh(double{entry(c, i, b, k)});
+    const double gate = 1 / (1 + std::exp(-(double{entry(u, i, b, k)} + (bias_u ? bias_u[k] : 0))));
+    const double candidate = std::tanh(double{entry(c, i, b, k)} + (bias_c ? bias_c[k] : 0));
     entry(u, i, b, k) = static_cast<T>(gate);
     entry(c, i, b, k) = static_cast<T>(candidate);
     entry(y, i, b, k) = static_cast<T>(gate * entry(h, i, b, k) + (1 - gate) * candidate);
@@ -77,10 +78,11 @@ void gru_output_backward(const Exec&, NodeView<T> da_u, NodeView<T> da_c, NodeVi
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                                              \
-  template void gru_reset_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>);               \
+  template void gru_reset_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>, const T*);     \
   template void gru_reset_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>,               \
                                    NodeView<const T>, NodeView<const T>);                                  \
-  template void gru_output_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>); \
+  template void gru_output_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>,  \
+                                   const T*, const T*);                                                    \
   template void gru_output_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \
                                     NodeView<const T>, NodeView<const T>, NodeView<const T>);              \
   template void gru_update_forward(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,         \

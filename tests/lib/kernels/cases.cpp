@@ -122,6 +122,14 @@ std::vector<Case<T>> elementwise_cases() {
                      gru_update_forward(exec, rig.output(s), read(rig.input(s)), read(rig.input(s)),
                                         read(rig.input(s)));
                    }});
+  for (const bool biased : {false, true})
+    cases.push_back(
+        {biased ? "gru gates biased" : "gru gates", [biased](const Exec& exec, R& rig, Shape s) {
+           const auto bias = [&]() -> const T* { return biased ? rig.vector(s.channels).data() : nullptr; };
+           gru_reset_forward(exec, rig.input(s, -4, 4), rig.output(s), read(rig.input(s)), bias());
+           gru_output_forward(exec, rig.input(s, -4, 4), rig.input(s, -4, 4), rig.output(s),
+                              read(rig.input(s)), bias(), bias());
+         }});
   for (const int skipped : {-1, 0, 1, 2})
     cases.push_back({fmt::format("gru_update backward without {}", skipped),
                      [skipped](const Exec& exec, R& rig, Shape s) {

@@ -56,12 +56,6 @@ class SparseProducts : public OnBackend {
     if (!api_) GTEST_SKIP() << "no cuSPARSE";
   }
 
-  /// What a simulated device was given to copy in so far; 0 of others.
-  [[nodiscard]] Index copied_in() const {
-    if (GetParam() != Backend::simulated) return 0;
-    return static_cast<const SimulatedDriver&>(device_->driver()).copied_in();
-  }
-
   /// Both directions of every relation against the reference, whole arrays with what lies in between: by the
   /// library, by own kernels, and of some rows, which are own kernels'.
   template <class T>
@@ -211,51 +205,6 @@ TEST_P(SparseProducts, ErrorsNameTheLibraryAndTheWayOut) {
     EXPECT_TRUE(fake_.alive.empty()) << call;
     EXPECT_EQ(fake_.started, fake_.stopped) << call;
   }
-}
-
-TEST_P(SparseProducts, ATrialTimesBoth) {
-  const CsrBlock block = block_of(60, 2);
-  const std::vector<float> weight = dense_problem::random_values<float>(block.entries(), "w");
-  SparseLibrary<float> library(exec(), *api_, block, weight);
-  const auto tried = [&](const SparseTrial& trial) {
-    return try_sparse_products<float>(exec(), library, block, weight, trial);
-  };
-  for (const SparseTrial& trial :
-       {SparseTrial{5, 8, 5, true}, SparseTrial{5, 8, 3, false}, SparseTrial{4, 3}}) {
-    fake_.seconds = 2e-3;
-    const Index before = copied_in();
-    SparseChoice choice = tried(trial);
-    EXPECT_LE(copied_in() - before, 24)
-        << "graph, weights and the library's, once: no launch waits for lists";
-    EXPECT_GT(choice.own_seconds, 0);
-    EXPECT_GT(choice.library_seconds, 0);
-    if (GetParam() != Backend::simulated) continue;
-    const double products = 2.0 * (trial.minus ? 3 : 2);
-    EXPECT_GE(choice.library_seconds, products * fake_.seconds);
-    choose(choice);
-    EXPECT_EQ(choice.kernel, SparseKernel::own);
-  }
-  EXPECT_EQ(tried({0, 8, 5}).own_seconds, 0) << "nothing to try";
-  const CsrBlock part = block_of(60, 2, 3);
-  const std::vector<float> some(static_cast<std::size_t>(part.entries()), 1.0F);
-  SparseLibrary<float> other(exec(), *api_, part, some);
-  EXPECT_EQ(try_sparse_products<float>(exec(), other, part, some, {5, 8, 5}).own_seconds, 0) << "ghosts";
-}
-
-TEST_P(SparseProducts, AreNotTriedWhereMemoryIsShort) {
-  const CsrBlock block = block_of(60, 2);
-  const std::vector<float> weight(static_cast<std::size_t>(block.entries()), 1.0F);
-  std::string reason;
-  const auto small = test_device(GetParam(), reason, {.limit = std::size_t{30} << 20});
-  const Exec there{GetParam(), 1, widest_isa(), small.get()};
-  SparseLibrary<float> library(there, *api_, block, weight);
-  const auto tried = [&](const SparseTrial& trial) {
-    return try_sparse_products<float>(there, library, block, weight, trial).own_seconds > 0;
-  };
-  EXPECT_TRUE(tried({100, 8, 2}));
-  EXPECT_TRUE(tried({1000, 8, 1}));
-  EXPECT_FALSE(tried({3000, 8, 1})) << "two values of 5.8 MB";
-  EXPECT_FALSE(tried({1000, 1, 2})) << "as many indices as columns";
 }
 
 TEST(SparseChoice, TheLibraryHasToSaveATenth) {

@@ -1,14 +1,18 @@
+#include <cmath>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "rossby/kernels/diffuse.hpp"
 #include "rossby/kernels/spmm.hpp"
 #include "tests/lib/kernels/dense_problem.hpp"
 #include "tests/support/device_fixture.hpp"
 #include "tests/support/random_edges.hpp"
 
-// Several products and gradients of a block's relations at once: on devices a launch, against one after the
-// other in double.
+// Several products and gradients of a block's relations at once, and all of a diffusion: on devices a launch,
+// against one after the other in double.
 
 namespace rossby::testing {
 namespace {
@@ -172,6 +176,232 @@ TEST_P(SparseAtOnce, FourAreALaunch) {
   there.fetch();
 }
 
+/// A diffusion over a few neighbours a node; `gap` values of nobody behind every column.
+struct Diffusing {
+  Index n, cols, channels;
+  int relations;
+  DiffusionSteps recursion;
+  Index gap = 0;
+  static constexpr Index margin = 4;  // before and behind every array: 16 bytes, so that runs may be whole
+
+  [[nodiscard]] Index terms() const { return 1 + Index{relations} * recursion.steps; }
+  [[nodiscard]] Index term(int k, int s) const { return k == 0 ? 0 : 1 + Index{k - 1} * relations + s; }
+  template <class V>
+  [[nodiscard]] NodeView<V> view(V* data, Index width) const {
+    return {data + margin, n, cols, width, cols * (width + gap), width + gap};
+  }
+  template <class T>
+  [[nodiscard]] std::vector<T> values(Index width, const char* name) const {
+    return dense_problem::random_values<T>(n * cols * (width + gap) + 2 * margin, name);
+  }
+  /// Up to six columns a row; some rows and column 3 are empty.
+  [[nodiscard]] CsrBlock block() const {
+    const Random random(11, "neighbours");
+    GlobalEdges edges;
+    edges.rows = n;
+    edges.relations = relations;
+    edges.ptr = {0};
+    for (Index i = 0; i < n; ++i)
+      for (int s = 0; s < relations; ++s) {
+        std::set<Index> columns;
+        for (Index q = 0; q < 6 && (i + s) % 9 != 4; ++q) columns.insert((i * (s + 2) + 7 * q * q) % n);
+        if (n > 3) columns.erase(3);
+        for (const Index j : columns) {
+          const auto key = static_cast<std::uint64_t>((i * relations + s) * n + j);
+          edges.column.emplace_back(j);
+          edges.value.push_back(random.uniform(key, -0.2, 0.3));
+        }
+        edges.ptr.push_back(edges.entries());
+      }
+    return localise(edges, RowPartition::blocks(n, 1), 0, {});
+  }
+};
+
+/// z = the terms of x: the recursion as it is written.
+void terms_of(const Diffusing& d, const CsrBlock& block, std::span<const double> weight, NodeView<double> z,
+              NodeView<const double> x) {
+  const Index c = d.channels;
+  const auto each = [&](const auto& f) {
+    for (Index i = 0; i < d.n; ++i)
+      for (Index b = 0; b < d.cols; ++b)
+        for (Index k = 0; k < c; ++k) f(i, b, k);
+  };
+  each([&](Index i, Index b, Index k) { z.at(i, b)[k] = x.at(i, b)[k]; });
+  for (int s = 0; s < d.relations; ++s)
+    for (int step = 1; step <= d.recursion.steps; ++step) {
+      const Index from = c * d.term(step - 1, s), to = c * d.term(step, s);
+      const bool twice = d.recursion.chebyshev && step > 1;
+      each([&](Index i, Index b, Index k) {
+        const auto list = static_cast<std::size_t>(i * d.relations + s);
+        double sum = 0;
+        for (auto e = static_cast<std::size_t>(block.ptr[list]);
+             e < static_cast<std::size_t>(block.ptr[list + 1]); ++e)
+          sum += weight[e] * z.at(block.column[e], b)[from + k];
+        z.at(i, b)[to + k] = twice ? 2 * sum - z.at(i, b)[c * d.term(step - 2, s) + k] : sum;
+      });
+    }
+}
+
+/// dx += the adjoint, a product after the other backwards.
+void adjoint_of(const Diffusing& d, const CsrBlock& block, std::span<const double> weight,
+                NodeView<double> dx, NodeView<double> dz) {
+  const Index c = d.channels;
+  for (int s = 0; s < d.relations; ++s)
+    for (int step = d.recursion.steps; step >= 1; --step)
+      for (Index i = 0; i < d.n; ++i)
+        for (Index b = 0; b < d.cols; ++b)
+          for (Index k = 0; k < c; ++k) {
+            const bool twice = d.recursion.chebyshev && step > 1;
+            const double g = dz.at(i, b)[c * d.term(step, s) + k];
+            const auto list = static_cast<std::size_t>(i * d.relations + s);
+            for (auto e = static_cast<std::size_t>(block.ptr[list]);
+                 e < static_cast<std::size_t>(block.ptr[list + 1]); ++e)
+              dz.at(block.column[e], b)[c * d.term(step - 1, s) + k] += (twice ? 2 : 1) * weight[e] * g;
+            if (twice) dz.at(i, b)[c * d.term(step - 2, s) + k] -= g;
+          }
+  for (Index i = 0; i < d.n; ++i)
+    for (Index b = 0; b < d.cols; ++b)
+      for (Index k = 0; k < c; ++k) dx.at(i, b)[k] += dz.at(i, b)[k];
+}
+
+class Diffuses : public OnBackend {
+ protected:
+  /// What both directions leave, whole arrays with what lies in between.
+  template <class T>
+  struct Both {
+    std::vector<T> x, z, dz, dx;
+  };
+  template <class T>
+  static Both<T> operands(const Diffusing& d) {
+    const Index width = d.terms() * d.channels;
+    return {d.values<T>(d.channels, "x"), d.values<T>(width, "z"), d.values<T>(width, "dz"),
+            d.values<T>(d.channels, "dx")};
+  }
+  template <class T>
+  Both<T> on_device(const Diffusing& d, const CsrBlock& block, std::vector<T> weight) {
+    Both<T> here = operands<T>(d);
+    const Index width = d.terms() * d.channels;
+    OnDevice there(*device_);
+    const SparseMatrix<T> s{&block, 0, there(weight)};
+    T *x = there(here.x), *z = there(here.z), *dz = there(here.dz), *dx = there(here.dx);
+    diffuse_forward<T>(exec(), d.view(z, width), s, d.recursion, d.view(x, d.channels));
+    diffuse_adjoint<T>(exec(), d.view(dx, d.channels), s, d.recursion, d.view(dz, width));
+    there.fetch();
+    return here;
+  }
+  template <class T>
+  void compare(const Diffusing& d, double tolerance) {
+    SCOPED_TRACE(::testing::Message()
+                 << d.n << " nodes, " << d.cols << " x " << d.channels << ", " << d.relations
+                 << " relations, " << d.recursion.steps << (d.recursion.chebyshev ? " steps" : " powers"));
+    const CsrBlock block = d.block();
+    ASSERT_TRUE(diffuses_at_once(block));
+    const Index width = d.terms() * d.channels;
+    const auto weight = dense_problem::random_values<T>(block.entries(), "w", -0.2, 0.3);
+    const Both<T> given = operands<T>(d);
+    const auto wide = [](const std::vector<T>& v) { return std::vector<double>(v.begin(), v.end()); };
+    Both<double> truth{wide(given.x), wide(given.z), wide(given.dz), wide(given.dx)};
+    std::vector<double> moved = truth.dz;
+    terms_of(d, block, wide(weight), d.view(truth.z.data(), width),
+             d.view(std::as_const(truth.x).data(), d.channels));
+    adjoint_of(d, block, wide(weight), d.view(truth.dx.data(), d.channels), d.view(moved.data(), width));
+    const Both<T> here = on_device<T>(d, block, weight);
+    EXPECT_EQ(here.x, given.x);
+    EXPECT_EQ(here.dz, given.dz);
+    dense_problem::expect_near(wide(here.z), truth.z, tolerance, "terms");
+    dense_problem::expect_near(wide(here.dx), truth.dx, tolerance, "gradient");
+    const Both<T> again = on_device<T>(d, block, weight);
+    EXPECT_EQ(again.z, here.z) << "two runs";
+    EXPECT_EQ(again.dx, here.dx) << "two runs";
+  }
+};
+
+TEST_P(Diffuses, AsTheRecursionDoes) {
+  for (const int relations : {1, 2, 3})
+    for (const int steps : {1, 2, 3, 4})
+      for (const bool chebyshev : {true, false})
+        for (const Index channels : {3, 8}) {
+          const Diffusing d{31, 3, channels, relations, {steps, chebyshev}};
+          compare<double>(d, 1e-13);
+          compare<float>(d, 2e-6);
+        }
+}
+
+TEST_P(Diffuses, AnySize) {
+  int steps = 1, relations = 1;
+  for (const Index n : {1, 2, 31, 207, 256, 257, 512})
+    for (const Index channels : {1, 2, 5, 16, 17, 64})
+      for (const Index cols : {1, 3}) {
+        steps = steps % 4 + 1;
+        relations = relations % 3 + 1;
+        const Diffusing d{n, cols, channels, relations, {steps, (n + channels) % 3 != 0}};
+        compare<float>(d, 2e-6);
+        if (channels < 64) compare<double>(d, 1e-13);
+      }
+}
+
+/// Views whose columns lie apart, by whole runs of 16 bytes and otherwise.
+TEST_P(Diffuses, StridedViews) {
+  for (const Index gap : {3, 4})
+    for (const Index channels : {4, 16, 24}) {
+      const Diffusing d{43, 2, channels, 2, {3, true}, gap};
+      compare<float>(d, 2e-6);
+      compare<double>(d, 1e-13);
+    }
+}
+
+/// ⟨y, A x⟩ = ⟨Aᵀ y, x⟩ of the kernels themselves.
+TEST_P(Diffuses, WithItsAdjoint) {
+  for (const Index n : {31, 207, 300})
+    for (const bool chebyshev : {true, false}) {
+      const Diffusing d{n, 3, 17, 2, {3, chebyshev}};
+      const CsrBlock block = d.block();
+      const auto weight = dense_problem::random_values<double>(block.entries(), "w", -0.2, 0.3);
+      Both<double> out = on_device<double>(d, block, weight);
+      Both<double> in = operands<double>(d);
+      const auto inner = [&](std::vector<double>& a, std::vector<double>& b, Index width) {
+        double sum = 0;
+        for (Index i = 0; i < n; ++i)
+          for (Index c = 0; c < d.cols; ++c)
+            for (Index k = 0; k < width; ++k)
+              sum += d.view(a.data(), width).at(i, c)[k] * d.view(b.data(), width).at(i, c)[k];
+        return sum;
+      };
+      const double forward = inner(in.dz, out.z, d.terms() * d.channels);
+      const double backward = inner(out.dx, in.x, d.channels) - inner(in.dx, in.x, d.channels);
+      EXPECT_NEAR(forward, backward, 1e-10 * static_cast<double>(n));
+      EXPECT_GT(std::abs(forward), 1e-3);
+    }
+}
+
+TEST_P(Diffuses, InALaunchWhereABlockHoldsAColumn) {
+  const auto block_of = [](Index n) { return Diffusing{n, 1, 1, 1, {}}.block(); };
+  EXPECT_TRUE(diffuses_at_once(block_of(512)));
+  EXPECT_FALSE(diffuses_at_once(block_of(513)));
+  CsrBlock ghosts = block_of(12);
+  ghosts.ghosts = 1;
+  EXPECT_FALSE(diffuses_at_once(ghosts));
+  if (GetParam() != Backend::simulated) return;
+  const auto& driver = static_cast<SimulatedDriver&>(device_->driver());
+  const Diffusing d{31, 3, 5, 2, {4, true}};
+  const CsrBlock block = d.block();
+  std::vector<Device::Copy> kept;
+  keep_on(*device_, block, kept);
+  Both<float> here = operands<float>(d);
+  auto weight = dense_problem::random_values<float>(block.entries(), "w");
+  OnDevice there(*device_);
+  const SparseMatrix<float> s{&block, 0, there(weight)};
+  float *x = there(here.x), *z = there(here.z);
+  const Index before = driver.given();
+  diffuse_forward<float>(exec(), d.view(z, d.terms() * d.channels), s, d.recursion, d.view(x, d.channels));
+  EXPECT_EQ(driver.given() - before, 1);
+  diffuse_adjoint<float>(exec(), d.view(x, d.channels), s, d.recursion, d.view(z, d.terms() * d.channels));
+  EXPECT_EQ(driver.given() - before, 2);
+  there.fetch();
+}
+
+INSTANTIATE_TEST_SUITE_P(Simulated, Diffuses, ::testing::Values(Backend::simulated));
+INSTANTIATE_TEST_SUITE_P(Gpu, Diffuses, ::testing::Values(Backend::cuda));
 INSTANTIATE_TEST_SUITE_P(Simulated, SparseAtOnce, ::testing::Values(Backend::simulated));
 INSTANTIATE_TEST_SUITE_P(Gpu, SparseAtOnce, ::testing::Values(Backend::cuda));
 

@@ -1,0 +1,140 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "rossby/exchange/one_rank.hpp"
+#include "rossby/kernels/elementwise.hpp"
+#include "rossby/model/dcrnn.hpp"
+#include "tests/lib/model/noise_windows.hpp"
+#include "tests/support/random_edges.hpp"
+#include "tests/support/test_device.hpp"
+
+// A DCRNN on a device gives what the host gives, in few launches. Over ranks:
+// tests/mpi/test_dcrnn_golden.cpp.
+
+namespace rossby::testing {
+namespace {
+
+constexpr Index nodes = 9, windows = 2, channels = 2, inputs = 12, outputs = 12, units = 4;
+
+/// The same windows on a device.
+class DeviceWindows final : public WindowSource<double> {
+ public:
+  explicit DeviceWindows(Index rows) : noise_(rows, rossby::testing::windows, rossby::testing::channels, 1) {}
+  [[nodiscard]] Index rows() const override { return noise_.rows(); }
+  [[nodiscard]] Index windows() const override { return noise_.windows(); }
+  [[nodiscard]] Index channels() const override { return noise_.channels(); }
+  [[nodiscard]] Index features() const override { return noise_.features(); }
+  [[nodiscard]] bool feeds_truth(Index) const override { return false; }
+  [[nodiscard]] Var<double> truth(Tape<double>&, Index) const override { bug("nothing is fed"); }
+  [[nodiscard]] Var<double> input(Tape<double>& tape, Index t) const override {
+    if (!tape.exec().device) return noise_.input(tape, t);
+    const Var<double> x = tape.make(rows(), windows(), channels(), false);
+    std::vector<double> values(static_cast<std::size_t>(x.value.size()));
+    for (std::size_t k = 0; k < values.size(); ++k) values[k] = NoiseWindows::value(t, static_cast<Index>(k));
+    tape.exec().device->upload(x.value.data, std::span<const double>(values));
+    tape.exec().device->wait();  // before the values go
+    return x;
+  }
+
+ private:
+  NoiseWindows noise_;
+};
+
+struct Outcome {
+  std::vector<double> outputs, gradients;
+  Index given = 0;  // to a simulated device, of a second step
+};
+
+/// A forward and a backward from gradients of a half. `device` null: on the host.
+Outcome step(Index rows, Recompute recompute, Device* device) {
+  const Exec exec{device ? Backend::simulated : Backend::cpu, 1, widest_isa(), device};
+  const CsrBlock block =
+      localise(test::random_edges(rows, 2, 5, 0, rows), RowPartition::blocks(rows, 1), 0, {});
+  OneRankExchange exchange(rows);
+  Diffusion<double> diffusion(block, exchange, 2, DiffusionVariant::paper);
+  diffusion.alone = true;
+  for (double& value : diffusion.weight) value *= 0.5;
+  std::vector<Device::Copy> kept;
+  if (device) kept = diffusion.keep_on(*device);
+  Dcrnn<double> model({inputs, channels, 1, 2, units, recompute}, std::move(diffusion));
+  model.start(4);
+  for (Parameter<double>* parameter : model.parameters()) {
+    for (Index i = 0; i < parameter->size(); ++i)
+      parameter->value[i] += 0.1 * std::cos(static_cast<double>(i));
+    if (device) parameter->move_to(*device);
+    clear(exec, parameter->gradient_target(), parameter->size());
+  }
+  const auto on_host = [&](std::vector<double>& to, const double* from, Index size) {
+    std::vector<double> values(static_cast<std::size_t>(size));
+    if (device)
+      device->download(std::span<double>(values), from), device->wait();
+    else
+      std::copy_n(from, size, values.begin());
+    to.insert(to.end(), values.begin(), values.end());
+  };
+  Tape<double> tape(exec);
+  const DeviceWindows source(rows);
+  const std::vector<double> half(static_cast<std::size_t>(rows * windows), 0.5);
+  Outcome out;
+  for (int repeat = 0; repeat < 2; ++repeat) {  // the first one takes memory
+    tape.reset();
+    std::vector<Var<double>> y(outputs);
+    const auto given = [&] {
+      return device ? static_cast<const SimulatedDriver&>(device->driver()).given() : 0;
+    };
+    const Index before = given();
+    model.predict(tape, source, y);
+    for (const Var<double>& each : y) {
+      EXPECT_TRUE(tape.claim_gradient(each));
+      if (device)
+        device->upload(each.gradient.data, std::span<const double>(half));
+      else
+        std::copy(half.begin(), half.end(), each.gradient.data);
+    }
+    tape.backward();
+    // What this test itself brings: inputs and the outputs' gradients.
+    out.given = given() - before - inputs - outputs;
+    out.outputs.clear();
+    for (const Var<double>& each : y) on_host(out.outputs, each.value.data, each.value.size());
+  }
+  for (Parameter<double>* parameter : model.parameters())
+    on_host(out.gradients, parameter->gradient_target(), parameter->size());
+  return out;
+}
+
+void expect_near(const std::vector<double>& values, const std::vector<double>& truth) {
+  ASSERT_EQ(values.size(), truth.size());
+  double scale = 1;
+  for (const double value : truth) scale = std::max(scale, std::abs(value));
+  for (std::size_t i = 0; i < truth.size(); ++i) ASSERT_NEAR(values[i], truth[i], 1e-11 * scale) << i;
+}
+
+TEST(DcrnnOnDevices, GivesWhatTheHostGives) {
+  for (const Recompute recompute : {Recompute::none, Recompute::cell, Recompute::step}) {
+    Device device(simulated_driver());
+    const Outcome truth = step(nodes, recompute, nullptr), got = step(nodes, recompute, &device);
+    expect_near(got.outputs, truth.outputs);
+    expect_near(got.gradients, truth.gradients);
+  }
+}
+
+/// Two layers, 12 + 12 steps, two supports of two orders: whatever the sizes, but that a diffusion is one
+/// launch where shared memory holds a column.
+TEST(DcrnnOnDevices, StepIsOfFewOperations) {
+  const auto given = [](Index rows) {
+    Device device(simulated_driver());
+    return step(rows, Recompute::none, &device).given;
+  };
+  const Index at_once = given(nodes);
+  EXPECT_LE(at_once, 1106 - 48);  // a bias each cell and step is added by its gates
+  EXPECT_GT(at_once, 500);
+  // One launch less for every diffusion forward, and backward but of the encoder's inputs, the decoder's
+  // first one and states of zeros.
+  EXPECT_EQ(given(513) - given(512), 2 * 3 * 48 - 12 - 1 - 2);
+}
+
+}  // namespace
+}  // namespace rossby::testing
