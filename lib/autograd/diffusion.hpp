@@ -75,7 +75,7 @@ struct Diffusion {
   /// levels a few at a time, while they are in the cache, and backward makes the terms again; on a device all
   /// levels are a launch where its shared memory holds a column, or each is, and terms are kept.
   bool alone = false;
-  /// On a device it multiplies in place of own kernels; null: they do. Forecasts are the host's.
+  /// On a device it multiplies in place of own kernels; null: they do.
   std::shared_ptr<SparseLibrary<T>> library;
 
   /// `graph` and `ghosts` must outlive it.
