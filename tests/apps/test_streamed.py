@@ -150,6 +150,16 @@ class Streamed(Runs):
             self.assertEqual("was computed with relation.chunk_mib = 0.0625" in result.err, run == "other", result.err)
         self.assertEqual(self.ends("kept"), self.ends("chunks"))
 
+    def test_resumed_with_less_memory(self):
+        """The chunks that it had would be too many: it takes smaller ones, and says so."""
+        self.succeed(1, *self.arguments("less", *self.streamed(), "relation.stream_gib=0.01", "train.epochs=2"))
+        less = f"relation.stream_gib={3 * 4 * 4 * NODES / 2**30}"  # two rows of W and its moments, and their copies
+        result = self.run_ranks(1, *self.arguments("less", *self.streamed(), less))
+        self.assertEqual(result.codes, [0], result.err)
+        self.assertRegex(result.err, r"warning: .* was computed with relation.chunk_mib = .*: the continuation equals")
+        self.succeed(1, *self.arguments("more", *self.streamed(), "relation.stream_gib=0.01", "train.epochs=2"))
+        self.succeed(1, *self.arguments("more", *self.streamed(), "relation.stream_gib=0.02"))
+
     def test_memory(self):
         nodes = 4000  # 61 MiB of weights, as much of each moment
         self.netcdf("wide.nc", sensors(steps=8, nodes=nodes))
