@@ -213,7 +213,7 @@ struct Training {
     const auto rows = partition.rows_of(grid.space().rank());
     forecasts.assign(static_cast<std::size_t>(c.n * 3 * 2), 0.0);
     const std::vector<Index> origin{26};
-    task.forecast(origin, 3, [&](Index, Index horizon, NodeView<const double> x) {
+    task.forecast(tape, origin, 3, [&](Index, Index horizon, NodeView<const double> x) {
       for (std::size_t i = 0; i < rows.size(); ++i)
         for (Index f = 0; f < 2; ++f)
           forecasts[static_cast<std::size_t>((rows[i].value * 3 + horizon - 1) * 2 + f)] =
