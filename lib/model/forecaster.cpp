@@ -162,9 +162,10 @@ void Forecaster<T>::roll(Index first, Index count, Index horizons, const Visit& 
 }
 
 template <class T>
-void Forecaster<T>::trace(Tape<T>& tape, Stnn<T>& model, Index rows, Index origins) {
+void Forecaster<T>::trace(Tape<T>& tape, Stnn<T>& model, Index rows, Index origins, bool filters) {
   const Unrecorded<T> unrecorded(tape);
   const Index count = std::min(group_columns, origins), d = model.options().latent;
+  const Buffer<T> latents(filters ? rows * d : 0, *tape.exec().device);
   Buffer<T> columns(rows * count * d, *tape.exec().device);
   (void)model.decode(tape, model.advance(tape, Tape<T>::constant({columns.data(), rows, count, d})));
 }

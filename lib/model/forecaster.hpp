@@ -36,8 +36,9 @@ class Forecaster {
   /// one pass over W a group and horizon. Collective.
   void run(std::span<const Index> origins, Index horizons, const Visit& visit);
 
-  /// What takes most memory of forecasts from so many origins, over a device of addresses alone. Collective.
-  static void trace(Tape<T>& tape, Stnn<T>& model, Index rows, Index origins);
+  /// What takes most memory of forecasts from so many origins, to which latents are filtered or not, over a
+  /// device of addresses alone. Collective.
+  static void trace(Tape<T>& tape, Stnn<T>& model, Index rows, Index origins, bool filters);
 
  private:
   void latents_at(Index step);

@@ -78,8 +78,11 @@ double StnnTask<T>::validate(Tape<T>& tape) {
 
 template <class T>
 void StnnTask<T>::trace_validation(Tape<T>& tape) {
-  if (const auto origins = std::ssize(validation().origins); origins > 0 && options_.validates)
-    Forecaster<T>::trace(tape, *model_, series_->rows, origins);
+  const std::vector<Index> origins = validation().origins;
+  if (origins.empty() || !options_.validates) return;
+  const bool filters =
+      std::any_of(origins.begin(), origins.end(), [this](Index t) { return !split_->is_training(t); });
+  Forecaster<T>::trace(tape, *model_, series_->rows, std::ssize(origins), filters);
 }
 
 template class StnnTask<float>;

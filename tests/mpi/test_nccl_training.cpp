@@ -49,6 +49,7 @@ struct Setting {
   Index finish_at = -1;  // rank 0 votes to finish before this step
   bool library = false;  // a library multiplies with the graph, where a rank has all of it
   bool carried = false;  // the device does not keep the series
+  bool validates = true;
 };
 
 struct Outcome {
@@ -209,8 +210,8 @@ Outcome train_stnn(const Setting& setting, Way way, Index epochs) {
     kept = model.relations().bank().keep_on(*device);
     kept.push_back(device->keep(series.values.span()));
   }
-  StnnTask<double> task({.horizons = 2}, {.slab_steps = 3, .seed = 5}, model, series, scaler, split,
-                        partition, part, ranks.host());
+  StnnTask<double> task({.horizons = 2, .validates = setting.validates}, {.slab_steps = 3, .seed = 5}, model,
+                        series, scaler, split, partition, part, ranks.host());
   return run(setting, ranks, grid, task, epochs);
 }
 
@@ -354,14 +355,15 @@ TEST(NcclTraining, IsThatOfTheHost) {
   }
 }
 
-/// In one epoch more the host waits for the losses once, and once to bring arrays home.
+/// In one epoch more the host waits for the losses once.
 TEST(NcclTraining, RunsAheadOfTheDevice) {
-  for (const Setting& setting :
+  for (Setting setting :
        {Setting{}, Setting{.low_rank = true}, Setting{.windows = true},
         Setting{.windows = true, .clip = 0.05}, Setting{.windows = true, .wavenet = true, .clip = 0.05}}) {
+    setting.validates = false;
     const Outcome two = train(setting, Way::nccl, 2), three = train(setting, Way::nccl, 3);
     EXPECT_GT(three.steps - two.steps, 2);
-    EXPECT_EQ(three.waits - two.waits, 2);
+    EXPECT_EQ(three.waits - two.waits, 1);
     EXPECT_EQ(three.copied_in, two.copied_in) << "a step takes nothing from the host";
     if (ranks() == 1) continue;
     const Outcome few = train(setting, Way::staged, 2), more = train(setting, Way::staged, 3);
