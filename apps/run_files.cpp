@@ -76,7 +76,9 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     const std::string file = path + "/config.toml";
     const Config trained = Config::load(file, {});
     const Config changed = Config::load(file, sets);
-    run.other_file = changed.text("data.file") != trained.text("data.file");
+    std::error_code code;
+    const std::string &before = trained.text("data.file"), &now = changed.text("data.file");
+    run.other_file = now != before && !std::filesystem::equivalent(now, before, code);
     for (const std::string& difference : changed.differences(trained, "asked for", "trained with"))
       if (!difference.starts_with("data.file:"))
         user_error("--set would make another model than the one in {}: {}", path, difference);

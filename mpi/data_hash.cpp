@@ -108,7 +108,7 @@ DataHash data_hash(const Communicator& comm, const Config& config, const Domain&
   training.add("; ");
   const TimeAxis& time = domain.info.time;
   for (const Index t : trained_on)
-    time.dated() ? training.add_format("{} ", time.stamp(t))
+    time.dated() ? training.add_format("{} ", std::llround(1e-3 * static_cast<double>(time.stamp(t))))
                  : training.add_format("{} ", time.values()[static_cast<std::size_t>(t)]);
   add_nodes(training, domain);
   return {text_of(sums[0], all), text_of(sums[1], training)};

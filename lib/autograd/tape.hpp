@@ -227,7 +227,8 @@ class Tape {
   std::vector<OpTotal> totals_;
 };
 
-/// While it lives ops do not record, and what the tape holds is there for them: it is reset at both ends.
+/// While it lives ops do not record, and what the tape holds is there for them: it is reset at the begin, and
+/// by who uses it next.
 template <class T>
 class Unrecorded {
  public:
@@ -235,10 +236,7 @@ class Unrecorded {
     tape.reset();
     tape.set_recording(false);
   }
-  ~Unrecorded() {
-    tape_->reset();
-    tape_->set_recording(before_);
-  }
+  ~Unrecorded() { tape_->set_recording(before_); }
   Unrecorded(const Unrecorded&) = delete;
   Unrecorded& operator=(const Unrecorded&) = delete;
 

@@ -63,7 +63,7 @@ struct Decoder {
       const double value = variable.type == NetcdfType::float32
                                ? static_cast<double>(static_cast<float>(values[place]))
                                : values[place];
-      (is_high ? range.high : range.low) = value;
+      if (!std::isnan(value)) (is_high ? range.high : range.low) = value;
     };
     if (file.numbers(variable, "valid_range").size() == 2) {
       bound("valid_range", 0, false);
@@ -78,9 +78,9 @@ struct Decoder {
     for (const double m : missing)
       if (raw == static_cast<Raw>(m)) return nan_value;
     if (!stored.holds(static_cast<double>(raw))) return nan_value;
-    const float value =
-        packed ? static_cast<float>(static_cast<double>(raw) * scale + offset) : static_cast<float>(raw);
-    if (!scaled.holds(static_cast<double>(value), rounding())) return nan_value;
+    const double exact = packed ? static_cast<double>(raw) * scale + offset : static_cast<double>(raw);
+    const auto value = static_cast<float>(exact);
+    if (!scaled.holds(exact, rounding())) return nan_value;
     return std::isfinite(value) && !is_null(value) ? value : nan_value;
   }
 

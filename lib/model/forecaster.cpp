@@ -8,8 +8,6 @@
 namespace rossby {
 namespace {
 
-constexpr Index group_columns = 64;  // origins rolled together: bounds memory, still one pass over W for many
-
 /// Dᵀ (D Dᵀ + λ I)⁻¹ for the listed rows of D (m, d): (d, listed). Cholesky; a relative ridge of 1e-9 stands
 /// in for λ = 0 where D Dᵀ is singular.
 std::vector<double> gain(const std::vector<double>& decoder, Index d, const std::vector<Index>& listed,
@@ -55,8 +53,13 @@ std::vector<double> gain(const std::vector<double>& decoder, Index d, const std:
 
 template <class T>
 Forecaster<T>::Forecaster(Tape<T>& tape, Stnn<T>& model, const Series& series, std::vector<bool> learned,
-                          double filter_lambda)
-    : tape_(&tape), model_(&model), series_(&series), learned_(std::move(learned)), lambda_(filter_lambda) {
+                          double filter_lambda, Index together)
+    : tape_(&tape),
+      model_(&model),
+      series_(&series),
+      learned_(std::move(learned)),
+      lambda_(filter_lambda),
+      together_(together) {
   const Index m = model.options().features;
   const Index d = model.options().latent;
   if (device() && model.decoder()) {
@@ -153,8 +156,8 @@ void Forecaster<T>::roll(Index first, Index count, Index horizons, const Visit& 
     NodeView<T> x = model_->decode(*tape_, next).value;
     pack<T>(tape_->exec(), z, next.value);
     if (device()) {
-      if (home_.size() != x.size()) home_ = Buffer<T>::pinned(x.size(), *device());
-      bring_home(home_.span(), x.data);
+      if (home_.size() < x.size()) home_ = Buffer<T>::pinned(x.size(), *device());
+      bring_home(home_.span().first(static_cast<std::size_t>(x.size())), x.data);
       x.data = home_.data();
     }
     visit(first, h, x);
@@ -164,10 +167,10 @@ void Forecaster<T>::roll(Index first, Index count, Index horizons, const Visit& 
 template <class T>
 void Forecaster<T>::trace(Tape<T>& tape, Stnn<T>& model, Index rows, Index origins, bool filters) {
   const Unrecorded<T> unrecorded(tape);
-  const Index count = std::min(group_columns, origins), d = model.options().latent;
+  const Index d = model.options().latent;
   const Buffer<T> latents(filters ? rows * d : 0, *tape.exec().device);
-  Buffer<T> columns(rows * count * d, *tape.exec().device);
-  (void)model.decode(tape, model.advance(tape, Tape<T>::constant({columns.data(), rows, count, d})));
+  Buffer<T> columns(rows * origins * d, *tape.exec().device);
+  (void)model.decode(tape, model.advance(tape, Tape<T>::constant({columns.data(), rows, origins, d})));
 }
 
 template <class T>
@@ -177,8 +180,9 @@ void Forecaster<T>::run(std::span<const Index> origins, Index horizons, const Vi
   const auto total = static_cast<Index>(origins.size());
   require(std::is_sorted(origins.begin(), origins.end()), "forecast origins must ascend");
   at_ = -2;
-  for (Index first = 0; first < total; first += group_columns) {
-    const Index count = std::min(group_columns, total - first);
+  const Device::For purpose(device(), "what forecasts are made of");
+  for (Index first = 0; first < total; first += together_) {
+    const Index count = std::min(together_, total - first);
     if (Buffer<T>& columns = columns_.host(); columns.size() != series_->rows * count * d)
       columns_ = Twin<T>(Buffer<T>(series_->rows * count * d));
     for (Index b = 0; b < count; ++b) {

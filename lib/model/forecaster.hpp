@@ -25,8 +25,10 @@ class Forecaster {
   /// Forecasts are made on `tape`, which it resets and outlives it. `series` is scaled as in training;
   /// `learned[t]` says whether the latents of step t were trained. Steps before the first learned one start
   /// from p = 0.
+  /// `together`: origins that are rolled forward at once, at most.
   Forecaster(Tape<T>& tape, Stnn<T>& model, const Series& series, std::vector<bool> learned,
-             double filter_lambda);
+             double filter_lambda, Index together = most_together);
+  static constexpr Index most_together = 64;  // bounds memory, still one pass over W for many
 
   /// Called with the index of the first origin of a group, the horizon h = 1, 2, … and the scaled predictions
   /// (rows, origins of the group, m) for steps origin + h, in memory of the host.
@@ -36,8 +38,8 @@ class Forecaster {
   /// one pass over W a group and horizon. Collective.
   void run(std::span<const Index> origins, Index horizons, const Visit& visit);
 
-  /// What takes most memory of forecasts from so many origins, to which latents are filtered or not, over a
-  /// device of addresses alone. Collective.
+  /// What takes most memory of forecasts from so many origins at once, to which latents are filtered or not,
+  /// over a device of addresses alone. Collective.
   static void trace(Tape<T>& tape, Stnn<T>& model, Index rows, Index origins, bool filters);
 
  private:
@@ -53,6 +55,7 @@ class Forecaster {
   const Series* series_;
   std::vector<bool> learned_;
   double lambda_;
+  Index together_;
   std::vector<double> decoder_;  // D (m, d)
   std::vector<double> gain_;     // Dᵀ (D Dᵀ + λ I)⁻¹ (d, m) for fully observed nodes
   Index at_ = -2;                // step of z_; −2: none

@@ -95,6 +95,7 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   result.activation_bytes = static_cast<double>(tape.memory().peak_bytes());
   result.footprint = footprint(task, tape);
   if (options.validates) task.trace_validation(tape);
+  tape.reset();
   if (exec.device) result.device_bytes = static_cast<double>(exec.device->peak_bytes());
   if (exec.device)
     result.settled_bytes =

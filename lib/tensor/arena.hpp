@@ -112,7 +112,6 @@ class Arena {
 
   void* take_bytes(std::size_t bytes) {
     const std::size_t rounded = (bytes + 63) / 64 * 64;
-    bytes_ += rounded;
     while (!fits(rounded)) {
       // Blocks behind the one in use are free: one that is too small would be of no use to this step.
       if (block_ < blocks_.size() && used_ == 0) {
@@ -128,6 +127,7 @@ class Arena {
     }
     void* pointer = blocks_[block_].memory.data() + used_;
     used_ += rounded;
+    bytes_ += rounded;
     if (used_ > blocks_[block_].touched) touch(blocks_[block_]);
     return pointer;
   }

@@ -25,11 +25,16 @@ CudaDevices cuda_devices(const CudaApi* api) {
     return {0, fmt::format("{}CUDA error {}: {}", why, error, api->error_text(error))};
   }
   if (count <= 0) return {0, "the driver sees no GPU"};
-  for (int device = 0; device < count; ++device)
-    if (const CudaApi::Properties is = properties_of(device, api); is.major < least_major)
+  for (int device = 0; device < count; ++device) {
+    CudaApi::Properties is;
+    if (const int error = api->properties(device, &is); error != 0)
+      return {0, fmt::format("GPU {} does not say what it is: CUDA error {}: {}", device, error,
+                             api->error_text(error))};
+    if (is.major < least_major)
       return {0, fmt::format("GPU {} is {} (sm_{}{}), kernels are for sm_{}0 and newer; choose others with "
                              "CUDA_VISIBLE_DEVICES",
                              device, is.name, is.major, is.minor, least_major)};
+  }
   return {count, {}};
 }
 
@@ -184,8 +189,8 @@ void* CudaDriver::allocate(std::size_t bytes) {
     void* pointer = nullptr;
     const int error = api_->allocate(&pointer, bytes);
     if (error == 0) return pointer;
-    if (error != out_of_memory) check(error, "allocating memory");  // what kernels before it have done
     (void)api_->last_error();                                       // or the next launch would report it
+    if (error != out_of_memory) check(error, "allocating memory");  // what kernels before it have done
     return nullptr;
   });
 }
@@ -199,8 +204,8 @@ void* CudaDriver::allocate_pinned(std::size_t bytes) {
     void* pointer = nullptr;
     const int error = api_->allocate_host(&pointer, bytes);
     if (error == 0) return pointer;
+    (void)api_->last_error();                                       // or the next launch would report it
     if (error != out_of_memory) check(error, "allocating memory");  // what kernels before it have done
-    (void)api_->last_error();
     return nullptr;
   });
 }

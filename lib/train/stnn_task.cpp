@@ -1,9 +1,17 @@
 #include "rossby/train/stnn_task.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <limits>
+#include <span>
+
+#include "rossby/base/error.hpp"
+#include "rossby/tensor/device.hpp"
 
 namespace rossby {
+namespace {
+constexpr Index few_columns = 8;  // take little beside what batches of pairs do
+}  // namespace
 
 Rollout rollout_over(const StepRange& part) {
   Rollout rollout;
@@ -29,6 +37,9 @@ StnnTask<T>::StnnTask(const StnnTaskOptions& options, const BatchOptions& batche
       scaler_(&scaler),
       split_(&split),
       reducer_(&reducer),
+      step_columns_(batches.pairs             ? few_columns
+                    : batches.slab_steps == 0 ? Forecaster<T>::most_together
+                                              : batches.slab_steps / batches.groups),
       plan_(batches, series, split.training_steps(), split.training_pairs(), partition, part, reducer),
       nodes_(partition.rows()) {
   model.factors().by_rows = !batches.pairs;
@@ -51,14 +62,40 @@ void StnnTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losses)
 template <class T>
 HorizonScores StnnTask<T>::score(Tape<T>& tape, std::span<const Index> origins, Index horizons) {
   HorizonErrors errors({"model"}, horizons);
-  if (!options_.validates) return errors.reduce(*reducer_);
-  Forecaster<T> forecaster(tape, *model_, *series_, learned_steps(*split_), options_.filter_lambda);
+  // Of time groups one forecasts; the others wait for it in the sum, and have to learn of its failure.
+  std::exception_ptr failure;
+  try {
+    if (options_.validates) add_errors(tape, errors, origins, horizons);
+  } catch (const UserError&) {
+    failure = std::current_exception();
+  }
+  double failed = failure ? 1 : 0;
+  reducer_->max(std::span<double>(&failed, 1));
+  if (failure) std::rethrow_exception(failure);
+  if (failed > 0)
+    user_error(
+        "the ranks that validate could not (out of memory, or a device's error): leave validation out with "
+        "split.validation = 0, or give a rank more memory (parallel.device_memory)");
+  return errors.reduce(*reducer_);
+}
+
+template <class T>
+void StnnTask<T>::add_errors(Tape<T>& tape, HorizonErrors& errors, std::span<const Index> origins,
+                             Index horizons) {
+  Forecaster<T> forecaster(tape, *model_, *series_, learned_steps(*split_), options_.filter_lambda,
+                           together(tape.exec()));
   forecaster.run(origins, horizons, [&](Index first, Index horizon, NodeView<const T> predictions) {
     errors.add(0, horizon, predictions, *series_,
                origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(predictions.cols)),
                scaler_);
   });
-  return errors.reduce(*reducer_);
+}
+
+template <class T>
+Index StnnTask<T>::together(const Exec& exec) const {
+  constexpr Index most = Forecaster<T>::most_together;
+  if (!exec.device || exec.device->driver().stands_for_host()) return most;
+  return std::clamp<Index>(step_columns_, 1, most);
 }
 
 template <class T>
@@ -82,7 +119,8 @@ void StnnTask<T>::trace_validation(Tape<T>& tape) {
   if (origins.empty() || !options_.validates) return;
   const bool filters =
       std::any_of(origins.begin(), origins.end(), [this](Index t) { return !split_->is_training(t); });
-  Forecaster<T>::trace(tape, *model_, series_->rows, std::ssize(origins), filters);
+  Forecaster<T>::trace(tape, *model_, series_->rows, std::min(std::ssize(origins), together(tape.exec())),
+                       filters);
 }
 
 template class StnnTask<float>;

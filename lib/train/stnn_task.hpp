@@ -59,9 +59,14 @@ class StnnTask final : public Task<T> {
   const Scaler* scaler_;
   const Split* split_;
   Reducer* reducer_;
+  void add_errors(Tape<T>& tape, HorizonErrors& errors, std::span<const Index> origins, Index horizons);
+  /// Origins whose forecasts are made at once: on a device no more than a step has columns, whose memory they
+  /// take.
+  [[nodiscard]] Index together(const Exec& exec) const;
   /// What validation forecasts; nothing where its part is too short.
   [[nodiscard]] Rollout validation() const;
 
+  Index step_columns_;
   BatchPlan plan_;
   Index nodes_;
   double weight_ = 0;

@@ -51,6 +51,7 @@ class Sensors(BadInput):
             losses = [json.loads(line)["loss"] for line in file]
         with open(self.path(run + "/evaluation.json"), encoding="utf-8") as file:
             scores = json.load(file)
+        del scores["data"]  # names the file
         newest = max(name for name in os.listdir(self.path(run + "/checkpoints")) if name.startswith("step-"))
         held = self.succeed(1, "checkpoint", "inspect", f"{run}/checkpoints/{newest}", "--json").out
         return losses, re.search(r'"data_hash": *"(\w+)"', held)[1], scores

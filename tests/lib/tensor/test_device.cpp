@@ -348,6 +348,7 @@ class FakeApi final : public CudaApi {
   int fail_count = 0, fail_set = 0, fail_stream = 0, fail_copy = 0, fail_wait = 0, fail_launch = 0,
       fail_event = 0;
   int fail_allocate = 0;  // 2: there is not enough
+  int fail_properties = 0;
   int major = 9;
   mutable int streams = 0, forgotten = 0;
 
@@ -358,7 +359,7 @@ class FakeApi final : public CudaApi {
   }
   int properties(int, Properties* out) const override {
     *out = {"id", "Fake GPU", major, 0, std::size_t{1} << 30};
-    return 0;
+    return fail_properties;
   }
   int set_device(int) const override { return fail_set; }
   int stream_create(void** stream) const override {
@@ -443,6 +444,8 @@ TEST(Cuda, KernelsAreNotForOldGpus) {
   EXPECT_EQ(cuda_devices(&api).count, 2);
   api.major = 7;
   const CudaDevices found = cuda_devices(&api);
+  api.fail_properties = 46;
+  EXPECT_EQ(cuda_devices(&api).reason, "GPU 0 does not say what it is: CUDA error 46: text of 46");
   EXPECT_EQ(found.count, 0);
   EXPECT_EQ(found.reason.find("GPU 0 is Fake GPU (sm_70), kernels are for sm_80 and newer"), 0U)
       << found.reason;
