@@ -86,6 +86,8 @@ class NewData(Runs):
         run = self.trained("newest", "split.test=0.3")
         out = self.succeed(1, "evaluate", run, "--set", "data.file=longer.nc", "-o", "newest.json").out
         self.assertIn('split.test = "0.3" is a share of another file: all steps behind validation are the test part', out)
+        out = self.succeed(1, "evaluate", run, "--set", "data.file=./sensors.nc", "-o", "same_file.json").out
+        self.assertNotIn("another file", out)
         told = self.scores("newest.json")["data"]
         self.assertEqual((told["file"], told["last_origin"]), ("longer.nc", "2001-01-02T03:00"))
 

@@ -129,6 +129,8 @@ TEST(ForeignFiles, BoundsOfAnotherPrecisionHoldTheirOwnValue) {
   ok(nc_def_var(file, "x", NC_FLOAT, 2, dims, &x));
   const double most = 1.1;  // of a double, less than that of a float
   ok(nc_put_att_double(file, x, "valid_max", NC_DOUBLE, 1, &most));
+  const float none = NAN;
+  ok(nc_put_att_float(file, x, "valid_min", NC_FLOAT, 1, &none));
   const float values[] = {1.0F, 1.1F, 1.2F, 0.0F};
   const int times[] = {0, 1};
   ok(nc_put_var_int(file, t, times));
@@ -136,6 +138,7 @@ TEST(ForeignFiles, BoundsOfAnotherPrecisionHoldTheirOwnValue) {
   ok(nc_close(file));
   const auto read = read_all(SeriesFile::open(folder / "a.nc", {}));
   EXPECT_EQ(read[1], 1.1F);
+  EXPECT_EQ(read[3], 0.0F) << "NaN bounds nothing";
   EXPECT_TRUE(std::isnan(read[2])) << read[2];
 }
 
