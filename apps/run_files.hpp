@@ -18,7 +18,7 @@ struct OpenRun {
   bool other_file = false;  // data.file is not that of the training
 
   /// Where rank 0 writes: the file that was asked for, or `usual` of the run directory. Throws UserError
-  /// where that may not be written. With another data.file there is no usual one.
+  /// where that may not be written, or would replace what is read.
   [[nodiscard]] std::string output(const std::string& asked, const std::string& usual) const;
 };
 
