@@ -39,6 +39,7 @@ int checkpoint_verify(const Communicator& comm, const StateFile& arguments);
 struct Evaluate {
   std::string run;
   std::string output;             // file; empty: evaluation.json in the run directory
+  std::string device;             // --device auto|cpu|cuda; empty: as trained, without a GPU the cores
   std::vector<std::string> sets;  // harmless keys and data.file only
 };
 int evaluate(const Communicator& comm, const Evaluate& arguments);
@@ -50,6 +51,7 @@ struct Forecast {
   Index steps = 0;
   std::string origin;             // date or step; empty: the last step of the data
   std::string output;             // empty: DIR/forecast.nc
+  std::string device;             // as of Evaluate
   std::vector<std::string> sets;  // harmless keys only
 };
 int forecast(const Communicator& comm, const Forecast& arguments);

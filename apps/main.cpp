@@ -116,11 +116,14 @@ void define(CLI::App& app, std::function<int(const Communicator&)>& chosen, comm
   add_settings(*t, train.sets, set_help);
   t->callback([&] { chosen = [&](const Communicator& comm) { return commands::train(comm, train); }; });
 
+  const char* device_help =
+      "what forecasts: auto, cpu, cuda; default: what the run was trained on, without a GPU the cores";
   auto* e =
       app.add_subcommand("evaluate", "score a trained model and the classical baselines on the test part");
   e->add_option("run", evaluate.run, "run directory")->required();
   e->add_option("-o,--output", evaluate.output,
                 "file to write; default: evaluation.json in the run directory");
+  e->add_option("--device", evaluate.device, device_help);
   add_settings(
       *e, evaluate.sets,
       "set a key that does not change the model, such as evaluate.horizons, or data.file, for data that "
@@ -134,6 +137,7 @@ void define(CLI::App& app, std::function<int(const Communicator&)>& chosen, comm
                 "date of the last known values (where the data have no dates, their step); default: the last "
                 "of the data");
   f->add_option("-o,--output", forecast.output, "file to write; default: forecast.nc in the run directory");
+  f->add_option("--device", forecast.device, device_help);
   add_settings(
       *f, forecast.sets,
       "set a key that does not change the model, such as relation.stream_folder, or data.file, for data "

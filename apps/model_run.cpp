@@ -51,7 +51,7 @@ ModelRun<T>::ModelRun(const ProcessGrid& grid, const Config& config, Domain doma
 
 template <class T>
 void ModelRun<T>::open_device(Purpose purpose) {
-  if (purpose == Purpose::training) device_ = choose_device(grid_.world(), *config_);
+  if (purpose != Purpose::tracing) device_ = choose_device(grid_.world(), *config_);
   if (purpose == Purpose::tracing) {
     device_.backend = Backend::simulated;
     const std::string& named = config_->text("parallel.device");
@@ -162,6 +162,22 @@ void ModelRun<T>::load(const std::string& path, bool other_file) {
           domain_.info.time.text(domain_.split.train.last - 1), path);
   });
   read(path, values());
+  agree(grid_.world(), [&] { lend(); });
+}
+
+/// Has what forecasts read on the device, where there is one: no gradients, and no latents by step, of which
+/// the host takes those that it starts from.
+template <class T>
+void ModelRun<T>::lend() {
+  Device* device = training_exec_.device;
+  if (!device) return;
+  for (Parameter<T>* parameter : parameters()) {
+    parameter->gradient = {};
+    if (parameter->name == "factors") continue;
+    parameter->device = device;
+    parameter->send();
+  }
+  device->wait();
 }
 
 // The first stage of the first group writes: the others hold the same but for split arrays, whose planes it

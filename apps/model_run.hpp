@@ -52,11 +52,11 @@ class ModelRun {
     Reducer* reducer = group_ports_ ? &group_ports_->reducer() : &groups_reducer_;
     return {grid_.groups() > 1 ? reducer : nullptr, grid_.group() == 0};
   }
-  /// Of the host: forecasts, validation, start.
+  /// Of the host: what models start from.
   [[nodiscard]] const Exec& exec() const { return exec_; }
-  /// Of training steps, on the device where there is one.
+  /// Of training steps and forecasts, on the device where there is one.
   [[nodiscard]] const Exec& training_exec() const { return training_exec_; }
-  /// Null: the host trains.
+  /// Null: the host trains and forecasts.
   [[nodiscard]] Device* device() const { return device_.device.get(); }
   [[nodiscard]] bool uses_nccl() const { return device_.nccl; }
   [[nodiscard]] const std::string& device_remark() const { return device_.remark; }
@@ -103,14 +103,14 @@ class ModelRun {
   void save(const std::string& path, const nlohmann::ordered_json& metadata);
   /// Reads them back, whatever the rank count that wrote them. Throws UserError where they were trained on
   /// other data than this run's training part holds; warns where they do not say, and the file is another one
-  /// than that of the training. Collective.
+  /// than that of the training. What forecasts on a device read is there afterwards. Collective.
   void load(const std::string& path, bool other_file);
 
  protected:
   /// Collective.
   ModelRun(const ProcessGrid& grid, const Config& config, Domain domain);
 
-  /// Opens the device that a training asks for, or one that does nothing where steps are traced.
+  /// Opens the device that is asked for, or one that does nothing where steps are traced.
   /// Collective.
   void open_device(Purpose purpose);
   /// The link of all ranks where `comm` is of them, in their order; else null: it needs one of its own.
@@ -139,6 +139,7 @@ class ModelRun {
  private:
   [[nodiscard]] std::vector<StateArray<T>> state_arrays(std::span<const NamedArray<T>> arrays) const;
   [[nodiscard]] std::vector<NamedArray<T>> values() const;
+  void lend();
 };
 
 /// The run that model.name asks for, with parallel.time_groups groups and parallel.stages stages of ranks

@@ -61,8 +61,11 @@ std::string OpenRun::output(const std::string& asked, const std::string& usual) 
   return usual;
 }
 
-OpenRun open_run(const Communicator& comm, const std::string& path, std::span<const std::string> sets) {
+OpenRun open_run(const Communicator& comm, const std::string& path, std::span<const std::string> asked,
+                 const std::string& device) {
   OpenRun run;
+  std::vector<std::string> sets(asked.begin(), asked.end());
+  if (!device.empty()) sets.push_back("parallel.device=" + device);
   run.state = state_file_of(path);
   const std::string metadata = agree(comm, [&] {
     if (comm.rank() != 0) return std::string();
@@ -82,8 +85,12 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     for (const std::string& difference : changed.differences(trained, "asked for", "trained with"))
       if (!difference.starts_with("data.file:"))
         user_error("--set would make another model than the one in {}: {}", path, difference);
-    std::vector<std::string> all(sets.begin(), sets.end());
+    std::vector<std::string> all = sets;
     all.insert(all.end(), parts.begin(), parts.end());
+    const bool names_device = std::any_of(sets.begin(), sets.end(), [](const std::string& set) {
+      return set.starts_with("parallel.device") && !set.starts_with("parallel.device_");
+    });
+    if (!names_device && changed.text("parallel.device") == "cuda") all.emplace_back("parallel.device=auto");
     // A share of the longer file would leave its newest steps out.
     const bool names_test = std::any_of(sets.begin(), sets.end(), [](const std::string& set) {
       return set.starts_with("split.test") || set.starts_with("split.folds");

@@ -24,9 +24,10 @@ struct OpenRun {
 
 /// Opens a trained run and applies `sets`, of which only harmless keys and data.file are allowed: a file with
 /// the same training part, which ModelRun::load checks. Training and validation part are those that the state
-/// was trained with. Collective.
+/// was trained with. `device`: parallel.device; empty: as `sets` or the training has it, but that a run which
+/// was trained on a GPU may be opened where there is none. Collective.
 [[nodiscard]] OpenRun open_run(const Communicator& comm, const std::string& path,
-                               std::span<const std::string> sets);
+                               std::span<const std::string> sets, const std::string& device);
 
 /// Where a run keeps its state: <run>/checkpoints/state.h5.
 [[nodiscard]] std::string state_file_of(const std::string& run);

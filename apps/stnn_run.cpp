@@ -31,11 +31,11 @@ StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain
   // A group fails as a whole: what communicates within groups may stand in here.
   agree(world, [&] { read(purpose); });
   fit(purpose);
-  choose_update_place();
+  if (purpose != Purpose::forecasting) choose_update_place();
   auto relations = agree(world, [&] { return join_relations(); });
   if (purpose == Purpose::training) release_unused_memory();  // of graphs on their way to relations
   choose_dense(*relations);
-  agree(world, [&] { make_model(std::move(relations)); });
+  agree(world, [&] { make_model(std::move(relations), purpose); });
   this->start(purpose);
   set_rates(config, *model_);
 }
@@ -156,7 +156,7 @@ std::unique_ptr<Relations<T>> StnnRun<T>::join_relations() {
 }
 
 template <class T>
-void StnnRun<T>::make_model(std::unique_ptr<Relations<T>> relations) {
+void StnnRun<T>::make_model(std::unique_ptr<Relations<T>> relations, Purpose purpose) {
   StnnOptions options = model_options(*config_, domain_);
   if (grid_.groups() > 1) {
     options.held = held_;
@@ -168,7 +168,7 @@ void StnnRun<T>::make_model(std::unique_ptr<Relations<T>> relations) {
   model_ = std::make_unique<Stnn<T>>(options, std::move(relations), domain_.rows, link_.get());
   if (Device* device = this->device()) {
     kept_ = model_->relations().bank().keep_on(*device);
-    kept_.push_back(device->keep(series_.values.span()));
+    if (purpose != Purpose::forecasting) kept_.push_back(device->keep(series_.values.span()));
   }
   if (grid_.groups() == 1) return;
   for (Parameter<T>* parameter : model_->parameters()) {
@@ -359,7 +359,8 @@ void StnnRun<T>::roll(std::span<const Index> origins, Index horizons,
                       const typename ModelRun<T>::Visit& visit) {
   Tape<T> tape(training_exec_);
   Forecaster<T> forecaster(tape, *model_, series_, learned_steps(domain_.split),
-                           config_->real("evaluate.filter_lambda"));
+                           config_->real("evaluate.filter_lambda"),
+                           origins_at_once(training_exec_, batches_));
   forecaster.run(origins, horizons, visit);
 }
 

@@ -72,6 +72,7 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
   const auto made = make_run<T>(comm, config, Purpose::forecasting);
   ModelRun<T>& run = *made;
   run.load(open.state, open.other_file);
+  if (comm.rank() == 0 && !run.device_remark().empty()) fmt::print("{}\n", run.device_remark());
   const Domain& domain = run.domain();
   const Test test = agree(comm, [&] {
     Test all = test_of(config, domain.split);
@@ -128,7 +129,7 @@ void check_evaluation(const Config& config, const Domain& domain) {
 }
 
 int evaluate(const Communicator& comm, const Evaluate& arguments) {
-  const OpenRun open = open_run(comm, arguments.run, arguments.sets);
+  const OpenRun open = open_run(comm, arguments.run, arguments.sets, arguments.device);
   watch(comm, open.config.real("parallel.watchdog_seconds"), arguments.run);
   return open.config.text("model.precision") == "double" ? evaluate_with<double>(comm, open, arguments.output)
                                                          : evaluate_with<float>(comm, open, arguments.output);

@@ -54,6 +54,7 @@ int forecast_with(const Communicator& comm, const OpenRun& open, const Forecast&
   const auto made = make_run<T>(comm, config, Purpose::forecasting);
   ModelRun<T>& run = *made;
   run.load(open.state, open.other_file);
+  if (comm.rank() == 0 && !run.device_remark().empty()) fmt::print("{}\n", run.device_remark());
   const Domain& domain = run.domain();
   const Index steps = arguments.steps;
   agree(comm, [&] {
@@ -95,7 +96,7 @@ int forecast_with(const Communicator& comm, const OpenRun& open, const Forecast&
 }  // namespace
 
 int forecast(const Communicator& comm, const Forecast& arguments) {
-  const OpenRun open = open_run(comm, arguments.run, arguments.sets);
+  const OpenRun open = open_run(comm, arguments.run, arguments.sets, arguments.device);
   watch(comm, open.config.real("parallel.watchdog_seconds"), arguments.run);
   return open.config.text("model.precision") == "double" ? forecast_with<double>(comm, open, arguments)
                                                          : forecast_with<float>(comm, open, arguments);

@@ -318,7 +318,8 @@ constexpr KeySpec keys[] = {
     {"parallel.threads", integer, "0", "",
      "OpenMP threads a rank; 0: OMP_NUM_THREADS or the cores a rank has", "", 0, 4096, true},
     {"parallel.device", text, "\"cpu\"", "",
-     "what trains: the cores (cpu), a GPU a rank (cuda), a simulated device (slow, for tests); auto: GPUs "
+     "what trains and forecasts: the cores (cpu), a GPU a rank (cuda), a simulated device (slow, for tests); "
+     "auto: GPUs "
      "where "
      "every "
      "rank finds one and the settings allow it",

@@ -103,15 +103,15 @@ void Forecaster<T>::correct(Index row, Index step, T* z) const {
   }
 }
 
-/// Values that lie where the ops ran.
+/// Values that lie on a device, or with the host (null).
 template <class T>
-void Forecaster<T>::bring_home(std::span<T> home, const T* values) const {
-  if (!device()) {
+void Forecaster<T>::bring_home(std::span<T> home, const T* values, Device* from) const {
+  if (!from) {
     std::copy_n(values, home.size(), home.data());
     return;
   }
-  device()->download(home, values);
-  device()->wait();
+  from->download(home, values);
+  from->wait();
 }
 
 template <class T>
@@ -124,7 +124,7 @@ void Forecaster<T>::filter_step(Index step) {
     tape_->reset();
     if (device()) z_.send(*device());
     const Var<T> z = Tape<T>::constant({z_.data(device()), series_->rows, 1, d});
-    bring_home(home.span(), model_->advance(*tape_, z).value.data);
+    bring_home(home.span(), model_->advance(*tape_, z).value.data, device());
   }
   for (Index i = 0; i < series_->rows; ++i) correct(i, step, home.data() + i * d);
   at_ = step;
@@ -138,7 +138,8 @@ void Forecaster<T>::latents_at(Index step) {
   Index start = step;
   while (start >= 0 && !is_learned(start) && start != at_) --start;
   if (start >= 0 && start != at_) {
-    bring_home(z_.host().span(), model_->latents(start, device()));
+    Device* with = model_->factors().device;  // that trains them, if any: to forecast they need not be there
+    bring_home(z_.host().span(), model_->latents(start, with), with);
     at_ = start;
   }
   if (start < 0) at_ = -1;
@@ -157,7 +158,7 @@ void Forecaster<T>::roll(Index first, Index count, Index horizons, const Visit& 
     pack<T>(tape_->exec(), z, next.value);
     if (device()) {
       if (home_.size() < x.size()) home_ = Buffer<T>::pinned(x.size(), *device());
-      bring_home(home_.span().first(static_cast<std::size_t>(x.size())), x.data);
+      bring_home(home_.span().first(static_cast<std::size_t>(x.size())), x.data, device());
       x.data = home_.data();
     }
     visit(first, h, x);

@@ -48,7 +48,7 @@ class Forecaster {
   void correct(Index row, Index step, T* z) const;
   void roll(Index first, Index count, Index horizons, const Visit& visit);
   [[nodiscard]] Device* device() const { return tape_->exec().device; }
-  void bring_home(std::span<T> home, const T* values) const;
+  void bring_home(std::span<T> home, const T* values, Device* from) const;
 
   Tape<T>* tape_;
   Stnn<T>* model_;

@@ -13,6 +13,13 @@ namespace {
 constexpr Index few_columns = 8;  // take little beside what batches of pairs do
 }  // namespace
 
+Index origins_at_once(const Exec& exec, const BatchOptions& batches) {
+  constexpr Index most = Forecaster<float>::most_together;
+  if (!exec.device || exec.device->driver().stands_for_host()) return most;
+  if (batches.pairs) return few_columns;
+  return batches.slab_steps == 0 ? most : std::clamp<Index>(batches.slab_steps / batches.groups, 1, most);
+}
+
 Rollout rollout_over(const StepRange& part) {
   Rollout rollout;
   if (part.empty()) return rollout;
@@ -37,9 +44,7 @@ StnnTask<T>::StnnTask(const StnnTaskOptions& options, const BatchOptions& batche
       scaler_(&scaler),
       split_(&split),
       reducer_(&reducer),
-      step_columns_(batches.pairs             ? few_columns
-                    : batches.slab_steps == 0 ? Forecaster<T>::most_together
-                                              : batches.slab_steps / batches.groups),
+      batches_(batches),
       plan_(batches, series, split.training_steps(), split.training_pairs(), partition, part, reducer),
       nodes_(partition.rows()) {
   model.factors().by_rows = !batches.pairs;
@@ -83,19 +88,12 @@ template <class T>
 void StnnTask<T>::add_errors(Tape<T>& tape, HorizonErrors& errors, std::span<const Index> origins,
                              Index horizons) {
   Forecaster<T> forecaster(tape, *model_, *series_, learned_steps(*split_), options_.filter_lambda,
-                           together(tape.exec()));
+                           origins_at_once(tape.exec(), batches_));
   forecaster.run(origins, horizons, [&](Index first, Index horizon, NodeView<const T> predictions) {
     errors.add(0, horizon, predictions, *series_,
                origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(predictions.cols)),
                scaler_);
   });
-}
-
-template <class T>
-Index StnnTask<T>::together(const Exec& exec) const {
-  constexpr Index most = Forecaster<T>::most_together;
-  if (!exec.device || exec.device->driver().stands_for_host()) return most;
-  return std::clamp<Index>(step_columns_, 1, most);
 }
 
 template <class T>
@@ -119,8 +117,8 @@ void StnnTask<T>::trace_validation(Tape<T>& tape) {
   if (origins.empty() || !options_.validates) return;
   const bool filters =
       std::any_of(origins.begin(), origins.end(), [this](Index t) { return !split_->is_training(t); });
-  Forecaster<T>::trace(tape, *model_, series_->rows, std::min(std::ssize(origins), together(tape.exec())),
-                       filters);
+  Forecaster<T>::trace(tape, *model_, series_->rows,
+                       std::min(std::ssize(origins), origins_at_once(tape.exec(), batches_)), filters);
 }
 
 template class StnnTask<float>;

@@ -60,18 +60,19 @@ class StnnTask final : public Task<T> {
   const Split* split_;
   Reducer* reducer_;
   void add_errors(Tape<T>& tape, HorizonErrors& errors, std::span<const Index> origins, Index horizons);
-  /// Origins whose forecasts are made at once: on a device no more than a step has columns, whose memory they
-  /// take.
-  [[nodiscard]] Index together(const Exec& exec) const;
   /// What validation forecasts; nothing where its part is too short.
   [[nodiscard]] Rollout validation() const;
 
-  Index step_columns_;
+  BatchOptions batches_;
   BatchPlan plan_;
   Index nodes_;
   double weight_ = 0;
   double node_steps_ = 0;
 };
+
+/// Origins whose forecasts are made at once: on a device no more than a training's step has columns, whose
+/// memory they take.
+[[nodiscard]] Index origins_at_once(const Exec& exec, const BatchOptions& batches);
 
 /// Which steps' latents training learns.
 [[nodiscard]] std::vector<bool> learned_steps(const Split& split);

@@ -1,6 +1,8 @@
 """Trainings on a simulated device: the losses of the host, over ranks, left and resumed; devices that are not there."""
 
+import json
 import re
+import subprocess
 
 import support
 from sensors import Runs, sensors
@@ -95,10 +97,49 @@ class Device(Runs):
         self.resumed_at_every_step("pairs_left", *PAIRS, DEVICE)
         self.resumed_at_every_step("groups_left", *GROUPS, "relation.discover=dense", DEVICE)
 
+    def same_forecasts(self, name, ranks, *settings, tolerance=1e-10):
+        """Scores and forecasts of a run that the host trained, by a device and by the host."""
+        self.succeed(1, *self.arguments(name, *settings))
+        for words in (["evaluate", name, "--set", "evaluate.baselines=false"], ["forecast", name, "--steps", "2"]):
+            figures = []
+            for place, count in (("cpu", 1), ("simulated", ranks)):
+                file = f"{name}_{place}.{'json' if words[0] == 'evaluate' else 'nc'}"
+                out = self.succeed(count, *words, "--device", place, "-o", file).out
+                self.assertEqual("device    simulated\n" in out, place == "simulated", "where it was made")
+                if words[0] == "evaluate":
+                    with open(self.path(file), encoding="utf-8") as text:
+                        figures.append([h[m]["model"] for h in json.load(text)["horizons"] for m in ("rmse", "mae")])
+                else:
+                    dump = subprocess.run(["ncdump", "-v", "v", "-p", "9,17", self.path(file)], check=True, capture_output=True, text=True)
+                    figures.append([float(v) for v in re.findall(r"-?[\d.]+(?:e[+-]\d+)?", dump.stdout.split("data:")[1])])
+            self.assertGreaterEqual(len(figures[0]), 4)
+            for there, here in zip(figures[1], figures[0], strict=True):
+                self.assertAlmostEqual(there, here, delta=max(tolerance, 2e-7 * (words[0] == "forecast")) * (1 + abs(here)), msg=name)
+
+    def test_forecasts_on_a_device(self):
+        streamed = [*STREAMED, f"relation.chunk_mib={(2 * 9 * 8 + 1) / 2**20}"]
+        for name, ranks, *settings in (
+                ("fgiven", 2, "model.layers=2", "model.hidden=3"), ("fself", 3, "relation.mode=refine", "relation.self=true"),
+                ("flow_rank", 2, "relation.discover=low_rank", "relation.rank=2"), ("fdense", 3, "relation.discover=dense"),
+                ("fstored", 1, "relation.storage=dense", "relation.mode=refine"), ("fpairs", 2, *PAIRS, "model.decoder=identity", "model.latent=1"),
+                ("fstreamed", 2, "relation.discover=dense", *streamed), ("fbf16", 2, "relation.discover=dense", "model.precision=float",
+                                                                         "relation.precision=bf16")):
+            with self.subTest(name):
+                self.same_forecasts(name, ranks, *settings, tolerance=1e-4 if name == "fbf16" else 1e-10)
+
     def test_evaluation_of_what_a_device_trained(self):
+        """There is a device, and where there is none, the host."""
         self.succeed(2, *self.arguments("scored", DEVICE))
-        self.succeed(2, "evaluate", "scored")
-        self.succeed(1, "forecast", "scored", "--steps", "2")
+        self.assertIn("device    simulated\n", self.succeed(2, "evaluate", "scored").out)
+        self.assertIn("device    simulated\n", self.succeed(1, "forecast", "scored", "--steps", "2").out)
+        self.assertIn("device    cpu (no GPU: ", self.succeed(2, "evaluate", "scored", "--device", "auto").out)
+        with open(self.path("scored/config.toml"), encoding="utf-8") as file:
+            config = file.read()
+        self.write("scored/config.toml", config.replace('device = "simulated"', 'device = "cuda"'))
+        self.assertIn("device    cpu (no GPU: ", self.succeed(2, "evaluate", "scored").out)
+        for asked in (["--device", "cuda"], ["--set", "parallel.device=cuda"]):
+            self.refuse(2, ["evaluate", "scored", *asked], 'parallel.device = "cuda": there is no GPU')
+            self.refuse(2, ["forecast", "scored", "--steps", "2", *asked], 'parallel.device = "cuda": there is no GPU')
 
     def test_streamed(self):
         """W comes to the device by chunks of two rows: the bits of a W that lies there, from host memory or from files."""
@@ -125,6 +166,7 @@ class Device(Runs):
         self.refuse_settings([DEVICE, *settings, "parallel.device_memory=24MiB"], "out of device memory: .*discover.* MiB, does not fit ")
         self.succeed(1, *self.arguments("whole", *settings, DEVICE))
         self.succeed(1, *self.arguments("third", *settings, DEVICE, *STREAMED, "parallel.device_memory=24MiB"))
+        self.succeed(1, "evaluate", "third", "--set", "evaluate.horizons=1")
         self.succeed(1, *self.arguments("files", *settings, "relation.memory=streamed", "parallel.device_memory=2MiB"))
         # Chunks sum in another order.
         losses = {run: self.lines(run)[-1]["loss"] for run in ("whole", "third", "files")}
@@ -205,6 +247,14 @@ class Windowed(Device):
                 ("gru", 2, "model.name=gru"), ("tgcn", 2, "model.name=tgcn", "model.layers=1", "model.sampling_decay=0")):
             with self.subTest(name):
                 self.same_losses(name, ranks, double, *settings)
+
+    def test_forecasts_on_a_device(self):
+        double = "model.precision=double"
+        for name, ranks, *settings in (("fdcrnn", 3, double), ("fgraph_wavenet", 2, double, *GRAPH_WAVENET), ("fgru", 2, double, "model.name=gru"),
+                                       ("ftgcn", 1, double, "model.name=tgcn", "model.layers=1", "model.sampling_decay=0"),
+                                       ("fmicro", 2, double, "window.micro_batches=2", "parallel.device_memory=64MiB")):
+            with self.subTest(name):
+                self.same_forecasts(name, ranks, *settings)
 
     def test_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("left", DEVICE)
