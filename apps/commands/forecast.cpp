@@ -51,15 +51,15 @@ SeriesLayout forecast_layout(const Domain& domain, const OpenRun& open, Index or
 template <class T>
 int forecast_with(const Communicator& comm, const OpenRun& open, const Forecast& arguments) {
   const Config& config = open.config;
+  agree(comm, [&] {
+    if (comm.rank() == 0) (void)open.output(arguments.output, "");
+  });
   const auto made = make_run<T>(comm, config, Purpose::forecasting);
   ModelRun<T>& run = *made;
   run.load(open.state, open.other_file);
   if (comm.rank() == 0 && !run.device_remark().empty()) fmt::print("{}\n", run.device_remark());
   const Domain& domain = run.domain();
   const Index steps = arguments.steps;
-  agree(comm, [&] {
-    if (comm.rank() == 0) (void)open.output(arguments.output, "");
-  });
   const Index origin = agree(comm, [&] {
     (void)domain.info.time.after(origin_of(arguments, domain.info.time), steps);  // has to be known
     const Index asked = origin_of(arguments, domain.info.time);

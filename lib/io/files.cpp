@@ -65,7 +65,20 @@ std::string temporary_name(const std::string& path) {
   return fmt::format("{}.{}.part", path, ::getpid());
 }
 
+namespace {
+
+/// What is there and is no file, a file would take the place of.
+void refuse_no_file(const std::string& path) {
+  struct stat there {};
+  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode))
+    user_error("{}: cannot write this file: it is {}", path,
+               S_ISDIR(there.st_mode) ? "a directory" : "no regular file, and would be replaced by one");
+}
+
+}  // namespace
+
 void refuse_to_replace(const std::string& output, std::initializer_list<std::string> inputs) {
+  refuse_no_file(output);
   std::error_code code;
   for (const std::string& input : inputs)
     if (!input.empty() && std::filesystem::equivalent(output, input, code))
@@ -73,10 +86,7 @@ void refuse_to_replace(const std::string& output, std::initializer_list<std::str
 }
 
 void commit_file(const std::string& temporary, const std::string& path) {
-  struct stat there {};
-  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode))
-    user_error("{}: cannot write this file: it is {}", path,
-               S_ISDIR(there.st_mode) ? "a directory" : "no regular file, and would be replaced by one");
+  refuse_no_file(path);
   const Descriptor file(::open(temporary.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0 || ::fsync(file.get()) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0)
     user_error("{}: cannot write this file: {}", path, std::strerror(errno));

@@ -15,7 +15,7 @@ namespace rossby {
 /// (disk full, …).
 void atomic_write(const std::string& path, std::string_view text);
 
-/// Throws UserError where `output` is one of the files that it is made from.
+/// Throws UserError where `output` is one of the files that it is made from, or something that is no file.
 void refuse_to_replace(const std::string& output, std::initializer_list<std::string> inputs);
 
 /// Makes a finished temporary file durable and gives it its name. Throws UserError naming `path`, also where

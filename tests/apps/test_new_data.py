@@ -95,6 +95,8 @@ class NewData(Runs):
         run = self.trained("nowhere")
         for command in (["evaluate", run], ["forecast", run, "--steps", "1"]):
             self.refuse(2, [*command, "-o", "no/such/folder/x"], "no/such/folder/x: cannot be written: no/such/folder: No such")
+            # At once: the state, which is read after that, is not looked for.
+            self.refuse(2, [*command, "-o", "/dev/null", "--set", "data.file=gone.nc"], "/dev/null: cannot write this file: it is no regular")
 
     def test_what_is_read_is_not_replaced(self):
         run = self.trained("reads")
