@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -40,7 +41,7 @@ int rank_count(const std::string& text, const std::string& all) {
   return value;
 }
 
-/// What a batch holds, of all time groups together.
+/// What a batch holds at most, of all time groups together; 0: all training steps.
 Index batch_of(const Config& config) {
   if (config.text("model.name") != "stnn") return config.integer("window.batch");
   return config.integer(config.text("train.sampling") == "pairs" ? "train.pairs" : "train.slab_steps");
@@ -95,7 +96,10 @@ class Planner {
     };
     const bool stnn = config.text("model.name") == "stnn";
     if (!stnn && !chosen("train.recompute"))
-      keys_.emplace_back("train.recompute", std::vector<std::string>{"none", "cell", "step"});
+      keys_.emplace_back("train.recompute",
+                         config.text("model.name") == "graph_wavenet" || config.integer("parallel.stages") > 1
+                             ? std::vector<std::string>{"none", "cell"}
+                             : std::vector<std::string>{"none", "cell", "step"});
     if (stnn && streamable(config) && !chosen("relation.memory"))
       keys_.emplace_back("relation.memory", std::vector<std::string>{"resident", "streamed"});
     return keys_;
@@ -124,17 +128,23 @@ class Planner {
 
   [[nodiscard]] Candidate planned(Candidate candidate, const std::vector<std::string>& settings) {
     const int ranks = candidate.ranks, groups = candidate.time_groups;
+    tell_progress(ranks);
     const Config config = load(candidate.settings);
     candidate.stages = static_cast<int>(std::min<Index>(config.integer("parallel.stages"), ranks / groups));
     candidate.row_blocks = ranks / groups / candidate.stages;
     candidate.batch = batch_of(config);
     try {
-      check_batch(candidate.batch);
+      // Smaller than asked for only where the training has not so much: what is too small stays that.
+      if (static_cast<double>(candidate.batch) < space_->target_batch && candidate.batch > 0)
+        check_batch(candidate.batch);
       candidate.plan = space_->ranks.empty()
                            ? plan_training(*comm_, config, *machine_)
                            : plan_job(config, *machine_, job_of(config, ranks), whole(settings));
+      candidate.batch = candidate.plan->batch;
+      check_batch(candidate.batch);
     } catch (const UserError& error) {
       candidate.refused = error.what();  // on all ranks alike
+      candidate.plan.reset();
       return candidate;
     }
     candidate.refused = candidate.plan->refused;
@@ -146,6 +156,16 @@ class Planner {
       candidate.refused =
           fmt::format("{} never measured: run 'rossby calibrate' on two ranks or more", left_out.front());
     return candidate;
+  }
+
+  /// A line now and then of what takes long.
+  void tell_progress(int ranks) {
+    constexpr std::chrono::seconds now_and_then{10};
+    const auto now = std::chrono::steady_clock::now();
+    if (comm_->rank() != 0 || now - told_ < now_and_then) return;
+    told_ = now;
+    fmt::print(stderr, "planning  {} candidates so far, those of {} rank{} now\n", candidates_.size(), ranks,
+               ranks == 1 ? "" : "s");
   }
 
   /// Without further settings.
@@ -256,6 +276,7 @@ class Planner {
   const MeasuredMachine* machine_;
   const LoadConfig* load_;
   const CandidateSpace* space_;
+  std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
   bool known_ = false;
   std::vector<std::pair<std::string, std::vector<std::string>>> keys_;
   std::map<std::vector<std::string>, std::unique_ptr<WholeGraph>> graphs_;
@@ -309,6 +330,17 @@ std::vector<Candidate> plan_candidates(const Communicator& comm, const MeasuredM
   return agree(comm, [&] { return comm.rank() == 0 ? planner.all() : std::vector<Candidate>{}; });
 }
 
+Gain gain_of(const std::vector<Candidate>& candidates, const Candidate& candidate) {
+  const Candidate* base = nullptr;
+  for (const Candidate& c : candidates)
+    if (c.fits() &&
+        (!base || std::pair(c.ranks, c.epoch_seconds()) < std::pair(base->ranks, base->epoch_seconds())))
+      base = &c;
+  if (!base || !candidate.plan || candidate.epoch_seconds() <= 0) return {};
+  const double faster = base->epoch_seconds() / candidate.epoch_seconds();
+  return {faster, faster * base->ranks / candidate.ranks};
+}
+
 const Candidate* fastest(const std::vector<Candidate>& candidates) {
   const Candidate* best = nullptr;
   for (const Candidate& candidate : candidates)
@@ -320,21 +352,23 @@ std::string text_of(const std::vector<Candidate>& candidates) {
   const Candidate* best = fastest(candidates);
   std::size_t width = 0;
   for (const Candidate& c : candidates) width = std::max(width, c.varied.size());
-  std::string text = fmt::format("  {:>6}{:>12}{:>8}{:>13}  {:<{}}{:>8}{:>12}{:>8}{:>12}{:>12}{:>11}\n",
-                                 "ranks", "row blocks", "stages", "time groups", width > 0 ? "settings" : "",
-                                 std::max<std::size_t>(width, 8), "batch", "step ms", "steps", "epoch",
-                                 "memory", "messages %");
+  std::string text = fmt::format(
+      "  {:>6}{:>12}{:>8}{:>13}  {:<{}}{:>8}{:>12}{:>8}{:>12}{:>12}{:>11}{:>10}{:>14}\n", "ranks",
+      "row blocks", "stages", "time groups", width > 0 ? "settings" : "", std::max<std::size_t>(width, 8),
+      "batch", "step ms", "steps", "epoch", "memory", "messages %", "speed-up", "efficiency %");
   for (const Candidate& c : candidates) {
     text +=
         fmt::format("{} {:>6}{:>12}{:>8}{:>13}  {:<{}}{:>8}", &c == best ? '*' : ' ', c.ranks, c.row_blocks,
                     c.stages, c.time_groups, c.varied, std::max<std::size_t>(width, 8), c.batch);
     if (c.plan) {
       const Prediction& p = c.plan->interpolated;
+      const Gain gain = gain_of(candidates, c);
       text +=
-          fmt::format("{:>12.3f}{:>8}{:>12}{:>12}{:>11.1f}", 1e3 * p.step(), p.epoch_steps,
-                      seconds_text(c.epoch_seconds()),
+          fmt::format("{:>12.3f}{:>8}{:>12}{:>12}{:>11.1f}{:>10.2f}{:>14.1f}", 1e3 * p.step(), p.epoch_steps,
+                      short_seconds_text(c.epoch_seconds()),
                       p.memory_bytes + p.device_bytes > 0 ? bytes_text(p.memory_bytes + p.device_bytes) : "-",
-                      p.step() > 0 ? 100 * (p.messages + p.reduction) / p.step() : 0);
+                      p.step() > 0 ? 100 * (p.messages + p.reduction) / p.step() : 0, gain.speed_up,
+                      100 * gain.efficiency);
     }
     text += (c.refused.empty() ? "" : "  " + c.refused) + "\n";
   }
@@ -364,7 +398,12 @@ nlohmann::ordered_json json_of(const std::vector<Candidate>& candidates) {
     json["settings"] = c.settings;
     json["refused"] = c.refused;
     json["fastest"] = &c == best;
-    if (c.plan) json["predicted"] = json_of(c.plan->interpolated);
+    if (c.plan) {
+      const Gain gain = gain_of(candidates, c);
+      json["speed_up"] = gain.speed_up;
+      json["efficiency"] = gain.efficiency;
+      json["predicted"] = json_of(c.plan->interpolated);
+    }
     list.push_back(std::move(json));
   }
   return list;

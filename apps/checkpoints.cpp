@@ -127,19 +127,19 @@ std::optional<Checkpoint> next_checkpoint(const Communicator& comm, std::vector<
 
 namespace {
 
-/// Dense relations sum chunk by chunk: the same chunks as before, where nobody asks for others and memory for
-/// them has not become less.
+/// Dense relations sum chunk by chunk: the same chunks as before, where nobody asks for others and those that
+/// stream have memory for them.
 template <class Warn>
-void keep_chunks(const Checkpoint& checkpoint, const Config& config, const Config& written,
-                 std::vector<std::string>& sets, const Warn& warn) {
+void keep_chunks(const Checkpoint& checkpoint, const Config& config, std::vector<std::string>& sets,
+                 const Warn& warn) {
   const auto stored = checkpoint.metadata.find("chunk_mib");
   if (stored == checkpoint.metadata.end() || !stored->is_number()) return;
   const double before = *stored, now = config.real("relation.chunk_mib");
   const bool less =
-      config.text("relation.memory") == "streamed" && stream_bytes(config) < stream_bytes(written);
+      now == 0 && config.text("relation.memory") == "streamed" && chunk_mib(config, nullptr) < before;
   if (now == 0 && before > 0 && !less) sets.push_back(fmt::format("relation.chunk_mib={}", before));
   const bool whole = before == 0 && now == 0 && config.text("relation.memory") == "streamed";
-  if ((now > 0 && now != before) || whole || (now == 0 && less))
+  if ((now > 0 && now != before) || whole || less)
     warn(fmt::format("{} was computed with relation.chunk_mib = {}{}", checkpoint.path, before,
                      before == 0 ? " on a device: all of the relation at once" : ""));
 }
@@ -181,7 +181,14 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   keep("dense_kernel", "parallel.dense_kernel", {"own", "blas"});
   keep("update_place", "relation.update", {"device", "host"});
   keep("sparse_kernel", "parallel.sparse_products", {"own", "cusparse"});
-  keep_chunks(checkpoint, config, written, sets, warn);
+  keep_chunks(checkpoint, config, sets, warn);
+  // A slab is made of as many stretches of time as there are lanes: groups, where nobody has said.
+  const Index groups = written.integer("parallel.time_groups");
+  if (config.text("model.name") == "stnn" && config.text("train.sampling") == "slabs" &&
+      written.integer("train.lanes") == 0 && config.integer("train.lanes") == 0 &&
+      groups != config.integer("parallel.time_groups"))
+    warn(fmt::format("{} was computed with {} time groups, and so many lanes (train.lanes = 0)",
+                     checkpoint.path, groups));
   return Config::parse(config.to_toml(), "configuration", sets);
 }
 

@@ -25,6 +25,10 @@ std::string seconds_text(double seconds) {
   return fmt::format("{:.1f}s", seconds);
 }
 
+std::string short_seconds_text(double seconds) {
+  return seconds < 1 ? fmt::format("{:.3g}ms", 1e3 * seconds) : seconds_text(seconds);
+}
+
 std::string count_text(double count) {
   if (count >= 1e9) return fmt::format("{:.2f}G", count / 1e9);
   if (count >= 1e6) return fmt::format("{:.2f}M", count / 1e6);

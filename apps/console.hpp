@@ -36,6 +36,8 @@ class ProgressLine {
 [[nodiscard]] std::string bytes_text(double bytes);
 /// "1h02m", "3m20s", "12.4s".
 [[nodiscard]] std::string seconds_text(double seconds);
+/// Below a second in milliseconds: "12.3ms".
+[[nodiscard]] std::string short_seconds_text(double seconds);
 /// "1.2M", "340k", "12".
 [[nodiscard]] std::string count_text(double count);
 

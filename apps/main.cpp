@@ -209,7 +209,7 @@ void define_plan(CLI::App& app, std::function<int(const Communicator&)>& chosen,
   auto* p = app.add_subcommand("plan", "predict what a training will take on a measured machine");
   auto* config = p->add_option("config", plan.config, "configuration (TOML)");
   auto* machine = p->add_option("--machine", plan.machine, "measurements of 'rossby calibrate'");
-  p->add_option("-o,--output", plan.output, "file (JSON) to write");
+  auto* output = p->add_option("-o,--output", plan.output, "file (JSON) to write");
   p->add_flag("--candidates", plan.candidates,
               "every process grid of these ranks and, for windows, every train.recompute: which is fastest");
   auto* ranks = p->add_option(
@@ -242,7 +242,12 @@ void define_plan(CLI::App& app, std::function<int(const Communicator&)>& chosen,
       p->add_flag("--residuals", plan.residuals,
                   "instead: by how much each op's polynomial, and interpolation, miss what was measured");
   add_settings(*p, plan.sets, "set a configuration key, for example --set model.latent=8; may be repeated");
-  check->excludes(config)->excludes(machine)->excludes(ranks)->excludes(residuals)->excludes(what_if);
+  check->excludes(config)
+      ->excludes(output)
+      ->excludes(machine)
+      ->excludes(ranks)
+      ->excludes(residuals)
+      ->excludes(what_if);
   residuals->excludes(config)->excludes(ranks)->excludes(what_if);
   p->callback([&, config, machine, check, ranks] {
     if (!*check && !*config && !plan.residuals) throw CLI::RequiredError("config, --check or --residuals");
@@ -309,14 +314,17 @@ int parse_and_run(const Communicator& comm, int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const FlushSubnormals flush;  // before the first threads start
+  constexpr double seconds_to_come = 10;  // between ranks that leave for the same reason
+  const FlushSubnormals flush;            // before the first threads start
   const Environment environment;
   const Communicator comm = environment.world();
   use_single_threaded_blas();
   try {
     return parse_and_run(comm, argc, argv);
   } catch (const UserError& error) {
-    // Thrown by all ranks alike (agree): one line, one exit code.
+    // Thrown by all ranks alike (agree): one line, one exit code. But a device may fail one of them in a
+    // step.
+    if (!environment.all_come(seconds_to_come)) abort_all(error.what());
     if (comm.rank() == 0) std::fprintf(stderr, "rossby: %s\n", error.what());
     return 1;
   } catch (const std::bad_alloc&) {

@@ -94,6 +94,8 @@ Json json_of(const TrainingPlan& plan) {
 TrainingPlan plan_of(const Json& json, const std::string& origin) {
   try {
     TrainingPlan plan;
+    if (const Json& format = json.at("format"); format != 1)
+      user_error("{}: format {}, this program reads 1", origin, format.dump());
     plan.model = json.at("model");
     plan.nodes = json.at("nodes");
     plan.time_groups = json.at("time_groups");
@@ -118,6 +120,8 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
                                {},
                                m.value("transfer", 0.0),
                                m.value("device_bytes", 0.0)});
+      if (!(plan.measured.back().step > 0))
+        user_error("{}: a measured step of {} s", origin, plan.measured.back().step);
       for (const Json& epoch : m.value("sent_epochs", Json::array()))
         plan.measured.back().sent_epochs.push_back({epoch.at(0), {epoch.at(1), epoch.at(2)}});
     }
@@ -149,9 +153,9 @@ std::string text_of(const TrainingPlan& plan) {
   if (!plan.device.empty()) line("launches, waits for it", p.launches);
   line("slowest rank", p.straggler);
   line("step", p.step());
-  text +=
-      fmt::format("  epoch of {} steps: {}; a step by polynomials alone: {:.4f} ms\n", p.epoch_steps,
-                  seconds_text(p.step() * static_cast<double>(p.epoch_steps)), 1e3 * plan.modelled.step());
+  text += fmt::format("  epoch of {} steps, beside validation: {}; a step by polynomials alone: {:.4f} ms\n",
+                      p.epoch_steps, short_seconds_text(p.step() * static_cast<double>(p.epoch_steps)),
+                      1e3 * plan.modelled.step());
   if (p.memory_bytes > 0) text += fmt::format("  memory of a rank: {}\n", bytes_text(p.memory_bytes));
   if (p.device_bytes > 0) text += fmt::format("  memory of a device: {}\n", bytes_text(p.device_bytes));
   text += caveats(p);

@@ -43,6 +43,15 @@ void add_bytes_beside_steps(const Config& config, ModelRun<T>& run, StepOps& ops
   ops.array_bytes = std::max(ops.array_bytes, ops.settled_bytes + static_cast<double>(later));
 }
 
+/// What the first batch holds, of all time groups together. `sizes`: Task::sizes of it.
+Index batch_of(const Config& config, const Split& split, const std::vector<Index>& sizes) {
+  if (config.text("model.name") != "stnn") return std::accumulate(sizes.begin(), sizes.end(), Index{0});
+  if (config.text("train.sampling") == "pairs") return config.integer("train.pairs");
+  const auto steps = std::ssize(split.training_steps());
+  const Index slab = config.integer("train.slab_steps");
+  return slab > 0 ? std::min<Index>(slab, steps) : steps;
+}
+
 template <class T>
 StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan& plan, WholeGraph* whole,
                    Index epochs) {
@@ -57,6 +66,7 @@ StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan&
   StepOps ops =
       trace_ops<T>(*task, optimiser, run->step_reducer(), clip, run->training_exec(), run->time_groups(),
                    {.sent = sent, .validates = !run->domain().split.validation.empty(), .most_steps = 400});
+  plan.batch = batch_of(config, run->domain().split, task->sizes(0));
   add_bytes_beside_steps(config, *run, ops);
   if (epochs > 0)
     ops.sent_epochs =

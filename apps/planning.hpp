@@ -21,6 +21,7 @@ struct TrainingPlan {
   int stages = 1;
   std::string device;  // that each rank computes on; empty: the host's cores
   Index nodes = 0;
+  Index batch = 0;            // windows, pairs or steps of the first one, of all groups together
   std::string refused;        // why it does not fit the machine's memory; empty: it does
   Prediction interpolated;    // ops between samples
   Prediction modelled;        // ops by their polynomials (OpModel)

@@ -12,8 +12,10 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "apps/planning.hpp"
 #include "rossby/base/error.hpp"
 #include "rossby/io/files.hpp"
+#include "rossby/io/series_file.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/state_file.hpp"
 
@@ -34,6 +36,22 @@ std::vector<std::string> parts_of(const std::string& metadata) {
   return sets;
 }
 
+/// The steps of the file that a state was trained with; 0: it does not say.
+Index steps_of(const std::string& metadata) {
+  const auto json = nlohmann::json::parse(metadata, nullptr, false);
+  if (!json.is_object() || !json.contains("steps") || !json["steps"].is_number_integer()) return 0;
+  return json["steps"].get<Index>();
+}
+
+/// Those of the file that is read now.
+Index steps_in(const Config& config) {
+  return SeriesFile::open(config.text("data.file"), config.texts("data.variables"),
+                          config.integer("data.first_step"), config.integer("data.last_step"),
+                          parse_null_value(config.text("data.null_value")))
+      .info()
+      .steps;
+}
+
 /// Whether a part is a share of the file's steps, as "0.2".
 bool is_share(const std::string& part) {
   double share = 0;
@@ -52,8 +70,12 @@ std::string OpenRun::output(const std::string& asked, const std::string& usual) 
     const std::string folder = std::filesystem::path(asked).parent_path().string();
     if (const char* place = folder.empty() ? "." : folder.c_str(); ::access(place, W_OK) != 0)
       user_error("{}: cannot be written: {}: {}", asked, place, std::strerror(errno));
-    refuse_to_replace(asked, {config.text("data.file"), config.text("relation.file"), state,
-                              directory->config_file(), directory->metrics_file()});
+    refuse_to_replace(asked,
+                      {config.text("data.file"), trained_on, config.text("relation.file"), state,
+                       directory->config_file(), directory->metrics_file(), plan_file_of(directory->path())});
+    const std::string checkpoints = std::filesystem::path(state).parent_path().string();
+    if (std::error_code code; std::filesystem::equivalent(folder.empty() ? "." : folder, checkpoints, code))
+      user_error("{}: the run keeps its checkpoints in this folder; name a file elsewhere with -o", asked);
     return asked;
   }
   if (!directory->writable() || ::access(directory->path().c_str(), W_OK) != 0)
@@ -74,13 +96,15 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
       user_error("{} has no trained state ({} is missing): train it first", path, run.state);
     return read_state_metadata(run.state);
   });
-  const std::vector<std::string> parts = parts_of(broadcast(comm, metadata));
+  const std::string state = broadcast(comm, metadata);
+  const std::vector<std::string> parts = parts_of(state);
   run.config = agree(comm, [&] {
     const std::string file = path + "/config.toml";
     const Config trained = Config::load(file, {});
     const Config changed = Config::load(file, sets);
     std::error_code code;
     const std::string &before = trained.text("data.file"), &now = changed.text("data.file");
+    run.trained_on = before;
     run.other_file = now != before && !std::filesystem::equivalent(now, before, code);
     for (const std::string& difference : changed.differences(trained, "asked for", "trained with"))
       if (!difference.starts_with("data.file:"))
@@ -96,9 +120,11 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
       return set.starts_with("split.test") || set.starts_with("split.folds");
     });
     if (run.other_file && !parts.empty() && !names_test) {
-      const std::string share = Config::load(file, all).text("split.test");
-      if (is_share(share)) all.emplace_back("split.test=rest");
-      if (is_share(share) && comm.rank() == 0)
+      const Config counted = Config::load(file, all);
+      const std::string& share = counted.text("split.test");
+      const bool other = is_share(share) && steps_in(counted) != steps_of(state);
+      if (other) all.emplace_back("split.test=rest");
+      if (other && comm.rank() == 0)
         fmt::print(
             "split.test = \"{}\" is a share of another file: all steps behind validation are the test part\n",
             share);

@@ -188,6 +188,14 @@ ScalingReport make_scaling_report(const std::string& folder, const std::string& 
   std::map<std::string, Runs> folders;
   for (const ScalingRun& run : report.runs.runs) folders[run.folder].push_back(&run);
   for (const auto& [name, runs] : folders) add_studies(name, runs, kind, report);
+  std::set<std::string> found, studies;
+  for (const ScalingRun& run : report.runs.runs) found.insert(run.path);
+  for (const LeftOut& run : report.runs.left_out) found.insert(run.path);
+  for (const std::string& path : found) studies.insert(std::filesystem::path(path).parent_path().string());
+  for (const std::string& study : studies)
+    for (const std::string& run : read_study_file(study).runs)
+      if (const std::string path = study + "/" + run; !found.contains(path))
+        report.runs.left_out.push_back({path, "is in study.json, but has left no run directory"});
   if (report.studies.empty())
     user_error("{}: none of its {} runs can be tabulated; the first, {}, {}", folder,
                report.runs.left_out.size(), relative(report, report.runs.left_out.front().path),

@@ -18,8 +18,9 @@ using Json = nlohmann::ordered_json;
 
 /// Keys that say where and how often, not what a step computes. Ranks, threads and groups are of the place.
 bool leaves_the_step(const std::string& key) {
-  for (const char* name : {"train.seed", "train.stop_after", "parallel.time_groups", "parallel.stages",
-                           "parallel.threads", "parallel.watchdog_seconds"})
+  for (const char* name : {"train.seed", "train.stop_after", "train.epochs", "train.early_stop",
+                           "train.max_seconds", "train.keep", "validation.every", "parallel.time_groups",
+                           "parallel.stages", "parallel.threads", "parallel.watchdog_seconds"})
     if (key == name) return true;
   for (const char* table : {"checkpoint.", "evaluate.", "log."})
     if (key.starts_with(table)) return true;
@@ -224,6 +225,7 @@ StudyFile read_study_file(const std::string& folder) {
     study.weak = kind == "weak";
     study.label = json.at("label").get<std::string>();
     study.scaled = json.at("scaled").get<std::vector<std::string>>();
+    for (const Json& run : json.value("runs", Json::array())) study.runs.push_back(run.at("run"));
   } catch (const std::exception& error) {
     user_error("{}: not a study as jobscripts/scaling writes it: {}", file, error.what());
   }

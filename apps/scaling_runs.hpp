@@ -46,6 +46,7 @@ struct StudyFile {
   bool weak = false;
   std::string label;
   std::vector<std::string> scaled;  // keys that grow with the ranks
+  std::vector<std::string> runs;    // that were started, by their names in the folder
 };
 [[nodiscard]] StudyFile read_study_file(const std::string& folder);
 

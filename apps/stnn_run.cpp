@@ -32,7 +32,11 @@ StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain
   agree(world, [&] { read(purpose); });
   fit(purpose);
   if (purpose != Purpose::forecasting) choose_update_place();
-  auto relations = agree(world, [&] { return join_relations(); });
+  // What only one rank may lack, memory and files of streams, is taken behind all that communicates.
+  auto relations = agree(world, [&] {
+    return make_relations<T>(grid_.space(), config, domain_, this->device(), update_place_.place);
+  });
+  join(*relations);
   if (purpose == Purpose::training) release_unused_memory();  // of graphs on their way to relations
   choose_dense(*relations);
   agree(world, [&] { make_model(std::move(relations), purpose); });
@@ -135,24 +139,22 @@ DataHash StnnRun<T>::hash_data() const {
   });
 }
 
-/// Relations and the exchange that brings their ghosts.
+/// Makes the exchange that brings the relations' ghosts.
 template <class T>
-std::unique_ptr<Relations<T>> StnnRun<T>::join_relations() {
+void StnnRun<T>::join(Relations<T>& relations) {
   const Communicator& comm = grid_.space();
-  auto relations = make_relations<T>(comm, *config_, domain_, this->device(), update_place_.place);
-  if (comm.size() > 1 && relations->needs_all())
+  if (comm.size() > 1 && relations.needs_all())
     exchange_ = make_all_rows_exchange(comm, domain_);
   else
-    exchange_ = make_halo_exchange(comm, domain_, relations->ghosts());
+    exchange_ = make_halo_exchange(comm, domain_, relations.ghosts());
   if (Device* device = this->device()) {
     ports_ = std::make_unique<DevicePorts>(comm, *device, training_exec_, this->uses_nccl(), *exchange_,
-                                           space_reducer_, domain_.partition, relations->ghosts(),
+                                           space_reducer_, domain_.partition, relations.ghosts(),
                                            this->link_of(comm));
-    relations->finish(ports_->exchange(), ports_->reducer());
+    relations.finish(ports_->exchange(), ports_->reducer());
   } else {
-    relations->finish(*exchange_, space_reducer_);
+    relations.finish(*exchange_, space_reducer_);
   }
-  return relations;
 }
 
 template <class T>
@@ -239,10 +241,9 @@ void StnnRun<T>::start(Purpose purpose) {
     if (grid_.groups() > 1) start.around = observed_around();
   }
   start.persistence = config_->text("model.dynamics_start") == "persistence";
+  if (purpose == Purpose::tracing) return;  // nobody reads the values
   model_->start(start);
-  // No series is read for tracing: it has no modes.
-  if (purpose != Purpose::tracing && config_->text("relation.low_rank_start") == "eof" &&
-      config_->text("relation.discover") == "low_rank")
+  if (config_->text("relation.low_rank_start") == "eof" && config_->text("relation.discover") == "low_rank")
     start_low_rank_at_eofs();
 }
 

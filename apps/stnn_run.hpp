@@ -44,7 +44,7 @@ class StnnRun final : public ModelRun<T> {
   void fit(Purpose purpose);
   void check_validation() const;
   [[nodiscard]] bool validation_fits() const;
-  [[nodiscard]] std::unique_ptr<Relations<T>> join_relations();
+  void join(Relations<T>& relations);
   void make_model(std::unique_ptr<Relations<T>> relations, Purpose purpose);
   [[nodiscard]] DataHash hash_data() const;
   [[nodiscard]] ObservedAround observed_around();

@@ -9,6 +9,13 @@
 namespace rossby {
 namespace {
 
+/// Weights are clamped to 0 … 1, and learn strictly inside alone.
+void check_start(const char* key, double value) {
+  if (!(value > 0 && value < 1))
+    user_error("{} = {}: weights that start there never learn, as they are clamped; give one between 0 and 1",
+               key, value);
+}
+
 double discover_start(const Config& config, Index nodes) {
   const std::string& text = config.text("relation.discover_start");
   if (text == "1/n") return 1.0 / static_cast<double>(nodes);
@@ -19,8 +26,9 @@ double discover_start(const Config& config, Index nodes) {
   } catch (const std::exception&) {
     used = 0;
   }
-  if (used != text.size() || !std::isfinite(value))
+  if (text.empty() || used != text.size() || !std::isfinite(value))
     user_error("relation.discover_start = \"{}\" must be \"1/n\" or a number", text);
+  check_start("relation.discover_start", value);
   return value;
 }
 
@@ -153,6 +161,7 @@ std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Con
   if (edges.relations > 0) {
     const bool refine = config.text("relation.mode") == "refine";
     const double start = config.real("relation.refine_start");
+    if (refine) check_start("relation.refine_start", start);
     if (config.text("relation.storage") == "dense")
       relations->add_dense(edges, refine, start);
     else if (refine)
@@ -160,7 +169,10 @@ std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Con
     else
       relations->add_given(std::move(edges));
   }
-  if (config.flag("relation.self")) relations->add_self(config.real("relation.self_start"));
+  if (config.flag("relation.self")) {
+    check_start("relation.self_start", config.real("relation.self_start"));
+    relations->add_self(config.real("relation.self_start"));
+  }
   const std::string& discover = config.text("relation.discover");
   if (discover == "dense") {
     relations->work_in_chunks(static_cast<Index>(chunk_mib(config, device) * (1 << 20)));

@@ -85,6 +85,15 @@ GlobalEdges make_supports(const Communicator& comm, const Config& config, const 
         "\"nearest\", "
         "or model.name = \"dcrnn\"",
         config.text("relation.graph"), graph.relations);
+  agree(comm, [&] {
+    const auto negative =
+        std::find_if(graph.value.begin(), graph.value.end(), [](double w) { return w < 0; });
+    if (negative != graph.value.end())
+      user_error(
+          "the graph has an edge of weight {:.6g}: a {} takes weights as shares of what flows, which are not "
+          "negative",
+          *negative, config.text("model.name"));
+  });
   MpiMailbox mailbox(comm);
   if (config.text("model.name") == "tgcn")
     return normalise_symmetrically(with_self_loops(graph, 1, domain.partition, comm.rank()), domain.partition,
@@ -124,10 +133,8 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
     step_exchange_ = make_step_exchange(grid_.time());
   if (grid_.stages() > 1) stage_link_ = make_row_link(grid_.pipeline());
   // A group fails as a whole: what communicates within groups may stand in here.
-  agree(grid_.world(), [&] {
-    make_store(purpose);
-    make_graph();
-  });
+  agree(grid_.world(), [&] { make_store(purpose); });
+  make_graph();
   if (purpose == Purpose::training) release_unused_memory();  // of graphs on their way to supports
   fit(purpose);
   reader_ = std::make_unique<SeriesReader<T>>(*store_, scaler_, times_,
@@ -138,7 +145,8 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
     release(block_.value);  // the model has them in its own precision
     if (Device* device = this->device()) keep_data(*device);
   });
-  model_->start(static_cast<std::uint64_t>(config.integer("train.seed")));
+  // Nobody reads the values of steps that are traced.
+  if (purpose != Purpose::tracing) model_->start(static_cast<std::uint64_t>(config.integer("train.seed")));
   for (Parameter<T>* parameter : model_->parameters()) parameter->decay = config.real("optimiser.decay");
 }
 

@@ -226,6 +226,20 @@ GlobalEdges base_edges(const Communicator& comm, const Config& config, const Dom
   return from_edge_list(share, 1, partition, mailbox);
 }
 
+/// Divided by a negative sum, weights would act the other way round.
+void refuse_turned_signs(const GlobalEdges& edges) {
+  for (std::size_t list = 0; list + 1 < edges.ptr.size(); ++list) {
+    double sum = 0;
+    for (Index e = edges.ptr[list]; e < edges.ptr[list + 1]; ++e)
+      sum += edges.value[static_cast<std::size_t>(e)];
+    if (sum < 0)
+      user_error(
+          "the weights of the edges to a node sum to {:.6g}: dividing by that turns their signs around; set "
+          "relation.normalise = false, or make the graph's weights positive",
+          sum);
+  }
+}
+
 }  // namespace
 
 GraphFile open_graph(const Config& config, const SeriesInfo& info) {
@@ -251,7 +265,10 @@ GlobalEdges build_edges(const Communicator& comm, const Config& config, const Do
   MpiMailbox mailbox(comm);
   GlobalEdges edges = build_graph(comm, config, domain, partition);
   if (edges.relations == 0) return edges;
-  if (config.flag("relation.normalise")) normalise_rows(edges);
+  if (config.flag("relation.normalise")) {
+    agree(comm, [&] { refuse_turned_signs(edges); });
+    normalise_rows(edges);
+  }
   std::vector<int> hops;
   for (const Index hop : config.integers("relation.hops")) hops.push_back(static_cast<int>(hop));
   if (hops.empty() || !std::is_sorted(hops.begin(), hops.end()))

@@ -1,9 +1,11 @@
 #include "rossby/mpi/environment.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <petscsys.h>
@@ -85,6 +87,7 @@ Environment::Environment() : exceptions_(std::uncaught_exceptions()) {
     abort_all("this MPI library does not allow threads beside the one that calls it");
   const Communicator all = Communicator::world();
   watchdog_ = std::make_unique<Watchdog>(all.rank(), all.size(), end_hung_job);
+  MPI_Comm_dup(MPI_COMM_WORLD, &ends_);
 
   std::string name = "rossby";
   std::string no_signals = "-no_signal_handler";
@@ -124,7 +127,20 @@ Environment::~Environment() {
   (void)PetscPopErrorHandler();
   (void)PetscFinalize();
   keep_libraries_mapped();
+  MPI_Comm_free(&ends_);
   MPI_Finalize();
+}
+
+bool Environment::all_come(double seconds) const {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Ibarrier(ends_, &request);
+  int there = 0;
+  while (MPI_Test(&request, &there, MPI_STATUS_IGNORE) == MPI_SUCCESS && there == 0) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return there != 0;
 }
 
 void abort_all(std::string_view message) {

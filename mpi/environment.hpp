@@ -75,8 +75,13 @@ class Environment {
   /// All ranks of the job. What comes from it is watched (watchdog.hpp) while this lives.
   [[nodiscard]] Communicator world() const { return {MPI_COMM_WORLD, false, watchdog_.get()}; }
 
+  /// Whether all ranks call this within `seconds` of each other: those that an error ends alike do, and one
+  /// that fails alone, while others wait for what it would have sent, does not. Called once, at the end.
+  [[nodiscard]] bool all_come(double seconds) const;
+
  private:
   int exceptions_;
+  MPI_Comm ends_ = MPI_COMM_NULL;  // for all_come: what ranks are in the middle of elsewhere does not meet it
   std::unique_ptr<Watchdog> watchdog_;
 };
 

@@ -138,7 +138,9 @@ class Watchdog {
 /// While it lives, the rank waits for other ranks in `what`. Costs a few stores.
 class Wait {
  public:
-  Wait(const Communicator& comm, const char* what) noexcept : watchdog_(comm.watchdog()) {
+  /// One rank alone waits for nobody.
+  Wait(const Communicator& comm, const char* what) noexcept
+      : watchdog_(comm.size() > 1 ? comm.watchdog() : nullptr) {
     if (watchdog_) around_ = watchdog_->begin_wait(what);
   }
   Wait(const Wait&) = delete;

@@ -104,8 +104,11 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
   MachineProfile known;
   bool has_known = false;
   agree(comm, [&] {
+    if (arguments.only == std::vector<std::string>{"messages"} && comm.size() == 1 && device.empty())
+      user_error("--only messages: one rank has nobody to send to; start two or more with mpirun");
     options.folder = std::filesystem::temp_directory_path().string();
     for (const std::string& file : arguments.configs) {
+      refuse_to_replace(arguments.output, {file});
       const std::vector<std::string> sets{"parallel.device=cpu", "parallel.time_groups=1",
                                           fmt::format("parallel.threads={}", options.threads)};
       options.own.push_back(Config::load(file, sets));
@@ -116,10 +119,17 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
     if (has_known) {
       known = read_profile(arguments.output);
       MachineProfile test = known;
-      merge(test, profile);
+      try {
+        merge(test, profile);
+      } catch (const UserError& error) {
+        user_error("{}: {}; --replace takes its place, -o names another one", arguments.output, error.what());
+      }
     } else {
-      atomic_write(arguments.output, "");
-      std::filesystem::remove(arguments.output);
+      // Of what it replaces nothing is lost before there is something else.
+      if (std::filesystem::exists(arguments.output)) (void)read_profile(arguments.output);
+      const std::string trial = temporary_name(arguments.output);
+      atomic_write(trial, "");
+      std::filesystem::remove(trial);
     }
   });
   const auto begin = std::chrono::steady_clock::now();

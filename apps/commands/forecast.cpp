@@ -7,6 +7,7 @@
 #include "apps/model_run.hpp"
 #include "apps/run_files.hpp"
 #include "apps/version.hpp"
+#include "rossby/io/netcdf.hpp"
 #include "rossby/io/series_writer.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/gather_nodes.hpp"
@@ -60,6 +61,12 @@ int forecast_with(const Communicator& comm, const OpenRun& open, const Forecast&
   if (comm.rank() == 0 && !run.device_remark().empty()) fmt::print("{}\n", run.device_remark());
   const Domain& domain = run.domain();
   const Index steps = arguments.steps;
+  agree(comm, [&] {
+    constexpr Index most = 10'000'000;
+    if (steps > most) user_error("--steps {}: a forecast has at most {} steps", steps, most);
+    check_memory(steps * domain.nodes() * domain.info.features, sizeof(float),
+                 fmt::format("a forecast of {} steps", steps));
+  });
   const Index origin = agree(comm, [&] {
     (void)domain.info.time.after(origin_of(arguments, domain.info.time), steps);  // has to be known
     const Index asked = origin_of(arguments, domain.info.time);

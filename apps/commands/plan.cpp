@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -189,10 +191,12 @@ struct WhatIf {
 WhatIf what_if_of(const std::string& text) {
   WhatIf asked;
   std::istringstream parts(text);
+  std::set<std::string> named;
   for (std::string part; std::getline(parts, part, ',');) {
     const std::size_t equals = part.find('=');
     const std::string name = part.substr(0, equals);
     const std::string value = equals == std::string::npos ? "" : part.substr(equals + 1);
+    if (!named.insert(name).second) user_error("--what-if {}: {} is given twice", text, name);
     FasterBy& factors = asked.factors;
     if (name == "network")
       factors.network = factor_of(value, text);
@@ -240,6 +244,20 @@ void check_what_if(const PlanTraining& arguments, const WhatIf& asked, const Mac
       arguments.what_if.find("products=") != std::string::npos)
     user_error("--what-if {}: only GPUs round operands of products, and this training is planned on CPUs",
                arguments.what_if);
+  const bool host = config.text("parallel.device") == "cpu";
+  if (asked.factors.transfer != 1 && host)
+    user_error("--what-if {}: nothing travels to devices, as this training is planned on CPUs",
+               arguments.what_if);
+  const auto lacks = [&](const char* kind) {
+    return std::none_of(there.rates.begin(), there.rates.end(),
+                        [&](const RateSample& rate) { return rate.kind == kind; });
+  };
+  if ((asked.factors.memory != 1 && lacks(host ? "stream" : "device_stream")) ||
+      (asked.factors.compute != 1 && lacks(host ? "gemm" : "device_gemm")))
+    user_error(
+        "--what-if {}: {} has no rates of memory and products, by which calls are split; measure them with "
+        "'rossby calibrate --only {}'",
+        arguments.what_if, arguments.machine, host ? "rates" : "device");
 }
 
 /// The plan as it is asked for, as text and JSON.
@@ -254,7 +272,13 @@ class Plans {
   Plans(const Communicator& comm, const PlanTraining& arguments) : comm_(&comm), arguments_(&arguments) {
     agree(comm, [&] {
       if (!arguments.ranks.empty()) space_.ranks = rank_counts(arguments.ranks);
-      for (const std::string& text : arguments.vary) space_.vary.push_back(varied_key(text));
+      for (const std::string& text : arguments.vary) {
+        auto varied = varied_key(text);
+        for (const auto& [key, values] : space_.vary)
+          if (key == varied.first)
+            user_error("--vary {}: {} is given twice; name all values at once", text, key);
+        space_.vary.push_back(std::move(varied));
+      }
     });
     space_.on_host = arguments.ranks_per_host;
     space_.target_batch = arguments.target_batch;
@@ -297,6 +321,13 @@ int plan(const Communicator& comm, const PlanTraining& arguments) {
   }
   if (!arguments.output.empty())
     agree(comm, [&] { refuse_to_replace(arguments.output, {arguments.config, arguments.machine}); });
+  WhatIf asked = agree(comm, [&] { return what_if_of(arguments.what_if); });
+  if (!arguments.output.empty() && !arguments.residuals)
+    agree(comm, [&] {
+      const Config config = Config::load(arguments.config, arguments.sets);
+      refuse_to_replace(arguments.output,
+                        {config.text("data.file"), config.text("relation.file"), asked.gpu});
+    });
   if (arguments.residuals) {
     agree(comm, [&] {
       if (comm.rank() == 0) residuals(arguments);
@@ -304,7 +335,6 @@ int plan(const Communicator& comm, const PlanTraining& arguments) {
     return 0;
   }
   const Plans plans(comm, arguments);
-  WhatIf asked = agree(comm, [&] { return what_if_of(arguments.what_if); });
   const MeasuredMachine machine{agree(comm, [&] { return read_profile(arguments.machine); })};
   Answer answer = plans.make(machine, {});
   if (!arguments.what_if.empty()) {

@@ -225,6 +225,16 @@ std::optional<TrainingPlan> predict(const Communicator& comm, const Config& conf
   return plan;
 }
 
+/// What is to come, before it does.
+void describe_plan(const Communicator& comm, const TrainingPlan& plan) {
+  if (comm.rank() != 0) return;
+  const Prediction& p = plan.interpolated;
+  fmt::print("plan      {:.4g} ms a step, {} an epoch of {} steps (beside validation), {} a rank\n",
+             1e3 * p.step(), short_seconds_text(p.step() * static_cast<double>(p.epoch_steps)), p.epoch_steps,
+             bytes_text(std::max(p.memory_bytes, p.device_bytes)));
+  if (!plan.refused.empty()) fmt::print("warning   does not fit: {}\n", plan.refused);
+}
+
 /// Writes the prediction, once it is known with what was measured. On rank 0.
 void write_plan(const std::string& run, const TrainingPlan& plan) {
   atomic_write(plan_file_of(run), json_of(plan).dump(2) + "\n");
@@ -267,6 +277,7 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
     training.use(start.directory ? &*start.directory : nullptr);
   }
   describe(comm, run, config, run.reducer());
+  if (plan) describe_plan(comm, *plan);
   if (start.checkpoint) {
     const TrainingState at = training.state();
     if (comm.rank() == 0)

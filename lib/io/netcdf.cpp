@@ -1,6 +1,7 @@
 #include "rossby/io/netcdf.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -269,6 +270,23 @@ bool NetcdfFile::is_real(const NetcdfVariable& variable, const char* attribute) 
   nc_type type = NC_NAT;
   return nc_inq_atttype(id_, variable.id, attribute, &type) == NC_NOERR &&
          (type == NC_FLOAT || type == NC_DOUBLE);
+}
+
+int NetcdfFile::bits_of_other_sign(const NetcdfVariable& variable) const {
+  std::string told = text(variable, "_Unsigned").value_or("");
+  for (char& c : told) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  nc_type type = NC_NAT;
+  if (told.empty() || nc_inq_vartype(id_, variable.id, &type) != NC_NOERR) return 0;
+  struct Pair {
+    nc_type with, without;
+    int bits;
+  };
+  for (const Pair& pair : {Pair{NC_BYTE, NC_UBYTE, 8}, Pair{NC_SHORT, NC_USHORT, 16},
+                           Pair{NC_INT, NC_UINT, 32}, Pair{NC_INT64, NC_UINT64, 64}}) {
+    if (type == pair.with && told == "true") return pair.bits;
+    if (type == pair.without && told == "false") return -pair.bits;
+  }
+  return 0;
 }
 
 template <class T>

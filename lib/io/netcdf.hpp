@@ -65,6 +65,9 @@ class NetcdfFile {
   [[nodiscard]] std::vector<double> numbers(const NetcdfVariable& variable, const char* attribute) const;
   /// Whether a numeric attribute is of a floating type; false where it is absent.
   [[nodiscard]] bool is_real(const NetcdfVariable& variable, const char* attribute) const;
+  /// Of an integer whose attribute _Unsigned says otherwise than its type: its bits, positive where what is
+  /// stored with a sign has none, negative where it has one that it is stored without. 0: as it is stored.
+  [[nodiscard]] int bits_of_other_sign(const NetcdfVariable& variable) const;
   /// A global text attribute.
   [[nodiscard]] std::optional<std::string> title(const char* attribute) const;
   /// A hyperslab, converted to T (double, float, Index); out has the product of `count` elements.

@@ -32,6 +32,7 @@ constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
 struct Decoder {
   double scale = 1, offset = 0;
   bool packed = false;
+  int other_sign = 0;  // NetcdfFile::bits_of_other_sign
   std::vector<double> missing;
   struct Range {
     double low = -std::numeric_limits<double>::infinity(), high = -low;
@@ -48,9 +49,10 @@ struct Decoder {
     packed = factor || shift;
     scale = factor.value_or(1);
     offset = shift.value_or(0);
+    other_sign = file.bits_of_other_sign(variable);
     for (const char* name : {"_FillValue", "missing_value"})
-      if (const auto value = file.number(variable, name); value && !std::isnan(*value))
-        missing.push_back(*value);
+      for (const double value : file.numbers(variable, name))
+        if (!std::isnan(value)) missing.push_back(with_sign(value));
     const bool real = variable.type == NetcdfType::float32 || variable.type == NetcdfType::float64;
     if (real && !file.number(variable, "_FillValue"))
       missing.push_back(9.9692099683868690e+36);  // the library's own
@@ -62,7 +64,7 @@ struct Decoder {
       // In the type of the data: 1.1 of a double is no bound for 1.1 of a float.
       const double value = variable.type == NetcdfType::float32
                                ? static_cast<double>(static_cast<float>(values[place]))
-                               : values[place];
+                               : with_sign(values[place]);
       if (!std::isnan(value)) (is_high ? range.high : range.low) = value;
     };
     if (file.numbers(variable, "valid_range").size() == 2) {
@@ -73,8 +75,16 @@ struct Decoder {
     bound("valid_max", 0, true);
   }
 
+  /// An integer as its attribute _Unsigned wants it read (NetCDF User Guide, appendix A).
+  [[nodiscard]] double with_sign(double value) const {
+    if (other_sign > 0 && value < 0) return value + std::exp2(other_sign);
+    if (other_sign < 0 && value >= std::exp2(-other_sign - 1)) return value - std::exp2(-other_sign);
+    return value;
+  }
+
   template <class Raw>
   [[nodiscard]] float value(Raw raw) const {
+    if (other_sign != 0) raw = static_cast<Raw>(with_sign(static_cast<double>(raw)));
     for (const double m : missing)
       if (raw == static_cast<Raw>(m)) return nan_value;
     if (!stored.holds(static_cast<double>(raw))) return nan_value;

@@ -70,6 +70,15 @@ struct DeviceKind {
   double wait_seconds = 0;  // that the host takes to wait for one that has nothing left to do
 };
 
+/// How many times as fast as measured a machine is taken to be; 1: as it was.
+struct FasterBy {
+  double network = 1;   // bytes of messages
+  double latency = 1;   // messages of hardly any bytes
+  double memory = 1;    // bandwidth, of the host and of devices
+  double compute = 1;   // flops
+  double transfer = 1;  // between the host and a device
+};
+
 /// Measurements of one machine (rossby calibrate), which predictions read. Everything in it was measured:
 /// nothing is fitted. JSON: apps/schemas/machine.schema.json.
 struct MachineProfile {
@@ -88,6 +97,7 @@ struct MachineProfile {
   std::vector<MessageSample> messages;
   std::vector<RateSample> rates;
   std::vector<StragglerSample> stragglers;
+  FasterBy faster;  // what is asked of `ops` (what_if); never in a file
 };
 
 /// Adds what `more` has measured; what both have measured (the same thing at the same size) is taken from

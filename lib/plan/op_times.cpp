@@ -6,7 +6,10 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "rossby/base/error.hpp"
 
@@ -107,6 +110,17 @@ bool is_of(const OpSample& sample, const std::string& precision, int threads, Ti
          (sample.on_device || sample.threads == threads);
 }
 
+/// ", but in float with 1, in double with 2 threads"; empty: nothing of a host was measured.
+std::string measured_with(const MachineProfile& profile) {
+  std::string all;
+  std::set<std::pair<std::string, int>> known;
+  for (const OpSample& sample : profile.ops)
+    if (!sample.on_device) known.emplace(sample.precision, sample.threads);
+  for (const auto& [precision, threads] : known)
+    all += fmt::format("{}in {} with {}", all.empty() ? ", but " : ", ", precision, threads);
+  return all;
+}
+
 /// The op's name where its relations lie in memory.
 std::string without_streams(std::string name) {
   for (const std::string_view part : {"_streamed", "_updated_on_host"})
@@ -172,9 +186,22 @@ OpFits::OpFits(const MachineProfile& profile, const std::string& precision, int 
   } else {
     bandwidth_ = rate_of(profile, what == Timed::device ? "device_stream" : "stream", ranks);
     product_rate_ = rate_of(profile, what == Timed::device ? "device_gemm" : "gemm", ranks);
+    faster_ = profile.faster;
   }
   for (const OpSample& sample : samples_) by_op_[{sample.op, sample.backward}].samples.push_back(&sample);
   for (auto& [key, of] : by_op_) of.model = fit(of.samples);
+}
+
+// As it was measured, bytes take `memory` seconds and flops `compute`.
+double OpFits::projected(double seconds, const Cost& cost) const {
+  const double memory = bandwidth_ > 0 ? cost.bytes / (bandwidth_ / faster_.memory) : 0,
+               compute = product_rate_ > 0 ? cost.flops / (product_rate_ / faster_.compute) : 0;
+  const double of_memory = memory <= seconds ? memory : 0;
+  const double of_compute = std::min(compute, seconds);
+  const double gained =
+      of_memory >= of_compute ? of_memory * (1 - 1 / faster_.memory) : of_compute * (1 - 1 / faster_.compute);
+  const double least = of_memory >= of_compute ? of_compute / faster_.compute : of_memory / faster_.memory;
+  return std::max(seconds - gained, least);
 }
 
 double OpFits::OfOp::expected(const Cost& cost) const {
@@ -228,10 +255,9 @@ void OpTimes::choose_ranks(const MachineProfile& profile, const std::string& pre
         precision, precision);
   if (below == 0 && above == 0)
     user_error(
-        "the machine was not measured in {} with {} thread{} a rank: run 'rossby calibrate' with the ranks "
-        "and "
-        "threads of the training",
-        precision, threads, threads == 1 ? "" : "s");
+        "the machine was not measured in {} with {} thread{} a rank{}: run 'rossby calibrate' with the ranks "
+        "and threads (OMP_NUM_THREADS) of the training, or set parallel.threads",
+        precision, threads, threads == 1 ? "" : "s", measured_with(profile));
   ranks_ = below > 0 ? below : above;
   // More ranks than cores take turns; as many as cores or fewer are taken to disturb each other no more than
   // those measured.
@@ -252,7 +278,9 @@ OpTimes::Answer OpTimes::seconds(const TracedOp& op, double footprint) const {
       answer.moves = false;
       return answer;
     }
-  if (!fits) return {crowding_ * fits_->unmeasured_seconds(cost), std::numeric_limits<double>::infinity()};
+  if (!fits)
+    return {crowding_ * fits_->unmeasured_seconds(cost), std::numeric_limits<double>::infinity(), true,
+            fits_->knows_unmeasured()};
   const Kriging::Point here = point_of(cost, op.made, footprint);
   double nearest = std::numeric_limits<double>::infinity();
   double same = 0, count = 0;  // of those that are this call
@@ -263,9 +291,12 @@ OpTimes::Answer OpTimes::seconds(const TracedOp& op, double footprint) const {
     same += std::log(fits->samples[s]->seconds);
     ++count;
   }
-  if (method_ == Method::model) return {crowding_ * fits->expected(cost), nearest};
-  if (count > 0) return {crowding_ * std::exp(same / count), 0};
-  return {crowding_ * fits->expected(cost) * std::exp(fits->level + (*fits->rest)(here)), nearest};
+  const auto answer = [&](double seconds, double apart) {
+    return Answer{crowding_ * fits_->projected(seconds, cost), apart};
+  };
+  if (method_ == Method::model) return answer(fits->expected(cost), nearest);
+  if (count > 0) return answer(std::exp(same / count), 0);
+  return answer(fits->expected(cost) * std::exp(fits->level + (*fits->rest)(here)), nearest);
 }
 
 }  // namespace rossby

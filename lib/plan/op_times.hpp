@@ -64,11 +64,16 @@ class OpFits {
     return std::max({bandwidth_ > 0 ? cost.bytes / bandwidth_ : 0,
                      product_rate_ > 0 ? cost.flops / product_rate_ : 0, usual_});
   }
+  /// Whether that says anything.
+  [[nodiscard]] bool knows_unmeasured() const { return bandwidth_ > 0 || product_rate_ > 0 || usual_ > 0; }
+  /// What a call of `seconds` takes on the machine that is asked about (MachineProfile::faster).
+  [[nodiscard]] double projected(double seconds, const Cost& cost) const;
 
  private:
-  double bandwidth_ = 0;     // bytes/s of a rank
+  double bandwidth_ = 0;     // bytes/s of a rank, of the machine that is asked about
   double product_rate_ = 0;  // flop/s of a rank
   double usual_ = 0;         // seconds to enqueue a call
+  FasterBy faster_;
   std::vector<OpSample> samples_;
   mutable std::map<OpKey, OfOp> by_op_;
 };
@@ -103,6 +108,7 @@ class OpTimes {
     double seconds = 0;
     double distance = 0;  // to the nearest sample; from 1 on they say little; infinite: never measured
     bool moves = true;    // chunks of streamed relations, in the samples as in the call
+    bool known = true;    // false: no rate says what a call takes that was never measured
   };
   /// Of one call, in a step that touches `footprint` bytes.
   [[nodiscard]] Answer seconds(const TracedOp& op, double footprint) const;

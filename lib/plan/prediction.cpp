@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "rossby/base/error.hpp"
@@ -64,6 +65,20 @@ std::vector<double> waits_for_stages(const std::vector<StepOps>& ranks, const Ma
     waits.insert(waits.end(), of_these.begin(), of_these.end());
   }
   return waits;
+}
+
+/// What of messages and stragglers is told of more ranks and hosts than were measured; empty: nothing. Twice
+/// as many are taken to be near.
+std::string beyond_measured(const MachineProfile& profile, const Place& place) {
+  int ranks = 0, hosts = 0;
+  for (const MessageSample& sample : profile.messages) {
+    ranks = std::max(ranks, sample.ranks);
+    hosts = std::max(hosts, sample.hosts);
+  }
+  const bool more_hosts = hosts > 1 && place.hosts > 2 * hosts;
+  if (ranks == 0 || (place.ranks <= 2 * ranks && !more_hosts)) return "";
+  return fmt::format("messages and stragglers of more than {} ranks on {} host{}", ranks, hosts,
+                     hosts == 1 ? "" : "s");
 }
 
 /// A host is taken to hold ranks like these.
@@ -131,7 +146,8 @@ double straggler_factor(const MachineProfile& profile, const Place& place, doubl
   const auto apart = [&](const StragglerSample& sample) { return std::abs(sample.ranks - place.ranks); };
   const StragglerSample* nearest = nullptr;
   for (const StragglerSample& sample : profile.stragglers)
-    if (sample.on_device == place.on_device && (!nearest || apart(sample) < apart(*nearest)))
+    if (sample.on_device == place.on_device && sample.ranks > 1 &&
+        (!nearest || apart(sample) < apart(*nearest)))
       nearest = &sample;
   if (!nearest) return 1;
   std::vector<std::pair<double, double>> points;  // by the logarithm of time
@@ -207,7 +223,8 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
       const double seconds = calls * answer.seconds;
       if (answer.distance > 1) of.far += seconds;
       const bool costs = op.cost.flops + op.cost.bytes > 0;
-      if (costs && std::isinf(answer.distance)) note(prediction.unmeasured, op.name);
+      if (costs && std::isinf(answer.distance))
+        note(answer.known ? prediction.unmeasured : prediction.left_out, op.name);
       const bool backward = op.backward || op.name == "clear_gradients";
       (op.name == "optimiser" ? of.optimiser : backward ? of.backward : of.forward) += seconds;
       if (!answer.moves) of.transfer += calls * transfers.waiting(answer.seconds, op.moved);
@@ -248,9 +265,12 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
   // Ranks wait for each other in every round of messages: the slowest between two of them counts.
   const double between_rounds = slowest.computing() / std::max(slowest.rounds, 1.0);
   prediction.straggler = (straggler_factor(profile, place, between_rounds) - 1) * slowest.computing();
-  if (place.ranks > 1 && std::none_of(profile.stragglers.begin(), profile.stragglers.end(),
-                                      [&](const auto& s) { return s.on_device == place.on_device; }))
+  if (place.ranks > 1 &&
+      std::none_of(profile.stragglers.begin(), profile.stragglers.end(),
+                   [&](const auto& s) { return s.on_device == place.on_device && s.ranks > 1; }))
     note(prediction.left_out, "how far ranks are apart");
+  if (const std::string beyond = beyond_measured(profile, place); !beyond.empty())
+    note(prediction.unmeasured, beyond);
   return prediction;
 }
 

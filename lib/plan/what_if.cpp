@@ -9,22 +9,6 @@
 namespace rossby {
 namespace {
 
-double projected(const OpSample& sample, const MachineProfile& profile, const FasterBy& factors) {
-  const auto part = [&](double amount, const char* kind) {
-    const double rate = rate_of(profile, kind, sample.ranks);
-    return rate > 0 ? amount / rate : 0;
-  };
-  const bool there = sample.on_device;
-  const double memory = part(sample.cost.bytes, there ? "device_stream" : "stream"),
-               compute = part(sample.cost.flops, there ? "device_gemm" : "gemm");
-  const double of_memory = memory <= sample.seconds ? memory : 0;
-  const double of_compute = std::min(compute, sample.seconds);
-  const double gained =
-      of_memory >= of_compute ? of_memory * (1 - 1 / factors.memory) : of_compute * (1 - 1 / factors.compute);
-  const double least = of_memory >= of_compute ? of_compute / factors.compute : of_memory / factors.memory;
-  return std::max(sample.seconds - gained, least);
-}
-
 bool of_device(const OpSample& sample) {
   return sample.on_device;
 }
@@ -61,7 +45,7 @@ MachineProfile with_devices_of(const MachineProfile& profile, const MachineProfi
 
 MachineProfile what_if(const MachineProfile& profile, const FasterBy& factors) {
   MachineProfile faster = profile;
-  for (OpSample& sample : faster.ops) sample.seconds = projected(sample, profile, factors);
+  faster.faster = factors;
   for (MessageSample& sample : faster.messages) {
     double latency = std::numeric_limits<double>::infinity();
     for (const MessageSample& other : profile.messages)

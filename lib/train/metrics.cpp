@@ -13,10 +13,16 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::string_view model_name = "model";
 constexpr std::size_t sums_a_horizon = 5;
 
-double mean_of(const std::vector<double>& values, Index forecaster, Index horizons) {
-  double sum = 0;
-  for (Index h = 0; h < horizons; ++h) sum += values[static_cast<std::size_t>(forecaster * horizons + h)];
-  return horizons > 0 ? sum / static_cast<double>(horizons) : nan;
+/// Over the horizons at which there is anything to compare with.
+double mean_of(const std::vector<double>& values, const HorizonScores& scores, Index forecaster) {
+  double sum = 0, horizons = 0;
+  for (Index h = 0; h < scores.horizons; ++h) {
+    const auto place = static_cast<std::size_t>(forecaster * scores.horizons + h);
+    if (place < scores.count.size() && scores.count[place] == 0) continue;
+    sum += values[place];
+    ++horizons;
+  }
+  return horizons > 0 ? sum / horizons : nan;
 }
 
 }  // namespace
@@ -27,13 +33,13 @@ Index HorizonScores::find(std::string_view name) const {
 }
 
 double HorizonScores::mean_rmse(Index forecaster) const {
-  return mean_of(rmse, forecaster, horizons);
+  return mean_of(rmse, *this, forecaster);
 }
 double HorizonScores::mean_mae(Index forecaster) const {
-  return mean_of(mae, forecaster, horizons);
+  return mean_of(mae, *this, forecaster);
 }
 double HorizonScores::mean_mape_percent(Index forecaster) const {
-  return mean_of(mape_percent, forecaster, horizons);
+  return mean_of(mape_percent, *this, forecaster);
 }
 
 Index HorizonScores::best_baseline() const {

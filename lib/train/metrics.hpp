@@ -30,7 +30,7 @@ struct HorizonScores {
 
   /// Place of a name in `names`, −1 where it is not there.
   [[nodiscard]] Index find(std::string_view name) const;
-  /// Mean over horizons; of the RMSE this is the score.
+  /// Mean over the horizons that have observed targets; of the RMSE this is the score.
   [[nodiscard]] double mean_rmse(Index forecaster) const;
   [[nodiscard]] double mean_mae(Index forecaster) const;
   [[nodiscard]] double mean_mape_percent(Index forecaster) const;

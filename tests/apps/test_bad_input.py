@@ -148,7 +148,14 @@ class Settings(BadInput):
                              "needs relations: set relation.graph")
         self.refuse_training(["parallel.row_order=rcm", "relation.discover=dense"],
                              "does not go with a dense relation")
-        self.refuse_training(["relation.discover=dense", "relation.discover_start=x"], '"1/n" or a number')
+        for start in ("x", "", "1/m"):
+            self.refuse_training(["relation.discover=dense", f"relation.discover_start={start}"], '"1/n" or a number')
+        for start in ("0", "1", "-0.5", "1e300"):
+            self.refuse_training(["relation.discover=dense", f"relation.discover_start={start}"], "never learn")
+            self.refuse_training(["relation.mode=refine", f"relation.refine_start={start}"], "never learn|is out of range")
+        self.netcdf("turned.nc", sensors(weight="1, -0.5, 2"))
+        self.refuse_training(["data.file=turned.nc"], "sum to -0.5: dividing by that turns their signs around; set relation.normalise = false")
+        self.refuse_training(["data.file=turned.nc", "relation.normalise=false", "model.name=dcrnn", "window.inputs=3", "window.outputs=2"], "an edge of weight -0.5")
         for settings, needs in [(["relation.discover=low_rank"], "a dense learned relation"),
                                 (["relation.discover=dense", "model.precision=double"], "model.precision"),
                                 (["relation.discover=dense", "optimiser.name=sgd"], "optimiser.name"),

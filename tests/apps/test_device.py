@@ -219,6 +219,19 @@ class Device(Runs):
         self.succeed(2, *self.arguments("bf16_host", *dense, DEVICE, *ON_HOST))
         self.near("bf16_host", "bf16", 2e-3)
 
+    def test_a_rank_that_lacks_memory_alone(self):
+        """The others wait in a step for what it would have sent: its message ends the job, not a watchdog."""
+        nodes = 600  # two blocks of equal cost: the first node's many edges, and nearly all rows
+        self.netcdf("hub.nc", sensors(steps=8, nodes=nodes, source=", ".join(str(i) for i in [*range(nodes), *range(1, nodes)]),
+                                      destination=", ".join(str(i) for i in [*range(1, nodes), 0] + (nodes - 1) * [0]),
+                                      weight=", ".join((2 * nodes - 1) * ["1"])))
+        settings = ["data.file=hub.nc", "split.train=6", "split.validation=1", "train.epochs=1", "evaluate.horizons=1", "model.precision=float",
+                    "parallel.partition=weighted", "parallel.entry_cost=1", "model.latent=16", "train.slab_steps=0"]
+        result = self.run_ranks(2, *self.arguments("alone", *settings, DEVICE, "parallel.device_memory=13500KiB"), limit=100)
+        self.assertRegex(result.err, "rossby: rank 1: out of device memory: .* does not fit beside")
+        self.assertNotIn("has waited", result.err, "the watchdog has nothing to say")
+        self.assertEqual(result.codes[1], 1)
+
     def test_memory_of_a_device(self):
         self.refuse_settings([DEVICE, "parallel.device_memory=1MiB"], "out of device memory: .* times as many ranks or more")
         self.refuse_settings([DEVICE, "parallel.device_memory=much"], "is no amount of memory", "4GiB")
@@ -263,6 +276,7 @@ class Windowed(Device):
     test_memory_of_a_device_bounds_what_streams_there = None
     test_updated_on_the_host_left_and_resumed_at_every_step = None
     test_streamed = test_streamed_left_and_resumed_at_every_step = test_bf16 = None
+    test_a_rank_that_lacks_memory_alone = None
     test_stnn = test_float = test_memory_of_a_device = test_no_gpu = test_pairs_and_groups_left_and_resumed_at_every_step = None
 
 

@@ -86,6 +86,11 @@ class NewData(Runs):
         run = self.trained("newest", "split.test=0.3")
         out = self.succeed(1, "evaluate", run, "--set", "data.file=longer.nc", "-o", "newest.json").out
         self.assertIn('split.test = "0.3" is a share of another file: all steps behind validation are the test part', out)
+        shutil.copy(self.path("sensors.nc"), self.path("same.nc"))
+        out = self.succeed(1, "evaluate", run, "--set", "data.file=same.nc", "-o", "same.json").out
+        self.assertNotIn("is a share of another file", out, "as many steps: the same part")
+        self.succeed(1, "evaluate", run, "-o", "before.json")
+        self.assertEqual(*(self.load(name)["data"]["origins"] for name in ("same.json", "before.json")))
         out = self.succeed(1, "evaluate", run, "--set", "data.file=./sensors.nc", "-o", "same_file.json").out
         self.assertNotIn("another file", out)
         told = self.scores("newest.json")["data"]

@@ -32,7 +32,7 @@ class Plan(PlanRuns):
             self.assertIn(name, names)
         for op in machine["ops"]:
             self.assertLess(op["seconds"], 1)
-        self.assertEqual({s["ranks"] for s in machine["stragglers"]}, {1, 2})
+        self.assertEqual({s["ranks"] for s in machine["stragglers"]}, {2}, "one rank waits for nobody")
         for straggler in machine["stragglers"]:
             self.assertGreaterEqual(straggler["factor"], 1)
             self.assertGreater(straggler["seconds"], 0)
@@ -441,6 +441,24 @@ class Plan(PlanRuns):
         for read in ("stnn.toml", "machine.json"):
             self.refuse(2, [*plan, "-o", read], f"{read}: this file is read here, and would be replaced")
         self.assertTrue(self.load("machine.json", "machine.schema.json"), "what was there is still there")
+        with open(self.path("sensors.nc"), "rb") as file:
+            before = file.read()
+        self.refuse(2, [*plan, "-o", "sensors.nc"], "sensors.nc: this file is read here, and would be replaced")
+        self.refuse(1, [*plan, "--what-if", "gpu=gpu.json", "-o", "gpu.json", "--set", "data.file=gpu.json"], "gpu.json")
+        self.refuse(1, ["calibrate", "--quick", "--replace", "--config", "windows.toml", "-o", "windows.toml"],
+                    "windows.toml: this file is read here, and would be replaced")
+        self.refuse(1, ["calibrate", "--quick", "--replace", "-o", "sensors.nc"], "sensors.nc: not JSON")
+        with open(self.path("sensors.nc"), "rb") as file:
+            self.assertEqual(file.read(), before)
+        self.refuse(1, ["plan", "--check", "nowhere", "-o", "x.json"], "--output", code=2)
+        self.refuse(1, [*plan, "--vary", "model.latent=1,2", "--vary", "model.latent=3"], "model.latent is given twice")
+        self.refuse(1, ["calibrate", "--quick", "--only", "messages", "-o", "none.json"], "one rank has nobody to send to")
+        for what, why in (("transfer=2x", "nothing travels to devices"), ("network=2x,network=3x", "network is given twice")):
+            self.refuse(1, [*plan, "--what-if", what], why)
+        rates = self.load("machine.json", "machine.schema.json")
+        rates["rates"] = []
+        self.write("rates.json", json.dumps(rates))
+        self.refuse(1, ["plan", "stnn.toml", "--machine", "rates.json", "--what-if", "memory=2x"], "rates.json has no rates of memory")
         self.refuse(1, [*plan, "-o", "folder.json"], "folder.json: cannot write this file: it is a directory")
         os.mkfifo(self.path("pipe"))
         self.refuse(1, [*plan, "-o", "pipe"], "pipe: cannot write this file: it is no regular file")
@@ -449,7 +467,7 @@ class Plan(PlanRuns):
         other = self.load("machine.json", "machine.schema.json")
         other["processor"] = "another"
         self.write("other.json", json.dumps(other))
-        self.refuse(2, ["calibrate", "-o", "other.json", "--quick"], "measured on different machines: another")
+        self.refuse(2, ["calibrate", "-o", "other.json", "--quick"], "other.json: measured on different machines: another.* --replace takes")
         with open(self.path("other.json"), encoding="utf-8") as file:
             self.assertEqual(json.load(file)["processor"], "another", "what was there is still there")
 

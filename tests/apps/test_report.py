@@ -49,6 +49,8 @@ class Reports(Studies):
         # What leaves the step as it is makes no other study.
         config = folder / "run2" / "config.toml"
         text = config.read_text()
+        self.assertIn("epochs = 4", text)
+        text = text.replace("epochs = 4", "epochs = 5")
         config.write_text(text.replace("every_minutes = 10", "every_minutes = 3").replace("\nseed = 1\n", "\nseed = 9\n"))
         self.assertNotEqual(config.read_text(), text)
         self.assertEqual(len(self.report("two", "rep_two")[1]["studies"]), 2)
@@ -85,12 +87,15 @@ class Reports(Studies):
         for line in lines:
             line.pop("place")
         (folder / "old/metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (folder / "study.json").write_text(json.dumps({"format": 1, "kind": "strong", "label": "left", "scaled": [],
+                                                       "runs": [{"run": "run1"}, {"run": "gone"}]}))
         out, report = self.report("left", "rep_left")
         reasons = {entry["run"]: entry["reason"] for entry in report["left_out"]}
         for name in ("begun", "cut", "half", "longer"):
             self.assertEqual(reasons.pop(name), "has not ended")
         self.assertEqual(reasons.pop("moved"), "its epochs were trained on different ranks")
         self.assertIn("does not say on how many ranks", reasons.pop("old"))
+        self.assertEqual(reasons.pop("gone"), "is in study.json, but has left no run directory")
         self.assertEqual(reasons, {})
         self.assertEqual([len(row["runs"]) for row in report["studies"][0]["rows"]], [1, 1])
         self.assertIn("\n- cut: has not ended\n", out)

@@ -88,6 +88,14 @@ class Streamed(Runs):
         self.refuse(1, ["forecast", "in_files", "--steps", "2", "--set", "relation.stream_folder=/no/such/folder"], "/no/such/folder")
         self.refuse(1, ["forecast", "in_files", "--steps", "2", "--set", "model.latent=9"], "model.latent")
 
+    def test_too_little_memory_of_one_rank_alone(self):
+        """A rank of one chunk needs one, another two: all of them learn of what it lacks."""
+        chunk = 4 * 2 * NODES  # two rows of W
+        for ranks in (2, 3):
+            self.refuse(ranks, self.arguments("alone", "optimiser.beta1=0", f"relation.chunk_mib={(chunk + 1) / 2**20}",
+                                              f"relation.stream_gib={1.5 * chunk / 2**30}", *self.streamed()), "are too few: ")
+            self.assertFalse(os.path.exists(self.path("alone")))
+
     def test_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("left", *of_rows(2, 2), *self.streamed())
 

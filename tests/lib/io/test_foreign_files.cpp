@@ -87,6 +87,25 @@ TEST(ForeignFiles, PackedShortsWithALevelInEveryFormat) {
   }
 }
 
+/// The attribute _Unsigned says otherwise than the type: of values, of what is missing and of bounds.
+TEST(ForeignFiles, IntegersHaveTheSignThatTheirAttributeSays) {
+  const TemporaryDirectory folder;
+  const std::string path = folder / "a.nc";
+  write_packed(path, NC_NETCDF4, [](int file, int variable) {
+    ok(nc_put_att_text(file, variable, "_Unsigned", 4, "true"));
+    const short range[] = {0, -100};  // to 65436
+    ok(nc_put_att_short(file, variable, "valid_range", NC_SHORT, 2, range));
+    const short missing[] = {100, 400};
+    ok(nc_put_att_short(file, variable, "missing_value", NC_SHORT, 2, missing));
+  });
+  const auto values = read_all(SeriesFile::open(path, {}));
+  // 100 and 400 are missing, so is -32768, the fill value; -1000 is 64536.
+  const float expected[] = {NAN, 7, NAN, 8, 5 + 645.36F, NAN, 10, 11};
+  for (std::size_t k = 0; k < 8; ++k)
+    EXPECT_TRUE(std::isnan(expected[k]) ? std::isnan(values[k]) : std::abs(values[k] - expected[k]) < 1e-4F)
+        << k << " " << values[k];
+}
+
 /// Integers bound what is stored, real numbers what that stands for.
 TEST(ForeignFiles, ValidRangesOfPackedValuesAreInTheUnitsOfTheirType) {
   const TemporaryDirectory folder;

@@ -325,8 +325,8 @@ TEST(AnnualCycle, NeedsDatesAndTwoYearsOfMonths) {
   EXPECT_EQ(make_annual_cycle(TimeAxis::monthly(23, "2001-01")), nullptr);
   EXPECT_NE(make_annual_cycle(TimeAxis::monthly(24, "2001-01")), nullptr);
   EXPECT_EQ(make_annual_cycle(TimeAxis::regular(10, "days since 2001-01-01", 0, 365)), nullptr);
-  EXPECT_EQ(make_annual_cycle(TimeAxis::regular(600, "days since 2001-01-01", 0, 1)), nullptr);
-  EXPECT_NE(make_annual_cycle(TimeAxis::regular(800, "days since 2001-01-01", 0, 1)), nullptr);
+  EXPECT_EQ(make_annual_cycle(TimeAxis::regular(729, "days since 2001-01-01", 0, 1)), nullptr);
+  EXPECT_NE(make_annual_cycle(TimeAxis::regular(730, "days since 2001-01-01", 0, 1)), nullptr);
 }
 
 TEST(TimeOfWeek, OfDailySeriesIsTheMeanOfTheWeekday) {

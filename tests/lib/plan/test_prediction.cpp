@@ -293,7 +293,10 @@ TEST(WhatIf, OnlyWhatIsBoundBecomesFaster) {
   profile.ops.push_back(sample("of_compute", 1e7, 1e3, 1e-4));  // all of it at the rate of products
   profile.ops.push_back(sample("of_cache", 1e3, 1e6, 5e-5));    // quicker than the bandwidth
   const auto seconds = [&](const FasterBy& factors, std::size_t op) {
-    return what_if(profile, factors).ops[op].seconds;
+    const OpSample& of = profile.ops[op];
+    return OpTimes(what_if(profile, factors), "float", 1, 1)
+        .seconds(call(of.op, of.cost.flops, of.cost.bytes), of.footprint)
+        .seconds;
   };
   EXPECT_EQ(json_of(what_if(profile, {})).dump(), json_of(profile).dump());
   EXPECT_NEAR(seconds({.memory = 2}, 0), 1.5e-4, 1e-12);
@@ -310,6 +313,67 @@ TEST(WhatIf, OnlyWhatIsBoundBecomesFaster) {
   EXPECT_NEAR(message_seconds(latency, "gather", two, 1, 1e5), 1e-6 + 99e3 / 1e9, 1e-12);
   EXPECT_EQ(what_if(profile, {.memory = 3}).rates[0].rate, 3e10);
   EXPECT_EQ(what_if(profile, {.compute = 3}).rates[1].rate, 3e11);
+}
+
+TEST(WhatIf, NothingBecomesSlowerOnAFasterMachine) {
+  MachineProfile profile = machine();
+  profile.ops.clear();
+  // Some bound by memory, some by products, some by neither, off any polynomial.
+  for (int k = 0; k < 12; ++k) {
+    const double size = 1e4 * std::pow(3.0, k % 6);
+    profile.ops.push_back(sample("op", size * (1 + 40 * (k % 3)), size, (1 + k % 4) * size / 1e10 + 1e-6));
+  }
+  const auto seconds = [&](const FasterBy& factors, double flops, double bytes) {
+    return OpTimes(what_if(profile, factors), "float", 1, 1).seconds(call("op", flops, bytes), 2e6).seconds;
+  };
+  for (const double bytes : {3e3, 2e4, 5e5, 7e6})
+    for (const double ratio : {0.5, 7.0, 90.0}) {
+      const double flops = ratio * bytes;
+      double before[] = {seconds({}, flops, bytes), seconds({}, flops, bytes)};
+      for (const double factor : {1.5, 2.0, 10.0, 1000.0}) {
+        const double now[] = {seconds({.memory = factor}, flops, bytes),
+                              seconds({.compute = factor}, flops, bytes)};
+        for (int k = 0; k < 2; ++k) {
+          EXPECT_LE(now[k], before[k] * (1 + 1e-12)) << bytes << " " << ratio << " " << factor;
+          before[k] = now[k];
+        }
+      }
+    }
+}
+
+TEST(Prediction, WithoutRatesSaysWhatItLeavesOut) {
+  MachineProfile profile = machine();
+  StepOps rank;
+  rank.steps = 1;
+  rank.ops = {call("linear", 8e5, 1e5), call("never", 1e6, 1e6)};
+  const Prediction with = predict({rank}, profile, OpTimes(profile, "float", 1, 1), {});
+  EXPECT_EQ(with.unmeasured, std::vector<std::string>{"never"});
+  EXPECT_TRUE(with.left_out.empty());
+  profile.rates.clear();
+  const Prediction without = predict({rank}, profile, OpTimes(profile, "float", 1, 1), {});
+  EXPECT_EQ(without.left_out, std::vector<std::string>{"never"});
+  EXPECT_TRUE(without.unmeasured.empty());
+}
+
+TEST(Prediction, SaysThatManyMoreRanksWereNotMeasured) {
+  const MachineProfile profile = machine();
+  const OpTimes times(profile, "float", 2, 1);
+  StepOps rank;
+  rank.steps = 1;
+  rank.ops = {call("linear", 8e5, 1e5)};
+  EXPECT_TRUE(predict({rank}, profile, times, {.ranks = 8}).unmeasured.empty());
+  EXPECT_EQ(predict({rank}, profile, times, {.ranks = 9}).unmeasured,
+            std::vector<std::string>{"messages and stragglers of more than 4 ranks on 1 host"});
+}
+
+TEST(Stragglers, OfOneRankSayNothingOfMore) {
+  MachineProfile profile = machine();
+  profile.stragglers = {{1, 1, 1.0}};
+  const Place two{.ranks = 2};
+  EXPECT_EQ(predict({StepOps{}}, profile, OpTimes(profile, "float", 2, 1), two).left_out,
+            std::vector<std::string>{"how far ranks are apart"});
+  profile.stragglers.push_back({4, 1, 1.25});
+  EXPECT_NEAR(straggler_factor(profile, two, 1e-3), 1.25, 1e-12) << "not the nearer one of one rank";
 }
 
 TEST(Prediction, IsTheSlowestRanksCallsAndMessages) {

@@ -208,6 +208,27 @@ TEST(Evaluation, LeadsAreTimes) {
   EXPECT_EQ(horizon_leads(TimeAxis::counter(9), origins, 1)[0].text, "");
 }
 
+TEST(HorizonErrors, MeansAreOfHorizonsWithTargets) {
+  Series series(3, 1, 1);
+  series.at(1, 0, 0) = 1;
+  series.at(2, 0, 0) = nan;  // nothing at horizon 2
+  const std::vector<Index> origins = {0};
+  const auto scores_of = [&](float forecast) {
+    HorizonErrors errors({"model"}, 2);
+    const float none = 7;
+    errors.add<float>(0, 1, {&forecast, 1, 1, 1}, series, origins);
+    errors.add<float>(0, 2, {&none, 1, 1, 1}, series, origins);
+    OneRankReducer one;
+    return errors.reduce(one);
+  };
+  const HorizonScores scores = scores_of(4);
+  EXPECT_TRUE(std::isnan(scores.rmse[1]));
+  EXPECT_DOUBLE_EQ(scores.mean_rmse(0), 3);
+  EXPECT_DOUBLE_EQ(scores.mean_mae(0), 3);
+  EXPECT_DOUBLE_EQ(scores.mean_mape_percent(0), 300);
+  EXPECT_TRUE(std::isnan(scores_of(nan).mean_rmse(0))) << "a diverged model does not hide";
+}
+
 TEST(Evaluation, ReportedHorizons) {
   const TimeAxis five = TimeAxis::regular(30, "minutes since 2012-03-01", 0, 5);
   const auto report = [&](std::vector<std::string> wanted, Index horizons) {
