@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
@@ -34,6 +35,13 @@ std::vector<std::string> parts_of(const std::string& metadata) {
     if (json.contains(member) && json[member].is_number_integer())
       sets.push_back(fmt::format("{}={}", key, json[member].template get<Index>()));
   return sets;
+}
+
+/// A text of a state's metadata; empty: it has none.
+std::string member_of(const std::string& metadata, const char* name) {
+  const auto json = nlohmann::json::parse(metadata, nullptr, false);
+  const bool has = json.is_object() && json.contains(name) && json[name].is_string();
+  return has ? json[name].get<std::string>() : "";
 }
 
 /// The steps of the file that a state was trained with; 0: it does not say.
@@ -102,6 +110,11 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     const std::string file = path + "/config.toml";
     const Config trained = Config::load(file, {});
     const Config changed = Config::load(file, sets);
+    if (const std::string text = member_of(state, "config"); !text.empty())
+      if (const auto edited = trained.differences(Config::parse(text, run.state, {}), "now", "trained with");
+          !edited.empty())
+        user_error("{} was changed after the training: {}; set it back, or train anew", file,
+                   fmt::join(edited, "; "));
     std::error_code code;
     const std::string &before = trained.text("data.file"), &now = changed.text("data.file");
     run.trained_on = before;

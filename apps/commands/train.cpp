@@ -86,6 +86,7 @@ Json run_metadata(const Config& config, ModelRun<T>& run, const TrainingResult& 
   json["epochs"] = result.epochs;
   json["optimiser_steps"] = result.steps;
   json["best_epoch"] = result.best_epoch;
+  json["config"] = config.to_toml();
   return json;
 }
 

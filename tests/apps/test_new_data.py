@@ -90,7 +90,7 @@ class NewData(Runs):
         out = self.succeed(1, "evaluate", run, "--set", "data.file=same.nc", "-o", "same.json").out
         self.assertNotIn("is a share of another file", out, "as many steps: the same part")
         self.succeed(1, "evaluate", run, "-o", "before.json")
-        self.assertEqual(*(self.load(name)["data"]["origins"] for name in ("same.json", "before.json")))
+        self.assertEqual(*(self.scores(name)["data"]["origins"] for name in ("same.json", "before.json")))
         out = self.succeed(1, "evaluate", run, "--set", "data.file=./sensors.nc", "-o", "same_file.json").out
         self.assertNotIn("another file", out)
         told = self.scores("newest.json")["data"]
@@ -115,6 +115,16 @@ class NewData(Runs):
             with open(self.path(path), "rb") as file:
                 self.assertEqual(file.read(), before)
         self.succeed(1, "evaluate", run, "-o", "reads.json")
+
+    def test_a_changed_configuration_is_refused(self):
+        run = self.trained("edited")
+        with open(self.path(f"{run}/config.toml"), encoding="utf-8") as file:
+            text = file.read()
+        self.assertTrue('center = "node"' in text and "every_minutes = 10" in text)
+        self.write(f"{run}/config.toml", text.replace('center = "node"', 'center = "none"'))
+        self.refuse(2, ["evaluate", run], r"config.toml was changed after the training: data.center: .*none.* \(now\)")
+        self.write(f"{run}/config.toml", text.replace("every_minutes = 10", "every_minutes = 11"))
+        self.succeed(1, "evaluate", run)
 
     def test_a_moved_file_is_named(self):
         run = self.trained("moved")

@@ -208,7 +208,7 @@ class Scaling(Studies):
         self.assertRegex(out, "b/ranks-2_groups-1_seed-1: left with exit code 75: the same command goes on")
         self.assertFalse(os.path.exists(self.path("sig/b/ranks-1_groups-1_seed-1")), "the rest is not begun")
         left = len(self.lines("sig/b/ranks-2_groups-1_seed-1"))
-        self.refuse(1, ["report", "scaling", "sig"], "sig: none of its 1 runs can be tabulated; the first, "
+        self.refuse(1, ["report", "scaling", "sig"], "sig: none of its 2 runs can be tabulated; the first, "
                     "b/ranks-2_groups-1_seed-1, has not ended")
         self.study(*arguments, "--set", f"train.epochs={left + 3}")
         self.assertEqual(len(self.lines("sig/b/ranks-2_groups-1_seed-1")), left + 3)
