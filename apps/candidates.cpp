@@ -154,7 +154,8 @@ class Planner {
           fmt::format("{} row blocks of {} nodes", candidate.row_blocks, candidate.plan->nodes);
     if (!left_out.empty())
       candidate.refused =
-          fmt::format("{} never measured: run 'rossby calibrate' on two ranks or more", left_out.front());
+          fmt::format("{} never measured: run all of 'rossby calibrate', on two ranks or more for several",
+                      left_out.front());
     return candidate;
   }
 

@@ -187,8 +187,11 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   if (config.text("model.name") == "stnn" && config.text("train.sampling") == "slabs" &&
       written.integer("train.lanes") == 0 && config.integer("train.lanes") == 0 &&
       groups != config.integer("parallel.time_groups"))
-    warn(fmt::format("{} was computed with {} time groups, and so many lanes (train.lanes = 0)",
-                     checkpoint.path, groups));
+    if (comm.rank() == 0)
+      fmt::print(stderr,
+                 "rossby: warning: train.lanes = 0: slabs are of other steps from here on than before, with "
+                 "parallel.time_groups = {} instead of {}; train.lanes = {} keeps them\n",
+                 config.integer("parallel.time_groups"), groups, groups);
   return Config::parse(config.to_toml(), "configuration", sets);
 }
 

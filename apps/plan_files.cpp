@@ -177,7 +177,8 @@ std::string caveats(const Prediction& p) {
         fmt::join(p.unmeasured, ", "));
   if (!p.left_out.empty())
     text += fmt::format(
-        "  never measured, taken to take no time: {}; run 'rossby calibrate' on two ranks or more\n",
+        "  never measured, taken to take no time: {}; run all of 'rossby calibrate', on two ranks or more "
+        "for several\n",
         fmt::join(p.left_out, ", "));
   return text;
 }

@@ -110,11 +110,16 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     const std::string file = path + "/config.toml";
     const Config trained = Config::load(file, {});
     const Config changed = Config::load(file, sets);
-    if (const std::string text = member_of(state, "config"); !text.empty())
-      if (const auto edited = trained.differences(Config::parse(text, run.state, {}), "now", "trained with");
-          !edited.empty())
+    if (const std::string text = member_of(state, "config"); !text.empty()) {
+      auto edited = trained.differences(Config::parse(text, run.state, {}), "now", "trained with");
+      // Files may have moved: what they hold is checked.
+      std::erase_if(edited, [](const std::string& difference) {
+        return difference.starts_with("data.file:") || difference.starts_with("relation.file:");
+      });
+      if (!edited.empty())
         user_error("{} was changed after the training: {}; set it back, or train anew", file,
                    fmt::join(edited, "; "));
+    }
     std::error_code code;
     const std::string &before = trained.text("data.file"), &now = changed.text("data.file");
     run.trained_on = before;

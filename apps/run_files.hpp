@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "rossby/base/error.hpp"
 #include "rossby/io/config.hpp"
 #include "rossby/io/run_directory.hpp"
 #include "rossby/mpi/environment.hpp"
@@ -29,6 +30,19 @@ struct OpenRun {
 /// was trained on a GPU may be opened where there is none. Collective.
 [[nodiscard]] OpenRun open_run(const Communicator& comm, const std::string& path,
                                std::span<const std::string> sets, const std::string& device);
+
+/// Returns what `work` returns. Of its errors, those of too little memory of a device say that the cores
+/// could do the same.
+template <class Work>
+int or_on_the_cores(const Work& work) {
+  try {
+    return work();
+  } catch (const UserError& error) {
+    const std::string what = error.what();
+    if (what.find("out of device memory") == std::string::npos) throw;
+    throw UserError(what + ", or --device cpu");
+  }
+}
 
 /// Where a run keeps its state: <run>/checkpoints/state.h5.
 [[nodiscard]] std::string state_file_of(const std::string& run);

@@ -189,8 +189,11 @@ ScalingReport make_scaling_report(const std::string& folder, const std::string& 
   for (const ScalingRun& run : report.runs.runs) folders[run.folder].push_back(&run);
   for (const auto& [name, runs] : folders) add_studies(name, runs, kind, report);
   std::set<std::string> found, studies;
-  for (const ScalingRun& run : report.runs.runs) found.insert(run.path);
-  for (const LeftOut& run : report.runs.left_out) found.insert(run.path);
+  const auto normal = [](const std::string& path) {
+    return std::filesystem::path(path).lexically_normal().string();
+  };
+  for (const ScalingRun& run : report.runs.runs) found.insert(normal(run.path));
+  for (const LeftOut& run : report.runs.left_out) found.insert(normal(run.path));
   for (const std::string& path : found) studies.insert(std::filesystem::path(path).parent_path().string());
   for (const std::string& study : studies)
     for (const std::string& run : read_study_file(study).runs)

@@ -9,13 +9,6 @@
 namespace rossby {
 namespace {
 
-/// Weights are clamped to 0 … 1, and learn strictly inside alone.
-void check_start(const char* key, double value) {
-  if (!(value > 0 && value < 1))
-    user_error("{} = {}: weights that start there never learn, as they are clamped; give one between 0 and 1",
-               key, value);
-}
-
 double discover_start(const Config& config, Index nodes) {
   const std::string& text = config.text("relation.discover_start");
   if (text == "1/n") return 1.0 / static_cast<double>(nodes);
@@ -28,7 +21,6 @@ double discover_start(const Config& config, Index nodes) {
   }
   if (text.empty() || used != text.size() || !std::isfinite(value))
     user_error("relation.discover_start = \"{}\" must be \"1/n\" or a number", text);
-  check_start("relation.discover_start", value);
   return value;
 }
 
@@ -91,6 +83,22 @@ double rate_scale(const Config& config, std::string_view key) {
 }
 
 }  // namespace
+
+void check_starts(const Config& config, Index nodes) {
+  // Decay alone moves what is clamped, towards 0.
+  const bool decays = config.real("optimiser.decay_relation") > 0;
+  const auto check = [&](const char* key, double value) {
+    if (!(value > 0) || (value >= 1 && !decays))
+      user_error(
+          "{} = {}: weights that start there never learn, as they are clamped to 0 … 1; give one in between",
+          key, value);
+  };
+  if (config.text("relation.graph") != "none" && config.text("relation.mode") == "refine")
+    check("relation.refine_start", config.real("relation.refine_start"));
+  if (config.flag("relation.self")) check("relation.self_start", config.real("relation.self_start"));
+  if (config.text("relation.discover") == "dense" && nodes > 1)
+    check("relation.discover_start", discover_start(config, nodes));
+}
 
 double chunk_mib(const Config& config, const Device* device) {
   constexpr double usual = 32;
@@ -156,12 +164,12 @@ std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Con
       user_error("relation.memory = \"streamed\" needs {}", missing);
   if (device && device->driver().only_addresses()) relations->hold_dense_nowhere();
   GlobalEdges edges = rows_of_rank(comm, domain, [&](const Communicator& ranks, const Domain& whole) {
-    return build_edges(ranks, config, whole, whole.partition);
+    return build_edges(ranks, config, whole, whole.partition,
+                       config.text("relation.mode") == "refine" ? Weights::ignored : Weights::count);
   });
   if (edges.relations > 0) {
     const bool refine = config.text("relation.mode") == "refine";
     const double start = config.real("relation.refine_start");
-    if (refine) check_start("relation.refine_start", start);
     if (config.text("relation.storage") == "dense")
       relations->add_dense(edges, refine, start);
     else if (refine)
@@ -169,10 +177,7 @@ std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Con
     else
       relations->add_given(std::move(edges));
   }
-  if (config.flag("relation.self")) {
-    check_start("relation.self_start", config.real("relation.self_start"));
-    relations->add_self(config.real("relation.self_start"));
-  }
+  if (config.flag("relation.self")) relations->add_self(config.real("relation.self_start"));
   const std::string& discover = config.text("relation.discover");
   if (discover == "dense") {
     relations->work_in_chunks(static_cast<Index>(chunk_mib(config, device) * (1 << 20)));

@@ -22,6 +22,8 @@ namespace rossby {
 /// Bytes for chunks of streamed relations: no more than a third of what a rank may take of its device, or,
 /// where there is none, would.
 [[nodiscard]] double stream_bytes(const Config& config);
+/// Throws UserError where learned relations start at a value that they never leave.
+void check_starts(const Config& config, Index nodes);
 /// MiB of weights that a dense learned relation is worked on by; 0: all.
 [[nodiscard]] double chunk_mib(const Config& config, const Device* device);
 

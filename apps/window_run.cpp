@@ -89,10 +89,8 @@ GlobalEdges make_supports(const Communicator& comm, const Config& config, const 
     const auto negative =
         std::find_if(graph.value.begin(), graph.value.end(), [](double w) { return w < 0; });
     if (negative != graph.value.end())
-      user_error(
-          "the graph has an edge of weight {:.6g}: a {} takes weights as shares of what flows, which are not "
-          "negative",
-          *negative, config.text("model.name"));
+      user_error("the graph has an edge of weight {:.6g}: a {} needs weights that are not negative",
+                 *negative, config.text("model.name"));
   });
   MpiMailbox mailbox(comm);
   if (config.text("model.name") == "tgcn")

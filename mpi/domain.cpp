@@ -227,16 +227,17 @@ GlobalEdges base_edges(const Communicator& comm, const Config& config, const Dom
 }
 
 /// Divided by a negative sum, weights would act the other way round.
-void refuse_turned_signs(const GlobalEdges& edges) {
+void refuse_turned_signs(const GlobalEdges& edges, const Domain& domain) {
   for (std::size_t list = 0; list + 1 < edges.ptr.size(); ++list) {
     double sum = 0;
     for (Index e = edges.ptr[list]; e < edges.ptr[list + 1]; ++e)
       sum += edges.value[static_cast<std::size_t>(e)];
-    if (sum < 0)
-      user_error(
-          "the weights of the edges to a node sum to {:.6g}: dividing by that turns their signs around; set "
-          "relation.normalise = false, or make the graph's weights positive",
-          sum);
+    if (sum >= 0) continue;
+    const GlobalRow row = domain.rows[list / static_cast<std::size_t>(edges.relations)];
+    user_error(
+        "the weights of the edges to node {} sum to {:.6g}: dividing by that turns their signs around; set "
+        "relation.normalise = false, or make the graph's weights positive",
+        domain.file_node[static_cast<std::size_t>(row.value)], sum);
   }
 }
 
@@ -260,13 +261,13 @@ GlobalEdges build_graph(const Communicator& comm, const Config& config, const Do
 }
 
 GlobalEdges build_edges(const Communicator& comm, const Config& config, const Domain& domain,
-                        const RowPartition& partition) {
+                        const RowPartition& partition, Weights weights) {
   const Stage stage(comm, "building relations", patience_with_files);
   MpiMailbox mailbox(comm);
   GlobalEdges edges = build_graph(comm, config, domain, partition);
   if (edges.relations == 0) return edges;
   if (config.flag("relation.normalise")) {
-    agree(comm, [&] { refuse_turned_signs(edges); });
+    if (weights == Weights::count) agree(comm, [&] { refuse_turned_signs(edges, domain); });
     normalise_rows(edges);
   }
   std::vector<int> hops;

@@ -81,9 +81,13 @@ struct DataHash {
 [[nodiscard]] GlobalEdges build_graph(const Communicator& comm, const Config& config, const Domain& domain,
                                       const RowPartition& partition);
 
+/// Whether the values of relations count, or their pattern alone.
+enum class Weights { count, ignored };
+
 /// The sparse relations that relation.* asks for, this rank's rows under `partition`; no relations where
-/// relation.graph is none. Collective.
+/// relation.graph is none. Throws UserError where weights that count would be divided by a negative sum.
+/// Collective.
 [[nodiscard]] GlobalEdges build_edges(const Communicator& comm, const Config& config, const Domain& domain,
-                                      const RowPartition& partition);
+                                      const RowPartition& partition, Weights weights = Weights::ignored);
 
 }  // namespace rossby

@@ -17,6 +17,8 @@ class NcclApi {
   virtual int unique_id(Id* id) const = 0;
   virtual int comm_init(void** comm, int ranks, const Id& id, int rank) const = 0;
   virtual int comm_destroy(void* comm) const = 0;
+  /// Without waiting for other ranks, who may be in the middle of an exchange.
+  virtual int comm_abort(void* comm) const = 0;
   virtual int group_start() const = 0;
   virtual int group_end() const = 0;
   virtual int send(const void* from, std::size_t bytes, int peer, void* comm, void* queue) const = 0;

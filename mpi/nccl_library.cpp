@@ -23,6 +23,7 @@ class Library final : public NcclApi {
     find(unique_id_, "ncclGetUniqueId");
     find(comm_init_, "ncclCommInitRank");
     find(comm_destroy_, "ncclCommDestroy");
+    find(comm_abort_, "ncclCommAbort");
     find(group_start_, "ncclGroupStart");
     find(group_end_, "ncclGroupEnd");
     find(send_, "ncclSend");
@@ -46,6 +47,7 @@ class Library final : public NcclApi {
     return comm_init_(reinterpret_cast<ncclComm_t*>(comm), ranks, own, rank);
   }
   int comm_destroy(void* comm) const override { return comm_destroy_(cast(comm)); }
+  int comm_abort(void* comm) const override { return comm_abort_(cast(comm)); }
   int group_start() const override { return group_start_(); }
   int group_end() const override { return group_end_(); }
   int send(const void* from, std::size_t bytes, int peer, void* comm, void* queue) const override {
@@ -80,6 +82,7 @@ class Library final : public NcclApi {
   decltype(&ncclGetUniqueId) unique_id_ = nullptr;
   decltype(&ncclCommInitRank) comm_init_ = nullptr;
   decltype(&ncclCommDestroy) comm_destroy_ = nullptr;
+  decltype(&ncclCommAbort) comm_abort_ = nullptr;
   decltype(&ncclGroupStart) group_start_ = nullptr;
   decltype(&ncclGroupEnd) group_end_ = nullptr;
   decltype(&ncclSend) send_ = nullptr;

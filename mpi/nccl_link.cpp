@@ -1,5 +1,7 @@
 #include "rossby/mpi/nccl_link.hpp"
 
+#include <exception>
+
 #include "rossby/base/error.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/watchdog.hpp"
@@ -28,7 +30,9 @@ NcclLink::NcclLink(const Communicator& comm, Device& device, const NcclApi* api)
 }
 
 NcclLink::~NcclLink() {
-  if (comm_) (void)api_->comm_destroy(comm_);
+  if (!comm_) return;
+  // A rank that fails alone does not wait for the others here.
+  (void)(std::uncaught_exceptions() > 0 ? api_->comm_abort(comm_) : api_->comm_destroy(comm_));
 }
 
 void NcclLink::check(int error, const char* what) const {

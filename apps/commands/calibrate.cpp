@@ -57,6 +57,14 @@ void expect_alike(const Communicator& comm, const MachineProfile& profile) {
              "the machine (processor, cores), which has to be of one kind,");
 }
 
+/// One of any format, or what was begun and never written.
+void expect_machine_file(const std::string& file) {
+  const std::string text = read_text(file);
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!text.empty() && !(json.is_object() && json.contains("format") && json.contains("ops")))
+    user_error("{}: no machine file, which --replace takes the place of; name another one with -o", file);
+}
+
 /// Whether --precision is one of a GPU's products.
 bool of_products(const std::string& precision) {
   return precision == "tf32" || precision == "bf16";
@@ -126,7 +134,7 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
       }
     } else {
       // Of what it replaces nothing is lost before there is something else.
-      if (std::filesystem::exists(arguments.output)) (void)read_profile(arguments.output);
+      if (std::filesystem::exists(arguments.output)) expect_machine_file(arguments.output);
       const std::string trial = temporary_name(arguments.output);
       atomic_write(trial, "");
       std::filesystem::remove(trial);

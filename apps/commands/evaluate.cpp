@@ -131,8 +131,11 @@ void check_evaluation(const Config& config, const Domain& domain) {
 int evaluate(const Communicator& comm, const Evaluate& arguments) {
   const OpenRun open = open_run(comm, arguments.run, arguments.sets, arguments.device);
   watch(comm, open.config.real("parallel.watchdog_seconds"), arguments.run);
-  return open.config.text("model.precision") == "double" ? evaluate_with<double>(comm, open, arguments.output)
-                                                         : evaluate_with<float>(comm, open, arguments.output);
+  return or_on_the_cores([&] {
+    return open.config.text("model.precision") == "double"
+               ? evaluate_with<double>(comm, open, arguments.output)
+               : evaluate_with<float>(comm, open, arguments.output);
+  });
 }
 
 }  // namespace rossby::commands

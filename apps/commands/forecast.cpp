@@ -105,8 +105,10 @@ int forecast_with(const Communicator& comm, const OpenRun& open, const Forecast&
 int forecast(const Communicator& comm, const Forecast& arguments) {
   const OpenRun open = open_run(comm, arguments.run, arguments.sets, arguments.device);
   watch(comm, open.config.real("parallel.watchdog_seconds"), arguments.run);
-  return open.config.text("model.precision") == "double" ? forecast_with<double>(comm, open, arguments)
-                                                         : forecast_with<float>(comm, open, arguments);
+  return or_on_the_cores([&] {
+    return open.config.text("model.precision") == "double" ? forecast_with<double>(comm, open, arguments)
+                                                           : forecast_with<float>(comm, open, arguments);
+  });
 }
 
 }  // namespace rossby::commands

@@ -52,7 +52,7 @@ struct Decoder {
     other_sign = file.bits_of_other_sign(variable);
     for (const char* name : {"_FillValue", "missing_value"})
       for (const double value : file.numbers(variable, name))
-        if (!std::isnan(value)) missing.push_back(with_sign(value));
+        if (!std::isnan(value)) missing.push_back(file.is_real(variable, name) ? value : with_sign(value));
     const bool real = variable.type == NetcdfType::float32 || variable.type == NetcdfType::float64;
     if (real && !file.number(variable, "_FillValue"))
       missing.push_back(9.9692099683868690e+36);  // the library's own
@@ -64,7 +64,8 @@ struct Decoder {
       // In the type of the data: 1.1 of a double is no bound for 1.1 of a float.
       const double value = variable.type == NetcdfType::float32
                                ? static_cast<double>(static_cast<float>(values[place]))
-                               : with_sign(values[place]);
+                           : file.is_real(variable, name) ? values[place]
+                                                          : with_sign(values[place]);
       if (!std::isnan(value)) (is_high ? range.high : range.low) = value;
     };
     if (file.numbers(variable, "valid_range").size() == 2) {

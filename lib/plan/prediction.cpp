@@ -67,6 +67,12 @@ std::vector<double> waits_for_stages(const std::vector<StepOps>& ranks, const Ma
   return waits;
 }
 
+/// Whether it was measured how far ranks are apart.
+bool stragglers_of(const MachineProfile& profile, bool on_device) {
+  return std::any_of(profile.stragglers.begin(), profile.stragglers.end(),
+                     [&](const StragglerSample& s) { return s.on_device == on_device && s.ranks > 1; });
+}
+
 /// What of messages and stragglers is told of more ranks and hosts than were measured; empty: nothing. Twice
 /// as many are taken to be near.
 std::string beyond_measured(const MachineProfile& profile, const Place& place) {
@@ -143,16 +149,17 @@ double message_seconds(const MachineProfile& profile, const std::string& kind, c
 
 double straggler_factor(const MachineProfile& profile, const Place& place, double seconds) {
   if (place.ranks <= 1) return 1;
+  // Those of devices, where there are some, else of hosts; one rank waits for nobody.
+  const bool on_device = place.on_device && stragglers_of(profile, true);
+  const auto counts = [&](const StragglerSample& s) { return s.on_device == on_device && s.ranks > 1; };
   const auto apart = [&](const StragglerSample& sample) { return std::abs(sample.ranks - place.ranks); };
   const StragglerSample* nearest = nullptr;
   for (const StragglerSample& sample : profile.stragglers)
-    if (sample.on_device == place.on_device && sample.ranks > 1 &&
-        (!nearest || apart(sample) < apart(*nearest)))
-      nearest = &sample;
+    if (counts(sample) && (!nearest || apart(sample) < apart(*nearest))) nearest = &sample;
   if (!nearest) return 1;
   std::vector<std::pair<double, double>> points;  // by the logarithm of time
   for (const StragglerSample& sample : profile.stragglers)
-    if (sample.on_device == place.on_device && sample.ranks == nearest->ranks)
+    if (counts(sample) && sample.ranks == nearest->ranks)
       points.emplace_back(std::log(std::max(sample.seconds, shortest)), sample.factor);
   std::sort(points.begin(), points.end());
   const double here = std::log(std::max(seconds, shortest));
@@ -265,9 +272,9 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
   // Ranks wait for each other in every round of messages: the slowest between two of them counts.
   const double between_rounds = slowest.computing() / std::max(slowest.rounds, 1.0);
   prediction.straggler = (straggler_factor(profile, place, between_rounds) - 1) * slowest.computing();
-  if (place.ranks > 1 &&
-      std::none_of(profile.stragglers.begin(), profile.stragglers.end(),
-                   [&](const auto& s) { return s.on_device == place.on_device && s.ranks > 1; }))
+  if (place.ranks > 1 && place.on_device && !stragglers_of(profile, true) && stragglers_of(profile, false))
+    note(prediction.unmeasured, "how far ranks on devices are apart");
+  else if (place.ranks > 1 && !stragglers_of(profile, place.on_device))
     note(prediction.left_out, "how far ranks are apart");
   if (const std::string beyond = beyond_measured(profile, place); !beyond.empty())
     note(prediction.unmeasured, beyond);

@@ -47,8 +47,8 @@ struct Prediction {
   double far_share =
       0;  // of the time: of calls that are far (OpTimes::Answer, 1) from all that were measured
   std::vector<std::string> unmeasured;  // ops, and messages between hosts, that were never measured
-  std::vector<std::string> left_out;    // messages between ranks, and how far these are apart, where neither
-                                        // was ever measured: they are taken to take no time
+  std::vector<std::string> left_out;    // messages between ranks, how far these are apart, and ops without a
+                                        // rate, never measured: they are taken to take no time
   [[nodiscard]] double step() const {
     return forward + backward + optimiser + messages + reduction + pipeline + transfer + launches + straggler;
   }

@@ -234,6 +234,9 @@ class Device(Runs):
 
     def test_memory_of_a_device(self):
         self.refuse_settings([DEVICE, "parallel.device_memory=1MiB"], "out of device memory: .* times as many ranks or more")
+        self.succeed(1, *self.arguments("on_the_cores"))
+        self.refuse(2, ["evaluate", "on_the_cores", "--device", "simulated", "--set", "parallel.device_memory=1MiB"],
+                    "out of device memory: .* times as many ranks or more, or --device cpu")
         self.refuse_settings([DEVICE, "parallel.device_memory=much"], "is no amount of memory", "4GiB")
         self.refuse_settings([DEVICE, "parallel.device_memory=-1GiB"], "is no amount of memory")
 

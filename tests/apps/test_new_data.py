@@ -123,7 +123,8 @@ class NewData(Runs):
         self.assertTrue('center = "node"' in text and "every_minutes = 10" in text)
         self.write(f"{run}/config.toml", text.replace('center = "node"', 'center = "none"'))
         self.refuse(2, ["evaluate", run], r"config.toml was changed after the training: data.center: .*none.* \(now\)")
-        self.write(f"{run}/config.toml", text.replace("every_minutes = 10", "every_minutes = 11"))
+        shutil.copy(self.path("sensors.nc"), self.path("gone_elsewhere.nc"))
+        self.write(f"{run}/config.toml", text.replace("every_minutes = 10", "every_minutes = 11").replace("sensors.nc", "gone_elsewhere.nc"))
         self.succeed(1, "evaluate", run)
 
     def test_a_moved_file_is_named(self):

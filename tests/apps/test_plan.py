@@ -444,10 +444,11 @@ class Plan(PlanRuns):
         with open(self.path("sensors.nc"), "rb") as file:
             before = file.read()
         self.refuse(2, [*plan, "-o", "sensors.nc"], "sensors.nc: this file is read here, and would be replaced")
-        self.refuse(1, [*plan, "--what-if", "gpu=gpu.json", "-o", "gpu.json", "--set", "data.file=gpu.json"], "gpu.json")
+        self.write("gpu.json", json.dumps(self.load("machine.json", "machine.schema.json")))
+        self.refuse(1, [*plan, "--what-if", "gpu=gpu.json", "-o", "gpu.json"], "gpu.json: this file is read here")
         self.refuse(1, ["calibrate", "--quick", "--replace", "--config", "windows.toml", "-o", "windows.toml"],
                     "windows.toml: this file is read here, and would be replaced")
-        self.refuse(1, ["calibrate", "--quick", "--replace", "-o", "sensors.nc"], "sensors.nc: not JSON")
+        self.refuse(1, ["calibrate", "--quick", "--replace", "-o", "sensors.nc"], "sensors.nc: no machine file")
         with open(self.path("sensors.nc"), "rb") as file:
             self.assertEqual(file.read(), before)
         self.refuse(1, ["plan", "--check", "nowhere", "-o", "x.json"], "--output", code=2)

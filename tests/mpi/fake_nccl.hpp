@@ -32,6 +32,7 @@ class FakeNccl final : public NcclApi {
     return fail_init;
   }
   int comm_destroy(void*) const override { return --open, 0; }
+  int comm_abort(void*) const override { return --open, 0; }
   int group_start() const override { return messages_.clear(), sums_.clear(), in_group_ = true, 0; }
   int group_end() const override {
     in_group_ = false;

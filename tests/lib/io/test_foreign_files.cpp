@@ -106,6 +106,16 @@ TEST(ForeignFiles, IntegersHaveTheSignThatTheirAttributeSays) {
         << k << " " << values[k];
 }
 
+TEST(ForeignFiles, ABoundThatIsARealNumberHasItsOwnSign) {
+  const TemporaryDirectory folder;
+  write_packed(folder / "a.nc", NC_NETCDF4, [](int file, int variable) {
+    ok(nc_put_att_text(file, variable, "_Unsigned", 4, "true"));
+    const float least = -273.15F;
+    ok(nc_put_att_float(file, variable, "valid_min", NC_FLOAT, 1, &least));
+  });
+  EXPECT_EQ(read_all(SeriesFile::open(folder / "a.nc", {}))[0], 6);
+}
+
 /// Integers bound what is stored, real numbers what that stands for.
 TEST(ForeignFiles, ValidRangesOfPackedValuesAreInTheUnitsOfTheirType) {
   const TemporaryDirectory folder;
