@@ -112,8 +112,12 @@ class NewData(Runs):
                 before = file.read()
             for command in (["evaluate", run], ["forecast", run, "--steps", "1"]):
                 self.refuse(2, [*command, "-o", path], "this file is read here, and would be replaced")
+                if path == "sensors.nc":
+                    self.refuse(2, [*command, "-o", path, "--set", "data.file=longer.nc"], "this file is read here, and would be replaced")
             with open(self.path(path), "rb") as file:
                 self.assertEqual(file.read(), before)
+        for name in ("step-000000000001.h5", "anything.json"):
+            self.refuse(2, ["evaluate", run, "-o", os.path.join(run, "checkpoints", name)], "the run keeps its checkpoints in this folder")
         self.succeed(1, "evaluate", run, "-o", "reads.json")
 
     def test_a_changed_configuration_is_refused(self):

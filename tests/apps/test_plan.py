@@ -49,6 +49,20 @@ class Plan(PlanRuns):
         self.refuse(1, ["plan", "stnn.toml", "--machine", "only.json"], "was not measured in float")
         self.refuse(1, ["calibrate", "-o", "only.json", "--only", "all"], "--only", code=2)
 
+    def test_batches_and_gains_of_candidates(self):
+        """All training steps are a batch where no slab is cut; gains are over the fewest ranks."""
+        found = []
+        for slab in ("0", "1000"):
+            self.succeed(1, "plan", "stnn.toml", "--machine", "machine.json", "--ranks", "1,2", "--set", f"train.slab_steps={slab}",
+                         "--target-batch", "15", "--tolerance", "0.9", "-o", "gains.json")
+            found.append(self.load("gains.json", "candidates.schema.json")["candidates"])
+        self.assertEqual(*([c["batch"] for c in candidates] for candidates in found))
+        self.assertGreater(found[0][0]["batch"], 1)
+        one, two = found[0][0], next(c for c in found[0] if c["ranks"] == 2 and "predicted" in c)
+        self.assertEqual((one["speed_up"], one["efficiency"]), (1, 1))
+        self.assertAlmostEqual(two["speed_up"], one["predicted"]["epoch_seconds"] / two["predicted"]["epoch_seconds"], 6)
+        self.assertAlmostEqual(two["efficiency"], two["speed_up"] / 2, 9)
+
     def test_a_training_of_ones_own(self):
         before = self.load("machine.json", "machine.schema.json")
         self.succeed(1, "calibrate", "-o", "own.json", "--quick", "--config", "windows.toml")

@@ -96,6 +96,14 @@ class Streamed(Runs):
                                               f"relation.stream_gib={1.5 * chunk / 2**30}", *self.streamed()), "are too few: ")
             self.assertFalse(os.path.exists(self.path("alone")))
 
+    def test_goes_on_in_files_after_memory(self):
+        """Memory for chunks is what it was; a run in memory has not had to fit it."""
+        room = "relation.stream_gib=1e-6"
+        self.leave("from_memory", 1, room)
+        result = self.run_ranks(1, *self.arguments("from_memory", *self.streamed(), room))
+        self.assertEqual(result.codes, [0], result.err)
+        self.assertRegex(result.err, "warning: .* was computed with relation.chunk_mib = 32")
+
     def test_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("left", *of_rows(2, 2), *self.streamed())
 

@@ -325,6 +325,14 @@ TEST(AnnualCycle, NeedsDatesAndTwoYearsOfMonths) {
   EXPECT_EQ(make_annual_cycle(TimeAxis::monthly(23, "2001-01")), nullptr);
   EXPECT_NE(make_annual_cycle(TimeAxis::monthly(24, "2001-01")), nullptr);
   EXPECT_EQ(make_annual_cycle(TimeAxis::regular(10, "days since 2001-01-01", 0, 365)), nullptr);
+  const auto days = [](std::vector<double> values) {
+    return make_annual_cycle(
+        TimeAxis::parse(std::move(values), "days since 2001-01-01", "standard", "a list of days"));
+  };
+  const std::vector<double> quarters{0, 90, 181, 273, 365, 455, 546, 638};
+  EXPECT_NE(days(quarters), nullptr) << "of two years";
+  EXPECT_EQ(days({quarters.begin(), quarters.end() - 1}), nullptr);
+  EXPECT_EQ(days({0, 151, 304, 455, 608, 761, 911}), nullptr) << "five months are no part of a year";
   EXPECT_EQ(make_annual_cycle(TimeAxis::regular(729, "days since 2001-01-01", 0, 1)), nullptr);
   EXPECT_NE(make_annual_cycle(TimeAxis::regular(730, "days since 2001-01-01", 0, 1)), nullptr);
 }
