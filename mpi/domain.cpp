@@ -229,10 +229,12 @@ GlobalEdges base_edges(const Communicator& comm, const Config& config, const Dom
 /// Divided by a negative sum, weights would act the other way round.
 void refuse_turned_signs(const GlobalEdges& edges, const Domain& domain) {
   for (std::size_t list = 0; list + 1 < edges.ptr.size(); ++list) {
-    double sum = 0;
-    for (Index e = edges.ptr[list]; e < edges.ptr[list + 1]; ++e)
+    double sum = 0, magnitude = 0;
+    for (Index e = edges.ptr[list]; e < edges.ptr[list + 1]; ++e) {
       sum += edges.value[static_cast<std::size_t>(e)];
-    if (sum >= 0) continue;
+      magnitude += std::abs(edges.value[static_cast<std::size_t>(e)]);
+    }
+    if (sum >= -1e-12 * magnitude) continue;  // what rounding leaves of zero stays as it is (normalise_rows)
     const GlobalRow row = domain.rows[list / static_cast<std::size_t>(edges.relations)];
     user_error(
         "the weights of the edges to node {} sum to {:.6g}: dividing by that turns their signs around; set "

@@ -154,6 +154,9 @@ class Settings(BadInput):
             self.refuse_training(["relation.discover=dense", f"relation.discover_start={start}"], "never learn")
             self.refuse_training(["relation.mode=refine", f"relation.refine_start={start}"], "never learn|is out of range")
         self.netcdf("turned.nc", sensors(weight="1, -0.5, 2"))
+        # Of a node whose edges sum to zero but for rounding nothing is divided.
+        self.netcdf("cancelled.nc", sensors(nodes=5, source="0, 1, 2, 3", destination="4, 4, 4, 4", weight="0.1, 0.2, -0.3, -2e-17"))
+        self.succeed(1, "train", "sensors.toml", "--run", "cancelled", "--set", "data.file=cancelled.nc", "--set", "train.epochs=1")
         self.refuse_training(["data.file=turned.nc"], "sum to -0.5: dividing by that turns their signs around; set relation.normalise = false")
         self.refuse_training(["data.file=turned.nc", "relation.normalise=false", "model.name=dcrnn", "window.inputs=3", "window.outputs=2"], "an edge of weight -0.5")
         for settings, needs in [(["relation.discover=low_rank"], "a dense learned relation"),
