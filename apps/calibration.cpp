@@ -337,9 +337,10 @@ double measure_ops(const Communicator& comm, const CalibrationOptions& options, 
     const std::vector<OpSample> medians = medians_of_rounds(of);
     profile.ops.insert(profile.ops.end(), medians.begin(), medians.end());
   }
-  for (const Apart& of : comm.size() > 1 ? by_length(apart) : decltype(by_length(apart)){})
-    profile.stragglers.push_back(
-        {comm.size(), hosts_of(comm), of.slowest / of.mean, options.device != "cpu", of.seconds()});
+  if (comm.size() > 1)  // one rank waits for nobody
+    for (const Apart& of : by_length(apart))
+      profile.stragglers.push_back(
+          {comm.size(), hosts_of(comm), of.slowest / of.mean, options.device != "cpu", of.seconds()});
   for (std::size_t t = 0; t < trainings; ++t) slowest[t] = slowest[t] / quickest[t] - 1;
   std::sort(slowest.begin(), slowest.end());
   return slowest[trainings / 2];

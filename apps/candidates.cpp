@@ -287,6 +287,26 @@ class Planner {
   std::vector<Candidate> candidates_;
 };
 
+/// The fastest that fits on the fewest ranks, which gains are over; null: none fits.
+const Candidate* baseline(const std::vector<Candidate>& candidates) {
+  const Candidate* base = nullptr;
+  for (const Candidate& c : candidates)
+    if (c.fits() &&
+        (!base || std::pair(c.ranks, c.epoch_seconds()) < std::pair(base->ranks, base->epoch_seconds())))
+      base = &c;
+  return base;
+}
+
+/// Of a candidate's epoch over the baseline's, and that over the ratio of their ranks; 0: not known.
+struct Gain {
+  double speed_up = 0, efficiency = 0;
+  Gain(const Candidate* base, const Candidate& candidate) {
+    if (!base || candidate.epoch_seconds() <= 0) return;
+    speed_up = base->epoch_seconds() / candidate.epoch_seconds();
+    efficiency = speed_up * base->ranks / candidate.ranks;
+  }
+};
+
 }  // namespace
 
 double Candidate::epoch_seconds() const {
@@ -331,17 +351,6 @@ std::vector<Candidate> plan_candidates(const Communicator& comm, const MeasuredM
   return agree(comm, [&] { return comm.rank() == 0 ? planner.all() : std::vector<Candidate>{}; });
 }
 
-Gain gain_of(const std::vector<Candidate>& candidates, const Candidate& candidate) {
-  const Candidate* base = nullptr;
-  for (const Candidate& c : candidates)
-    if (c.fits() &&
-        (!base || std::pair(c.ranks, c.epoch_seconds()) < std::pair(base->ranks, base->epoch_seconds())))
-      base = &c;
-  if (!base || !candidate.plan || candidate.epoch_seconds() <= 0) return {};
-  const double faster = base->epoch_seconds() / candidate.epoch_seconds();
-  return {faster, faster * base->ranks / candidate.ranks};
-}
-
 const Candidate* fastest(const std::vector<Candidate>& candidates) {
   const Candidate* best = nullptr;
   for (const Candidate& candidate : candidates)
@@ -350,7 +359,7 @@ const Candidate* fastest(const std::vector<Candidate>& candidates) {
 }
 
 std::string text_of(const std::vector<Candidate>& candidates) {
-  const Candidate* best = fastest(candidates);
+  const Candidate *best = fastest(candidates), *base = baseline(candidates);
   std::size_t width = 0;
   for (const Candidate& c : candidates) width = std::max(width, c.varied.size());
   std::string text = fmt::format(
@@ -363,7 +372,7 @@ std::string text_of(const std::vector<Candidate>& candidates) {
                     c.stages, c.time_groups, c.varied, std::max<std::size_t>(width, 8), c.batch);
     if (c.plan) {
       const Prediction& p = c.plan->interpolated;
-      const Gain gain = gain_of(candidates, c);
+      const Gain gain(base, c);
       text +=
           fmt::format("{:>12.3f}{:>8}{:>12}{:>12}{:>11.1f}{:>10.2f}{:>14.1f}", 1e3 * p.step(), p.epoch_steps,
                       short_seconds_text(c.epoch_seconds()),
@@ -387,7 +396,7 @@ std::string text_of(const std::vector<Candidate>& candidates) {
 }
 
 nlohmann::ordered_json json_of(const std::vector<Candidate>& candidates) {
-  const Candidate* best = fastest(candidates);
+  const Candidate *best = fastest(candidates), *base = baseline(candidates);
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Candidate& c : candidates) {
     nlohmann::ordered_json json;
@@ -400,7 +409,7 @@ nlohmann::ordered_json json_of(const std::vector<Candidate>& candidates) {
     json["refused"] = c.refused;
     json["fastest"] = &c == best;
     if (c.plan) {
-      const Gain gain = gain_of(candidates, c);
+      const Gain gain(base, c);
       json["speed_up"] = gain.speed_up;
       json["efficiency"] = gain.efficiency;
       json["predicted"] = json_of(c.plan->interpolated);

@@ -51,13 +51,6 @@ using LoadConfig = std::function<Config(const std::vector<std::string>& settings
 /// The fastest of those that fit, by the time that an epoch takes; null: none fits.
 [[nodiscard]] const Candidate* fastest(const std::vector<Candidate>& candidates);
 
-/// Of its epoch over that of the fastest that fits on the fewest ranks, and that over the ratio of their
-/// ranks; 0: not known.
-struct Gain {
-  double speed_up = 0, efficiency = 0;
-};
-[[nodiscard]] Gain gain_of(const std::vector<Candidate>& candidates, const Candidate& candidate);
-
 /// A table for the console; the fastest is marked.
 [[nodiscard]] std::string text_of(const std::vector<Candidate>& candidates);
 [[nodiscard]] nlohmann::ordered_json json_of(const std::vector<Candidate>& candidates);

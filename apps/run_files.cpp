@@ -16,49 +16,34 @@
 #include "apps/planning.hpp"
 #include "rossby/base/error.hpp"
 #include "rossby/io/files.hpp"
-#include "rossby/io/series_file.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/state_file.hpp"
 
 namespace rossby {
 
 namespace {
 
-/// Settings of the parts that a state was trained with, counted: of a file that has become longer a share is
-/// another number of steps.
-std::vector<std::string> parts_of(const std::string& metadata) {
-  std::vector<std::string> sets;
-  const auto json = nlohmann::json::parse(metadata, nullptr, false);
-  if (!json.is_object()) return sets;
-  for (const auto& [member, key] :
-       {std::pair{"training_steps", "split.train"}, std::pair{"validation_steps", "split.validation"}})
-    if (json.contains(member) && json[member].is_number_integer())
-      sets.push_back(fmt::format("{}={}", key, json[member].template get<Index>()));
-  return sets;
-}
+/// What a state says of its training.
+struct Trained {
+  /// Settings of its parts, counted: of a file that has become longer a share is another number of steps.
+  std::vector<std::string> parts;
+  Index steps = 0;     // of the file; 0: it does not say
+  std::string config;  // as it was trained with; empty: it does not say
 
-/// A text of a state's metadata; empty: it has none.
-std::string member_of(const std::string& metadata, const char* name) {
-  const auto json = nlohmann::json::parse(metadata, nullptr, false);
-  const bool has = json.is_object() && json.contains(name) && json[name].is_string();
-  return has ? json[name].get<std::string>() : "";
-}
-
-/// The steps of the file that a state was trained with; 0: it does not say.
-Index steps_of(const std::string& metadata) {
-  const auto json = nlohmann::json::parse(metadata, nullptr, false);
-  if (!json.is_object() || !json.contains("steps") || !json["steps"].is_number_integer()) return 0;
-  return json["steps"].get<Index>();
-}
-
-/// Those of the file that is read now.
-Index steps_in(const Config& config) {
-  return SeriesFile::open(config.text("data.file"), config.texts("data.variables"),
-                          config.integer("data.first_step"), config.integer("data.last_step"),
-                          parse_null_value(config.text("data.null_value")))
-      .info()
-      .steps;
-}
+  explicit Trained(const std::string& metadata) {
+    const auto json = nlohmann::json::parse(metadata, nullptr, false);
+    if (!json.is_object()) return;
+    const auto is_count = [&](const char* name) {
+      return json.contains(name) && json[name].is_number_integer();
+    };
+    for (const auto& [member, key] :
+         {std::pair{"training_steps", "split.train"}, std::pair{"validation_steps", "split.validation"}})
+      if (is_count(member)) parts.push_back(fmt::format("{}={}", key, json[member].template get<Index>()));
+    if (is_count("steps")) steps = json["steps"].get<Index>();
+    if (json.contains("config") && json["config"].is_string()) config = json["config"].get<std::string>();
+  }
+};
 
 /// Whether a part is a share of the file's steps, as "0.2".
 bool is_share(const std::string& part) {
@@ -104,14 +89,13 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
       user_error("{} has no trained state ({} is missing): train it first", path, run.state);
     return read_state_metadata(run.state);
   });
-  const std::string state = broadcast(comm, metadata);
-  const std::vector<std::string> parts = parts_of(state);
+  const Trained state(broadcast(comm, metadata));
   run.config = agree(comm, [&] {
     const std::string file = path + "/config.toml";
     const Config trained = Config::load(file, {});
     const Config changed = Config::load(file, sets);
-    if (const std::string text = member_of(state, "config"); !text.empty()) {
-      auto edited = trained.differences(Config::parse(text, run.state, {}), "now", "trained with");
+    if (!state.config.empty()) {
+      auto edited = trained.differences(Config::parse(state.config, run.state, {}), "now", "trained with");
       // Files may have moved: what they hold is checked.
       std::erase_if(edited, [](const std::string& difference) {
         return difference.starts_with("data.file:") || difference.starts_with("relation.file:");
@@ -128,7 +112,7 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
       if (!difference.starts_with("data.file:"))
         user_error("--set would make another model than the one in {}: {}", path, difference);
     std::vector<std::string> all = sets;
-    all.insert(all.end(), parts.begin(), parts.end());
+    all.insert(all.end(), state.parts.begin(), state.parts.end());
     const bool names_device = std::any_of(sets.begin(), sets.end(), [](const std::string& set) {
       return set.starts_with("parallel.device") && !set.starts_with("parallel.device_");
     });
@@ -137,10 +121,10 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     const bool names_test = std::any_of(sets.begin(), sets.end(), [](const std::string& set) {
       return set.starts_with("split.test") || set.starts_with("split.folds");
     });
-    if (run.other_file && !parts.empty() && !names_test) {
+    if (run.other_file && !state.parts.empty() && !names_test) {
       const Config counted = Config::load(file, all);
       const std::string& share = counted.text("split.test");
-      const bool other = is_share(share) && steps_in(counted) != steps_of(state);
+      const bool other = is_share(share) && open_series(counted).info().steps != state.steps;
       if (other) all.emplace_back("split.test=rest");
       if (other && comm.rank() == 0)
         fmt::print(

@@ -16,14 +16,6 @@
 namespace rossby {
 namespace {
 
-SeriesFile open_series(const Config& config) {
-  if (config.text("data.file").empty())
-    user_error("data.file is not set: name a NetCDF file, for example --set data.file=series.nc");
-  return SeriesFile::open(config.text("data.file"), config.texts("data.variables"),
-                          config.integer("data.first_step"), config.integer("data.last_step"),
-                          parse_null_value(config.text("data.null_value")));
-}
-
 /// What the ranks have to see alike of a file, which each of them opens for itself.
 std::uint64_t header_hash(const SeriesInfo& info) {
   TextHash hash;
@@ -244,6 +236,14 @@ void refuse_turned_signs(const GlobalEdges& edges, const Domain& domain) {
 }
 
 }  // namespace
+
+SeriesFile open_series(const Config& config) {
+  if (config.text("data.file").empty())
+    user_error("data.file is not set: name a NetCDF file, for example --set data.file=series.nc");
+  return SeriesFile::open(config.text("data.file"), config.texts("data.variables"),
+                          config.integer("data.first_step"), config.integer("data.last_step"),
+                          parse_null_value(config.text("data.null_value")));
+}
 
 GraphFile open_graph(const Config& config, const SeriesInfo& info) {
   GraphFile graph = GraphFile::open(graph_path(config));

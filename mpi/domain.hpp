@@ -72,6 +72,9 @@ struct DataHash {
                                  std::span<const Index> steps, std::span<const Index> trained_on,
                                  const std::function<const float*(Index)>& at);
 
+/// The series that data.* names. Throws UserError where it cannot be opened, or data.file is not set.
+[[nodiscard]] SeriesFile open_series(const Config& config);
+
 /// The file that relation.graph = "edges" reads: relation.file, or data.file where that is empty. Throws
 /// UserError where it has no edges or is a graph of another number of nodes.
 [[nodiscard]] GraphFile open_graph(const Config& config, const SeriesInfo& info);

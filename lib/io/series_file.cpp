@@ -32,7 +32,7 @@ constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
 struct Decoder {
   double scale = 1, offset = 0;
   bool packed = false;
-  int other_sign = 0;  // NetcdfFile::bits_of_other_sign
+  double wraps = 0;  // 2^bits of integers that _Unsigned says have no sign, −2^bits: have one; 0: as stored
   std::vector<double> missing;
   struct Range {
     double low = -std::numeric_limits<double>::infinity(), high = -low;
@@ -49,7 +49,8 @@ struct Decoder {
     packed = factor || shift;
     scale = factor.value_or(1);
     offset = shift.value_or(0);
-    other_sign = file.bits_of_other_sign(variable);
+    if (const int bits = file.bits_of_other_sign(variable); bits != 0)
+      wraps = std::copysign(std::exp2(std::abs(bits)), bits);
     for (const char* name : {"_FillValue", "missing_value"})
       for (const double value : file.numbers(variable, name))
         if (!std::isnan(value)) missing.push_back(file.is_real(variable, name) ? value : with_sign(value));
@@ -78,14 +79,13 @@ struct Decoder {
 
   /// An integer as its attribute _Unsigned wants it read (NetCDF User Guide, appendix A).
   [[nodiscard]] double with_sign(double value) const {
-    if (other_sign > 0 && value < 0) return value + std::exp2(other_sign);
-    if (other_sign < 0 && value >= std::exp2(-other_sign - 1)) return value - std::exp2(-other_sign);
-    return value;
+    const bool turns = wraps > 0 ? value < 0 : value >= -wraps / 2;
+    return turns ? value + wraps : value;
   }
 
   template <class Raw>
   [[nodiscard]] float value(Raw raw) const {
-    if (other_sign != 0) raw = static_cast<Raw>(with_sign(static_cast<double>(raw)));
+    if (wraps != 0) raw = static_cast<Raw>(with_sign(static_cast<double>(raw)));
     for (const double m : missing)
       if (raw == static_cast<Raw>(m)) return nan_value;
     if (!stored.holds(static_cast<double>(raw))) return nan_value;
