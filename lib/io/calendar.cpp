@@ -56,7 +56,7 @@ bool take_clock(std::string_view& text, ParsedDate& date) {
   return take_seconds(text, date);
 }
 
-bool take_day(std::string_view& text, ParsedDate& date) {
+bool take_day(std::string_view& text, ParsedDate& date, Calendar calendar) {
   const auto year = take_number(text, 4);
   if (!year) return false;
   date.year = *year;
@@ -68,47 +68,85 @@ bool take_day(std::string_view& text, ParsedDate& date) {
   date.fields = 2;
   if (!take(text, '-')) return true;
   const auto day = take_number(text, 2);
-  if (!day || *day < 1 || *day > days_in_month(date.year, date.month)) return false;
+  if (!day || *day < 1 || *day > days_in_month(date.year, date.month, calendar)) return false;
   date.day = *day;
   date.fields = 3;
   return true;
 }
 
+/// Days before 1 March of a year, from 1 March of year 0. Leap days end such a year, so that no month's place
+/// in it depends on them.
+std::int64_t days_before_march(std::int64_t year, Calendar calendar) {
+  switch (calendar) {
+    case Calendar::gregorian:
+      return year * 365 + floor_div(year, 4) - floor_div(year, 100) + floor_div(year, 400);
+    case Calendar::julian:
+      return year * 365 + floor_div(year, 4);
+    default:
+      return year * days_in_year(calendar);
+  }
+}
+
+/// The year from March on in which a day lies, days counted as above.
+std::int64_t year_from_march(std::int64_t days, Calendar calendar) {
+  switch (calendar) {
+    case Calendar::gregorian: {
+      const std::int64_t era = floor_div(days, 146097), day_of_era = days - era * 146097;
+      return era * 400 + (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+    }
+    case Calendar::julian: {
+      const std::int64_t era = floor_div(days, 1461), day_of_era = days - era * 1461;
+      return era * 4 + (day_of_era - day_of_era / 1460) / 365;
+    }
+    default:
+      return floor_div(days, days_in_year(calendar));
+  }
+}
+
+/// Where 1970-01-01 lies, days counted as above.
+std::int64_t epoch(Calendar calendar) {
+  constexpr int march_to_january = 306;
+  if (calendar == Calendar::days_360) return 1970 * 360;  // from 1 January of year 0: months are alike
+  if (calendar == Calendar::julian) return 719470;        // 1582-10-04 is the day before 1582-10-15
+  return days_before_march(1969, calendar) + march_to_january;
+}
+
 }  // namespace
 
-std::int64_t days_from_civil(std::int64_t year, int month, int day) {
-  const std::int64_t y = year - (month <= 2 ? 1 : 0);
-  const std::int64_t era = floor_div(y, 400);
-  const std::int64_t year_of_era = y - era * 400;
+std::int64_t days_from_civil(std::int64_t year, int month, int day, Calendar calendar) {
+  if (calendar == Calendar::days_360) return year * 360 + (month - 1) * 30 + day - 1 - epoch(calendar);
   const std::int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-  return era * 146097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719468;
+  return days_before_march(year - (month <= 2 ? 1 : 0), calendar) + day_of_year - epoch(calendar);
 }
 
-std::int64_t days_from_julian(std::int64_t year, int month, int day) {
-  const std::int64_t y = year - (month <= 2 ? 1 : 0);
-  const std::int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-  return y * 365 + floor_div(y, 4) + day_of_year - 719470;
+int days_in_month(std::int64_t year, int month, Calendar calendar) {
+  if (calendar == Calendar::days_360) return 30;
+  if (month != 2) return month == 4 || month == 6 || month == 9 || month == 11 ? 30 : 31;
+  const bool fourth = year % 4 == 0;
+  const bool leap = calendar == Calendar::gregorian ? (fourth && year % 100 != 0) || year % 400 == 0
+                    : calendar == Calendar::julian  ? fourth
+                                                    : calendar == Calendar::all_leap;
+  return leap ? 29 : 28;
 }
 
-int days_in_month(std::int64_t year, int month) {
-  if (month == 2) return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0 ? 29 : 28;
-  return month == 4 || month == 6 || month == 9 || month == 11 ? 30 : 31;
-}
-
-CivilTime civil(std::int64_t milliseconds) {
+CivilTime civil(std::int64_t milliseconds, Calendar calendar) {
   const std::int64_t days = floor_div(milliseconds, day_milliseconds);
-  const std::int64_t z = days + 719468;
-  const std::int64_t era = floor_div(z, 146097);
-  const std::int64_t day_of_era = z - era * 146097;
-  const std::int64_t year_of_era =
-      (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-  const std::int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-  const std::int64_t shifted = (5 * day_of_year + 2) / 153;  // months since March
+  const std::int64_t z = days + epoch(calendar);
   CivilTime time;
+  time.in_day = milliseconds - days * day_milliseconds;
+  if (calendar == Calendar::days_360) {
+    time.year = floor_div(z, 360);
+    const auto day_of_year = static_cast<int>(z - time.year * 360);
+    time.month = day_of_year / 30 + 1;
+    time.day = day_of_year % 30 + 1;
+    return time;
+  }
+  const std::int64_t year = year_from_march(z, calendar);
+  const std::int64_t day_of_year = z - days_before_march(year, calendar);
+  const std::int64_t shifted = (5 * day_of_year + 2) / 153;  // months since March
   time.day = static_cast<int>(day_of_year - (153 * shifted + 2) / 5 + 1);
   time.month = static_cast<int>(shifted < 10 ? shifted + 3 : shifted - 9);
-  time.year = year_of_era + era * 400 + (time.month <= 2 ? 1 : 0);
-  time.in_day = milliseconds - days * day_milliseconds;
+  time.year = year + (time.month <= 2 ? 1 : 0);
   return time;
 }
 
@@ -116,12 +154,12 @@ std::int64_t month_index(const CivilTime& time) {
   return time.year * 12 + time.month - 1;
 }
 
-std::int64_t month_start(std::int64_t index) {
+std::int64_t month_start(std::int64_t index, Calendar calendar) {
   const std::int64_t year = floor_div(index, 12);
-  return days_from_civil(year, static_cast<int>(index - year * 12) + 1, 1) * day_milliseconds;
+  return days_from_civil(year, static_cast<int>(index - year * 12) + 1, 1, calendar) * day_milliseconds;
 }
 
-std::optional<ParsedDate> parse_date(std::string_view text) {
+std::optional<ParsedDate> parse_date(std::string_view text, Calendar calendar) {
   ParsedDate date;
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
@@ -131,7 +169,7 @@ std::optional<ParsedDate> parse_date(std::string_view text) {
       while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
       break;
     }
-  if (!take_day(text, date)) return std::nullopt;
+  if (!take_day(text, date, calendar)) return std::nullopt;
   if (text.empty()) return date;
   if (date.fields != 3 || (!take(text, 'T') && !take(text, ' '))) return std::nullopt;
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);

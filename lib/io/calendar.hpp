@@ -5,11 +5,19 @@
 #include <string>
 #include <string_view>
 
+namespace rossby {
+
+/// Which days a year has (CF-1.8, chapter 4.4.1). The mixed standard calendar is the Gregorian one but for
+/// where its units' date lies (TimeAxis::parse).
+enum class Calendar : std::uint8_t { gregorian, julian, no_leap, all_leap, days_360 };
+
+}  // namespace rossby
+
 namespace rossby::detail {
 
 inline constexpr std::int64_t day_milliseconds = 86'400'000;
 
-/// A moment in the proleptic Gregorian calendar.
+/// A moment as a calendar names it.
 struct CivilTime {
   std::int64_t year = 1970;
   int month = 1;
@@ -17,15 +25,18 @@ struct CivilTime {
   std::int64_t in_day = 0;  // milliseconds
 };
 
-/// Days since 1970-01-01. H. Hinnant, "chrono-Compatible Low-Level Date Algorithms": days_from_civil.
-std::int64_t days_from_civil(std::int64_t year, int month, int day);
-/// The same for a date of the Julian calendar.
-std::int64_t days_from_julian(std::int64_t year, int month, int day);
-int days_in_month(std::int64_t year, int month);
-CivilTime civil(std::int64_t milliseconds);
+/// Days since the calendar's own 1970-01-01; a Julian date is counted from the Gregorian one. After H.
+/// Hinnant, "chrono-Compatible Low-Level Date Algorithms": days_from_civil.
+std::int64_t days_from_civil(std::int64_t year, int month, int day, Calendar = Calendar::gregorian);
+int days_in_month(std::int64_t year, int month, Calendar = Calendar::gregorian);
+/// Of the calendar's shortest year.
+constexpr int days_in_year(Calendar calendar) {
+  return calendar == Calendar::days_360 ? 360 : calendar == Calendar::all_leap ? 366 : 365;
+}
+CivilTime civil(std::int64_t milliseconds, Calendar = Calendar::gregorian);
 /// Months since year 0.
 std::int64_t month_index(const CivilTime& time);
-std::int64_t month_start(std::int64_t month_index);
+std::int64_t month_start(std::int64_t month_index, Calendar = Calendar::gregorian);
 
 /// A date with as many fields as its text has: 1 year … 6 second.
 struct ParsedDate {
@@ -37,6 +48,6 @@ struct ParsedDate {
 
 /// "1986[-8[-15[T|blank 6[:30[:15[.5]]]]]]", one or two digits a field, an optional Z, UTC or zero offset
 /// behind it.
-std::optional<ParsedDate> parse_date(std::string_view text);
+std::optional<ParsedDate> parse_date(std::string_view text, Calendar = Calendar::gregorian);
 
 }  // namespace rossby::detail

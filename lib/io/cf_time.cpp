@@ -27,7 +27,8 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-Milliseconds unit_length(std::string_view name) {
+Milliseconds unit_length(std::string_view name, Calendar calendar) {
+  if (calendar == Calendar::days_360 && (name == "months" || name == "month")) return 30 * day_milliseconds;
   constexpr std::pair<std::string_view, Milliseconds> names[] = {
       {"milliseconds", 1}, {"millisecond", 1},   {"msec", 1},          {"ms", 1},
       {"seconds", 1000},   {"second", 1000},     {"sec", 1000},        {"secs", 1000},
@@ -47,7 +48,24 @@ bool is_counter(const std::string& units) {
   return false;
 }
 
-Units parse_units(const std::string& units, const std::string& origin) {
+Calendar parse_calendar(const std::string& name, const std::string& origin) {
+  constexpr std::pair<std::string_view, Calendar> names[] = {
+      {"", Calendar::gregorian},          {"standard", Calendar::gregorian},
+      {"gregorian", Calendar::gregorian}, {"proleptic_gregorian", Calendar::gregorian},
+      {"julian", Calendar::julian},       {"noleap", Calendar::no_leap},
+      {"365_day", Calendar::no_leap},     {"all_leap", Calendar::all_leap},
+      {"366_day", Calendar::all_leap},    {"360_day", Calendar::days_360},
+      {"360", Calendar::days_360}};  // the last: files that are older than CF
+  const std::string text = lower(name);
+  for (const auto& [known, calendar] : names)
+    if (known == text) return calendar;
+  user_error(
+      "{}: calendar \"{}\" is not known; standard, proleptic_gregorian, julian, noleap, all_leap and 360_day "
+      "are",
+      origin, name);
+}
+
+Units parse_units(const std::string& units, Calendar calendar, const std::string& origin) {
   const std::string text = lower(units);
   const auto since = text.find(" since ");
   if (since == std::string::npos)
@@ -56,25 +74,29 @@ Units parse_units(const std::string& units, const std::string& origin) {
         "is right",
         origin, units);
   Units parsed;
-  parsed.unit = unit_length(std::string_view(text).substr(0, since));
+  parsed.unit = unit_length(std::string_view(text).substr(0, since), calendar);
   if (parsed.unit == 0)
-    user_error("{}: time unit \"{}\" is not supported; days, hours, minutes and seconds are", origin,
-               units.substr(0, since));
-  std::string date = units.substr(since + 7);
-  const auto reference = parse_date(date);
+    user_error(
+        "{}: time unit \"{}\" is not supported; days, hours, minutes and seconds are, and months in calendar "
+        "360_day",
+        origin, units.substr(0, since));
+  const std::string date = units.substr(since + 7);
+  const auto reference = parse_date(date, calendar);
   if (!reference)
     user_error("{}: \"{}\" in units \"{}\" is no date; e.g. 1970-01-01 00:00 is", origin, date, units);
   parsed.reference = *reference;
   return parsed;
 }
 
-Milliseconds reference_stamp(const ParsedDate& date, bool mixed_calendar) {
-  // The standard calendar is Julian before 1582-10-15; "days since 1-1-1" files rely on it.
-  const bool julian =
-      mixed_calendar &&
-      (date.year < 1582 || (date.year == 1582 && (date.month < 10 || (date.month == 10 && date.day < 15))));
-  const std::int64_t days = julian ? days_from_julian(date.year, date.month, date.day)
-                                   : days_from_civil(date.year, date.month, date.day);
+/// The standard calendar is Julian before 1582-10-15; "days since 1-1-1" files rely on it.
+Calendar standard_calendar(const ParsedDate& date) {
+  const bool before =
+      date.year < 1582 || (date.year == 1582 && (date.month < 10 || (date.month == 10 && date.day < 15)));
+  return before ? Calendar::julian : Calendar::gregorian;
+}
+
+Milliseconds moment(const ParsedDate& date, Calendar calendar) {
+  const std::int64_t days = days_from_civil(date.year, date.month, date.day, calendar);
   return days * day_milliseconds + date.hour * 3'600'000LL + date.minute * 60'000LL + date.milliseconds;
 }
 
@@ -87,18 +109,18 @@ std::optional<double> plain_number(std::string_view text) {
 
 }  // namespace
 
-std::optional<Period> Period::parse(std::string_view text) {
-  const auto date = parse_date(text);
+std::optional<Period> Period::parse(std::string_view text, Calendar calendar) {
+  const auto date = parse_date(text, calendar);
   if (!date) return std::nullopt;
   Period period;
-  period.begin = reference_stamp(*date, false);
-  const CivilTime start = civil(period.begin);
+  period.begin = moment(*date, calendar);
+  const CivilTime start = civil(period.begin, calendar);
   switch (date->fields) {
     case 1:
-      period.end = month_start(month_index(start) + 12);
+      period.end = month_start(month_index(start) + 12, calendar);
       break;
     case 2:
-      period.end = month_start(month_index(start) + 1);
+      period.end = month_start(month_index(start) + 1, calendar);
       break;
     case 3:
       period.end = period.begin + day_milliseconds;
@@ -121,15 +143,14 @@ TimeAxis TimeAxis::parse(std::vector<double> values, const std::string& units, c
   axis.origin_ = origin;
   axis.dated_ = !is_counter(lower(units));
   if (axis.dated_) {
-    const Units parsed = parse_units(units, origin);
-    const std::string kind = calendar.empty() ? "standard" : lower(calendar);
-    if (kind != "standard" && kind != "gregorian" && kind != "proleptic_gregorian")
-      user_error("{}: calendar \"{}\" is not supported; standard and proleptic_gregorian are", origin,
-                 calendar);
+    axis.days_ = parse_calendar(calendar, origin);
+    const Units parsed = parse_units(units, axis.days_, origin);
     axis.units_ = units;
-    axis.calendar_ = kind;
+    axis.calendar_ = calendar.empty() ? "standard" : lower(calendar);
+    if (axis.calendar_ == "360") axis.calendar_ = "360_day";
     axis.unit_ = parsed.unit;
-    axis.reference_ = reference_stamp(parsed.reference, kind != "proleptic_gregorian");
+    const bool mixed = axis.calendar_ == "standard" || axis.calendar_ == "gregorian";
+    axis.reference_ = moment(parsed.reference, mixed ? standard_calendar(parsed.reference) : axis.days_);
   }
   const double limit =
       axis.dated_ ? static_cast<double>(latest_stamp) / static_cast<double>(axis.unit_) : 9e15;
@@ -184,7 +205,7 @@ double TimeAxis::to_value(Milliseconds stamp) const {
 void TimeAxis::detect_form() {
   form_ = spacing_ == Spacing::months ? Form::month : Form::day;
   for (const Milliseconds stamp : stamps_) {
-    const CivilTime time = civil(stamp);
+    const CivilTime time = civil(stamp, days_);
     const Form needed = time.in_day % 60'000 != 0 ? Form::second
                         : time.in_day != 0        ? Form::minute
                         : time.day != 1           ? Form::day
@@ -196,7 +217,7 @@ void TimeAxis::detect_form() {
 std::string TimeAxis::text(Index step) const {
   require(step >= 0 && step < size(), "the step is on the time axis");
   if (!dated_) return fmt::format("{}", values_[static_cast<std::size_t>(step)]);
-  const CivilTime time = civil(stamps_[static_cast<std::size_t>(step)]);
+  const CivilTime time = civil(stamps_[static_cast<std::size_t>(step)], days_);
   std::string out = fmt::format("{:04}-{:02}", time.year, time.month);
   if (form_ == Form::month) return out;
   out += fmt::format("-{:02}", time.day);
@@ -209,20 +230,20 @@ std::string TimeAxis::text(Index step) const {
 
 double TimeAxis::day_fraction(Index step) const {
   require(dated_, "the time of day of a dated axis");
-  const CivilTime time = civil(stamps_[static_cast<std::size_t>(step)]);
+  const CivilTime time = civil(stamps_[static_cast<std::size_t>(step)], days_);
   return static_cast<double>(time.in_day) / static_cast<double>(day_milliseconds);
 }
 
 int TimeAxis::weekday(Index step) const {
   require(dated_, "the day of the week of a dated axis");
   const Milliseconds stamp = stamps_[static_cast<std::size_t>(step)];
-  const Milliseconds days = (stamp - civil(stamp).in_day) / day_milliseconds;
+  const Milliseconds days = (stamp - civil(stamp, days_).in_day) / day_milliseconds;
   return static_cast<int>(((days + 3) % 7 + 7) % 7);  // 1970-01-01 was a Thursday
 }
 
 int TimeAxis::month(Index step) const {
   require(dated_, "the month of a dated axis");
-  return civil(stamps_[static_cast<std::size_t>(step)]).month;
+  return civil(stamps_[static_cast<std::size_t>(step)], days_).month;
 }
 
 std::optional<Index> TimeAxis::find(std::string_view date) const {
@@ -233,15 +254,16 @@ std::optional<Index> TimeAxis::find(std::string_view date) const {
     if (found == values_.end() || *found != *number) return std::nullopt;
     return found - values_.begin();
   }
-  const auto period = Period::parse(date);
+  const auto period = Period::parse(date, days_);
   if (!period) return std::nullopt;
   const Index first = std::lower_bound(stamps_.begin(), stamps_.end(), period->begin) - stamps_.begin();
   if (first < size() && stamps_[static_cast<std::size_t>(first)] < period->end) return first;
   if (spacing_ == Spacing::months && step_ == 1) {
     // A mid-month stamp stands for its month, before and behind the stamp.
-    const auto month = month_index(civil(period->begin));
+    const auto month = month_index(civil(period->begin, days_));
     for (const Index t : {first - 1, first})
-      if (t >= 0 && t < size() && month_index(civil(stamps_[static_cast<std::size_t>(t)])) == month) return t;
+      if (t >= 0 && t < size() && month_index(civil(stamps_[static_cast<std::size_t>(t)], days_)) == month)
+        return t;
     return std::nullopt;
   }
   if (first == 0 || spacing_ == Spacing::none) return std::nullopt;
@@ -252,14 +274,14 @@ std::optional<Index> TimeAxis::find(std::string_view date) const {
 Index TimeAxis::step_of(std::string_view date) const {
   if (const auto step = find(date)) return *step;
   if (size() == 0) user_error("{}: {} is not on an empty time axis", origin_, date);
-  const bool readable = dated_ ? Period::parse(date).has_value() : plain_number(date).has_value();
+  const bool readable = dated_ ? Period::parse(date, days_).has_value() : plain_number(date).has_value();
   user_error("{}: {} {}; the time axis runs from {} to {}", origin_, date,
              readable ? "is not on the time axis" : (dated_ ? "is no date" : "is no step number"), text(0),
              text(size() - 1));
 }
 
 bool TimeAxis::ends_before(std::string_view date) const {
-  const auto period = dated_ && !stamps_.empty() ? Period::parse(date) : std::nullopt;
+  const auto period = dated_ && !stamps_.empty() ? Period::parse(date, days_) : std::nullopt;
   return period && period->begin > next_stamp(stamps_.back());
 }
 
@@ -269,7 +291,7 @@ Index TimeAxis::steps_before(std::string_view date) const {
     if (!number) user_error("{}: {} is no step number, and this time axis has no dates", origin_, date);
     return std::lower_bound(values_.begin(), values_.end(), *number) - values_.begin();
   }
-  const auto period = Period::parse(date);
+  const auto period = Period::parse(date, days_);
   if (!period) user_error("{}: {} is no date; 1986-08, 1986-08-15 and 2012-03-01T06:30 are", origin_, date);
   return std::lower_bound(stamps_.begin(), stamps_.end(), period->begin) - stamps_.begin();
 }

@@ -8,23 +8,27 @@
 
 #include "rossby/base/error.hpp"
 #include "rossby/base/index.hpp"
+#include "rossby/io/calendar.hpp"
 
 namespace rossby {
 
-/// Milliseconds since 1970-01-01T00:00 in the proleptic Gregorian calendar, without leap seconds.
+/// Milliseconds since a calendar's 1970-01-01T00:00 (the Gregorian one's for Julian dates), without leap
+/// seconds.
 using Milliseconds = std::int64_t;
 
 /// A named stretch of time: "1986", "1986-08", "1986-08-15", "2012-03-01T06", "2012-03-01T06:30",
-/// "2012-03-01T06:30:15" (a blank serves as T, a final Z is allowed).
+/// "2012-03-01T06:30:15" (a blank serves as T, a final Z is allowed). None where the calendar has no such
+/// day.
 struct Period {
   Milliseconds begin = 0;
   Milliseconds end = 0;  // first moment behind it
-  static std::optional<Period> parse(std::string_view text);
+  static std::optional<Period> parse(std::string_view text, Calendar calendar = Calendar::gregorian);
 };
 
 /// The time axis of a series after CF-1.8, chapter 4.4: strictly ascending stamps "days|hours|minutes|seconds
-/// since DATE" in the standard (or proleptic Gregorian) calendar, or a plain step counter. A value; const
-/// once built.
+/// since DATE" in one of its calendars (standard or gregorian, proleptic_gregorian, julian, noleap or
+/// 365_day, all_leap or 366_day, 360_day, where "months since" are 30 days), or a plain step counter. A
+/// value; const once built.
 class TimeAxis {
  public:
   enum class Spacing {
@@ -61,7 +65,11 @@ class TimeAxis {
   /// Stamps in the axis's own units, as written to files.
   [[nodiscard]] const std::vector<double>& values() const { return values_; }
   [[nodiscard]] const std::string& units() const { return units_; }        // "days since 1970-01-01", or "1"
-  [[nodiscard]] const std::string& calendar() const { return calendar_; }  // empty for a counter
+  [[nodiscard]] const std::string& calendar() const { return calendar_; }  // CF's name; empty for a counter
+  /// The shortest year that its calendar has.
+  [[nodiscard]] Milliseconds shortest_year() const {
+    return detail::days_in_year(days_) * detail::day_milliseconds;
+  }
   /// "days", "hours", … or "1": the unit of a lead time.
   [[nodiscard]] std::string unit() const;
 
@@ -96,9 +104,8 @@ class TimeAxis {
     return stamps_[static_cast<std::size_t>(step)];
   }
 
-  /// The time of day of a stamp as a fraction in [0, 1), its day of the week, Monday 0, and its month,
-  /// January
-  /// 1. Dated axes only.
+  /// The time of day of a stamp as a fraction in [0, 1), its day of the week, Monday 0 (counted on from
+  /// 1970-01-01, a Thursday, in all calendars), and its month, January 1. Dated axes only.
   [[nodiscard]] double day_fraction(Index step) const;
   [[nodiscard]] int weekday(Index step) const;
   [[nodiscard]] int month(Index step) const;
@@ -143,6 +150,7 @@ class TimeAxis {
   std::vector<Milliseconds> stamps_;  // empty for a counter
   std::string units_ = "1";
   std::string calendar_;
+  Calendar days_ = Calendar::gregorian;
   std::string origin_ = "time axis";
   bool dated_ = false;
   Milliseconds reference_ = 0;

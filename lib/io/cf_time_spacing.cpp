@@ -28,15 +28,16 @@ T usual(const std::vector<T>& distances) {
 }
 
 /// How far into its month a moment lies, 0 to 1.
-double month_share(Milliseconds stamp) {
-  const auto month = month_index(civil(stamp));
-  const Milliseconds start = month_start(month);
-  return static_cast<double>(stamp - start) / static_cast<double>(month_start(month + 1) - start);
+double month_share(Milliseconds stamp, Calendar calendar) {
+  const auto month = month_index(civil(stamp, calendar));
+  const Milliseconds start = month_start(month, calendar);
+  return static_cast<double>(stamp - start) / static_cast<double>(month_start(month + 1, calendar) - start);
 }
 
-Milliseconds at_day(std::int64_t month, int day, std::int64_t in_day) {
-  const auto days = (month_start(month + 1) - month_start(month)) / day_milliseconds;
-  return month_start(month) + (std::min<std::int64_t>(day, days) - 1) * day_milliseconds + in_day;
+Milliseconds at_day(std::int64_t month, int day, std::int64_t in_day, Calendar calendar) {
+  const Milliseconds start = month_start(month, calendar);
+  const auto days = (month_start(month + 1, calendar) - start) / day_milliseconds;
+  return start + (std::min<std::int64_t>(day, days) - 1) * day_milliseconds + in_day;
 }
 
 }  // namespace
@@ -74,15 +75,15 @@ bool TimeAxis::detect_months() {
   // The same day and time of every month, the last day of every month, or the same share of it within 5 %
   // (mid-month).
   bool same_day = true, last_day = true, same_share = true;
-  const CivilTime first = civil(stamps_[0]);
-  const double first_share = month_share(stamps_[0]);
+  const CivilTime first = civil(stamps_[0], days_);
+  const double first_share = month_share(stamps_[0], days_);
   std::vector<std::int64_t> distances;
   for (std::size_t t = 0; t < stamps_.size(); ++t) {
-    const CivilTime time = civil(stamps_[t]);
+    const CivilTime time = civil(stamps_[t], days_);
     same_day = same_day && time.day == first.day && time.in_day == first.in_day;
-    last_day = last_day && time.day == days_in_month(time.year, time.month);
-    same_share = same_share && std::abs(month_share(stamps_[t]) - first_share) < 0.05;
-    if (t > 0) distances.push_back(month_index(time) - month_index(civil(stamps_[t - 1])));
+    last_day = last_day && time.day == days_in_month(time.year, time.month, days_);
+    same_share = same_share && std::abs(month_share(stamps_[t], days_) - first_share) < 0.05;
+    if (t > 0) distances.push_back(month_index(time) - month_index(civil(stamps_[t - 1], days_)));
     if (t > 0 && distances.back() < 1) return false;
   }
   if (!same_day && !last_day && !same_share) return false;
@@ -116,16 +117,16 @@ void TimeAxis::detect_duration() {
 
 Milliseconds TimeAxis::next_stamp(Milliseconds last) const {
   if (spacing_ != Spacing::months) return last + step_;
-  const CivilTime time = civil(last);
+  const CivilTime time = civil(last, days_);
   const std::int64_t month = month_index(time) + step_;
-  if (month_end_) return at_day(month, 31, time.in_day);
+  if (month_end_) return at_day(month, 31, time.in_day, days_);
   // Mid-month stamps differ by month: the latest stamp of the same calendar month has the place.
   for (auto stamp = stamps_.rbegin(); stamp != stamps_.rend(); ++stamp) {
-    const CivilTime earlier = civil(*stamp);
+    const CivilTime earlier = civil(*stamp, days_);
     if (month_index(earlier) % 12 == month % 12 && month_index(earlier) < month)
-      return at_day(month, earlier.day, earlier.in_day);
+      return at_day(month, earlier.day, earlier.in_day, days_);
   }
-  return at_day(month, time.day, time.in_day);
+  return at_day(month, time.day, time.in_day, days_);
 }
 
 std::string TimeAxis::step_text() const {

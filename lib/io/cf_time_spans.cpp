@@ -72,8 +72,8 @@ bool TimeAxis::spans(Index from, Index steps) const {
   if (from + steps >= size()) return true;
   const auto first = static_cast<std::size_t>(from), last = static_cast<std::size_t>(from + steps);
   if (spacing_ == Spacing::months)
-    return detail::month_index(detail::civil(stamps_[last])) -
-               detail::month_index(detail::civil(stamps_[first])) ==
+    return detail::month_index(detail::civil(stamps_[last], days_)) -
+               detail::month_index(detail::civil(stamps_[first], days_)) ==
            steps * step_;
   if (spacing_ != Spacing::duration) return spacing_ == Spacing::counter;
   const double span = static_cast<double>(stamps_[last]) - static_cast<double>(stamps_[first]);

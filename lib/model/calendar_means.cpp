@@ -99,14 +99,14 @@ std::unique_ptr<Baseline> make_time_of_week(const TimeAxis& axis) {
 }
 
 std::unique_ptr<Baseline> make_annual_cycle(const TimeAxis& axis) {
-  constexpr Milliseconds two_years = 730 * day, month = 31 * day;
+  constexpr Milliseconds month = 31 * day;
   if (!axis.dated() || axis.size() < 2) return nullptr;
   const bool months =
       axis.spacing() == TimeAxis::Spacing::months && axis.step_months() < 12 && 12 % axis.step_months() == 0;
   const bool shorter = axis.spacing() == TimeAxis::Spacing::duration && axis.step_milliseconds() <= month;
   if (!months && !shorter) return nullptr;
   const Milliseconds step = months ? axis.step_months() * month : axis.step_milliseconds();
-  if (axis.stamp(axis.size() - 1) - axis.stamp(0) + step < two_years) return nullptr;
+  if (axis.stamp(axis.size() - 1) - axis.stamp(0) + step < 2 * axis.shortest_year()) return nullptr;
   Slots of_year{12, {}};
   for (Index t = 0; t < axis.size(); ++t) of_year.of_step.push_back(axis.month(t) - 1);
   return std::make_unique<CalendarMeans>("annual_cycle", std::vector{std::move(of_year)});

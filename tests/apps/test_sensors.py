@@ -76,6 +76,32 @@ class Horizons(Sensors):
                         rf'evaluate\.report: "{wrong}" .*{why}')
 
 
+class Calendars(Sensors):
+
+    def test_forecasts_keep_the_calendar_of_the_file(self):
+        # 30 months of mid-month stamps: under "months since" of 30 days each, and in years of 365 days.
+        lengths = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+        starts = [365 * (t // 12) + sum(lengths[:t % 12]) for t in range(32)]
+        for units, calendar, stamps in [
+                ("months since 1959-01-01", "360_day", [t + 0.5 for t in range(32)]),
+                ("days since 1999-01-01", "noleap", [starts[t] + (14 if t % 12 == 1 else 15) for t in range(32)])]:
+            with self.subTest(calendar):
+                text = sensors(steps=30).replace("hours since 2001-01-01", f'{units}" ; time:calendar = "{calendar}')
+                listed = ", ".join(str(stamp) for stamp in stamps[:30])
+                self.netcdf("calendar.nc", re.sub(r"  time = [^;]*;", f"  time = {listed} ;", text))
+                run = "run_" + calendar
+                self.succeed(2, "train", "gru.toml", "--run", run, "--set", 'data.file="calendar.nc"')
+                self.assertIn("annual_cycle", self.succeed(1, "evaluate", run).out)
+                first = units[-10:-6]
+                self.assertRegex(self.succeed(1, "data", "inspect", "calendar.nc").out, rf"{first}-01-1[5-6].*1 month")
+                self.succeed(2, "forecast", run, "--steps", "2", "-o", f"{run}.nc")
+                found = subprocess.run(["ncdump", self.path(f"{run}.nc")], check=True, capture_output=True, text=True).stdout
+                self.assertIn(f'time:calendar = "{calendar}" ;', found)
+                self.assertIn(f'time:units = "{units}" ;', found)
+                dumped = re.search(r"\n time = ([^;]*) ;", found)[1]
+                self.assertEqual([float(word) for word in dumped.split(",")], stamps[30:])
+
+
 class NullValue(Sensors):
 
     @classmethod

@@ -25,15 +25,41 @@ TEST(Calendar, KnownDays) {
       << "1900 has no leap day";
   EXPECT_EQ(detail::days_from_civil(1, 1, 1), -719162);
   // The day after Julian 1582-10-04 is Gregorian 1582-10-15.
-  EXPECT_EQ(detail::days_from_julian(1582, 10, 4) + 1, detail::days_from_civil(1582, 10, 15));
-  EXPECT_EQ(detail::days_from_julian(1, 1, 1), -719164);
+  EXPECT_EQ(detail::days_from_civil(1582, 10, 4, Calendar::julian) + 1,
+            detail::days_from_civil(1582, 10, 15));
+  EXPECT_EQ(detail::days_from_civil(1, 1, 1, Calendar::julian), -719164);
+  for (const Calendar calendar : {Calendar::no_leap, Calendar::all_leap, Calendar::days_360})
+    EXPECT_EQ(detail::days_from_civil(1970, 1, 1, calendar), 0);
+  EXPECT_EQ(detail::days_from_civil(1850, 1, 1, Calendar::no_leap), -120 * 365);
+  EXPECT_EQ(detail::days_from_civil(2000, 3, 1, Calendar::no_leap), 30 * 365 + 59);
+  EXPECT_EQ(detail::days_from_civil(2001, 3, 1, Calendar::all_leap), 31 * 366 + 60);
+  EXPECT_EQ(detail::days_from_civil(1960, 2, 30, Calendar::days_360), -10 * 360 + 59);
 }
 
+constexpr Calendar all_calendars[] = {Calendar::gregorian, Calendar::julian, Calendar::no_leap,
+                                      Calendar::all_leap, Calendar::days_360};
+
 TEST(Calendar, DaysAndDatesAreInverse) {
-  for (std::int64_t day = -800000; day < 800000; day += 37) {
-    const auto time = detail::civil(day * detail::day_milliseconds + 5);
-    EXPECT_EQ(detail::days_from_civil(time.year, time.month, time.day), day);
-    EXPECT_EQ(time.in_day, 5);
+  for (const Calendar calendar : all_calendars)
+    for (std::int64_t day = -800000; day < 800000; day += 37) {
+      const auto time = detail::civil(day * detail::day_milliseconds + 5, calendar);
+      EXPECT_EQ(detail::days_from_civil(time.year, time.month, time.day, calendar), day);
+      EXPECT_EQ(time.in_day, 5);
+    }
+}
+
+TEST(Calendar, EachDayFollowsTheOneBefore) {
+  for (const Calendar calendar : all_calendars) {
+    auto before =
+        detail::civil(detail::days_from_civil(-5, 1, 1, calendar) * detail::day_milliseconds, calendar);
+    for (std::int64_t day = detail::days_from_civil(-5, 1, 2, calendar);
+         day < detail::days_from_civil(405, 1, 1, calendar); ++day) {
+      const auto time = detail::civil(day * detail::day_milliseconds, calendar);
+      const bool new_month = before.day == detail::days_in_month(before.year, before.month, calendar);
+      ASSERT_EQ(time.day, new_month ? 1 : before.day + 1);
+      ASSERT_EQ(detail::month_index(time), detail::month_index(before) + (new_month ? 1 : 0));
+      before = time;
+    }
   }
 }
 
@@ -183,7 +209,43 @@ TEST(TimeAxis, Refusals) {
   EXPECT_HAS(refusal({0}, "degree"), "no time axis");
   EXPECT_HAS(refusal({0}, "days since yesterday"), "yesterday");
   EXPECT_HAS(refusal({0}, "days since 1970-13-01"), "1970-13-01");
-  EXPECT_HAS(refusal({0}, "days since 1970-01-01", "noleap"), "calendar \"noleap\" is not supported");
+  EXPECT_HAS(refusal({0}, "months since 1970-01-01", "noleap"), "months in calendar 360_day");
+  EXPECT_HAS(refusal({0}, "days since 1970-01-01", "lunar"), "calendar \"lunar\" is not known; standard,");
+  EXPECT_HAS(refusal({0}, "days since 1970-02-30", "365_day"), "1970-02-30");
+}
+
+TEST(TimeAxis, CalendarsOfClimateModels) {
+  // A century of years of 365 days: daily, monthly at mid-month.
+  const TimeAxis daily = axis({0, 59, 60, 36500}, "days since 2000-01-01", "365_day");
+  EXPECT_EQ(daily.text(1), "2000-03-01") << "2000 has no 29 February";
+  EXPECT_EQ(daily.text(3), "2100-01-01");
+  EXPECT_EQ(daily.calendar(), "365_day") << "as the file names it, for what is written";
+  std::vector<double> middles;
+  for (const double start : {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334})
+    middles.push_back(start + 15);
+  const TimeAxis monthly = axis(middles, "days since 1850-01-01", "noleap");
+  EXPECT_EQ(monthly.step_text(), "1 month");
+  EXPECT_EQ(monthly.after(11, 3).text(2), "1851-03-16");
+  EXPECT_EQ(monthly.after(11, 3).values()[2], 365 + 59 + 15);
+  EXPECT_EQ(monthly.steps_before("1850-06-30"), 6);
+
+  const TimeAxis thirty = axis({0, 30, 60, 90}, "days since 1960-01-30", "360_day");
+  EXPECT_EQ(thirty.step_text(), "1 month");
+  EXPECT_EQ(thirty.text(1), "1960-02-30");
+  EXPECT_EQ(thirty.find("1960-02-30"), 1);
+  EXPECT_EQ(thirty.month(3), 4);
+  EXPECT_EQ(thirty.after(3, 1).values()[0], 120);
+  EXPECT_EQ(axis({0, 10, 20}, "days since 1960-01-01", "360_day").step_text(), "10 days");
+
+  const TimeAxis months = axis({-0.5, 0.5, 1.5}, "months since 1960-01-01", "360");
+  EXPECT_EQ(months.step_text(), "1 month");
+  EXPECT_EQ(months.text(0), "1959-12-16");
+  EXPECT_EQ(months.unit(), "months");
+  EXPECT_EQ(months.calendar(), "360_day") << "CF's name";
+  EXPECT_EQ(months.after(2, 1).values()[0], 2.5);
+
+  EXPECT_EQ(axis({0, 60}, "days since 1900-01-01", "julian").text(1), "1900-03");
+  EXPECT_EQ(axis({0, 60}, "days since 1901-01-01", "all_leap").text(1), "1901-03");
 }
 
 TEST(TimeAxis, StepsOfMillionsOfYearsEndBeforeTheNumbersDo) {

@@ -335,6 +335,14 @@ TEST(AnnualCycle, NeedsDatesAndTwoYearsOfMonths) {
   EXPECT_EQ(days({0, 151, 304, 455, 608, 761, 911}), nullptr) << "five months are no part of a year";
   EXPECT_EQ(make_annual_cycle(TimeAxis::regular(729, "days since 2001-01-01", 0, 1)), nullptr);
   EXPECT_NE(make_annual_cycle(TimeAxis::regular(730, "days since 2001-01-01", 0, 1)), nullptr);
+  const auto thirties = [](Index months) {
+    std::vector<double> values;
+    for (Index t = 0; t < months; ++t) values.push_back(static_cast<double>(30 * t));
+    return make_annual_cycle(
+        TimeAxis::parse(std::move(values), "days since 2001-01-01", "360_day", "months of 30 days"));
+  };
+  EXPECT_EQ(thirties(23), nullptr);
+  EXPECT_NE(thirties(24), nullptr);
 }
 
 TEST(TimeOfWeek, OfDailySeriesIsTheMeanOfTheWeekday) {
