@@ -163,23 +163,28 @@ std::string text_of(const TrainingPlan& plan) {
   return text;
 }
 
+std::vector<std::string> caveat_lines(const Prediction& p) {
+  std::vector<std::string> lines;
+  if (p.far_share > 0.1)
+    lines.push_back(fmt::format(
+        "{:.0f} % of it are calls far from all that were measured: measure the training itself (rossby "
+        "calibrate --config)",
+        100 * p.far_share));
+  if (!p.unmeasured.empty())
+    lines.push_back(fmt::format(
+        "never measured, taken from what is nearest (bandwidth and flops, messages within a host): {}",
+        fmt::join(p.unmeasured, ", ")));
+  if (!p.left_out.empty())
+    lines.push_back(fmt::format(
+        "never measured, taken to take no time: {}; run all of 'rossby calibrate', on two ranks or more for "
+        "several",
+        fmt::join(p.left_out, ", ")));
+  return lines;
+}
+
 std::string caveats(const Prediction& p) {
   std::string text;
-  if (p.far_share > 0.1)
-    text += fmt::format(
-        "  {:.0f} % of it are calls far from all that were measured: measure the training itself (rossby "
-        "calibrate "
-        "--config)\n",
-        100 * p.far_share);
-  if (!p.unmeasured.empty())
-    text += fmt::format(
-        "  never measured, taken from what is nearest (bandwidth and flops, messages within a host): {}\n",
-        fmt::join(p.unmeasured, ", "));
-  if (!p.left_out.empty())
-    text += fmt::format(
-        "  never measured, taken to take no time: {}; run all of 'rossby calibrate', on two ranks or more "
-        "for several\n",
-        fmt::join(p.left_out, ", "));
+  for (const std::string& line : caveat_lines(p)) text += "  " + line + "\n";
   return text;
 }
 

@@ -84,6 +84,7 @@ struct Job {
 [[nodiscard]] std::string text_of(const TrainingPlan& plan);
 /// Lines that say what of it no measurement stands behind; empty: nothing.
 [[nodiscard]] std::string caveats(const Prediction& prediction);
+[[nodiscard]] std::vector<std::string> caveat_lines(const Prediction& prediction);
 
 /// The measured part, out of a run's metrics.jsonl; empty where it has no epoch.
 [[nodiscard]] std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file);

@@ -49,7 +49,7 @@ ScalingRow row_of(const Runs& runs) {
   for (const ScalingRun* run : runs) {
     const TrainingPlan::Measured& m = run->measured;
     steps.push_back(m.step);
-    predicted.insert(predicted.end(), run->predicted.begin(), run->predicted.end());
+    for (const Prediction& p : run->predicted) predicted.push_back(p.step());
     const std::array<double, 4> parts{m.forward, m.backward, m.optimiser, m.reduction};
     double rest = m.step;
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -87,12 +87,36 @@ void compare(ScalingStudy& study) {
     row.speed_up = study.weak ? ranks * faster : faster;
     row.efficiency = row.speed_up / ranks;
     for (const ScalingRun* run : row.runs)
-      for (const double predicted : run->predicted) {
-        sum += std::abs(predicted / run->measured.step - 1);
+      for (const Prediction& predicted : run->predicted) {
+        sum += std::abs(predicted.step() / run->measured.step - 1);
         ++count;
       }
   }
   if (count > 0) study.prediction_error = sum / count;
+}
+
+/// What the runs' times should not be compared without.
+std::vector<std::string> notes_of(const Runs& runs) {
+  std::set<std::string> hardware, versions, unmeasured, left_out;
+  Prediction all;
+  for (const ScalingRun* run : runs) {
+    hardware.insert(run->hardware.empty() ? "unknown" : run->hardware);
+    versions.insert(run->version.empty() ? "unknown" : run->version);
+    for (const Prediction& p : run->predicted) {
+      all.far_share = std::max(all.far_share, p.far_share);
+      unmeasured.insert(p.unmeasured.begin(), p.unmeasured.end());
+      left_out.insert(p.left_out.begin(), p.left_out.end());
+    }
+  }
+  all.unmeasured.assign(unmeasured.begin(), unmeasured.end());
+  all.left_out.assign(left_out.begin(), left_out.end());
+  std::vector<std::string> notes;
+  if (hardware.size() > 1)
+    notes.push_back(fmt::format("runs of several machines: {}", fmt::join(hardware, "; ")));
+  if (versions.size() > 1)
+    notes.push_back(fmt::format("runs of several versions: {}", fmt::join(versions, "; ")));
+  for (const std::string& caveat : caveat_lines(all)) notes.push_back("predictions: " + caveat);
+  return notes;
 }
 
 ScalingStudy study_of(const Runs& runs, bool weak) {
@@ -107,6 +131,7 @@ ScalingStudy study_of(const Runs& runs, bool weak) {
   study.weak = weak;
   for (const auto& [key, members] : rows) study.rows.push_back(row_of(members));
   compare(study);
+  study.notes = notes_of(runs);
   return study;
 }
 
@@ -229,6 +254,9 @@ std::string markdown_of(const ScalingReport& report) {
     if (study.prediction_error)
       text += fmt::format("\n{}: the predictions are off by {:.1f} % in the mean.\n", one_line(study.label),
                           100 * *study.prediction_error);
+  for (const ScalingStudy& study : report.studies)
+    for (const std::string& note : study.notes)
+      text += fmt::format("\n{}: {}.\n", one_line(study.label), one_line(note));
   if (!report.runs.left_out.empty()) text += "\nLeft out:\n\n";
   for (const LeftOut& run : report.runs.left_out)
     text += fmt::format("- {}: {}\n", relative(report, run.path), run.reason);
@@ -251,7 +279,7 @@ Json json_of(const ScalingReport& report) {
         runs.push_back({{"run", relative(report, run->path)},
                         {"step_seconds", run->measured.step},
                         {"predicted_step_seconds",
-                         run->predicted.empty() ? Json(nullptr) : Json(run->predicted.front())}});
+                         run->predicted.empty() ? Json(nullptr) : Json(run->predicted.front().step())}});
       rows.push_back(
           {{"ranks", row.place.ranks},
            {"hosts", row.place.hosts},
@@ -277,6 +305,7 @@ Json json_of(const ScalingReport& report) {
                                {"scaled", study.scaled},
                                {"baseline", study.baseline},
                                {"prediction_error_percent", percent(study.prediction_error)},
+                               {"notes", study.notes},
                                {"rows", std::move(rows)}});
   }
   json["left_out"] = Json::array();

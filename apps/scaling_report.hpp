@@ -43,6 +43,8 @@ struct ScalingStudy {
   std::size_t baseline = 0;
   /// Mean over the runs with a prediction of |predicted / measured − 1|.
   std::optional<double> prediction_error;
+  /// What to bear in mind, a line each: runs of several machines or versions, what predictions lack.
+  std::vector<std::string> notes;
 };
 
 struct ScalingReport {

@@ -83,6 +83,9 @@ void check_line(const Json& line) {
   if (place.at("row_blocks").get<Index>() * stages_at(place) * place.at("time_groups").get<Index>() !=
       place.at("ranks").get<Index>())
     throw UserError("row_blocks x stages x time_groups is not ranks");
+  for (const char* name : {"processor", "device", "rossby"})
+    if (place.contains(name) && !place.at(name).is_string())
+      user_error("{} is {}", name, place.at(name).dump());
 }
 
 Metrics read_metrics(const std::string& file) {
@@ -144,7 +147,7 @@ void read_plan(ScalingRun& run, bool place_known) {
   if (plan.place.ranks == run.place.ranks && plan.place.hosts == run.place.hosts &&
       plan.place.threads == run.place.threads && plan.time_groups == run.time_groups &&
       plan.stages == run.stages)
-    run.predicted.push_back(plan.interpolated.step());
+    run.predicted.push_back(plan.interpolated);
 }
 
 /// Adds the run in `path`, or why it is left out.
@@ -158,7 +161,7 @@ void read_run(const std::string& path, ScalingRuns& all) {
   if (!fs::exists(file)) return leave_out("has not ended");
   const Metrics metrics = read_metrics(file);
   if (!metrics.whole || final_steps(path, run.nodes) != metrics.steps) return leave_out("has not ended");
-  if (metrics.moved) return leave_out("its epochs were trained on different ranks");
+  if (metrics.moved) return leave_out("its epochs were trained on different ranks, machines or versions");
   const bool place_known = metrics.place && !metrics.place->is_null();
   if (place_known) {
     const Json& place = *metrics.place;
@@ -166,6 +169,9 @@ void read_run(const std::string& path, ScalingRuns& all) {
     run.row_blocks = count_of(place, "row_blocks");
     run.stages = stages_at(place);
     run.time_groups = count_of(place, "time_groups");
+    run.hardware = place.value("processor", "");
+    if (place.contains("device")) run.hardware += fmt::format(" with {}", place.value("device", ""));
+    run.version = place.value("rossby", "");
   }
   if (fs::exists(plan_file_of(path)))
     read_plan(run, place_known);
@@ -207,7 +213,11 @@ ScalingRuns read_scaling_runs(const std::string& folder) {
         "{}: no run directory of 'rossby train' one or two levels below it (config.toml, metrics.jsonl)",
         folder);
   ScalingRuns all;
-  for (const std::string& path : paths) read_run(path, all);
+  for (const std::string& path : paths) try {
+      read_run(path, all);
+    } catch (const UserError& error) {  // one run of many
+      all.left_out.push_back({path, error.what()});
+    }
   return all;
 }
 

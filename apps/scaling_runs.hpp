@@ -21,8 +21,10 @@ struct ScalingRun {
   int stages = 1;
   int time_groups = 1;
   Index nodes = 0;
+  std::string hardware;  // processor and device; empty where an earlier version wrote the run
+  std::string version;   // of the program; empty likewise
   TrainingPlan::Measured measured;
-  std::vector<double> predicted;  // seconds a step by its plan.json; one or none
+  std::vector<Prediction> predicted;  // by its plan.json; one or none
 };
 
 /// A run that says nothing about scaling.
@@ -36,8 +38,8 @@ struct ScalingRuns {
   std::vector<LeftOut> left_out;
 };
 
-/// Reads the run directories one and two levels below `folder`. Throws UserError naming file and line where a
-/// file of theirs is damaged, and where there is no run at all.
+/// Reads the run directories one and two levels below `folder`. Those with a damaged file are left out, with
+/// file and line. Throws UserError where there is no run at all.
 [[nodiscard]] ScalingRuns read_scaling_runs(const std::string& folder);
 
 /// What the runs in a folder are for: its study.json (apps/schemas/study.schema.json), where it has one.

@@ -12,6 +12,7 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/watchdog.hpp"
+#include "rossby/plan/rates.hpp"
 
 namespace rossby {
 namespace {
@@ -30,12 +31,15 @@ Json seconds_json(std::span<const double> seconds, double imbalance) {
           {"imbalance", imbalance}};
 }
 
-/// The ranks that trained: what times and memory are of.
+/// What trained: what times and memory are of. Processor and device are rank 0's.
 template <class T>
-Json place_json(const Communicator& comm, int hosts, const ModelRun<T>& run) {
-  return {{"ranks", comm.size()},          {"hosts", hosts},
-          {"threads", run.exec().threads}, {"row_blocks", run.grid().space().size()},
-          {"stages", run.grid().stages()}, {"time_groups", run.grid().groups()}};
+Json place_json(const Communicator& comm, int hosts, const std::string& processor, const ModelRun<T>& run) {
+  Json json = {{"ranks", comm.size()},          {"hosts", hosts},
+               {"threads", run.exec().threads}, {"row_blocks", run.grid().space().size()},
+               {"stages", run.grid().stages()}, {"time_groups", run.grid().groups()},
+               {"processor", processor},        {"rossby", version_short()}};
+  if (run.device()) json["device"] = run.device()->driver().name();
+  return json;
 }
 
 Json epoch_json(const EpochReport& report, std::string_view error, double peak_bytes, double device_bytes,
@@ -78,6 +82,7 @@ Training<T>::Training(const Communicator& comm, const Config& config, const std:
                       ModelRun<T>& run)
     : comm_(comm),
       hosts_(hosts_of(comm)),
+      processor_(processor()),
       config_(&config),
       folder_(checkpoint_folder_of(path)),
       run_(&run),
@@ -129,7 +134,7 @@ void Training<T>::observe(const EpochReport& report) {
       directory_->append_metrics(
           epoch_json(report, task_->validation_name(), peaks[0], peaks[1],
                      seconds_json(means, computing > 0 ? std::max(1.0, most / computing) : 1), sent,
-                     place_json(comm_, hosts_, *run_))
+                     place_json(comm_, hosts_, processor_, *run_))
               .dump());
   });
   progress_.show(report, report.epoch + 1 == options_.epochs);

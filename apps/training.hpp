@@ -56,6 +56,7 @@ class Training {
 
   Communicator comm_;
   int hosts_;
+  std::string processor_;  // of this rank
   const Config* config_;
   const RunDirectory* directory_ = nullptr;
   CheckpointFolder folder_;

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 #include <netcdf.h>
 
+#include "commit.hpp"  // ROSSBY_COMMIT, written at each build
 #include "rossby/mpi/libraries.hpp"
 
-// ROSSBY_VERSION, ROSSBY_COMMIT, ROSSBY_BUILD_TYPE and ROSSBY_SANITIZERS come from CMake.
+// ROSSBY_VERSION, ROSSBY_BUILD_TYPE and ROSSBY_SANITIZERS come from CMake.
 
 namespace rossby {
 

@@ -85,15 +85,27 @@ void residuals(const PlanTraining& arguments) {
     atomic_write(arguments.output, Json{{"format", 1}, {"residuals", json_of(all)}}.dump(2) + "\n");
 }
 
-std::vector<TrainingPlan> read_all(const std::vector<std::string>& runs) {
+/// Runs with what was predicted and measured of them, and what is wrong with others.
+struct CheckedRuns {
+  std::vector<std::string> runs;
   std::vector<TrainingPlan> plans;
-  for (const std::string& run : runs) plans.push_back(read_measured(run));
-  return plans;
+  std::vector<std::string> faults;
+};
+
+CheckedRuns read_all(const std::vector<std::string>& runs) {
+  CheckedRuns all;
+  for (const std::string& run : runs) try {
+      all.plans.push_back(read_measured(run));
+      all.runs.push_back(run);
+    } catch (const UserError& error) {
+      all.faults.emplace_back(error.what());
+    }
+  return all;
 }
 
 /// A line a run, then means and worst.
-void check(const std::vector<std::string>& runs) {
-  const std::vector<TrainingPlan> plans = read_all(runs);
+void check(const CheckedRuns& all) {
+  const auto& [runs, plans, faults] = all;
   fmt::print("{:<28}{:>6}{:>8}{:>12}{:>12}{:>9}{:>13}{:>11}{:>11}{:>9}  {}\n", "run", "ranks", "threads",
              "measured ms", "predicted", "error %", "polynomials %", "waiting ms", "predicted", "memory %",
              "sent");
@@ -120,11 +132,14 @@ void check(const std::vector<std::string>& runs) {
   }
   fmt::print("{} run{}: mean error {:.1f} %, worst {:.1f} %; by polynomials {:.1f} %\n", count,
              count == 1 ? "" : "s", sum / count, worst, sum_model / count);
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (const std::string text = caveats(plans[i].interpolated); !text.empty())
+      fmt::print("{}:\n{}", runs[i], text);
 }
 
 /// A line a run and region of its step, then the mean errors: what a step misses, it misses there.
-void check_regions(const std::vector<std::string>& runs) {
-  const std::vector<TrainingPlan> plans = read_all(runs);
+void check_regions(const CheckedRuns& checked) {
+  const auto& [runs, plans, faults] = checked;
   struct Region {
     const char* name;
     double measured, predicted;
@@ -315,7 +330,12 @@ class Plans {
 int plan(const Communicator& comm, const PlanTraining& arguments) {
   if (!arguments.check.empty()) {
     agree(comm, [&] {
-      if (comm.rank() == 0) (arguments.regions ? check_regions : check)(arguments.check);
+      if (comm.rank() != 0) return;
+      const CheckedRuns runs = read_all(arguments.check);
+      if (!runs.runs.empty()) (arguments.regions ? check_regions : check)(runs);
+      if (!runs.faults.empty())
+        user_error("{}{}", fmt::join(runs.faults, "; "),
+                   runs.runs.empty() ? "" : " (the table has the other runs)");
     });
     return 0;
   }

@@ -120,6 +120,11 @@ class Plan(PlanRuns):
         self.succeed(2, *self.arguments("moved", "train.epochs=6"), "--machine", "machine.json")
         moved = self.succeed(1, "plan", "--check", "moved").out.splitlines()
         self.assertEqual(moved[1].split()[-1], "exact")
+        os.makedirs(self.path("begun"), exist_ok=True)
+        result = self.run_ranks(1, "plan", "--check", "run1", "begun", "nowhere", "run2")
+        self.assertEqual(result.codes, [1])
+        self.assertRegex(result.out, "\n2 runs: mean error")
+        self.assertRegex(result.err, r"begun/plan.json: .*; nowhere/plan.json: cannot be read.* \(the table has the other runs\)\n$")
         out = self.succeed(1, "plan", "--check", "run1", "run2", "--regions").out.splitlines()[1:]
         regions = ["computing", "chunks", "optimiser", "waiting", "other"]
         self.assertEqual([line[28:].split()[0] for line in out], regions * 3)
@@ -216,7 +221,7 @@ class Plan(PlanRuns):
             self.assertEqual([epoch[1:] for epoch in told], [epoch[1:] for epoch in sent], (config, settings))
             self.assertEqual([epoch[0] for epoch in sent], [0, 1, 2])
         out = self.succeed(1, "plan", "--check", *runs).out
-        self.assertEqual([line.split()[-1] for line in out.splitlines()[1:-1]], ["exact"] * len(runs), out)
+        self.assertEqual([line.split()[-1] for line in out.splitlines()[1:len(runs) + 1]], ["exact"] * len(runs), out)
         # The test would not see much where all epochs were alike.
         for run, epochs in (("sent1", 2), ("sent3", 2), ("sent9", 2)):
             told = self.load(run + "/plan.json", "plan.schema.json")["predicted"]["sent"]["epochs"]

@@ -93,7 +93,7 @@ class Reports(Studies):
         reasons = {entry["run"]: entry["reason"] for entry in report["left_out"]}
         for name in ("begun", "cut", "half", "longer"):
             self.assertEqual(reasons.pop(name), "has not ended")
-        self.assertEqual(reasons.pop("moved"), "its epochs were trained on different ranks")
+        self.assertEqual(reasons.pop("moved"), "its epochs were trained on different ranks, machines or versions")
         self.assertIn("does not say on how many ranks", reasons.pop("old"))
         self.assertEqual(reasons.pop("gone"), "is in study.json, but has left no run directory")
         self.assertEqual(reasons, {})
@@ -110,6 +110,32 @@ class Reports(Studies):
         self.refuse(1, ["report", "scaling", "hand", "--kind", "week"], "--kind: week not in", code=2)
         self.refuse(1, ["report", "scaling", "hand", "--band", "-3"], "--band: -3 is not a number of at least 0", code=2)
         self.refuse(1, ["report", "scaling", "hand", "--ouput", "x"], r"unknown option --ouput \(did you mean --output\?\)", code=2)
+
+    def left_out(self, folder, run, reason):
+        """One damaged run is told, and the others are tabulated."""
+        out, report = self.report(folder, "rest")
+        self.assertEqual([entry["run"] for entry in report["left_out"]], [run])
+        self.assertRegex(report["left_out"][0]["reason"], reason)
+        self.assertRegex(out, rf"\n- {run}: .*{reason}")
+        self.assertEqual([len(row["runs"]) for row in report["studies"][0]["rows"]], [1])
+
+    def test_several_machines_and_versions(self):
+        folder = self.copy("mixed")
+        self.assertEqual(self.report("mixed", "rest")[1]["studies"][0]["notes"], [])
+        lines = self.lines("mixed/run2")
+        self.assertTrue(lines[0]["place"]["processor"])
+        for line in lines:
+            line["place"].update(processor="Abacus 9", rossby="0.0.1")
+        (folder / "run2/metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        out, report = self.report("mixed", "rest")
+        notes = report["studies"][0]["notes"]
+        self.assertEqual([note.split(":")[0] for note in notes], ["runs of several machines", "runs of several versions"])
+        self.assertIn("Abacus 9", notes[0])
+        self.assertIn("0.0.1", notes[1])
+        self.assertIn(f"\nmixed: {notes[0]}.\n", out)
+        lines[-1]["place"].update(processor="Abacus 10")
+        (folder / "run2/metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        self.left_out("mixed", "run2", "its epochs were trained on different ranks, machines or versions")
 
     def test_damaged_files(self):
         folder = self.copy("bad")
@@ -129,11 +155,17 @@ class Reports(Studies):
             self.assertNotEqual(changed, whole[1])
             metrics.write_text("".join([whole[0], changed, *whole[2:]]))
             with self.subTest(pattern):
-                self.refuse(2, ["report", "scaling", "bad", "-o", "never"], "bad/run2/metrics.jsonl: " + pattern)
-                self.assertFalse(os.path.exists(self.path("never")))
+                self.left_out("bad", "run2", "bad/run2/metrics.jsonl: " + pattern)
+        shutil.copytree(folder / "run2", self.path("all_bad/run2"))
+        self.refuse(2, ["report", "scaling", "all_bad", "-o", "never"], "none of its 1 runs can be tabulated; .*line 2")
+        self.assertFalse(os.path.exists(self.path("never")))
         metrics.write_text("".join(whole))
+        for text, pattern in (("{", "run2/plan.json: not JSON"), ("{}", "run2/plan.json: not a plan")):
+            (folder / "run2/plan.json").write_text(text)
+            with self.subTest(text):
+                self.left_out("bad", "run2", "bad/" + pattern)
+            (folder / "run2/plan.json").unlink()
         for name, text, pattern in (
-                ("run2/plan.json", "{", "run2/plan.json: not JSON"), ("run2/plan.json", "{}", "run2/plan.json: not a plan"),
                 ("study.json", "[", "study.json: not a study"), ("study.json", '{"format": 2}', "study.json: .*format 2"),
                 ("study.json", '{"format": 1, "kind": "week"}', "study.json: .*kind \"week\", it is strong or weak"),
                 ("study.json", '{"format": 1, "kind": "weak", "label": "x"}', "study.json: .*scaled")):
@@ -143,11 +175,11 @@ class Reports(Studies):
             (folder / name).unlink()
         with open(folder / "run1/config.toml", "a", encoding="utf-8") as file:
             file.write("[modle]\nx = 1\n")
-        self.refuse(1, ["report", "scaling", "bad"], "bad/run1/config.toml.*modle")
+        self.left_out("bad", "run1", "bad/run1/config.toml.*modle")
         shutil.copy(self.path("hand/run1/config.toml"), folder / "run1")
         state = folder / "run1/checkpoints/state.h5"
         state.write_bytes(state.read_bytes()[:500])
-        self.refuse(1, ["report", "scaling", "bad"], "bad/run1/checkpoints/state.h5")
+        self.left_out("bad", "run1", "bad/run1/checkpoints/state.h5")
 
     def test_study_files(self):
         for text, pattern in (
