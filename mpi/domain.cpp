@@ -78,12 +78,6 @@ std::string graph_kind(const Config& config, const SeriesInfo& info) {
   return info.has_edges ? "edges" : info.gridded ? "grid8" : info.node_lat.empty() ? "none" : "nearest";
 }
 
-bool goes_round(const std::vector<double>& lon) {
-  if (lon.size() < 3) return false;
-  const double step = std::abs(lon[1] - lon[0]);
-  return std::abs(step * static_cast<double>(lon.size()) - 360) < 0.01 * step;
-}
-
 Grid make_grid(const Config& config, const SeriesInfo& info, const std::vector<Index>& file_node) {
   Grid grid;
   if (!info.gridded) return grid;
@@ -93,8 +87,36 @@ Grid make_grid(const Config& config, const SeriesInfo& info, const std::vector<I
   for (std::size_t i = 0; i < file_node.size(); ++i)
     grid.node_of_cell[static_cast<std::size_t>(file_node[i])] = static_cast<Index>(i);
   const std::string& periodic = config.text("relation.periodic_lon");
-  grid.periodic_lon = periodic == "yes" || (periodic == "auto" && goes_round(info.lon));
+  ColumnJoins joins = join_columns(info.lon);
+  grid.periodic_lon = periodic == "yes" || (periodic == "auto" && joins.round);
+  grid.apart = std::move(joins.apart);
   return grid;
+}
+
+DateToStep dates_of(const SeriesInfo& info) {
+  return [&info](std::string_view date) {
+    const TimeAxis& time = info.time;
+    if (time.ends_before(date))
+      user_error("{}: {} is behind the data, which end at {} (split)", info.path, date,
+                 time.text(time.size() - 1));
+    return time.steps_before(date);
+  };
+}
+
+std::string column_remarks(const Domain& domain) {
+  std::string text;
+  const std::vector<double>& lon = domain.info.lon;
+  for (std::size_t j = 0; j < domain.grid.apart.size(); ++j)
+    if (domain.grid.apart[j] != 0)
+      text += fmt::format("grid      columns at {:g} and {:g} degrees do not touch: {:g} lie between them\n",
+                          lon[j], lon[j + 1], std::abs(lon[j + 1] - lon[j]));
+  if (lon.size() > 3 && std::abs(std::abs(lon.back() - lon.front()) - 360) < 1e-3 * std::abs(lon[1] - lon[0]))
+    text += fmt::format(
+        "warning   the last column, at {:g} degrees, repeats the first, at {:g}: without it the grid would "
+        "be "
+        "joined there\n",
+        lon.back(), lon.front());
+  return text;
 }
 
 void add_coordinates(Domain& domain) {
@@ -280,6 +302,16 @@ GlobalEdges build_edges(const Communicator& comm, const Config& config, const Do
   return edges;
 }
 
+std::string data_remarks(const Config& config, const Domain& domain) {
+  std::string text =
+      domain.info.gridded && config.text("relation.graph") != "nearest" ? column_remarks(domain) : "";
+  for (const std::string& count :
+       years_as_counts(split_spec(config), domain.info.steps, dates_of(domain.info)))
+    text += fmt::format("warning   {} is a number of steps; as a year it is written with a month, {}-01\n",
+                        count, count.substr(count.size() - 4));
+  return text;
+}
+
 std::string partition_kind(const Config& config, const Domain& domain, int parts) {
   const std::string graph = graph_kind(config, domain.info);
   const bool dense = config.text("relation.discover") == "dense" ||
@@ -336,15 +368,8 @@ Domain make_domain(const Communicator& comm, const Config& config) {
   domain.file_node = pick_nodes(comm, config, file);
   domain.grid = make_grid(config, domain.info, domain.file_node);
   add_coordinates(domain);
-  const TimeAxis& time = domain.info.time;
-  domain.split = agree(comm, [&] {
-    return make_split(domain.info.steps, split_spec(config), [&](std::string_view date) {
-      if (time.ends_before(date))
-        user_error("{}: {} is behind the data, which end at {} (split)", domain.info.path, date,
-                   time.text(time.size() - 1));
-      return time.steps_before(date);
-    });
-  });
+  domain.split =
+      agree(comm, [&] { return make_split(domain.info.steps, split_spec(config), dates_of(domain.info)); });
   domain.partition = order_rows(comm, config, domain, choose_partition(comm, config, domain, comm.size()));
   domain.cut_graph = comm.size() > 1 && partition_kind(config, domain, comm.size()) == "graph";
   domain.rows = domain.partition.rows_of(comm.rank());

@@ -40,6 +40,10 @@ struct Domain {
 /// on by all ranks. Collective.
 [[nodiscard]] Domain make_domain(const Communicator& comm, const Config& config);
 
+/// What a reader of the log should know of how the data were taken, a line each: columns of a grid that do
+/// not touch, counts of steps that may have been meant as years.
+[[nodiscard]] std::string data_remarks(const Config& config, const Domain& domain);
+
 /// parallel.partition with "auto" resolved for so many parts. Throws UserError for what does not go with a
 /// dense relation.
 [[nodiscard]] std::string partition_kind(const Config& config, const Domain& domain, int parts);

@@ -42,7 +42,7 @@ SeriesLayout forecast_layout(const Domain& domain, const OpenRun& open, Index or
   layout.attributes.emplace_back(
       "source", fmt::format("rossby {}, {}, run {}", version_short(), open.config.text("model.name"),
                             open.directory->path()));
-  if (layout.gridded) {
+  if (layout.planar()) {
     layout.land_mask.assign(static_cast<std::size_t>(domain.info.file_nodes), 1);
     for (const Index node : domain.file_node) layout.land_mask[static_cast<std::size_t>(node)] = 0;
   }

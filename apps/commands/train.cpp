@@ -31,6 +31,14 @@ double worst_peak(Reducer& reducer) {
   return peak;
 }
 
+/// " (1970-01 to 1985-12)"; empty where a part has no steps or the series no dates.
+std::string dates_text(const Domain& domain, const StepRange& part) {
+  const TimeAxis& time = domain.info.time;
+  return part.empty() || !time.dated()
+             ? ""
+             : fmt::format(" ({} to {})", time.text(part.first), time.text(part.last - 1));
+}
+
 template <class T>
 void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, Reducer& reducer) {
   const int copies = run.grid().groups() * run.grid().stages();
@@ -45,8 +53,10 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
   const Domain& domain = run.domain();
   fmt::print("data      {}: {} nodes, {} steps, {} feature{}\n", domain.info.path, domain.nodes(),
              domain.info.steps, domain.info.features, domain.info.features == 1 ? "" : "s");
-  fmt::print("split     train {} steps, validation {}, test {}\n", domain.split.training_steps().size(),
-             domain.split.validation.size(), domain.split.test.size());
+  fmt::print("split     train {} steps{}, validation {}{}, test {}{}\n", domain.split.training_steps().size(),
+             dates_text(domain, domain.split.train), domain.split.validation.size(),
+             dates_text(domain, domain.split.validation), domain.split.test.size(),
+             dates_text(domain, domain.split.test));
   fmt::print("model     {}, {} parameters, {} relations with {} non-zeros, {}\n", config.text("model.name"),
              count_text(sums[0] + sums[1]), run.relations(), count_text(sums[2]),
              config.text("model.precision"));
@@ -61,7 +71,7 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
                run.grid().stages() > 1 ? fmt::format("{} stages x ", run.grid().stages()) : "",
                run.grid().groups());
   if (!run.device_remark().empty()) fmt::print("{}\n", run.device_remark());
-  fmt::print("{}", run.remarks());
+  fmt::print("{}{}", data_remarks(config, domain), run.remarks());
   std::fflush(stdout);
 }
 

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <optional>
 
 #include "rossby/base/error.hpp"
 
@@ -110,20 +111,42 @@ std::vector<Index> Split::test_origins(Index horizons, Index first, Index last) 
   return result;
 }
 
+std::vector<std::string> years_as_counts(const SplitSpec& spec, Index steps, const DateToStep& date_to_step) {
+  std::vector<std::string> found;
+  if (!date_to_step) return found;
+  for (const auto& [key, text] : {std::pair<const char*, const std::string&>{"split.train", spec.train},
+                                  {"split.validation", spec.validation},
+                                  {"split.test", spec.test}}) {
+    Index count = 0;
+    if (text.size() != 4 || !parses(text, count) || count < 1000) continue;
+    try {
+      const Index place = date_to_step(text + "-01");
+      if (place > 0 && place < steps) found.push_back(fmt::format("{} = {}", key, text));
+    } catch (const UserError&) {  // no date of this series
+    }
+  }
+  return found;
+}
+
 Split make_split(Index steps, const SplitSpec& spec, const DateToStep& date_to_step) {
   const Index train = part_size("split.train", spec.train, 0, steps, date_to_step);
   if (train < 2)
     user_error("split.train = \"{}\" is {} of {} steps: training needs 2 or more", spec.train, train, steps);
-  const auto check = [&](Index validation, Index test) {
-    if (train + validation + test > steps)
+  const auto check = [&](std::optional<Index> validation, std::optional<Index> test) {
+    const auto size = [](const std::optional<Index>& part) {
+      return part ? fmt::format(" + {}", *part) : std::string();
+    };
+    if (train + validation.value_or(0) + test.value_or(0) > steps)
       user_error(
-          "split.train = \"{}\", split.validation = \"{}\", split.test = \"{}\" ask for {} + {} + {} steps; "
-          "the series has {}",
-          spec.train, spec.validation, spec.test, train, validation, test, steps);
+          "split.train = \"{}\", split.validation = \"{}\", split.test = \"{}\" ask for {}{}{} steps{}; the "
+          "series has {}{}",
+          spec.train, spec.validation, spec.test, train, size(validation), size(test),
+          test ? "" : " without what follows", steps,
+          years_as_counts(spec, steps, date_to_step).empty() ? "" : "; a year is written as 2001-01");
   };
-  check(0, 0);
+  check({}, {});
   const Index validation = part_size("split.validation", spec.validation, train, steps, date_to_step);
-  check(validation, 0);
+  check(validation, {});
   const Index test = part_size("split.test", spec.test, train + validation, steps, date_to_step);
   check(validation, test);
 

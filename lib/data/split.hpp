@@ -76,6 +76,10 @@ struct Split {
   [[nodiscard]] std::vector<Index> test_origins(Index horizons, Index first = -1, Index last = -1) const;
 };
 
+/// Counts of steps that may have been meant as years, since the series has them: "split.train = 1975".
+[[nodiscard]] std::vector<std::string> years_as_counts(const SplitSpec& spec, Index steps,
+                                                       const DateToStep& date_to_step);
+
 /// Builds the split of a series of `steps` steps. Throws UserError, one line with key and numbers, where it
 /// is impossible: text that is no count, share or date, parts that ask for more steps than there are, a part
 /// that ends before it begins, no training pair, a fold that is not there or empty. `date_to_step` may be

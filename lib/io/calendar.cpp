@@ -56,6 +56,26 @@ bool take_clock(std::string_view& text, ParsedDate& date) {
   return take_seconds(text, date);
 }
 
+/// "+01:00", "-5:30", "+0100", "1:00", "+1"
+bool take_zone(std::string_view& text, ParsedDate& date) {
+  const bool west = take(text, '-');
+  if (!west) (void)take(text, '+');
+  const auto first = take_number(text, 4);
+  if (!first) return false;
+  int hours = *first, minutes = 0;
+  if (take(text, ':')) {
+    const auto second = take_number(text, 2);
+    if (!second) return false;
+    minutes = *second;
+  } else if (hours >= 100) {
+    minutes = hours % 100;
+    hours /= 100;
+  }
+  if (hours > 14 || minutes > 59) return false;
+  date.zone = (west ? -1 : 1) * (60 * hours + minutes);
+  return true;
+}
+
 bool take_day(std::string_view& text, ParsedDate& date, Calendar calendar) {
   const auto year = take_number(text, 4);
   if (!year) return false;
@@ -161,9 +181,12 @@ std::int64_t month_start(std::int64_t index, Calendar calendar) {
 
 std::optional<ParsedDate> parse_date(std::string_view text, Calendar calendar) {
   ParsedDate date;
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  const auto skip_blanks = [&] {
+    while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  };
+  skip_blanks();
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  for (const std::string_view zone : {"Z", "UTC", "GMT", "+00:00", "+0:00", "+00"})
+  for (const std::string_view zone : {"Z", "UTC", "GMT"})
     if (text.ends_with(zone)) {
       text.remove_suffix(zone.size());
       while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
@@ -172,10 +195,11 @@ std::optional<ParsedDate> parse_date(std::string_view text, Calendar calendar) {
   if (!take_day(text, date, calendar)) return std::nullopt;
   if (text.empty()) return date;
   if (date.fields != 3 || (!take(text, 'T') && !take(text, ' '))) return std::nullopt;
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  skip_blanks();
   if (!take_clock(text, date)) return std::nullopt;
-  if (take(text, ' ') && (text == "0:00" || text == "00:00" || text == "-0:00")) text = "";  // udunits zone
-  return text.empty() ? std::optional(date) : std::nullopt;
+  if (text.empty()) return date;
+  skip_blanks();
+  return take_zone(text, date) && text.empty() ? std::optional(date) : std::nullopt;
 }
 
 }  // namespace rossby::detail

@@ -43,11 +43,12 @@ struct ParsedDate {
   std::int64_t year = 0;
   int month = 1, day = 1, hour = 0, minute = 0;
   std::int64_t milliseconds = 0;  // of the minute
+  int zone = 0;                   // minutes that it is ahead of UTC
   int fields = 0;
 };
 
-/// "1986[-8[-15[T|blank 6[:30[:15[.5]]]]]]", one or two digits a field, an optional Z, UTC or zero offset
-/// behind it.
+/// "1986[-8[-15[T|blank 6[:30[:15[.5]]]]]]", one or two digits a field, an optional Z, UTC or GMT behind it,
+/// or where it has a time of day an offset from UTC ("+01:00", "-5:30", "+0100", " 1:00").
 std::optional<ParsedDate> parse_date(std::string_view text, Calendar = Calendar::gregorian);
 
 }  // namespace rossby::detail

@@ -97,7 +97,8 @@ Calendar standard_calendar(const ParsedDate& date) {
 
 Milliseconds moment(const ParsedDate& date, Calendar calendar) {
   const std::int64_t days = days_from_civil(date.year, date.month, date.day, calendar);
-  return days * day_milliseconds + date.hour * 3'600'000LL + date.minute * 60'000LL + date.milliseconds;
+  return days * day_milliseconds + date.hour * 3'600'000LL + (date.minute - date.zone) * 60'000LL +
+         date.milliseconds;
 }
 
 std::optional<double> plain_number(std::string_view text) {

@@ -27,6 +27,28 @@ T usual(const std::vector<T>& distances) {
   return best;
 }
 
+/// The usual distance of stamps that are hardly ever the same distance apart, as those of clocks that go late
+/// now and then: what their median is by the mean of all that are near to multiples of it, in whole seconds,
+/// minutes, hours or days where it is within a hundredth.
+Milliseconds typical(std::vector<Milliseconds> distances) {
+  const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
+  std::nth_element(distances.begin(), middle, distances.end());
+  const double median = static_cast<double>(*middle);
+  double sum = 0, steps = 0;
+  for (const Milliseconds distance : distances) {
+    const double count = std::round(static_cast<double>(distance) / median);
+    if (count < 1 || std::abs(static_cast<double>(distance) - count * median) > 0.25 * median) continue;
+    sum += static_cast<double>(distance);
+    steps += count;
+  }
+  const double mean = steps > 0 ? sum / steps : median;
+  for (const double unit : {86'400'000.0, 3'600'000.0, 60'000.0, 1000.0}) {
+    const double whole = std::round(mean / unit) * unit;
+    if (whole > 0 && std::abs(mean - whole) < 0.01 * mean) return std::llround(whole);
+  }
+  return std::max<Milliseconds>(1, std::llround(mean));
+}
+
 /// How far into its month a moment lies, 0 to 1.
 double month_share(Milliseconds stamp, Calendar calendar) {
   const auto month = month_index(civil(stamp, calendar));
@@ -104,6 +126,9 @@ void TimeAxis::detect_duration() {
   for (std::size_t t = 1; t < stamps_.size(); ++t) distances.push_back(stamps_[t] - stamps_[t - 1]);
   spacing_ = Spacing::duration;
   step_ = usual(distances);
+  if (2 * std::count(distances.begin(), distances.end(), step_) < std::ssize(distances) &&
+      distances.size() >= 8)
+    step_ = typical(distances);
   // Stamps kept as float32 or in decimal days are off by rounding; a thousandth of a step is no gap.
   const Milliseconds slack = step_ / 1000;
   for (std::size_t t = 0; t < distances.size(); ++t) {

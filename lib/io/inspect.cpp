@@ -66,14 +66,19 @@ std::string shape_text(const SeriesInfo& info) {
   if (info.gridded)
     return fmt::format("time {} x lat {} x lon {} = {} cells", info.all_steps, info.n_lat, info.n_lon,
                        info.file_nodes);
+  if (info.curvilinear)
+    return fmt::format("time {} x {} {} x {} {} = {} cells of a curvilinear grid", info.all_steps,
+                       info.row_name, info.n_lat, info.column_name, info.n_lon, info.file_nodes);
   std::string text = fmt::format("time {} x node {}", info.all_steps, info.file_nodes);
   if (info.features > 1) text += fmt::format(" x feature {}", info.features);
   return text;
 }
 
 std::string range_text(const std::vector<double>& values) {
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  return fmt::format("{:.6g} to {:.6g}", *low, *high);
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  for (const double value : values)  // NaN where missing
+    if (!std::isnan(value)) low = std::min(low, value), high = std::max(high, value);
+  return fmt::format("{:.6g} to {:.6g}", low, high);
 }
 
 std::string time_text(const SeriesInfo& info) {

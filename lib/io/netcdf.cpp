@@ -1,10 +1,13 @@
 #include "rossby/io/netcdf.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <utility>
 
@@ -51,9 +54,12 @@ nc_type type_to(NetcdfType type) {
       return NC_FLOAT;
     case NetcdfType::float64:
       return NC_DOUBLE;
-    default:
-      bug("only numeric variables are written");
+    case NetcdfType::other_integer:
+      return NC_INT64;
+    case NetcdfType::text:
+      return NC_STRING;
   }
+  bug("all types are known");
 }
 
 std::vector<std::size_t> sizes(std::span<const Index> values) {
@@ -69,6 +75,25 @@ int get(int file, int id, const std::size_t* start, const std::size_t* count, fl
 int get(int file, int id, const std::size_t* start, const std::size_t* count, Index* out) {
   static_assert(sizeof(Index) == sizeof(long long));
   return nc_get_vara_longlong(file, id, start, count, reinterpret_cast<long long*>(out));
+}
+
+/// What a file seems to be by its first bytes, where people may take it for a series; else nothing.
+std::string_view foreign_kind(const std::string& path) {
+  std::array<char, 512> bytes{};
+  std::ifstream file(path, std::ios::binary);
+  file.read(bytes.data(), bytes.size());
+  const std::string_view begin(bytes.data(), static_cast<std::size_t>(file.gcount()));
+  if (begin.starts_with("\x93NUMPY")) return "a NumPy array";
+  if (begin.starts_with("PK\x03\x04")) return "a zip archive (NumPy's npz?)";
+  if (begin.starts_with("\x80\x04") || begin.starts_with("\x80\x03") || begin.starts_with("\x80\x05"))
+    return "a Python pickle";
+  if (begin.starts_with("PAR1")) return "a Parquet table";
+  if (begin.starts_with("GRIB")) return "a GRIB file";
+  const bool is_text = !begin.empty() && std::all_of(begin.begin(), begin.end(), [](char c) {
+    return static_cast<unsigned char>(c) >= 32 || c == '\n' || c == '\r' || c == '\t';
+  });
+  if (is_text && begin.find_first_of(",;\t") != std::string_view::npos) return "a table of text (CSV?)";
+  return "";
 }
 
 std::optional<std::string> text_attribute(int file, int variable, const char* name) {
@@ -122,8 +147,12 @@ NetcdfFile NetcdfFile::open(const std::string& path) {
     user_error("{}: cannot read this file: {}", path, std::strerror(errno));
   check_classic_size(path);
   int id = -1;
-  if (const int result = nc_open(path.c_str(), NC_NOWRITE, &id); result != NC_NOERR)
+  if (const int result = nc_open(path.c_str(), NC_NOWRITE, &id); result != NC_NOERR) {
+    if (const std::string_view kind = foreign_kind(path); !kind.empty())
+      user_error("{}: {}, not NetCDF; xarray makes a NetCDF file of it: apps/README.md, \"Data of your own\"",
+                 path, kind);
     user_error("{}: not a readable NetCDF file ({}); is it truncated or damaged?", path, nc_strerror(result));
+  }
   NetcdfFile file(path, id);
   file.bytes_ = std::filesystem::file_size(path, code);
   if (code) user_error("{}: cannot read this file: {}", path, code.message());
@@ -237,6 +266,20 @@ void NetcdfFile::read_header() {
   }
 }
 
+std::vector<std::string> NetcdfFile::groups() const {
+  int count = 0;
+  if (nc_inq_grps(id_, &count, nullptr) != NC_NOERR || count <= 0) return {};
+  std::vector<int> ids(static_cast<std::size_t>(count));
+  check(nc_inq_grps(id_, &count, ids.data()), "its groups");
+  std::vector<std::string> names;
+  for (const int id : ids) {
+    char name[NC_MAX_NAME + 1] = {};
+    check(nc_inq_grpname(id, name), "a group");
+    names.emplace_back(name);
+  }
+  return names;
+}
+
 const NetcdfVariable* NetcdfFile::find(std::string_view name) const {
   for (const auto& variable : variables_)
     if (variable.name == name) return &variable;
@@ -318,13 +361,45 @@ void NetcdfFile::check_claim(const NetcdfVariable& variable) const {
                path_, variable.name, claimed, bytes_);
 }
 
+std::optional<double> NetcdfFile::default_fill(const NetcdfVariable& variable) const {
+  nc_type type = NC_NAT;
+  check(nc_inq_vartype(id_, variable.id, &type), variable.name);
+  switch (type) {
+    case NC_SHORT:
+      return NC_FILL_SHORT;
+    case NC_USHORT:
+      return NC_FILL_USHORT;
+    case NC_INT:
+      return NC_FILL_INT;
+    case NC_UINT:
+      return NC_FILL_UINT;
+    case NC_INT64:
+      return static_cast<double>(NC_FILL_INT64);
+    case NC_UINT64:
+      return static_cast<double>(NC_FILL_UINT64);
+    case NC_FLOAT:
+    case NC_DOUBLE:
+      return NC_FILL_DOUBLE;
+    default:
+      return std::nullopt;
+  }
+}
+
 std::vector<double> NetcdfFile::read_all(const NetcdfVariable& variable) const {
-  require(variable.dimensions.size() == 1, "a coordinate has one dimension");
   check_claim(variable);
-  const Index start = 0, count = variable.dimensions[0].length;
-  check_memory(count, sizeof(double), fmt::format("{}: variable {}", path_, variable.name));
-  std::vector<double> values(static_cast<std::size_t>(count));
-  read(variable, std::span(&start, 1), std::span(&count, 1), values.data());
+  std::vector<Index> start(variable.dimensions.size(), 0), count;
+  for (const NetcdfDimension& dimension : variable.dimensions) count.push_back(dimension.length);
+  check_memory(variable.size(), sizeof(double), fmt::format("{}: variable {}", path_, variable.name));
+  std::vector<double> values(static_cast<std::size_t>(variable.size()));
+  read(variable, start, count, values.data());
+  if (const int bits = bits_of_other_sign(variable); bits != 0) {
+    const double wraps = std::exp2(std::abs(bits));
+    for (double& value : values)
+      if (bits > 0 ? value < 0 : value >= wraps / 2) value += bits > 0 ? wraps : -wraps;
+  }
+  const auto scale = number(variable, "scale_factor"), offset = number(variable, "add_offset");
+  if (scale || offset)
+    for (double& value : values) value = value * scale.value_or(1) + offset.value_or(0);
   return values;
 }
 
@@ -398,6 +473,13 @@ void NetcdfFile::write(int variable, std::span<const Index> start, std::span<con
   check(nc_put_vara_longlong(id_, variable, sizes(start).data(), sizes(count).data(),
                              reinterpret_cast<const long long*>(values)),
         "data");
+}
+
+void NetcdfFile::write(int variable, std::span<const std::string> values) {
+  std::vector<const char*> texts;
+  for (const std::string& value : values) texts.push_back(value.c_str());
+  errno = 0;
+  check(nc_put_var_string(id_, variable, texts.data()), "names");
 }
 
 void NetcdfFile::close() {

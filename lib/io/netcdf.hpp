@@ -17,7 +17,8 @@ struct NetcdfDimension {
   Index length = 0;
 };
 
-/// text stands for all that is no number.
+/// text stands for all that is no number, other_integer for a file's further integers; written they are a
+/// string and 64 bits.
 enum class NetcdfType { int8, int32, float32, float64, other_integer, text };
 
 /// A variable of a NetCDF file: its dimensions slowest first.
@@ -57,6 +58,8 @@ class NetcdfFile {
   // Reading.
   [[nodiscard]] const std::vector<NetcdfVariable>& variables() const { return variables_; }
   [[nodiscard]] const NetcdfVariable* find(std::string_view name) const;
+  /// Names of the groups below the root, whose variables are not read.
+  [[nodiscard]] std::vector<std::string> groups() const;
   /// A text attribute; none where absent or of another type.
   [[nodiscard]] std::optional<std::string> text(const NetcdfVariable& variable, const char* attribute) const;
   /// The first value of a numeric attribute.
@@ -77,7 +80,10 @@ class NetcdfFile {
   /// Throws UserError where the variable claims more values than the file can hold: deflate makes 1032 bytes
   /// of one, and what was never written is no data. (A few million values are let pass in any file.)
   void check_claim(const NetcdfVariable& variable) const;
-  /// The whole of a one-dimensional variable.
+  /// What the library puts where nothing was written, unless the file says otherwise; none for bytes, all of
+  /// whose values are in use.
+  [[nodiscard]] std::optional<double> default_fill(const NetcdfVariable& variable) const;
+  /// The whole of a coordinate, last dimension fastest; _Unsigned, scale_factor and add_offset are applied.
   [[nodiscard]] std::vector<double> read_all(const NetcdfVariable& variable) const;
   /// The elements of a list as text: numbers, strings, or rows of characters. Throws UserError where it is
   /// none of these.
@@ -98,6 +104,7 @@ class NetcdfFile {
   void write(int variable, std::span<const Index> start, std::span<const Index> count, const float* values);
   void write(int variable, std::span<const Index> start, std::span<const Index> count, const double* values);
   void write(int variable, std::span<const Index> start, std::span<const Index> count, const Index* values);
+  void write(int variable, std::span<const std::string> values);  // all of a list
   /// Ends writing or reading; throws UserError where the last bytes could not be written. A file that is
   /// written and destroyed without `close` has no defined content.
   void close();

@@ -55,8 +55,8 @@ struct Decoder {
       for (const double value : file.numbers(variable, name))
         if (!std::isnan(value)) missing.push_back(file.is_real(variable, name) ? value : with_sign(value));
     const bool real = variable.type == NetcdfType::float32 || variable.type == NetcdfType::float64;
-    if (real && !file.number(variable, "_FillValue"))
-      missing.push_back(9.9692099683868690e+36);  // the library's own
+    if (const auto fill = file.default_fill(variable); fill && !file.number(variable, "_FillValue"))
+      missing.push_back(with_sign(*fill));
     // Of integers that stand for real numbers, a real bound is one of those: NetCDF User Guide, appendix A.
     const auto bound = [&](const char* name, std::size_t place, bool is_high) {
       const auto values = file.numbers(variable, name);
@@ -104,18 +104,50 @@ struct Decoder {
   }
 };
 
-/// Latitude and longitude of sensors: what the variable's `coordinates` names, or node_lat and node_lon.
+/// Degrees, NaN where missing.
+std::vector<double> read_degrees(const NetcdfFile& file, const NetcdfVariable& variable) {
+  std::vector<double> values = file.read_all(variable);
+  std::vector<double> missing = file.numbers(variable, "_FillValue");
+  for (const double mark : file.numbers(variable, "missing_value")) missing.push_back(mark);
+  if (const auto fill = file.default_fill(variable); fill && missing.empty()) missing.push_back(*fill);
+  for (double& value : values)
+    if (std::abs(value) > 1e6 || std::find(missing.begin(), missing.end(), value) != missing.end())
+      value = nan_value;
+  return values;
+}
+
+/// Latitude or longitude of sensors: what the variable's `coordinates` names, or node_lat and node_lon
+/// (`name`, which becomes the variable's).
 std::vector<double> node_coordinate(const NetcdfFile& file, const VariableLayout& layout,
                                     bool is_kind(const NetcdfFile&, const NetcdfVariable&),
-                                    const std::string& usual_name) {
-  const auto& dimension = layout.variable->dimensions[static_cast<std::size_t>(layout.column)];
-  std::istringstream names(file.text(*layout.variable, "coordinates").value_or("") + " " + usual_name);
-  for (std::string name; names >> name;) {
-    const NetcdfVariable* v = file.find(name);
+                                    std::string& name) {
+  const auto& dimension = layout.dimension(layout.column);
+  std::istringstream names(file.text(*layout.variable, "coordinates").value_or("") + " " + name);
+  for (std::string other; names >> other;) {
+    const NetcdfVariable* v = file.find(other);
     if (v == nullptr || v->type == NetcdfType::text || v->dimensions.size() != 1 ||
         v->dimensions[0].name != dimension.name)
       continue;
-    if (is_kind(file, *v) || name == usual_name) return file.read_all(*v);
+    if (!is_kind(file, *v) && other != name) continue;
+    name = other;
+    return read_degrees(file, *v);
+  }
+  return {};
+}
+
+/// What a dimension's elements are called, by its coordinate or a variable that says it identifies them
+/// (CF-1.8, chapter 9.5: cf_role), whose name is then in `variable`. None where there are no names.
+std::vector<std::string> labels_of(const NetcdfFile& file, const NetcdfDimension& dimension,
+                                   std::string& variable) {
+  for (const NetcdfVariable& v : file.variables()) {
+    const bool text = v.type == NetcdfType::text;
+    if (v.dimensions.empty() || v.dimensions[0].name != dimension.name ||
+        v.dimensions.size() > (text ? 2 : 1) ||
+        (v.name != dimension.name && file.text(v, "cf_role") != "timeseries_id"))
+      continue;
+    if (v.type == NetcdfType::float32 || v.type == NetcdfType::float64) continue;
+    variable = v.name;
+    return file.read_names(v);
   }
   return {};
 }
@@ -124,8 +156,7 @@ void read_grid(const NetcdfFile& file, const VariableLayout& layout, SeriesInfo&
   info.n_lat = layout.length(layout.row);
   info.n_lon = layout.length(layout.column);
   const auto axis = [&](int dimension) {
-    const NetcdfVariable* v =
-        detail::coordinate(file, layout.variable->dimensions[static_cast<std::size_t>(dimension)]);
+    const NetcdfVariable* v = detail::coordinate(file, layout.dimension(dimension));
     return v == nullptr ? std::vector<double>{} : file.read_all(*v);
   };
   info.lat = axis(layout.row);
@@ -166,9 +197,20 @@ void SeriesFile::State::describe(Index first_step, Index last_step) {
   for (const VariableLayout& l : layouts) {
     const NetcdfVariable& v = *l.variable;
     file.check_claim(v);
-    info.variables.push_back({v.name, file.text(v, "units").value_or(""),
+    info.variables.push_back({v.name,
+                              file.text(v, "units").value_or(""),
                               file.text(v, "long_name").value_or(""),
-                              file.text(v, "standard_name").value_or(""), l.features});
+                              file.text(v, "standard_name").value_or(""),
+                              l.features,
+                              "",
+                              {}});
+    if (l.feature >= 0) {
+      SeriesVariable& variable = info.variables.back();
+      variable.feature_name = l.dimension(l.feature).name;
+      std::string coordinate;
+      variable.feature_labels = labels_of(file, l.dimension(l.feature), coordinate);
+      if (coordinate != variable.feature_name) variable.feature_labels.clear();
+    }
     info.features += l.features;
     decoders.emplace_back(file, v, null_value);
   }
@@ -182,15 +224,27 @@ void SeriesFile::State::describe(Index first_step, Index last_step) {
   info.steps = last - first_step;
   info.time = time.slice(first_step, info.steps);
   info.gridded = layout.gridded;
+  info.time_name = layout.dimension(layout.time).name;
+  info.column_name = layout.dimension(layout.column).name;
+  if (layout.row >= 0) info.row_name = layout.dimension(layout.row).name;
   info.file_nodes = layout.length(layout.row) * layout.length(layout.column);
   if (info.file_nodes == 0) user_error("{}: variable {} has no nodes", info.path, layout.variable->name);
   if (info.features == 0) user_error("{}: variable {} has no features", info.path, layout.variable->name);
   if (layout.gridded) {
     read_grid(file, layout, info);
+  } else if (layout.latitude != nullptr) {
+    info.curvilinear = true;
+    info.n_lat = layout.length(layout.row);
+    info.n_lon = layout.length(layout.column);
+    info.lat_name = layout.latitude->name;
+    info.lon_name = layout.longitude->name;
+    info.node_lat = read_degrees(file, *layout.latitude);
+    info.node_lon = read_degrees(file, *layout.longitude);
   } else {
-    info.node_lat = node_coordinate(file, layout, detail::is_latitude, "node_lat");
-    info.node_lon = node_coordinate(file, layout, detail::is_longitude, "node_lon");
+    info.node_lat = node_coordinate(file, layout, detail::is_latitude, info.lat_name);
+    info.node_lon = node_coordinate(file, layout, detail::is_longitude, info.lon_name);
     if (info.node_lat.empty() || info.node_lon.empty()) info.node_lat = info.node_lon = {};
+    info.node_labels = labels_of(file, layout.dimension(layout.column), info.label_name);
   }
   const Index edges = detail::count_edges(file);
   info.has_edges = edges >= 0;
@@ -243,7 +297,8 @@ void SeriesFile::State::read_rectangle(std::size_t v, Index feature_offset, cons
   const Index m = layout.features, plane = rectangle.area() * m;
   const std::vector<Index> chunk = file.chunks(variable);
   Index block = std::clamp<Index>(piece_values / std::max<Index>(plane, 1), 1, count);
-  if (!chunk.empty() && block > chunk[0]) block -= block % chunk[0];
+  const auto time = static_cast<std::size_t>(layout.time);
+  if (!chunk.empty() && block > chunk[time]) block -= block % chunk[time];
   check_memory(block * plane, sizeof(Raw),
                fmt::format("{}: a piece of variable {}", info.path, variable.name));
   std::vector<Raw> piece(static_cast<std::size_t>(block * plane));
@@ -259,7 +314,7 @@ void SeriesFile::State::read_rectangle(std::size_t v, Index feature_offset, cons
     Index bytes = sizeof(Raw);
     for (std::size_t d = 0; d < chunk.size(); ++d) {
       const Index c = std::max<Index>(chunk[d], 1);
-      const Index touched = d == 0 ? 1 : (start[d] + length[d] - 1) / c - start[d] / c + 1;
+      const Index touched = d == time ? 1 : (start[d] + length[d] - 1) / c - start[d] / c + 1;
       bytes = std::min(largest_chunk_cache, bytes * std::min(c, largest_chunk_cache) * touched);
     }
     if (Index& kept = cached[v]; kept < bytes) {  // setting it forgets what it holds
@@ -270,8 +325,8 @@ void SeriesFile::State::read_rectangle(std::size_t v, Index feature_offset, cons
   const Decoder& decoder = decoders[v];
   for (Index t = 0; t < count; t += block) {
     const Index steps = std::min(block, count - t);
-    start[0] = info.first_step + first + t;
-    length[0] = steps;
+    start[time] = info.first_step + first + t;
+    length[time] = steps;
     file.read(variable, start, length, piece.data());
     for (Index s = 0; s < steps; ++s)
       for (const auto& [position, cell] : rectangle.nodes)

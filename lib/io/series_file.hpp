@@ -21,22 +21,31 @@ struct SeriesVariable {
   std::string long_name;      // ""
   std::string standard_name;  // ""
   Index features = 1;
+  std::string feature_name = {};                 // its feature dimension's, ""
+  std::vector<std::string> feature_labels = {};  // that dimension's coordinate, one a feature, or none
 };
 
 /// What a series file holds, without its values. Every process that opens the file has the same.
 struct SeriesInfo {
   std::string path;
   std::vector<SeriesVariable> variables;
-  Index steps = 0;       // T, of the steps in use
-  Index file_nodes = 0;  // grid cells or sensors, land included
-  Index features = 0;    // m
-  Index first_step = 0;  // of the file's steps
-  Index all_steps = 0;   // steps of the file
-  bool gridded = false;
-  Index n_lat = 0, n_lon = 0;              // gridded: cell (i, j) is node i·n_lon + j
+  Index steps = 0;                         // T, of the steps in use
+  Index file_nodes = 0;                    // grid cells or sensors, land included
+  Index features = 0;                      // m
+  Index first_step = 0;                    // of the file's steps
+  Index all_steps = 0;                     // steps of the file
+  bool gridded = false;                    // lat and lon are axes
+  bool curvilinear = false;                // a grid whose cells have latitudes and longitudes of their own
+  Index n_lat = 0, n_lon = 0;              // of both: cell (i, j) is node i·n_lon + j
   std::vector<double> lat, lon;            // axes, gridded files
-  std::vector<double> node_lat, node_lon;  // degrees, one a file node; empty where the file has none
-  TimeAxis time;                           // of the steps in use
+  std::vector<double> node_lat, node_lon;  // degrees, one a file node, NaN where missing; empty: has none
+  /// As the file calls them, for what is written beside it: dimensions ("lat" and "lon", rows and columns, or
+  /// "" and "node") and the coordinates of nodes.
+  std::string time_name = "time", row_name, column_name = "node", lat_name = "node_lat",
+              lon_name = "node_lon";
+  std::vector<std::string> node_labels;  // sensors: names or numbers, one a node, or none
+  std::string label_name;                // variable of these
+  TimeAxis time;                         // of the steps in use
   bool has_edges = false;
   Index edges = 0;
   std::string title;

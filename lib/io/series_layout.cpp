@@ -7,7 +7,7 @@
 namespace rossby::detail {
 namespace {
 
-enum class Axis { time, latitude, longitude, projected, other };
+enum class Axis { time, latitude, longitude, projected, vertical, other };
 
 std::string lower(std::string text) {
   for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
@@ -32,11 +32,15 @@ Axis axis_of(const NetcdfFile& file, const NetcdfDimension& dimension) {
     if (one_of(kind,
                {"projection_x_coordinate", "projection_y_coordinate", "grid_latitude", "grid_longitude"}))
       return Axis::projected;
+    if (letter == "Z" || file.text(*v, "positive") ||
+        one_of(kind, {"depth", "height", "altitude", "air_pressure"}))
+      return Axis::vertical;
   }
   if (one_of(name, {"time", "t", "valid_time"})) return Axis::time;
   if (one_of(name, {"lat", "latitude"})) return Axis::latitude;
   if (one_of(name, {"lon", "longitude"})) return Axis::longitude;
   if (one_of(name, {"x", "y", "rlat", "rlon", "i", "j"})) return Axis::projected;
+  if (one_of(name, {"depth", "lev", "plev", "zlev", "height", "altitude", "pressure"})) return Axis::vertical;
   return Axis::other;
 }
 
@@ -49,6 +53,39 @@ std::string dimension_text(const NetcdfVariable& variable) {
 bool is_data(const NetcdfFile& file, const NetcdfVariable& variable) {
   if (variable.type == NetcdfType::float32 || variable.type == NetcdfType::float64) return true;
   return variable.type != NetcdfType::text && file.number(variable, "scale_factor").has_value();
+}
+
+/// Counts, say: integers that mean themselves.
+bool is_count(const NetcdfFile& file, const NetcdfVariable& variable) {
+  return (variable.type == NetcdfType::int32 || variable.type == NetcdfType::other_integer) &&
+         !file.text(variable, "flag_meanings");
+}
+
+bool is_bounds(const NetcdfVariable& variable) {
+  return variable.name.ends_with("_bnds") || variable.name.ends_with("_bounds");
+}
+
+/// The latitudes and longitudes of a curvilinear grid with these dimensions, in `layout`; false where it has
+/// none. In `other` one that is of further dimensions, too.
+bool find_curvilinear(const NetcdfFile& file, VariableLayout& layout, std::string& other) {
+  const auto find = [&](bool is_kind(const NetcdfFile&, const NetcdfVariable&)) -> const NetcdfVariable* {
+    const NetcdfVariable* found = nullptr;
+    for (const NetcdfVariable& v : file.variables()) {
+      const std::size_t rank = v.dimensions.size();
+      if (rank < 2 || v.type == NetcdfType::text || is_bounds(v) || !is_kind(file, v) ||
+          v.dimensions[rank - 2].name != layout.dimension(layout.row).name ||
+          v.dimensions[rank - 1].name != layout.dimension(layout.column).name)
+        continue;
+      if (rank > 2)
+        other = v.name;
+      else if (found == nullptr)
+        found = &v;
+    }
+    return found;
+  };
+  layout.latitude = find(is_latitude);
+  layout.longitude = find(is_longitude);
+  return layout.latitude != nullptr && layout.longitude != nullptr;
 }
 
 }  // namespace
@@ -82,48 +119,74 @@ std::optional<VariableLayout> fit(const NetcdfFile& file, const NetcdfVariable& 
   if (variable.type == NetcdfType::text) return refuse("is text, not numbers");
   const std::string shape = dimension_text(variable);
   std::vector<Axis> axes;
-  std::vector<int> kept;  // dimensions that count: time first, others where longer than 1 or named
-  for (std::size_t d = 0; d < variable.dimensions.size(); ++d) {
-    axes.push_back(axis_of(file, variable.dimensions[d]));
-    if (axes.back() != Axis::other || variable.dimensions[d].length != 1 || variable.dimensions.size() <= 3)
-      kept.push_back(static_cast<int>(d));
+  for (const NetcdfDimension& dimension : variable.dimensions) axes.push_back(axis_of(file, dimension));
+  std::vector<int> kept;  // dimensions that count: time first, others where longer than 1 or known
+  for (std::size_t d = 0; d < axes.size(); ++d) {
+    const NetcdfDimension& dimension = variable.dimensions[d];
+    const bool unknown = axes[d] == Axis::other && lower(dimension.name) != "node";
+    if (dimension.length != 1 || !(unknown || axes[d] == Axis::vertical)) kept.push_back(static_cast<int>(d));
+  }
+  if (kept.size() == 1 && axes.size() > 1) {  // of a single node
+    kept.push_back(static_cast<int>(axes.size()) - 1);
+    std::sort(kept.begin(), kept.end());
+    kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
   }
   const auto axis = [&](std::size_t k) { return axes[static_cast<std::size_t>(kept[k])]; };
   const auto times = std::count(axes.begin(), axes.end(), Axis::time);
   const std::string right = "(time, lat, lon) or (time, node[, feature]) is right";
+  for (const int d : kept)
+    if (axes[static_cast<std::size_t>(d)] == Axis::vertical)
+      return refuse(fmt::format("has {} levels along {}; {}: take one of them",
+                                variable.dimensions[static_cast<std::size_t>(d)].length,
+                                variable.dimensions[static_cast<std::size_t>(d)].name, right));
   if (times == 0) return refuse(fmt::format("has no time axis: its dimensions are {}; {}", shape, right));
   if (times > 1 || kept.size() < 2 || kept.size() > 3)
     return refuse(fmt::format("has dimensions {}; {}", shape, right));
   VariableLayout layout;
   layout.variable = &variable;
-  if (axis(0) != Axis::time) return refuse(fmt::format("has dimensions in the order {}; {}", shape, right));
-  if (std::count(axes.begin(), axes.end(), Axis::projected) > 0)
-    return refuse(fmt::format("lies on a projected grid {}, which is not supported; {}", shape, right));
+  if (axis(0) != Axis::time)
+    return refuse(fmt::format("has dimensions in the order {}; {}: transpose it", shape, right));
+  layout.time = kept[0];
   const bool lat = std::count(axes.begin(), axes.end(), Axis::latitude) > 0;
   const bool lon = std::count(axes.begin(), axes.end(), Axis::longitude) > 0;
   if (lat || lon) {
     if (kept.size() != 3 || axis(1) != Axis::latitude || axis(2) != Axis::longitude)
-      return refuse(fmt::format("has dimensions in the order {}; {}", shape, right));
+      return refuse(fmt::format("has dimensions in the order {}; {}: transpose it", shape, right));
     layout.gridded = true;
     layout.row = kept[1];
     layout.column = kept[2];
-  } else {
-    layout.column = kept[1];
-    if (kept.size() == 3) layout.feature = kept[2];
-    layout.features = layout.length(layout.feature);
+    return layout;
   }
+  if (kept.size() == 3) {
+    layout.row = kept[1];
+    layout.column = kept[2];
+    std::string other;
+    if (find_curvilinear(file, layout, other)) return layout;
+    if (!other.empty())
+      return refuse(fmt::format(
+          "lies on a curvilinear grid {} whose {} has further dimensions; two are right", shape, other));
+    layout.row = -1;
+  }
+  if (std::count(axes.begin(), axes.end(), Axis::projected) > 0)
+    return refuse(fmt::format("lies on a projected grid {} without latitudes and longitudes of its cells; {}",
+                              shape, right));
+  layout.column = kept[1];
+  if (kept.size() == 3) layout.feature = kept[2];
+  layout.features = layout.length(layout.feature);
   return layout;
 }
 
 std::vector<VariableLayout> fitting(const NetcdfFile& file) {
-  std::vector<VariableLayout> layouts;
   std::string reason;
-  for (const NetcdfVariable& variable : file.variables()) {
-    if (!is_data(file, variable) || variable.name.ends_with("_bnds") || variable.name.ends_with("_bounds"))
-      continue;
-    if (const auto layout = fit(file, variable, reason)) layouts.push_back(*layout);
-  }
-  return layouts;
+  const auto all = [&](bool wanted(const NetcdfFile&, const NetcdfVariable&)) {
+    std::vector<VariableLayout> layouts;
+    for (const NetcdfVariable& variable : file.variables())
+      if (wanted(file, variable) && !is_bounds(variable))
+        if (const auto layout = fit(file, variable, reason)) layouts.push_back(*layout);
+    return layouts;
+  };
+  std::vector<VariableLayout> layouts = all(is_data);
+  return layouts.empty() ? all(is_count) : layouts;
 }
 
 std::vector<VariableLayout> choose(const NetcdfFile& file, const std::vector<std::string>& names) {
@@ -135,12 +198,27 @@ std::vector<VariableLayout> choose(const NetcdfFile& file, const std::vector<std
     if (found.size() == 1) return found;
     if (found.size() > 1)
       user_error("{}: several variables fit: {}; name one or more (data.variables)", file.path(), list);
-    std::string reason, last;
-    for (const NetcdfVariable& variable :
-         file.variables())  // the best hint is why the largest variable does not fit
-      if (variable.dimensions.size() >= 2 && is_data(file, variable) && !fit(file, variable, reason))
-        last = fmt::format("; {} {}", variable.name, reason);
-    user_error("{}: no variable fits (time, lat, lon) or (time, node[, feature]){}", file.path(), last);
+    std::string reason, hint;
+    Index largest = 0, of_time = 0;  // the best hint is why the largest variable does not fit
+    for (const NetcdfVariable& variable : file.variables()) {
+      if (!is_data(file, variable) && !is_count(file, variable)) continue;
+      if (variable.dimensions.size() == 1 && axis_of(file, variable.dimensions[0]) == Axis::time &&
+          variable.name != variable.dimensions[0].name)
+        ++of_time;
+      if (variable.dimensions.size() < 2 || variable.size() <= largest || fit(file, variable, reason))
+        continue;
+      largest = variable.size();
+      hint = fmt::format("; {} {}", variable.name, reason);
+    }
+    if (hint.empty() && of_time > 1)
+      hint = fmt::format(
+          "; {} variables have the time as their only dimension: join those of all nodes to one "
+          "of (time, node)",
+          of_time);
+    if (const auto groups = file.groups(); !groups.empty())
+      hint += fmt::format("; what lies in its groups ({}) is not read: copy one to a file of its own",
+                          fmt::join(groups, ", "));
+    user_error("{}: no variable fits (time, lat, lon) or (time, node[, feature]){}", file.path(), hint);
   }
   std::vector<VariableLayout> layouts;
   for (const std::string& name : names) {
@@ -156,11 +234,10 @@ std::vector<VariableLayout> choose(const NetcdfFile& file, const std::vector<std
     layouts.push_back(*layout);
     const VariableLayout& first = layouts.front();
     const auto same = [&](int a, int b) {
-      return a < 0 || first.variable->dimensions[static_cast<std::size_t>(a)].name ==
-                          variable->dimensions[static_cast<std::size_t>(b)].name;
+      return (a < 0) == (b < 0) && (a < 0 || first.dimension(a).name == layout->dimension(b).name);
     };
-    if (layout->gridded != first.gridded || !same(0, 0) || !same(first.row, layout->row) ||
-        !same(first.column, layout->column))
+    if (layout->gridded != first.gridded || !same(first.time, layout->time) ||
+        !same(first.row, layout->row) || !same(first.column, layout->column))
       user_error("{}: variables {} and {} do not share their time and node dimensions", file.path(),
                  first.variable->name, name);
     if (std::count(names.begin(), names.end(), name) > 1)
@@ -170,7 +247,7 @@ std::vector<VariableLayout> choose(const NetcdfFile& file, const std::vector<std
 }
 
 TimeAxis read_time(const NetcdfFile& file, const VariableLayout& layout) {
-  const NetcdfDimension& dimension = layout.variable->dimensions[0];
+  const NetcdfDimension& dimension = layout.dimension(layout.time);
   const NetcdfVariable* time = coordinate(file, dimension);
   if (time == nullptr)
     user_error("{}: no time axis: dimension {} of {} has no coordinate variable {}({})", file.path(),

@@ -9,26 +9,32 @@
 
 namespace rossby::detail {
 
-/// How a variable of a file fits var(time, lat, lon) or var(time, node[, feature]).
+/// How a variable of a file fits var(time, lat, lon), var(time, row, column) of a curvilinear grid or
+/// var(time, node[, feature]).
 struct VariableLayout {
   const NetcdfVariable* variable = nullptr;
-  bool gridded = false;
+  bool gridded = false;  // lat and lon are axes
   // Positions among the variable's dimensions; −1: none. Further dimensions have length 1.
-  int row = -1;      // lat, or −1
-  int column = -1;   // lon or node
+  int time = 0;
+  int row = -1;      // lat or a curvilinear grid's row, or −1
+  int column = -1;   // lon, a curvilinear grid's column, or node
   int feature = -1;  // feature
   Index features = 1;
+  // A curvilinear grid's, of (row, column).
+  const NetcdfVariable *latitude = nullptr, *longitude = nullptr;
 
-  [[nodiscard]] Index length(int dimension) const {
-    return dimension < 0 ? 1 : variable->dimensions[static_cast<std::size_t>(dimension)].length;
+  [[nodiscard]] const NetcdfDimension& dimension(int place) const {
+    return variable->dimensions[static_cast<std::size_t>(place)];
   }
+  [[nodiscard]] Index length(int place) const { return place < 0 ? 1 : dimension(place).length; }
 };
 
 /// The layout of a variable, or nothing and in `reason` why it does not fit ("has no time axis", …).
 std::optional<VariableLayout> fit(const NetcdfFile& file, const NetcdfVariable& variable,
                                   std::string& reason);
 
-/// Variables that `open` finds by itself: those that fit and are real numbers or packed ones.
+/// Variables that `open` finds by itself: those that fit and are real numbers or packed ones; where there is
+/// none, integers that are no flags.
 std::vector<VariableLayout> fitting(const NetcdfFile& file);
 
 /// The layouts of the named variables (or of the only one that fits). Throws UserError.

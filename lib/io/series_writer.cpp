@@ -1,8 +1,10 @@
 #include "rossby/io/series_writer.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include <unistd.h>
 
@@ -22,13 +24,17 @@ void check_layout(const SeriesLayout& layout, const std::string& path) {
             "a grid has |lat|·|lon| nodes");
     require(layout.land_mask.empty() || static_cast<Index>(layout.land_mask.size()) == layout.nodes,
             "the land mask has all nodes");
-    for (const auto& variable : layout.variables)
-      require(variable.features == 1, "a grid variable has one feature");
   } else {
+    require(layout.rows == 0 || layout.nodes == layout.rows * layout.columns,
+            "a grid has rows·columns nodes");
+    require(layout.node_labels.empty() || static_cast<Index>(layout.node_labels.size()) == layout.nodes,
+            "all nodes have labels, or none");
     for (const auto* list : {&layout.node_lat, &layout.node_lon})
       require(list->empty() || static_cast<Index>(list->size()) == layout.nodes,
               "coordinates have all nodes");
   }
+  for (const auto& variable : layout.variables)
+    require(!layout.planar() || variable.features == 1, "a grid variable has one feature");
   if (layout.time.size() == 0 || layout.nodes == 0)
     user_error("{}: a series of {} steps and {} nodes cannot be written; both have to be 1 or more", path,
                layout.time.size(), layout.nodes);
@@ -49,6 +55,11 @@ SeriesLayout layout_of(const SeriesInfo& info) {
   layout.variables = info.variables;
   layout.time = info.time;
   layout.title = info.title;
+  layout.time_name = info.time_name;
+  layout.node_labels = info.node_labels;
+  layout.label_name = info.label_name;
+  if (!info.row_name.empty()) layout.row_name = info.row_name;
+  (info.row_name.empty() ? layout.node_name : layout.column_name) = info.column_name;
   if (info.gridded) {
     layout.lat = info.lat;
     layout.lon = info.lon;
@@ -58,8 +69,11 @@ SeriesLayout layout_of(const SeriesInfo& info) {
     for (Index i = static_cast<Index>(layout.lon.size()); i < info.n_lon; ++i)
       layout.lon.push_back(static_cast<double>(i));
   } else {
+    if (info.curvilinear) layout.rows = info.n_lat, layout.columns = info.n_lon;
     layout.node_lat = info.node_lat;
     layout.node_lon = info.node_lon;
+    layout.lat_name = info.lat_name;
+    layout.lon_name = info.lon_name;
   }
   return layout;
 }
@@ -72,16 +86,14 @@ SeriesWriter::SeriesWriter(SeriesWriter&& other) noexcept
       temporary_(std::move(other.temporary_)),
       file_(std::move(other.file_)),
       pending_(std::exchange(other.pending_, false)),
-      gridded_(other.gridded_),
+      planar_(other.planar_),
       steps_(other.steps_),
       written_(other.written_),
       nodes_(other.nodes_),
       features_(other.features_),
-      n_lat_(other.n_lat_),
-      n_lon_(other.n_lon_),
-      columns_(std::move(other.columns_)),
-      coordinates_(std::move(other.coordinates_)),
-      lists_(std::move(other.lists_)) {}
+      n_rows_(other.n_rows_),
+      n_columns_(other.n_columns_),
+      columns_(std::move(other.columns_)) {}
 
 SeriesWriter::~SeriesWriter() {
   if (pending_) ::unlink(temporary_.c_str());
@@ -94,9 +106,9 @@ SeriesWriter SeriesWriter::create(const std::string& path, const SeriesLayout& l
   writer.steps_ = layout.time.size();
   writer.nodes_ = layout.nodes;
   writer.features_ = layout.features();
-  writer.gridded_ = layout.gridded;
-  writer.n_lat_ = static_cast<Index>(layout.lat.size());
-  writer.n_lon_ = static_cast<Index>(layout.lon.size());
+  writer.planar_ = layout.planar();
+  writer.n_rows_ = layout.gridded ? static_cast<Index>(layout.lat.size()) : layout.rows;
+  writer.n_columns_ = layout.gridded ? static_cast<Index>(layout.lon.size()) : layout.columns;
   writer.define(layout);
   writer.write_coordinates();
   return writer;
@@ -109,21 +121,37 @@ void SeriesWriter::describe(int id, std::string_view standard_name, std::string_
   if (!units.empty()) file_.put_text(id, "units", units);
 }
 
-int SeriesWriter::coordinate(const char* name, std::span<const int> dimensions,
+int SeriesWriter::coordinate(const std::string& name, std::span<const int> dimensions,
                              const std::vector<double>& values) {
   const int id = file_.define_variable(name, NetcdfType::float64, dimensions);
   coordinates_.emplace_back(id, values);
   return id;
 }
 
+void SeriesWriter::define_labels(const std::string& name, int dimension,
+                                 const std::vector<std::string>& labels) {
+  std::vector<Index> numbers;
+  for (const std::string& label : labels) {
+    Index number = 0;
+    const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), number);
+    if (error != std::errc{} || fmt::format("{}", number) != label) break;  // 0012 is a name
+    numbers.push_back(number);
+  }
+  const std::span<const int> along(&dimension, 1);
+  if (numbers.size() == labels.size())
+    lists_.emplace_back(file_.define_variable(name, NetcdfType::other_integer, along), std::move(numbers));
+  else
+    labels_.emplace_back(file_.define_variable(name, NetcdfType::text, along), labels);
+}
+
 void SeriesWriter::define(const SeriesLayout& layout) {
-  const int time = file_.define_dimension("time", steps_);
+  const int time = file_.define_dimension(layout.time_name, steps_);
   std::vector<int> shape{time};
-  if (gridded_) {
-    shape.push_back(file_.define_dimension("lat", n_lat_));
-    shape.push_back(file_.define_dimension("lon", n_lon_));
+  if (planar_) {
+    shape.push_back(file_.define_dimension(layout.row_name, n_rows_));
+    shape.push_back(file_.define_dimension(layout.column_name, n_columns_));
   } else {
-    shape.push_back(file_.define_dimension("node", nodes_));
+    shape.push_back(file_.define_dimension(layout.node_name, nodes_));
   }
   std::string auxiliary = define_space(layout, std::span(shape).subspan(1));
   const std::string times = define_time(layout, time);
@@ -141,7 +169,7 @@ std::string SeriesWriter::define_time(const SeriesLayout& layout, int time) {
   const TimeAxis& axis = layout.time;
   const bool dated = axis.dated();
   const std::span<const int> along(&time, 1);
-  const int t = coordinate("time", along, axis.values());
+  const int t = coordinate(layout.time_name, along, axis.values());
   describe(t, dated ? "time" : "", dated ? "time" : "step", axis.units());
   file_.put_text(t, "axis", "T");
   if (dated) file_.put_text(t, "calendar", axis.calendar());
@@ -158,17 +186,26 @@ std::string SeriesWriter::define_time(const SeriesLayout& layout, int time) {
 
 std::string SeriesWriter::define_space(const SeriesLayout& layout, std::span<const int> space) {
   std::string auxiliary;
-  if (gridded_) {
-    const int lat = coordinate("lat", space.first(1), layout.lat),
-              lon = coordinate("lon", space.last(1), layout.lon);
+  if (layout.gridded) {
+    const int lat = coordinate(layout.row_name, space.first(1), layout.lat),
+              lon = coordinate(layout.column_name, space.last(1), layout.lon);
     describe(lat, "latitude", "latitude of cell centre", "degrees_north");
     describe(lon, "longitude", "longitude of cell centre", "degrees_east");
     file_.put_text(lat, "axis", "Y");
     file_.put_text(lon, "axis", "X");
   } else if (!layout.node_lat.empty() && !layout.node_lon.empty()) {
-    describe(coordinate("node_lat", space, layout.node_lat), "latitude", "node latitude", "degrees_north");
-    describe(coordinate("node_lon", space, layout.node_lon), "longitude", "node longitude", "degrees_east");
-    auxiliary = "node_lat node_lon";
+    const int lat = file_.define_variable(layout.lat_name, NetcdfType::float64, space),
+              lon = file_.define_variable(layout.lon_name, NetcdfType::float64, space);
+    of_nodes_.emplace_back(lat, layout.node_lat);
+    of_nodes_.emplace_back(lon, layout.node_lon);
+    describe(lat, "latitude", "node latitude", "degrees_north");
+    describe(lon, "longitude", "node longitude", "degrees_east");
+    auxiliary = layout.lat_name + " " + layout.lon_name;
+  }
+  if (!layout.node_labels.empty()) {
+    define_labels(layout.label_name, space.front(), layout.node_labels);
+    if (layout.label_name != layout.node_name)
+      auxiliary += (auxiliary.empty() ? "" : " ") + layout.label_name;
   }
   if (!layout.land_mask.empty()) {
     const int mask = file_.define_variable("land_mask", NetcdfType::int8, space);
@@ -176,7 +213,7 @@ std::string SeriesWriter::define_space(const SeriesLayout& layout, std::span<con
     const signed char flags[] = {0, 1};
     file_.put_flags(mask, "flag_values", flags);
     file_.put_text(mask, "flag_meanings", "sea land");
-    lists_.emplace_back(mask, std::vector<Index>(layout.land_mask.begin(), layout.land_mask.end()));
+    marks_.emplace_back(mask, std::vector<Index>(layout.land_mask.begin(), layout.land_mask.end()));
   }
   return auxiliary;
 }
@@ -203,10 +240,20 @@ void SeriesWriter::define_edges(const SeriesLayout& layout) {
 void SeriesWriter::define_variables(const SeriesLayout& layout, const std::vector<int>& shape,
                                     const std::string& auxiliary) {
   Index offset = 0;
+  std::map<std::string, std::pair<int, Index>> shared;  // feature dimensions of several variables
   for (const SeriesVariable& variable : layout.variables) {
     std::vector<int> dimensions = shape;
-    if (variable.features > 1)
-      dimensions.push_back(file_.define_dimension("feature_of_" + variable.name, variable.features));
+    if (variable.features > 1) {
+      const std::string name =
+          variable.feature_name.empty() ? "feature_of_" + variable.name : variable.feature_name;
+      const auto [at, is_new] = shared.try_emplace(name, 0, variable.features);
+      require(at->second.second == variable.features, "a dimension has one length");
+      if (is_new) {
+        at->second.first = file_.define_dimension(name, variable.features);
+        if (!variable.feature_labels.empty()) define_labels(name, at->second.first, variable.feature_labels);
+      }
+      dimensions.push_back(at->second.first);
+    }
     const int id = file_.define_variable(variable.name, NetcdfType::float32, dimensions);
     file_.fill_with_nan(id);
     describe(id, variable.standard_name, variable.long_name, variable.units);
@@ -217,9 +264,9 @@ void SeriesWriter::define_variables(const SeriesLayout& layout, const std::vecto
     const Index plane = nodes_ * variable.features;
     const Index chunk_steps = std::clamp<Index>(chunk_values / plane, 1, steps_);
     std::vector<Index> chunk{chunk_steps};
-    if (gridded_) {
-      chunk.push_back(std::clamp<Index>(chunk_values / n_lon_, 1, n_lat_));
-      chunk.push_back(std::min(n_lon_, chunk_values));
+    if (planar_) {
+      chunk.push_back(std::clamp<Index>(chunk_values / n_columns_, 1, n_rows_));
+      chunk.push_back(std::min(n_columns_, chunk_values));
     } else {
       chunk.push_back(std::clamp<Index>(chunk_values / variable.features, 1, nodes_));
       if (variable.features > 1) chunk.push_back(variable.features);
@@ -235,17 +282,21 @@ void SeriesWriter::write_coordinates() {
     const Index start = 0, count = static_cast<Index>(values.size());
     if (count > 0) file_.write(id, std::span(&start, 1), std::span(&count, 1), values.data());
   };
-  for (const auto& [id, values] : coordinates_) put(id, values);
-  for (const auto& [id, values] : lists_) {
-    if (!gridded_) {
-      put(id, values);
-      continue;
-    }
-    const Index start[] = {0, 0}, count[] = {n_lat_, n_lon_};  // the land mask
+  const auto put_nodes = [&](int id, const auto& values) {
+    if (!planar_) return put(id, values);
+    const Index start[] = {0, 0}, count[] = {n_rows_, n_columns_};
     file_.write(id, start, count, values.data());
-  }
+  };
+  for (const auto& [id, values] : coordinates_) put(id, values);
+  for (const auto& [id, values] : lists_) put(id, values);
+  for (const auto& [id, values] : of_nodes_) put_nodes(id, values);
+  for (const auto& [id, values] : marks_) put_nodes(id, values);
+  for (const auto& [id, values] : labels_) file_.write(id, values);
   coordinates_.clear();
+  of_nodes_.clear();
   lists_.clear();
+  marks_.clear();
+  labels_.clear();
 }
 
 void SeriesWriter::append(std::span<const float> values) {
@@ -267,9 +318,9 @@ void SeriesWriter::append(std::span<const float> values) {
               std::isfinite(value) ? value : std::numeric_limits<float>::quiet_NaN();
         }
       std::vector<Index> start{written_ + first, 0}, length{count, nodes_};
-      if (gridded_) {
+      if (planar_) {
         start.push_back(0);
-        length = {count, n_lat_, n_lon_};
+        length = {count, n_rows_, n_columns_};
       } else if (column.features > 1) {
         start.push_back(0);
         length.push_back(column.features);

@@ -19,9 +19,15 @@ namespace rossby {
 struct SeriesLayout {
   bool gridded = false;
   std::vector<double> lat, lon;            // gridded: axes in degrees; cell (i, j) is node i·|lon| + j
-  Index nodes = 0;                         // sensors: how many (gridded: |lat|·|lon|)
-  std::vector<double> node_lat, node_lon;  // sensors: degrees, one a node; empty: not written
-  std::vector<std::uint8_t> land_mask;  // gridded: 1 = land or never observed, one a node; empty: not written
+  Index rows = 0, columns = 0;             // of curvilinear grids, cells numbered likewise; 0: sensors
+  Index nodes = 0;                         // sensors: how many (grids: rows · columns)
+  std::vector<double> node_lat, node_lon;  // sensors, curvilinear: degrees, one a node; empty: not written
+  // Names of dimensions and coordinates; row: grids alone.
+  std::string time_name = "time", row_name = "lat", column_name = "lon", node_name = "node",
+              lat_name = "node_lat", lon_name = "node_lon";
+  std::vector<std::string> node_labels;   // sensors: names, or integers where all are; empty: not written
+  std::string label_name = "node";        // variable of these
+  std::vector<std::uint8_t> land_mask;    // grids: 1 = land or never observed, one a node; empty: not written
   std::vector<SeriesVariable> variables;  // in the order of the features; grids: one feature each
   TimeAxis time;                          // (T) stamps
   std::vector<FileEdge> edges;            // sensors: written where `has_edges`
@@ -33,14 +39,16 @@ struct SeriesLayout {
   std::optional<double> reference;
 
   [[nodiscard]] Index features() const;
+  [[nodiscard]] bool planar() const { return gridded || rows > 0; }
 };
 
 /// The layout of a file that was read: same nodes, variables, times and title, without edges or land mask.
 [[nodiscard]] SeriesLayout layout_of(const SeriesInfo& info);
 
-/// Writes a CF-1.8 NetCDF-4 file, var(time, lat, lon) or var(time, node[, feature]), float32 with _FillValue
-/// NaN, deflated. The file has a temporary name beside `path` until `finish`; if the writer dies before,
-/// nothing stays. Every failure is a UserError with path and cause (directory not writable, disk full, …).
+/// Writes a CF-1.8 NetCDF-4 file, var(time, row, column) or var(time, node[, feature]), float32 with
+/// _FillValue NaN, deflated. The file has a temporary name beside `path` until `finish`; if the writer dies
+/// before, nothing stays. Every failure is a UserError with path and cause (directory not writable, disk
+/// full, …).
 class SeriesWriter {
  public:
   static SeriesWriter create(const std::string& path, const SeriesLayout& layout);
@@ -67,7 +75,9 @@ class SeriesWriter {
   void define_variables(const SeriesLayout& layout, const std::vector<int>& shape,
                         const std::string& auxiliary);
   void describe(int id, std::string_view standard_name, std::string_view long_name, std::string_view units);
-  int coordinate(const char* name, std::span<const int> dimensions, const std::vector<double>& values);
+  int coordinate(const std::string& name, std::span<const int> dimensions, const std::vector<double>& values);
+  /// Integers where all labels are, else text.
+  void define_labels(const std::string& name, int dimension, const std::vector<std::string>& labels);
   void write_coordinates();
 
   struct Column {
@@ -77,11 +87,13 @@ class SeriesWriter {
   std::string path_, temporary_;
   NetcdfFile file_;
   bool pending_ = true;
-  bool gridded_ = false;
-  Index steps_ = 0, written_ = 0, nodes_ = 0, features_ = 0, n_lat_ = 0, n_lon_ = 0;
+  bool planar_ = false;
+  Index steps_ = 0, written_ = 0, nodes_ = 0, features_ = 0, n_rows_ = 0, n_columns_ = 0;
   std::vector<Column> columns_;
-  std::vector<std::pair<int, std::vector<double>>> coordinates_;
-  std::vector<std::pair<int, std::vector<Index>>> lists_;
+  // Until they are written: variable and values, those of nodes in the shape of the nodes.
+  std::vector<std::pair<int, std::vector<double>>> coordinates_, of_nodes_;
+  std::vector<std::pair<int, std::vector<Index>>> lists_, marks_;
+  std::vector<std::pair<int, std::vector<std::string>>> labels_;
 };
 
 /// All of it at once.

@@ -24,7 +24,20 @@ struct Grid {
   Index n_lon = 0;
   std::vector<Index> node_of_cell;
   bool periodic_lon = false;
+  std::vector<std::uint8_t> apart = {};  // 1: column j does not touch column j + 1; empty: all do
 };
+
+/// Which columns of a longitude axis (degrees) touch.
+struct ColumnJoins {
+  bool round = false;               // the last and the first
+  std::vector<std::uint8_t> apart;  // as in Grid
+};
+
+/// Columns beside each other do not touch where they are more than 2.5 times as far apart as those on either
+/// side: so far apart lie the ends of a region across the date line whose longitudes were sorted, −180 to
+/// 180. The last touches the first where the way round the globe is at most 1.5 times as far as a step at an
+/// end.
+[[nodiscard]] ColumnJoins join_columns(std::span<const double> longitude);
 
 enum class GridRelations {
   one,         // r = 1: the eight neighbours together
@@ -33,7 +46,8 @@ enum class GridRelations {
 
 /// Neighbours on a grid, weight 1; cells off the grid or on land have no edges. Entry W[i, j]: j is i's
 /// neighbour in that direction. The east and west edge are joined where periodic_lon is set and the grid has
-/// three columns or more. No communication: every rank builds its own rows.
+/// three columns or more; columns that lie apart have no edges between them. No communication: every rank
+/// builds its own rows.
 GlobalEdges grid_neighbours(const Grid& grid, GridRelations kind, const RowPartition& partition, int part);
 
 /// r = 1: for each owned node its k nearest other nodes by great-circle distance (degrees in; ties by global

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "rossby/base/error.hpp"
 #include "rossby/relation/builders.hpp"
@@ -21,6 +22,10 @@ Index neighbour(const Grid& grid, Index cell, Step step) {
   const Index lat = cell / grid.n_lon + step.lat;
   Index lon = cell % grid.n_lon + step.lon;
   if (lat < 0 || lat >= grid.n_lat) return -1;
+  if (step.lon != 0 && !grid.apart.empty()) {
+    const Index west = step.lon > 0 ? lon - 1 : lon;
+    if (west >= 0 && west < grid.n_lon - 1 && grid.apart[static_cast<std::size_t>(west)] != 0) return -1;
+  }
   // Two columns touch already and one would neighbour itself.
   if (grid.periodic_lon && grid.n_lon >= 3) lon = (lon + grid.n_lon) % grid.n_lon;
   if (lon < 0 || lon >= grid.n_lon) return -1;
@@ -42,6 +47,23 @@ std::vector<Index> owned_cells(const Grid& grid, const RowPartition& partition, 
 }
 
 }  // namespace
+
+ColumnJoins join_columns(std::span<const double> longitude) {
+  ColumnJoins joins;
+  const std::size_t n = longitude.size();
+  if (n < 3) return joins;
+  std::vector<double> gaps;
+  for (std::size_t j = 0; j + 1 < n; ++j) gaps.push_back(std::abs(longitude[j + 1] - longitude[j]));
+  joins.apart.assign(n - 1, 0);
+  for (std::size_t j = 0; j < gaps.size(); ++j) {
+    const double before = j > 0 ? gaps[j - 1] : 0, behind = j + 1 < gaps.size() ? gaps[j + 1] : 0;
+    joins.apart[j] = gaps[j] > 2.5 * std::max(before, behind) ? 1 : 0;
+  }
+  const double way = 360 - std::abs(longitude[n - 1] - longitude[0]),
+               step = std::max(gaps.front(), gaps.back());
+  joins.round = way > 0.5 * step && way <= 1.5 * step;
+  return joins;
+}
 
 GlobalEdges grid_neighbours(const Grid& grid, GridRelations kind, const RowPartition& partition, int part) {
   require(static_cast<Index>(grid.node_of_cell.size()) == grid.n_lat * grid.n_lon, "one node number a cell");

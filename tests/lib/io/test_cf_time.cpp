@@ -196,6 +196,30 @@ TEST(TimeAxis, StandardCalendarReferencesBefore1582AreJulian) {
   EXPECT_EQ(axis({657071}, "days since 0001-01-01", "proleptic_gregorian").text(0), "1800-01-01");
 }
 
+TEST(TimeAxis, OffsetsFromUtc) {
+  for (const char* units : {"hours since 2012-03-01 00:00:00 +01:00", "hours since 2012-03-01T00:00+0100",
+                            "hours since 2012-03-01 00:00 1:00", "hours since 2012-03-01 0:0:0.0 +1"})
+    EXPECT_EQ(axis({1, 2}, units).text(0), "2012-03-01T00:00") << units;
+  EXPECT_EQ(axis({0, 1}, "hours since 2012-03-01 00:00:00 -5:30").text(0), "2012-03-01T05:30");
+  EXPECT_EQ(axis({0, 1}, "hours since 1992-10-08 15:15:42.5 -6:00").text(1), "1992-10-08T22:15:42")
+      << "of CF-1.8";
+  EXPECT_HAS(user_message([] { axis({0}, "hours since 2012-03-01 00:00 +99:00"); }), "is no date");
+  EXPECT_HAS(user_message([] { axis({0}, "hours since 2012-03-01 +1"); }), "is no date");
+}
+
+TEST(TimeAxis, StampsOfAnUnsteadyClockHaveTheStepThatTheyMean) {
+  std::vector<double> seconds;
+  for (int t = 0; t < 200; ++t)
+    seconds.push_back(300.0 * (t < 100 ? t : t + 3) + (t * t * 17 + t * 5) % 41 - 20);
+  const TimeAxis time = axis(seconds, "seconds since 2012-03-01 00:00:00");
+  EXPECT_EQ(time.step_text(), "5 minutes");
+  EXPECT_FALSE(time.regular());
+  ASSERT_EQ(time.gaps().size(), 0U) << "an irregular axis counts none within its noise";
+  EXPECT_EQ(time.span_text(3), "15 min");
+  EXPECT_TRUE(time.spans(0, 12));
+  EXPECT_FALSE(time.spans(95, 12)) << "three steps are missing";
+}
+
 TEST(TimeAxis, Refusals) {
   const auto refusal = [](std::vector<double> values, const char* units, const char* calendar = "standard") {
     return user_message([&] { axis(values, units, calendar); });

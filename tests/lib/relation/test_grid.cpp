@@ -86,6 +86,39 @@ TEST(GridNeighbours, AnInnerCellHasEightAndACornerThree) {
   EXPECT_EQ(round.end(5, 0) - round.begin(5, 0), 8);
 }
 
+TEST(GridNeighbours, ColumnsTouchWhereTheirLongitudesDo) {
+  const auto joins = [](std::vector<double> longitude) {
+    const ColumnJoins found = join_columns(longitude);
+    std::string text;
+    for (const std::uint8_t apart : found.apart) text += apart != 0 ? '|' : '-';
+    return text + (found.round ? "o" : "");
+  };
+  EXPECT_EQ(joins({10, 20, 30, 40}), "---");
+  EXPECT_EQ(joins({-180, -90, 0, 90}), "---o");
+  EXPECT_EQ(joins({270, 180, 90, 0}), "---o");
+  EXPECT_EQ(joins({-180, -170, -160, 150, 160, 170}), "--|--o")
+      << "the Pacific, in longitudes from -180 to 180";
+  EXPECT_EQ(joins({-170, -160, -150, 140, 150, 160}), "--|--") << "a gap at the date line";
+  EXPECT_EQ(joins({0, 90, 180, 270, 360}), "----") << "the last is the first once more";
+  EXPECT_EQ(joins({0, 1, 2.5, 4.7, 8, 13}), "-----") << "a stretched grid";
+  EXPECT_EQ(joins({0, 180}), "");
+  EXPECT_EQ(joins({}), "");
+
+  Grid grid{2, 6, std::vector<Index>(12), true, {0, 0, 1, 0, 0}};
+  std::iota(grid.node_of_cell.begin(), grid.node_of_cell.end(), Index{0});
+  const auto edges = grid_neighbours(grid, GridRelations::directional, RowPartition::blocks(12, 1), 0);
+  const auto neighbours = [&](Index node) {
+    std::vector<Index> list;
+    for (int k = 0; k < 8; ++k)
+      for (Index e = edges.begin(node, k); e < edges.end(node, k); ++e)
+        list.push_back(edges.column[static_cast<std::size_t>(e)].value);
+    return list;
+  };
+  EXPECT_EQ(neighbours(2), (std::vector<Index>{8, 1, 7})) << "N, W, NW: nothing to the east";
+  EXPECT_EQ(neighbours(9), (std::vector<Index>{10, 4, 3})) << "E, SE, S: nothing to the west";
+  EXPECT_EQ(neighbours(0), (std::vector<Index>{6, 7, 1, 5, 11})) << "joined with the last column";
+}
+
 TEST(GridNeighbours, DirectionsAreInTheOrderNorthToNorthWest) {
   Grid grid{3, 3, std::vector<Index>(9), false};
   std::iota(grid.node_of_cell.begin(), grid.node_of_cell.end(), Index{0});
