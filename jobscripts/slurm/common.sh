@@ -2,7 +2,8 @@
 # What the Slurm job scripts share: the machine's settings, a record of the job, a training that comes back. Sourced.
 #
 # ROSSBY_MACHINE=NAME|FILE  settings of the cluster: jobscripts/machines/NAME.sh, or a file (default generic)
-# ROSSBY_PROGRAM=FILE       the program (default: the machine's, else build/release/apps/rossby of this tree)
+# ROSSBY_PROGRAM=FILE|NAME  the program, a bare name that of PATH (default: the machine's, else build/release/apps/rossby of
+#                           this tree, else the rossby of PATH)
 # ROSSBY_MAX_RESTARTS=N     times a job comes back by itself (default 1000)
 # ROSSBY_MAX_HANGS=N        of these after a rank that hung, in a row (default 3)
 # ROSSBY_DRY_RUN=1          print what would be run, run nothing (scripts: --dry-run)
@@ -37,7 +38,7 @@ load_machine() {
     srun | mpirun) ;;
     *) die "$machine: rossby_launcher is '$rossby_launcher', it must be srun or mpirun" ;;
   esac
-  rossby_program=${ROSSBY_PROGRAM:-${rossby_program:-$root/build/release/apps/rossby}}
+  rossby_program=${ROSSBY_PROGRAM:-$rossby_program}
   if ((${#rossby_modules[@]} > 0)); then
     if type module >/dev/null 2>&1; then
       module load "${rossby_modules[@]}"
@@ -45,9 +46,21 @@ load_machine() {
       die "$machine wants modules (${rossby_modules[*]}), and there is no module command on $(hostname)"
     fi
   fi
+  find_program "$root"
   if declare -F rossby_environment >/dev/null; then rossby_environment; fi
   export OMP_NUM_THREADS=${OMP_NUM_THREADS:-${SLURM_CPUS_PER_TASK:-1}}
   export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
+}
+
+# find_program ROOT: the file of `rossby_program`; modules may have brought it.
+find_program() {
+  local built=$1/build/release/apps/rossby
+  if [[ -z $rossby_program ]]; then
+    rossby_program=$built
+    if [[ ! -x $built ]] && type -P rossby >/dev/null; then rossby_program=$(type -P rossby); fi
+  elif [[ $rossby_program != */* ]] && type -P "$rossby_program" >/dev/null; then
+    rossby_program=$(type -P "$rossby_program")
+  fi
 }
 
 # launcher: sets `launch` to the command before the program. Ranks are those of the job. They do not die of a signal that
@@ -139,7 +152,10 @@ train() {
     printf '\n'
     return 0
   fi
-  if [[ ! -x $rossby_program ]]; then
+  if [[ $rossby_program != */* ]]; then
+    die "no program $rossby_program in PATH: name its file with ROSSBY_PROGRAM, or its module in the settings of the machine"
+  fi
+  if [[ ! -x $rossby_program || -d $rossby_program ]]; then
     die "no program $rossby_program: build it (jobscripts/local/demo.sh does), or set ROSSBY_PROGRAM"
   fi
   "${command[@]}" &

@@ -25,6 +25,39 @@ die() {
   printf 'error: %s\n' "$*" >&2
   exit 1
 }
+# word OPTION NAME: names stand in #SBATCH lines, which end at a space, and in the names of logs.
+word() {
+  if [[ $2 =~ [^[:alnum:]._,:@+=%-] ]]; then die "$1 '$2': not a name without spaces, quotes and slashes"; fi
+}
+# seconds TIME: of a time as Slurm writes it; 0: no limit.
+seconds() {
+  local days=0 parts=() rest=$1
+  if [[ $rest == *-* ]]; then days=${rest%%-*} rest=${rest#*-}; fi
+  IFS=: read -r -a parts <<<"$rest"
+  # Minutes; minutes and seconds; hours, minutes and seconds. Behind days hours come first.
+  if [[ $1 != *-* ]]; then
+    case ${#parts[@]} in
+      1) parts=(0 "${parts[0]}" 0) ;;
+      2) parts=(0 "${parts[@]}") ;;
+    esac
+  fi
+  printf '%s\n' $((10#$days * 86400 + 10#${parts[0]} * 3600 + 10#${parts[1]:-0} * 60 + 10#${parts[2]:-0}))
+}
+# run_among ARGS...: whether --run DIR is among the arguments of a training.
+run_among() {
+  while (($# > 0)); do
+    case $1 in
+      --run)
+        if [[ -z ${2:-} || $2 == -* ]]; then die "--run without a folder (see --help)"; fi
+        return 0
+        ;;
+      --run=?*) return 0 ;;
+      --run=) die "--run without a folder (see --help)" ;;
+    esac
+    shift
+  done
+  return 1
+}
 positive() {
   if [[ ! $2 =~ ^[1-9][0-9]*$ ]]; then die "$1 $2: not a positive number"; fi
 }
@@ -43,8 +76,10 @@ while (($# > 0)); do
     --time) time=${2:?--time needs a time} ;;
     --before) before=${2:?--before needs seconds} ;;
     --seeds) seeds=${2:?--seeds needs FIRST-LAST} ;;
-    --partition) extra+=("--partition=${2:?--partition needs a name}") ;;
-    --account) extra+=("--account=${2:?--account needs a name}") ;;
+    --partition | --account)
+      word "$1" "${2:?$1 needs a name}"
+      extra+=("$1=$2")
+      ;;
     --job-name) name=${2:?--job-name needs a name} ;;
     --machine) machine=${2:?--machine needs a name} ;;
     *) break ;;
@@ -53,7 +88,8 @@ while (($# > 0)); do
 done
 if (($# == 0)); then die "no CONFIG (see --help)"; fi
 if [[ $1 == -* ]]; then die "unknown option $1 before CONFIG (see --help)"; fi
-if [[ " $* " != *" --run "* ]]; then die "no --run DIR behind CONFIG (see --help)"; fi
+if ! run_among "${@:2}"; then die "no --run DIR behind CONFIG (see --help)"; fi
+word --job-name "$name"
 positive --nodes "$nodes"
 positive --cpus-per-rank "$cpus"
 positive --before "$before"
@@ -61,7 +97,12 @@ if [[ ! $gpus =~ ^[0-9]+$ ]]; then die "--gpus-per-node $gpus: not a number"; fi
 if [[ -z $ranks ]]; then ranks=$((gpus > 0 ? gpus : 2)); fi
 positive --ranks-per-node "$ranks"
 if [[ ! $time =~ ^([0-9]+-)?[0-9]+(:[0-9]{1,2}){0,2}$ ]]; then die "--time $time: not a time as Slurm writes it, e.g. 30, 01:00:00 or 1-12:00:00"; fi
-if [[ -n $seeds && ! $seeds =~ ^[0-9]+(-[0-9]+)?$ ]]; then die "--seeds $seeds: not FIRST-LAST"; fi
+limit=$(seconds "$time")
+if ((limit > 0 && before >= limit)); then die "--before $before: the checkpoint would be written before the start, --time $time is $limit s"; fi
+if [[ -n $seeds ]]; then
+  if [[ ! $seeds =~ ^[0-9]+(-[0-9]+)?$ ]]; then die "--seeds $seeds: not FIRST-LAST"; fi
+  if ((10#${seeds%-*} > 10#${seeds#*-})); then die "--seeds $seeds: FIRST is behind LAST"; fi
+fi
 if ((gpus > 0 && ranks % gpus != 0)); then die "--ranks-per-node $ranks: not a multiple of the $gpus GPUs of a node"; fi
 settings=$machine
 if [[ $machine == */* ]]; then

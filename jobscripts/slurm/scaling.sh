@@ -15,26 +15,27 @@ filled() {
 write_study() {
   local folder=$1 kind=$2 file=$1/study.json label keys='' part
   shift 2
-  if [[ -e $file ]]; then
-    if ! grep -q "\"kind\": *\"$kind\"" "$file"; then die "$file: the runs there are of another kind of study, not $kind"; fi
-    return
+  if [[ ! -e $file ]]; then
+    label=$(basename "$(realpath -m "$folder")" | tr -d '"\\[:cntrl:]')
+    while (($# > 0)); do
+      keys+=${keys:+, }\"$1\"
+      shift
+    done
+    part=$file.$(hostname).$$.part
+    printf '{"format": 1, "kind": "%s", "label": "%s", "scaled": [%s]}\n' "$kind" "$label" "$keys" >"$part" ||
+      die "$part: cannot be written"
+    # Jobs of a study may start at the same time: the first name stays. Not all file systems have hard links.
+    ln "$part" "$file" 2>/dev/null || mv -n "$part" "$file" || true
+    rm -f "$part"
+    if [[ ! -e $file ]]; then die "$file: cannot be written"; fi
   fi
-  label=$(basename "$(realpath -m "$folder")" | tr -d '"\\[:cntrl:]')
-  while (($# > 0)); do
-    keys+=${keys:+, }\"$1\"
-    shift
-  done
-  part=$file.$$.part
-  printf '{"format": 1, "kind": "%s", "label": "%s", "scaled": [%s]}\n' "$kind" "$label" "$keys" >"$part"
-  # Jobs of a study may start at the same time: the first name stays.
-  ln "$part" "$file" 2>/dev/null || true
-  rm -f "$part"
+  if ! grep -q "\"kind\": *\"$kind\"" "$file"; then die "$file: the runs there are of another kind of study, not $kind"; fi
 }
 
 # scaling_arguments KIND ARGS...: sets `arguments` to those of `rossby train` for the ranks of this job. A run directory below
-# the folder of --study is named by ranks, time groups and seed (that of a job array, or of --set train.seed).
+# the folder of --study is named by ranks, time groups, stages and seed (that of a job array, or of --set train.seed), as jobscripts/scaling names it.
 scaling_arguments() {
-  local kind=$1 ranks=${SLURM_NTASKS:-1} seed='' groups=1 study='' run='' word i keys=()
+  local kind=$1 ranks=${SLURM_NTASKS:-1} seed='' groups=1 stages=1 study='' run='' word i keys=()
   shift
   arguments=()
   while (($# > 0)); do
@@ -50,6 +51,7 @@ scaling_arguments() {
     word=${arguments[i]#--set=}
     case $word in
       parallel.time_groups=*) groups=${word#*=} ;;
+      parallel.stages=*) stages=${word#*=} ;;
       train.seed=*) seed=${word#*=} ;;
     esac
     if [[ $kind == weak && $word =~ ranks\} ]]; then
@@ -69,5 +71,6 @@ scaling_arguments() {
     mkdir -p "$study" || die "--study $study: no such folder can be made"
     write_study "$study" "$kind" "${keys[@]}"
   fi
-  arguments+=(--run "$study/ranks-${ranks}_groups-${groups}_seed-$seed")
+  if [[ $stages == 1 ]]; then stages=''; fi
+  arguments+=(--run "$study/ranks-${ranks}_groups-${groups}${stages:+_stages-$stages}_seed-$seed")
 }

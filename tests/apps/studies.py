@@ -35,6 +35,13 @@ class Studies(LoadsJson, RingRuns):
         cls.write("stnn.toml", STNN.replace('"nearest"', '"edges"').replace('"double"', '"float"'))
         cls.write("a.toml", STUDY)
 
+    def program(self, name, text):
+        path = pathlib.Path(self.path(name))
+        path.parent.mkdir(exist_ok=True)
+        path.write_text('#!/bin/bash\nhere=$(dirname "$0")\n' + text + "\n", encoding="utf-8")
+        path.chmod(0o755)
+        return str(path)
+
     def study(self, *arguments, code=0):
         """Runs jobscripts/scaling; its stdout, or where it is to fail its stderr."""
         command = [sys.executable, str(DRIVER), *arguments, "--rossby", support.rossby,
