@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -122,11 +123,18 @@ class Scaling(Studies):
         self.study(*arguments, "--set", "train.epochs=7")
         self.assertEqual(len(self.lines("again/a/ranks-1_groups-1_seed-3")), 7)
         # Epochs behind the state that an earlier end has left: the run is under way again.
-        os.utime(self.path("again/a/ranks-1_groups-1_seed-3/metrics.jsonl"))
+        metrics = pathlib.Path(self.path("again/a/ranks-1_groups-1_seed-3/metrics.jsonl"))
+        lines = metrics.read_text(encoding="utf-8")
+        last = self.lines("again/a/ranks-1_groups-1_seed-3")[-1]
+        metrics.write_text(lines + json.dumps(dict(last, epoch=7, steps=last["steps"] + 1)) + "\n", encoding="utf-8")
         self.assertEqual(self.study(*arguments, "--set", "train.epochs=7", "--list").count(": cut off\n"), 1)
+        metrics.write_text(lines, encoding="utf-8")
         # Settings that make another model: each run says so.
+        before = self.stamps("again")
         out = self.study(*arguments, "--set", "model.latent=3", code=1)
-        self.assertEqual(out.count("model.latent: 3 (here) instead of 2"), 4)
+        self.assertEqual(out.count(": was trained with model.latent = 2, not 3; choose another --label\n"), 4)
+        self.assertIn("4 runs: 0 ended, 4 failed", out)
+        self.assertEqual(self.stamps("again"), before)
 
     def test_weak(self):
         self.write("weak.json", json.dumps({"config": "grid.toml", "kind": "weak", "ranks": [1, 2], "repeats": 2,
@@ -208,7 +216,7 @@ class Scaling(Studies):
         self.assertRegex(out, "b/ranks-2_groups-1_seed-1: left with exit code 75: the same command goes on")
         self.assertFalse(os.path.exists(self.path("sig/b/ranks-1_groups-1_seed-1")), "the rest is not begun")
         left = len(self.lines("sig/b/ranks-2_groups-1_seed-1"))
-        self.refuse(1, ["report", "scaling", "sig"], "sig: none of its 2 runs can be tabulated; the first, "
+        self.refuse(1, ["report", "scaling", "sig"], "sig: none of its 1 runs can be tabulated; the first, "
                     "b/ranks-2_groups-1_seed-1, has not ended")
         self.study(*arguments, "--set", f"train.epochs={left + 3}")
         self.assertEqual(len(self.lines("sig/b/ranks-2_groups-1_seed-1")), left + 3)

@@ -276,7 +276,7 @@ class Slurm(unittest.TestCase):
         queue = self.cluster.call("squeue", "-h", "-o", "%i").split()
         self.assertEqual(len(queue), 3)
         self.assertEqual(self.scaling(*arguments).splitlines()[:3],
-                         [f"{name}: job {number}, PENDING" for name, number in zip(names, sorted(queue, key=int))])
+                         [f"{name}: job {number}, PENDING (JobHeldUser)" for name, number in zip(names, sorted(queue, key=int))])
         for number in queue:
             self.cluster.call("scontrol", "release", number)
         out = self.scaling(*arguments, "--wait")
@@ -289,7 +289,29 @@ class Slurm(unittest.TestCase):
         out = self.scaling(*arguments, "--wait")
         self.assertEqual((out.count(": ended\n"), len(re.findall(names[2] + r": job \d+, 4 nodes, 4 ranks\n", out))), (3, 1))
         out = self.scaling(*arguments, "--wait", "--set", "model.latent=3", "--ranks", "1", code=1)
-        self.assertRegex(out, names[0] + r": failed: job \d+, FAILED, exit code 1 \(study/.*\.log\)\n1 runs: 0 ended, 1 failed")
+        self.assertIn(names[0] + ": was trained with model.latent = 2, not 3; choose another --label\n1 runs: 0 ended, 1 failed", out)
+        out = self.scaling(*arguments, "--wait", "--set", "model.latent=0", "--ranks", "1", "--label", "bad", code=1)
+        self.assertRegex(out, r"bad/ranks-1_groups-1_seed-1: failed: job \d+, FAILED, exit code 1 \(study/.*\.log\)\n1 runs: 0 ended, 1 failed")
+
+    def test_path_with_spaces(self):
+        """The scripts find the rest of their tree; Slurm fills nothing into the names of logs."""
+        tree = self.folder / "a tree %j"
+        shutil.copytree(ROOT / "jobscripts", tree / "jobscripts")
+        job = self.cluster.submit("--nodes=1", "--ntasks-per-node=1", str(tree / "jobscripts/slurm/train.sbatch"), "short.toml", "--run",
+                                  "of a tree", cwd=self.folder, ROSSBY_MACHINE=str(ROOT / "tests/slurm/machine.sh"),
+                                  ROSSBY_PROGRAM=support.rossby)
+        self.expect(job, "COMPLETED", restarts=0)
+        self.assertIn(f"== tree {tree}, commit", self.log(job))
+        (tree / "rossby").symlink_to(support.rossby)
+        environment = dict(self.cluster.environment, ROSSBY_MACHINE=str(ROOT / "tests/slurm/machine.sh"))
+        environment["PATH"] = f"{tree}:{environment['PATH']}"
+        command = [sys.executable, str(tree / "jobscripts/scaling"), "--config", "short.toml", "--ranks", "1", "--out", "out %j", "--submit",
+                   "--ranks-per-node", "1", "--sbatch", "--time=00:05:00", "--wait"]
+        result = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=120)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr + self.cluster.log_end())
+        log = (self.folder / "out %j/short/ranks-1_groups-1_seed-1.log").read_text()
+        self.assertIn(f"== tree {tree}, commit", log)
+        self.assertIn(f"== program {tree}/rossby\n", log)
 
     def test_scaling_scripts(self):
         """The job scripts by themselves."""

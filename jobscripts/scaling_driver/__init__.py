@@ -1,0 +1,1 @@
+"""What jobscripts/scaling is made of."""

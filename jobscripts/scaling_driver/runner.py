@@ -1,0 +1,133 @@
+"""Programs that are started here: the launcher with its ranks, and what makes series."""
+
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+
+from .common import EXIT_RESUME, NotFound, Problem, Stopped, say
+
+PATIENCE = 3  # seconds after which a signal that nobody heard is sent again
+
+
+class Runner:
+    """Starts commands, and hands a signal to leave on to the one under way."""
+
+    def __init__(self):
+        self.child, self.stopped = None, False
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
+            # Under nohup it is ignored, and stays so.
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self.stop)
+        signal.signal(signal.SIGALRM, lambda *_: self.pass_on(signal.SIGUSR1))
+
+    def stop(self, *_):
+        again, self.stopped = self.stopped, True
+        if self.child is not None:
+            # The launcher passes it on to the ranks, which write a checkpoint; who asks again does not want to wait.
+            self.pass_on(signal.SIGTERM if again else signal.SIGUSR1)
+        elif again:
+            raise Stopped
+
+    def pass_on(self, number):
+        """Ranks that are not listening yet let a signal go by: it is sent until they leave."""
+        if self.child is not None:
+            self.child.send_signal(number)
+            signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+
+    def run(self, command, log):
+        """The exit code of a command whose output is appended to a log, and what it said last."""
+        if self.stopped:
+            raise Stopped
+        with open(log, "ab") as file:
+            file.write(f"== {shlex.join(command)}\n".encode())
+            file.flush()
+            begin = file.tell()
+            try:
+                self.child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+                                              start_new_session=True)
+            except OSError as error:
+                raise Problem(f"{command[0]} cannot be started: {error.strerror}") from None
+            if self.stopped:
+                self.pass_on(signal.SIGUSR1)
+            code = self.child.wait()
+            self.child = None
+        lines = pathlib.Path(log).read_bytes()[begin:].decode(errors="replace").splitlines()
+        lines = [line for line in lines if line.startswith("rossby: ")] or [line for line in lines if re.search(r"\w", line)]
+        return code, lines[-1] if lines else "no output"
+
+
+def make_data(runner, options, study, run):
+    if not run.synth or pathlib.Path(run.data).exists():
+        return
+    data = pathlib.Path(run.data)
+    data.parent.mkdir(parents=True, exist_ok=True)
+    sweep(data)
+    words = [word for key, value in run.synth.items() for word in (f"--{key}", value)]
+    code, last = runner.run([options.program, "data", "synth", *words, "-o", run.data], data.parent / "synth.log")
+    if code != 0:
+        sweep(data)
+        if runner.stopped:
+            raise Stopped
+        raise Problem(f"{study.label}: {run.data}: no such series could be made: exit code {code}: {last}")
+
+
+def sweep(data):
+    """Removes what was left of a file that was not written to its end."""
+    for path in data.parent.iterdir():
+        if path.name.startswith(data.name + ".") and path.suffix == ".part":
+            path.unlink(missing_ok=True)
+
+
+def launch(options, run):
+    """The words before the program that start a run's ranks."""
+    launcher = options.launcher
+    for name in ["ranks", "nodes", "threads"]:
+        launcher = launcher.replace(f"{{{name}}}", str(getattr(run, name)))
+    try:
+        return shlex.split(launcher)
+    except ValueError as error:
+        raise Problem(f"--launcher {options.launcher}: {error}") from None
+
+
+def find(program, how):
+    if shutil.which(program):
+        return
+    if not program:
+        raise NotFound(f"no program: {how}")
+    path = pathlib.Path(program)
+    what = ("not in PATH" if "/" not in program else "no such program" if not path.exists() else
+            "not a file that can be executed")
+    raise NotFound(f"{program}: {what}; {how}")
+
+
+def find_programs(options, studies):
+    """Refuses a study whose programs are not there, before anything of it is written."""
+    runs = [run for study in studies for run in study.runs]
+    # A job looks for the program on its own node, after modules are loaded there.
+    if not options.submit or options.report or any(run.synth for run in runs):
+        find(options.program, "--rossby names the program rossby")
+    if options.submit:
+        find("sbatch", "--submit needs Slurm")
+        return
+    for word in dict.fromkeys(word for run in runs for word in launch(options, run)[:1]):
+        find(word, "--launcher names what starts the ranks")
+
+
+def train(runner, options, study, run):
+    """Trains a run here. Returns its exit code."""
+    begin = time.monotonic()
+    study.remember(run)
+    code, last = runner.run([*launch(options, run), options.program, "train", *run.arguments], run.log)
+    if code == 0:
+        study.settle(run)
+        say(f"{study.label}/{run.name}: ended after {time.monotonic() - begin:.1f} s")
+    elif code == EXIT_RESUME or runner.stopped:
+        say(f"{study.label}/{run.name}: left with exit code {code}: the same command goes on with it")
+        code = EXIT_RESUME
+    else:
+        say(f"{study.label}/{run.name}: failed with exit code {code}: {last} ({run.log})")
+    return code
