@@ -42,9 +42,11 @@ class Runner:
         """The exit code of a command whose output is appended to a log, and what it said last."""
         if self.stopped:
             raise Stopped
-        with open(log, "ab") as file:
-            file.write(f"== {shlex.join(command)}\n".encode())
-            file.flush()
+        with open(log, "ab", buffering=0) as file:
+            try:
+                file.write(f"== {shlex.join(command)}\n".encode())
+            except OSError as error:
+                raise Problem(f"{log}: cannot be written: {error.strerror}") from None
             begin = file.tell()
             try:
                 self.child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,

@@ -157,9 +157,9 @@ class Study:
         known = self.known.get(run.name)
         if known is None:
             return self.compared(run, trained)
-        # Versions before put down the time of the state, not its steps.
-        same_state = trained.state == known["state_before"]
-        if same_state and not known["ended"]:
+        # Earlier versions put down the state's time in ns, not its steps.
+        before = known["state_before"]
+        if (before == trained.state or before == trained.stamp()) and not known["ended"]:
             return "cut off"
         (sets, machine), (asked_sets, asked_machine) = run.meant(known["arguments"]), run.meant(run.arguments)
         same_config = known["config_sha256"] == self.digest

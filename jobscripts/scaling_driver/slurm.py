@@ -43,11 +43,13 @@ def ask(number, *command):
     raise Silent(f"{command[0]} does not tell of job {number}: {lines[-1]}")
 
 
-def job_of(study, run, tries=1):
+def job_of(study, run, tries=1, ask_slurm=True):
     """The job that waits or trains for a run, with its state; None where there is none."""
     number = study.known.get(run.name, {}).get("job")
     if not number:
         return None
+    if not ask_slurm:  # every question takes it a while not to answer
+        raise Silent(f"squeue does not tell of job {number}, either")
     while True:
         try:
             words = ask(number, "squeue", "-h", "-j", number, "-o", "%T %r").split(None, 1)

@@ -77,6 +77,13 @@ class Trained:
         except (OSError, ValueError):  # an empty file cannot be mapped
             return 0
 
+    def stamp(self):
+        """Time of that state in ns."""
+        try:
+            return (self.directory / "checkpoints" / "state.h5").stat().st_mtime_ns
+        except OSError:
+            return 0
+
     def ended(self):
         """Whether it holds a state behind the last epoch."""
         return self.state == self.steps > 0

@@ -129,6 +129,15 @@ class Scaling(Studies):
         metrics.write_text(lines + json.dumps(dict(last, epoch=7, steps=last["steps"] + 1)) + "\n", encoding="utf-8")
         self.assertEqual(self.study(*arguments, "--set", "train.epochs=7", "--list").count(": cut off\n"), 1)
         metrics.write_text(lines, encoding="utf-8")
+        # The start that was cut off before another epoch: the state is that of the end before.
+        file = pathlib.Path(self.path("again/a/study.json"))
+        text = file.read_text(encoding="utf-8")
+        for before in (last["steps"], metrics.with_name("checkpoints").joinpath("state.h5").stat().st_mtime_ns):
+            study = json.loads(text)
+            study["runs"][0].update(ended=False, state_before=before)
+            file.write_text(json.dumps(study), encoding="utf-8")
+            self.assertEqual(self.study(*arguments, "--set", "train.epochs=7", "--list").count(": cut off\n"), 1)
+        file.write_text(text, encoding="utf-8")
         # Settings that make another model: each run says so.
         before = self.stamps("again")
         out = self.study(*arguments, "--set", "model.latent=3", code=1)

@@ -186,6 +186,12 @@ class Processes(Faults):
         err = self.drive("n.toml", "--out", "full", *start, code=1, preexec_fn=small)[1]
         self.one_line(err, "full/n/study.json: cannot be written: File too large")
         self.assertEqual({path.name for path in pathlib.Path(self.path("full/n")).iterdir()}, {".scaling.lock", ".study.json.lock"})
+        self.write("full_log.toml", STUDY + "[synth]\nlat = 4\n")
+        log = self.path("full/full_log/data/synth.log")
+        os.makedirs(os.path.dirname(log))
+        pathlib.Path(log).write_bytes(bytes(100))
+        err = self.drive("full_log.toml", "--out", "full", *start, code=1, preexec_fn=small)[1]
+        self.one_line(err, "full/full_log/data/synth.log: cannot be written: File too large")
 
     def test_two_at_once(self):
         folder = pathlib.Path(self.path("shared/n"))
@@ -240,6 +246,11 @@ class Jobs(Faults):
         out = self.submit(slurm, *one, "--list")[0]
         self.assertRegex(out, f"^{name}: missing, or queued: squeue does not tell of job 1: .*connect failure")
         (slurm / "silent").write_text("99")
+        self.submit(self.slurm("silent_too"))
+        (self.slurm("silent_too") / "silent").write_text("99")
+        out = self.submit(self.slurm("silent_too"), "--list")[0].splitlines()
+        self.assertEqual([line.endswith(f"job {i + 1}, either") for i, line in enumerate(out)], [False, True, True, True])
+        self.assertEqual(pathlib.Path(self.path("silent_too/silent")).read_text(), "98\n", "asked once")
         self.one_line(self.submit(slurm, *one, code=1)[1], "squeue does not tell of job 1: .*connect failure")
         self.assertEqual((slurm / "count").read_text(), "1\n", "nothing is queued twice")
         (slurm / "silent").write_text("1")
