@@ -342,6 +342,12 @@ void WindowRun<T>::make_model() {
   const Index units = config_->integer("model.units");
   const Recompute recompute = recompute_of(*config_);
   if (config_->text("model.name") == "tgcn") {
+    const Config defaults;
+    if (config_->integer("model.layers") != defaults.integer("model.layers"))
+      user_error("model.layers is not for model.name = \"tgcn\": it has one layer; leave the key out");
+    if (config_->real("model.sampling_decay") > 0)
+      user_error(
+          "model.sampling_decay is not for model.name = \"tgcn\": it forecasts all steps at once; set 0");
     model_ = std::make_unique<Tgcn<T>>(
         TgcnOptions{shape_.inputs, shape_.outputs, channels, features, units, recompute},
         std::move(diffusion));

@@ -39,7 +39,9 @@ for ((fold = 0; fold < folds; ++fold)); do
     --set split.validation=0 > "$scratch/log" || { cat "$scratch/log" >&2; exit 1; }
   # The validation error of the state that is kept: the best epoch's where the best is kept, else the last one's.
   best=$(sed -n 's/^best .*validation \([0-9.e+-]*\) .*/\1/p' "$scratch/log")
-  last=$(grep -o '"validation_rmse":[0-9.e+-]*' "$run/metrics.jsonl" | tail -n 1 | cut -d: -f2)
+  # An stnn's is an RMSE, a forecaster's of windows an MAE.
+  last=$(sed -nE 's/.*"validation_(rmse|mae)":([0-9.e+-]+).*/\2/p' "$run/metrics.jsonl" | tail -n 1)
+  [[ -n $best$last ]] || { echo "cross_validate.sh: fold $fold has no validation error: is its part shorter than the horizons?" >&2; exit 1; }
   if grep -q '^keep = "last"' "$run/config.toml"; then errors+=("$last"); else errors+=("${best:-$last}"); fi
 done
 printf '%s\n' "${errors[@]}" | awk '{ s += $1; printf "%.4f ", $1 } END { printf " mean %.4f\n", s / NR }'

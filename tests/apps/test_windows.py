@@ -171,6 +171,10 @@ class Windows(Runs):
         self.refuse_settings([*GRAPH_WAVENET, "model.blocks=1", "model.block_layers=1", "window.inputs=2"],
                             "needs two or more")
 
+    def test_bad_settings_of_tgcn(self):
+        for setting, pattern in (("model.layers=3", "it has one layer; leave the key out"), ("model.sampling_decay=5", "all steps at once; set 0")):
+            self.refuse_settings(["model.name=tgcn", setting], pattern)
+
     def test_bad_settings(self):
         self.refuse_settings(["window.inputs=20"], "window.inputs = 20, window.outputs = 2.*longest.* 14 steps")
         self.refuse_settings(["relation.graph=none"], "needs a graph: set relation.graph")
