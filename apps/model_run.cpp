@@ -224,19 +224,19 @@ template <class T>
 std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config, Purpose purpose,
                                       WholeGraph* whole) {
   require((whole != nullptr) == comm.is_pretended(), "pretended ranks own rows of a whole graph");
-  const bool trains = purpose != Purpose::forecasting, windowed = config.text("model.name") != "stnn";
-  const Index groups = trains ? config.integer("parallel.time_groups") : 1;
-  const Index stages = trains ? config.integer("parallel.stages") : 1;
+  const bool forecasts = purpose == Purpose::forecasting, windowed = config.text("model.name") != "stnn";
+  const Index groups = forecasts ? 1 : config.integer("parallel.time_groups");
+  const Index stages = forecasts ? 1 : config.integer("parallel.stages");
   if (!windowed && stages > 1)
     user_error(
         "parallel.stages = {} is for models of layers (dcrnn, gru, graph_wavenet); an stnn has one layer",
         stages);
-  if (stages == 1 && trains && !config.integers("parallel.stage_layers").empty())
+  if (stages == 1 && !forecasts && !config.integers("parallel.stage_layers").empty())
     user_error("parallel.stage_layers is for parallel.stages of 2 or more, not of 1");
   const ProcessGrid grid = groups * stages == 1 ? ProcessGrid(comm) : ProcessGrid(comm, groups, stages);
   Domain domain = domain_of(grid, config, whole);
   // What the graph and its partition took would otherwise lie beside all arrays that come now.
-  if (trains && !whole) release_unused_memory();
+  if (!forecasts && !whole) release_unused_memory();
   if (!windowed) return std::make_unique<StnnRun<T>>(grid, config, std::move(domain), purpose);
   return std::make_unique<WindowRun<T>>(grid, config, std::move(domain), purpose);
 }

@@ -26,8 +26,18 @@ class WholeGraph;
 
 /// What a run is made for: training holds the steps that it trains and validates on, and no others; so does
 /// tracing, whose steps are written down and, where devices can run the model, not computed: it reads no
-/// series, all values are zero.
-enum class Purpose { training, forecasting, tracing };
+/// series, all values are zero. Resuming is training from a checkpoint.
+enum class Purpose { training, resuming, forecasting, tracing };
+
+/// Whether starts and weights are refused at which a training makes no sense: what was trained before that
+/// was checked goes on, and is of use.
+[[nodiscard]] constexpr bool checks_starts(Purpose purpose) {
+  return purpose == Purpose::training || purpose == Purpose::tracing;
+}
+
+[[nodiscard]] constexpr bool trains(Purpose purpose) {
+  return purpose == Purpose::training || purpose == Purpose::resuming;
+}
 
 /// A model and all it stands on, on this rank, built from a configuration: data → scaler → graph → exchange →
 /// model. Values flow one way: nothing changes after construction but the model's parameters. Subcommands

@@ -22,7 +22,7 @@ StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain
   const Communicator& world = grid_.world();
   const std::vector<Index> training = domain_.split.training_steps();
   agree(world, [&] {
-    if (purpose == Purpose::training) check_starts(config, domain_.nodes());
+    if (checks_starts(purpose)) check_starts(config, domain_.nodes());
     batches_ = batch_options(config, grid_);
     held_ = steps_of_groups(batches_, training)[static_cast<std::size_t>(grid_.group())];
   });
@@ -35,10 +35,11 @@ StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain
   if (purpose != Purpose::forecasting) choose_update_place();
   // What only one rank may lack, memory and files of streams, is taken behind all that communicates.
   auto relations = agree(world, [&] {
-    return make_relations<T>(grid_.space(), config, domain_, this->device(), update_place_.place);
+    return make_relations<T>(grid_.space(), config, domain_, this->device(), update_place_.place,
+                             checks_starts(purpose) ? TurnedSigns::refused : TurnedSigns::taken);
   });
   join(*relations);
-  if (purpose == Purpose::training) release_unused_memory();  // of graphs on their way to relations
+  if (trains(purpose)) release_unused_memory();  // of graphs on their way to relations
   choose_dense(*relations);
   agree(world, [&] { make_model(std::move(relations), purpose); });
   this->start(purpose);
@@ -85,7 +86,7 @@ void StnnRun<T>::fit(Purpose purpose) {
   reducer_.sum(this->suspects_.counts());
   reducer_.sum(std::span<double>(&observed, 1));
   this->require_observed(observed);
-  if (purpose == Purpose::training) check_validation();
+  if (trains(purpose)) check_validation();
   double targets = 0;
   if (grid_.groups() == 1 || validates_)
     for (const Index origin : domain_.split.origins(Role::validation, 1))

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
 
 #include "apps/device_choice.hpp"
+#include "rossby/base/bf16.hpp"
 #include "rossby/mpi/whole_graph.hpp"
 
 namespace rossby {
@@ -77,6 +81,14 @@ const char* missing_for_streams(const Config& config) {
   return nullptr;
 }
 
+/// A start as the model's precision holds it; subnormal numbers count as zero there.
+double as_stored(const Config& config, double value, bool bf16) {
+  if (config.text("model.precision") == "double") return value;
+  const auto as_float = static_cast<float>(value);
+  if (std::abs(as_float) < std::numeric_limits<float>::min()) return 0;
+  return static_cast<double>(bf16 ? widen(round_nearest(as_float)) : as_float);
+}
+
 double rate_scale(const Config& config, std::string_view key) {
   const double lr = config.real("optimiser.lr");
   return config.real(key) >= 0 && lr > 0 ? config.real(key) / lr : 1.0;
@@ -85,19 +97,25 @@ double rate_scale(const Config& config, std::string_view key) {
 }  // namespace
 
 void check_starts(const Config& config, Index nodes) {
+  if (config.real("optimiser.lr_relation") == 0 || config.real("optimiser.lr") == 0)
+    return;  // frozen on purpose
   // Decay alone moves what is clamped, towards 0.
   const bool decays = config.real("optimiser.decay_relation") > 0;
-  const auto check = [&](const char* key, double value) {
-    if (!(value > 0) || (value >= 1 && !decays))
-      user_error(
-          "{} = {}: weights that start there never learn, as they are clamped to 0 … 1; give one in between",
-          key, value);
+  const bool bf16 = config.text("relation.precision") == "bf16";
+  const auto check = [&](const char* key, double value, bool dense) {
+    const double kept = as_stored(config, value, bf16 && dense);
+    if (kept > 0 && (kept < 1 || decays)) return;
+    const bool rounded = kept != value && (kept == 0 || kept == 1);
+    user_error(
+        "{} = {}{}: weights that start there never learn, as they are clamped to 0 … 1; give one in between",
+        key, value, rounded ? fmt::format(" (rounded to {})", kept) : "");
   };
   if (config.text("relation.graph") != "none" && config.text("relation.mode") == "refine")
-    check("relation.refine_start", config.real("relation.refine_start"));
-  if (config.flag("relation.self")) check("relation.self_start", config.real("relation.self_start"));
+    check("relation.refine_start", config.real("relation.refine_start"),
+          config.text("relation.storage") == "dense");
+  if (config.flag("relation.self")) check("relation.self_start", config.real("relation.self_start"), false);
   if (config.text("relation.discover") == "dense" && nodes > 1)
-    check("relation.discover_start", discover_start(config, nodes));
+    check("relation.discover_start", discover_start(config, nodes), true);
 }
 
 double chunk_mib(const Config& config, const Device* device) {
@@ -153,7 +171,8 @@ UpdatePlaceChoice try_update_places(const Exec& exec, const Config& config, Inde
 
 template <class T>
 std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Config& config,
-                                             const Domain& domain, Device* device, UpdatePlace place) {
+                                             const Domain& domain, Device* device, UpdatePlace place,
+                                             TurnedSigns turned) {
   auto relations = std::make_unique<Relations<T>>(domain.partition, comm.rank());
   if (config.text("relation.precision") == "bf16") {
     check_bf16(config);
@@ -165,7 +184,7 @@ std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Con
   if (device && device->driver().only_addresses()) relations->hold_dense_nowhere();
   GlobalEdges edges = rows_of_rank(comm, domain, [&](const Communicator& ranks, const Domain& whole) {
     return build_edges(ranks, config, whole, whole.partition,
-                       config.text("relation.mode") == "refine" ? Weights::ignored : Weights::count);
+                       config.text("relation.mode") == "refine" ? TurnedSigns::taken : turned);
   });
   if (edges.relations > 0) {
     const bool refine = config.text("relation.mode") == "refine";
@@ -232,9 +251,9 @@ StnnTaskOptions task_options(const Config& config) {
 template UpdatePlaceChoice try_update_places<float>(const Exec&, const Config&, Index, Index);
 template UpdatePlaceChoice try_update_places<double>(const Exec&, const Config&, Index, Index);
 template std::unique_ptr<Relations<float>> make_relations(const Communicator&, const Config&, const Domain&,
-                                                          Device*, UpdatePlace);
+                                                          Device*, UpdatePlace, TurnedSigns);
 template std::unique_ptr<Relations<double>> make_relations(const Communicator&, const Config&, const Domain&,
-                                                           Device*, UpdatePlace);
+                                                           Device*, UpdatePlace, TurnedSigns);
 template void set_rates(const Config&, Stnn<float>&);
 template void set_rates(const Config&, Stnn<double>&);
 

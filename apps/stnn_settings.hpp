@@ -22,7 +22,7 @@ namespace rossby {
 /// Bytes for chunks of streamed relations: no more than a third of what a rank may take of its device, or,
 /// where there is none, would.
 [[nodiscard]] double stream_bytes(const Config& config);
-/// Throws UserError where learned relations start at a value that they never leave.
+/// Throws UserError where relations that are to be learned start at a value that they never leave.
 void check_starts(const Config& config, Index nodes);
 /// MiB of weights that a dense learned relation is worked on by; 0: all.
 [[nodiscard]] double chunk_mib(const Config& config, const Device* device);
@@ -36,12 +36,12 @@ template <class T>
 [[nodiscard]] UpdatePlaceChoice try_update_places(const Exec& exec, const Config& config, Index nodes,
                                                   Index rows);
 
-/// relation.*: no ghosts are known yet, nothing is finished. `device`: that trains, null: the host.
-/// Collective over `comm`.
+/// relation.*: no ghosts are known yet, nothing is finished. `device`: that trains, null: the host. `turned`:
+/// of weights that count. Collective over `comm`.
 template <class T>
 [[nodiscard]] std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Config& config,
                                                            const Domain& domain, Device* device,
-                                                           UpdatePlace place);
+                                                           UpdatePlace place, TurnedSigns turned);
 
 /// What the optimiser has to know of each parameter: decays and rates.
 template <class T>

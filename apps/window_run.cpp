@@ -67,7 +67,8 @@ void check_relations(const Config& config) {
 }
 
 /// The matrices that a diffusion sums over.
-GlobalEdges make_supports(const Communicator& comm, const Config& config, const Domain& domain) {
+GlobalEdges make_supports(const Communicator& comm, const Config& config, const Domain& domain,
+                          bool any_weights) {
   const std::string& kind = config.text("model.supports");
   GlobalEdges none;
   none.rows = static_cast<Index>(domain.rows.size());
@@ -86,6 +87,7 @@ GlobalEdges make_supports(const Communicator& comm, const Config& config, const 
         "or model.name = \"dcrnn\"",
         config.text("relation.graph"), graph.relations);
   agree(comm, [&] {
+    if (any_weights) return;
     const auto negative =
         std::find_if(graph.value.begin(), graph.value.end(), [](double w) { return w < 0; });
     if (negative != graph.value.end())
@@ -132,8 +134,8 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   if (grid_.stages() > 1) stage_link_ = make_row_link(grid_.pipeline());
   // A group fails as a whole: what communicates within groups may stand in here.
   agree(grid_.world(), [&] { make_store(purpose); });
-  make_graph();
-  if (purpose == Purpose::training) release_unused_memory();  // of graphs on their way to supports
+  make_graph(purpose);
+  if (trains(purpose)) release_unused_memory();  // of graphs on their way to supports
   fit(purpose);
   reader_ = std::make_unique<SeriesReader<T>>(*store_, scaler_, times_,
                                               config.text("window.fill") == "zero" ? Fill::zero : Fill::mean);
@@ -245,11 +247,11 @@ bool WindowRun<T>::sees_validation() {
 }
 
 template <class T>
-void WindowRun<T>::make_graph() {
+void WindowRun<T>::make_graph(Purpose purpose) {
   const Communicator& comm = grid_.space();
   const GlobalEdges supports =
-      rows_of_rank(comm, domain_, [this](const Communicator& ranks, const Domain& domain) {
-        return make_supports(ranks, *config_, domain);
+      rows_of_rank(comm, domain_, [&](const Communicator& ranks, const Domain& domain) {
+        return make_supports(ranks, *config_, domain, !checks_starts(purpose));
       });
   const GlobalEdges* groups[] = {&supports};
   const GhostList ghosts = collect_ghosts(domain_.partition, comm.rank(), groups);

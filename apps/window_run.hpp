@@ -42,7 +42,7 @@ class WindowRun final : public ModelRun<T> {
   void make_store(Purpose purpose);
   void fit(Purpose purpose);
   [[nodiscard]] bool sees_validation();
-  void make_graph();
+  void make_graph(Purpose purpose);
   void choose_sparse();
   void make_model();
   [[nodiscard]] Pipeline pipeline();

@@ -285,13 +285,13 @@ GlobalEdges build_graph(const Communicator& comm, const Config& config, const Do
 }
 
 GlobalEdges build_edges(const Communicator& comm, const Config& config, const Domain& domain,
-                        const RowPartition& partition, Weights weights) {
+                        const RowPartition& partition, TurnedSigns turned) {
   const Stage stage(comm, "building relations", patience_with_files);
   MpiMailbox mailbox(comm);
   GlobalEdges edges = build_graph(comm, config, domain, partition);
   if (edges.relations == 0) return edges;
   if (config.flag("relation.normalise")) {
-    if (weights == Weights::count) agree(comm, [&] { refuse_turned_signs(edges, domain); });
+    if (turned == TurnedSigns::refused) agree(comm, [&] { refuse_turned_signs(edges, domain); });
     normalise_rows(edges);
   }
   std::vector<int> hops;

@@ -88,13 +88,13 @@ struct DataHash {
 [[nodiscard]] GlobalEdges build_graph(const Communicator& comm, const Config& config, const Domain& domain,
                                       const RowPartition& partition);
 
-/// Whether the values of relations count, or their pattern alone.
-enum class Weights { count, ignored };
+/// What becomes of weights whose sum is negative, so that dividing by it turns their signs around.
+enum class TurnedSigns { taken, refused };
 
 /// The sparse relations that relation.* asks for, this rank's rows under `partition`; no relations where
-/// relation.graph is none. Throws UserError where weights that count would be divided by a negative sum.
+/// relation.graph is none. Throws UserError where `turned` refuses what relation.normalise would do.
 /// Collective.
 [[nodiscard]] GlobalEdges build_edges(const Communicator& comm, const Config& config, const Domain& domain,
-                                      const RowPartition& partition, Weights weights = Weights::ignored);
+                                      const RowPartition& partition, TurnedSigns turned = TurnedSigns::taken);
 
 }  // namespace rossby

@@ -222,15 +222,22 @@ Config choose_plan(const Communicator& comm, const Train& arguments, const std::
   return agree(comm, [&] { return load(best->settings); });
 }
 
-/// The prediction of a training, made before it takes its memory; nothing where no machine is named.
-std::optional<TrainingPlan> predict(const Communicator& comm, const Config& config, const Train& arguments) {
+/// The prediction of a training, made before it takes its memory; nothing where no machine is named. One that
+/// goes on does so without a prediction where there can be none, as of starts that are refused today.
+std::optional<TrainingPlan> predict(const Communicator& comm, const Config& config, const Train& arguments,
+                                    bool resumes) {
   if (arguments.machine.empty()) return std::nullopt;
   std::optional<TrainingPlan> plan;
   {
     MeasuredMachine machine{agree(comm, [&] { return read_profile(arguments.machine); })};
     // As the training itself decides it.
     if (config.text("parallel.device") == "auto" && lacks_gpus(comm)) machine.profile.device = {};
-    plan = plan_training(comm, config, machine, planned_epochs);
+    try {
+      plan = plan_training(comm, config, machine, planned_epochs);
+    } catch (const UserError& error) {  // of all ranks alike
+      if (!resumes) throw;
+      if (comm.rank() == 0) fmt::print("warning   not predicted: {}\n", error.what());
+    }
   }
   forget_peak_resident();  // of the plan: the training's own is measured
   return plan;
@@ -271,8 +278,8 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
   Start start = look(comm, arguments);
   const Config config = start.checkpoint ? settings_to_resume(comm, asked, *start.checkpoint) : asked;
   // Everything that can be wrong with data and settings is found before the run directory is changed.
-  std::optional<TrainingPlan> plan = predict(comm, config, arguments);
-  const auto made = make_run<T>(comm, config, Purpose::training);
+  std::optional<TrainingPlan> plan = predict(comm, config, arguments, start.checkpoint.has_value());
+  const auto made = make_run<T>(comm, config, start.checkpoint ? Purpose::resuming : Purpose::training);
   ModelRun<T>& run = *made;
   agree(comm, [&] { check_evaluation(config, run.domain()); });
   Training<T> training(comm, asked, arguments.run, run);

@@ -48,6 +48,32 @@ def ring(steps=30, nodes=9):
                    ", ".join("1" for _ in range(nodes)))
 
 
+def mixed(x):
+    """splitmix64's finaliser, as checksums of state files take it."""
+    x &= 2**64 - 1
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
+    return x ^ x >> 31
+
+
+def rewrite_metadata(path, *pairs):
+    """Puts texts of the same length in place of others in a state file's metadata: a file of another program version."""
+    with open(path, "rb") as file:
+        whole = file.read()
+    begin = whole.index(b'{"format":')
+    end = begin + json.JSONDecoder().raw_decode(whole[begin:].decode("latin-1"))[1]
+    before = after = whole[begin:end]
+    for old, new in pairs:
+        assert len(old) == len(new) and old.encode() in after, old
+        after = after.replace(old.encode(), new.encode())
+    sums = [sum(mixed(mixed(i + 1) + byte) for i, byte in enumerate(text)) % 2**64 for text in (before, after)]
+    known = sums[0].to_bytes(8, "little")
+    assert whole.count(known) == 1
+    whole = (whole[:begin] + after + whole[end:]).replace(known, sums[1].to_bytes(8, "little"))
+    with open(path, "wb") as file:
+        file.write(whole)
+
+
 class BadInput(support.ProgramTest):
 
     @classmethod

@@ -153,6 +153,11 @@ class Settings(BadInput):
         for start in ("0", "1", "-0.5", "1e300"):
             self.refuse_training(["relation.discover=dense", f"relation.discover_start={start}"], "never learn")
             self.refuse_training(["relation.mode=refine", f"relation.refine_start={start}"], "never learn|is out of range")
+        refined = ["relation.mode=refine", "relation.refine_start=0.99999999"]
+        self.refuse_training([*refined, "model.precision=float"], r"0\.99999999 \(rounded to 1\): weights that start there never learn")
+        for learns in [[*refined, "model.precision=double"], ["relation.mode=refine", "relation.refine_start=1", "optimiser.lr_relation=0"],
+                       ["relation.self=true", "relation.self_start=1", "optimiser.lr_relation=0"]]:
+            self.succeed(1, "train", "sensors.toml", "--run", "starts_" + str(len(learns)) + learns[-2], *[w for s in learns for w in ("--set", s)])
         self.netcdf("turned.nc", sensors(weight="1, -0.5, 2"))
         # Of a node whose edges sum to zero but for rounding nothing is divided.
         self.netcdf("cancelled.nc", sensors(nodes=5, source="0, 1, 2, 3", destination="4, 4, 4, 4", weight="0.1, 0.2, -0.3, -2e-17"))
