@@ -136,7 +136,7 @@ void keep_chunks(const Checkpoint& checkpoint, const Config& config, std::vector
   if (stored == checkpoint.metadata.end() || !stored->is_number()) return;
   const double before = *stored, now = config.real("relation.chunk_mib");
   const bool less =
-      now == 0 && config.text("relation.memory") == "streamed" && chunk_mib(config, nullptr) < before;
+      now == 0 && config.text("relation.memory") == "streamed" && most_chunk_mib(config) < before;
   if (now == 0 && before > 0 && !less) sets.push_back(fmt::format("relation.chunk_mib={}", before));
   const bool whole = before == 0 && now == 0 && config.text("relation.memory") == "streamed";
   if ((now > 0 && now != before) || whole || less)
@@ -182,16 +182,18 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   keep("update_place", "relation.update", {"device", "host"});
   keep("sparse_kernel", "parallel.sparse_products", {"own", "cusparse"});
   keep_chunks(checkpoint, config, sets, warn);
-  // A slab is made of as many stretches of time as there are lanes: groups, where nobody has said.
+  // A slab is made of as many stretches of time as there are lanes: groups, where nobody has said. All steps
+  // at once are the same ones on every grid.
   const Index groups = written.integer("parallel.time_groups");
   if (config.text("model.name") == "stnn" && config.text("train.sampling") == "slabs" &&
-      written.integer("train.lanes") == 0 && config.integer("train.lanes") == 0 &&
-      groups != config.integer("parallel.time_groups"))
+      config.integer("train.slab_steps") > 0 && written.integer("train.lanes") == 0 &&
+      config.integer("train.lanes") == 0 && groups != config.integer("parallel.time_groups"))
     if (comm.rank() == 0)
-      fmt::print(stderr,
-                 "rossby: warning: train.lanes = 0: slabs are of other steps from here on than before, with "
-                 "parallel.time_groups = {} instead of {}; train.lanes = {} keeps them\n",
-                 config.integer("parallel.time_groups"), groups, groups);
+      fmt::print(
+          stderr,
+          "rossby: warning: train.lanes = 0: slabs are of other steps from here on than before, with "
+          "parallel.time_groups = {} instead of {}; going on with parallel.time_groups = {} keeps them\n",
+          config.integer("parallel.time_groups"), groups, groups);
   return Config::parse(config.to_toml(), "configuration", sets);
 }
 

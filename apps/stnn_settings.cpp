@@ -118,14 +118,17 @@ void check_starts(const Config& config, Index nodes) {
     check("relation.discover_start", discover_start(config, nodes), true);
 }
 
+double most_chunk_mib(const Config& config) {
+  constexpr double at_once = 6;
+  return stream_bytes(config) / at_once / (1 << 20);
+}
+
 double chunk_mib(const Config& config, const Device* device) {
   constexpr double usual = 32;
   const double asked = config.real("relation.chunk_mib");
   if (asked > 0) return asked;
   if (config.text("relation.memory") == "resident") return device ? 0 : usual;
-  // Two of them, of weights and two moments, within what there is for them.
-  constexpr double at_once = 6;
-  return std::min(usual, std::exp2(std::floor(std::log2(stream_bytes(config) / at_once / (1 << 20)))));
+  return std::min(usual, std::exp2(std::floor(std::log2(most_chunk_mib(config)))));
 }
 
 bool streamable(const Config& config) {

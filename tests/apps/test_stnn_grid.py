@@ -110,6 +110,20 @@ class StnnGrid(Runs):
         self.succeed(4, *self.arguments("moves", "parallel.time_groups=2"))
         self.same("moves", "stays")
 
+    def test_lanes_of_another_number_of_groups(self):
+        """Where nobody names lanes they are the groups: the warning's advice keeps them."""
+        lanes = "train.lanes=0"
+        for slab, warns in (("train.slab_steps=4", True), ("train.slab_steps=0", False)):
+            run = f"lanes_{warns}"
+            self.leave(run, 2, lanes, slab, "parallel.time_groups=2")
+            result = self.run_ranks(2, *self.arguments(run, lanes, slab), "--stop-after", "0.000001s")
+            self.assertEqual(result.codes, [75, 75], result.err)
+            self.assertEqual(len(result.lines), warns, result.err)
+            if warns:
+                self.assertRegex(result.lines[0], "with parallel.time_groups = 1 instead of 2; going on with parallel.time_groups = 2 keeps")
+        self.leave("advised", 2, lanes, "train.slab_steps=4", "parallel.time_groups=2")
+        self.leave("advised", 2, lanes, "train.slab_steps=4", "parallel.time_groups=2")
+
     def test_bad_settings(self):
         two = "parallel.time_groups=2"
         self.refuse(3, self.arguments("refused", two), "parallel.time_groups = 2.* 3 ranks")
