@@ -322,8 +322,8 @@ int main(int argc, char** argv) {
   try {
     return parse_and_run(comm, argc, argv);
   } catch (const UserError& error) {
-    // Thrown by all ranks alike (agree): one line, one exit code. But a device may fail one of them in a
-    // step.
+    // Thrown by all ranks alike (agree): one line, one exit code. But a device may fail some of them in a
+    // step: the lowest one speaks.
     if (!environment.all_come(seconds_to_come)) abort_all(error.what());
     if (comm.rank() == 0) std::fprintf(stderr, "rossby: %s\n", error.what());
     return 1;

@@ -249,10 +249,12 @@ bool WindowRun<T>::sees_validation() {
 template <class T>
 void WindowRun<T>::make_graph(Purpose purpose) {
   const Communicator& comm = grid_.space();
-  const GlobalEdges supports =
-      rows_of_rank(comm, domain_, [&](const Communicator& ranks, const Domain& domain) {
-        return make_supports(ranks, *config_, domain, !checks_starts(purpose));
-      });
+  // A group fails as a whole: what communicates within groups may stand in here.
+  const GlobalEdges supports = agree(grid_.world(), [&] {
+    return rows_of_rank(comm, domain_, [&](const Communicator& ranks, const Domain& domain) {
+      return make_supports(ranks, *config_, domain, !checks_starts(purpose));
+    });
+  });
   const GlobalEdges* groups[] = {&supports};
   const GhostList ghosts = collect_ghosts(domain_.partition, comm.rank(), groups);
   exchange_ = make_halo_exchange(comm, domain_, ghosts);

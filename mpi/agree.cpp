@@ -27,6 +27,22 @@ Outcome Outcome::of_current_exception() {
   }
 }
 
+namespace {
+
+/// The number in the job of a rank of `comm`: what users know.
+int rank_in_job(const Communicator& comm, int rank) {
+  MPI_Group part = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
+  MPI_Comm_group(comm.handle(), &part);
+  MPI_Comm_group(MPI_COMM_WORLD, &all);
+  int found = MPI_UNDEFINED;
+  MPI_Group_translate_ranks(part, 1, &rank, all, &found);
+  MPI_Group_free(&part);
+  MPI_Group_free(&all);
+  return found == MPI_UNDEFINED ? rank : found;
+}
+
+}  // namespace
+
 void agree_on(const Communicator& comm, const Outcome& outcome) {
   const bool failed = outcome.kind != Outcome::Kind::fine;
   if (comm.is_pretended() && outcome.kind == Outcome::Kind::user) throw UserError(outcome.message);
@@ -46,7 +62,9 @@ void agree_on(const Communicator& comm, const Outcome& outcome) {
   const int same = failed && message == outcome.message ? 1 : 0;
   int all_same = same;
   MPI_Allreduce(&same, &all_same, 1, MPI_INT, MPI_LAND, comm.handle());
-  if (!all_same) message = fmt::format("rank {}: {}", lowest, message);
+  // A group that has failed as a whole has named its rank.
+  if (!all_same && !names_rank(message))
+    message = fmt::format("rank {}: {}", rank_in_job(comm, lowest), message);
   if (head[0] == static_cast<int>(Outcome::Kind::user)) throw UserError(message);
   throw BugError(message);
 }
@@ -78,8 +96,8 @@ void agree_same(const Communicator& comm, std::uint64_t hash, std::string_view w
   int lowest = mine;
   MPI_Allreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, comm.handle());
   if (lowest < comm.size())
-    user_error("rank {}: {} is not the same as on rank 0; all ranks have to see the same files", lowest,
-               what);
+    user_error("rank {}: {} is not the same as on rank {}; all ranks have to see the same files",
+               rank_in_job(comm, lowest), what, rank_in_job(comm, 0));
 }
 
 }  // namespace rossby

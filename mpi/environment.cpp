@@ -1,5 +1,6 @@
 #include "rossby/mpi/environment.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -132,21 +133,46 @@ Environment::~Environment() {
 }
 
 bool Environment::all_come(double seconds) const {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  if (const double limit = watchdog_->limit(); limit > 0) seconds = std::min(seconds, limit / 2);
+  const auto begin = std::chrono::steady_clock::now();
+  const Communicator all = world();
+  const auto hears = [this] {
+    int found = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, 0, ends_, &found, MPI_STATUS_IGNORE);
+    return found != 0;
+  };
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Ibarrier(ends_, &request);
+  bool told = false;
   int there = 0;
   while (MPI_Test(&request, &there, MPI_STATUS_IGNORE) == MPI_SUCCESS && there == 0) {
-    if (std::chrono::steady_clock::now() > end) return false;
+    const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (passed > seconds && (passed > 1.5 * seconds || !hears())) return false;
+    // Not at once: where all come there is nothing to tell.
+    if (!told && passed > seconds / 4)
+      for (int higher = all.rank() + 1; higher < all.size(); ++higher) {
+        MPI_Request message = MPI_REQUEST_NULL;
+        MPI_Isend(nullptr, 0, MPI_CHAR, higher, 0, ends_, &message);
+        MPI_Request_free(&message);
+      }
+    told = told || passed > seconds / 4;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  while (there != 0 && hears()) MPI_Recv(nullptr, 0, MPI_CHAR, MPI_ANY_SOURCE, 0, ends_, MPI_STATUS_IGNORE);
   return there != 0;
+}
+
+bool names_rank(std::string_view message) {
+  if (!message.starts_with("rank ")) return false;
+  const std::size_t end = message.find_first_not_of("0123456789", 5);
+  return end != 5 && message.substr(std::min(end, message.size())).starts_with(": ");
 }
 
 void abort_all(std::string_view message) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  std::fprintf(stderr, "rossby: rank %d: %.*s\n", rank, static_cast<int>(message.size()), message.data());
+  const std::string of = names_rank(message) ? "" : "rank " + std::to_string(rank) + ": ";
+  std::fprintf(stderr, "rossby: %s%.*s\n", of.c_str(), static_cast<int>(message.size()), message.data());
   std::fflush(stderr);
   MPI_Abort(MPI_COMM_WORLD, 1);
   std::abort();  // MPI_Abort does not return; the compiler does not know it

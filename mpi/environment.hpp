@@ -76,7 +76,9 @@ class Environment {
   [[nodiscard]] Communicator world() const { return {MPI_COMM_WORLD, false, watchdog_.get()}; }
 
   /// Whether all ranks call this within `seconds` of each other: those that an error ends alike do, and one
-  /// that fails alone, while others wait for what it would have sent, does not. Called once, at the end.
+  /// that fails alone, while others wait for what it would have sent, does not. It waits for no more than
+  /// half of the watchdog's limit, and where lower ranks have failed as well for half of that longer, so that
+  /// the lowest one says why and ends the job. Called once, at the end.
   [[nodiscard]] bool all_come(double seconds) const;
 
  private:
@@ -85,8 +87,11 @@ class Environment {
   std::unique_ptr<Watchdog> watchdog_;
 };
 
-/// Prints "rossby: rank R: message" and ends all ranks at once with exit code 1. For errors that ranks cannot
-/// agree on.
+/// Whether a message begins with the rank that it is of, "rank 3: ".
+[[nodiscard]] bool names_rank(std::string_view message);
+
+/// Prints "rossby: rank R: message" (as it is where it names a rank) and ends all ranks at once with exit
+/// code 1. For errors that ranks cannot agree on.
 [[noreturn]] void abort_all(std::string_view message);
 
 }  // namespace rossby

@@ -75,6 +75,11 @@ void Watchdog::watch(Options options) {
   wake_.notify_all();
 }
 
+double Watchdog::limit() {
+  const std::lock_guard lock(mutex_);
+  return options_.seconds;
+}
+
 Sighting Watchdog::look() const {
   Sighting sighting;
   sighting.rank = rank_;

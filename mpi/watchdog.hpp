@@ -87,6 +87,8 @@ class Watchdog {
     patience_.store(around.patience, std::memory_order_relaxed);
     move();
   }
+  /// Seconds after which a wait ends the job; 0: none does.
+  [[nodiscard]] double limit();
   /// The training step that comes next, counted from 1.
   void begin_step(Index step) noexcept { step_.store(step, std::memory_order_relaxed); }
 

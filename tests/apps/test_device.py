@@ -231,6 +231,15 @@ class Device(Runs):
         self.assertRegex(result.err, "rossby: rank 1: out of device memory: .* does not fit beside")
         self.assertNotIn("has waited", result.err, "the watchdog has nothing to say")
         self.assertEqual(result.codes[1], 1)
+        short = self.run_ranks(2, *self.arguments("short", *settings, DEVICE, "parallel.device_memory=13500KiB",
+                                                  "parallel.watchdog_seconds=4"), limit=100)
+        self.assertRegex(short.err, "rossby: rank 1: out of device memory: .* does not fit beside")
+        self.assertNotIn("has waited", short.err, "the watchdog's limit leaves room for the cause")
+        several = self.run_ranks(4, *self.arguments("several", *settings, DEVICE, "parallel.device_memory=4500KiB",
+                                                    "parallel.watchdog_seconds=8"), limit=100)
+        spoken = [line for line in several.err.splitlines() if line.startswith("rossby: ")]
+        self.assertEqual(len(spoken), 1, several.err)
+        self.assertRegex(spoken[0], "rossby: rank 1: out of device memory: .* does not fit beside")
 
     def test_memory_of_a_device(self):
         self.refuse_settings([DEVICE, "parallel.device_memory=1MiB"], "out of device memory: .* times as many ranks or more")

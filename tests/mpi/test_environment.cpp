@@ -72,6 +72,22 @@ TEST(Agree, TheSameFailureOnAllRanksNamesNone) {
             world.size() == 1 ? "user: no file z" : "user: rank 0: no file z");
 }
 
+TEST(Agree, AGroupNamesItsRankByItsNumberInTheJob) {
+  const Communicator world = Communicator::world();
+  const int last = world.size() - 1, groups = world.size() < 4 ? 1 : 2;
+  const Communicator group = world.split(world.rank() * groups / world.size());
+  const auto inner = [&] {
+    agree(group, [&] {
+      if (world.rank() == last) user_error("no file z");
+    });
+  };
+  EXPECT_EQ(message_of([&] { agree(world, inner); }),
+            world.size() == 1 ? "user: no file z" : "user: rank " + std::to_string(last) + ": no file z");
+  EXPECT_TRUE(names_rank("rank 12: no file"));
+  for (const char* other : {"rank", "rank ", "rank 1", "rank x: y", "ranks 1: y", "rank : y"})
+    EXPECT_FALSE(names_rank(other)) << other;
+}
+
 TEST(Agree, KindsOfErrorsStayWhatTheyAre) {
   const Communicator world = Communicator::world();
   EXPECT_EQ(message_of([&] { agree(world, [] { throw BugError("broken"); }); }), "bug: broken");
