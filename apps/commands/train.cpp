@@ -176,9 +176,32 @@ void expect_shared(const Communicator& comm, const std::string& run) {
 /// Whether the run's state is that of this checkpoint's end. On rank 0.
 bool has_final_state(const std::string& run, const TrainingState& at) {
   if (!std::filesystem::exists(state_file_of(run))) return false;
-  const Json metadata = Json::parse(read_state_metadata(state_file_of(run)), nullptr, false);
+  Json metadata;
+  try {
+    metadata = Json::parse(read_state_metadata(state_file_of(run)), nullptr, false);
+  } catch (const UserError& error) {  // it is written anew
+    fmt::print(stderr, "rossby: warning: {}; the run goes on from its checkpoint\n", error.what());
+  }
   return metadata.is_object() && metadata.value("optimiser_steps", Index{-1}) == at.steps &&
          metadata.value("epochs", Index{-1}) == at.epoch + (at.batch > 0 ? 1 : 0);
+}
+
+/// Why nothing is left to do for a run that has ended, or nullopt. Collective.
+template <class T>
+std::optional<StopReason> ended(const Communicator& comm, const Training<T>& training,
+                                const std::string& run) {
+  const auto over = training.over();
+  if (!over) return std::nullopt;
+  const bool final = agree(comm, [&] { return comm.rank() == 0 && has_final_state(run, training.state()); });
+  return broadcast(comm, final ? "yes" : "").empty() ? std::nullopt : over;
+}
+
+/// Where a checkpoint leads to.
+template <class T>
+void report_resumption(const Communicator& comm, const Training<T>& training) {
+  const TrainingState at = training.state();
+  if (comm.rank() == 0)
+    fmt::print("resumed   {}: after {} steps, in epoch {}\n", training.saved(), at.steps, at.epoch + 1);
 }
 
 template <class T>
@@ -283,7 +306,17 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
   ModelRun<T>& run = *made;
   agree(comm, [&] { check_evaluation(config, run.domain()); });
   Training<T> training(comm, asked, arguments.run, run);
-  if (start.checkpoint) training.resume(*start.checkpoint, std::move(start.older));
+  if (start.checkpoint) {
+    training.resume(*start.checkpoint, std::move(start.older));
+    // What the run holds is of the settings that it was trained with, and stays as it is.
+    if (const auto over = ended(comm, training, arguments.run)) {
+      describe(comm, run, config, run.reducer());
+      report_resumption(comm, training);
+      if (comm.rank() == 0)
+        fmt::print("done      nothing is left to do: {}; raise train.epochs to go on\n", to_string(*over));
+      return 0;
+    }
+  }
   {
     const Stage stage(comm, "preparing the run directory", patience_with_files);
     agree(comm, [&] {
@@ -296,18 +329,7 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
   }
   describe(comm, run, config, run.reducer());
   if (plan) describe_plan(comm, *plan);
-  if (start.checkpoint) {
-    const TrainingState at = training.state();
-    if (comm.rank() == 0)
-      fmt::print("resumed   {}: after {} steps, in epoch {}\n", training.saved(), at.steps, at.epoch + 1);
-    const bool final =
-        !broadcast(comm, comm.rank() == 0 && has_final_state(arguments.run, at) ? "yes" : "").empty();
-    if (const auto over = training.over(); over && final) {
-      if (comm.rank() == 0)
-        fmt::print("done      nothing is left to do: {}; raise train.epochs to go on\n", to_string(*over));
-      return 0;
-    }
-  }
+  if (start.checkpoint) report_resumption(comm, training);
   const TrainingResult result = training.fit();
   if (result.reason == StopReason::paused) return leave(comm, arguments, training.saved());
   run.save(state_file_of(arguments.run), run_metadata(config, run, result));

@@ -174,6 +174,35 @@ class Resumed(BadInput):
         self.succeed(2, *self.arguments("grown"))
         self.assertEqual(self.ends("grown"), whole)
 
+    def test_ended_run_stays_as_it_is(self):
+        self.succeed(2, *self.arguments("ended", "train.epochs=8"))
+        files = {name: self.path("ended/" + name) for name in ("config.toml", "metrics.jsonl", "checkpoints/state.h5")}
+
+        def contents():
+            found = {}
+            for name, path in files.items():
+                with open(path, "rb") as file:
+                    found[name] = file.read()
+            return found
+
+        before = contents()
+        out = self.succeed(2, *self.arguments("ended", "optimiser.lr=0.5", "train.epochs=3")).out
+        self.assertIn("nothing is left to do: all epochs done", out)
+        self.assertEqual(contents(), before)
+        self.succeed(2, "evaluate", "ended")
+
+    def test_damaged_state(self):
+        """It is asked whether the run has ended, no more: the checkpoints are good."""
+        whole = self.whole("train.epochs=8", name="eight")
+        for run, first in (("ends", "train.epochs=8"), ("continues", "train.epochs=4")):
+            self.succeed(2, *self.arguments(run, first))
+            os.truncate(self.path(run + "/checkpoints/state.h5"), 1000)
+            result = self.run_ranks(2, *self.arguments(run, "train.epochs=8"))
+            self.assertEqual(result.codes, [0, 0], result.err)
+            self.assertEqual(len(result.lines), run == "ends", result.err)
+            self.assertRegex("".join(result.lines), "^$|warning: state file .*state.h5' cannot be used: .* goes on from its checkpoint")
+            self.assertEqual(self.ends(run), whole)
+
     def test_named_checkpoint(self):
         whole = self.whole()
         self.leave("named", "--stop-after", "0.000001s")
@@ -250,12 +279,11 @@ class Older(Resumed):
         self.netcdf("walks.nc", sensors())
         self.succeed(2, *self.arguments("walks", "train.epochs=2", *windows))
         newest = "walks/checkpoints/" + self.checkpoints("walks")[-1]
-        before = self.inspect(newest)["metadata"]["data_hash"]
         self.netcdf("walks.nc", sensors(weight="1, -0.5, 2"))
         self.refuse(2, self.arguments("walks_new", *windows), "edge of weight -0.5")
         refused = self.run_ranks(2, *self.arguments("walks", "train.epochs=3", *windows)).lines[0]
-        now = re.search("that of walks.nc is ([0-9a-f]{16})", refused).group(1)
-        rewrite_metadata(self.path(newest), (before, now))
+        hashes = re.search("its data_hash is ([0-9a-f]{16}), that of walks.nc is ([0-9a-f]{16})", refused).groups()
+        rewrite_metadata(self.path(newest), hashes)
         rewrite_metadata(self.path("walks/checkpoints/state.h5"), ('"training_hash"', '"training_hasx"'))
         self.succeed(2, "evaluate", "walks")
         self.succeed(2, *self.arguments("walks", "train.epochs=3", *windows))
