@@ -25,9 +25,9 @@ Json number(double value) {
 }
 
 /// Of an epoch's steps, as means over the ranks.
-Json seconds_json(std::span<const double> seconds, double imbalance) {
-  return {{"forward", seconds[0]},   {"backward", seconds[1]}, {"reduction", seconds[2]},
-          {"optimiser", seconds[3]}, {"waiting", seconds[4]},  {"transfer", seconds[5]},
+Json seconds_json(const StepSeconds& seconds, double imbalance) {
+  return {{"forward", seconds.forward},     {"backward", seconds.backward}, {"reduction", seconds.reduction},
+          {"optimiser", seconds.optimiser}, {"waiting", seconds.waiting},   {"transfer", seconds.transfer},
           {"imbalance", imbalance}};
 }
 
@@ -118,13 +118,10 @@ void Training<T>::observe(const EpochReport& report) {
   const Device* device = run_->device();
   double peaks[] = {peak_resident_bytes(), device ? static_cast<double>(device->peak_bytes()) : 0};
   run_->reducer().max(peaks);
-  const StepSeconds& mine = report.seconds;
-  double means[] = {mine.forward, mine.backward, mine.reduction, mine.optimiser, mine.waiting, mine.transfer};
-  double most = mine.forward + mine.backward + mine.reduction + mine.optimiser - mine.waiting;
-  run_->reducer().sum(means);
+  double most = report.seconds.total() - report.seconds.waiting;
   run_->reducer().max(std::span<double>(&most, 1));
-  for (double& mean : means) mean /= comm_.size();
-  const double computing = means[0] + means[1] + means[2] + means[3] - means[4];
+  const StepSeconds mean = mean_over_ranks(report.seconds);
+  const double computing = mean.total() - mean.waiting;
   double sent[] = {static_cast<double>(report.sent.messages), static_cast<double>(report.sent.bytes),
                    report.moved.brought, report.moved.home};
   run_->reducer().sum(sent);
@@ -133,7 +130,7 @@ void Training<T>::observe(const EpochReport& report) {
     if (directory_)
       directory_->append_metrics(
           epoch_json(report, task_->validation_name(), peaks[0], peaks[1],
-                     seconds_json(means, computing > 0 ? std::max(1.0, most / computing) : 1), sent,
+                     seconds_json(mean, computing > 0 ? std::max(1.0, most / computing) : 1), sent,
                      place_json(comm_, hosts_, processor_, *run_))
               .dump());
   });
@@ -191,11 +188,20 @@ void Training<T>::log_save(double seconds) {
 }
 
 template <class T>
+StepSeconds Training<T>::mean_over_ranks(const StepSeconds& mine) {
+  double means[] = {mine.forward, mine.backward, mine.reduction, mine.optimiser, mine.waiting, mine.transfer};
+  run_->reducer().sum(means);
+  for (double& mean : means) mean /= comm_.size();
+  return {means[0], means[1], means[2], means[3], means[4], means[5]};
+}
+
+template <class T>
 void Training<T>::save(SaveReason reason) {
   const Stage stage(comm_, "writing a checkpoint", patience_with_files);
   check_finite();
   const auto begin = std::chrono::steady_clock::now();
-  const TrainingState state = trainer_.state_of_groups();
+  TrainingState state = trainer_.state_of_groups();
+  state.step_seconds = mean_over_ranks(state.step_seconds);
   const std::string text = broadcast(comm_, comm_.rank() == 0 ? metadata(state).dump() : "");
   const std::string path = folder_.file(state.steps);
   const auto arrays = trainer_.arrays(state.has_best);

@@ -47,6 +47,7 @@ class Training {
   [[nodiscard]] unsigned vote();
   void save(SaveReason reason);
   void log_save(double seconds);
+  [[nodiscard]] StepSeconds mean_over_ranks(const StepSeconds& mine);
   [[nodiscard]] nlohmann::ordered_json metadata(const TrainingState& state) const;
   void load(const Checkpoint& checkpoint);
   void check_finite();

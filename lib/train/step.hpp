@@ -9,6 +9,7 @@
 #include "rossby/model/losses.hpp"
 #include "rossby/tensor/buffer.hpp"
 #include "rossby/train/optimiser.hpp"
+#include "rossby/train/step_seconds.hpp"
 #include "rossby/train/under_way.hpp"
 
 namespace rossby {
@@ -35,27 +36,6 @@ void check_finite(const Losses& losses);
 struct TimeGroups {
   Reducer* reducer = nullptr;  // over the ranks with one row block; null: one group
   bool first = true;           // whether this is the group whose copies count in a norm
-};
-
-/// Wall-clock seconds of steps on this rank by what they went into. Waiting for others counts with what it
-/// stands in; on a device all but `reduction` are the host's, which does not wait for kernels.
-struct StepSeconds {
-  double forward = 0;
-  double backward = 0;
-  double reduction = 0;  // sums over ranks and time groups; the wait for a device
-  double optimiser = 0;
-  double waiting = 0;   // for other ranks, part of the others; filled in by who knows
-  double transfer = 0;  // for chunks of streamed relations, part of forward and backward; likewise
-  [[nodiscard]] double total() const { return forward + backward + reduction + optimiser; }
-  StepSeconds& operator+=(const StepSeconds& other) {
-    forward += other.forward;
-    backward += other.backward;
-    reduction += other.reduction;
-    optimiser += other.optimiser;
-    waiting += other.waiting;
-    transfer += other.transfer;
-    return *this;
-  }
 };
 
 /// One training step, the same for every model. Precedences:

@@ -114,6 +114,7 @@ template <class T>
 TrainingState Trainer<T>::state() const {
   TrainingState state = now_;
   state.has_best = !best_.empty();
+  state.step_seconds = epoch_seconds_;
   state.fused_scale = step_.fused_scale();
   state.schedule = schedule_.state();
   state.parameters = optimiser_->books();
@@ -170,6 +171,7 @@ void Trainer<T>::restore(const TrainingState& state) {
   now_ = state;
   now_.parameters.clear();
   seconds_before_ = state.seconds;
+  epoch_seconds_ = state.step_seconds;
 }
 
 template <class T>

@@ -87,7 +87,7 @@ struct EpochReport {
   double validation = std::numeric_limits<double>::quiet_NaN();
   bool best = false;
   double epoch_seconds = 0;  // training steps only
-  StepSeconds seconds;       // of those that this run made, on this rank
+  StepSeconds seconds;       // what they went into on this rank; before a checkpoint the mean of all ranks
   Traffic sent;              // in them, and on the way from the epoch before, by this rank
   bool sent_whole = false;   // by one run, all steps of the epoch
   Moved moved;               // chunks of streamed relations, in the steps that this run made, on this rank

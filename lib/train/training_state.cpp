@@ -55,6 +55,22 @@ const Json& list(const Json& json, const char* name) {
   return value;
 }
 
+/// Numbers of StepSeconds in the order of their declaration.
+constexpr const char* regions[] = {"forward", "backward", "reduction", "optimiser", "waiting", "transfer"};
+
+Json seconds_json(const StepSeconds& s) {
+  return {{regions[0], s.forward},   {regions[1], s.backward}, {regions[2], s.reduction},
+          {regions[3], s.optimiser}, {regions[4], s.waiting},  {regions[5], s.transfer}};
+}
+
+/// Checkpoints of earlier versions have none.
+StepSeconds step_seconds(const Json& json) {
+  if (!json.contains("step_seconds")) return {};
+  const Json& s = json.at("step_seconds");
+  return {real(s, regions[0]), real(s, regions[1]), real(s, regions[2]),
+          real(s, regions[3]), real(s, regions[4]), real(s, regions[5])};
+}
+
 std::vector<UpdateConstants> constants(const Json& json, const char* name) {
   std::vector<UpdateConstants> all;
   for (const Json& item : list(json, name)) {
@@ -117,6 +133,7 @@ Json to_json(const TrainingState& state) {
   json["rollbacks"] = state.rollbacks;
   json["seconds"] = state.seconds;
   json["epoch_seconds"] = state.epoch_seconds;
+  json["step_seconds"] = seconds_json(state.step_seconds);
   json["node_steps"] = state.node_steps;
   json["fused_scale"] = state.fused_scale;
   json["terms"] = Json::array();
@@ -141,6 +158,7 @@ TrainingState training_state(const Json& json) {
   state.rollbacks = count(json, "rollbacks");
   state.seconds = real(json, "seconds");
   state.epoch_seconds = real(json, "epoch_seconds");
+  state.step_seconds = step_seconds(json);
   state.node_steps = real(json, "node_steps");
   state.fused_scale = real(json, "fused_scale");
   for (const Json& term : list(json, "terms"))

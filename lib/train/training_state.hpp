@@ -10,6 +10,7 @@
 
 #include "rossby/base/index.hpp"
 #include "rossby/kernels/adam_constants.hpp"
+#include "rossby/train/step_seconds.hpp"
 
 namespace rossby {
 
@@ -82,6 +83,7 @@ struct TrainingState {
   Index rollbacks = 0;       // returns to an earlier checkpoint after a loss that was not finite
   double seconds = 0;        // of wall-clock time
   double epoch_seconds = 0;  // of the steps of the epoch under way
+  StepSeconds step_seconds;  // what they went into on this rank; in a checkpoint the mean of all ranks
   double node_steps = 0;     // of the same
   double fused_scale = 1;    // clipping factor of the last step with fused parameters
   std::vector<TermSum> terms;

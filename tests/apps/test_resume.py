@@ -174,6 +174,20 @@ class Resumed(BadInput):
         self.succeed(2, *self.arguments("grown"))
         self.assertEqual(self.ends("grown"), whole)
 
+    def test_times_of_an_epoch_that_was_left_in(self):
+        """What an epoch's time went into is of all its steps, as the time itself."""
+        checkpoint = self.path("timed/checkpoints/" + self.stopped_early("timed"))
+        with open(checkpoint, "rb") as file:
+            text = file.read().decode("latin-1")
+        training = json.JSONDecoder().raw_decode(text[text.index('{"format":'):])[0]["training"]
+        self.assertEqual((training["epoch"], training["batch"]), (0, 1))
+        self.assertGreater(training["step_seconds"]["forward"], 0)
+        self.succeed(2, *self.arguments("timed", "train.epochs=1"))
+        with open(self.path("timed/metrics.jsonl"), encoding="utf-8") as file:
+            line = json.loads(file.readline())
+        for name, before in training["step_seconds"].items():
+            self.assertGreaterEqual(line["step_seconds"][name], before * (1 - 1e-9), name)
+
     def test_ended_run_stays_as_it_is(self):
         self.succeed(2, *self.arguments("ended", "train.epochs=8"))
         files = {name: self.path("ended/" + name) for name in ("config.toml", "metrics.jsonl", "checkpoints/state.h5")}

@@ -332,6 +332,15 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(TrainingState, RefusesWhatIsNone) {
   const std::string good = to_json(TrainingState{}).dump();
   EXPECT_NO_THROW((void)training_state(nlohmann::ordered_json::parse(good)));
+  TrainingState timed;
+  timed.step_seconds = {1, 2, 3, 4, 5, 6};
+  auto older = to_json(timed);
+  const StepSeconds read = training_state(older).step_seconds;
+  EXPECT_EQ(std::vector<double>(
+                {read.forward, read.backward, read.reduction, read.optimiser, read.waiting, read.transfer}),
+            std::vector<double>({1, 2, 3, 4, 5, 6}));
+  older.erase("step_seconds");
+  EXPECT_EQ(training_state(older).step_seconds.total(), 0);
   for (const auto& [name, value] :
        std::vector<std::pair<const char*, const char*>>{{"epoch", "-1"},
                                                         {"batch", "1.5"},
