@@ -344,8 +344,9 @@ std::string StnnRun<T>::remarks() const {
         gaps.size(), domain_.info.time.text(gaps.front().after));
   remarks += this->suspects();
   if (!domain_.split.validation.empty() && !validation_fits())
-    remarks += fmt::format("validation left out: it has {} steps, fewer than evaluate.horizons = {}\n",
-                           domain_.split.validation.size(), task_options(*config_).horizons);
+    remarks +=
+        fmt::format("warning   validation is left out: it has {} steps, fewer than evaluate.horizons = {}\n",
+                    domain_.split.validation.size(), task_options(*config_).horizons);
   return remarks;
 }
 

@@ -1,13 +1,17 @@
 #include "rossby/mpi/host.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <vector>
 
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
+#include <fmt/format.h>
 #include <mpi.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "rossby/mpi/watchdog.hpp"
 
@@ -53,6 +57,36 @@ int hosts_of(const Communicator& comm) {
   const Wait wait(comm, "a count of hosts (allreduce)");
   MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_SUM, comm.handle());
   return first;
+}
+
+std::string different_numbers(const Communicator& comm, int mine) {
+  if (comm.is_pretended() || comm.size() == 1) return "";
+  struct Entry {
+    int number = 0;
+    std::array<char, 64> host{};
+    bool operator==(const Entry&) const = default;
+  };
+  Entry own{mine, {}};
+  (void)gethostname(own.host.data(), own.host.size() - 1);
+  std::vector<Entry> all(static_cast<std::size_t>(comm.size()));
+  {
+    const Wait wait(comm, "a comparison of numbers of ranks (allgather)");
+    MPI_Allgather(&own, sizeof(Entry), MPI_BYTE, all.data(), sizeof(Entry), MPI_BYTE, comm.handle());
+  }
+  const auto other = [&](const Entry& entry) { return entry.number != all.front().number; };
+  if (std::none_of(all.begin(), all.end(), other)) return "";
+  constexpr int named = 4;
+  std::string text;
+  int groups = 0;
+  for (std::size_t first = 0, last = 0; first < all.size(); first = last) {
+    while (last < all.size() && all[last] == all[first]) ++last;
+    if (++groups > named) continue;
+    const std::string ranks =
+        last - first == 1 ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, last - 1);
+    text += fmt::format("{}{} of {} on {}", text.empty() ? "" : ", ", all[first].number, ranks,
+                        all[first].host.data());
+  }
+  return groups > named ? text + ", …" : text;
 }
 
 void release_unused_memory() {

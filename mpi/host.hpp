@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "rossby/mpi/environment.hpp"
 
 namespace rossby {
@@ -12,6 +14,10 @@ namespace rossby {
 
 /// This rank's number among them. Collective.
 [[nodiscard]] int rank_on_host(const Communicator& comm);
+
+/// Where ranks have different numbers, whose is which: "1 of rank 0 on node1, 2 of ranks 1 to 3 on node2", at
+/// most four of such groups; empty: all have the same. Collective.
+[[nodiscard]] std::string different_numbers(const Communicator& comm, int mine);
 
 /// Gives unused memory back to the system, where it can: lists that building something took.
 void release_unused_memory();

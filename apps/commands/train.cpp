@@ -49,6 +49,7 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
   sums[0] /= run.grid().space().size();
   sums[2] /= copies;
   reducer.sum(sums);
+  const std::string threads = different_numbers(comm, run.exec().threads);
   if (comm.rank() != 0) return;
   const Domain& domain = run.domain();
   fmt::print("data      {}: {} nodes, {} steps, {} feature{}\n", domain.info.path, domain.nodes(),
@@ -61,6 +62,12 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
              count_text(sums[0] + sums[1]), run.relations(), count_text(sums[2]),
              config.text("model.precision"));
   fmt::print("ranks     {} x {} threads, {}\n", comm.size(), run.exec().threads, to_string(run.exec().isa));
+  if (!threads.empty())
+    fmt::print(
+        "warning   ranks have different numbers of threads, and count as {} each in what is reported: {}; "
+        "set "
+        "OMP_NUM_THREADS or parallel.threads alike\n",
+        run.exec().threads, threads);
   const std::string& graph = config.text("relation.graph");
   if (sums[2] == 0 && graph != "none" && config.text("model.name") != "gru" &&
       (run.relations() == 0 || config.text("relation.mode") == "given"))
@@ -73,6 +80,10 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
   if (!run.device_remark().empty()) fmt::print("{}\n", run.device_remark());
   fmt::print("{}{}", data_remarks(config, domain), run.remarks());
   std::fflush(stdout);
+}
+
+bool keeps_best(const Config& config, const Domain& domain) {
+  return trainer_options(config, !domain.split.validation.empty()).keep_best;
 }
 
 template <class T>
@@ -96,6 +107,7 @@ Json run_metadata(const Config& config, ModelRun<T>& run, const TrainingResult& 
   json["epochs"] = result.epochs;
   json["optimiser_steps"] = result.steps;
   json["best_epoch"] = result.best_epoch;
+  json["kept"] = keeps_best(config, run.domain()) ? "best" : "last";  // what the state is of
   json["config"] = config.to_toml();
   return json;
 }
@@ -206,15 +218,17 @@ void report_resumption(const Communicator& comm, const Training<T>& training) {
 
 template <class T>
 void report_end(const Communicator& comm, const Config& config, const Training<T>& training,
-                const TrainingResult& result, double peak, const std::string& run) {
+                const TrainingResult& result, bool kept_best, double peak, const std::string& run) {
   if (comm.rank() != 0) return;
   fmt::print("done      {}: {} epochs, {} steps in {}, at most {} a rank\n", to_string(result.reason),
              result.epochs, result.steps, seconds_text(result.seconds), bytes_text(peak));
   if (const std::string saves = training.checkpoint_summary(result.seconds); !saves.empty())
     fmt::print("saved     {}\n", saves);
   if (result.best_epoch >= 0 && std::isfinite(result.best_metric))
-    fmt::print("best      {} {:.5g} after epoch {}\n", config.text("schedule.metric"), result.best_metric,
-               result.best_epoch + 1);
+    fmt::print(
+        "best      {} {:.5g} after epoch {}{}\n", config.text("schedule.metric"), result.best_metric,
+        result.best_epoch + 1,
+        kept_best || result.best_epoch + 1 == result.epochs ? "" : "; the last state is kept (train.keep)");
   fmt::print("state     {}\n", state_file_of(run));
 }
 
@@ -333,7 +347,8 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
   const TrainingResult result = training.fit();
   if (result.reason == StopReason::paused) return leave(comm, arguments, training.saved());
   run.save(state_file_of(arguments.run), run_metadata(config, run, result));
-  report_end(comm, config, training, result, worst_peak(run.reducer()), arguments.run);
+  report_end(comm, config, training, result, keeps_best(config, run.domain()), worst_peak(run.reducer()),
+             arguments.run);
   if (plan)
     report_plan(comm, arguments.run, start.directory ? start.directory->metrics_file() : "",
                 std::move(*plan));

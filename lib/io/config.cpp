@@ -107,9 +107,11 @@ struct Place {
   }
   void check_range(double value, const std::string& shown) const {
     if (!std::isfinite(value)) user_error("{}: {} = {} is not a finite number", where, key.name, shown);
-    if (value < key.low || value > key.high)
+    const bool low = value < key.low;
+    const bool told = low ? key.low > -1e300 : key.high < 1e300;
+    if (low || value > key.high)
       user_error("{}: {} = {} is out of range: allowed is {}", where, key.name, shown,
-                 std::abs(value) >= 1e300 ? "what is below 1e300" : range_text(key));
+                 told ? range_text(key) : fmt::format("{} to {}", key.low, key.high));
   }
   std::string text(const RawValue& value) const {
     if (value.kind != Kind::text && value.kind != Kind::integer && value.kind != Kind::real)

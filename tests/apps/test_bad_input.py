@@ -1,6 +1,8 @@
 """Bad data and settings: all ranks end in time, one line says what is wrong and what would be right."""
 
 import os
+import shutil
+import subprocess
 
 import support
 from sensors import SENSORS, BadInput, sensors
@@ -77,6 +79,16 @@ class Corners(BadInput):
                         self.assertNotIn("null", file.read(), "what is not observed is masked")
                     self.succeed(2, "forecast", run, "--steps", "2")
 
+    def test_ranks_with_different_numbers_of_threads(self):
+        command = [support.mpiexec]
+        for threads in (1, 2):
+            command += [":"] * (threads - 1) + ["-n", "1", "-x", f"OMP_NUM_THREADS={threads}", support.rossby, *self.train("train.epochs=1")]
+        result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False, timeout=60)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, "warning   ranks have different numbers of threads, and count as 1 each in what is reported: "
+                                        r"1 of rank 0 on \S+, 2 of rank 1 on \S+; set OMP_NUM_THREADS")
+        shutil.rmtree(self.path("run"))
+
     def test_more_ranks_than_nodes(self):
         for settings in [[], ["relation.mode=refine", "relation.self=true"],
                          ["relation.graph=none", "relation.discover=dense"],
@@ -105,6 +117,9 @@ class Settings(BadInput):
         self.refuse_training(["train.epochs=2.5"], r"train\.epochs needs an integer, not .*2\.5")
         self.refuse_training(["train.epochs=-1"], r"out of range: allowed is 0 to")
         self.refuse_training(["optimiser.lr=nan"], r"optimiser\.lr = nan is not a finite number")
+        self.refuse_training(["optimiser.lr=-1e300"], r"out of range: allowed is 0 to 1000000")
+        self.refuse_training(["model.dropout_z=1e301"], r"out of range: allowed is 0 to 0\.999")
+        self.refuse_training(["relation.refine_start=1e301"], r"out of range: allowed is -1e\+300 to 1e\+300")
         self.refuse_training(["relation.self=maybe"], r"relation\.self needs true or false")
         self.refuse_training(["relation.mode=refined"], r"none of given, refine; the nearest is refine")
         self.refuse_training(["relation.hops=[2, 1]"], r"relation\.hops must be a list of ascending powers")
@@ -138,7 +153,7 @@ class Settings(BadInput):
                              "nothing to watch: the validation part has 2 steps, fewer than evaluate.horizons = 3")
         words = [word for s in (*short, "train.epochs=1", "train.keep=last") for word in ("--set", s)]
         out = self.succeed(1, "train", "sensors.toml", "--run", "short", *words).out
-        self.assertIn("validation left out: it has 2 steps, fewer than evaluate.horizons = 3", out)
+        self.assertIn("warning   validation is left out: it has 2 steps, fewer than evaluate.horizons = 3", out)
         self.refuse_training(["schedule.name=step", "schedule.milestones=[30, 20]"], r"schedule\.milestones must ascend")
         self.refuse_training(["schedule.name=step", "schedule.milestones=[20, 20]"], r"schedule\.milestones must ascend")
         self.refuse_training(["parallel.partition=tiles"], "needs a gridded file")
