@@ -114,9 +114,9 @@ class Run(BadInput):
 class OneRank(BadInput):
     """A failure on one rank only ends all of them, and the line names the rank."""
 
-    def folders(self, name):
-        """Working directories of two ranks; the caller spoils the second one's."""
-        folders = [self.path(f"{name}{rank}") for rank in range(2)]
+    def folders(self, name, ranks=2):
+        """Working directories of ranks; the caller spoils the last one's."""
+        folders = [self.path(f"{name}{rank}") for rank in range(ranks)]
         for folder in folders:
             os.mkdir(folder)
             for file in ["sensors.nc", "sensors.toml"]:
@@ -164,6 +164,16 @@ class OneRank(BadInput):
     def test_edges_on_one_rank_only(self):
         self.netcdf("far_end.nc", sensors(source="0, 1, 9"))  # the second rank reads the last edge
         self.refuse(2, self.train("data.file=far_end.nc"), r"far_end\.nc: edge 2 \(9 -> 0\) names node 9")
+
+    def test_graph_of_one_time_group(self):
+        """One line, at once, with the rank's number in the job, not in its group."""
+        folders = self.folders("graphs", 4)
+        self.netcdf("negative.nc", sensors(weight="1, -0.5, 2"))
+        for folder in folders[2:]:
+            shutil.copy(self.path("negative.nc"), os.path.join(folder, "sensors.nc"))
+        settings = ["model.name=dcrnn", "window.inputs=2", "window.outputs=1", "evaluate.horizons=1", "parallel.time_groups=2"]
+        result = self.refuse(4, self.train(*settings), "^rossby: rank [23]: the graph has an edge of weight -0.5", folders=folders)
+        self.assertLess(result.seconds, 8, "no rank waits for others to come")
 
     def test_run_directory_is_not_shared(self):
         folders = self.folders("apart")

@@ -120,6 +120,13 @@ class Plan(PlanRuns):
         self.succeed(2, *self.arguments("moved", "train.epochs=6"), "--machine", "machine.json")
         moved = self.succeed(1, "plan", "--check", "moved").out.splitlines()
         self.assertEqual(moved[1].split()[-1], "exact")
+        never = ["--set", "relation.self=true", "--set", "relation.self_start=1"]
+        self.refuse(1, ["plan", "stnn.toml", "--machine", "machine.json", *never], "relation.self_start = 1: .* never learn")
+        # Of an ended run that is started again nothing is measured, and nothing forgotten.
+        before = self.load("run1/plan.json", "plan.schema.json")
+        again = self.succeed(1, *self.arguments("run1", "train.epochs=6"), "--machine", "machine.json").out
+        self.assertIn("nothing is left to do", again)
+        self.assertEqual(self.load("run1/plan.json", "plan.schema.json"), before)
         os.makedirs(self.path("begun"), exist_ok=True)
         result = self.run_ranks(1, "plan", "--check", "run1", "begun", "nowhere", "run2")
         self.assertEqual(result.codes, [1])

@@ -188,6 +188,11 @@ class Resumed(BadInput):
         for name, before in training["step_seconds"].items():
             self.assertGreaterEqual(line["step_seconds"][name], before * (1 - 1e-9), name)
 
+    def test_best_epoch_that_is_not_kept(self):
+        out = self.succeed(2, *self.arguments("last", "train.epochs=30", "train.keep=last", "optimiser.lr=0.3", "schedule.metric=train")).out
+        epoch = int(re.search(r"best +train \S+ after epoch (\d+)", out).group(1))
+        self.assertEqual("; the last state is kept (train.keep)" in out, epoch < 30, out)
+
     def test_ended_run_stays_as_it_is(self):
         self.succeed(2, *self.arguments("ended", "train.epochs=8"))
         files = {name: self.path("ended/" + name) for name in ("config.toml", "metrics.jsonl", "checkpoints/state.h5")}

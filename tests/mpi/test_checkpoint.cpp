@@ -145,6 +145,7 @@ struct Training {
       if (reason != SaveReason::pause) return;
       TrainingState state = trainer->state();
       state.seconds = state.epoch_seconds = 0;  // differ between ranks
+      state.step_seconds = {};
       write_state<T>(comm, path, partition, arrays(state.has_best), to_json(state).dump());
     };
     const TrainingResult result = trainer->run(hooks);
