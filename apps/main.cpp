@@ -314,8 +314,7 @@ int parse_and_run(const Communicator& comm, int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  constexpr double seconds_to_come = 10;  // between ranks that leave for the same reason
-  const FlushSubnormals flush;            // before the first threads start
+  const FlushSubnormals flush;  // before the first threads start
   const Environment environment;
   const Communicator comm = environment.world();
   use_single_threaded_blas();
@@ -324,7 +323,7 @@ int main(int argc, char** argv) {
   } catch (const UserError& error) {
     // Thrown by all ranks alike (agree): one line, one exit code. But a device may fail some of them in a
     // step: the lowest one speaks.
-    if (!environment.all_come(seconds_to_come)) abort_all(error.what());
+    end_unless_all_come(error.what());
     if (comm.rank() == 0) std::fprintf(stderr, "rossby: %s\n", error.what());
     return 1;
   } catch (const std::bad_alloc&) {

@@ -313,6 +313,11 @@ TrainingResult Training<T>::fit() {
       return trainer_.run(hooks);
     } catch (const NotFinite& error) {
       recover(error);
+    } catch (const UserError& error) {
+      // A device may fail this rank in the middle of exchanges, whose values still come to where they were
+      // to.
+      end_unless_all_come(error.what());
+      throw;
     }
 }
 

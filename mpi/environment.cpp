@@ -20,6 +20,12 @@
 
 namespace rossby {
 
+namespace {
+
+Environment* running = nullptr;
+
+}  // namespace
+
 Communicator::Communicator(MPI_Comm handle, bool owned, Watchdog* watchdog)
     : handle_(handle), watchdog_(watchdog) {
   MPI_Comm_rank(handle, &rank_);
@@ -89,6 +95,7 @@ Environment::Environment() : exceptions_(std::uncaught_exceptions()) {
   const Communicator all = Communicator::world();
   watchdog_ = std::make_unique<Watchdog>(all.rank(), all.size(), end_hung_job);
   MPI_Comm_dup(MPI_COMM_WORLD, &ends_);
+  running = this;
 
   std::string name = "rossby";
   std::string no_signals = "-no_signal_handler";
@@ -128,11 +135,13 @@ Environment::~Environment() {
   (void)PetscPopErrorHandler();
   (void)PetscFinalize();
   keep_libraries_mapped();
+  running = nullptr;
   MPI_Comm_free(&ends_);
   MPI_Finalize();
 }
 
-bool Environment::all_come(double seconds) const {
+bool Environment::all_come(double seconds) {
+  if (came_) return true;
   if (const double limit = watchdog_->limit(); limit > 0) seconds = std::min(seconds, limit / 2);
   const auto begin = std::chrono::steady_clock::now();
   const Communicator all = world();
@@ -158,8 +167,14 @@ bool Environment::all_come(double seconds) const {
     told = told || passed > seconds / 4;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  while (there != 0 && hears()) MPI_Recv(nullptr, 0, MPI_CHAR, MPI_ANY_SOURCE, 0, ends_, MPI_STATUS_IGNORE);
-  return there != 0;
+  came_ = there != 0;
+  while (came_ && hears()) MPI_Recv(nullptr, 0, MPI_CHAR, MPI_ANY_SOURCE, 0, ends_, MPI_STATUS_IGNORE);
+  return came_;
+}
+
+void end_unless_all_come(std::string_view message) {
+  constexpr double seconds = 10;  // between ranks that leave for the same reason
+  if (running && !running->all_come(seconds)) abort_all(message);
 }
 
 bool names_rank(std::string_view message) {

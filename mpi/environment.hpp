@@ -78,14 +78,20 @@ class Environment {
   /// Whether all ranks call this within `seconds` of each other: those that an error ends alike do, and one
   /// that fails alone, while others wait for what it would have sent, does not. It waits for no more than
   /// half of the watchdog's limit, and where lower ranks have failed as well for half of that longer, so that
-  /// the lowest one says why and ends the job. Called once, at the end.
-  [[nodiscard]] bool all_come(double seconds) const;
+  /// the lowest one says why and ends the job. Once all have come, they have.
+  [[nodiscard]] bool all_come(double seconds);
 
  private:
   int exceptions_;
+  bool came_ = false;
   MPI_Comm ends_ = MPI_COMM_NULL;  // for all_come: what ranks are in the middle of elsewhere does not meet it
   std::unique_ptr<Watchdog> watchdog_;
 };
+
+/// For an error that all ranks have alike, or that one has alone: returns in the first case; in the second
+/// one rank says `message` and the job ends (Environment::all_come, ten seconds). While it waits, messages
+/// that were on their way arrive: where they go has to be there still.
+void end_unless_all_come(std::string_view message);
 
 /// Whether a message begins with the rank that it is of, "rank 3: ".
 [[nodiscard]] bool names_rank(std::string_view message);

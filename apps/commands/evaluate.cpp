@@ -92,7 +92,12 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
   for (const auto& baseline : baselines) names.emplace_back(baseline->name());
   HorizonErrors errors(names, test.horizons);
   const std::span<const Index> origins(test.origins);
-  run.add_errors(errors, origins, test.horizons);
+  try {
+    run.add_errors(errors, origins, test.horizons);
+  } catch (const UserError& error) {  // of this rank alone, maybe, in the middle of exchanges
+    end_unless_all_come(error.what());
+    throw;
+  }
   add_baselines(comm, config, run, test, baselines, errors);
   const HorizonScores scores = errors.reduce(run.reducer());
 

@@ -235,11 +235,12 @@ class Device(Runs):
                                                   "parallel.watchdog_seconds=4"), limit=100)
         self.assertRegex(short.err, "rossby: rank 1: out of device memory: .* does not fit beside")
         self.assertNotIn("has waited", short.err, "the watchdog's limit leaves room for the cause")
-        several = self.run_ranks(4, *self.arguments("several", *settings, DEVICE, "parallel.device_memory=4500KiB",
+        several = self.run_ranks(4, *self.arguments("several", *settings, DEVICE, "parallel.device_memory=13200KiB",
                                                     "parallel.watchdog_seconds=8"), limit=100)
         spoken = [line for line in several.err.splitlines() if line.startswith("rossby: ")]
         self.assertEqual(len(spoken), 1, several.err)
-        self.assertRegex(spoken[0], "rossby: rank 1: out of device memory: .* does not fit beside")
+        self.assertRegex(spoken[0], "rossby: rank 2: out of device memory: .* does not fit beside")
+        self.assertNotIn("Segmentation", several.err, "what still comes finds the memory that it was to go to")
 
     def test_memory_of_a_device(self):
         self.refuse_settings([DEVICE, "parallel.device_memory=1MiB"], "out of device memory: .* times as many ranks or more")
