@@ -1,15 +1,31 @@
 #include "apps/console.hpp"
 
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "rossby/base/error.hpp"
+#include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 
 namespace rossby {
+
+void expect_printed(const Communicator& comm) {
+  agree(comm, [] {
+    const bool flushed = std::fflush(stdout) == 0;
+    const int cause = errno;
+    if (flushed && std::ferror(stdout) == 0) return;
+    // PETSc tries once more at the end, and takes the failure for its own.
+    (void)std::freopen("/dev/null", "w", stdout);
+    user_error("the standard output cannot be written{}",
+               flushed ? std::string() : fmt::format(": {}", std::strerror(cause)));
+  });
+}
 
 std::string bytes_text(double bytes) {
   if (bytes >= 1 << 30) return fmt::format("{:.2f} GiB", bytes / (1 << 30));

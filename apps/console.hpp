@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "rossby/base/index.hpp"
+#include "rossby/mpi/environment.hpp"
 #include "rossby/train/trainer.hpp"
 
 namespace rossby {
@@ -31,6 +32,9 @@ class ProgressLine {
   bool any_ = false;
   std::chrono::steady_clock::time_point shown_;
 };
+
+/// Throws UserError where something that was printed could not be written. Collective.
+void expect_printed(const Communicator& comm);
 
 /// "12.3 GiB", "4.0 MiB".
 [[nodiscard]] std::string bytes_text(double bytes);

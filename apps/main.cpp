@@ -7,6 +7,7 @@
 
 #include "apps/command_line.hpp"
 #include "apps/commands.hpp"
+#include "apps/console.hpp"
 #include "apps/version.hpp"
 #include "rossby/base/error.hpp"
 #include "rossby/base/flush_subnormals.hpp"
@@ -319,7 +320,9 @@ int main(int argc, char** argv) {
   const Communicator comm = environment.world();
   use_single_threaded_blas();
   try {
-    return parse_and_run(comm, argc, argv);
+    const int code = parse_and_run(comm, argc, argv);
+    if (code == 0) expect_printed(comm);
+    return code;
   } catch (const UserError& error) {
     // Thrown by all ranks alike (agree): one line, one exit code. But a device may fail some of them in a
     // step: the lowest one speaks.

@@ -12,7 +12,9 @@ namespace rossby::commands {
 int print_config(const Communicator& comm, const PrintConfig& arguments) {
   const bool resolve = !arguments.config.empty() || !arguments.sets.empty();
   const Config config = agree(comm, [&] { return Config::load(arguments.config, arguments.sets); });
-  if (comm.rank() == 0) fmt::print("{}", resolve ? config.to_toml() : describe_config_keys());
+  agree(comm, [&] {
+    if (comm.rank() == 0) fmt::print("{}", resolve ? config.to_toml() : describe_config_keys());
+  });
   return 0;
 }
 
