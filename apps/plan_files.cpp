@@ -188,15 +188,16 @@ std::string caveats(const Prediction& p) {
   return text;
 }
 
-// The first epoch's steps make arrays and meet memory for the first time. Of the others the median counts,
-// whole: what disturbs a machine for a while is no part of what it can do, nor are parts of several epochs
-// one step.
+// The first epoch's steps make arrays and meet memory for the first time, and of an epoch that two starts
+// made the regions are of the second alone. Of the others the median counts, whole: what disturbs a machine
+// for a while is no part of what it can do, nor are parts of several epochs one step.
 std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file) {
-  std::vector<TrainingPlan::Measured> epochs;
+  std::vector<TrainingPlan::Measured> first, whole, cut;
   std::vector<std::pair<Index, Traffic>> sent;
   std::ifstream in(metrics_file);
   Json place;
   Index before = 0;
+  bool first_whole = false;
   double memory = 0, device = 0;
   for (std::string line; std::getline(in, line);) {
     const Json json = Json::parse(line, nullptr, false);
@@ -206,18 +207,21 @@ std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file)
     // The plan is of the ranks that the training went on with last.
     if (Json here = json.value("place", Json()); here != place) {
       place = std::move(here);
-      epochs.clear();
+      for (auto* epochs : {&first, &whole, &cut}) epochs->clear();
       sent.clear();
     }
     memory = json.at("peak_rss_bytes");
     device = json.value("peak_device_bytes", 0.0);
     if (steps <= 0) continue;
-    if (json.at("sent").value("whole", false))
+    const bool by_one_start = json.at("sent").value("whole", false);
+    if (by_one_start)
       sent.push_back({json.at("epoch"), {json.at("sent").at("messages"), json.at("sent").at("bytes")}});
     const auto a_step = [&](const Json& seconds) {
       return seconds.get<double>() / static_cast<double>(steps);
     };
     const Json& seconds = json.at("step_seconds");
+    if (first.empty()) first_whole = by_one_start;
+    auto& epochs = first.empty() ? first : by_one_start ? whole : cut;
     epochs.push_back({a_step(json.at("epoch_seconds")),
                       a_step(seconds.at("forward")),
                       a_step(seconds.at("backward")),
@@ -231,18 +235,21 @@ std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file)
                       {},
                       a_step(seconds.value("transfer", Json(0.0)))});
   }
-  if (epochs.size() > 1) epochs.erase(epochs.begin());
-  if (epochs.empty()) return {};
+  if (first.empty()) return {};
+  const bool only_first = whole.empty() && (first_whole || cut.empty());
+  auto& epochs = only_first ? first : whole.empty() ? cut : whole;
   // An epoch that was cut short lacks batches that are not like the others.
   const auto fewer = [](const auto& a, const auto& b) { return a.steps < b.steps; };
-  const Index whole = std::max_element(epochs.begin(), epochs.end(), fewer)->steps;
-  std::erase_if(epochs, [&](const auto& epoch) { return epoch.steps < whole; });
-  const auto median = epochs.begin() + static_cast<std::ptrdiff_t>(epochs.size() / 2);
+  const Index most = std::max_element(epochs.begin(), epochs.end(), fewer)->steps;
+  std::erase_if(epochs, [&](const auto& epoch) { return epoch.steps < most; });
+  // Of an even number the faster of the middle two: one whole epoch, and not one that was disturbed.
+  const auto median = epochs.begin() + static_cast<std::ptrdiff_t>((epochs.size() - 1) / 2);
   std::nth_element(epochs.begin(), median, epochs.end(),
                    [](const auto& a, const auto& b) { return a.step < b.step; });
   median->memory_bytes = memory;
   median->device_bytes = device;
   median->sent_epochs = std::move(sent);
+  median->first_epoch = only_first;
   return {*median};
 }
 

@@ -35,11 +35,11 @@ struct TrainingPlan {
     double waiting = 0;  // for other ranks; part of the others
     double memory_bytes = 0;
     double sent_messages = 0, sent_bytes = 0;  // by all ranks together
-    Index steps =
-        0;  // that it is the mean of: the epoch of median time, but for the first where there is another
+    Index steps = 0;                           // that it is the mean of: an epoch's, as measured_in takes it
     std::vector<std::pair<Index, Traffic>> sent_epochs;  // by all ranks together, of epochs made by one run
     double transfer = 0;  // waiting for chunks of streamed relations; part of forward and backward
     double device_bytes = 0;
+    bool first_epoch = false;  // its steps are those of the first epoch, there being no other
   };
   std::vector<Measured> measured;  // one or none
 };
@@ -86,7 +86,9 @@ struct Job {
 [[nodiscard]] std::string caveats(const Prediction& prediction);
 [[nodiscard]] std::vector<std::string> caveat_lines(const Prediction& prediction);
 
-/// The measured part, out of a run's metrics.jsonl; empty where it has no epoch.
+/// The measured part, out of a run's metrics.jsonl; empty where it has no epoch. Of the epochs but the first
+/// that one start made as a whole, the one of median time (of the middle two, the faster); where there is
+/// none, the first; where that was not made as a whole either, of all others.
 [[nodiscard]] std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file);
 
 /// The file of a run directory.

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <set>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
 #include "apps/external_program.hpp"
@@ -31,10 +31,11 @@ Point point_of(const ScalingRow& row, double band) {
   const double unit = row.speed_up * row.step;  // the speed-up of a step of one second
   Point point{row.speed_up, unit / row.most, unit / row.least};
   if (row.predicted) {
-    // The measured baseline: the distance to the measured point is then the error of the prediction.
+    // The measured baseline: the distance to the measured point is then the error of the prediction. That is
+    // predicted / measured - 1 of times: where it is the band's half width, the point lies on the edge.
     point.predicted = unit / *row.predicted;
-    point.predicted_least = point.predicted / (1 + band);
-    point.predicted_most = point.predicted / std::max(0.01, 1 - band);
+    point.predicted_least = point.predicted * std::max(0.01, 1 - band);
+    point.predicted_most = point.predicted * (1 + band);
   }
   return point;
 }
@@ -152,8 +153,9 @@ Ranges ranges_of(const ScalingStudy& study, double band) {
   return r;
 }
 
+constexpr const char* heading = "# gnuplot NAME.gp, in this folder, draws the plots anew. Change it at will.";
 constexpr const char* script_head =
-    R"(# gnuplot NAME.gp, in this folder, draws the plots anew. Change it at will.
+    R"(HEADING
 set encoding utf8
 set datafile missing 'NaN'
 set grid
@@ -223,7 +225,7 @@ std::string script_of(const ScalingStudy& study, const std::string& name, double
   const bool others = fastest(study).size() < study.rows.size();
   const std::string kind = study.weak ? "weak" : "strong";
   const std::string over = fmt::format("over {} rank{}", first, first == 1 ? "" : "s");
-  std::string text = replaced(script_head, "NAME", name);
+  std::string text = replaced(replaced(script_head, "HEADING", heading), "NAME", name);
   text += fmt::format("set title {} noenhanced\n",
                       text_for_gnuplot(fmt::format("{} ({} scaling)", study.label, kind)));
   text += fmt::format("set xlabel 'ranks'\nset logscale x 2\nset xrange [{:.4g}:{:.4g}]\nset xtics ({})\n",
@@ -273,19 +275,35 @@ struct Workplace {
   std::string folder;
 };
 
+/// The plots of a study, as they are named.
+std::vector<std::string> plot_files(const std::string& name) {
+  std::vector<std::string> files;
+  for (const std::string& plot : plots)
+    for (const std::string& format : formats) files.push_back(fmt::format("{}_{}.{}", name, plot, format));
+  return files;
+}
+
+/// Whether a plot ends as its format does: gnuplot ends well on a full disk, too.
+bool is_whole(const std::string& file) {
+  const std::string text = read_text(file);
+  if (file.ends_with(".png")) return text.ends_with(std::string_view("IEND\xae\x42\x60\x82", 8));
+  const std::size_t last = text.find_last_not_of(" \r\n\t");
+  return last != std::string::npos && text.substr(0, last + 1).ends_with("</svg>");
+}
+
 /// Runs the script where its data lie. Returns why there are no plots.
 std::string draw(const std::string& folder, const std::string& name) {
   const std::string named = program_named("GNUPLOT", "gnuplot");
   const std::string program = named.find('/') == std::string::npos ? named : fs::absolute(named).string();
-  const int status = std::system(fmt::format("cd {} && {} {}.gp >/dev/null 2>errors",
-                                             quoted(fs::absolute(folder).string()), quoted(program), name)
-                                     .c_str());
+  const auto [status, signalled] = run_command(fmt::format(
+      "cd {} && {} {}.gp >/dev/null 2>errors", quoted(fs::absolute(folder).string()), quoted(program), name));
+  if (signalled != 0) user_error("left by signal {} while {} drew {}.gp", signalled, named, name);
   if (status == 0) {
-    for (const std::string& plot : plots)
-      for (const std::string& format : formats)
-        if (const std::string file = fmt::format("{}_{}.{}", name, plot, format);
-            !fs::exists(folder + "/" + file))
-          return fmt::format("{} has not drawn {}", named, file);
+    for (const std::string& file : plot_files(name)) {
+      if (!fs::exists(folder + "/" + file)) return fmt::format("{} has not drawn {}", named, file);
+      if (!is_whole(folder + "/" + file))
+        return fmt::format("{} has drawn a part of {} alone; is the disk full?", named, file);
+    }
     return "";
   }
   if (WIFEXITED(status) && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127))
@@ -300,12 +318,39 @@ std::string draw(const std::string& folder, const std::string& name) {
 
 }  // namespace
 
-std::string write_scaling_plots(const ScalingReport& report, const std::string& folder,
-                                const std::optional<double>& band) {
+std::vector<std::string> plots_of_earlier_report(const std::string& folder) {
+  std::vector<std::string> files;
   std::set<std::string> taken;
+  std::error_code code;
+  if (!fs::is_regular_file(folder + "/scaling.json", code)) return files;
+  const auto json = nlohmann::json::parse(read_text(folder + "/scaling.json"), nullptr, false);
+  if (!json.is_object() || !json.contains("studies") || !json.at("studies").is_array()) return files;
+  for (const auto& study : json.at("studies")) {
+    if (!study.is_object() || !study.contains("label") || !study.at("label").is_string()) return files;
+    const std::string name = name_of(study.at("label").get<std::string>(), taken);
+    const std::string script = name + ".gp";
+    if (!fs::is_regular_file(folder + "/" + script, code) ||
+        !read_text(folder + "/" + script).starts_with(replaced(heading, "NAME", name)))
+      continue;  // not by a report
+    for (const std::string& file : plot_files(name)) files.push_back(file);
+    for (const char* ending : {".dat", ".regions.dat", ".gp"}) files.push_back(name + ending);
+  }
+  return files;
+}
+
+std::string write_scaling_plots(const ScalingReport& report, const std::string& folder,
+                                const std::optional<double>& band, const std::vector<std::string>& earlier) {
+  std::set<std::string> taken;
+  std::vector<std::string> names;
+  for (const ScalingStudy& study : report.studies) names.push_back(name_of(study.label, taken));
+  // Plots of other data than the table beside them would be worse than none.
+  for (const std::string& file : earlier) fs::remove(folder + "/" + file);
+  for (const std::string& name : names)
+    for (const std::string& file : plot_files(name)) fs::remove(folder + "/" + file);
   std::string why;
-  for (const ScalingStudy& study : report.studies) {
-    const std::string name = name_of(study.label, taken);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const ScalingStudy& study = report.studies[i];
+    const std::string& name = names[i];
     const double share = band ? *band : study.prediction_error.value_or(0);
     const Workplace work(temporary_name(folder + "/" + name));
     for (const std::string& at : {folder, work.folder}) {
@@ -313,15 +358,10 @@ std::string write_scaling_plots(const ScalingReport& report, const std::string& 
       atomic_write(at + "/" + name + ".regions.dat", regions_of(study));
       atomic_write(at + "/" + name + ".gp", script_of(study, name, share));
     }
-    const std::string failed = why.empty() ? draw(work.folder, name) : why;
-    for (const std::string& plot : plots)
-      for (const std::string& format : formats) {
-        const std::string file = "/" + name + "_" + plot + "." + format;
-        // Plots of other data than the table beside them would be worse than none.
-        fs::remove(folder + file);
-        if (failed.empty()) fs::rename(work.folder + file, folder + file);
-      }
-    why = failed;
+    if (why.empty()) why = draw(work.folder, name);
+    if (why.empty())
+      for (const std::string& file : plot_files(name))
+        fs::rename(work.folder + "/" + file, folder + "/" + file);
   }
   return why;
 }

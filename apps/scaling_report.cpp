@@ -138,10 +138,22 @@ ScalingStudy study_of(const Runs& runs, bool weak) {
 /// What a study's runs have in common and other studies of their folder have not.
 using Common = std::tuple<Settings, int, Index>;  // fixed settings, threads, nodes (0: they scale)
 
+/// Takes out the runs that have but a first epoch, where others have more: it is slower than those behind it.
+void leave_out_first_epochs(Runs& runs, std::vector<LeftOut>& left_out) {
+  const auto first_alone = [](const ScalingRun* run) { return run->measured.first_epoch; };
+  if (std::all_of(runs.begin(), runs.end(), first_alone)) return;
+  for (const ScalingRun* run : runs)
+    if (first_alone(run))
+      left_out.push_back({run->path, "only its first epoch was measured, which other runs leave out"});
+  std::erase_if(runs, first_alone);
+}
+
 /// The studies in one folder.
 void add_studies(const std::string& folder, const Runs& runs, const std::string& kind,
                  ScalingReport& report) {
-  StudyFile file = read_study_file(folder);
+  StudyFile file;
+  if (const auto found = report.runs.studies.find(folder); found != report.runs.studies.end())
+    file = found->second;
   if (!file.found) {
     file.weak = kind == "weak";
     file.label = std::filesystem::weakly_canonical(folder).filename().string();
@@ -155,6 +167,7 @@ void add_studies(const std::string& folder, const Runs& runs, const std::string&
       if (std::find(scaled.begin(), scaled.end(), key) == scaled.end()) fixed[key] = run->settings.at(key);
     studies[{fixed, run->place.threads, file.weak ? 0 : run->nodes}].push_back(run);
   }
+  for (auto& [common, members] : studies) leave_out_first_epochs(members, report.runs.left_out);
   std::set<int> threads;
   std::set<Index> nodes;
   for (const auto& [common, members] : studies) {
@@ -208,22 +221,11 @@ std::string relative(const ScalingReport& report, const std::string& path) {
 
 ScalingReport make_scaling_report(const std::string& folder, const std::string& kind) {
   ScalingReport report;
-  report.folder = folder;
   report.runs = read_scaling_runs(folder);
+  report.folder = report.runs.folder;
   std::map<std::string, Runs> folders;
   for (const ScalingRun& run : report.runs.runs) folders[run.folder].push_back(&run);
   for (const auto& [name, runs] : folders) add_studies(name, runs, kind, report);
-  std::set<std::string> found, studies;
-  const auto normal = [](const std::string& path) {
-    return std::filesystem::path(path).lexically_normal().string();
-  };
-  for (const ScalingRun& run : report.runs.runs) found.insert(normal(run.path));
-  for (const LeftOut& run : report.runs.left_out) found.insert(normal(run.path));
-  for (const std::string& path : found) studies.insert(std::filesystem::path(path).parent_path().string());
-  for (const std::string& study : studies)
-    for (const std::string& run : read_study_file(study).runs)
-      if (const std::string path = study + "/" + run; !found.contains(path))
-        report.runs.left_out.push_back({path, "is in study.json, but has left no run directory"});
   if (report.studies.empty())
     user_error("{}: none of its {} runs can be tabulated; the first, {}, {}", folder,
                report.runs.left_out.size(), relative(report, report.runs.left_out.front().path),
@@ -243,7 +245,7 @@ std::string markdown_of(const ScalingReport& report) {
   for (const ScalingStudy& study : report.studies)
     for (const ScalingRow& row : study.rows) text += row_text(study, row);
   text +=
-      "\nA step is that of the epoch of median time, the first left out where there are others; a row is the "
+      "\nA step is that of the epoch of median time, without the first; a row is the "
       "median "
       "of its runs. Speed-up and efficiency are over the fastest row of the fewest ranks of a study: strong "
       "t1/tP "

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "apps/run_files.hpp"
@@ -150,12 +151,21 @@ void read_plan(ScalingRun& run, bool place_known) {
     run.predicted.push_back(plan.interpolated);
 }
 
+/// A path without ".", and without a slash behind it.
+std::string plain(const fs::path& path) {
+  const fs::path normal = path.lexically_normal();
+  return (normal.has_filename()        ? normal
+          : normal.has_relative_path() ? normal.parent_path()
+                                       : normal)
+      .string();
+}
+
 /// Adds the run in `path`, or why it is left out.
 void read_run(const std::string& path, ScalingRuns& all) {
   const auto leave_out = [&](const char* reason) { all.left_out.push_back({path, reason}); };
   ScalingRun run;
   run.path = path;
-  run.folder = fs::path(path).parent_path().string();
+  run.folder = plain(fs::path(path) / "..");
   run.settings = settings_of(path + "/config.toml");
   const std::string file = path + "/metrics.jsonl";
   if (!fs::exists(file)) return leave_out("has not ended");
@@ -184,43 +194,67 @@ void read_run(const std::string& path, ScalingRuns& all) {
   all.runs.push_back(std::move(run));
 }
 
-/// The run directories up to `levels` below a folder, by name.
-void find_runs(const fs::path& folder, int levels, std::vector<std::string>& found) {
+/// What lies below a folder.
+struct Found {
+  std::vector<std::string> runs;     // by path
+  std::vector<std::string> studies;  // folders with a study.json
+  std::vector<LeftOut> unreadable;
+};
+
+/// Why nobody can look into a folder; empty: one can.
+std::string no_look_into(const fs::path& folder) {
+  std::error_code code;
+  (void)fs::exists(folder / "config.toml", code);
+  if (!code) fs::directory_iterator(folder, code);
+  return code ? "cannot be read: " + code.message() : "";
+}
+
+/// Finds the run directories up to `levels` below a folder, by name. What cannot be read is no error of the
+/// others: file systems have folders that are root's alone.
+void find_runs(const std::string& folder, int levels, Found& found) {
+  std::error_code code;
   std::vector<fs::path> below;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.is_directory()) below.push_back(entry.path());
+  if (fs::exists(fs::path(folder) / "study.json", code)) found.studies.push_back(folder);
+  for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code)) {
+    std::error_code of_entry;
+    if (entry->is_directory(of_entry)) below.push_back(entry->path());
+  }
   std::sort(below.begin(), below.end());
   for (const fs::path& path : below) {
-    if (fs::exists(path / "config.toml") &&
-        (fs::exists(path / "metrics.jsonl") || fs::exists(path / "checkpoints")))
-      found.push_back(path.string());
+    if (const std::string why = no_look_into(path); !why.empty())
+      found.unreadable.push_back({plain(path), why});
+    else if (fs::exists(path / "config.toml", code) &&
+             (fs::exists(path / "metrics.jsonl", code) || fs::exists(path / "checkpoints", code)))
+      found.runs.push_back(plain(path));
     else if (levels > 1)
-      find_runs(path, levels - 1, found);
+      find_runs(plain(path), levels - 1, found);
   }
 }
 
-}  // namespace
-
-ScalingRuns read_scaling_runs(const std::string& folder) {
-  if (!fs::is_directory(folder))
-    user_error("{}: no such folder; give the one that run directories lie in", folder);
-  if (fs::exists(folder + "/metrics.jsonl"))
-    user_error("{} is a run directory itself; give the folder that the runs of a study lie in", folder);
-  std::vector<std::string> paths;
-  find_runs(fs::path(folder) / "", 2, paths);
-  if (paths.empty())
-    user_error(
-        "{}: no run directory of 'rossby train' one or two levels below it (config.toml, metrics.jsonl)",
-        folder);
-  ScalingRuns all;
-  for (const std::string& path : paths) try {
-      read_run(path, all);
-    } catch (const UserError& error) {  // one run of many
-      all.left_out.push_back({path, error.what()});
-    }
-  return all;
+/// Holds the runs of a folder against those that its study.json lists, where it lists some.
+void compare_with_list(const std::string& folder, const StudyFile& study, const Found& found,
+                       ScalingRuns& all) {
+  if (study.runs.empty()) return;
+  std::set<std::string> listed;
+  for (const std::string& name : study.runs) listed.insert(plain(fs::path(folder) / name));
+  // A copy of a run would count as one more.
+  const auto foreign = [&](const ScalingRun& run) {
+    return run.folder == folder && !listed.contains(run.path);
+  };
+  for (const ScalingRun& run : all.runs)
+    if (foreign(run)) all.left_out.push_back({run.path, "is not among the runs that study.json lists"});
+  std::erase_if(all.runs, foreign);
+  std::set<std::string> there(found.runs.begin(), found.runs.end());
+  for (const LeftOut& folder_found : found.unreadable) there.insert(folder_found.path);
+  std::error_code code;
+  for (const std::string& path : listed)
+    if (!there.contains(path))
+      all.left_out.push_back({path, fs::is_directory(path, code)
+                                        ? "has not ended: it has neither metrics.jsonl nor checkpoints"
+                                        : "is in study.json, but has left no run directory"});
 }
 
+/// What a folder's study.json says; not found where there is none.
 StudyFile read_study_file(const std::string& folder) {
   const std::string file = folder + "/study.json";
   StudyFile study;
@@ -241,6 +275,45 @@ StudyFile read_study_file(const std::string& folder) {
   }
   study.found = true;
   return study;
+}
+
+}  // namespace
+
+ScalingRuns read_scaling_runs(const std::string& folder) {
+  std::error_code code;
+  if (!fs::is_directory(folder, code))
+    user_error("{}: no such folder; give the one that run directories lie in", folder);
+  if (const std::string why = no_look_into(folder); !why.empty()) user_error("{}: {}", folder, why);
+  if (fs::exists(folder + "/metrics.jsonl", code))
+    user_error("{} is a run directory itself; give the folder that the runs of a study lie in", folder);
+  ScalingRuns all;
+  all.folder = plain(folder);
+  Found found;
+  find_runs(all.folder, 2, found);
+  for (const std::string& study : found.studies) try {
+      all.studies[study] = read_study_file(study);
+    } catch (const UserError& error) {
+      const bool any = std::any_of(found.runs.begin(), found.runs.end(), [&](const std::string& run) {
+        return plain(fs::path(run) / "..") == study;
+      });
+      if (any) throw;  // what its runs are for, nobody knows
+      found.unreadable.push_back({study, error.what()});
+    }
+  for (const std::string& path : found.runs) try {
+      read_run(path, all);
+    } catch (const std::exception& error) {  // one run of many
+      all.left_out.push_back({path, error.what()});
+    }
+  all.left_out.insert(all.left_out.end(), found.unreadable.begin(), found.unreadable.end());
+  for (const auto& [path, study] : all.studies) compare_with_list(path, study, found, all);
+  if (all.runs.empty() && all.left_out.size() == found.unreadable.size())
+    user_error(
+        "{}: no run directory of 'rossby train' one or two levels below it (config.toml, metrics.jsonl){}",
+        folder,
+        found.unreadable.empty()
+            ? ""
+            : fmt::format("; {} {}", found.unreadable.front().path, found.unreadable.front().reason));
+  return all;
 }
 
 }  // namespace rossby

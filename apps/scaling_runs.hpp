@@ -33,15 +33,6 @@ struct LeftOut {
   std::string reason;
 };
 
-struct ScalingRuns {
-  std::vector<ScalingRun> runs;  // by path
-  std::vector<LeftOut> left_out;
-};
-
-/// Reads the run directories one and two levels below `folder`. Those with a damaged file are left out, with
-/// file and line. Throws UserError where there is no run at all.
-[[nodiscard]] ScalingRuns read_scaling_runs(const std::string& folder);
-
 /// What the runs in a folder are for: its study.json (apps/schemas/study.schema.json), where it has one.
 struct StudyFile {
   bool found = false;
@@ -50,6 +41,17 @@ struct StudyFile {
   std::vector<std::string> scaled;  // keys that grow with the ranks
   std::vector<std::string> runs;    // that were started, by their names in the folder
 };
-[[nodiscard]] StudyFile read_study_file(const std::string& folder);
+
+struct ScalingRuns {
+  std::string folder;            // without ".", and without a slash behind it, as the paths below it
+  std::vector<ScalingRun> runs;  // by path
+  std::vector<LeftOut> left_out;
+  std::map<std::string, StudyFile> studies;  // by folder, of all that have one
+};
+
+/// Reads the run directories one and two levels below `folder`. Those with a damaged file are left out, with
+/// file and line; so are those that a study.json beside them does not list, and those that it lists and that
+/// are not there. Throws UserError where there is no run at all, or a study.json is damaged.
+[[nodiscard]] ScalingRuns read_scaling_runs(const std::string& folder);
 
 }  // namespace rossby

@@ -30,11 +30,12 @@ int report_scaling(const Communicator& comm, const ReportScaling& arguments) {
     if (arguments.output.empty()) return;
     const std::string& folder = arguments.output;
     make_folder(folder);
+    const std::vector<std::string> earlier = plots_of_earlier_report(folder);
     atomic_write(folder + "/table.md", table);
     atomic_write(folder + "/scaling.json", json_of(report).dump(2) + "\n");
     std::optional<double> band;
     if (arguments.band >= 0) band = arguments.band / 100;
-    const std::string why = write_scaling_plots(report, folder, band);
+    const std::string why = write_scaling_plots(report, folder, band, earlier);
     if (!why.empty())
       fmt::print(stderr, "rossby: warning: no plots in {}: {}; table, data and scripts are there\n", folder,
                  why);

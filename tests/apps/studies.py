@@ -65,7 +65,7 @@ class Studies(LoadsJson, RingRuns):
         lines = self.lines(run)
         steps = [line["steps"] - before for line, before in zip(lines, [0, *(line["steps"] for line in lines)])]
         epochs = list(zip(lines, steps))[1:]
-        line, count = sorted(epochs, key=lambda pair: pair[0]["epoch_seconds"] / pair[1])[len(epochs) // 2]
+        line, count = sorted(epochs, key=lambda pair: pair[0]["epoch_seconds"] / pair[1])[(len(epochs) - 1) // 2]
         found = {region: seconds / count for region, seconds in line["step_seconds"].items()}
         return dict(found, step=line["epoch_seconds"] / count, memory=lines[-1]["peak_rss_bytes"])
 
