@@ -164,9 +164,15 @@ std::string evaluation_table(const HorizonScores& scores, std::string_view units
     text +=
         fmt::format("skill: 1 - error of the model / error of {}, the baseline with the smallest mean RMSE\n",
                     scores.names[static_cast<std::size_t>(best)]);
-  if (static_cast<Index>(report.size()) < scores.horizons)
+  // The same of all forecasters, as they are held against the same targets.
+  const Index scored = scores.names.empty() ? scores.horizons : scores.scored_horizons(0);
+  const bool shortened = static_cast<Index>(report.size()) < scores.horizons;
+  if (shortened) text += fmt::format("{} of {} horizons (evaluate.report); ", report.size(), scores.horizons);
+  if (scored < scores.horizons)
     text +=
-        fmt::format("{} of {} horizons (evaluate.report); mean: of all\n", report.size(), scores.horizons);
+        fmt::format("mean: of the {} of {} horizons that have observed targets\n", scored, scores.horizons);
+  else if (shortened)
+    text += "mean: of all\n";
   return text;
 }
 

@@ -13,12 +13,13 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::string_view model_name = "model";
 constexpr std::size_t sums_a_horizon = 5;
 
-/// Over the horizons at which there is anything to compare with.
-double mean_of(const std::vector<double>& values, const HorizonScores& scores, Index forecaster) {
+/// Over the horizons at which there is anything to compare with: `targets` of them, where that is known.
+double mean_of(const std::vector<double>& values, const std::vector<double>& targets,
+               const HorizonScores& scores, Index forecaster) {
   double sum = 0, horizons = 0;
   for (Index h = 0; h < scores.horizons; ++h) {
     const auto place = static_cast<std::size_t>(forecaster * scores.horizons + h);
-    if (place < scores.count.size() && scores.count[place] == 0) continue;
+    if (place < targets.size() && targets[place] == 0) continue;
     sum += values[place];
     ++horizons;
   }
@@ -33,13 +34,22 @@ Index HorizonScores::find(std::string_view name) const {
 }
 
 double HorizonScores::mean_rmse(Index forecaster) const {
-  return mean_of(rmse, *this, forecaster);
+  return mean_of(rmse, count, *this, forecaster);
 }
 double HorizonScores::mean_mae(Index forecaster) const {
-  return mean_of(mae, *this, forecaster);
+  return mean_of(mae, count, *this, forecaster);
 }
 double HorizonScores::mean_mape_percent(Index forecaster) const {
-  return mean_of(mape_percent, *this, forecaster);
+  return mean_of(mape_percent, ratio_count, *this, forecaster);
+}
+
+Index HorizonScores::scored_horizons(Index forecaster) const {
+  Index scored = 0;
+  for (Index h = 0; h < horizons; ++h) {
+    const auto place = static_cast<std::size_t>(forecaster * horizons + h);
+    scored += place >= count.size() || count[place] > 0 ? 1 : 0;
+  }
+  return scored;
 }
 
 Index HorizonScores::best_baseline() const {
@@ -136,12 +146,13 @@ ROSSBY_INSTANTIATE(double)
 HorizonScores HorizonErrors::reduce(Reducer& reducer) const {
   std::vector<double> sums = sums_;
   reducer.sum(std::span<double>(sums));
-  HorizonScores scores{names_, horizons_, {}, {}, {}, {}};
+  HorizonScores scores{names_, horizons_, {}, {}, {}, {}, {}};
   for (std::size_t k = 0; k < sums.size(); k += sums_a_horizon) {
     const double count = sums[k + 2];
     scores.rmse.push_back(count > 0 ? std::sqrt(sums[k] / count) : nan);
     scores.mae.push_back(count > 0 ? sums[k + 1] / count : nan);
     scores.count.push_back(count);
+    scores.ratio_count.push_back(sums[k + 4]);
     scores.mape_percent.push_back(sums[k + 4] > 0 ? 100 * sums[k + 3] / sums[k + 4] : nan);
   }
   return scores;

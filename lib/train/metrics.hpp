@@ -27,13 +27,17 @@ struct HorizonScores {
   std::vector<double> mae;           // (names, horizons): mean absolute error
   std::vector<double> count;         // (names, horizons): observed targets; where 0, rmse and mae are NaN
   std::vector<double> mape_percent;  // (names, horizons): NaN where no observed target differs from 0
+  std::vector<double> ratio_count;   // (names, horizons): observed targets that differ from 0
 
   /// Place of a name in `names`, −1 where it is not there.
   [[nodiscard]] Index find(std::string_view name) const;
-  /// Mean over the horizons that have observed targets; of the RMSE this is the score.
+  /// Mean over the horizons that have observed targets, of the MAPE over those that have some other than 0;
+  /// of the RMSE this is the score.
   [[nodiscard]] double mean_rmse(Index forecaster) const;
   [[nodiscard]] double mean_mae(Index forecaster) const;
   [[nodiscard]] double mean_mape_percent(Index forecaster) const;
+  /// Horizons at which a forecaster is scored: those that have observed targets.
+  [[nodiscard]] Index scored_horizons(Index forecaster) const;
   /// The forecaster other than "model" with the smallest mean RMSE, −1 where there is none.
   [[nodiscard]] Index best_baseline() const;
   /// 1 − score of the model / score of the best baseline: above 0 the model is better. NaN where one of them

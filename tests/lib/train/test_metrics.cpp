@@ -229,6 +229,34 @@ TEST(HorizonErrors, MeansAreOfHorizonsWithTargets) {
   EXPECT_TRUE(std::isnan(scores_of(nan).mean_rmse(0))) << "a diverged model does not hide";
 }
 
+TEST(HorizonErrors, MeanMapeIsOfHorizonsWithTargetsOtherThanZero) {
+  Series series(3, 1, 1);
+  series.at(1, 0, 0) = 0;  // nothing but zero at horizon 1
+  series.at(2, 0, 0) = 2;
+  const std::vector<Index> origins = {0};
+  const auto scores_of = [&](float forecast) {
+    HorizonErrors errors({"model"}, 2);
+    errors.add<float>(0, 1, {&forecast, 1, 1, 1}, series, origins);
+    errors.add<float>(0, 2, {&forecast, 1, 1, 1}, series, origins);
+    OneRankReducer one;
+    return errors.reduce(one);
+  };
+  EXPECT_DOUBLE_EQ(scores_of(3).mean_mape_percent(0), 50);
+  EXPECT_DOUBLE_EQ(scores_of(3).mean_mae(0), 2) << "zero is a target like any other";
+  EXPECT_TRUE(std::isnan(scores_of(nan).mean_mape_percent(0))) << "a diverged model does not hide";
+}
+
+TEST(Evaluation, TableSaysOfWhichHorizonsMeansAre) {
+  HorizonScores scores = example();
+  EXPECT_EQ(evaluation_table(scores, "K").find("mean: of"), std::string::npos);
+  scores.count = {0, 4, 0, 4, 0, 4};
+  EXPECT_TRUE(
+      evaluation_table(scores, "K").ends_with("\nmean: of the 1 of 2 horizons that have observed targets\n"));
+  EXPECT_TRUE(evaluation_table(scores, "K", {}, std::vector<Index>{2})
+                  .ends_with("\n1 of 2 horizons (evaluate.report); mean: of the 1 of 2 horizons that have "
+                             "observed targets\n"));
+}
+
 TEST(Evaluation, ReportedHorizons) {
   const TimeAxis five = TimeAxis::regular(30, "minutes since 2012-03-01", 0, 5);
   const auto report = [&](std::vector<std::string> wanted, Index horizons) {
@@ -250,7 +278,7 @@ TEST(Evaluation, ReportedHorizons) {
   EXPECT_EQ(table.find("\n       1  "), std::string::npos);
   EXPECT_NE(table.find("\n       2  "), std::string::npos);
   EXPECT_NE(table.find("mean    0.4000"), std::string::npos) << "of all horizons, reported or not";
-  EXPECT_NE(table.find("1 of 2 horizons"), std::string::npos);
+  EXPECT_NE(table.find("1 of 2 horizons (evaluate.report); mean: of all\n"), std::string::npos);
 }
 
 }  // namespace
