@@ -24,7 +24,8 @@ NcclLink::NcclLink(const Communicator& comm, Device& device, const NcclApi* api)
   try {
     agree(comm, [&] { check(api_->comm_init(&comm_, ranks_, id, rank_), "joining the other ranks"); });
   } catch (...) {
-    if (comm_) (void)api_->comm_destroy(comm_);
+    // A communicator that lacks a rank is not taken down in good order: that may wait for it.
+    if (comm_) (void)api_->comm_abort(comm_);
     throw;
   }
 }

@@ -20,7 +20,8 @@ class FakeNccl final : public NcclApi {
   explicit FakeNccl(MPI_Comm comm) { MPI_Comm_dup(comm, &comm_); }
   ~FakeNccl() override { MPI_Comm_free(&comm_); }
   int fail_id = 0, fail_init = 0, fail_group = 0, fail_later = 0, fail_sum = 0;
-  mutable Index open = 0;  // communicators that were not destroyed
+  mutable Index open = 0;     // communicators that were neither destroyed nor aborted
+  mutable Index aborted = 0;  // of the others
 
   int unique_id(Id* id) const override { return id->bytes[5] = 42, fail_id; }
   int comm_init(void** comm, int ranks, const Id& id, int rank) const override {
@@ -32,7 +33,7 @@ class FakeNccl final : public NcclApi {
     return fail_init;
   }
   int comm_destroy(void*) const override { return --open, 0; }
-  int comm_abort(void*) const override { return --open, 0; }
+  int comm_abort(void*) const override { return --open, ++aborted, 0; }
   int group_start() const override { return messages_.clear(), sums_.clear(), in_group_ = true, 0; }
   int group_end() const override {
     in_group_ = false;

@@ -150,9 +150,12 @@ TEST_F(Nccl, ErrorsAreThoseOfAllRanks) {
   std::string why;
   EXPECT_EQ(try_nccl(world_, device_, why, &api_), nullptr);
   EXPECT_NE(why.find("NCCL failed while joining the other ranks: text of 5"), std::string::npos) << why;
+  EXPECT_EQ(api_.aborted, world_.rank() == world_.size() - 1 ? 0 : 2)
+      << "without waiting for who is not there";
   api_.fail_init = 0;
   EXPECT_NE(try_nccl(world_, device_, why, &api_), nullptr);
   EXPECT_EQ(api_.open, 0) << "who had joined has left";
+  EXPECT_EQ(api_.aborted, world_.rank() == world_.size() - 1 ? 0 : 2) << "in good order where all are there";
   NcclLink link(world_, device_, &api_);
   api_.fail_later = 6;
   EXPECT_EQ(error_of([&] { link.begin(); }), "NCCL failed while it exchanged: text of 6");
