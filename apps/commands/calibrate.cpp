@@ -6,8 +6,10 @@
 #include <sstream>
 #include <thread>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "apps/calibration.hpp"
@@ -61,8 +63,46 @@ void expect_alike(const Communicator& comm, const MachineProfile& profile) {
 void expect_machine_file(const std::string& file) {
   const std::string text = read_text(file);
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!text.empty() && !(json.is_object() && json.contains("format") && json.contains("ops")))
+  const bool machine =
+      json.is_object() && json.contains("format") && json.contains("ops") && json.contains("processor");
+  if (!text.empty() && !machine)
     user_error("{}: no machine file, which --replace takes the place of; name another one with -o", file);
+}
+
+/// A folder that other processes of its kind wait for. Where the file system has no locks, nobody waits.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder)
+      : fd_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (fd_ >= 0) (void)::flock(fd_, LOCK_EX);
+  }
+  ~FolderLock() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+/// Writes what was measured into the file, with what it holds by now where that is not to be replaced: others
+/// may have written since.
+void write_profile(const std::string& file, const MachineProfile& measured, bool replace) {
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  const FolderLock lock(folder.empty() ? "." : folder.string());
+  MachineProfile profile = measured;
+  if (!replace && std::filesystem::exists(file)) try {
+      MachineProfile known = read_profile(file);
+      merge(known, measured);
+      profile = std::move(known);
+    } catch (const UserError& error) {
+      const std::string aside = fmt::format("{}.{}", file, ::getpid());
+      atomic_write(aside, json_of(measured).dump(1) + "\n");
+      user_error("{}: another one than when measuring began: {}; what was measured is in {}", file,
+                 error.what(), aside);
+    }
+  atomic_write(file, json_of(profile).dump(1) + "\n");
 }
 
 /// Whether --precision is one of a GPU's products.
@@ -109,12 +149,11 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
   if (options.quick) options.case_seconds = 0.02;
   options.threads = threads_per_rank(comm, Config());
   const std::string device = device_of(comm, arguments);
-  MachineProfile known;
-  bool has_known = false;
   agree(comm, [&] {
     if (arguments.only == std::vector<std::string>{"messages"} && comm.size() == 1 && device.empty())
       user_error("--only messages: one rank has nobody to send to; start two or more with mpirun");
     options.folder = std::filesystem::temp_directory_path().string();
+    refuse_to_replace(arguments.output, {});
     for (const std::string& file : arguments.configs) {
       refuse_to_replace(arguments.output, {file});
       const std::vector<std::string> sets{"parallel.device=cpu", "parallel.time_groups=1",
@@ -123,10 +162,8 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
     }
     if (comm.rank() != 0) return;
     // Not found at the end of minutes of measuring.
-    has_known = !arguments.replace && std::filesystem::exists(arguments.output);
-    if (has_known) {
-      known = read_profile(arguments.output);
-      MachineProfile test = known;
+    if (!arguments.replace && std::filesystem::exists(arguments.output)) {
+      MachineProfile test = read_profile(arguments.output);
       try {
         merge(test, profile);
       } catch (const UserError& error) {
@@ -159,17 +196,12 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
   }
   agree(comm, [&] {
     if (comm.rank() != 0) return;
-    const MachineProfile measured = profile;
-    if (has_known) {
-      merge(known, measured);
-      profile = std::move(known);
-    }
-    atomic_write(arguments.output, json_of(profile).dump(1) + "\n");
+    write_profile(arguments.output, profile, arguments.replace);
     fmt::print("measured  {} ranks x {} threads{} in {:.0f} s: {} ops, {} message rounds, {} rates\n",
                comm.size(), options.threads,
-               device.empty() ? "" : fmt::format(", {} x {}", measured.device.count, measured.device.name),
+               device.empty() ? "" : fmt::format(", {} x {}", profile.device.count, profile.device.name),
                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-               measured.ops.size(), measured.messages.size(), measured.rates.size());
+               profile.ops.size(), profile.messages.size(), profile.rates.size());
     if (wanted("ops"))
       fmt::print("rounds    of a training differ by {:.0f} % (median){}\n", 100 * apart,
                  apart < busy
