@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 
 #include "apps/balance.hpp"
-#include "apps/console.hpp"
 #include "apps/device_choice.hpp"
 #include "apps/stages.hpp"
 #include "apps/stnn_settings.hpp"
@@ -143,19 +142,20 @@ class Planner {
       candidate.batch = candidate.plan->batch;
       check_batch(candidate.batch);
     } catch (const UserError& error) {
-      candidate.refused = error.what();  // on all ranks alike
+      candidate.refused = error.what();  // agreed on by all ranks, or of what all of them hold
       candidate.plan.reset();
       return candidate;
     }
     candidate.refused = candidate.plan->refused;
     const auto& left_out = candidate.plan->interpolated.left_out;
-    if (candidate.row_blocks > candidate.plan->nodes)
+    // Ranks that are there may be more than nodes; nobody asks for such.
+    if (!space_->ranks.empty() && candidate.row_blocks > candidate.plan->nodes)
       candidate.refused =
           fmt::format("{} row blocks of {} nodes", candidate.row_blocks, candidate.plan->nodes);
     if (!left_out.empty())
       candidate.refused =
           fmt::format("{} never measured: run all of 'rossby calibrate', on two ranks or more for several",
-                      left_out.front());
+                      fmt::join(left_out, ", "));
     return candidate;
   }
 
@@ -287,26 +287,6 @@ class Planner {
   std::vector<Candidate> candidates_;
 };
 
-/// The fastest that fits on the fewest ranks, which gains are over; null: none fits.
-const Candidate* baseline(const std::vector<Candidate>& candidates) {
-  const Candidate* base = nullptr;
-  for (const Candidate& c : candidates)
-    if (c.fits() &&
-        (!base || std::pair(c.ranks, c.epoch_seconds()) < std::pair(base->ranks, base->epoch_seconds())))
-      base = &c;
-  return base;
-}
-
-/// Of a candidate's epoch over the baseline's, and that over the ratio of their ranks; 0: not known.
-struct Gain {
-  double speed_up = 0, efficiency = 0;
-  Gain(const Candidate* base, const Candidate& candidate) {
-    if (!base || candidate.epoch_seconds() <= 0) return;
-    speed_up = base->epoch_seconds() / candidate.epoch_seconds();
-    efficiency = speed_up * base->ranks / candidate.ranks;
-  }
-};
-
 }  // namespace
 
 double Candidate::epoch_seconds() const {
@@ -356,67 +336,6 @@ const Candidate* fastest(const std::vector<Candidate>& candidates) {
   for (const Candidate& candidate : candidates)
     if (candidate.fits() && (!best || candidate.epoch_seconds() < best->epoch_seconds())) best = &candidate;
   return best;
-}
-
-std::string text_of(const std::vector<Candidate>& candidates) {
-  const Candidate *best = fastest(candidates), *base = baseline(candidates);
-  std::size_t width = 0;
-  for (const Candidate& c : candidates) width = std::max(width, c.varied.size());
-  std::string text = fmt::format(
-      "  {:>6}{:>12}{:>8}{:>13}  {:<{}}{:>8}{:>12}{:>8}{:>12}{:>12}{:>11}{:>10}{:>14}\n", "ranks",
-      "row blocks", "stages", "time groups", width > 0 ? "settings" : "", std::max<std::size_t>(width, 8),
-      "batch", "step ms", "steps", "epoch", "memory", "messages %", "speed-up", "efficiency %");
-  for (const Candidate& c : candidates) {
-    text +=
-        fmt::format("{} {:>6}{:>12}{:>8}{:>13}  {:<{}}{:>8}", &c == best ? '*' : ' ', c.ranks, c.row_blocks,
-                    c.stages, c.time_groups, c.varied, std::max<std::size_t>(width, 8), c.batch);
-    if (c.plan) {
-      const Prediction& p = c.plan->interpolated;
-      const Gain gain(base, c);
-      text +=
-          fmt::format("{:>12.3f}{:>8}{:>12}{:>12}{:>11.1f}{:>10.2f}{:>14.1f}", 1e3 * p.step(), p.epoch_steps,
-                      short_seconds_text(c.epoch_seconds()),
-                      p.memory_bytes + p.device_bytes > 0 ? bytes_text(p.memory_bytes + p.device_bytes) : "-",
-                      p.step() > 0 ? 100 * (p.messages + p.reduction) / p.step() : 0, gain.speed_up,
-                      100 * gain.efficiency);
-    }
-    text += (c.refused.empty() ? "" : "  " + c.refused) + "\n";
-  }
-  if (best) {
-    text += fmt::format("fastest: {} rank{} --set {}\n", best->ranks, best->ranks == 1 ? "" : "s",
-                        fmt::join(best->settings, " --set "));
-    const Place& place = best->plan->place;
-    if (place.hosts > 1)
-      text +=
-          fmt::format("  on {} hosts of {} ranks (--ranks-per-host)\n", place.hosts, place.ranks_on_host());
-    text += caveats(best->plan->interpolated);
-  } else
-    text += "none of them fits\n";
-  return text;
-}
-
-nlohmann::ordered_json json_of(const std::vector<Candidate>& candidates) {
-  const Candidate *best = fastest(candidates), *base = baseline(candidates);
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const Candidate& c : candidates) {
-    nlohmann::ordered_json json;
-    json["ranks"] = c.ranks;
-    json["row_blocks"] = c.row_blocks;
-    json["stages"] = c.stages;
-    json["time_groups"] = c.time_groups;
-    json["batch"] = c.batch;
-    json["settings"] = c.settings;
-    json["refused"] = c.refused;
-    json["fastest"] = &c == best;
-    if (c.plan) {
-      const Gain gain(base, c);
-      json["speed_up"] = gain.speed_up;
-      json["efficiency"] = gain.efficiency;
-      json["predicted"] = json_of(c.plan->interpolated);
-    }
-    list.push_back(std::move(json));
-  }
-  return list;
 }
 
 }  // namespace rossby

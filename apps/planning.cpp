@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <optional>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -44,10 +46,11 @@ void add_bytes_beside_steps(const Config& config, ModelRun<T>& run, StepOps& ops
 }
 
 /// What the first batch holds, of all time groups together. `sizes`: Task::sizes of it.
-Index batch_of(const Config& config, const Split& split, const std::vector<Index>& sizes) {
+Index batch_of(const Config& config, const Split& split, Index nodes, const std::vector<Index>& sizes) {
   if (config.text("model.name") != "stnn") return std::accumulate(sizes.begin(), sizes.end(), Index{0});
-  if (config.text("train.sampling") == "pairs") return config.integer("train.pairs");
   const auto steps = std::ssize(split.training_steps());
+  if (config.text("train.sampling") == "pairs")
+    return std::min<Index>(config.integer("train.pairs"), steps * nodes);
   const Index slab = config.integer("train.slab_steps");
   return slab > 0 ? std::min<Index>(slab, steps) : steps;
 }
@@ -66,7 +69,7 @@ StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan&
   StepOps ops =
       trace_ops<T>(*task, optimiser, run->step_reducer(), clip, run->training_exec(), run->time_groups(),
                    {.sent = sent, .validates = !run->domain().split.validation.empty(), .most_steps = 400});
-  plan.batch = batch_of(config, run->domain().split, task->sizes(0));
+  plan.batch = batch_of(config, run->domain().split, plan.nodes, task->sizes(0));
   add_bytes_beside_steps(config, *run, ops);
   if (epochs > 0)
     ops.sent_epochs =
@@ -118,12 +121,35 @@ std::vector<EpochTraffic> sum_epochs(const Communicator& comm, std::vector<Epoch
   return epochs;
 }
 
-/// The slowest of the ranks' predictions, on all of them; what is not measured is rank 0's list.
+/// The lines of all ranks, each once, on all of them: whether a plan fits has to be the same everywhere.
+std::vector<std::string> union_of(const Communicator& comm, const std::vector<std::string>& mine) {
+  std::string text;
+  for (const std::string& line : mine) text += line + "\n";
+  // Mostly they are the same on all ranks: then their hashes say so. 52 bits of one are exact as a double.
+  const auto hash = static_cast<double>(std::hash<std::string>{}(text) >> 12);
+  double bounds[] = {hash, -hash};
+  MpiReducer(comm).max(bounds);
+  if (bounds[0] == -bounds[1]) return mine;
+  std::vector<std::byte> letter(text.size());
+  if (!text.empty()) std::memcpy(letter.data(), text.data(), text.size());
+  const auto letters = MpiMailbox(comm).swap(
+      std::vector<std::vector<std::byte>>(static_cast<std::size_t>(comm.size()), letter));
+  std::vector<std::string> all;
+  for (const auto& of_rank : letters) {
+    std::istringstream lines(std::string(reinterpret_cast<const char*>(of_rank.data()), of_rank.size()));
+    for (std::string line; std::getline(lines, line);)
+      if (std::find(all.begin(), all.end(), line) == all.end()) all.push_back(line);
+  }
+  return all;
+}
+
+/// The slowest of the ranks' predictions, on all of them, with what any of them lacks.
 Prediction slowest(const Communicator& comm, const Prediction& mine) {
   MpiReducer reducer(comm);
   const double own = mine.step() - mine.straggler;  // with what it waits for stages that take longer
   const double computing = mine.forward + mine.backward + mine.optimiser;
-  double most[] = {own, mine.memory_bytes, computing, mine.device_bytes};
+  double most[] = {own, mine.memory_bytes, computing, mine.device_bytes,
+                   static_cast<double>(mine.epoch_steps)};
   reducer.max(most);
   // The lowest rank of those that are slowest gives the parts, as in predict().
   double rank = own == most[0] ? -comm.rank() : -comm.size();
@@ -151,8 +177,11 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
   all.pipeline = parts[7];
   all.transfer = parts[8];
   all.launches = parts[9];
-  all.device_bytes = most[3];
   all.memory_bytes = most[1];
+  all.device_bytes = most[3];
+  all.epoch_steps = static_cast<Index>(most[4]);
+  all.unmeasured = union_of(comm, mine.unmeasured);
+  all.left_out = union_of(comm, mine.left_out);
   return all;
 }
 

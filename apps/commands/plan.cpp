@@ -211,7 +211,9 @@ WhatIf what_if_of(const std::string& text) {
     const std::size_t equals = part.find('=');
     const std::string name = part.substr(0, equals);
     const std::string value = equals == std::string::npos ? "" : part.substr(equals + 1);
-    if (!named.insert(name).second) user_error("--what-if {}: {} is given twice", text, name);
+    // bf16 is of relations, the others are of the model: two keys.
+    const std::string key = name == "precision" && value == "bf16" ? "precision=bf16" : name;
+    if (!named.insert(key).second) user_error("--what-if {}: {} is given twice", text, key);
     FasterBy& factors = asked.factors;
     if (name == "network")
       factors.network = factor_of(value, text);

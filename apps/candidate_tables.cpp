@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "apps/candidates.hpp"
+#include "apps/console.hpp"
+
+// Candidates as a table and as JSON.
+
+namespace rossby {
+namespace {
+
+/// The fastest that fits on the fewest ranks, which gains are over; null: none fits.
+const Candidate* baseline(const std::vector<Candidate>& candidates) {
+  const Candidate* base = nullptr;
+  for (const Candidate& c : candidates)
+    if (c.fits() &&
+        (!base || std::pair(c.ranks, c.epoch_seconds()) < std::pair(base->ranks, base->epoch_seconds())))
+      base = &c;
+  return base;
+}
+
+/// Of a candidate's epoch over the baseline's, and that over the ratio of their ranks; 0: not known, or of
+/// one that does not fit.
+struct Gain {
+  double speed_up = 0, efficiency = 0;
+  Gain(const Candidate* base, const Candidate& candidate) {
+    if (!base || !candidate.fits() || candidate.epoch_seconds() <= 0) return;
+    speed_up = base->epoch_seconds() / candidate.epoch_seconds();
+    efficiency = speed_up * base->ranks / candidate.ranks;
+  }
+};
+
+/// What no measurement stands behind of those that fit, and of how many of them.
+std::string caveats_of(const std::vector<Candidate>& candidates, const Candidate* best) {
+  std::string text;
+  const auto all =
+      std::count_if(candidates.begin(), candidates.end(), [](const auto& c) { return c.fits(); });
+  // Caveats of one kind, which `take` puts from a candidate's prediction into that of all.
+  const auto add = [&](const auto& take) {
+    Prediction together;
+    std::size_t having = 0;
+    bool of_fastest = false;
+    for (const Candidate& c : candidates) {
+      Prediction own;
+      if (!c.fits()) continue;
+      take(own, c.plan->interpolated);
+      if (caveat_lines(own).empty()) continue;
+      take(together, c.plan->interpolated);
+      ++having;
+      of_fastest = of_fastest || &c == best;
+    }
+    for (const std::string& line : caveat_lines(together))
+      text += fmt::format("  of {} of the {} that fit{}: {}\n", having, all,
+                          of_fastest ? ", the fastest among them" : "", line);
+  };
+  add([](Prediction& to, const Prediction& from) { to.far_share = std::max(to.far_share, from.far_share); });
+  add([](Prediction& to, const Prediction& from) {
+    for (const std::string& name : from.unmeasured)
+      if (std::find(to.unmeasured.begin(), to.unmeasured.end(), name) == to.unmeasured.end())
+        to.unmeasured.push_back(name);
+  });
+  return text;
+}
+
+}  // namespace
+
+std::string text_of(const std::vector<Candidate>& candidates) {
+  const Candidate *best = fastest(candidates), *base = baseline(candidates);
+  std::size_t width = 0;
+  for (const Candidate& c : candidates) width = std::max(width, c.varied.size());
+  std::string text = fmt::format(
+      "  {:>6}{:>12}{:>8}{:>13}  {:<{}}{:>8}{:>12}{:>8}{:>12}{:>12}{:>11}{:>10}{:>14}\n", "ranks",
+      "row blocks", "stages", "time groups", width > 0 ? "settings" : "", std::max<std::size_t>(width, 8),
+      "batch", "step ms", "steps", "epoch", "memory", "messages %", "speed-up", "efficiency %");
+  for (const Candidate& c : candidates) {
+    text +=
+        fmt::format("{} {:>6}{:>12}{:>8}{:>13}  {:<{}}{:>8}", &c == best ? '*' : ' ', c.ranks, c.row_blocks,
+                    c.stages, c.time_groups, c.varied, std::max<std::size_t>(width, 8), c.batch);
+    if (c.plan) {
+      const Prediction& p = c.plan->interpolated;
+      const Gain gain(base, c);
+      text +=
+          fmt::format("{:>12.3f}{:>8}{:>12}{:>12}{:>11.1f}{:>10}{:>14}", 1e3 * p.step(), p.epoch_steps,
+                      short_seconds_text(c.epoch_seconds()),
+                      p.memory_bytes + p.device_bytes > 0 ? bytes_text(p.memory_bytes + p.device_bytes) : "-",
+                      p.step() > 0 ? 100 * (p.messages + p.reduction) / p.step() : 0,
+                      gain.speed_up > 0 ? fmt::format("{:.2f}", gain.speed_up) : "-",
+                      gain.speed_up > 0 ? fmt::format("{:.1f}", 100 * gain.efficiency) : "-");
+    }
+    text += (c.refused.empty() ? "" : "  " + c.refused) + "\n";
+  }
+  if (best) {
+    text += fmt::format("fastest: {} rank{} --set {}\n", best->ranks, best->ranks == 1 ? "" : "s",
+                        fmt::join(best->settings, " --set "));
+    const Place& place = best->plan->place;
+    if (place.hosts > 1)
+      text +=
+          fmt::format("  on {} hosts of {} ranks (--ranks-per-host)\n", place.hosts, place.ranks_on_host());
+    text += caveats_of(candidates, best);
+  } else
+    text += "none of them fits\n";
+  return text;
+}
+
+nlohmann::ordered_json json_of(const std::vector<Candidate>& candidates) {
+  const Candidate *best = fastest(candidates), *base = baseline(candidates);
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Candidate& c : candidates) {
+    nlohmann::ordered_json json;
+    json["ranks"] = c.ranks;
+    json["row_blocks"] = c.row_blocks;
+    json["stages"] = c.stages;
+    json["time_groups"] = c.time_groups;
+    json["batch"] = c.batch;
+    json["settings"] = c.settings;
+    json["refused"] = c.refused;
+    json["fastest"] = &c == best;
+    if (c.plan) {
+      const Gain gain(base, c);
+      json["speed_up"] = gain.speed_up;
+      json["efficiency"] = gain.efficiency;
+      json["predicted"] = json_of(c.plan->interpolated);
+    }
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+}  // namespace rossby

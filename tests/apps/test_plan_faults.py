@@ -1,0 +1,104 @@
+"""rossby plan and rossby calibrate where something is missing: measurements on some ranks, pairs, places for files."""
+
+import json
+import os
+import subprocess
+
+import support
+from plan_runs import PlanRuns
+from sensors import sensors
+
+
+class PlanFaults(PlanRuns):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for ranks in (1, 2):
+            cls.calibrate(ranks, "machine.json")
+        cls.netcdf("two.nc", sensors(steps=30, nodes=2, source="0, 1", destination="1, 0", weight="1, 1"))
+
+    def machine(self, name, change):
+        """A machine file that differs from what was measured."""
+        machine = self.load("machine.json", "machine.schema.json")
+        change(machine)
+        return self.write(name, json.dumps(machine))
+
+    def answer(self, ranks, *arguments):
+        """Candidates, as text and as JSON."""
+        out = self.succeed(ranks, "plan", *arguments, "--set", "parallel.threads=1").out
+        self.succeed(ranks, "plan", *arguments, "--set", "parallel.threads=1", "-o", "answer.json")
+        return out, self.load("answer.json", "candidates.schema.json")["candidates"]
+
+    def test_ops_that_some_ranks_lack(self):
+        """The loss is of the last stage: no rank decides by itself."""
+        def without_loss(machine):
+            machine["rates"] = []
+            machine["ops"] = [op for op in machine["ops"] if op["op"] != "masked_absolute_error"]
+        self.machine("odd.json", without_loss)
+        # As `train --plan auto` has it.
+        found = self.answer(2, "windows.toml", "--machine", "odd.json", "--candidates")[1]
+        self.assertIn(2, {c["stages"] for c in found})
+        for c in found:
+            self.assertRegex(c["refused"], "masked_absolute_error[a-z_, ]* never measured")
+        self.refuse(2, ["train", "windows.toml", "--run", "odd", "--machine", "odd.json", "--plan", "auto"], "no candidate fits; the first: .*masked_absolute_error")
+
+    def test_pairs_that_there_are(self):
+        pairs = ["stnn.toml", "--machine", "machine.json", "--candidates", "--set", "train.sampling=pairs", "--set", "train.pairs=1000"]
+        self.assertEqual({c["batch"] for c in self.answer(1, *pairs)[1]}, {9 * 21})
+        for target, refused in (("189", False), ("1000", True)):
+            found = self.answer(1, *pairs, "--target-batch", target)[1]
+            self.assertEqual({bool(c["refused"]) for c in found}, {refused}, found)
+
+    def test_more_ranks_than_nodes(self):
+        """As trainings have it: a rank may own nothing."""
+        found = self.answer(3, "stnn.toml", "--machine", "machine.json", "--candidates", "--set", "data.file=two.nc",
+                            "--set", "relation.graph=edges")[1]
+        self.assertEqual([c["refused"] for c in found if c["row_blocks"] == 3], [""])
+
+    def test_gains_and_caveats(self):
+        def silent(machine):
+            machine["messages"], machine["stragglers"] = [], []
+        self.machine("silent.json", silent)
+        out, found = self.answer(1, "stnn.toml", "--machine", "silent.json", "--ranks", "1,2")
+        for c in found:
+            self.assertEqual(bool(c["refused"]), c["ranks"] > 1)
+            self.assertEqual(c["speed_up"] > 0, c["ranks"] == 1, "no gain of what does not fit")
+        self.assertRegex(out, r"\n +2 .* - +-  [a-z_, ]+ never measured")
+        self.assertNotIn(" 0.00 ", out)
+        # What is lacking is said of how many.
+        out = self.answer(1, "stnn.toml", "--machine", "machine.json", "--ranks", "1,4", "--ranks-per-host", "2")[0]
+        self.assertRegex(out, r"\n  of \d+ of the \d+ that fit(, the fastest among them)?: never measured, .*messages between hosts")
+
+    def test_two_precisions(self):
+        plan = ["plan", "stnn.toml", "--machine", "machine.json", "--set", "relation.discover=dense", "--set", "parallel.threads=1"]
+        self.succeed(1, *plan, "--what-if", "precision=float,precision=bf16")
+        for twice in ("precision=float,precision=double", "precision=bf16,precision=bf16"):
+            self.refuse(1, [*plan, "--what-if", twice], "precision.* is given twice")
+
+    def test_files_that_are_not_to_be_replaced(self):
+        os.mkfifo(self.path("pipe"))
+        self.succeed(1, "plan", "stnn.toml", "--machine", "machine.json", "-o", "plan.json")
+        for words, why in ((["--replace", "-o", "pipe"], "pipe: cannot write this file: it is no regular file"),
+                           (["-o", "pipe"], "pipe: cannot write this file: it is no regular file"),
+                           (["--replace", "-o", "/dev/null"], "/dev/null: cannot write this file: it is no regular file"),
+                           (["--replace", "-o", "plan.json"], "plan.json: no machine file, which --replace takes the place of")):
+            with self.subTest(words):
+                self.refuse(1, ["calibrate", "--quick", "--only", "rates", *words], why)
+        self.load("plan.json", "plan.schema.json")
+
+    def test_two_measure_into_one_file(self):
+        """What others have written meanwhile is kept."""
+        for begin in ("new", "old"):
+            with self.subTest(begin):
+                if begin == "old":
+                    self.machine("both.json", lambda machine: machine.update(ops=[], rates=[]))
+                both = [subprocess.Popen([support.rossby, "calibrate", "--quick", "--device", "none", "--only", what, "-o", "both.json"],
+                                         cwd=self.folder, stdout=subprocess.DEVNULL) for what in ("ops", "rates")]
+                self.assertEqual([process.wait(timeout=120) for process in both], [0, 0])
+                machine = self.load("both.json", "machine.schema.json")
+                self.assertTrue(machine["ops"] and machine["rates"])
+                self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("both.json.")], [])
+
+
+if __name__ == "__main__":
+    support.main()
