@@ -38,7 +38,7 @@ double Schedule::rate(Index epoch) const {
   return lr;
 }
 
-bool Schedule::observe(double metric) {
+bool Schedule::observe(double metric, Index epochs) {
   const bool better =
       std::isfinite(metric) && (!std::isfinite(best_) || metric < best_ * (1 - options_.threshold));
   if (better) {
@@ -46,8 +46,9 @@ bool Schedule::observe(double metric) {
     since_best_ = bad_ = 0;
     return true;
   }
-  ++since_best_;
-  if (++bad_ > options_.patience && options_.kind == ScheduleKind::plateau) {
+  since_best_ += epochs;
+  bad_ += epochs;
+  if (epochs > 0 && bad_ > options_.patience && options_.kind == ScheduleKind::plateau) {
     lr_ *= options_.ratio;
     ++falls_;
     bad_ = 0;

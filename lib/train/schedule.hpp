@@ -45,16 +45,17 @@ class Schedule {
   /// Rate of epoch `epoch`, counted from 0.
   [[nodiscard]] double rate(Index epoch) const;
 
-  /// Tells the metric after an epoch (smaller is better; NaN and infinity are never better). True where it is
-  /// the best.
-  bool observe(double metric);
+  /// Tells the metric after so many epochs since it was told last (smaller is better; NaN and infinity are
+  /// never better). True where it is the best. 0: one that is told out of turn, which may be the best, and
+  /// otherwise changes nothing.
+  bool observe(double metric, Index epochs = 1);
 
   /// Plateau: the rate has fallen to min_lr.
   [[nodiscard]] bool finished() const {
     return options_.kind == ScheduleKind::plateau && lr_ <= options_.min_lr;
   }
   [[nodiscard]] double best() const { return best_; }
-  /// Observations since the last best one.
+  /// Epochs since the last best one.
   [[nodiscard]] Index since_best() const { return since_best_; }
 
   /// The rate itself is not in it: it follows from the options, which may ask for another one by now.

@@ -318,7 +318,11 @@ void Trainer<T>::end_epoch(EpochReport& report, bool leaving, const TrainerHooks
   if (looks) optimiser_->settle(tape_.exec());
   if (due) report.validation = task_->validate(tape_);
   if (looks) {
-    report.best = schedule_.observe(options_.watch_validation ? report.validation : report.loss);
+    // The end of a run is looked at whenever it comes, which moves no count of one that goes on from there.
+    const bool in_turn = done % options_.validate_every == 0;
+    report.best = options_.watch_validation
+                      ? schedule_.observe(report.validation, in_turn ? options_.validate_every : 0)
+                      : schedule_.observe(report.loss);
     if (report.best) {
       now_.best_epoch = now_.epoch;
       if (options_.keep_best) {

@@ -30,6 +30,21 @@ TEST(Schedule, PlateauFallsAfterMoreThanPatienceBadEpochsAndCountsAnew) {
   EXPECT_EQ(schedule.since_best(), 3);
 }
 
+TEST(Schedule, EpochsCountWhereNotEachIsLookedAt) {
+  Schedule schedule({.kind = ScheduleKind::plateau, .lr = 1, .patience = 8, .ratio = 0.1, .min_lr = 1e-5});
+  schedule.observe(1.0, 4);
+  schedule.observe(1.0, 4);
+  schedule.observe(1.0, 4);  // 8 are no more than patience
+  EXPECT_EQ(schedule.since_best(), 8);
+  EXPECT_DOUBLE_EQ(schedule.rate(12), 1);
+  EXPECT_FALSE(schedule.observe(1.0, 0));  // out of turn
+  EXPECT_EQ(schedule.since_best(), 8);
+  schedule.observe(1.0, 4);
+  EXPECT_DOUBLE_EQ(schedule.rate(16), 0.1);
+  EXPECT_TRUE(schedule.observe(0.5, 0)) << "the best counts whenever it comes";
+  EXPECT_EQ(schedule.since_best(), 0);
+}
+
 TEST(Schedule, NanIsNeverBetter) {
   Schedule schedule({.kind = ScheduleKind::constant, .lr = 1});
   EXPECT_FALSE(schedule.observe(NAN));

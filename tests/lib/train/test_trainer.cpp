@@ -95,6 +95,13 @@ TEST(Trainer, StopsEarly) {
   EXPECT_EQ(outcome.result.reason, StopReason::early_stop);
 }
 
+TEST(Trainer, StopsEarlyAfterEpochsHoweverSeldomItLooks) {
+  Quadratic task({2, 5, 5, 5, 5, 5, 5, 5, 5, 5});
+  const Outcome outcome =
+      train(task, {.epochs = 10, .early_stop = 3, .validate_every = 2, .keep_best = false});
+  EXPECT_EQ(outcome.result.epochs, 6) << "best at the second, looked at again at the fourth and the sixth";
+}
+
 TEST(Trainer, StopsWhenAsked) {
   Quadratic task({});
   OneRankReducer reducer;
