@@ -54,8 +54,9 @@ std::string caveats_of(const std::vector<Candidate>& candidates, const Candidate
       of_fastest = of_fastest || &c == best;
     }
     for (const std::string& line : caveat_lines(together))
-      text += fmt::format("  of {} of the {} that fit{}: {}\n", having, all,
-                          of_fastest ? ", the fastest among them" : "", line);
+      text += fmt::format("  of {} of the {} that fit{}: {}{}\n", having, all,
+                          of_fastest ? ", the fastest among them" : "",
+                          having > 1 && together.far_share > 0 ? "up to " : "", line);
   };
   add([](Prediction& to, const Prediction& from) { to.far_share = std::max(to.far_share, from.far_share); });
   add([](Prediction& to, const Prediction& from) {
