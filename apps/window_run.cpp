@@ -112,6 +112,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
       stages_reducer_(grid_.pipeline()) {
   agree(grid_.world(), [&] {
     check_relations(config);
+    if (checks_starts(purpose)) check_layers(config);
     if (grid_.stages() > 1) stage_of_ = stages_of_layers(config, grid_.stages());
     if (config.text("model.name") == "graph_wavenet") check_graph_wavenet(config, shape_);
     windows_ = training_windows(domain_.split, shape_, config.integer("window.stride"), breaks_);
@@ -346,12 +347,6 @@ void WindowRun<T>::make_model() {
   const Index units = config_->integer("model.units");
   const Recompute recompute = recompute_of(*config_);
   if (config_->text("model.name") == "tgcn") {
-    const Config defaults;
-    if (config_->integer("model.layers") != defaults.integer("model.layers"))
-      user_error("model.layers is not for model.name = \"tgcn\": it has one layer; leave the key out");
-    if (config_->real("model.sampling_decay") > 0)
-      user_error(
-          "model.sampling_decay is not for model.name = \"tgcn\": it forecasts all steps at once; set 0");
     model_ = std::make_unique<Tgcn<T>>(
         TgcnOptions{shape_.inputs, shape_.outputs, channels, features, units, recompute},
         std::move(diffusion));

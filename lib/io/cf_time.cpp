@@ -161,9 +161,20 @@ TimeAxis TimeAxis::parse(std::vector<double> values, const std::string& units, c
     const Milliseconds stamp =
         axis.dated_ ? axis.reference_ + std::llround(values[t] * static_cast<double>(axis.unit_)) : 0;
     const bool ascends = t == 0 || (axis.dated_ ? stamp > axis.stamps_.back() : values[t] > values[t - 1]);
-    if (!ascends)
-      user_error("{}: time does not ascend: step {} has {}, the step before it {}", origin, t, values[t],
-                 values[t - 1]);
+    if (!ascends) {
+      const auto date = [&](Milliseconds at) {
+        const CivilTime time = civil(at, axis.days_);
+        return axis.dated_ ? fmt::format(" ({:04}-{:02}-{:02}T{:02}:{:02})", time.year, time.month, time.day,
+                                         time.in_day / 3'600'000, time.in_day / 60'000 % 60)
+                           : std::string();
+      };
+      const Milliseconds before = axis.dated_ ? axis.stamps_.back() : 0;
+      user_error("{}: time does not ascend: step {} has {}{}, the step before it {}{}{}", origin, t,
+                 values[t], date(stamp), values[t - 1], date(before),
+                 axis.dated_ && before - stamp > 0 && before - stamp < 3'600'000
+                     ? "; local time at the end of summer time? UTC is right"
+                     : "");
+    }
     if (axis.dated_) axis.stamps_.push_back(stamp);
   }
   axis.values_ = std::move(values);

@@ -43,6 +43,7 @@ horizons = 2
 lim_modes = 2
 """
 
+TGCN = ["model.name=tgcn", "model.layers=1", "model.sampling_decay=0"]
 GRAPH_WAVENET = ["model.name=graph_wavenet", "model.layers=1", "model.units=64", "model.sampling_decay=0",
                  "model.channels=3", "model.skip=5", "model.end=4", "model.blocks=2", "model.adaptive_width=2"]
 
@@ -117,7 +118,7 @@ class Windows(Runs):
                          r"model +gru, .* 0 relations")
 
     def test_tgcn(self):
-        out = self.succeed(2, *self.arguments("tgcn", "model.name=tgcn")).out
+        out = self.succeed(2, *self.arguments("tgcn", *TGCN)).out
         self.assertRegex(out, r"model +tgcn, .* 1 relations with 6 non-zeros")  # edges and self-loops
         self.succeed(2, "evaluate", "tgcn")
 
@@ -173,7 +174,7 @@ class Windows(Runs):
 
     def test_bad_settings_of_tgcn(self):
         for setting, pattern in (("model.layers=3", "it has one layer; leave the key out"), ("model.sampling_decay=5", "all steps at once; set 0")):
-            self.refuse_settings(["model.name=tgcn", setting], pattern)
+            self.refuse_settings([*TGCN, setting], pattern)
 
     def test_bad_settings(self):
         self.refuse_settings(["window.inputs=20"], "window.inputs = 20, window.outputs = 2.*longest.* 14 steps")
@@ -184,7 +185,7 @@ class Windows(Runs):
                         "relation.storage=dense", "relation.precision=bf16"):
             self.refuse_settings([setting], f"{setting.partition('=')[0]}.* is for model.name = .stnn.")
         self.succeed(1, "data", "synth", "--lat", "3", "--lon", "4", "--steps", "30", "-o", "grid.nc")
-        self.refuse_settings(["model.name=tgcn", "data.file=grid.nc", "data.variables=[]", "relation.graph=grid8",
+        self.refuse_settings([*TGCN, "data.file=grid.nc", "data.variables=[]", "relation.graph=grid8",
                              "window.time_of_day=false"],
                             "tgcn. takes one relation; .*grid8. gives 8")
 

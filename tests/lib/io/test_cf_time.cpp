@@ -226,7 +226,9 @@ TEST(TimeAxis, Refusals) {
   };
   EXPECT_HAS(refusal({0, 1, 1}, "days since 1970-01-01"),
              "f.nc: variable time: time does not ascend: step 2");
-  EXPECT_HAS(refusal({0, 2, 1}, "1"), "does not ascend");
+  EXPECT_HAS(refusal({0, 2, 1}, "1"), "does not ascend: step 2 has 1, the step before it 2");
+  EXPECT_HAS(refusal({0, 55, 5}, "minutes since 2012-11-04 01:00"),
+             "step 2 has 5 (2012-11-04T01:05), the step before it 55 (2012-11-04T01:55); local time at");
   EXPECT_HAS(refusal({0, std::numeric_limits<double>::quiet_NaN()}, "1"), "step 1 has no usable time");
   EXPECT_HAS(refusal({0, 9.97e36}, "days since 1970-01-01"), "step 1 has no usable time");
   EXPECT_HAS(refusal({0}, "months since 1970-01-01"), "time unit \"months\" is not supported");

@@ -199,7 +199,7 @@ TEST(Layouts, PackedCoordinatesAreUnpacked) {
     make.variable("v", NC_FLOAT, {{"time", 3}, {"lat", 2}, {"lon", 2}});
   }
   EXPECT_HAS(user_message([&] { SeriesFile::open(folder / "a.nc", {}); }),
-             "step 1 has 0, the step before it 1");
+             "step 1 has 0 (2000-01-01T00:00), the step before it 1 (2000-01-01T01:00)");
   {
     Maker make(folder / "b.nc");
     make.days(3);
