@@ -165,6 +165,9 @@ class Streamed(Runs):
             self.assertEqual(result.codes, [0, 0], result.err)
             self.assertEqual("was computed with relation.chunk_mib = 0.0625" in result.err, run == "other", result.err)
         self.assertEqual(self.ends("kept"), self.ends("chunks"))
+        # Larger ones than are taken where nobody asks stay, too, where there is memory for them.
+        self.leave("asked", 2, *settings, *self.streamed(), "relation.chunk_mib=40")
+        self.succeed(2, *self.arguments("asked", *settings, *self.streamed()))
 
     def test_resumed_with_less_memory(self):
         """The chunks that it had would be too many: it takes smaller ones, and says so."""

@@ -99,6 +99,16 @@ TEST(Agree, KindsOfErrorsStayWhatTheyAre) {
   EXPECT_EQ(message_of([&] { agree(world, [] { throw std::bad_alloc(); }); }).substr(0, 5), "user:");
 }
 
+TEST(Host, NumbersThatDiffer) {
+  const Communicator world = Communicator::world();
+  EXPECT_EQ(different_numbers(world, 3), "");
+  const std::string text = different_numbers(world, world.rank() == 0 ? 1 : 2);
+  if (world.size() == 1) return;
+  EXPECT_TRUE(text.starts_with("1 of rank 0 on ")) << text;
+  EXPECT_NE(text.find(world.size() == 2 ? ", 2 of rank 1 on " : ", 2 of ranks 1 to "), std::string::npos)
+      << text;
+}
+
 TEST(Reducer, SumsAndCounts) {
   const Communicator world = Communicator::world();
   const int p = world.size();
