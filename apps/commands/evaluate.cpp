@@ -64,6 +64,28 @@ std::string units_of(const Domain& domain) {
   return units.empty() ? "1" : units;
 }
 
+std::string units_of(const SeriesVariable& variable) {
+  return variable.units.empty() ? "1" : variable.units;
+}
+
+/// Tables of each variable and of all together, or of the one that there is.
+std::string tables_of(const Domain& domain, const std::vector<HorizonScores>& parts,
+                      const HorizonScores& scores, std::span<const Lead> leads,
+                      std::span<const Index> report) {
+  const std::string units = units_of(domain);
+  if (parts.empty()) return evaluation_table(scores, units, leads, report);
+  std::string text;
+  for (std::size_t v = 0; v < parts.size(); ++v) {
+    const SeriesVariable& variable = domain.info.variables[v];
+    text += fmt::format("variable {}\n{}\n", variable.name,
+                        evaluation_table(parts[v], units_of(variable), leads, report));
+  }
+  return text +
+         fmt::format("all variables together{}\n{}",
+                     units == "mixed" ? ", though their units differ: those with large values rule" : "",
+                     evaluation_table(scores, units, leads, report));
+}
+
 template <class T>
 int evaluate_with(const Communicator& comm, const OpenRun& open, const std::string& output) {
   const Config& config = open.config;
@@ -90,7 +112,10 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
     baselines = classical_baselines(baseline_settings(config, &solver), &time);
   std::vector<std::string> names{"model"};
   for (const auto& baseline : baselines) names.emplace_back(baseline->name());
-  HorizonErrors errors(names, test.horizons);
+  std::vector<Index> part_features;
+  if (domain.info.variables.size() > 1)
+    for (const SeriesVariable& variable : domain.info.variables) part_features.push_back(variable.features);
+  HorizonErrors errors(names, test.horizons, part_features);
   const std::span<const Index> origins(test.origins);
   try {
     run.add_errors(errors, origins, test.horizons);
@@ -100,8 +125,9 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
   }
   add_baselines(comm, config, run, test, baselines, errors);
   const HorizonScores scores = errors.reduce(run.reducer());
+  std::vector<HorizonScores> parts;
+  if (!part_features.empty()) parts = errors.reduce_parts(run.reducer());
 
-  const std::string units = units_of(domain);
   const std::vector<Lead> leads = horizon_leads(time, origins, test.horizons);
   const Stage stage(comm, "writing the evaluation", patience_with_files);
   agree(comm, [&] {
@@ -111,14 +137,19 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
     if (config.text("evaluate.kind") != "rollout" && test.horizons < config.integer("evaluate.horizons"))
       fmt::print("evaluate.horizons = {}: the model puts out window.outputs = {} steps, which are scored\n",
                  config.integer("evaluate.horizons"), test.horizons);
-    nlohmann::ordered_json json = evaluation_json(scores, units, leads);
+    nlohmann::ordered_json json = evaluation_json(scores, units_of(domain), leads);
+    for (std::size_t v = 0; v < parts.size(); ++v) {
+      const SeriesVariable& variable = domain.info.variables[v];
+      json["variables"].push_back({{"variable", variable.name}});
+      json["variables"].back().update(evaluation_json(parts[v], units_of(variable), leads));
+    }
     json["data"] = {{"file", domain.info.path},
                     {"first_origin", time.text(origins.front())},
                     {"last_origin", time.text(origins.back())},
                     {"origins", origins.size()}};
     atomic_write(path, json.dump(2) + "\n");
     fmt::print("{} origins from {} to {}\n{}\nwritten to {}\n", origins.size(), time.text(origins.front()),
-               time.text(origins.back()), evaluation_table(scores, units, leads, report), path);
+               time.text(origins.back()), tables_of(domain, parts, scores, leads, report), path);
   });
   return 0;
 }

@@ -67,10 +67,12 @@ double HorizonScores::skill() const {
   return model < 0 || best < 0 ? nan : 1 - mean_rmse(model) / mean_rmse(best);
 }
 
-HorizonErrors::HorizonErrors(std::vector<std::string> names, Index horizons)
+HorizonErrors::HorizonErrors(std::vector<std::string> names, Index horizons, std::vector<Index> part_features)
     : names_(std::move(names)),
       horizons_(horizons),
-      sums_(names_.size() * sums_a_horizon * static_cast<std::size_t>(horizons)) {}
+      part_features_(std::move(part_features)),
+      parts_(std::max<std::size_t>(1, part_features_.size())),
+      sums_(parts_ * names_.size() * sums_a_horizon * static_cast<std::size_t>(horizons)) {}
 
 template <class T>
 void HorizonErrors::add(Index forecaster, Index horizon, NodeView<const T> forecast, const Series& truth,
@@ -100,38 +102,45 @@ void HorizonErrors::add_columns(Index forecaster, Index horizon, NodeView<const 
   require(forecaster >= 0 && forecaster < static_cast<Index>(names_.size()),
           "errors of a forecaster that was named");
   require(horizon >= 1 && horizon <= horizons_, "errors at a horizon that is scored");
-  double squares = 0, absolutes = 0, count = 0, ratios = 0, ratio_count = 0;
-  for (Index b = 0; b < forecast.cols; ++b) {
-    const float* x = truth(b);
-    for (Index i = 0; i < forecast.rows; ++i) {
-      const T* value = forecast.at(i, b);
-      for (Index f = 0; f < forecast.channels; ++f) {
-        const float observed = x[i * forecast.channels + f];
-        if (std::isnan(observed)) continue;
-        double error = static_cast<double>(value[f]) - static_cast<double>(observed);
-        double target = observed, zero = 0;
-        if (scaler) {
-          error *= scaler->error_factor(i, f);
-          target = scaler->to_value(target, i, f);
-          // Scaled and brought back, a zero is off by the rounding of (0 − center) to float32.
-          zero = 0x1p-23 * std::abs(scaler->to_value(0, i, f));
+  const std::size_t size = sums_.size() / parts_,
+                    place = sums_a_horizon * static_cast<std::size_t>(forecaster * horizons_ + horizon - 1);
+  Index begin = 0;
+  for (std::size_t part = 0; part < parts_; ++part) {
+    const Index end = part_features_.empty() ? forecast.channels : begin + part_features_[part];
+    double squares = 0, absolutes = 0, count = 0, ratios = 0, ratio_count = 0;
+    for (Index b = 0; b < forecast.cols; ++b) {
+      const float* x = truth(b);
+      for (Index i = 0; i < forecast.rows; ++i) {
+        const T* value = forecast.at(i, b);
+        for (Index f = begin; f < end; ++f) {
+          const float observed = x[i * forecast.channels + f];
+          if (std::isnan(observed)) continue;
+          double error = static_cast<double>(value[f]) - static_cast<double>(observed);
+          double target = observed, zero = 0;
+          if (scaler) {
+            error *= scaler->error_factor(i, f);
+            target = scaler->to_value(target, i, f);
+            // Scaled and brought back, a zero is off by the rounding of (0 − center) to float32.
+            zero = 0x1p-23 * std::abs(scaler->to_value(0, i, f));
+          }
+          squares += error * error;
+          absolutes += std::abs(error);
+          count += 1;
+          if (!(std::abs(target) > zero)) continue;
+          ratios += std::abs(error / target);
+          ratio_count += 1;
         }
-        squares += error * error;
-        absolutes += std::abs(error);
-        count += 1;
-        if (!(std::abs(target) > zero)) continue;
-        ratios += std::abs(error / target);
-        ratio_count += 1;
       }
     }
+    double* sums = sums_.data() + part * size + place;
+    sums[0] += squares;
+    sums[1] += absolutes;
+    sums[2] += count;
+    sums[3] += ratios;
+    sums[4] += ratio_count;
+    begin = end;
   }
-  double* sums =
-      sums_.data() + sums_a_horizon * static_cast<std::size_t>(forecaster * horizons_ + horizon - 1);
-  sums[0] += squares;
-  sums[1] += absolutes;
-  sums[2] += count;
-  sums[3] += ratios;
-  sums[4] += ratio_count;
+  require(begin == forecast.channels, "every feature is of a part");
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                         \
@@ -144,8 +153,24 @@ ROSSBY_INSTANTIATE(double)
 #undef ROSSBY_INSTANTIATE
 
 HorizonScores HorizonErrors::reduce(Reducer& reducer) const {
+  const std::size_t size = sums_.size() / parts_;
+  std::vector<double> sums(size);
+  for (std::size_t k = 0; k < sums_.size(); ++k) sums[k % size] += sums_[k];
+  reducer.sum(std::span<double>(sums));
+  return scores_of(sums);
+}
+
+std::vector<HorizonScores> HorizonErrors::reduce_parts(Reducer& reducer) const {
+  const std::size_t size = sums_.size() / parts_;
   std::vector<double> sums = sums_;
   reducer.sum(std::span<double>(sums));
+  std::vector<HorizonScores> scores;
+  for (std::size_t part = 0; part < parts_; ++part)
+    scores.push_back(scores_of(std::span<const double>(sums).subspan(part * size, size)));
+  return scores;
+}
+
+HorizonScores HorizonErrors::scores_of(std::span<const double> sums) const {
   HorizonScores scores{names_, horizons_, {}, {}, {}, {}, {}};
   for (std::size_t k = 0; k < sums.size(); k += sums_a_horizon) {
     const double count = sums[k + 2];

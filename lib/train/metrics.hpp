@@ -48,7 +48,9 @@ struct HorizonScores {
 /// Adds up errors on one rank; `reduce` makes scores of the sums of all ranks.
 class HorizonErrors {
  public:
-  HorizonErrors(std::vector<std::string> names, Index horizons);
+  /// `part_features`: features of each part that is scored on its own as well (variables), one after the
+  /// other; empty: all are one part.
+  HorizonErrors(std::vector<std::string> names, Index horizons, std::vector<Index> part_features = {});
 
   /// Errors of one forecaster at one horizon (1, 2, …): forecast (rows, origins, features) against steps
   /// origin + horizon of `truth`. May be called several times, for shares of the origins. Both in original
@@ -63,8 +65,10 @@ class HorizonErrors {
   void add(Index forecaster, Index horizon, NodeView<const T> forecast,
            const std::function<const float*(Index)>& truth);
 
-  /// One sum over all ranks. Collective.
+  /// Of all features together. One sum over all ranks. Collective.
   [[nodiscard]] HorizonScores reduce(Reducer& reducer) const;
+  /// Of each part. Collective likewise.
+  [[nodiscard]] std::vector<HorizonScores> reduce_parts(Reducer& reducer) const;
 
  private:
   template <class T>
@@ -73,7 +77,11 @@ class HorizonErrors {
 
   std::vector<std::string> names_;
   Index horizons_;
-  std::vector<double> sums_;  // (names, horizons, {squares, absolutes, count, ratios, ratio count})
+  [[nodiscard]] HorizonScores scores_of(std::span<const double> sums) const;
+
+  std::vector<Index> part_features_;
+  std::size_t parts_;
+  std::vector<double> sums_;  // (parts, names, horizons, {squares, absolutes, count, ratios, ratio count})
 };
 
 }  // namespace rossby

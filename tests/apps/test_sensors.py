@@ -76,6 +76,41 @@ class Horizons(Sensors):
                         rf'evaluate\.report: "{wrong}" .*{why}')
 
 
+class Variables(Sensors):
+
+    def test_several_are_scored_on_their_own_too(self):
+        text = sensors(steps=30)
+        values = re.search(r"\n  v = ([^;]*);", text)[1]
+        large = ", ".join("_" if word == "_" else str(1000 * float(word)) for word in values.split(", "))
+        text = text.replace('v:units = "m s-1" ;', 'v:units = "m s-1" ; float w(time, node) ; w:units = "mm s-1" ;')
+        self.netcdf("both.nc", text.replace(f"  v = {values};", f"  v = {values} ;\n  w = {large} ;"))
+        run = ["train", "gru.toml", "--run", "both", "--set", 'data.file="both.nc"', "--set", 'data.variables=["v", "w"]', "--set",
+               'data.center="node"', "--set", 'data.spread="node"']
+        self.succeed(2, *run)
+        out = self.succeed(3, "evaluate", "both").out
+        with open(self.path("both/evaluation.json"), encoding="utf-8") as file:
+            scores = json.load(file)
+        with open(os.path.join(SCHEMAS, "evaluation.schema.json"), encoding="utf-8") as file:
+            schema = json.load(file)
+        self.assertEqual(faults(scores, schema, schema), [])
+        self.assertEqual(scores["units"], "mixed")
+        v, w = scores["variables"]
+        self.assertEqual([(part["variable"], part["units"]) for part in (v, w)], [("v", "m s-1"), ("w", "mm s-1")])
+        # Persistence is a thousand times as far off in the unit that is a thousandth; all together it is the larger.
+        for own, other, both in zip(v["horizons"], w["horizons"], scores["horizons"]):
+            errors = [part["rmse"]["persistence"] for part in (own, other, both)]
+            self.assertAlmostEqual(errors[1] / errors[0], 1000, delta=0.01)
+            self.assertAlmostEqual(errors[2], math.sqrt((errors[0] ** 2 + errors[1] ** 2) / 2), delta=1e-6 * errors[2])
+        self.assertRegex(out, r"(?s)variable v\nRMSE \(m s-1\).*variable w\nRMSE \(mm s-1\).*all variables together, though their units differ")
+        self.assertNotIn("variables", self.alone())
+
+    def alone(self):
+        self.succeed(1, "train", "gru.toml", "--run", "alone")
+        self.succeed(1, "evaluate", "alone")
+        with open(self.path("alone/evaluation.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+
 class Calendars(Sensors):
 
     def test_forecasts_keep_the_calendar_of_the_file(self):

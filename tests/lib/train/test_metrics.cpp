@@ -123,6 +123,31 @@ TEST(HorizonErrors, ScaledErrorsComeBackInOriginalUnits) {
   EXPECT_NEAR(errors.reduce(one).mae[0], 1.5, 1e-6);  // 5 for 2 and 20 for 20
 }
 
+TEST(HorizonErrors, PartsAreScoredOnTheirOwnAndTogether) {
+  // Two nodes, three features: a variable of two, and one of one in other units.
+  Series series(3, 2, 3);
+  for (Index i = 0; i < 2; ++i)
+    for (Index f = 0; f < 3; ++f) series.at(2, i, f) = f < 2 ? 1 : 1000;
+  series.at(2, 1, 1) = nan;
+  const std::vector<Index> origins = {1};
+  const std::vector<float> forecast = {2, 3, 1100, 2, 9, 1100};
+  HorizonErrors errors({"model"}, 1, {2, 1});
+  errors.add<float>(0, 1, {forecast.data(), 2, 1, 3}, series, origins);
+  HorizonErrors whole({"model"}, 1);
+  whole.add<float>(0, 1, {forecast.data(), 2, 1, 3}, series, origins);
+  OneRankReducer one;
+  const std::vector<HorizonScores> parts = errors.reduce_parts(one);
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(parts[0].rmse[0], std::sqrt(2.0));  // 1, 2 and 1
+  EXPECT_EQ(parts[0].count[0], 3);
+  EXPECT_EQ(parts[1].rmse[0], 100);
+  EXPECT_EQ(parts[1].mape_percent[0], 10);
+  EXPECT_EQ(errors.reduce(one).rmse, whole.reduce(one).rmse);
+  EXPECT_EQ(errors.reduce(one).mae[0], 204.0 / 5);
+  HorizonErrors wrong({"model"}, 1, {2, 2});
+  EXPECT_THROW(wrong.add<float>(0, 1, {forecast.data(), 2, 1, 3}, series, origins), BugError);
+}
+
 TEST(HorizonErrors, DivergedForecastIsNotMasked) {
   const Series series = truth();
   const std::vector<Index> origins = {1};
