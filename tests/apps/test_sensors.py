@@ -70,6 +70,11 @@ class Horizons(Sensors):
         with open(os.path.join(SCHEMAS, "evaluation.schema.json"), encoding="utf-8") as file:
             schema = json.load(file)
         self.assertEqual(faults(scores, schema, schema), [])
+        self.assertNotIn("seen", out)
+        for words, seen in [(["forecast", "run", "--steps", "1", "--origin", "2001-01-01T05:00", "-o", "seen.nc"], True),
+                            (["forecast", "run", "--steps", "1", "-o", "new.nc"], False),
+                            (["evaluate", "run", "-o", "seen.json", "--set", "evaluate.first_origin=5", "--set", "evaluate.last_origin=20"], True)]:
+            self.assertEqual("which the model has seen" in (out := self.succeed(1, *words).out) or "the model has seen them" in out, seen, out)
         for wrong, why in [("90 min", "no whole number of steps.* 1 hour"), ("3", "not among the 2 horizons"),
                            ("soon", "a number and a unit are right")]:
             self.refuse(2, ["evaluate", "run", "--set", f'evaluate.report=["{wrong}"]'],
