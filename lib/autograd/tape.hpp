@@ -37,7 +37,9 @@ struct Var {
 template <class T>
 class Tape {
  public:
-  explicit Tape(Exec exec) : exec_(exec), device_memory_(exec.device) {}
+  explicit Tape(Exec exec) : exec_(exec), device_memory_(exec.device) {
+    if (exec.device && exec.device->driver().stands_for_host()) arena_.count_in(&device_memory_);
+  }
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 

@@ -97,13 +97,15 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   if (options.validates) task.trace_validation(tape);
   tape.reset();
   if (exec.device) result.device_bytes = static_cast<double>(exec.device->peak_bytes());
-  if (exec.device)
+  if (exec.device) {
+    const bool host = exec.device->driver().stands_for_host();  // the tape's memory counts its lists, too
+    const Arena& lists = tape.arena();
     result.settled_bytes =
-        static_cast<double>(exec.device->resident_on_host() + tape.arena().resident_whole());
-  if (exec.device)
+        static_cast<double>(exec.device->resident_on_host() + (host ? 0 : lists.resident_whole()));
     result.array_bytes =
         static_cast<double>(exec.device->resident_on_host() - tape.memory().resident_whole() +
-                            tape.memory().resident_peak() + tape.arena().resident_peak());
+                            tape.memory().resident_peak() + (host ? 0 : lists.resident_peak()));
+  }
   return result;
 }
 

@@ -18,6 +18,10 @@ class Arena {
   /// In host memory, or on a device, which outlives it.
   explicit Arena(Device* device = nullptr) : device_(device) {}
 
+  /// What is taken here is taken from `other`, too, for its count alone: in a trace of the host both are one,
+  /// and how large its blocks grow depends on all that they hold.
+  void count_in(Arena* other) { counted_in_ = other; }
+
   /// A moment of the arena: what was taken after it can be given back.
   struct Mark {
     std::size_t block = 0;
@@ -129,6 +133,7 @@ class Arena {
     used_ += rounded;
     bytes_ += rounded;
     if (used_ > blocks_[block_].touched) touch(blocks_[block_]);
+    if (counted_in_) (void)counted_in_->take_bytes(bytes);
     return pointer;
   }
 
@@ -146,6 +151,7 @@ class Arena {
       "train.recompute = \"cell\" or \"step\"";
 
   Device* device_;
+  Arena* counted_in_ = nullptr;
   std::vector<Block> blocks_;
   std::size_t block_ = 0;  // that memory is taken from
   std::size_t used_ = 0;   // of it

@@ -95,6 +95,30 @@ TEST(Device, AnArenaOfAddressesTellsWhatTheHostsTakes) {
   EXPECT_EQ(detail::resident_bytes(std::size_t{9} << 20, 1), std::size_t{1} << 21);
 }
 
+/// The host's tape has values and lists in one arena, a trace of it in two: how blocks grow depends on both.
+TEST(Device, ListsCountInTheArenaThatStandsForTheHosts) {
+  Device idle(SimulatedDriver::idle());
+  Arena values(&idle), lists, apart(&idle), real;
+  lists.count_in(&values);
+  const auto steps = [](Arena& large, Arena& small) {
+    for (int step = 0; step < 3; ++step) {
+      for (const Index size : {1 << 20, 1 << 20, 5 << 20, 3 << 20, 9 << 20}) {
+        (void)small.take<std::byte>(1000);
+        (void)large.take<float>(size);
+      }
+      if (&large != &small) small.reset();
+      large.reset();
+    }
+  };
+  steps(values, lists);
+  steps(real, real);
+  Arena no_lists;
+  steps(apart, no_lists);
+  EXPECT_EQ(values.resident_peak(), real.resident_peak());
+  EXPECT_EQ(values.peak_bytes(), real.peak_bytes());
+  EXPECT_NE(apart.resident_peak(), real.resident_peak()) << "the test would see nothing";
+}
+
 TEST(Device, AnArenaOfAddressesTellsWhatADevicesTakes) {
   Device real = simulated(), there(SimulatedDriver::idle(SimulatedDriver::For::device)),
          host(SimulatedDriver::idle());
