@@ -148,6 +148,11 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
   options.precision = rounds ? "float" : arguments.precision;
   if (options.quick) options.case_seconds = 0.02;
   options.threads = threads_per_rank(comm, Config());
+  const std::string threads = different_numbers(comm, options.threads);
+  agree(comm, [&] {
+    if (!threads.empty())
+      user_error("ranks have different numbers of threads: {}; set OMP_NUM_THREADS alike", threads);
+  });
   const std::string device = device_of(comm, arguments);
   agree(comm, [&] {
     if (arguments.only == std::vector<std::string>{"messages"} && comm.size() == 1 && device.empty())

@@ -29,6 +29,16 @@ class PlanFaults(PlanRuns):
         self.succeed(ranks, "plan", *arguments, "--set", "parallel.threads=1", "-o", "answer.json")
         return out, self.load("answer.json", "candidates.schema.json")["candidates"]
 
+    def test_ranks_with_different_numbers_of_threads_are_not_measured(self):
+        command = [support.mpiexec]
+        for threads in (1, 2):
+            command += [":"] * (threads - 1) + ["-n", "1", "-x", f"OMP_NUM_THREADS={threads}", support.rossby, "calibrate", "--quick",
+                                                "--only", "rates", "-o", "uneven.json"]
+        result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False, timeout=60)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"rossby: ranks have different numbers of threads: 1 of rank 0 on \S+, 2 of rank 1 on \S+; set")
+        self.assertFalse(os.path.exists(self.path("uneven.json")))
+
     def test_ops_that_some_ranks_lack(self):
         """The loss is of the last stage: no rank decides by itself."""
         def without_loss(machine):
