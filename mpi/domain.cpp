@@ -231,6 +231,14 @@ GlobalEdges base_edges(const Communicator& comm, const Config& config, const Dom
   if (graph == "nearest") {
     if (domain.latitude.empty())
       user_error("relation.graph = \"nearest\" needs coordinates, but {} has none", domain.info.path);
+    if (const auto without = std::count_if(domain.latitude.begin(), domain.latitude.end(),
+                                           [](double latitude) { return std::isnan(latitude); });
+        without > 0)
+      user_error(
+          "relation.graph = \"nearest\" needs coordinates of all nodes: {} of {} that have values have none "
+          "in "
+          "variable {} of {}",
+          without, domain.nodes(), domain.info.lat_name, domain.info.path);
     return agree(comm, [&] {
       return nearest_neighbours(domain.latitude, domain.longitude,
                                 static_cast<int>(config.integer("relation.neighbours")), partition, part);

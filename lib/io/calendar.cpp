@@ -196,6 +196,8 @@ std::optional<ParsedDate> parse_date(std::string_view text, Calendar calendar) {
   if (text.empty()) return date;
   if (date.fields != 3 || (!take(text, 'T') && !take(text, ' '))) return std::nullopt;
   skip_blanks();
+  if (!text.empty() && (text.front() == '+' || text.front() == '-'))
+    return take_zone(text, date) && text.empty() ? std::optional(date) : std::nullopt;
   if (!take_clock(text, date)) return std::nullopt;
   if (text.empty()) return date;
   skip_blanks();

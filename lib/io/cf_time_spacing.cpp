@@ -126,10 +126,14 @@ void TimeAxis::detect_duration() {
   for (std::size_t t = 1; t < stamps_.size(); ++t) distances.push_back(stamps_[t] - stamps_[t - 1]);
   spacing_ = Spacing::duration;
   step_ = usual(distances);
-  if (2 * std::count(distances.begin(), distances.end(), step_) < std::ssize(distances) &&
-      distances.size() >= 8)
-    step_ = typical(distances);
   // Stamps kept as float32 or in decimal days are off by rounding; a thousandth of a step is no gap.
+  const auto multiple = [&](Milliseconds distance) {
+    const Milliseconds steps = (distance + step_ / 2) / step_;
+    return steps >= 1 && std::abs(distance - steps * step_) <= step_ / 1000;
+  };
+  if (distances.size() >= 8 &&
+      2 * std::count_if(distances.begin(), distances.end(), multiple) < std::ssize(distances))
+    step_ = typical(distances);
   const Milliseconds slack = step_ / 1000;
   for (std::size_t t = 0; t < distances.size(); ++t) {
     const Milliseconds steps = (distances[t] + step_ / 2) / step_;

@@ -78,7 +78,11 @@ std::string range_text(const std::vector<double>& values) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const double value : values)  // NaN where missing
     if (!std::isnan(value)) low = std::min(low, value), high = std::max(high, value);
-  return fmt::format("{:.6g} to {:.6g}", low, high);
+  const auto missing =
+      std::count_if(values.begin(), values.end(), [](double value) { return std::isnan(value); });
+  if (low > high) return "none";
+  return fmt::format("{:.6g} to {:.6g}{}", low, high,
+                     missing > 0 ? fmt::format(", {} missing", missing) : "");
 }
 
 std::string time_text(const SeriesInfo& info) {

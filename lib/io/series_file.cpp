@@ -110,6 +110,9 @@ std::vector<double> read_degrees(const NetcdfFile& file, const NetcdfVariable& v
   std::vector<double> missing = file.numbers(variable, "_FillValue");
   for (const double mark : file.numbers(variable, "missing_value")) missing.push_back(mark);
   if (const auto fill = file.default_fill(variable); fill && missing.empty()) missing.push_back(*fill);
+  const auto scale = file.number(variable, "scale_factor"), offset = file.number(variable, "add_offset");
+  if (scale || offset)  // as the values are
+    for (double& mark : missing) mark = mark * scale.value_or(1) + offset.value_or(0);
   for (double& value : values)
     if (std::abs(value) > 1e6 || std::find(missing.begin(), missing.end(), value) != missing.end())
       value = nan_value;
@@ -147,8 +150,13 @@ std::vector<std::string> labels_of(const NetcdfFile& file, const NetcdfDimension
         (v.name != dimension.name && file.text(v, "cf_role") != "timeseries_id"))
       continue;
     if (v.type == NetcdfType::float32 || v.type == NetcdfType::float64) continue;
-    variable = v.name;
-    return file.read_names(v);
+    try {
+      std::vector<std::string> names = file.read_names(v);
+      variable = v.name;
+      return names;
+    } catch (const UserError&) {  // of a type that is no name: the series is readable without
+      return {};
+    }
   }
   return {};
 }
@@ -242,10 +250,8 @@ void SeriesFile::State::describe(Index first_step, Index last_step) {
     info.node_lat = read_degrees(file, *layout.latitude);
     info.node_lon = read_degrees(file, *layout.longitude);
   } else {
-    info.node_lat =
-        node_coordinate(file, layout, detail::is_latitude, {"node_lat", "lat", "latitude"}, info.lat_name);
-    info.node_lon =
-        node_coordinate(file, layout, detail::is_longitude, {"node_lon", "lon", "longitude"}, info.lon_name);
+    info.node_lat = node_coordinate(file, layout, detail::is_latitude, {"node_lat"}, info.lat_name);
+    info.node_lon = node_coordinate(file, layout, detail::is_longitude, {"node_lon"}, info.lon_name);
     if (info.node_lat.empty() || info.node_lon.empty()) info.node_lat = info.node_lon = {};
     info.node_labels = labels_of(file, layout.dimension(layout.column), info.label_name);
   }

@@ -68,6 +68,8 @@ bool is_bounds(const NetcdfVariable& variable) {
 /// The latitudes and longitudes of a curvilinear grid with these dimensions, in `layout`; false where it has
 /// none. In `other` one that is of further dimensions, too.
 bool find_curvilinear(const NetcdfFile& file, VariableLayout& layout, std::string& other) {
+  // Grids may be staggered: those that the variable names are its own (CF-1.8, chapter 5).
+  const std::string named = fmt::format(" {} ", file.text(*layout.variable, "coordinates").value_or(""));
   const auto find = [&](bool is_kind(const NetcdfFile&, const NetcdfVariable&)) -> const NetcdfVariable* {
     const NetcdfVariable* found = nullptr;
     for (const NetcdfVariable& v : file.variables()) {
@@ -78,7 +80,7 @@ bool find_curvilinear(const NetcdfFile& file, VariableLayout& layout, std::strin
         continue;
       if (rank > 2)
         other = v.name;
-      else if (found == nullptr)
+      else if (found == nullptr || named.find(fmt::format(" {} ", v.name)) != std::string::npos)
         found = &v;
     }
     return found;
@@ -120,11 +122,16 @@ std::optional<VariableLayout> fit(const NetcdfFile& file, const NetcdfVariable& 
   const std::string shape = dimension_text(variable);
   std::vector<Axis> axes;
   for (const NetcdfDimension& dimension : variable.dimensions) axes.push_back(axis_of(file, dimension));
+  const auto time = std::find(axes.begin(), axes.end(), Axis::time) - axes.begin();
   std::vector<int> kept;  // dimensions that count: time first, others where longer than 1 or known
   for (std::size_t d = 0; d < axes.size(); ++d) {
     const NetcdfDimension& dimension = variable.dimensions[d];
-    const bool unknown = axes[d] == Axis::other && lower(dimension.name) != "node";
-    if (dimension.length != 1 || !(unknown || axes[d] == Axis::vertical)) kept.push_back(static_cast<int>(d));
+    // One node of several features is no rare thing: what is behind the time may be it.
+    const bool spare = axes[d] == Axis::vertical ||
+                       (axes[d] == Axis::other &&
+                        (axes.size() > 3 || static_cast<std::ptrdiff_t>(d) < time ||
+                         one_of(lower(dimension.name), {"ensemble", "member", "realization", "number"})));
+    if (dimension.length != 1 || !spare) kept.push_back(static_cast<int>(d));
   }
   if (kept.size() == 1 && axes.size() > 1) {  // of a single node
     kept.push_back(static_cast<int>(axes.size()) - 1);
@@ -134,9 +141,10 @@ std::optional<VariableLayout> fit(const NetcdfFile& file, const NetcdfVariable& 
   const auto axis = [&](std::size_t k) { return axes[static_cast<std::size_t>(kept[k])]; };
   const auto times = std::count(axes.begin(), axes.end(), Axis::time);
   const std::string right = "(time, lat, lon) or (time, node[, feature]) is right";
-  for (const int d : kept)
-    if (axes[static_cast<std::size_t>(d)] == Axis::vertical)
-      return refuse(fmt::format("has {} levels along {}; {}: take one of them",
+  for (const int d : kept)  // levels may be nodes or, behind these, features
+    if (axes[static_cast<std::size_t>(d)] == Axis::vertical &&
+        (kept.size() > 3 || (kept.size() == 3 && d != kept[2])))
+      return refuse(fmt::format("has {} levels along {}: take one of them; {}",
                                 variable.dimensions[static_cast<std::size_t>(d)].length,
                                 variable.dimensions[static_cast<std::size_t>(d)].name, right));
   if (times == 0) return refuse(fmt::format("has no time axis: its dimensions are {}; {}", shape, right));
@@ -186,7 +194,13 @@ std::vector<VariableLayout> fitting(const NetcdfFile& file) {
     return layouts;
   };
   std::vector<VariableLayout> layouts = all(is_data);
-  return layouts.empty() ? all(is_count) : layouts;
+  // Beside real numbers that do not fit, integers are what belongs to them: quality, counts of observations.
+  const bool other = std::any_of(file.variables().begin(), file.variables().end(), [&](const auto& v) {
+    return is_data(file, v) && v.dimensions.size() > 1 && !is_bounds(v) &&
+           std::any_of(v.dimensions.begin(), v.dimensions.end(),
+                       [&](const auto& dimension) { return axis_of(file, dimension) == Axis::time; });
+  });
+  return layouts.empty() && !other ? all(is_count) : layouts;
 }
 
 std::vector<VariableLayout> choose(const NetcdfFile& file, const std::vector<std::string>& names) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include <unistd.h>
 
@@ -38,6 +39,47 @@ void check_layout(const SeriesLayout& layout, const std::string& path) {
   if (layout.time.size() == 0 || layout.nodes == 0)
     user_error("{}: a series of {} steps and {} nodes cannot be written; both have to be 1 or more", path,
                layout.time.size(), layout.nodes);
+}
+
+/// Names that the data gave to dimensions and coordinates, but for those that something else has: the usual
+/// one then. A dimension called as a variable of more dimensions would be unreadable.
+SeriesLayout with_own_names(SeriesLayout layout) {
+  std::set<std::string> taken{
+      "forecast_reference_time", "lead_time", "land_mask", "edge", "edge_src", "edge_dst", "edge_weight"};
+  for (const SeriesVariable& variable : layout.variables) taken.insert(variable.name);
+  const auto take = [&](std::string& name, const char* usual) {
+    if (taken.insert(name).second) return true;
+    name = usual;
+    taken.insert(name);
+    return false;
+  };
+  take(layout.time_name, "time");
+  if (layout.planar()) {
+    take(layout.row_name, "lat");
+    take(layout.column_name, "lon");
+  } else {
+    const bool labelled_by_dimension = layout.label_name == layout.node_name;
+    take(layout.node_name, "node");
+    if (labelled_by_dimension)
+      layout.label_name = layout.node_name;
+    else if (!layout.node_labels.empty() && !taken.insert(layout.label_name).second)
+      layout.node_labels.clear();
+  }
+  if (!layout.node_lat.empty()) {
+    take(layout.lat_name, "node_lat");
+    take(layout.lon_name, "node_lon");
+  }
+  std::map<std::string, Index> features;  // dimensions of several variables
+  for (SeriesVariable& variable : layout.variables) {
+    if (variable.features == 1 || variable.feature_name.empty()) continue;
+    const auto known = features.find(variable.feature_name);
+    if (known != features.end() ? known->second == variable.features
+                                : taken.insert(variable.feature_name).second)
+      features[variable.feature_name] = variable.features;
+    else
+      variable.feature_name.clear(), variable.feature_labels.clear();
+  }
+  return layout;
 }
 
 }  // namespace
@@ -99,8 +141,9 @@ SeriesWriter::~SeriesWriter() {
   if (pending_) ::unlink(temporary_.c_str());
 }
 
-SeriesWriter SeriesWriter::create(const std::string& path, const SeriesLayout& layout) {
-  check_layout(layout, path);
+SeriesWriter SeriesWriter::create(const std::string& path, const SeriesLayout& asked) {
+  check_layout(asked, path);
+  const SeriesLayout layout = with_own_names(asked);
   const std::string temporary = temporary_name(path);
   SeriesWriter writer(path, temporary, NetcdfFile::create(temporary, path));
   writer.steps_ = layout.time.size();

@@ -35,8 +35,8 @@ struct ColumnJoins {
 
 /// Columns beside each other do not touch where they are more than 2.5 times as far apart as those on either
 /// side: so far apart lie the ends of a region across the date line whose longitudes were sorted, −180 to
-/// 180. The last touches the first where the way round the globe is at most 1.5 times as far as a step at an
-/// end.
+/// 180. The last touches the first where they are at most 1.5 times as far apart as a step at an end.
+/// Distances are the shorter way round.
 [[nodiscard]] ColumnJoins join_columns(std::span<const double> longitude);
 
 enum class GridRelations {

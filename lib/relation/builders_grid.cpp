@@ -52,15 +52,18 @@ ColumnJoins join_columns(std::span<const double> longitude) {
   ColumnJoins joins;
   const std::size_t n = longitude.size();
   if (n < 3) return joins;
+  const auto apart = [&](std::size_t a, std::size_t b) {
+    const double way = std::fmod(std::abs(longitude[a] - longitude[b]), 360);
+    return std::min(way, 360 - way);
+  };
   std::vector<double> gaps;
-  for (std::size_t j = 0; j + 1 < n; ++j) gaps.push_back(std::abs(longitude[j + 1] - longitude[j]));
+  for (std::size_t j = 0; j + 1 < n; ++j) gaps.push_back(apart(j, j + 1));
   joins.apart.assign(n - 1, 0);
   for (std::size_t j = 0; j < gaps.size(); ++j) {
     const double before = j > 0 ? gaps[j - 1] : 0, behind = j + 1 < gaps.size() ? gaps[j + 1] : 0;
     joins.apart[j] = gaps[j] > 2.5 * std::max(before, behind) ? 1 : 0;
   }
-  const double way = 360 - std::abs(longitude[n - 1] - longitude[0]),
-               step = std::max(gaps.front(), gaps.back());
+  const double way = apart(n - 1, 0), step = std::max(gaps.front(), gaps.back());
   joins.round = way > 0.5 * step && way <= 1.5 * step;
   return joins;
 }

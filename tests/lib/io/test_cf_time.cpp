@@ -204,7 +204,8 @@ TEST(TimeAxis, OffsetsFromUtc) {
   EXPECT_EQ(axis({0, 1}, "hours since 1992-10-08 15:15:42.5 -6:00").text(1), "1992-10-08T22:15:42")
       << "of CF-1.8";
   EXPECT_HAS(user_message([] { axis({0}, "hours since 2012-03-01 00:00 +99:00"); }), "is no date");
-  EXPECT_HAS(user_message([] { axis({0}, "hours since 2012-03-01 +1"); }), "is no date");
+  EXPECT_EQ(axis({0, 24}, "hours since 2012-03-01 +00:00").text(0), "2012-03-01");
+  EXPECT_HAS(user_message([] { axis({0}, "hours since 2012-03-01 1:"); }), "is no date");
 }
 
 TEST(TimeAxis, StampsOfAnUnsteadyClockHaveTheStepThatTheyMean) {
@@ -218,6 +219,16 @@ TEST(TimeAxis, StampsOfAnUnsteadyClockHaveTheStepThatTheyMean) {
   EXPECT_EQ(time.span_text(3), "15 min");
   EXPECT_TRUE(time.spans(0, 12));
   EXPECT_FALSE(time.spans(95, 12)) << "three steps are missing";
+}
+
+TEST(TimeAxis, ClocksThatMissMostStepsKeepTheirStep) {
+  std::vector<double> hours;
+  for (int t = 0; t < 400; ++t)
+    if ((t * t * 31 + t * 7) % 97 < 40) hours.push_back(t);
+  const TimeAxis time = axis(hours, "hours since 2012-03-01 00:00:00");
+  EXPECT_EQ(time.step_text(), "1 hour");
+  EXPECT_TRUE(time.regular());
+  EXPECT_GT(time.gaps().size(), 40U);
 }
 
 TEST(TimeAxis, Refusals) {

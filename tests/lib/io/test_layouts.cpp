@@ -2,6 +2,7 @@
 #include <cmath>
 #include <fstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -45,7 +46,11 @@ class Maker {
     int id = -1;
     ok(nc_def_var(file_, name.c_str(), type, static_cast<int>(ids.size()), ids.data(), &id));
     for (std::size_t k = values.size(); k < size; ++k) values.push_back(static_cast<double>(k));
-    if (type != NC_STRING) ok(nc_put_var_double(file_, id, values.data()));
+    if (type == NC_CHAR) {
+      const std::string letters(values.begin(), values.end());
+      ok(nc_put_var_text(file_, id, letters.data()));
+    } else if (type != NC_STRING)
+      ok(nc_put_var_double(file_, id, values.data()));
     return id;
   }
   void text(int variable, const char* name, const std::string& value) {
@@ -116,6 +121,29 @@ TEST(Layouts, CurvilinearGridsAreNodesWithCoordinatesOfTheirOwn) {
   EXPECT_EQ(read_all(copy), ramp(24));
 }
 
+TEST(Layouts, StaggeredGridsHaveTheCoordinatesThatTheyName) {
+  const TemporaryDirectory folder;
+  {
+    Maker make(folder / "a.nc");
+    make.days(2);
+    for (const auto& [name, units, first] : {std::tuple{"ULONG", "degrees_east", 50},
+                                             {"TLAT", "degrees_north", 1},
+                                             {"TLONG", "degrees_east", 10},
+                                             {"ULAT", "degrees_north", 60}})
+      make.text(make.variable(name, NC_DOUBLE, {{"j", 1}, {"i", 2}}, {1.0 * first, 1.0 * first + 1}), "units",
+                units);
+    make.text(make.variable("t", NC_FLOAT, {{"time", 2}, {"j", 1}, {"i", 2}}), "coordinates", "TLONG TLAT");
+    make.text(make.variable("u", NC_FLOAT, {{"time", 2}, {"j", 1}, {"i", 2}}), "coordinates", "ULAT ULONG");
+  }
+  const auto corner = [&](const char* name) {
+    const std::vector<std::string> names{name};
+    const SeriesInfo info = SeriesFile::open(folder / "a.nc", names).info();
+    return std::pair{info.node_lat[0], info.node_lon[0]};
+  };
+  EXPECT_EQ(corner("t"), std::pair(1.0, 10.0));
+  EXPECT_EQ(corner("u"), std::pair(60.0, 50.0));
+}
+
 TEST(Layouts, LatitudesThatMoveAreRefused) {
   const TemporaryDirectory folder;
   {
@@ -151,6 +179,10 @@ TEST(Layouts, DimensionsOfLengthOneAreNone) {
   EXPECT_EQ(shape_of({{"time", 3}, {"node", 4}, {"feature", 1}}), Pair(4, 1));
   EXPECT_EQ(shape_of({{"time", 3}, {"node", 1}, {"feature", 4}}), Pair(1, 4));
   EXPECT_EQ(shape_of({{"time", 3}, {"sensor", 1}}), Pair(1, 1));
+  EXPECT_EQ(shape_of({{"time", 3}, {"sensor", 1}, {"kind", 4}}), Pair(1, 4)) << "one sensor";
+  EXPECT_EQ(shape_of({{"time", 3}, {"member", 1}, {"sensor", 4}}), Pair(4, 1));
+  EXPECT_EQ(shape_of({{"time", 3}, {"depth", 4}}), Pair(4, 1)) << "levels are the nodes";
+  EXPECT_EQ(shape_of({{"time", 3}, {"station", 4}, {"height", 2}}), Pair(4, 2)) << "or their features";
   EXPECT_EQ(shape_of({{"time", 3}, {"lat", 1}, {"lon", 2}}), Pair(2, 1));
   {
     Maker make(folder / "deep.nc");
@@ -175,6 +207,13 @@ TEST(Layouts, CountsAreDataWhereNothingElseIs) {
     make.variable("flow", NC_INT, {{"time", 2}, {"sensor", 3}}, {0, -2147483647, 2, 3, 4, 5});
     make.text(make.variable("quality", NC_SHORT, {{"time", 2}, {"sensor", 3}}), "flag_meanings", "good bad");
   }
+  {
+    Maker make(folder / "c.nc");
+    make.days(2);
+    make.variable("temp", NC_FLOAT, {{"time", 2}, {"depth", 2}, {"sensor", 3}});
+    make.variable("temp_qc", NC_INT, {{"time", 2}, {"sensor", 3}});
+  }
+  EXPECT_HAS(user_message([&] { SeriesFile::open(folder / "c.nc", {}); }), "; temp has 2 levels along depth");
   const SeriesFile file = SeriesFile::open(folder / "b.nc", {});
   EXPECT_EQ(file.info().variables[0].name, "flow");
   const std::vector<float> values = read_all(file);
@@ -210,6 +249,20 @@ TEST(Layouts, PackedCoordinatesAreUnpacked) {
     make.variable("v", NC_FLOAT, {{"time", 3}, {"lat", 2}, {"lon", 2}});
   }
   EXPECT_EQ(SeriesFile::open(folder / "b.nc", {}).info().lat, (std::vector<double>{10, 30}));
+  {
+    Maker make(folder / "c.nc");
+    make.days(2);
+    const int lat = make.variable("lat", NC_SHORT, {{"station", 3}}, {-100, -1, -32767}),
+              lon = make.variable("lon", NC_SHORT, {{"station", 3}});
+    for (const int axis : {lat, lon}) make.number(axis, "scale_factor", 0.01);
+    make.text(lat, "units", "degrees_north");
+    make.text(lon, "units", "degrees_east");
+    make.text(make.variable("v", NC_FLOAT, {{"time", 2}, {"station", 3}}), "coordinates", "lat lon");
+  }
+  const std::vector<double> lat = SeriesFile::open(folder / "c.nc", {}).info().node_lat;
+  EXPECT_EQ(lat[0], -1);
+  EXPECT_EQ(lat[1], -0.01);
+  EXPECT_TRUE(std::isnan(lat[2])) << "the library's mark";
 }
 
 TEST(Layouts, NamesOfDimensionsNodesAndFeaturesAreKept) {
@@ -244,6 +297,44 @@ TEST(Layouts, NamesOfDimensionsNodesAndFeaturesAreKept) {
   ASSERT_NE(written.find("id"), nullptr);
   EXPECT_EQ(written.read_all(*written.find("id")), (std::vector<double>{773869, 12}));
   EXPECT_EQ(written.text(*written.find("v"), "coordinates"), "id");
+}
+
+TEST(Layouts, NamesThatAreTakenAreTheUsualOnes) {
+  const TemporaryDirectory folder;
+  const auto forecast = [&](const char* time, const char* node, const char* feature, const char* label) {
+    {
+      Maker make(folder / "a.nc");
+      make.days(2, time);
+      make.variable("v", NC_FLOAT, {{time, 2}, {node, 3}, {feature, 3}});
+      if (*label) make.text(make.variable(label, NC_INT, {{node, 3}}), "cf_role", "timeseries_id");
+    }
+    const std::vector<std::string> names{"v"};
+    SeriesLayout layout = layout_of(SeriesFile::open(folder / "a.nc", names).info());
+    layout.reference = 0;
+    write_series(folder / "b.nc", layout, ramp(18));
+    const SeriesFile written = SeriesFile::open(folder / "b.nc", names);
+    EXPECT_EQ(read_all(written), ramp(18));
+    return written.info().time_name + " " + written.info().column_name + " " +
+           written.info().variables[0].feature_name;
+  };
+  EXPECT_EQ(forecast("valid_time", "sensor", "kind", "id"), "valid_time sensor kind");
+  EXPECT_EQ(forecast("forecast_reference_time", "sensor", "kind", ""), "time sensor kind");
+  EXPECT_EQ(forecast("time", "sensor", "lead_time", ""), "time sensor feature_of_v");
+  EXPECT_EQ(forecast("time", "node", "node", ""), "time node feature_of_v");
+  EXPECT_EQ(forecast("time", "v", "kind", ""), "time node kind");
+  EXPECT_EQ(forecast("time", "sensor", "v", ""), "time sensor feature_of_v");
+  EXPECT_EQ(forecast("time", "sensor", "kind", "lead_time"), "time sensor kind");
+}
+
+TEST(Layouts, LabelsThatAreNoNamesAreLeftOut) {
+  const TemporaryDirectory folder;
+  {
+    Maker make(folder / "a.nc");
+    make.days(2);
+    make.variable("station", NC_CHAR, {{"station", 3}}, {65, 66, 67});
+    make.variable("v", NC_FLOAT, {{"time", 2}, {"station", 3}});
+  }
+  EXPECT_TRUE(SeriesFile::open(folder / "a.nc", {}).info().node_labels.empty());
 }
 
 TEST(Layouts, GridsKeepTheNamesOfTheirAxes) {

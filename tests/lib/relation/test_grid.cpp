@@ -99,6 +99,8 @@ TEST(GridNeighbours, ColumnsTouchWhereTheirLongitudesDo) {
   EXPECT_EQ(joins({-180, -170, -160, 150, 160, 170}), "--|--o")
       << "the Pacific, in longitudes from -180 to 180";
   EXPECT_EQ(joins({-170, -160, -150, 140, 150, 160}), "--|--") << "a gap at the date line";
+  EXPECT_EQ(joins({0, 60, 120, -180, -120, -60}), "-----o") << "the whole globe, wrapped but not sorted";
+  EXPECT_EQ(joins({150, 160, 170, -180, -170, -160}), "-----");
   EXPECT_EQ(joins({0, 90, 180, 270, 360}), "----") << "the last is the first once more";
   EXPECT_EQ(joins({0, 1, 2.5, 4.7, 8, 13}), "-----") << "a stretched grid";
   EXPECT_EQ(joins({0, 180}), "");
