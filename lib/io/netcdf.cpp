@@ -148,7 +148,7 @@ NetcdfFile NetcdfFile::open(const std::string& path) {
   int id = -1;
   if (const int result = nc_open(path.c_str(), NC_NOWRITE, &id); result != NC_NOERR) {
     if (const std::string_view kind = foreign_kind(path); !kind.empty())
-      user_error("{}: {}, not NetCDF; xarray makes a NetCDF file of it: apps/README.md, \"Your own data\"",
+      user_error("{}: not a NetCDF file but {}; xarray makes one of it: apps/README.md, \"Your own data\"",
                  path, kind);
     user_error("{}: not a readable NetCDF file ({}); is it truncated or damaged?", path, nc_strerror(result));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "rossby/base/error.hpp"
 
@@ -104,6 +105,9 @@ void HorizonErrors::add_columns(Index forecaster, Index horizon, NodeView<const 
   require(horizon >= 1 && horizon <= horizons_, "errors at a horizon that is scored");
   const std::size_t size = sums_.size() / parts_,
                     place = sums_a_horizon * static_cast<std::size_t>(forecaster * horizons_ + horizon - 1);
+  require(part_features_.empty() ||
+              std::accumulate(part_features_.begin(), part_features_.end(), Index{0}) == forecast.channels,
+          "every feature is of a part");
   Index begin = 0;
   for (std::size_t part = 0; part < parts_; ++part) {
     const Index end = part_features_.empty() ? forecast.channels : begin + part_features_[part];
@@ -140,7 +144,6 @@ void HorizonErrors::add_columns(Index forecaster, Index horizon, NodeView<const 
     sums[4] += ratio_count;
     begin = end;
   }
-  require(begin == forecast.channels, "every feature is of a part");
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                         \

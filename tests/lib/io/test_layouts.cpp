@@ -380,7 +380,7 @@ TEST(Layouts, WhatDoesNotFitIsTold) {
     std::ofstream(folder / "table.csv", std::ios::binary) << bytes;
     const std::string text = user_message([&] { SeriesFile::open(folder / "table.csv", {}); });
     EXPECT_HAS(text, kind);
-    EXPECT_HAS(text, "not NetCDF; xarray makes");
+    EXPECT_HAS(text, "not a NetCDF file but ");
   }
 }
 

@@ -254,7 +254,7 @@ TEST(SeriesFile, MissingDamagedAndForeignFiles) {
   EXPECT_HAS(user_message([&] { open(""); }), "data.file");
   EXPECT_HAS(user_message([&] { open("http://localhost/a.nc"); }), "no such file");
   std::ofstream(folder / "text.nc") << "not a NetCDF file, only words";
-  EXPECT_HAS(user_message([&] { open(folder / "text.nc"); }), "a table of text (CSV?), not NetCDF");
+  EXPECT_HAS(user_message([&] { open(folder / "text.nc"); }), "not a NetCDF file but a table of text (CSV?)");
   std::ofstream(folder / "empty.nc").close();
   EXPECT_HAS(user_message([&] { open(folder / "empty.nc"); }), "not a readable NetCDF file");
   Maker{}.write(folder / "whole.nc");
