@@ -119,20 +119,19 @@ std::vector<double> read_degrees(const NetcdfFile& file, const NetcdfVariable& v
   return values;
 }
 
-/// Latitude or longitude of sensors: what the variable's `coordinates` names and its units tell, or what has
-/// a usual name. `name` becomes the variable's.
+/// Latitude or longitude of sensors: what the variable's `coordinates` names and its units tell, or what is
+/// called `name`, which becomes the variable's.
 std::vector<double> node_coordinate(const NetcdfFile& file, const VariableLayout& layout,
                                     bool is_kind(const NetcdfFile&, const NetcdfVariable&),
-                                    std::initializer_list<std::string_view> usual, std::string& name) {
+                                    std::string& name) {
   const auto& dimension = layout.dimension(layout.column);
-  std::istringstream names(
-      fmt::format("{} {}", file.text(*layout.variable, "coordinates").value_or(""), fmt::join(usual, " ")));
+  std::istringstream names(file.text(*layout.variable, "coordinates").value_or("") + " " + name);
   for (std::string other; names >> other;) {
     const NetcdfVariable* v = file.find(other);
     if (v == nullptr || v->type == NetcdfType::text || v->dimensions.size() != 1 ||
         v->dimensions[0].name != dimension.name)
       continue;
-    if (!is_kind(file, *v) && std::find(usual.begin(), usual.end(), other) == usual.end()) continue;
+    if (!is_kind(file, *v) && other != name) continue;
     name = other;
     return read_degrees(file, *v);
   }
@@ -206,13 +205,9 @@ void SeriesFile::State::describe(Index first_step, Index last_step) {
   for (const VariableLayout& l : layouts) {
     const NetcdfVariable& v = *l.variable;
     file.check_claim(v);
-    info.variables.push_back({v.name,
-                              file.text(v, "units").value_or(""),
+    info.variables.push_back({v.name, file.text(v, "units").value_or(""),
                               file.text(v, "long_name").value_or(""),
-                              file.text(v, "standard_name").value_or(""),
-                              l.features,
-                              "",
-                              {}});
+                              file.text(v, "standard_name").value_or(""), l.features});
     if (l.feature >= 0) {
       SeriesVariable& variable = info.variables.back();
       variable.feature_name = l.dimension(l.feature).name;
@@ -250,8 +245,8 @@ void SeriesFile::State::describe(Index first_step, Index last_step) {
     info.node_lat = read_degrees(file, *layout.latitude);
     info.node_lon = read_degrees(file, *layout.longitude);
   } else {
-    info.node_lat = node_coordinate(file, layout, detail::is_latitude, {"node_lat"}, info.lat_name);
-    info.node_lon = node_coordinate(file, layout, detail::is_longitude, {"node_lon"}, info.lon_name);
+    info.node_lat = node_coordinate(file, layout, detail::is_latitude, info.lat_name);
+    info.node_lon = node_coordinate(file, layout, detail::is_longitude, info.lon_name);
     if (info.node_lat.empty() || info.node_lon.empty()) info.node_lat = info.node_lon = {};
     info.node_labels = labels_of(file, layout.dimension(layout.column), info.label_name);
   }

@@ -48,10 +48,9 @@ SeriesLayout with_own_names(SeriesLayout layout) {
       "forecast_reference_time", "lead_time", "land_mask", "edge", "edge_src", "edge_dst", "edge_weight"};
   for (const SeriesVariable& variable : layout.variables) taken.insert(variable.name);
   const auto take = [&](std::string& name, const char* usual) {
-    if (taken.insert(name).second) return true;
+    if (taken.insert(name).second) return;
     name = usual;
     taken.insert(name);
-    return false;
   };
   take(layout.time_name, "time");
   if (layout.planar()) {
