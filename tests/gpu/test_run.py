@@ -39,7 +39,7 @@ esac
 """
 MPIRUN = 'shift 2\nexec "$@"\n'
 ROSSBY = """
-if [ "$1" = plan ]; then echo "run predicted measured error"; for run in 1 2 3; do echo "$run 1 1 0.0 1"; done; fi
+if [ "$1" = plan ]; then echo "run predicted measured error"; for run in 1 2 3; do echo "$run 1 1 0.0 1"; done; echo "3 runs: mean error 1 %"; echo "1: a caveat"; fi
 loss=0.5
 while [ $# -gt 0 ]; do
   case "$1 $2" in "--run "*) run=$2 ;; "--device cuda") loss=${FAKE_LOSS:-0.5} ;; esac
@@ -187,6 +187,12 @@ class Run(unittest.TestCase):
         told, last, code = self.run_it("--mpi", "prefix", "--programs", "fake", "--tools", "none")
         self.assertEqual((code, len(self.passed(told))), (1, len(NAMES)), told)
         self.assertIn("plan.memory", last)
+
+    def test_memory_that_is_planned_wrongly(self):
+        for row in ("1 1 0.1 1", ""):
+            self.program("fake/rossby", STUB + ROSSBY.replace('"$run 1 1 0.0 1"', f'"$run {row}"'))
+            told, last, code = self.run_it("--mpi", "prefix", "--programs", "fake")
+            self.assertEqual((code, last), (1, "failed: plan.memory"), told)
 
     def test_without_the_tools(self):
         (self.folder / "bin/compute-sanitizer").unlink()
