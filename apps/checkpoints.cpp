@@ -149,7 +149,12 @@ void keep_chunks(const Checkpoint& checkpoint, const Config& config, std::vector
 Config settings_to_resume(const Communicator& comm, const Config& config, const Checkpoint& checkpoint) {
   const Config written = agree(
       comm, [&] { return Config::parse(member_text(checkpoint.metadata, "config"), checkpoint.path, {}); });
-  if (const auto differences = config.differences(written); !differences.empty())
+  auto differences = config.differences(written);
+  // The files may have moved: what is in them is held against the hash of the data (Training::resume).
+  std::erase_if(differences, [](const std::string& difference) {
+    return difference.starts_with("data.file:") || difference.starts_with("relation.file:");
+  });
+  if (!differences.empty())
     throw BadContinuation(
         fmt::format("{} was written with other settings: {}; set them back or choose another --run",
                     checkpoint.path, fmt::join(differences, "; ")));

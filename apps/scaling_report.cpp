@@ -245,9 +245,9 @@ std::string markdown_of(const ScalingReport& report) {
   for (const ScalingStudy& study : report.studies)
     for (const ScalingRow& row : study.rows) text += row_text(study, row);
   text +=
-      "\nA step is that of the epoch of median time, without the first; a row is the "
-      "median "
-      "of its runs. Speed-up and efficiency are over the fastest row of the fewest ranks of a study: strong "
+      "\nA step is that of the epoch of median time, without the first where there are others; a row is the "
+      "median of its runs. Speed-up and efficiency are over the fastest row of the fewest ranks of a study: "
+      "strong "
       "t1/tP "
       "and t1/(P tP), weak P t1/tP and t1/tP with P in multiples of these ranks. Waiting for other ranks is "
       "part of "

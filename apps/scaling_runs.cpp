@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -64,6 +65,13 @@ int stages_at(const Json& place) {
   return place.contains("stages") ? count_of(place, "stages") : 1;
 }
 
+/// Whether epochs were trained on the same. Of several versions the last one's are measured (measured_in).
+bool same_place(Json a, Json b) {
+  for (Json* place : {&a, &b})
+    if (place->is_object()) place->erase("rossby");
+  return a == b;
+}
+
 /// Checks what measured_in takes from a line.
 void check_line(const Json& line) {
   const auto check = [](const Json& json, const char* name) {
@@ -74,6 +82,7 @@ void check_line(const Json& line) {
   if (!line.at("steps").is_number_integer()) user_error("steps is {}", line.at("steps").dump());
   if (!line.contains("step_seconds") || !line.contains("sent")) return;  // of an earlier version
   for (const char* name : {"epoch_seconds", "peak_rss_bytes"}) check(line, name);
+  if (line.contains("validation_seconds")) check(line, "validation_seconds");
   for (const char* name : {"forward", "backward", "reduction", "optimiser", "waiting"})
     check(line.at("step_seconds"), name);
   for (const char* name : {"messages", "bytes"}) check(line.at("sent"), name);
@@ -105,7 +114,7 @@ Metrics read_metrics(const std::string& file) {
       check_line(json);
       metrics.steps = json.at("steps").get<Index>();
       const Json place = json.contains("place") ? json.at("place") : Json();
-      metrics.moved = metrics.moved || (metrics.place && *metrics.place != place);
+      metrics.moved = metrics.moved || (metrics.place && !same_place(*metrics.place, place));
       metrics.place = place;
     } catch (const std::exception& error) {
       user_error("{}: line {} is not a line of 'rossby train': {}", file, number, error.what());
@@ -171,7 +180,7 @@ void read_run(const std::string& path, ScalingRuns& all) {
   if (!fs::exists(file)) return leave_out("has not ended");
   const Metrics metrics = read_metrics(file);
   if (!metrics.whole || final_steps(path, run.nodes) != metrics.steps) return leave_out("has not ended");
-  if (metrics.moved) return leave_out("its epochs were trained on different ranks, machines or versions");
+  if (metrics.moved) return leave_out("its epochs were trained on different ranks or machines");
   const bool place_known = metrics.place && !metrics.place->is_null();
   if (place_known) {
     const Json& place = *metrics.place;
@@ -237,12 +246,16 @@ void compare_with_list(const std::string& folder, const StudyFile& study, const 
   if (study.runs.empty()) return;
   std::set<std::string> listed;
   for (const std::string& name : study.runs) listed.insert(plain(fs::path(folder) / name));
-  // A copy of a run would count as one more.
+  // A copy of a run would count as one more. One that jobs or a driver would call so is a run of the study,
+  // whoever started it.
+  const std::regex usual("ranks-[0-9]+_groups-[0-9]+(_stages-[0-9]+)?_seed-[^_]+(_repeat-[0-9]+)?");
   const auto foreign = [&](const ScalingRun& run) {
-    return run.folder == folder && !listed.contains(run.path);
+    return run.folder == folder && !listed.contains(run.path) &&
+           !std::regex_match(fs::path(run.path).filename().string(), usual);
   };
   for (const ScalingRun& run : all.runs)
-    if (foreign(run)) all.left_out.push_back({run.path, "is not among the runs that study.json lists"});
+    if (foreign(run))
+      all.left_out.push_back({run.path, "is not among the runs that study.json lists, nor called like one"});
   std::erase_if(all.runs, foreign);
   std::set<std::string> there(found.runs.begin(), found.runs.end());
   for (const LeftOut& folder_found : found.unreadable) there.insert(folder_found.path);

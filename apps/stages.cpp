@@ -131,13 +131,4 @@ std::vector<std::vector<Index>> stage_layouts(const Config& config, const std::v
   return layouts;
 }
 
-void check_layers(const Config& config) {
-  if (config.text("model.name") != "tgcn") return;
-  if (config.integer("model.layers") != 1)
-    user_error("model.layers is not for model.name = \"tgcn\": it has one layer; leave the key out");
-  if (config.real("model.sampling_decay") > 0)
-    user_error(
-        "model.sampling_decay is not for model.name = \"tgcn\": it forecasts all steps at once; set 0");
-}
-
 }  // namespace rossby

@@ -32,8 +32,4 @@ namespace rossby {
                                                             const std::vector<double>& layer_seconds,
                                                             Index stages);
 
-/// Throws UserError where a model of one layer is told how many it has, or what it feeds itself: a setting
-/// that does nothing would stay in the run's configuration as if it did.
-void check_layers(const Config& config);
-
 }  // namespace rossby

@@ -66,6 +66,15 @@ void check_relations(const Config& config) {
   refuse(config.text("relation.memory") == "streamed", "relation.memory = \"streamed\"");
 }
 
+/// Refuses settings that do nothing: they would stay in the run's configuration as if they did.
+void check_tgcn(const Config& config) {
+  if (config.integer("model.layers") != 1)
+    user_error("model.layers is not for model.name = \"tgcn\": it has one layer; leave the key out");
+  if (config.real("model.sampling_decay") > 0)
+    user_error(
+        "model.sampling_decay is not for model.name = \"tgcn\": it forecasts all steps at once; set 0");
+}
+
 /// The matrices that a diffusion sums over.
 GlobalEdges make_supports(const Communicator& comm, const Config& config, const Domain& domain,
                           bool any_weights) {
@@ -83,8 +92,7 @@ GlobalEdges make_supports(const Communicator& comm, const Config& config, const 
   if (config.text("model.name") == "tgcn" && graph.relations > 1)
     user_error(
         "model.name = \"tgcn\" takes one relation; relation.graph = \"{}\" gives {}: use \"grid\" or "
-        "\"nearest\", "
-        "or model.name = \"dcrnn\"",
+        "\"nearest\", or model.name = \"dcrnn\"",
         config.text("relation.graph"), graph.relations);
   agree(comm, [&] {
     if (any_weights) return;
@@ -112,7 +120,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
       stages_reducer_(grid_.pipeline()) {
   agree(grid_.world(), [&] {
     check_relations(config);
-    if (checks_starts(purpose)) check_layers(config);
+    if (checks_starts(purpose) && config.text("model.name") == "tgcn") check_tgcn(config);
     if (grid_.stages() > 1) stage_of_ = stages_of_layers(config, grid_.stages());
     if (config.text("model.name") == "graph_wavenet") check_graph_wavenet(config, shape_);
     windows_ = training_windows(domain_.split, shape_, config.integer("window.stride"), breaks_);

@@ -177,10 +177,10 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
     } else {
       // Of what it replaces nothing is lost before there is something else.
       if (std::filesystem::exists(arguments.output)) expect_machine_file(arguments.output);
-      const std::string trial = temporary_name(arguments.output);
-      atomic_write(trial, "");
-      std::filesystem::remove(trial);
     }
+    const std::string trial = temporary_name(arguments.output);
+    atomic_write(trial, "");
+    std::filesystem::remove(trial);
   });
   const auto begin = std::chrono::steady_clock::now();
   const auto wanted = [&](const char* what) {

@@ -148,7 +148,8 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
                     {"last_origin", time.text(origins.back())},
                     {"origins", origins.size()}};
     atomic_write(path, json.dump(2) + "\n");
-    if (domain.split.is_training(origins.front() + 1))
+    if (std::any_of(origins.begin(), origins.end(),
+                    [&](Index origin) { return domain.split.reaches_training(origin, test.horizons); }))
       fmt::print("warning: forecasts of the training part are among them, which the model has seen\n");
     fmt::print("{} origins from {} to {}\n{}\nwritten to {}\n", origins.size(), time.text(origins.front()),
                time.text(origins.back()), tables_of(domain, parts, scores, leads, report), path);

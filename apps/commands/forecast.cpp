@@ -100,9 +100,10 @@ int forecast_with(const Communicator& comm, const OpenRun& open, const Forecast&
             steps, domain.info.time.text(origin));
     const std::string path = open.output(arguments.output, open.directory->forecast_file());
     write_series(path, forecast_layout(domain, open, origin, steps), on_file_nodes(domain, nodes, steps));
-    fmt::print(
-        "{} steps from {}, written to {}{}\n", steps, domain.info.time.text(origin), path,
-        domain.split.is_training(origin + 1) ? " (of the training part: the model has seen them)" : "");
+    fmt::print("{} steps from {}, written to {}{}\n", steps, domain.info.time.text(origin), path,
+               domain.split.reaches_training(origin, steps)
+                   ? " (steps of the training part are among them: the model has seen those)"
+                   : "");
   });
   return 0;
 }

@@ -123,8 +123,16 @@ class Study:
 
     def remember(self, run, job=None):
         """Puts down with what a run is started, and what was there before."""
-        self.note({"run": run.name, "arguments": run.arguments, "config_sha256": self.digest, "job": job,
-                   "state_before": Trained(run.directory).state, "ended": False})
+        trained, known = Trained(run.directory), self.known.get(run.name)
+        entry = {"run": run.name, "arguments": run.arguments, "config_sha256": self.digest, "job": job, "state_before": trained.state,
+                 "ended": False}
+        if trained.ended():
+            # What it is where nothing comes of this start; None: nothing of it was put down.
+            unchanged = known and not known["ended"] and known["state_before"] == trained.state
+            entry["earlier"] = known.get("earlier") if unchanged else known
+        if entry.get("earlier"):
+            entry["earlier"] = {key: value for key, value in entry["earlier"].items() if key != "earlier"}
+        self.note(entry)
 
     def settle(self, run):
         """A run has ended well. It may have had nothing left to do, and its state be that of an earlier start."""
@@ -160,7 +168,11 @@ class Study:
         # Earlier versions put down the state's time in ns, not its steps.
         before = known["state_before"]
         if (before == trained.state or before == trained.stamp()) and not known["ended"]:
-            return "cut off"
+            if "earlier" not in known:
+                return "cut off"
+            known = known["earlier"]
+            if known is None:
+                return self.compared(run, trained)
         (sets, machine), (asked_sets, asked_machine) = run.meant(known["arguments"]), run.meant(run.arguments)
         same_config = known["config_sha256"] == self.digest
         if sets != asked_sets or not same_config:

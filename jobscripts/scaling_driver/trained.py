@@ -1,9 +1,12 @@
 """What a run directory tells of its training: whether it has ended, and with which settings."""
 
 import json
+import math
 import mmap
 import os
 import re
+
+from .settings import tomllib
 
 # What leaves the steps of a training as they are: changed on a run that has ended, it makes no other run.
 FREE = re.compile(r"(log|checkpoint|evaluate)\.|train\.(stop_after|on_nan|rollbacks|rollback_lr)$|relation\.stream_folder$|"
@@ -13,17 +16,23 @@ LIMITS = ["train.epochs", "train.early_stop", "train.max_seconds"]
 PLACE = {"parallel.threads": "threads", "parallel.time_groups": "time_groups", "parallel.stages": "stages"}
 
 
-def read_json(text):
+def read_value(text):
     """A setting as it is meant, where that can be told: a number, a flag, a list, a text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    readers = [json.loads] + ([lambda word: tomllib.loads(f"x = {word}")["x"]] if tomllib else [])
+    for read in readers:
+        try:
+            value = read(text)
+        except ValueError:
+            continue
+        # Of TOML's other kinds, as dates, the program takes the text.
+        if isinstance(value, (bool, int, str, list)) or (isinstance(value, float) and math.isfinite(value)):
+            return value
+    return text
 
 
 def differ(asked, trained):
     """Whether two settings differ for certain; how they are spelled is not compared."""
-    asked, trained = (read_json(value) if isinstance(value, str) else value for value in (asked, trained))
+    asked, trained = (read_value(value) if isinstance(value, str) else value for value in (asked, trained))
     if isinstance(trained, list) and not isinstance(asked, list):
         asked = asked.split(",") if isinstance(asked, str) else [asked]
     if isinstance(asked, list) and isinstance(trained, list):
@@ -99,7 +108,7 @@ class Trained:
             if match := re.fullmatch(r"\[([\w.]+)\]", line):
                 table = match[1] + "."
             elif match := re.fullmatch(r"(\w+) = (.*)", line):
-                found[table + match[1]] = read_json(match[2])
+                found[table + match[1]] = read_value(match[2])
         return found
 
     def differences(self, asked):
@@ -112,8 +121,8 @@ class Trained:
                 continue
             if key.endswith(".file") and same_file(value, before):
                 continue
-            if key == "train.epochs" and isinstance(before, int) and isinstance(read_json(value), int) and \
-                    read_json(value) < before:
+            if key == "train.epochs" and isinstance(before, int) and isinstance(read_value(value), int) and \
+                    read_value(value) < before:
                 continue  # it has more than that
             found.append((key, before, value))
         return found

@@ -80,6 +80,12 @@ std::vector<Index> Split::training_pairs(Index lags) const {
   return pairs;
 }
 
+bool Split::reaches_training(Index origin, Index horizons) const {
+  for (Index h = 1; h <= horizons; ++h)
+    if (is_training(origin + h)) return true;
+  return false;
+}
+
 std::vector<Index> Split::origins(Role part, Index horizons) const {
   require(part == Role::validation || part == Role::test, "origins lie in the validation or the test part");
   require(horizons >= 1, "a forecast has one horizon or more");

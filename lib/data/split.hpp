@@ -59,6 +59,9 @@ struct Split {
     return step >= 0 && step < steps && role[static_cast<std::size_t>(step)] == Role::train;
   }
 
+  /// Whether any of the `horizons` steps behind an origin is one.
+  [[nodiscard]] bool reaches_training(Index origin, Index horizons) const;
+
   /// Training steps, ascending.
   [[nodiscard]] std::vector<Index> training_steps() const;
 

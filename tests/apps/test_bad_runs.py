@@ -77,6 +77,23 @@ class Run(BadInput):
                 file.write(content)
             self.refuse(2, ["evaluate", run], "state file 'hurt/checkpoints/state.h5' cannot be used", pattern)
         self.assertFalse(os.path.exists(self.path(run + "/evaluation.json")))
+        # Of an ended run, too, it is written anew from the checkpoint.
+        result = self.run_ranks(2, "train", "sensors.toml", "--run", run)
+        self.assertEqual(result.codes, [0, 0], result.err)
+        self.assertRegex(result.err, "^rossby: warning: state file 'hurt/checkpoints/state.h5' .*'factors' is damaged.*; the run goes on from its checkpoint\n$")
+        self.assertNotIn("nothing is left to do", result.out)
+        with open(state, "rb") as file:
+            self.assertIn(value, file.read())
+        self.succeed(2, "evaluate", run)
+
+    def test_advice_to_go_on(self):
+        for setting, more, text in (("train.early_stop=1", "schedule.metric=train", "early stop: .*; raise train.early_stop to go on"),
+                                    ("train.max_seconds=1e-6", "log.seconds=1", "train.max_seconds reached; raise train.max_seconds to go on")):
+            run = setting.split("=", maxsplit=1)[0]
+            arguments = ["train", "sensors.toml", "--run", run, "--set", setting, "--set", more, "--set", "train.epochs=40", "--set",
+                         "schedule.threshold=0.9"]
+            self.succeed(1, *arguments)
+            self.assertRegex(self.succeed(1, *arguments).out, "nothing is left to do: " + text)
 
     def test_evaluate_and_forecast(self):
         run = self.trained("good")

@@ -97,11 +97,11 @@ class Reports(Studies):
         reasons = {entry["run"]: entry["reason"] for entry in report["left_out"]}
         for name in ("begun", "cut", "half", "longer"):
             self.assertEqual(reasons.pop(name), "has not ended")
-        self.assertEqual(reasons.pop("moved"), "its epochs were trained on different ranks, machines or versions")
+        self.assertEqual(reasons.pop("moved"), "its epochs were trained on different ranks or machines")
         self.assertIn("does not say on how many ranks", reasons.pop("old"))
         self.assertEqual(reasons.pop("gone"), "is in study.json, but has left no run directory")
         self.assertEqual(reasons.pop("bare"), "has not ended: it has neither metrics.jsonl nor checkpoints")
-        self.assertEqual(reasons.pop("run2"), "is not among the runs that study.json lists")
+        self.assertEqual(reasons.pop("run2"), "is not among the runs that study.json lists, nor called like one")
         self.assertEqual(reasons, {})
         self.assertEqual([[run["run"] for run in row["runs"]] for row in report["studies"][0]["rows"]], [["run1"]])
         self.assertIn("\n- cut: has not ended\n", out)
@@ -139,9 +139,15 @@ class Reports(Studies):
         self.assertIn("Abacus 9", notes[0])
         self.assertIn("0.0.1", notes[1])
         self.assertIn(f"\nmixed: {notes[0]}.\n", out)
+        # Extended with another version: its epochs are those that count.
+        for line in lines[-2:]:
+            line["place"].update(rossby="0.0.2")
+        (folder / "run2/metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        _, report = self.report("mixed", "rest")
+        self.assertEqual((report["left_out"], "0.0.2" in report["studies"][0]["notes"][1]), ([], True))
         lines[-1]["place"].update(processor="Abacus 10")
         (folder / "run2/metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        self.left_out("mixed", "run2", "its epochs were trained on different ranks, machines or versions")
+        self.left_out("mixed", "run2", "its epochs were trained on different ranks or machines")
 
     def test_damaged_files(self):
         folder = self.copy("bad")

@@ -139,7 +139,11 @@ class ReportFaults(Studies):
                                                        "runs": [{"run": "run1"}, {"run": "run2"}]}))
         report = self.report("copies", "rest")[1]
         self.assertEqual([len(row["runs"]) for row in report["studies"][0]["rows"]], [1, 1])
-        self.assertEqual(self.left_out("copies", found=report), {"run1.bak": "is not among the runs that study.json lists"})
+        self.assertEqual(self.left_out("copies", found=report), {"run1.bak": "is not among the runs that study.json lists, nor called like one"})
+        # Jobs that were started beside the driver are runs of the study.
+        (folder / "run1.bak").rename(folder / "ranks-1_groups-1_seed-3")
+        report = self.report("copies", "rest")[1]
+        self.assertEqual(([len(row["runs"]) for row in report["studies"][0]["rows"]], report["left_out"]), ([2, 1], []))
 
     def test_half_a_plot(self):
         with unittest.mock.patch.dict(os.environ, GNUPLOT="./gnuplot"):

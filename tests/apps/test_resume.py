@@ -282,6 +282,18 @@ class Older(Resumed):
         self.assertIn("resumed ", result.out)
         self.succeed(2, "evaluate", run)
 
+    def test_data_that_moved(self):
+        self.netcdf("here.nc", sensors())
+        self.succeed(2, *self.arguments("moving", "train.epochs=2", "data.file=here.nc"))
+        os.rename(self.path("here.nc"), self.path("there.nc"))
+        self.netcdf("other.nc", sensors(weight="1, 0.5, 2"))
+        self.refuse(2, self.arguments("moving", "train.epochs=3", "data.file=other.nc"), "was written with other data: its data_hash is")
+        result = self.succeed(2, *self.arguments("moving", "train.epochs=3", "data.file=there.nc"))
+        self.assertIn("resumed ", result.out)
+        with open(self.path("moving/config.toml"), encoding="utf-8") as file:
+            self.assertIn('file = "there.nc"', file.read())
+        self.succeed(2, "evaluate", "moving")
+
     def test_signs_that_turn(self):
         self.netcdf("turned.nc", sensors(weight="1, -0.5, 2"))
         turned = ["data.file=turned.nc", "split.train=10"]

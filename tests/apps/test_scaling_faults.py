@@ -1,6 +1,7 @@
 """jobscripts/scaling where something goes wrong: other settings, moved studies, signals, full disks, a Slurm that is silent."""
 
 import fcntl
+import json
 import os
 import pathlib
 import resource
@@ -95,7 +96,7 @@ class Settings(Faults):
                     self.assertRegex(out, rf"(?m)^one/ranks-1_groups-1_seed-1: was trained with {text}; choose another --label$")
         self.assertRegex(out, "1 runs: 0 ended, 1 failed, 0 cut off")
         # The same settings in other words, and what leaves the run as it is.
-        for more in ("optimiser.lr=3e-3", "data.variables=v", "data.variables=[\"v\"]", "log.seconds=5", "train.epochs=2"):
+        for more in ("optimiser.lr=3e-3", "optimiser.lr=+0.003", "relation.graph='edges'", "data.variables=v", "data.variables=[\"v\"]", "log.seconds=5", "train.epochs=2"):
             self.assertIn(": ended\n1 runs: 1 ended", self.study("one.toml", "--out", "other", "--set", more), more)
         # A comment makes another configuration file, of the same settings.
         text = pathlib.Path(self.path("stnn.toml")).read_text(encoding="utf-8")
@@ -122,6 +123,44 @@ class Settings(Faults):
             self.assertIn("seed-1: ended\n", self.study("one.toml", "--out", name, "--list"))
             self.assertIn("1 runs: 1 ended", self.study("one.toml", "--out", self.path(name)))
             self.assertEqual(len(self.lines(f"{name}/one/ranks-1_groups-1_seed-1")), 3)
+
+    def test_copied_study_with_series_of_its_own(self):
+        self.write("synth.toml", '[split]\ntrain = 30\n[relation]\ngraph = "grid8"\n')
+        self.write("z.toml", STUDY.replace("stnn", "synth").replace("[1, 2]", "[1]") + "[synth]\nlat = 4\nlon = 5\nsteps = 40\n")
+        self.study("z.toml", "--out", "whence")
+        shutil.copytree(self.path("whence"), self.path("moved"))
+        run = "moved/z/ranks-1_groups-1_seed-1"
+        self.assertIn("1 runs: 1 ended", self.study("z.toml", "--out", "moved", "--set", "train.epochs=5"))
+        self.assertEqual(len(self.lines(run)), 5)
+        self.assertEqual(len(self.lines(run.replace("moved", "whence"))), 3)
+        # Where a start comes to nothing, what has ended stays so.
+        moved, fails = ["--out", "moved"], ["--launcher", "false", "--rossby", support.rossby]
+        self.assertIn("1 failed", self.drive("z.toml", *moved, "--set", "train.epochs=6", *fails, code=1)[0])
+        self.assertIn(": goes on\n", self.study("z.toml", "--out", "moved", "--set", "train.epochs=6", "--list"))
+        self.assertIn("1 runs: 1 ended", self.study("z.toml", "--out", "moved", "--set", "train.epochs=5"))
+        os.remove(self.path("moved/z/study.json"))
+        self.assertIn("1 failed", self.drive("z.toml", *moved, "--set", "train.epochs=6", *fails, code=1)[0])
+        self.assertIn("1 failed", self.drive("z.toml", *moved, "--set", "train.epochs=7", *fails, code=1)[0])
+        self.assertIn("1 runs: 1 ended", self.study("z.toml", "--out", "moved", "--set", "train.epochs=5"))
+        self.assertIn(": goes on\n", self.study("z.toml", "--out", "moved", "--set", "train.epochs=6", "--list"))
+
+    def test_predictions_for_what_has_ended(self):
+        self.succeed(1, "calibrate", "--quick", "-o", "later.json")
+        self.study("one.toml", "--out", "unplanned")
+        run = pathlib.Path(self.path("unplanned/one/ranks-1_groups-1_seed-1"))
+        before = (run / "metrics.jsonl").read_bytes()
+        self.assertFalse((run / "plan.json").exists())
+        for _ in range(2):
+            self.assertIn("1 runs: 1 ended", self.study("one.toml", "--out", "unplanned", "--machine", "later.json"))
+        plan = json.loads((run / "plan.json").read_text(encoding="utf-8"))
+        self.assertGreater(plan["measured"]["step_seconds"], 0)
+        self.assertEqual((run / "metrics.jsonl").read_bytes(), before)
+        # Not of other ranks.
+        (run / "plan.json").unlink()
+        (run / "metrics.jsonl").write_bytes(before.replace(b'"threads":1', b'"threads":3'))
+        self.succeed(1, "train", "stnn.toml", "--run", str(run), "--machine", "later.json", "--set", "train.epochs=3", "--set",
+                     "train.seed=1", "--set", "parallel.threads=1")
+        self.assertFalse((run / "plan.json").exists())
 
     def test_series_under_another_name(self):
         self.write("synth.toml", '[split]\ntrain = 30\n[relation]\ngraph = "grid8"\n')
@@ -267,6 +306,15 @@ class Jobs(Faults):
         self.assertEqual(process.returncode, 0, out)
         self.assertEqual(out.count("waiting on\n"), 1, out)
         self.assertIn(f"{name}: ended\n1 runs: 1 ended, 0 failed, 0 cut off, 0 queued\n", out)
+
+    def test_job_that_is_refused(self):
+        slurm = self.slurm("refusing")
+        self.program("refusing/sbatch",
+                     'case "$*" in *--ntasks=1\\ *) echo "sbatch: error: too few" >&2; exit 1;; esac\n' + FAKES["sbatch"])
+        out, err = self.submit(slurm, code=1)
+        self.assertEqual((err, (slurm / "count").read_text()), ("", "2\n"), out)
+        self.assertEqual(out.count("sbatch refuses it: sbatch: error: too few\n"), 2)
+        self.assertIn("4 runs: 0 ended, 2 failed, 0 cut off, 2 queued\n", out)
 
     def test_job_that_fails(self):
         slurm = self.slurm("failing")
