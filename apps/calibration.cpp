@@ -61,10 +61,10 @@ void write_series(const CalibrationCase& of, const std::string& path) {
   SeriesVariable variable;
   variable.name = "x";
   layout.variables.push_back(variable);
-  layout.time = TimeAxis::counter(of.steps);
+  layout.time = TimeAxis::counter(of.steps + of.validated);
   SeriesWriter writer = SeriesWriter::create(path, layout);
   std::vector<float> values(static_cast<std::size_t>(layout.nodes));
-  for (Index t = 0; t < of.steps; ++t) {
+  for (Index t = 0; t < of.steps + of.validated; ++t) {
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = static_cast<float>(std::sin(0.1 * static_cast<double>(t) + 0.7 * static_cast<double>(i)));
     writer.append(values);
@@ -175,6 +175,7 @@ Config config_of(const CalibrationCase& of, const CalibrationOptions& options, c
                                       "model.precision=" + options.precision,
                                       fmt::format("parallel.threads={}", options.threads),
                                       fmt::format("split.train={}", of.steps),
+                                      fmt::format("split.validation={}", of.validated),
                                       "split.test=0"};
   return Config::parse(of.settings, "calibration", sets);
 }
@@ -287,7 +288,8 @@ void measure_process(const Communicator& comm, const CalibrationOptions& options
     return bytes;
   };
   const std::vector<CalibrationCase> cases = calibration_cases(true);
-  CalibrationCase least = cases.front();
+  CalibrationCase least = cases.front(), cut_case = cases.back();
+  least.validated = cut_case.validated = 0;
   least.lat = 4;
   least.lon = 8;
   agree(comm, [&] { write_series(least, file.path()); });
@@ -301,9 +303,9 @@ void measure_process(const Communicator& comm, const CalibrationOptions& options
   (void)Kriging(points, std::vector<double>(points.size(), 0.1), expected);
   profile.process_bytes = peak_of(Communicator::self(), config);
   if (comm.size() == 1) return;
-  agree(comm, [&] { write_series(cases.back(), file.path()); });
+  agree(comm, [&] { write_series(cut_case, file.path()); });
   const std::string cut = "parallel.partition=graph";
-  const double bytes = peak_of(comm, config_of(cases.back(), options, file.path()).with({&cut, 1}));
+  const double bytes = peak_of(comm, config_of(cut_case, options, file.path()).with({&cut, 1}));
   profile.cut_bytes = std::max(0.0, bytes - profile.process_bytes);
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstddef>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -13,10 +15,18 @@ struct Stnn {
 };
 CalibrationCase stnn(const Stnn& s, std::string_view relation, std::string_view more = "",
                      std::string_view model = "") {
+  constexpr Index horizons = 5, values_at_once = Index{1} << 22;
+  const Index nodes = s.lat * s.lon;
+  const Index per_column = relation.find("dense") == std::string_view::npos ? 16 * nodes : nodes * nodes;
   return {
-      s.lat, s.lon, s.slabs * s.slab + 2,
-      fmt::format("[model]\nname = \"stnn\"\nlatent = {}\n{}\n[train]\nslab_steps = {}\n{}\n[relation]\n{}\n",
-                  s.latent, model, s.slab, more, relation)};
+      s.lat,
+      s.lon,
+      s.slabs * s.slab + 2,
+      fmt::format("[model]\nname = \"stnn\"\nlatent = {}\n{}\n[train]\nslab_steps = {}\n{}\n[relation]\n{}\n"
+                  "[evaluate]\nhorizons = {}\n",
+                  s.latent, model, s.slab, more, relation, horizons),
+      horizons,
+      std::max<Index>(values_at_once / per_column, 1)};
 }
 
 /// A forecaster of windows on a grid; its activations grow with `inputs`.
@@ -24,11 +34,15 @@ struct Windowed {
   Index lat, lon, batch, inputs, units;
 };
 CalibrationCase windows(std::string_view model, const Windowed& w, std::string_view more = "") {
-  return {w.lat, w.lon, 2 * w.batch + 2 * w.inputs + 2,
+  return {w.lat,
+          w.lon,
+          2 * w.batch + 2 * w.inputs + 2,
           fmt::format("[model]\nname = \"{}\"\n{}{}\n[window]\ninputs = {}\noutputs = {}\nbatch = {}\n"
                       "[relation]\ngraph = \"{}\"\n",
                       model, w.units > 0 ? fmt::format("units = {}\n", w.units) : "", more, w.inputs,
-                      w.inputs, w.batch, model == "gru" ? "none" : "grid")};
+                      w.inputs, w.batch, model == "gru" ? "none" : "grid"),
+          w.inputs,
+          w.batch};
 }
 
 // Widths are of all kinds: powers of two and others, which leave vectors partly empty.
@@ -126,6 +140,15 @@ void add_windows(std::vector<CalibrationCase>& cases) {
   }
 }
 
+/// Some of them validate, with forecasts in different numbers of columns.
+void add_validation(std::vector<CalibrationCase>& cases) {
+  constexpr Index columns[] = {4, 1, 64, 16, 32, 8};
+  for (std::size_t k = 0; k < cases.size(); k += 3) {
+    CalibrationCase& of = cases[k];
+    of.validated = of.horizons - 1 + std::min(columns[k / 3 % std::size(columns)], of.most_columns);
+  }
+}
+
 }  // namespace
 
 std::vector<CalibrationCase> calibration_cases(bool quick) {
@@ -135,12 +158,13 @@ std::vector<CalibrationCase> calibration_cases(bool quick) {
     cases.push_back(stnn({6, 8, 2, 2, 4}, "graph = \"grid8\"\nmode = \"refine\""));
     cases.push_back(stnn({4, 6, 2, 4, 4}, "discover = \"dense\""));
     cases.push_back(windows("dcrnn", {4, 5, 4, 2, 8}));
-    return cases;
+  } else {
+    add_sparse(cases);
+    add_dense(cases);
+    add_pairs(cases);
+    add_windows(cases);
   }
-  add_sparse(cases);
-  add_dense(cases);
-  add_pairs(cases);
-  add_windows(cases);
+  add_validation(cases);
   return cases;
 }
 

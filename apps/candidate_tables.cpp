@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,36 +37,43 @@ struct Gain {
   }
 };
 
+/// How much of a prediction is far from all that was measured, alone.
+Prediction far_of(const Prediction& p) {
+  Prediction far;
+  far.far_share = p.far_share;
+  return far;
+}
+
 /// What no measurement stands behind of those that fit, and of how many of them.
 std::string caveats_of(const std::vector<Candidate>& candidates, const Candidate* best) {
-  std::string text;
-  const auto all =
-      std::count_if(candidates.begin(), candidates.end(), [](const auto& c) { return c.fits(); });
-  // Caveats of one kind, which `take` puts from a candidate's prediction into that of all.
-  const auto add = [&](const auto& take) {
-    Prediction together;
-    std::size_t having = 0;
-    bool of_fastest = false;
-    for (const Candidate& c : candidates) {
-      Prediction own;
-      if (!c.fits()) continue;
-      take(own, c.plan->interpolated);
-      if (caveat_lines(own).empty()) continue;
-      take(together, c.plan->interpolated);
-      ++having;
-      of_fastest = of_fastest || &c == best;
-    }
-    for (const std::string& line : caveat_lines(together))
-      text += fmt::format("  of {} of the {} that fit{}: {}{}\n", having, all,
-                          of_fastest ? ", the fastest among them" : "",
-                          having > 1 && together.far_share > 0 ? "up to " : "", line);
+  std::vector<const Candidate*> fit;
+  for (const Candidate& c : candidates)
+    if (c.fits()) fit.push_back(&c);
+  using Having = std::pair<std::size_t, bool>;  // how many of them, and whether the fastest is one
+  const auto having = [&](const auto& has) {
+    return Having(std::ranges::count_if(fit, [&](const Candidate* c) { return has(c->plan->interpolated); }),
+                  has(best->plan->interpolated));
   };
-  add([](Prediction& to, const Prediction& from) { to.far_share = std::max(to.far_share, from.far_share); });
-  add([](Prediction& to, const Prediction& from) {
-    for (const std::string& name : from.unmeasured)
-      if (std::find(to.unmeasured.begin(), to.unmeasured.end(), name) == to.unmeasured.end())
-        to.unmeasured.push_back(name);
-  });
+  std::string text;
+  const auto tell = [&](const Having& of, const Prediction& together) {
+    for (const std::string& line : caveat_lines(together))
+      text += fmt::format("  of {} of the {} that fit{}: {}{}\n", of.first, fit.size(),
+                          of.second ? ", the fastest among them" : "",
+                          of.first > 1 && together.far_share > 0 ? "up to " : "", line);
+  };
+  Prediction far;
+  for (const Candidate* c : fit) far.far_share = std::max(far.far_share, c->plan->interpolated.far_share);
+  tell(having([](const Prediction& p) { return !caveat_lines(far_of(p)).empty(); }), far);
+  // Names together that the same number of candidates have, those of most first.
+  std::set<std::string> names;
+  for (const Candidate* c : fit)
+    names.insert(c->plan->interpolated.unmeasured.begin(), c->plan->interpolated.unmeasured.end());
+  std::map<Having, Prediction, std::greater<>> by_number;
+  for (const std::string& name : names)
+    by_number[having([&](const Prediction& p) {
+      return std::ranges::find(p.unmeasured, name) != p.unmeasured.end();
+    })].unmeasured.push_back(name);
+  for (const auto& [of, together] : by_number) tell(of, together);
   return text;
 }
 
@@ -101,6 +111,7 @@ std::string text_of(const std::vector<Candidate>& candidates) {
     if (place.hosts > 1)
       text +=
           fmt::format("  on {} hosts of {} ranks (--ranks-per-host)\n", place.hosts, place.ranks_on_host());
+    text += fmt::format("  {}\n", duration_text(*best->plan));
     text += caveats_of(candidates, best);
   } else
     text += "none of them fits\n";
@@ -124,6 +135,9 @@ nlohmann::ordered_json json_of(const std::vector<Candidate>& candidates) {
       const Gain gain(base, c);
       json["speed_up"] = gain.speed_up;
       json["efficiency"] = gain.efficiency;
+      json["epochs"] = c.plan->epochs;
+      json["validations"] = c.plan->validations;
+      json["training_seconds"] = c.plan->training_seconds();
       json["predicted"] = json_of(c.plan->interpolated);
     }
     list.push_back(std::move(json));

@@ -32,6 +32,7 @@ Prediction prediction_of(const Json& json) {
   p.straggler = json.at("straggler");
   p.imbalance = json.at("imbalance");
   p.epoch_steps = json.at("epoch_steps");
+  p.validation = json.value("validation_seconds", 0.0);
   p.memory_bytes = json.at("memory_bytes");
   p.sent_messages = json.at("sent").at("messages");
   p.sent_bytes = json.at("sent").at("bytes");
@@ -58,6 +59,9 @@ Json json_of(const TrainingPlan& plan) {
   json["stages"] = plan.stages;
   if (!plan.device.empty()) json["device"] = plan.device;
   if (!plan.refused.empty()) json["refused"] = plan.refused;
+  json["epochs"] = plan.epochs;
+  json["validations"] = plan.validations;
+  json["training_seconds"] = plan.training_seconds();
   json["predicted"] = json_of(plan.interpolated);
   json["predicted_by_polynomials"] = json_of(plan.modelled);
   Json ops = Json::array();
@@ -85,6 +89,7 @@ Json json_of(const TrainingPlan& plan) {
         {"steps", m.steps},           {"memory_bytes", m.memory_bytes}, {"sent_messages", m.sent_messages},
         {"sent_bytes", m.sent_bytes}, {"transfer", m.transfer}};
     if (m.device_bytes > 0) json["measured"]["device_bytes"] = m.device_bytes;
+    if (m.validation > 0) json["measured"]["validation_seconds"] = m.validation;
     for (const auto& [epoch, sent] : m.sent_epochs)
       json["measured"]["sent_epochs"].push_back({epoch, sent.messages, sent.bytes});
   }
@@ -102,6 +107,8 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
     plan.stages = json.value("stages", 1);
     plan.device = json.value("device", "");
     plan.refused = json.value("refused", "");
+    plan.epochs = json.value("epochs", Index{0});
+    plan.validations = json.value("validations", Index{0});
     plan.place = {json.at("ranks"), json.at("hosts"), json.at("threads"), plan.time_groups, plan.stages};
     plan.interpolated = prediction_of(json.at("predicted"));
     plan.modelled = prediction_of(json.at("predicted_by_polynomials"));
@@ -119,7 +126,9 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
                                m.at("steps"),
                                {},
                                m.value("transfer", 0.0),
-                               m.value("device_bytes", 0.0)});
+                               m.value("device_bytes", 0.0),
+                               false,
+                               m.value("validation_seconds", 0.0)});
       if (!(plan.measured.back().step > 0))
         user_error("{}: a measured step of {} s", origin, plan.measured.back().step);
       for (const Json& epoch : m.value("sent_epochs", Json::array()))
@@ -129,6 +138,18 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
   } catch (const Json::exception& error) {
     user_error("{}: not a plan as 'rossby train --machine' writes it: {}", origin, error.what());
   }
+}
+
+std::string duration_text(const TrainingPlan& plan) {
+  const Prediction& p = plan.interpolated;
+  std::string text = fmt::format("{} an epoch of {} step{}",
+                                 short_seconds_text(p.step() * static_cast<double>(p.epoch_steps)),
+                                 p.epoch_steps, p.epoch_steps == 1 ? "" : "s");
+  if (p.validation > 0) text += fmt::format(", {} a validation", short_seconds_text(p.validation));
+  if (plan.epochs > 0)
+    text += fmt::format(", {} the training of {} epoch{}", short_seconds_text(plan.training_seconds()),
+                        plan.epochs, plan.epochs == 1 ? "" : "s");
+  return text;
 }
 
 std::string text_of(const TrainingPlan& plan) {
@@ -153,8 +174,7 @@ std::string text_of(const TrainingPlan& plan) {
   if (!plan.device.empty()) line("launches, waits for it", p.launches);
   line("slowest rank", p.straggler);
   line("step", p.step());
-  text += fmt::format("  epoch of {} steps, beside validation: {}; a step by polynomials alone: {:.4f} ms\n",
-                      p.epoch_steps, short_seconds_text(p.step() * static_cast<double>(p.epoch_steps)),
+  text += fmt::format("  {}; a step by polynomials alone: {:.4f} ms\n", duration_text(plan),
                       1e3 * plan.modelled.step());
   if (p.memory_bytes > 0) text += fmt::format("  memory of a rank: {}\n", bytes_text(p.memory_bytes));
   if (p.device_bytes > 0) text += fmt::format("  memory of a device: {}\n", bytes_text(p.device_bytes));
@@ -188,8 +208,8 @@ std::string caveats(const Prediction& p) {
   return text;
 }
 
-// The first epoch's steps make arrays and meet memory for the first time, and of an epoch that two starts
-// made the regions are of the second alone. Of the others the median counts, whole: what disturbs a machine
+// The first epoch's steps make arrays and meet memory for the first time, and so do those that a second start
+// makes of an epoch. Of the others the median counts, whole: what disturbs a machine
 // for a while is no part of what it can do, nor are parts of several epochs one step.
 std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file) {
   std::vector<TrainingPlan::Measured> first, whole, cut;
@@ -199,6 +219,7 @@ std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file)
   Index before = 0;
   bool first_whole = false;
   double memory = 0, device = 0;
+  std::vector<double> validations;
   for (std::string line; std::getline(in, line);) {
     const Json json = Json::parse(line, nullptr, false);
     if (!json.is_object() || !json.contains("step_seconds") || !json.contains("sent")) continue;
@@ -209,7 +230,10 @@ std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file)
       place = std::move(here);
       for (auto* epochs : {&first, &whole, &cut}) epochs->clear();
       sent.clear();
+      validations.clear();
     }
+    if (const double seconds = json.value("validation_seconds", 0.0); seconds > 0)
+      validations.push_back(seconds);
     memory = json.at("peak_rss_bytes");
     device = json.value("peak_device_bytes", 0.0);
     if (steps <= 0) continue;
@@ -250,6 +274,11 @@ std::vector<TrainingPlan::Measured> measured_in(const std::string& metrics_file)
   median->device_bytes = device;
   median->sent_epochs = std::move(sent);
   median->first_epoch = only_first;
+  if (!validations.empty()) {
+    const auto middle = validations.begin() + static_cast<std::ptrdiff_t>((validations.size() - 1) / 2);
+    std::nth_element(validations.begin(), middle, validations.end());
+    median->validation = *middle;
+  }
   return {*median};
 }
 

@@ -31,18 +31,26 @@ template <class T>
 void add_bytes_beside_steps(const Config& config, ModelRun<T>& run, StepOps& ops) {
   const bool validates = !run.domain().split.validation.empty();
   const bool keeps_best = trainer_options(config, validates).keep_best;
-  std::size_t bytes = run.list_bytes(), later = 0;
+  std::size_t bytes = run.list_bytes(), later = 0, copying = 0;
   for (const Parameter<T>* parameter : run.parameters()) {
     const auto size = static_cast<std::size_t>(parameter->size());
     const std::size_t best = size * (parameter->in_bf16 ? sizeof(Bf16) : sizeof(T));
     if (keeps_best && !parameter->stream) later += detail::resident_bytes(best, best);
+    // A piece of either file at a time.
+    if (keeps_best && parameter->stream)
+      copying = std::max(copying, 2 * std::min(best, static_cast<std::size_t>(values_at_a_time) * sizeof(T)));
     if (parameter->trained && parameter->placement == Placement::replicated) bytes += size * sizeof(double);
   }
   for (const Parameter<T>* parameter : run.parameters())
     if (parameter->stream) ops.streamed_bytes += parameter->stream->array_bytes();
   ops.list_bytes = static_cast<double>(bytes);
   ops.cuts_graph = run.domain().cut_graph;
-  ops.array_bytes = std::max(ops.array_bytes, ops.settled_bytes + static_cast<double>(later));
+  ops.array_bytes = std::max(ops.array_bytes, ops.settled_bytes + static_cast<double>(later + copying));
+}
+
+/// How often a training validates: after every so many epochs, and after the last one.
+Index validations_in(Index epochs, Index every) {
+  return (epochs + every - 1) / every;
 }
 
 /// What the first batch holds, of all time groups together. `sizes`: Task::sizes of it.
@@ -70,6 +78,9 @@ StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan&
       trace_ops<T>(*task, optimiser, run->step_reducer(), clip, run->training_exec(), run->time_groups(),
                    {.sent = sent, .validates = !run->domain().split.validation.empty(), .most_steps = 400});
   plan.batch = batch_of(config, run->domain().split, plan.nodes, task->sizes(0));
+  const TrainerOptions trainer = trainer_options(config, !run->domain().split.validation.empty());
+  plan.epochs = trainer.epochs;
+  plan.validations = validations_in(trainer.epochs, trainer.validate_every);
   add_bytes_beside_steps(config, *run, ops);
   if (epochs > 0)
     ops.sent_epochs =
@@ -148,8 +159,12 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
   MpiReducer reducer(comm);
   const double own = mine.step() - mine.straggler;  // with what it waits for stages that take longer
   const double computing = mine.forward + mine.backward + mine.optimiser;
-  double most[] = {own, mine.memory_bytes, computing, mine.device_bytes,
-                   static_cast<double>(mine.epoch_steps)};
+  double most[] = {own,
+                   mine.memory_bytes,
+                   computing,
+                   mine.device_bytes,
+                   static_cast<double>(mine.epoch_steps),
+                   mine.validation};
   reducer.max(most);
   // The lowest rank of those that are slowest gives the parts, as in predict().
   double rank = own == most[0] ? -comm.rank() : -comm.size();
@@ -180,6 +195,7 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
   all.memory_bytes = most[1];
   all.device_bytes = most[3];
   all.epoch_steps = static_cast<Index>(most[4]);
+  all.validation = most[5];
   all.unmeasured = union_of(comm, mine.unmeasured);
   all.left_out = union_of(comm, mine.left_out);
   return all;

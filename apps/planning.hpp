@@ -27,7 +27,8 @@ struct TrainingPlan {
   Prediction modelled;        // ops by their polynomials (OpModel)
   std::vector<TracedOp> ops;  // of rank 0, of `traced_steps` steps
   Index traced_steps = 1;
-  double footprint = 0;  // bytes that these steps touch
+  Index epochs = 0, validations = 0;  // of the whole training, unless it stops earlier
+  double footprint = 0;               // bytes that these steps touch
   /// Seconds a step; empty: not measured yet.
   struct Measured {
     double step = 0;
@@ -40,8 +41,16 @@ struct TrainingPlan {
     double transfer = 0;  // waiting for chunks of streamed relations; part of forward and backward
     double device_bytes = 0;
     bool first_epoch = false;  // its steps are those of the first epoch, there being no other
+    double validation = 0;     // seconds of one, the median; 0: there was none
   };
   std::vector<Measured> measured;  // one or none
+
+  /// Predicted seconds of all epochs with their validations, beside the start and checkpoints.
+  [[nodiscard]] double training_seconds() const {
+    const Prediction& p = interpolated;
+    return static_cast<double>(epochs) * static_cast<double>(p.epoch_steps) * p.step() +
+           static_cast<double>(validations) * p.validation;
+  }
 };
 
 /// The training as it is planned: where parallel.device is "auto", on GPUs if the machine was measured with
@@ -80,6 +89,8 @@ struct Job {
 /// plan.json of a run directory (apps/schemas/plan.schema.json).
 [[nodiscard]] nlohmann::ordered_json json_of(const TrainingPlan& plan);
 [[nodiscard]] TrainingPlan plan_of(const nlohmann::ordered_json& json, const std::string& origin);
+/// "X an epoch of N steps, Y a validation, Z the training of E epochs": as long as it may take.
+[[nodiscard]] std::string duration_text(const TrainingPlan& plan);
 /// A table for the console.
 [[nodiscard]] std::string text_of(const TrainingPlan& plan);
 /// Lines that say what of it no measurement stands behind; empty: nothing.

@@ -9,6 +9,7 @@
 
 #include "apps/not_finite.hpp"
 #include "apps/version.hpp"
+#include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/watchdog.hpp"
@@ -53,6 +54,8 @@ Json epoch_json(const EpochReport& report, std::string_view error, double peak_b
   json[fmt::format("validation_{}", error)] = number(report.validation);
   json["best"] = report.best;
   json["epoch_seconds"] = report.epoch_seconds;
+  if (report.validation_seconds > 0 && std::isfinite(report.validation))
+    json["validation_seconds"] = report.validation_seconds;
   json["step_seconds"] = std::move(seconds);
   json["sent"] = {{"messages", static_cast<std::int64_t>(sent[0])},
                   {"bytes", static_cast<std::int64_t>(sent[1])},
@@ -222,6 +225,18 @@ void Training<T>::save(SaveReason reason) {
   if (saved_ != path) return;
   ++saves_;
   if (comm_.rank() == 0) log_save(save_seconds_);
+}
+
+template <class T>
+bool Training<T>::last_trained_here(const std::string& metrics) const {
+  const std::string text = read_text(metrics);
+  const std::size_t end = text.find_last_not_of('\n'), begin = text.find_last_of('\n', end);
+  const Json line = Json::parse(text.substr(begin == std::string::npos ? 0 : begin + 1), nullptr, false);
+  if (!line.is_object() || !line.contains("place")) return false;
+  const Json here = place_json(comm_, hosts_, processor_, *run_), &there = line.at("place");
+  return there.is_object() && std::ranges::all_of(there.items(), [&](const auto& item) {
+           return !item.value().is_number() || here.value(item.key(), Json()) == item.value();
+         });
 }
 
 template <class T>

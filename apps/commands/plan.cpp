@@ -109,8 +109,8 @@ void check(const CheckedRuns& all) {
   fmt::print("{:<28}{:>6}{:>8}{:>12}{:>12}{:>9}{:>13}{:>11}{:>11}{:>9}  {}\n", "run", "ranks", "threads",
              "measured ms", "predicted", "error %", "polynomials %", "waiting ms", "predicted", "memory %",
              "sent");
-  double sum = 0, worst = 0, sum_model = 0;
-  int count = 0;
+  double sum = 0, worst = 0, sum_model = 0, validations = 0, worst_validation = 0;
+  int count = 0, validated = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const std::string& run = runs[i];
     const TrainingPlan& plan = plans[i];
@@ -129,9 +129,17 @@ void check(const CheckedRuns& all) {
     sum_model += std::abs(model);
     worst = std::max(worst, std::abs(error));
     ++count;
+    if (p.validation == 0 || m.validation == 0) continue;
+    const double off = std::abs(error_of(p.validation, m.validation));
+    validations += off;
+    worst_validation = std::max(worst_validation, off);
+    ++validated;
   }
   fmt::print("{} run{}: mean error {:.1f} %, worst {:.1f} %; by polynomials {:.1f} %\n", count,
              count == 1 ? "" : "s", sum / count, worst, sum_model / count);
+  if (validated > 0)
+    fmt::print("validations of {} run{}: mean error {:.1f} %, worst {:.1f} %\n", validated,
+               validated == 1 ? "" : "s", validations / validated, worst_validation);
   for (std::size_t i = 0; i < runs.size(); ++i)
     if (const std::string text = caveats(plans[i].interpolated); !text.empty())
       fmt::print("{}:\n{}", runs[i], text);

@@ -188,14 +188,35 @@ void expect_shared(const Communicator& comm, const std::string& run) {
 /// Whether the run's state is that of this checkpoint's end. On rank 0.
 bool has_final_state(const std::string& run, const TrainingState& at) {
   if (!std::filesystem::exists(state_file_of(run))) return false;
-  Json metadata;
   try {
-    metadata = Json::parse(read_state_metadata(state_file_of(run)), nullptr, false);
+    const Json metadata = Json::parse(read_state_metadata(state_file_of(run)), nullptr, false);
+    if (!metadata.is_object() || metadata.value("optimiser_steps", Index{-1}) != at.steps ||
+        metadata.value("epochs", Index{-1}) != at.epoch + (at.batch > 0 ? 1 : 0))
+      return false;
+    verify_state(state_file_of(run));
+    return true;
   } catch (const UserError& error) {  // it is written anew
     fmt::print(stderr, "rossby: warning: {}; the run goes on from its checkpoint\n", error.what());
+    return false;
   }
-  return metadata.is_object() && metadata.value("optimiser_steps", Index{-1}) == at.steps &&
-         metadata.value("epochs", Index{-1}) == at.epoch + (at.batch > 0 ? 1 : 0);
+}
+
+/// With what a run that is over goes on.
+std::string advice_for(StopReason over) {
+  switch (over) {
+    case StopReason::epochs:
+      return "; raise train.epochs to go on";
+    case StopReason::early_stop:
+      return "; raise train.early_stop to go on";
+    case StopReason::time:
+      return "; raise train.max_seconds to go on";
+    case StopReason::plateau:
+      return "; lower schedule.min_lr to go on";
+    case StopReason::asked:
+    case StopReason::paused:
+      return "";
+  }
+  return "";
 }
 
 /// Why nothing is left to do for a run that has ended, or nullopt. Collective.
@@ -284,8 +305,7 @@ std::optional<TrainingPlan> predict(const Communicator& comm, const Config& conf
 void describe_plan(const Communicator& comm, const TrainingPlan& plan) {
   if (comm.rank() != 0) return;
   const Prediction& p = plan.interpolated;
-  fmt::print("plan      {:.4g} ms a step, {} an epoch of {} steps (beside validation), {} a rank\n",
-             1e3 * p.step(), short_seconds_text(p.step() * static_cast<double>(p.epoch_steps)), p.epoch_steps,
+  fmt::print("plan      {:.4g} ms a step, {}, {} a rank\n", 1e3 * p.step(), duration_text(plan),
              bytes_text(std::max(p.memory_bytes, p.device_bytes)));
   if (!plan.refused.empty()) fmt::print("warning   does not fit: {}\n", plan.refused);
 }
@@ -305,9 +325,25 @@ void report_plan(const Communicator& comm, const std::string& run, const std::st
     write_plan(run, plan);
     if (plan.measured.empty()) return;
     const double predicted = plan.interpolated.step(), measured = plan.measured.front().step;
-    fmt::print("plan      {:.4g} ms a step predicted, {:.4g} measured ({:+.1f} %)\n{}", 1e3 * predicted,
-               1e3 * measured, 100 * (predicted / measured - 1), caveats(plan.interpolated));
+    fmt::print("plan      {:.4g} ms a step predicted, {:.4g} measured ({:+.1f} %)\n", 1e3 * predicted,
+               1e3 * measured, 100 * (predicted / measured - 1));
+    const double validation = plan.interpolated.validation, took = plan.measured.front().validation;
+    if (validation > 0 && took > 0)
+      fmt::print("plan      {:.4g} ms a validation predicted, {:.4g} measured ({:+.1f} %)\n",
+                 1e3 * validation, 1e3 * took, 100 * (validation / took - 1));
+    fmt::print("{}", caveats(plan.interpolated));
   });
+}
+
+/// Whether a run that has ended has no prediction, and was trained on ranks as these are. Collective.
+template <class T>
+bool takes_plan(const Communicator& comm, const Training<T>& training, const std::string& run,
+                const std::string& metrics) {
+  const bool takes = agree(comm, [&] {
+    return comm.rank() == 0 && !std::filesystem::exists(plan_file_of(run)) &&
+           training.last_trained_here(metrics);
+  });
+  return !broadcast(comm, takes ? "yes" : "").empty();
 }
 
 template <class T>
@@ -327,7 +363,10 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
       describe(comm, run, config, run.reducer());
       report_resumption(comm, training);
       if (comm.rank() == 0)
-        fmt::print("done      nothing is left to do: {}; raise train.epochs to go on\n", to_string(*over));
+        fmt::print("done      nothing is left to do: {}{}\n", to_string(*over), advice_for(*over));
+      const std::string metrics = start.directory ? start.directory->metrics_file() : "";
+      if (plan && takes_plan(comm, training, arguments.run, metrics))
+        report_plan(comm, arguments.run, metrics, std::move(*plan));
       return 0;
     }
   }

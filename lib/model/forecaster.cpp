@@ -49,6 +49,17 @@ std::vector<double> gain(const std::vector<double>& decoder, Index d, const std:
   return result;
 }
 
+/// The step whose latents those of `step` are filtered from: one that is learned, or `at`, where they have
+/// got to; −1: there is none.
+template <class T>
+Index start_of(Index step, Index at, const Stnn<T>& model, const std::vector<bool>& learned) {
+  const auto is_learned = [&](Index t) {
+    return model.options().held.contains(t) && learned[static_cast<std::size_t>(t)];
+  };
+  while (step >= 0 && !is_learned(step) && step != at) --step;
+  return step;
+}
+
 }  // namespace
 
 template <class T>
@@ -77,28 +88,28 @@ Forecaster<T>::Forecaster(Tape<T>& tape, Stnn<T>& model, const Series& series, s
 }
 
 template <class T>
-void Forecaster<T>::correct(Index row, Index step, T* z) const {
+void Forecaster<T>::correct(Index row, Index step, T* z) {
   const Index m = model_->options().features;
   const Index d = model_->options().latent;
-  std::vector<Index> seen;
-  std::vector<double> residual;
+  seen_.clear();
+  residual_.clear();
   for (Index f = 0; f < m; ++f) {
     const float x = series_->at(step, row, f);
     if (std::isnan(x)) continue;
     double predicted = 0;
     for (Index q = 0; q < d; ++q)
       predicted += decoder_[static_cast<std::size_t>(f * d + q)] * static_cast<double>(z[q]);
-    seen.push_back(f);
-    residual.push_back(static_cast<double>(x) - predicted);
+    seen_.push_back(f);
+    residual_.push_back(static_cast<double>(x) - predicted);
   }
-  if (seen.empty()) return;
-  const auto count = static_cast<Index>(seen.size());
-  const std::vector<double> partial = count == m ? std::vector<double>() : gain(decoder_, d, seen, lambda_);
+  if (seen_.empty()) return;
+  const auto count = static_cast<Index>(seen_.size());
+  const std::vector<double> partial = count == m ? std::vector<double>() : gain(decoder_, d, seen_, lambda_);
   const std::vector<double>& k = count == m ? gain_ : partial;
   for (Index q = 0; q < d; ++q) {
     double change = 0;
     for (Index a = 0; a < count; ++a)
-      change += k[static_cast<std::size_t>(q * count + a)] * residual[static_cast<std::size_t>(a)];
+      change += k[static_cast<std::size_t>(q * count + a)] * residual_[static_cast<std::size_t>(a)];
     z[q] += static_cast<T>(change);
   }
 }
@@ -127,16 +138,13 @@ void Forecaster<T>::filter_step(Index step) {
     bring_home(home.span(), model_->advance(*tape_, z).value.data, device());
   }
   for (Index i = 0; i < series_->rows; ++i) correct(i, step, home.data() + i * d);
+  if (BlockTrace* trace = tape_->trace()) trace->note("filter", filter_cost(*model_, series_->rows));
   at_ = step;
 }
 
 template <class T>
 void Forecaster<T>::latents_at(Index step) {
-  const auto is_learned = [&](Index t) {
-    return t >= 0 && model_->options().held.contains(t) && learned_[static_cast<std::size_t>(t)];
-  };
-  Index start = step;
-  while (start >= 0 && !is_learned(start) && start != at_) --start;
+  const Index start = start_of(step, at_, *model_, learned_);
   if (start >= 0 && start != at_) {
     Device* with = model_->factors().device;  // that trains them, if any: to forecast they need not be there
     bring_home(z_.host().span(), model_->latents(start, with), with);
@@ -166,12 +174,46 @@ void Forecaster<T>::roll(Index first, Index count, Index horizons, const Visit& 
 }
 
 template <class T>
-void Forecaster<T>::trace(Tape<T>& tape, Stnn<T>& model, Index rows, Index origins, bool filters) {
+Index Forecaster<T>::filtered_steps(std::span<const Index> origins, const Stnn<T>& model,
+                                    const std::vector<bool>& learned) {
+  Index steps = 0, at = -2;
+  for (const Index origin : origins) {
+    steps += origin - start_of(origin, at, model, learned);
+    at = origin;
+  }
+  return steps;
+}
+
+/// Of one step: each feature against its prediction, and what that changes, in double.
+template <class T>
+Cost Forecaster<T>::filter_cost(const Stnn<T>& model, Index rows) {
+  const Index m = model.options().features, d = model.options().latent;
+  return {static_cast<double>(4 * rows * m * d),
+          static_cast<double>(rows) * static_cast<double>(static_cast<std::size_t>(m) * sizeof(float) +
+                                                          static_cast<std::size_t>(2 * d) * sizeof(T))};
+}
+
+template <class T>
+void Forecaster<T>::trace(Tape<T>& tape, Stnn<T>& model, Index rows, const Traced& forecasts,
+                          const Made& made) {
   const Unrecorded<T> unrecorded(tape);
-  const Index d = model.options().latent;
-  const Buffer<T> latents(filters ? rows * d : 0, *tape.exec().device);
-  Buffer<T> columns(rows * origins * d, *tape.exec().device);
-  (void)model.decode(tape, model.advance(tape, Tape<T>::constant({columns.data(), rows, origins, d})));
+  const Index d = model.options().latent, most = std::min(forecasts.origins, forecasts.together);
+  const Buffer<T> latents(forecasts.filtered > 0 ? rows * d : 0, *tape.exec().device);
+  Buffer<T> columns(rows * most * d, *tape.exec().device);
+  if (forecasts.filtered > 0) {
+    tape.reset();
+    (void)model.advance(tape, Tape<T>::constant({columns.data(), rows, 1, d}));
+    if (BlockTrace* trace = tape.trace()) trace->note("filter", filter_cost(model, rows));
+    made(forecasts.filtered, {});
+  }
+  const auto roll = [&](Index count, Index times) {
+    if (count == 0 || times == 0) return;
+    tape.reset();
+    const Var<T> z = Tape<T>::constant({columns.data(), rows, count, d});
+    made(times, model.decode(tape, model.advance(tape, z)).value);
+  };
+  roll(most, forecasts.horizons * (forecasts.origins / std::max<Index>(most, 1)));
+  if (most > 0) roll(forecasts.origins % most, forecasts.horizons);
 }
 
 template <class T>

@@ -38,15 +38,27 @@ class Forecaster {
   /// one pass over W a group and horizon. Collective.
   void run(std::span<const Index> origins, Index horizons, const Visit& visit);
 
-  /// What takes most memory of forecasts from so many origins at once, to which latents are filtered or not,
-  /// over a device of addresses alone. Collective.
-  static void trace(Tape<T>& tape, Stnn<T>& model, Index rows, Index origins, bool filters);
+  /// Forecasts of which one call of each kind is made.
+  struct Traced {
+    Index origins = 0, horizons = 0;  // of each
+    Index filtered = 0;               // steps over which latents are filtered, all in all
+    Index together = most_together;
+  };
+  /// Called after each of them with how many like it the forecasts take, and with the predictions of one
+  /// horizon (none of a step that is filtered).
+  using Made = std::function<void(Index times, NodeView<const T> predictions)>;
+  /// Makes them over a device of addresses alone. Collective.
+  static void trace(Tape<T>& tape, Stnn<T>& model, Index rows, const Traced& forecasts, const Made& made);
+  /// Steps over which latents are filtered for forecasts from `origins` (ascending).
+  [[nodiscard]] static Index filtered_steps(std::span<const Index> origins, const Stnn<T>& model,
+                                            const std::vector<bool>& learned);
 
  private:
   void latents_at(Index step);
   void filter_step(Index step);
-  void correct(Index row, Index step, T* z) const;
+  void correct(Index row, Index step, T* z);
   void roll(Index first, Index count, Index horizons, const Visit& visit);
+  [[nodiscard]] static Cost filter_cost(const Stnn<T>& model, Index rows);
   [[nodiscard]] Device* device() const { return tape_->exec().device; }
   void bring_home(std::span<T> home, const T* values, Device* from) const;
 
@@ -56,12 +68,14 @@ class Forecaster {
   std::vector<bool> learned_;
   double lambda_;
   Index together_;
-  std::vector<double> decoder_;  // D (m, d)
-  std::vector<double> gain_;     // Dᵀ (D Dᵀ + λ I)⁻¹ (d, m) for fully observed nodes
-  Index at_ = -2;                // step of z_; −2: none
-  Twin<T> z_;                    // (rows, d)
-  Twin<T> columns_;              // (rows, group, d)
-  Buffer<T> home_;               // predictions that a device made
+  std::vector<double> decoder_;   // D (m, d)
+  std::vector<double> gain_;      // Dᵀ (D Dᵀ + λ I)⁻¹ (d, m) for fully observed nodes
+  std::vector<Index> seen_;       // of the node at hand: features that were observed, and what of them
+  std::vector<double> residual_;  // was not foreseen
+  Index at_ = -2;                 // step of z_; −2: none
+  Twin<T> z_;                     // (rows, d)
+  Twin<T> columns_;               // (rows, group, d)
+  Buffer<T> home_;                // predictions that a device made
 };
 
 }  // namespace rossby

@@ -23,9 +23,8 @@ Parameter<T>* Relations<T>::make(const std::string& name, Placement placement, s
   Parameter<T>& parameter = *parameters_.back();
   const auto fill = [](auto& values, auto value) {
     if (values.memory() == Memory::nowhere) return;
-    constexpr Index piece = Index{1} << 23;  // of a file few pages are in memory
-    for (Index at = 0; at < values.size(); at += piece) {
-      std::fill_n(values.data() + at, std::min(piece, values.size() - at), value);
+    for (Index at = 0; at < values.size(); at += values_at_a_time) {
+      std::fill_n(values.data() + at, std::min(values_at_a_time, values.size() - at), value);
       values.forget_pages();
     }
   };

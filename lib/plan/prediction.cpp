@@ -166,6 +166,32 @@ double straggler_factor(const MachineProfile& profile, const Place& place, doubl
   return here < points.back().first ? between(points, here) : points.back().second;
 }
 
+namespace {
+
+/// A validation as a step of its own, whose calls are not those of a pipeline.
+void add_validation(const std::vector<StepOps>& ranks, const MachineProfile& profile, const OpTimes& times,
+                    Place place, const OpTimes* launches, Prediction& prediction) {
+  std::vector<StepOps> validations;
+  bool any = false;
+  for (const StepOps& rank : ranks) {
+    StepOps& of = validations.emplace_back();
+    of.ops = rank.validation;
+    of.steps = 1;
+    of.footprint = rank.footprint;
+    of.streamed_bytes = rank.streamed_bytes;
+    of.device_waits = rank.validation_waits;
+    any = any || !of.ops.empty();
+  }
+  if (!any) return;
+  place.stages = 1;
+  const Prediction one = predict(validations, profile, times, place, false, launches);
+  prediction.validation = one.step();
+  for (const std::string& name : one.unmeasured) note(prediction.unmeasured, name);
+  for (const std::string& name : one.left_out) note(prediction.left_out, name);
+}
+
+}  // namespace
+
 Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& profile, const OpTimes& times,
                    const Place& place, bool all, const OpTimes* launches) {
   require(place.on_device == (launches != nullptr), "launches of a device's calls");
@@ -278,6 +304,7 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
     note(prediction.left_out, "how far ranks are apart");
   if (const std::string beyond = beyond_measured(profile, place); !beyond.empty())
     note(prediction.unmeasured, beyond);
+  add_validation(ranks, profile, times, place, launches, prediction);
   return prediction;
 }
 
@@ -286,15 +313,23 @@ nlohmann::ordered_json json_of(const Prediction& p) {
       {"messages", p.sent_messages}, {"bytes", p.sent_bytes}, {"ranks", p.sent_ranks}};
   for (const EpochTraffic& epoch : p.sent_epochs)
     sent["epochs"].push_back({epoch.steps, epoch.sent.messages, epoch.sent.bytes});
-  nlohmann::ordered_json json{
-      {"step_seconds", p.step()},       {"forward", p.forward},
-      {"backward", p.backward},         {"optimiser", p.optimiser},
-      {"messages", p.messages},         {"reduction", p.reduction},
-      {"pipeline", p.pipeline},         {"transfer", p.transfer},
-      {"straggler", p.straggler},       {"imbalance", p.imbalance},
-      {"epoch_steps", p.epoch_steps},   {"sent", std::move(sent)},
-      {"memory_bytes", p.memory_bytes}, {"epoch_seconds", p.step() * static_cast<double>(p.epoch_steps)},
-      {"far_share", p.far_share},       {"unmeasured", p.unmeasured}};
+  nlohmann::ordered_json json{{"step_seconds", p.step()},
+                              {"forward", p.forward},
+                              {"backward", p.backward},
+                              {"optimiser", p.optimiser},
+                              {"messages", p.messages},
+                              {"reduction", p.reduction},
+                              {"pipeline", p.pipeline},
+                              {"transfer", p.transfer},
+                              {"straggler", p.straggler},
+                              {"imbalance", p.imbalance},
+                              {"epoch_steps", p.epoch_steps},
+                              {"sent", std::move(sent)},
+                              {"memory_bytes", p.memory_bytes},
+                              {"epoch_seconds", p.step() * static_cast<double>(p.epoch_steps)},
+                              {"validation_seconds", p.validation},
+                              {"far_share", p.far_share},
+                              {"unmeasured", p.unmeasured}};
   if (!p.left_out.empty()) json["left_out"] = p.left_out;
   if (p.device_bytes > 0) {
     json["launches"] = p.launches;

@@ -38,6 +38,7 @@ struct Prediction {
   double straggler = 0;  // what the slowest of equal ranks takes longer than their mean
   double imbalance = 0;  // most computing of a rank over the mean of the ranks; 0: not all were traced
   Index epoch_steps = 0;
+  double validation = 0;    // seconds of one, on the slowest rank, with the tables that are caught up for it
   double memory_bytes = 0;  // of the host, of the rank that needs most; 0: not known (on a device)
   double device_bytes = 0;  // of its device
   // What a rank sends a step, summed over `sent_ranks` of the ranks: all of them, or those that were traced.

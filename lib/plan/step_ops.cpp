@@ -34,6 +34,40 @@ double footprint(Task<T>& task, Tape<T>& tape) {
   return bytes;
 }
 
+/// Resident memory of the host that arrays beside the tape's would take.
+template <class T>
+double beside_tape(Tape<T>& tape, Device* device) {
+  return device ? static_cast<double>(device->resident_on_host() - tape.memory().resident_whole()) : 0;
+}
+
+/// One call of each kind, counted as often as a validation makes it. Returns the resident memory that it
+/// takes of the host beside the tape's.
+template <class T>
+double trace_validation(Task<T>& task, Optimiser<T>& optimiser, Tape<T>& tape, StepOps& result) {
+  double most = 0;
+  BlockTrace trace(BlockTrace::Of::times_of_ops);  // ops alone
+  tape.set_trace(&trace);
+  const auto count = [&](Index times) {
+    for (TracedOp op : trace.ops()) {
+      op.calls *= times;
+      op.seconds = 0;
+      add(result.validation, op);
+    }
+    trace.forget_ops();
+  };
+  if (const Cost late = optimiser.settle(tape.exec()); late.bytes > 0) trace.note("catch_up", late);
+  count(1);
+  Index before = trace.waits();
+  task.trace_validation(tape, [&](Index times) {
+    most = std::max(most, beside_tape(tape, tape.exec().device));
+    count(times);
+    result.validation_waits += static_cast<double>(times * (trace.waits() - before));
+    before = trace.waits();
+  });
+  tape.set_trace(nullptr);
+  return std::max(most - beside_tape(tape, tape.exec().device), 0.0);
+}
+
 double quantile(std::vector<double>& sorted, double share) {
   return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5)];
 }
@@ -94,14 +128,14 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   result.device_waits = waits / static_cast<double>(std::max<Index>(result.steps, 1));
   result.activation_bytes = static_cast<double>(tape.memory().peak_bytes());
   result.footprint = footprint(task, tape);
-  if (options.validates) task.trace_validation(tape);
+  const double validating = options.validates ? trace_validation(task, optimiser, tape, result) : 0;
   tape.reset();
   if (exec.device) result.device_bytes = static_cast<double>(exec.device->peak_bytes());
   if (exec.device) {
     const bool host = exec.device->driver().stands_for_host();  // the tape's memory counts its lists, too
     const Arena& lists = tape.arena();
-    result.settled_bytes =
-        static_cast<double>(exec.device->resident_on_host() + (host ? 0 : lists.resident_whole()));
+    result.settled_bytes = validating + static_cast<double>(exec.device->resident_on_host() +
+                                                            (host ? 0 : lists.resident_whole()));
     result.array_bytes =
         static_cast<double>(exec.device->resident_on_host() - tape.memory().resident_whole() +
                             tape.memory().resident_peak() + (host ? 0 : lists.resident_peak()));
@@ -171,6 +205,14 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, cons
   // One for all repeats: memory that it takes anew would be charged to the op at hand, in each repeat the
   // same one.
   BlockTrace trace(BlockTrace::Of::times_of_ops);
+  const auto keep = [&](bool of_queue) {
+    for (const TracedOp& op : trace.ops()) {
+      add(steps.ops, op);
+      of_queue ? queued.add(op, std::max(op.queue_seconds - mark * static_cast<double>(op.calls), 0.0))
+               : host.add(op, op.seconds);
+    }
+    tape.set_trace(nullptr);
+  };
   for (std::size_t r = 0; go_on(r < fewest_repeats || seconds_since(measured) < seconds); ++r) {
     const bool of_queue = r % ways == 1;
     trace.set_queue(of_queue ? &queue : nullptr);
@@ -185,12 +227,23 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, cons
       ++steps.steps;
     } while (go_on(++made < fewest_steps || seconds_since(repeat) < repeat_seconds));
     if (exec.device) exec.device->wait();
-    for (const TracedOp& op : trace.ops()) {
-      add(steps.ops, op);
-      of_queue ? queued.add(op, std::max(op.queue_seconds - mark * static_cast<double>(op.calls), 0.0))
-               : host.add(op, op.seconds);
-    }
-    tape.set_trace(nullptr);
+    keep(of_queue);
+  }
+  const auto rehearse = [&](bool of_queue) {
+    trace.set_queue(of_queue ? &queue : nullptr);
+    trace.forget_ops();
+    tape.set_trace(&trace);
+    task.rehearse_validation(tape);
+    if (exec.device) exec.device->wait();
+  };
+  rehearse(false);  // takes its memory
+  const bool validates = !trace.ops().empty();
+  tape.set_trace(nullptr);
+  const auto validating = Clock::now();
+  for (std::size_t r = 0; go_on(validates && (r < fewest_repeats || seconds_since(validating) < seconds / 4));
+       ++r) {
+    rehearse(r % ways == 1);
+    keep(r % ways == 1);
   }
   std::vector<TracedOp> timed;
   for (std::size_t o = 0; o < steps.ops.size(); ++o) {

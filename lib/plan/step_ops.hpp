@@ -34,18 +34,21 @@ struct StepOps {
   double array_bytes = 0, list_bytes = 0;
   bool cuts_graph = false;    // whether its rows are a part of a graph that was cut (from who traces)
   double streamed_bytes = 0;  // of relations and moments that would rest in files (from who traces)
-  double settled_bytes = 0;   // of array_bytes what is left behind the first steps, whose arenas still grow
+  double settled_bytes = 0;   // of array_bytes what is left behind the first steps, whose arenas still grow,
+                              // with what a validation takes
   double device_bytes = 0;    // most that the device holds that was traced over
   double device_waits = 0;    // of the host for the device, a step: at its end, or none where steps run ahead
   Traffic sent;         // in these steps, by this rank, through all its ports, where a trace was told of them
   TracedStep in_order;  // of the longest run of batches, where stages hand something over
   std::vector<double> step_seconds;  // of each step, where they were timed
+  std::vector<TracedOp> validation;  // calls of one, with the tables that are caught up for it
+  double validation_waits = 0;       // of the host for the device in it
 };
 
 /// How long steps are followed.
 struct OpTraceOptions {
   std::function<Traffic()> sent;  // so far, by this rank
-  bool validates = false;         // memory counts that a validation takes, too
+  bool validates = false;         // a validation is traced, too; memory counts what it takes
   Index most_steps = 400;  // of an epoch that are traced, after as many that are not: an epoch in, tables are
                            // behind as far as they will be for the rest of the training
 };

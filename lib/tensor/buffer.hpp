@@ -23,6 +23,9 @@ enum class Memory {
   nowhere  // addresses alone, which nobody may read or write: of trainings that are traced
 };
 
+/// Values after which who goes through an array that may lie in a file forgets its pages: few are in memory.
+inline constexpr Index values_at_a_time = Index{1} << 18;
+
 namespace detail {
 /// Zeroed memory of the host, aligned to a cache line (64 bytes). Throws UserError naming the size where
 /// there is not enough. `bytes` of release: as allocated.

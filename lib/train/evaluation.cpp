@@ -173,6 +173,9 @@ std::string evaluation_table(const HorizonScores& scores, std::string_view units
         fmt::format("mean: of the {} of {} horizons that have observed targets\n", scored, scores.horizons);
   else if (shortened)
     text += "mean: of all\n";
+  if (const Index ratios = scores.names.empty() ? scored : scores.ratio_horizons(0); ratios < scored)
+    text += fmt::format("mean MAPE: of the {} of {} horizons that have targets other than 0\n", ratios,
+                        scores.horizons);
   return text;
 }
 

@@ -173,11 +173,13 @@ Cost LazyAdam<T>::update(const Exec& exec, const AdamStep& step) {
 }
 
 template <class T>
-void LazyAdam<T>::settle(const Exec& exec) {
+Cost LazyAdam<T>::settle(const Exec& exec) {
+  Cost cost;
   now_.clear();
   if (closed_) {
     for (std::size_t t = 0; t < done_.size(); ++t) {
       if (done_[t] == count_) continue;
+      cost += {static_cast<double>(width_), 2.0 * static_cast<double>(width_) * sizeof(T)};
       const T factor = static_cast<T>(std::pow(beta2_, static_cast<double>(count_ - done_[t])));
       done_[t] = count_;
       if (exec.device) {  // in one go: an update without gradient, which moves nothing but v
@@ -195,10 +197,11 @@ void LazyAdam<T>::settle(const Exec& exec) {
   } else {
     std::vector<Index> all(done_.size());
     std::iota(all.begin(), all.end(), Index{0});
-    (void)bring_up_to_date(exec, all);
+    cost = bring_up_to_date(exec, all);
   }
   history_.clear();
   settled_ = count_;
+  return cost;
 }
 
 template <class T>

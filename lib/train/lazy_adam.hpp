@@ -39,7 +39,7 @@ class LazyAdam final : public TableSink<T> {
   Cost update(const Exec& exec, const AdamStep& step);
 
   /// Makes up for all missed updates: before anything but a step reads the table or its moments.
-  void settle(const Exec& exec);
+  Cost settle(const Exec& exec);
 
   /// Between two steps: what is owed to whom, of the rows that are held. `restore` takes it back (the moments
   /// and the table are the caller's), with all groups' rows where the table is split, and forgets a step that

@@ -1,6 +1,7 @@
 #include "rossby/train/metrics.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -27,6 +28,44 @@ double mean_of(const std::vector<double>& values, const std::vector<double>& tar
   return horizons > 0 ? sum / horizons : nan;
 }
 
+/// Horizons of a forecaster that have targets; all of them, where `targets` are not known.
+Index horizons_with(const std::vector<double>& targets, Index horizons, Index forecaster) {
+  Index having = 0;
+  for (Index h = 0; h < horizons; ++h) {
+    const auto place = static_cast<std::size_t>(forecaster * horizons + h);
+    having += place >= targets.size() || targets[place] > 0 ? 1 : 0;
+  }
+  return having;
+}
+
+/// {squares, absolutes, count, ratios, ratio count} of some features.
+template <class T>
+std::array<double, sums_a_horizon> sums_of(NodeView<const T> forecast, std::span<const float* const> truths,
+                                           Index begin, Index end, const Scaler* scaler) {
+  double squares = 0, absolutes = 0, count = 0, ratios = 0, ratio_count = 0;
+  for (Index i = 0; i < forecast.rows; ++i)
+    for (Index f = begin; f < end; ++f) {
+      const double unit = scaler ? scaler->error_factor(i, f) : 1,
+                   center = scaler ? scaler->to_value(0, i, f) : 0;
+      // Scaled and brought back, a zero is off by the rounding of (0 − center) to float32.
+      const double zero = 0x1p-23 * std::abs(center);
+      for (Index b = 0; b < forecast.cols; ++b) {
+        const float observed = truths[static_cast<std::size_t>(b)][i * forecast.channels + f];
+        if (std::isnan(observed)) continue;
+        const double error =
+            (static_cast<double>(forecast.at(i, b)[f]) - static_cast<double>(observed)) * unit;
+        const double target = center + static_cast<double>(observed) * unit;
+        squares += error * error;
+        absolutes += std::abs(error);
+        count += 1;
+        if (!(std::abs(target) > zero)) continue;
+        ratios += std::abs(error / target);
+        ratio_count += 1;
+      }
+    }
+  return {squares, absolutes, count, ratios, ratio_count};
+}
+
 }  // namespace
 
 Index HorizonScores::find(std::string_view name) const {
@@ -45,12 +84,11 @@ double HorizonScores::mean_mape_percent(Index forecaster) const {
 }
 
 Index HorizonScores::scored_horizons(Index forecaster) const {
-  Index scored = 0;
-  for (Index h = 0; h < horizons; ++h) {
-    const auto place = static_cast<std::size_t>(forecaster * horizons + h);
-    scored += place >= count.size() || count[place] > 0 ? 1 : 0;
-  }
-  return scored;
+  return horizons_with(count, horizons, forecaster);
+}
+
+Index HorizonScores::ratio_horizons(Index forecaster) const {
+  return horizons_with(ratio_count, horizons, forecaster);
 }
 
 Index HorizonScores::best_baseline() const {
@@ -103,45 +141,18 @@ void HorizonErrors::add_columns(Index forecaster, Index horizon, NodeView<const 
   require(forecaster >= 0 && forecaster < static_cast<Index>(names_.size()),
           "errors of a forecaster that was named");
   require(horizon >= 1 && horizon <= horizons_, "errors at a horizon that is scored");
-  const std::size_t size = sums_.size() / parts_,
-                    place = sums_a_horizon * static_cast<std::size_t>(forecaster * horizons_ + horizon - 1);
   require(part_features_.empty() ||
               std::accumulate(part_features_.begin(), part_features_.end(), Index{0}) == forecast.channels,
           "every feature is of a part");
+  truths_.clear();
+  for (Index b = 0; b < forecast.cols; ++b) truths_.push_back(truth(b));
+  const std::size_t size = sums_.size() / parts_,
+                    place = sums_a_horizon * static_cast<std::size_t>(forecaster * horizons_ + horizon - 1);
   Index begin = 0;
   for (std::size_t part = 0; part < parts_; ++part) {
     const Index end = part_features_.empty() ? forecast.channels : begin + part_features_[part];
-    double squares = 0, absolutes = 0, count = 0, ratios = 0, ratio_count = 0;
-    for (Index b = 0; b < forecast.cols; ++b) {
-      const float* x = truth(b);
-      for (Index i = 0; i < forecast.rows; ++i) {
-        const T* value = forecast.at(i, b);
-        for (Index f = begin; f < end; ++f) {
-          const float observed = x[i * forecast.channels + f];
-          if (std::isnan(observed)) continue;
-          double error = static_cast<double>(value[f]) - static_cast<double>(observed);
-          double target = observed, zero = 0;
-          if (scaler) {
-            error *= scaler->error_factor(i, f);
-            target = scaler->to_value(target, i, f);
-            // Scaled and brought back, a zero is off by the rounding of (0 − center) to float32.
-            zero = 0x1p-23 * std::abs(scaler->to_value(0, i, f));
-          }
-          squares += error * error;
-          absolutes += std::abs(error);
-          count += 1;
-          if (!(std::abs(target) > zero)) continue;
-          ratios += std::abs(error / target);
-          ratio_count += 1;
-        }
-      }
-    }
-    double* sums = sums_.data() + part * size + place;
-    sums[0] += squares;
-    sums[1] += absolutes;
-    sums[2] += count;
-    sums[3] += ratios;
-    sums[4] += ratio_count;
+    const auto sums = sums_of(forecast, truths_, begin, end, scaler);
+    for (std::size_t k = 0; k < sums_a_horizon; ++k) sums_[part * size + place + k] += sums[k];
     begin = end;
   }
 }
@@ -150,10 +161,18 @@ void HorizonErrors::add_columns(Index forecaster, Index horizon, NodeView<const 
   template void HorizonErrors::add<T>(Index, Index, NodeView<const T>, const Series&, \
                                       std::span<const Index>, const Scaler*);         \
   template void HorizonErrors::add<T>(Index, Index, NodeView<const T>,                \
-                                      const std::function<const float*(Index)>&);
+                                      const std::function<const float*(Index)>&);     \
+  template void note_scores<T>(Tape<T>&, NodeView<const T>);
 ROSSBY_INSTANTIATE(float)
 ROSSBY_INSTANTIATE(double)
 #undef ROSSBY_INSTANTIATE
+
+template <class T>
+void note_scores(Tape<T>& tape, NodeView<const T> forecast) {
+  const auto values = static_cast<double>(forecast.size());
+  if (BlockTrace* trace = tape.trace())
+    trace->note("scores", {12 * values, values * (sizeof(T) + sizeof(float))});
+}
 
 HorizonScores HorizonErrors::reduce(Reducer& reducer) const {
   const std::size_t size = sums_.size() / parts_;

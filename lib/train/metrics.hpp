@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rossby/autograd/tape.hpp"
 #include "rossby/data/scaler.hpp"
 #include "rossby/data/series.hpp"
 #include "rossby/exchange/reducer.hpp"
@@ -38,6 +39,8 @@ struct HorizonScores {
   [[nodiscard]] double mean_mape_percent(Index forecaster) const;
   /// Horizons at which a forecaster is scored: those that have observed targets.
   [[nodiscard]] Index scored_horizons(Index forecaster) const;
+  /// Those of its MAPE: that have observed targets other than 0.
+  [[nodiscard]] Index ratio_horizons(Index forecaster) const;
   /// The forecaster other than "model" with the smallest mean RMSE, −1 where there is none.
   [[nodiscard]] Index best_baseline() const;
   /// 1 − score of the model / score of the best baseline: above 0 the model is better. NaN where one of them
@@ -75,13 +78,19 @@ class HorizonErrors {
   void add_columns(Index forecaster, Index horizon, NodeView<const T> forecast,
                    const std::function<const float*(Index)>& truth, const Scaler* scaler);
 
-  std::vector<std::string> names_;
-  Index horizons_;
   [[nodiscard]] HorizonScores scores_of(std::span<const double> sums) const;
 
+  std::vector<std::string> names_;
+  Index horizons_;
   std::vector<Index> part_features_;
   std::size_t parts_;
+  std::vector<const float*> truths_;  // of the columns at hand
   std::vector<double> sums_;  // (parts, names, horizons, {squares, absolutes, count, ratios, ratio count})
 };
+
+/// Writes down, where the tape's steps are traced, that errors of a forecast (rows, origins, features) were
+/// added up.
+template <class T>
+void note_scores(Tape<T>& tape, NodeView<const T> forecast);
 
 }  // namespace rossby

@@ -159,10 +159,9 @@ void PutOffUpdates<T>::settle() {
   }
   parameter_->settle_stream();
   const Exec exec = parameter_->stream ? on_host(exec_) : exec_;
-  // In pieces, so that of a file few pages are in memory.
-  constexpr Index piece = Index{1} << 23;
-  for (Index at = 0; at < second_->size(); at += piece) {
-    const NodeView<T> v(second_->data(exec.device) + at, 1, 1, std::min(piece, second_->size() - at));
+  for (Index at = 0; at < second_->size(); at += values_at_a_time) {
+    const NodeView<T> v(second_->data(exec.device) + at, 1, 1,
+                        std::min(values_at_a_time, second_->size() - at));
     scale<T>(exec, v, factor, v);
     second_->host().forget_pages();
   }
@@ -342,13 +341,15 @@ void Optimiser<T>::settle_rows(const Exec& exec) {
 }
 
 template <class T>
-void Optimiser<T>::settle(const Exec& exec) {
+Cost Optimiser<T>::settle(const Exec& exec) {
+  Cost cost;
   settle_rows(exec);
   for (State& state : states_)
     if (state.table)
-      state.table->settle(exec);
+      cost += state.table->settle(exec);
     else if (state.late)
       state.late->settle();
+  return cost;
 }
 
 template <class T>

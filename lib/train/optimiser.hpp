@@ -153,7 +153,7 @@ class Optimiser {
   Cost update(const Exec& exec, double lr, double gradient_scale);
 
   /// Makes up for the updates that rows of tables have missed: before anything but a step reads parameters.
-  void settle(const Exec& exec);
+  Cost settle(const Exec& exec);
   /// The same for moments of rows that a step's gradient did not reach alone: before anything but a step
   /// reads them. Their bits do not depend on when it is done.
   void settle_rows(const Exec& exec);

@@ -79,6 +79,7 @@ void StnnTask<T>::add_errors(Tape<T>& tape, HorizonErrors& errors, std::span<con
     errors.add(0, horizon, predictions, *series_,
                origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(predictions.cols)),
                scaler_);
+    note_scores(tape, predictions);
   });
 }
 
@@ -98,13 +99,27 @@ double StnnTask<T>::validate(Tape<T>& tape) {
 }
 
 template <class T>
-void StnnTask<T>::trace_validation(Tape<T>& tape) {
-  const std::vector<Index> origins = validation().origins;
-  if (origins.empty() || !options_.validates) return;
-  const bool filters =
-      std::any_of(origins.begin(), origins.end(), [this](Index t) { return !split_->is_training(t); });
-  Forecaster<T>::trace(tape, *model_, series_->rows,
-                       std::min(std::ssize(origins), origins_at_once(tape.exec(), batches_)), filters);
+void StnnTask<T>::trace_validation(Tape<T>& tape, const typename Task<T>::Made& made) {
+  const Rollout forecasts = validation();
+  if (forecasts.origins.empty() || !options_.validates) return;
+  const Index filtered = Forecaster<T>::filtered_steps(forecasts.origins, *model_, learned_steps(*split_));
+  Forecaster<T>::trace(
+      tape, *model_, series_->rows,
+      {std::ssize(forecasts.origins), forecasts.horizons, filtered, origins_at_once(tape.exec(), batches_)},
+      [&](Index times, NodeView<const T> predictions) {
+        if (predictions.data) note_scores(tape, predictions);
+        made(times);
+      });
+}
+
+template <class T>
+void StnnTask<T>::rehearse_validation(Tape<T>& tape) {
+  constexpr Index most_horizons = 8;
+  const Rollout forecasts = validation();
+  const auto origins = std::span(forecasts.origins)
+                           .first(static_cast<std::size_t>(std::min<Index>(
+                               std::ssize(forecasts.origins), origins_at_once(tape.exec(), batches_))));
+  if (!origins.empty()) (void)score(tape, origins, std::min(forecasts.horizons, most_horizons));
 }
 
 template class StnnTask<float>;

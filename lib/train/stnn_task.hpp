@@ -47,7 +47,8 @@ class StnnTask final : public Task<T> {
   /// Mean over horizons of the RMSE in original units; NaN where the validation part is shorter than the
   /// horizons.
   [[nodiscard]] double validate(Tape<T>& tape) override;
-  void trace_validation(Tape<T>& tape) override;
+  void trace_validation(Tape<T>& tape, const typename Task<T>::Made& made) override;
+  void rehearse_validation(Tape<T>& tape) override;
 
   /// Scores of the model from the given origins: HorizonScores with the one forecaster "model". Collective.
   [[nodiscard]] HorizonScores score(Tape<T>& tape, std::span<const Index> origins, Index horizons);

@@ -71,9 +71,8 @@ namespace {
 /// Copies, in pieces so that of files few pages are in memory.
 template <class S>
 void copy(Buffer<S>& from, Buffer<S>& to) {
-  constexpr Index piece = Index{1} << 23;
-  for (Index at = 0; at < from.size(); at += piece) {
-    std::copy_n(from.data() + at, std::min(piece, from.size() - at), to.data() + at);
+  for (Index at = 0; at < from.size(); at += values_at_a_time) {
+    std::copy_n(from.data() + at, std::min(values_at_a_time, from.size() - at), to.data() + at);
     from.forget_pages();
     to.forget_pages();
   }
@@ -315,14 +314,20 @@ void Trainer<T>::end_epoch(EpochReport& report, bool leaving, const TrainerHooks
   const Index done = now_.epoch + 1;
   const bool due = leaving || done % options_.validate_every == 0 || done == options_.epochs;
   const bool looks = due || !options_.watch_validation;
+  const auto begin = std::chrono::steady_clock::now();
   if (looks) optimiser_->settle(tape_.exec());
-  if (due) report.validation = task_->validate(tape_);
+  if (due) {
+    report.validation = task_->validate(tape_);
+    report.validation_seconds = seconds_since(begin);
+  }
   if (looks) {
-    // The end of a run is looked at whenever it comes, which moves no count of one that goes on from there.
+    // The end of a run is looked at whenever it comes, which moves no count of one that goes on from there,
+    // but where it was the best.
     const bool in_turn = done % options_.validate_every == 0;
-    report.best = options_.watch_validation
-                      ? schedule_.observe(report.validation, in_turn ? options_.validate_every : 0)
-                      : schedule_.observe(report.loss);
+    const Index since_best = now_.best_epoch < 0 ? done : now_.epoch - now_.best_epoch;
+    const Index since = in_turn ? std::min(options_.validate_every, since_best) : 0;
+    report.best = options_.watch_validation ? schedule_.observe(report.validation, since)
+                                            : schedule_.observe(report.loss);
     if (report.best) {
       now_.best_epoch = now_.epoch;
       if (options_.keep_best) {

@@ -54,8 +54,12 @@ class Task {
   /// Validation error (smaller is better), the same bits on every rank; NaN where there is no validation
   /// part. It is computed where the tape's steps are, between two of them, in the memory that they use.
   [[nodiscard]] virtual double validate(Tape<T>& tape) = 0;
-  /// The calls of a validation that take most memory, over a device of addresses alone. Collective.
-  virtual void trace_validation(Tape<T>&) {}
+  /// One call of each kind that a validation makes, over a device of addresses alone; after each, `made` is
+  /// told how many like it there are. Collective.
+  using Made = std::function<void(Index times)>;
+  virtual void trace_validation(Tape<T>&, const Made&) {}
+  /// The first forecasts of a validation, to be timed. Collective.
+  virtual void rehearse_validation(Tape<T>&) {}
   /// Which error that is.
   [[nodiscard]] virtual std::string_view validation_name() const { return "rmse"; }
 };
@@ -86,11 +90,12 @@ struct EpochReport {
   std::vector<TermMean> terms;
   double validation = std::numeric_limits<double>::quiet_NaN();
   bool best = false;
-  double epoch_seconds = 0;  // training steps only
-  StepSeconds seconds;       // what they went into on this rank; before a checkpoint the mean of all ranks
-  Traffic sent;              // in them, and on the way from the epoch before, by this rank
-  bool sent_whole = false;   // by one run, all steps of the epoch
-  Moved moved;               // chunks of streamed relations, in the steps that this run made, on this rank
+  double epoch_seconds = 0;       // training steps only
+  double validation_seconds = 0;  // with what tables are caught up for it; 0: this epoch was not validated
+  StepSeconds seconds;      // what they went into on this rank; before a checkpoint the mean of all ranks
+  Traffic sent;             // in them, and on the way from the epoch before, by this rank
+  bool sent_whole = false;  // by one run, all steps of the epoch
+  Moved moved;              // chunks of streamed relations, in the steps that this run made, on this rank
   double total_seconds = 0;
   double batches_per_second = 0;
   double node_steps_per_second = 0;

@@ -291,15 +291,29 @@ void WindowTask<T>::add_errors(Tape<T>& tape, HorizonErrors& errors, std::span<c
     errors.add<T>(0, horizon, x, [&](Index b) {
       return store_->at(origins[static_cast<std::size_t>(first + b)] + horizon);
     });
+    note_scores(tape, x);
   });
 }
 
-// The first batch is as large as any.
 template <class T>
-void WindowTask<T>::trace_validation(Tape<T>& tape) {
+void WindowTask<T>::trace_validation(Tape<T>& tape, const typename Task<T>::Made& made) {
   const Unrecorded<T> unrecorded(tape);
-  if (!validation_origins_.empty())
-    predict(tape, forecast_starts(validation_origins_, 0), plan_.options().shape.outputs);
+  const Index count = std::ssize(validation_origins_), whole = count / options_.score_batch;
+  const auto batch = [&](Index first, Index times) {
+    predict(tape, forecast_starts(validation_origins_, first), plan_.options().shape.outputs);
+    for (const Var<T>& output : outputs_) note_scores<T>(tape, output.value);
+    made(times);
+  };
+  if (whole > 0) batch(0, whole);
+  if (const Index first = whole * options_.score_batch; first < count) batch(first, 1);
+}
+
+template <class T>
+void WindowTask<T>::rehearse_validation(Tape<T>& tape) {
+  const Index horizons = plan_.options().shape.outputs;
+  const auto some = static_cast<std::size_t>(std::min(std::ssize(validation_origins_), options_.score_batch));
+  HorizonErrors errors({"model"}, horizons);
+  add_errors(tape, errors, std::span(validation_origins_).first(some), horizons);
 }
 
 template <class T>

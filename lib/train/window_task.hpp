@@ -90,7 +90,8 @@ class WindowTask final : public Task<T> {
   [[nodiscard]] double node_steps() const override { return weight_; }
   /// Mean over horizons of the MAE in original units; NaN where no window of the validation part fits.
   [[nodiscard]] double validate(Tape<T>& tape) override;
-  void trace_validation(Tape<T>& tape) override;
+  void trace_validation(Tape<T>& tape, const typename Task<T>::Made& made) override;
+  void rehearse_validation(Tape<T>& tape) override;
   [[nodiscard]] std::string_view validation_name() const override { return "mae"; }
 
   /// Forecasts from origins (last known steps), `horizons` at most the model's outputs, in original units,

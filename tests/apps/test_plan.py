@@ -28,7 +28,7 @@ class Plan(PlanRuns):
         self.assertEqual({rate["kind"] for rate in machine["rates"]}, {"stream", "gemm", "disk_write", "disk_read", "file_write", "file_read"})
         names = {op["op"] for op in machine["ops"]}
         for name in ("relate_sparse", "relate_sparse_learned", "relate_dense_learned", "diffusion", "gru_output", "embed",
-                     "catch_up", "clear_gradients", "optimiser", "reduction"):
+                     "catch_up", "clear_gradients", "optimiser", "reduction", "scores", "filter"):
             self.assertIn(name, names)
         for op in machine["ops"]:
             self.assertLess(op["seconds"], 1)
@@ -102,6 +102,8 @@ class Plan(PlanRuns):
             run = f"run{ranks}"
             out = self.succeed(ranks, *self.arguments(run, "train.epochs=6"), "--machine", "machine.json").out
             self.assertRegex(out, r"plan +[0-9.e+-]+ ms a step predicted, [0-9.e+-]+ measured \([+-]")
+            self.assertRegex(out, r"plan +[0-9.e+-]+ ms a step, \S+ an epoch of [0-9]+ steps?, \S+ a validation, \S+ the training of 6 epochs, ")
+            self.assertRegex(out, r"plan +[0-9.e+-]+ ms a validation predicted, [0-9.e+-]+ measured \([+-]")
             plan = self.load(f"{run}/plan.json", "plan.schema.json")
             self.assertEqual(plan["ranks"], ranks)
             measured = plan["measured"]
@@ -111,10 +113,16 @@ class Plan(PlanRuns):
             later = sorted(epoch["epoch_seconds"] for epoch in epochs[1:])
             self.assertAlmostEqual(measured["step_seconds"], later[(len(later) - 1) // 2] / measured["steps"])
             self.assertLess(measured["forward"] + measured["backward"], measured["step_seconds"])
+            self.assertAlmostEqual(measured["validation_seconds"], sorted(epoch["validation_seconds"] for epoch in epochs)[2])
+            predicted = plan["predicted"]
+            self.assertGreater(predicted["validation_seconds"], 0)
+            self.assertEqual((plan["epochs"], plan["validations"]), (6, 6))
+            self.assertAlmostEqual(plan["training_seconds"], 6 * (predicted["epoch_seconds"] + predicted["validation_seconds"]))
         out = self.succeed(1, "plan", "--check", "run1", "run2").out
         self.assertRegex(out, r"run1 +1 +[0-9]+ +[0-9.]+ +[0-9.]+ +-?[0-9.]+ ")
         self.assertEqual([line.split()[-1] for line in out.splitlines()[1:3]], ["exact", "exact"], "messages and bytes")
         self.assertRegex(out, r"2 runs: mean error [0-9.]+ %, worst [0-9.]+ %")
+        self.assertRegex(out, r"\nvalidations of 2 runs: mean error [0-9.]+ %, worst [0-9.]+ %\n")
         # A run that goes on with other ranks has a plan of those: the epochs before are not held against it.
         self.succeed(1, *self.arguments("moved", "train.epochs=3"), "--machine", "machine.json")
         self.succeed(2, *self.arguments("moved", "train.epochs=6"), "--machine", "machine.json")

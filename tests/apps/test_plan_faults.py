@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 
 import support
@@ -78,6 +79,23 @@ class PlanFaults(PlanRuns):
         # What is lacking is said of how many.
         out = self.answer(1, "stnn.toml", "--machine", "machine.json", "--ranks", "1,4", "--ranks-per-host", "2")[0]
         self.assertRegex(out, r"\n  of \d+ of the \d+ that fit(, the fastest among them)?: never measured, .*messages between hosts")
+
+    def test_caveats_are_counted_by_name(self):
+        def forgetful(machine):
+            machine["ops"] = [op for op in machine["ops"] if op["op"] != "filter"]
+        self.machine("forgetful.json", forgetful)
+        out, found = self.answer(1, "stnn.toml", "--machine", "forgetful.json", "--ranks", "1,4", "--ranks-per-host", "2")
+        fit = [c for c in found if not c["refused"]]
+        told = {}
+        for line in out.splitlines():
+            if match := re.match(r"  of (\d+) of the (\d+) that fit(, the fastest among them)?: never measured, taken from [^:]*: (.*)", line):
+                self.assertEqual(int(match[2]), len(fit))
+                told.update((name, (int(match[1]), bool(match[3]))) for name in match[4].split(", "))
+        names = {name for c in fit for name in c["predicted"]["unmeasured"]}
+        self.assertLessEqual({"filter", "messages between hosts"}, names)
+        fastest = next(c for c in fit if c["fastest"])["predicted"]["unmeasured"]
+        self.assertEqual(told, {name: (sum(name in c["predicted"]["unmeasured"] for c in fit), name in fastest) for name in names})
+        self.assertGreater(len({count for count, _ in told.values()}), 1)
 
     def test_two_precisions(self):
         plan = ["plan", "stnn.toml", "--machine", "machine.json", "--set", "relation.discover=dense", "--set", "parallel.threads=1"]

@@ -39,10 +39,13 @@ class Predictions(unittest.TestCase):
             for ranks in (1, 2):
                 plan = json.loads((self.folder / f"predictions/{number:02}_{ranks}_0/plan.json").read_text(encoding="utf-8"))
                 measured, predicted = plan["measured"]["step_seconds"], plan["predicted"]["step_seconds"]
-                step, told, error, _ = figures[4 * (ranks - 1):4 * ranks]
+                step, told, error, validation, missed, _ = figures[6 * (ranks - 1):6 * ranks]
                 self.assertAlmostEqual(step / (1e3 * measured), 1, delta=1e-3)
                 self.assertAlmostEqual(told / (1e3 * predicted), 1, delta=1e-3)
                 self.assertAlmostEqual(error, 100 * (predicted / measured - 1), delta=0.51)
+                measured, predicted = (plan[kind]["validation_seconds"] for kind in ("measured", "predicted"))
+                self.assertAlmostEqual(validation / (1e3 * measured), 1, delta=1e-3)
+                self.assertAlmostEqual(missed, 100 * (predicted / measured - 1), delta=0.51)
         self.assertEqual(len(re.findall(r"^\d ranks?: mean error [0-9.]+ % .*exact in 3 of 3$", out, re.M)), 2, out)
 
     def test_calibrates_before_each_round(self):

@@ -366,6 +366,30 @@ TEST(Prediction, SaysThatManyMoreRanksWereNotMeasured) {
             std::vector<std::string>{"messages and stragglers of more than 4 ranks on 1 host"});
 }
 
+TEST(Prediction, TellsAValidationAsAStepOfItsCalls) {
+  const MachineProfile profile = machine();
+  const OpTimes times(profile, "float", 2, 1);
+  const Place place{.ranks = 4, .hosts = 2, .stages = 2};
+  StepOps rank, other, validation;
+  rank.steps = 10;
+  rank.ops = {call("linear", 8e5, 1e5)};
+  EXPECT_EQ(predict({rank}, profile, times, place).validation, 0);
+  TracedOp halo = call("linear", 8e4, 1e4, 6);
+  halo.backward = false;
+  halo.cost.messages = 1;
+  halo.cost.message_bytes = 1e4;
+  rank.validation = {halo, call("never", 1e6, 1e6)};
+  other = rank;
+  other.validation[0].calls = 2;
+  validation.steps = 1;
+  validation.ops = rank.validation;
+  const Prediction p = predict({other, rank}, profile, times, place);
+  EXPECT_NEAR(p.validation, predict({validation}, profile, times, {.ranks = 4, .hosts = 2}).step(), 1e-15);
+  EXPECT_EQ(std::ranges::count(p.unmeasured, "never"), 1);
+  const auto json = json_of(p);
+  EXPECT_EQ(json["validation_seconds"], p.validation);
+}
+
 TEST(Stragglers, OfOneRankSayNothingOfMore) {
   MachineProfile profile = machine();
   profile.stragglers = {{1, 1, 1.0}};

@@ -1,6 +1,9 @@
 #include <cmath>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -21,10 +24,19 @@ namespace {
 
 enum class Kind { refine, given_low_rank, discover, wide, wide_momentum };
 
+constexpr Index train_steps = 12;
+
+/// How trainings validate.
+struct Validation {
+  Index steps = 2;
+  StnnTaskOptions options;
+};
+
 /// Does something with the training of an STNN on 23 nodes in a row, over a device or (null) the host.
 template <class F>
-auto with_training(Kind kind, Device* device, const F& f) {
-  constexpr Index n = 23, steps = 14;
+auto with_training(Kind kind, Device* device, const F& f, const Validation& validation = {}) {
+  constexpr Index n = 23;
+  const Index steps = train_steps + validation.steps;
   const RowPartition partition = RowPartition::blocks(n, 1);
   OneRankExchange exchange(n);
   OneRankReducer reducer;
@@ -32,7 +44,9 @@ auto with_training(Kind kind, Device* device, const F& f) {
   for (Index q = 0; q < series.values.size(); ++q)
     series.values[q] = q % 11 == 3 ? NAN : std::sin(0.3F * static_cast<float>(q));
   const Scaler scaler(n, 2);
-  const Split split = make_split(steps, {.train = "12", .validation = "2", .test = "0"});
+  const Split split = make_split(
+      steps,
+      {.train = std::to_string(train_steps), .validation = std::to_string(validation.steps), .test = "0"});
   auto relations = std::make_unique<Relations<float>>(partition, 0);
   Grid grid{1, n, {}, false};
   for (Index i = 0; i < n; ++i) grid.node_of_cell.push_back(i);
@@ -59,7 +73,7 @@ auto with_training(Kind kind, Device* device, const F& f) {
   Stnn<float> model(options, std::move(relations), rows, nullptr);
   BatchOptions batches;
   batches.slab_steps = wide ? 1 : 4;
-  StnnTask<float> task({}, batches, model, series, scaler, split, partition, 0, reducer);
+  StnnTask<float> task(validation.options, batches, model, series, scaler, split, partition, 0, reducer);
   if (wide)
     for (Parameter<float>* parameter : model.parameters()) parameter->decay = 1e-2;
   std::vector<Device::Copy> kept;
@@ -135,6 +149,71 @@ TEST(StepOps, KnowWhetherStepsRunAheadOfADevice) {
         EXPECT_EQ(steps.device_waits, each);
         EXPECT_EQ(reductions(steps), each);
       }
+}
+
+/// Calls of each kind, in any order.
+std::multiset<std::tuple<std::string, Index, Index, Index, double, double, Index>> kinds_of(
+    const std::vector<TracedOp>& ops) {
+  std::multiset<std::tuple<std::string, Index, Index, Index, double, double, Index>> all;
+  for (const TracedOp& op : ops)
+    all.emplace(op.name, op.made.rows, op.made.cols, op.made.channels, op.cost.flops, op.cost.bytes,
+                op.calls);
+  return all;
+}
+
+// Of origins by the group, of one that lies behind what was learned, of a rollout.
+TEST(StepOps, CountTheCallsOfAValidation) {
+  const Validation few{12, {.horizons = 5}}, many{80, {.horizons = 3}}, rollout{9, {.rollout = true}};
+  for (const Kind kind : {Kind::refine, Kind::discover})
+    for (const Validation& validation : {few, many, rollout}) {
+      const auto made = with_training(
+          kind, nullptr,
+          [](auto& task, auto&, Reducer&, const Exec& exec) {
+            Tape<float> tape(exec);
+            BlockTrace calls;
+            tape.set_trace(&calls);
+            EXPECT_TRUE(std::isfinite(task.validate(tape)));
+            return calls.ops();
+          },
+          validation);
+      Device idle(SimulatedDriver::idle());
+      std::vector<TracedOp> told = with_training(
+          kind, &idle,
+          [](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
+            return trace_ops<float>(task, optimiser, reducer, 0, exec, {}, {.sent = {}, .validates = true})
+                .validation;
+          },
+          validation);
+      ASSERT_FALSE(told.empty());
+      EXPECT_EQ(told.front().name, "catch_up") << "rows that were not in the last steps";
+      EXPECT_GT(told.front().cost.bytes, 0);
+      told.erase(told.begin());
+      EXPECT_EQ(kinds_of(told), kinds_of(made));
+    }
+}
+
+TEST(StepOps, RehearseCallsThatAValidationMakes) {
+  const Validation validation{80, {.horizons = 12}};
+  const auto named = [&](bool rehearsed) {
+    return with_training(
+        Kind::refine, nullptr,
+        [&](auto& task, auto&, Reducer&, const Exec& exec) {
+          Tape<float> tape(exec);
+          BlockTrace calls;
+          tape.set_trace(&calls);
+          rehearsed ? task.rehearse_validation(tape) : (void)task.validate(tape);
+          std::map<std::string, Index> names;
+          for (const TracedOp& op : calls.ops()) names[op.name] += op.calls;
+          return names;
+        },
+        validation);
+  };
+  const auto all = named(false), some = named(true);
+  ASSERT_EQ(some.size(), all.size());
+  for (const auto& [name, calls] : some) {
+    EXPECT_GT(calls, 0) << name;
+    EXPECT_LT(calls, all.at(name)) << name;
+  }
 }
 
 TEST(StepGraph, SumsAndParametersAreWhole) {

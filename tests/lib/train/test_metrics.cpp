@@ -280,6 +280,11 @@ TEST(Evaluation, TableSaysOfWhichHorizonsMeansAre) {
   EXPECT_TRUE(evaluation_table(scores, "K", {}, std::vector<Index>{2})
                   .ends_with("\n1 of 2 horizons (evaluate.report); mean: of the 1 of 2 horizons that have "
                              "observed targets\n"));
+  scores.count = {4, 4, 4, 4, 4, 4};
+  scores.ratio_count = {4, 0, 4, 0, 4, 0};
+  EXPECT_TRUE(evaluation_table(scores, "K", {}, std::vector<Index>{2})
+                  .ends_with("\n1 of 2 horizons (evaluate.report); mean: of all\nmean MAPE: of the 1 of 2 "
+                             "horizons that have targets other than 0\n"));
 }
 
 TEST(Evaluation, ReportedHorizons) {

@@ -102,6 +102,34 @@ TEST(Trainer, StopsEarlyAfterEpochsHoweverSeldomItLooks) {
   EXPECT_EQ(outcome.result.epochs, 6) << "best at the second, looked at again at the fourth and the sixth";
 }
 
+// The last epoch of a run is looked at out of turn; where it was the best, epochs count from there.
+TEST(Trainer, StopsEarlyAfterABestEpochOutOfTurn) {
+  Quadratic task({5, 1, 5, 5, 5, 5});
+  const TrainerOptions seven{.epochs = 7, .early_stop = 5, .validate_every = 5, .keep_best = false};
+  TrainerOptions more = seven;
+  more.epochs = 50;
+  OneRankReducer reducer;
+  Optimiser<double> optimiser({.kind = OptimiserKind::sgd, .momentum = 0}, task.parameters());
+  Trainer<double> first(seven, {.lr = 0.1}, task, optimiser, reducer, Exec{});
+  EXPECT_EQ(first.run(TrainerHooks{}).best_epoch, 6);
+  Trainer<double> second(more, {.lr = 0.1}, task, optimiser, reducer, Exec{});
+  second.restore(first.state());
+  const TrainingResult result = second.run(TrainerHooks{});
+  EXPECT_EQ(result.reason, StopReason::early_stop);
+  EXPECT_EQ(result.epochs, 15) << "at the tenth three have gone by";
+}
+
+TEST(Trainer, SaysHowLongAValidationTakes) {
+  Quadratic task({5, 4, 3, 2});
+  OneRankReducer reducer;
+  Optimiser<double> optimiser({.kind = OptimiserKind::sgd, .momentum = 0}, task.parameters());
+  Trainer<double> trainer({.epochs = 4, .validate_every = 2, .keep_best = false}, {.lr = 0.1}, task,
+                          optimiser, reducer, Exec{});
+  std::vector<bool> validated;
+  (void)trainer.run([&](const EpochReport& report) { validated.push_back(report.validation_seconds > 0); });
+  EXPECT_EQ(validated, (std::vector<bool>{false, true, false, true}));
+}
+
 TEST(Trainer, StopsWhenAsked) {
   Quadratic task({});
   OneRankReducer reducer;

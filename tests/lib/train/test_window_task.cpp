@@ -2,7 +2,10 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <string>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -266,6 +269,40 @@ TEST_P(WindowScores, ValidationIsOfAllWindowsOnAnyGrid) {
         }
       EXPECT_NEAR(last, expected, 1e-12) << groups << " groups, " << stages << " stages";
     }
+}
+
+TEST_P(WindowScores, CallsOfAValidationAreTold) {
+  const Data data;
+  OneRankReducer reducer;
+  Rank rank(data, reducer, {.score_batch = batch()}, {origins()}, 0);
+  Tape<double> tape{Exec{}};
+  using Kind = std::tuple<std::string, Index, Index, double>;
+  std::map<Kind, Index> made, told;
+  const auto count = [](const BlockTrace& calls, Index times, std::map<Kind, Index>& kinds) {
+    for (const TracedOp& op : calls.ops())
+      if (!op.beside) kinds[{op.name, op.made.rows, op.made.cols, op.cost.bytes}] += times * op.calls;
+  };
+  Cost scored;
+  BlockTrace calls;
+  tape.set_trace(&calls);
+  (void)rank.task.validate(tape);
+  count(calls, 1, made);
+  for (const TracedOp& op : calls.ops())
+    if (op.name == "scores") scored = {op.cost.flops * static_cast<double>(op.calls), 0};
+  EXPECT_EQ(scored.flops,
+            12.0 * static_cast<double>(std::ssize(origins()) * shape.outputs * nodes * parts_of_a_value));
+  double said = 0;
+  BlockTrace one(BlockTrace::Of::times_of_ops);
+  tape.set_trace(&one);
+  rank.task.trace_validation(tape, [&](Index times) {
+    count(one, times, told);
+    for (const TracedOp& op : one.ops())
+      if (op.name == "scores") said += op.cost.flops * static_cast<double>(times * op.calls);
+    one.forget_ops();
+  });
+  EXPECT_FALSE(made.empty());
+  EXPECT_EQ(told, made);
+  EXPECT_EQ(said, scored.flops);
 }
 
 INSTANTIATE_TEST_SUITE_P(Batches, WindowScores,
