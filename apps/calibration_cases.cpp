@@ -18,15 +18,15 @@ CalibrationCase stnn(const Stnn& s, std::string_view relation, std::string_view 
   constexpr Index horizons = 5, values_at_once = Index{1} << 22;
   const Index nodes = s.lat * s.lon;
   const Index per_column = relation.find("dense") == std::string_view::npos ? 16 * nodes : nodes * nodes;
-  return {
-      s.lat,
-      s.lon,
-      s.slabs * s.slab + 2,
-      fmt::format("[model]\nname = \"stnn\"\nlatent = {}\n{}\n[train]\nslab_steps = {}\n{}\n[relation]\n{}\n"
-                  "[evaluate]\nhorizons = {}\n",
-                  s.latent, model, s.slab, more, relation, horizons),
-      horizons,
-      std::max<Index>(values_at_once / per_column, 1)};
+  return {.lat = s.lat,
+          .lon = s.lon,
+          .steps = s.slabs * s.slab + 2,
+          .settings = fmt::format(
+              "[model]\nname = \"stnn\"\nlatent = {}\n{}\n[train]\nslab_steps = {}\n{}\n[relation]\n{}\n"
+              "[evaluate]\nhorizons = {}\n",
+              s.latent, model, s.slab, more, relation, horizons),
+          .horizons = horizons,
+          .most_columns = std::max<Index>(values_at_once / per_column, 1)};
 }
 
 /// A forecaster of windows on a grid; its activations grow with `inputs`.
@@ -34,15 +34,16 @@ struct Windowed {
   Index lat, lon, batch, inputs, units;
 };
 CalibrationCase windows(std::string_view model, const Windowed& w, std::string_view more = "") {
-  return {w.lat,
-          w.lon,
-          2 * w.batch + 2 * w.inputs + 2,
-          fmt::format("[model]\nname = \"{}\"\n{}{}\n[window]\ninputs = {}\noutputs = {}\nbatch = {}\n"
-                      "[relation]\ngraph = \"{}\"\n",
-                      model, w.units > 0 ? fmt::format("units = {}\n", w.units) : "", more, w.inputs,
-                      w.inputs, w.batch, model == "gru" ? "none" : "grid"),
-          w.inputs,
-          w.batch};
+  return {.lat = w.lat,
+          .lon = w.lon,
+          .steps = 2 * w.batch + 2 * w.inputs + 2,
+          .settings =
+              fmt::format("[model]\nname = \"{}\"\n{}{}\n[window]\ninputs = {}\noutputs = {}\nbatch = {}\n"
+                          "[relation]\ngraph = \"{}\"\n",
+                          model, w.units > 0 ? fmt::format("units = {}\n", w.units) : "", more, w.inputs,
+                          w.inputs, w.batch, model == "gru" ? "none" : "grid"),
+          .horizons = w.inputs,
+          .most_columns = w.batch};
 }
 
 // Widths are of all kinds: powers of two and others, which leave vectors partly empty.

@@ -37,13 +37,6 @@ struct Gain {
   }
 };
 
-/// How much of a prediction is far from all that was measured, alone.
-Prediction far_of(const Prediction& p) {
-  Prediction far;
-  far.far_share = p.far_share;
-  return far;
-}
-
 /// What no measurement stands behind of those that fit, and of how many of them.
 std::string caveats_of(const std::vector<Candidate>& candidates, const Candidate* best) {
   std::vector<const Candidate*> fit;
@@ -63,7 +56,7 @@ std::string caveats_of(const std::vector<Candidate>& candidates, const Candidate
   };
   Prediction far;
   for (const Candidate* c : fit) far.far_share = std::max(far.far_share, c->plan->interpolated.far_share);
-  tell(having([](const Prediction& p) { return !caveat_lines(far_of(p)).empty(); }), far);
+  tell(having([](const Prediction& p) { return p.far_share > far_share_told; }), far);
   // Names together that the same number of candidates have, those of most first.
   std::set<std::string> names;
   for (const Candidate* c : fit)

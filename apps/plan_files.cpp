@@ -40,6 +40,7 @@ Prediction prediction_of(const Json& json) {
   for (const Json& epoch : json.at("sent").value("epochs", Json::array()))
     p.sent_epochs.push_back({epoch.at(0), {epoch.at(1), epoch.at(2)}});
   p.far_share = json.at("far_share");
+  p.validation_far_share = json.value("validation_far_share", 0.0);
   p.unmeasured = json.at("unmeasured").get<std::vector<std::string>>();
   p.left_out = json.value("left_out", std::vector<std::string>());
   return p;
@@ -114,25 +115,23 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
     plan.modelled = prediction_of(json.at("predicted_by_polynomials"));
     if (json.contains("measured")) {
       const Json& m = json.at("measured");
-      plan.measured.push_back({m.at("step_seconds"),
-                               m.at("forward"),
-                               m.at("backward"),
-                               m.at("reduction"),
-                               m.at("optimiser"),
-                               m.at("waiting"),
-                               m.at("memory_bytes"),
-                               m.at("sent_messages"),
-                               m.at("sent_bytes"),
-                               m.at("steps"),
-                               {},
-                               m.value("transfer", 0.0),
-                               m.value("device_bytes", 0.0),
-                               false,
-                               m.value("validation_seconds", 0.0)});
-      if (!(plan.measured.back().step > 0))
-        user_error("{}: a measured step of {} s", origin, plan.measured.back().step);
+      TrainingPlan::Measured& of = plan.measured.emplace_back();
+      of.step = m.at("step_seconds");
+      of.forward = m.at("forward");
+      of.backward = m.at("backward");
+      of.reduction = m.at("reduction");
+      of.optimiser = m.at("optimiser");
+      of.waiting = m.at("waiting");
+      of.memory_bytes = m.at("memory_bytes");
+      of.sent_messages = m.at("sent_messages");
+      of.sent_bytes = m.at("sent_bytes");
+      of.steps = m.at("steps");
+      of.transfer = m.value("transfer", 0.0);
+      of.device_bytes = m.value("device_bytes", 0.0);
+      of.validation = m.value("validation_seconds", 0.0);
+      if (!(of.step > 0)) user_error("{}: a measured step of {} s", origin, of.step);
       for (const Json& epoch : m.value("sent_epochs", Json::array()))
-        plan.measured.back().sent_epochs.push_back({epoch.at(0), {epoch.at(1), epoch.at(2)}});
+        of.sent_epochs.push_back({epoch.at(0), {epoch.at(1), epoch.at(2)}});
     }
     return plan;
   } catch (const Json::exception& error) {
@@ -185,11 +184,15 @@ std::string text_of(const TrainingPlan& plan) {
 
 std::vector<std::string> caveat_lines(const Prediction& p) {
   std::vector<std::string> lines;
-  if (p.far_share > 0.1)
-    lines.push_back(fmt::format(
-        "{:.0f} % of it are calls far from all that were measured: measure the training itself (rossby "
-        "calibrate --config)",
-        100 * p.far_share));
+  const auto far = [&](double share, const char* what) {
+    if (share > far_share_told)
+      lines.push_back(fmt::format(
+          "{:.0f} % of {} are calls far from all that were measured: measure the training itself (rossby "
+          "calibrate --config)",
+          100 * share, what));
+  };
+  far(p.far_share, "it");
+  far(p.validation_far_share, "a validation");
   if (!p.unmeasured.empty())
     lines.push_back(fmt::format(
         "never measured, taken from what is nearest (bandwidth and flops, messages within a host): {}",

@@ -93,6 +93,8 @@ struct Job {
 [[nodiscard]] std::string duration_text(const TrainingPlan& plan);
 /// A table for the console.
 [[nodiscard]] std::string text_of(const TrainingPlan& plan);
+/// More of the time than this in calls far from all that were measured is told.
+constexpr double far_share_told = 0.1;
 /// Lines that say what of it no measurement stands behind; empty: nothing.
 [[nodiscard]] std::string caveats(const Prediction& prediction);
 [[nodiscard]] std::vector<std::string> caveat_lines(const Prediction& prediction);

@@ -54,6 +54,10 @@ bool is_share(const std::string& part) {
 
 }  // namespace
 
+bool names_file(const std::string& difference) {
+  return difference.starts_with("data.file:") || difference.starts_with("relation.file:");
+}
+
 std::string state_file_of(const std::string& run) {
   return run + "/checkpoints/state.h5";
 }
@@ -96,10 +100,7 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     const Config changed = Config::load(file, sets);
     if (!state.config.empty()) {
       auto edited = trained.differences(Config::parse(state.config, run.state, {}), "now", "trained with");
-      // Files may have moved: what they hold is checked.
-      std::erase_if(edited, [](const std::string& difference) {
-        return difference.starts_with("data.file:") || difference.starts_with("relation.file:");
-      });
+      std::erase_if(edited, names_file);
       if (!edited.empty())
         user_error("{} was changed after the training: {}; set it back, or train anew", file,
                    fmt::join(edited, "; "));
@@ -109,7 +110,7 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     run.trained_on = before;
     run.other_file = now != before && !std::filesystem::equivalent(now, before, code);
     for (const std::string& difference : changed.differences(trained, "asked for", "trained with"))
-      if (!difference.starts_with("data.file:"))
+      if (!names_file(difference))
         user_error("--set would make another model than the one in {}: {}", path, difference);
     std::vector<std::string> all = sets;
     all.insert(all.end(), state.parts.begin(), state.parts.end());

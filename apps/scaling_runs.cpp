@@ -248,7 +248,7 @@ void compare_with_list(const std::string& folder, const StudyFile& study, const 
   for (const std::string& name : study.runs) listed.insert(plain(fs::path(folder) / name));
   // A copy of a run would count as one more. One that jobs or a driver would call so is a run of the study,
   // whoever started it.
-  const std::regex usual("ranks-[0-9]+_groups-[0-9]+(_stages-[0-9]+)?_seed-[^_]+(_repeat-[0-9]+)?");
+  const std::regex usual("ranks-[0-9]+_groups-[0-9]+(_stages-[0-9]+)?_seed-[0-9]+(_repeat-[0-9]+)?");
   const auto foreign = [&](const ScalingRun& run) {
     return run.folder == folder && !listed.contains(run.path) &&
            !std::regex_match(fs::path(run.path).filename().string(), usual);

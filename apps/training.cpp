@@ -163,6 +163,7 @@ Json Training<T>::metadata(const TrainingState& state) const {
   json["precision"] = config_->text("model.precision");
   json["config_hash"] = config_->hash();
   json["data_hash"] = run_->data_hash();
+  json["training_hash"] = run_->training_hash();
   json["isa"] = std::string(to_string(run_->exec().isa));
   run_->add_metadata(json);
   json["ranks"] = comm_.size();
@@ -229,14 +230,16 @@ void Training<T>::save(SaveReason reason) {
 
 template <class T>
 bool Training<T>::last_trained_here(const std::string& metrics) const {
+  if (!std::filesystem::exists(metrics)) return false;
   const std::string text = read_text(metrics);
   const std::size_t end = text.find_last_not_of('\n'), begin = text.find_last_of('\n', end);
   const Json line = Json::parse(text.substr(begin == std::string::npos ? 0 : begin + 1), nullptr, false);
   if (!line.is_object() || !line.contains("place")) return false;
-  const Json here = place_json(comm_, hosts_, processor_, *run_), &there = line.at("place");
-  return there.is_object() && std::ranges::all_of(there.items(), [&](const auto& item) {
-           return !item.value().is_number() || here.value(item.key(), Json()) == item.value();
-         });
+  Json here = place_json(comm_, hosts_, processor_, *run_), there = line.at("place");
+  for (Json* place : {&here, &there})
+    if (place->is_object())
+      for (const char* told_alone : {"processor", "rossby"}) place->erase(told_alone);
+  return here == there;
 }
 
 template <class T>
@@ -252,6 +255,13 @@ void Training<T>::load(const Checkpoint& checkpoint) {
   if (const std::string hash = checkpoint.metadata.value("data_hash", ""); hash != run_->data_hash())
     throw BadContinuation(fmt::format("{} was written with other data: its data_hash is {}, that of {} is {}",
                                       checkpoint.path, hash, run_->domain().info.path, run_->data_hash()));
+  // It knows the shape of grids and what times stand for, which the other, of older checkpoints, does not.
+  if (const std::string hash = checkpoint.metadata.value("training_hash", run_->training_hash());
+      hash != run_->training_hash())
+    throw BadContinuation(
+        fmt::format("{} was written with other data: the training part of {} has other times, or a grid of "
+                    "another shape",
+                    checkpoint.path, run_->domain().info.path));
   const auto arrays = trainer_.arrays(checkpoint.training.has_best);
   run_->read(checkpoint.path, arrays);
   TrainingState state = checkpoint.training;
@@ -262,6 +272,7 @@ void Training<T>::load(const Checkpoint& checkpoint) {
 template <class T>
 void Training<T>::resume(Checkpoint first, std::vector<std::string> candidates) {
   std::optional<Checkpoint> next = std::move(first);
+  const std::string tried = next ? next->path : "";
   while (next) {
     try {
       load(*next);
@@ -273,7 +284,9 @@ void Training<T>::resume(Checkpoint first, std::vector<std::string> candidates) 
     }
     next = next_checkpoint(comm_, candidates);
   }
-  if (!next) user_error("{}: no checkpoint is good; remove them to start anew", checkpoint_folder_of(""));
+  if (!next)
+    user_error("{}: no checkpoint is good; remove them to start anew",
+               std::filesystem::path(tried).parent_path().string());
   saved_ = next->path;
   cut_metrics();
 }

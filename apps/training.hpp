@@ -41,7 +41,8 @@ class Training {
   [[nodiscard]] const std::string& saved() const { return saved_; }
   /// "3 checkpoints in 0.3 s, 0.8 % of the time"; empty where there were none.
   [[nodiscard]] std::string checkpoint_summary(double seconds) const;
-  /// Whether the last epoch of this metrics.jsonl was trained on ranks as these are.
+  /// Whether the last epoch of this metrics.jsonl was trained on ranks and threads as these are, on a device
+  /// of this kind or on none; processor and version do not count. Of a run without an epoch it was not.
   [[nodiscard]] bool last_trained_here(const std::string& metrics) const;
 
  private:

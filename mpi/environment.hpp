@@ -5,6 +5,8 @@
 
 #include <mpi.h>
 
+#include "rossby/base/error.hpp"
+
 namespace rossby {
 
 class Watchdog;
@@ -92,6 +94,18 @@ class Environment {
 /// one rank says `message` and the job ends (Environment::all_come, ten seconds). While it waits, messages
 /// that were on their way arrive: where they go has to be there still.
 void end_unless_all_come(std::string_view message);
+
+/// Returns f(), which exchanges between ranks. Where an error is of this rank alone the job ends before what
+/// it unwinds takes the memory that values of the others are on their way to.
+template <class F>
+decltype(auto) in_exchanges(const F& f) {
+  try {
+    return f();
+  } catch (const UserError& error) {
+    end_unless_all_come(error.what());
+    throw;
+  }
+}
 
 /// Whether a message begins with the rank that it is of, "rank 3: ".
 [[nodiscard]] bool names_rank(std::string_view message);

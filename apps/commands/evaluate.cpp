@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -117,12 +119,7 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
     for (const SeriesVariable& variable : domain.info.variables) part_features.push_back(variable.features);
   HorizonErrors errors(names, test.horizons, part_features);
   const std::span<const Index> origins(test.origins);
-  try {
-    run.add_errors(errors, origins, test.horizons);
-  } catch (const UserError& error) {  // of this rank alone, maybe, in the middle of exchanges
-    end_unless_all_come(error.what());
-    throw;
-  }
+  in_exchanges([&] { run.add_errors(errors, origins, test.horizons); });
   add_baselines(comm, config, run, test, baselines, errors);
   const HorizonScores scores = errors.reduce(run.reducer());
   std::vector<HorizonScores> parts;
@@ -143,13 +140,16 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
       json["variables"].push_back({{"variable", variable.name}});
       json["variables"].back().update(evaluation_json(parts[v], units_of(variable), leads));
     }
+    const bool seen = std::any_of(origins.begin(), origins.end(), [&](Index origin) {
+      return domain.split.reaches_training(origin, test.horizons);
+    });
     json["data"] = {{"file", domain.info.path},
                     {"first_origin", time.text(origins.front())},
                     {"last_origin", time.text(origins.back())},
-                    {"origins", origins.size()}};
+                    {"origins", origins.size()},
+                    {"seen", seen}};
     atomic_write(path, json.dump(2) + "\n");
-    if (std::any_of(origins.begin(), origins.end(),
-                    [&](Index origin) { return domain.split.reaches_training(origin, test.horizons); }))
+    if (seen)
       fmt::print("warning: forecasts of the training part are among them, which the model has seen\n");
     fmt::print("{} origins from {} to {}\n{}\nwritten to {}\n", origins.size(), time.text(origins.front()),
                time.text(origins.back()), tables_of(domain, parts, scores, leads, report), path);

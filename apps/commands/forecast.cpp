@@ -78,17 +78,13 @@ int forecast_with(const Communicator& comm, const OpenRun& open, const Forecast&
   const auto owned = static_cast<Index>(domain.rows.size());
   std::vector<float> local(static_cast<std::size_t>(owned * steps * m));
   const std::vector<Index> origins{origin};
-  try {
-    run.forecast(origins, steps, [&](Index, Index horizon, NodeView<const T> x) {
-      for (Index i = 0; i < owned; ++i)
-        for (Index f = 0; f < m; ++f)
-          local[static_cast<std::size_t>((i * steps + horizon - 1) * m + f)] =
-              static_cast<float>(x.at(i, 0)[f]);
-    });
-  } catch (const UserError& error) {  // of this rank alone, maybe, in the middle of exchanges
-    end_unless_all_come(error.what());
-    throw;
-  }
+  const auto keep = [&](Index, Index horizon, NodeView<const T> x) {
+    for (Index i = 0; i < owned; ++i)
+      for (Index f = 0; f < m; ++f)
+        local[static_cast<std::size_t>((i * steps + horizon - 1) * m + f)] =
+            static_cast<float>(x.at(i, 0)[f]);
+  };
+  in_exchanges([&] { run.forecast(origins, steps, keep); });
   const Stage stage(comm, "writing the forecast", patience_with_files);
   const auto nodes = gather_nodes(comm, domain.partition, local, steps * m);
   agree(comm, [&] {

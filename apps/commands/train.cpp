@@ -211,7 +211,6 @@ std::string advice_for(StopReason over) {
     case StopReason::time:
       return "; raise train.max_seconds to go on";
     case StopReason::plateau:
-      return "; lower schedule.min_lr to go on";
     case StopReason::asked:
     case StopReason::paused:
       return "";
@@ -225,6 +224,7 @@ std::optional<StopReason> ended(const Communicator& comm, const Training<T>& tra
                                 const std::string& run) {
   const auto over = training.over();
   if (!over) return std::nullopt;
+  const Stage stage(comm, "reading the state", patience_with_files);
   const bool final = agree(comm, [&] { return comm.rank() == 0 && has_final_state(run, training.state()); });
   return broadcast(comm, final ? "yes" : "").empty() ? std::nullopt : over;
 }
@@ -335,12 +335,14 @@ void report_plan(const Communicator& comm, const std::string& run, const std::st
   });
 }
 
-/// Whether a run that has ended has no prediction, and was trained on ranks as these are. Collective.
+/// Whether a run that has ended has no prediction, and was trained with these settings on ranks as these are.
+/// Collective.
 template <class T>
-bool takes_plan(const Communicator& comm, const Training<T>& training, const std::string& run,
-                const std::string& metrics) {
+bool takes_plan(const Communicator& comm, const Config& asked, const Training<T>& training,
+                const std::string& run, const std::string& metrics) {
   const bool takes = agree(comm, [&] {
     return comm.rank() == 0 && !std::filesystem::exists(plan_file_of(run)) &&
+           Config::load(run + "/config.toml", {}).to_toml() == asked.to_toml() &&
            training.last_trained_here(metrics);
   });
   return !broadcast(comm, takes ? "yes" : "").empty();
@@ -365,7 +367,7 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
       if (comm.rank() == 0)
         fmt::print("done      nothing is left to do: {}{}\n", to_string(*over), advice_for(*over));
       const std::string metrics = start.directory ? start.directory->metrics_file() : "";
-      if (plan && takes_plan(comm, training, arguments.run, metrics))
+      if (plan && takes_plan(comm, asked, training, arguments.run, metrics))
         report_plan(comm, arguments.run, metrics, std::move(*plan));
       return 0;
     }

@@ -187,7 +187,7 @@ class Study:
         """The state of a run that has ended, by the settings in its directory."""
         found = trained.differences({**self.of_config(), **run.sets})
         others = [f"{key} = {json.dumps(before, ensure_ascii=False)}, not {asked}" for key, before, asked in found
-                  if key not in LIMITS and not (run.synth and key == "data.file")]
+                  if key not in LIMITS and not (run.synth and key == "data.file") and not (key.endswith(".file") and moved(before))]
         if others:
             return f"was trained with {'; '.join(others)}; choose another --label"
         return "goes on" if found else "ended"
@@ -200,6 +200,11 @@ class Study:
             return settings.flat(settings.tomllib.loads(self.config.read_text(encoding="utf-8")), self.config)
         except ValueError:
             return {}  # `rossby train` says what is wrong
+
+
+def moved(before):
+    """Whether a file that a run was trained with is not there any more: `rossby train` knows another one by its content."""
+    return isinstance(before, str) and not os.path.exists(before)
 
 
 def lock(path, wait):

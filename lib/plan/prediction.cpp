@@ -186,6 +186,7 @@ void add_validation(const std::vector<StepOps>& ranks, const MachineProfile& pro
   place.stages = 1;
   const Prediction one = predict(validations, profile, times, place, false, launches);
   prediction.validation = one.step();
+  prediction.validation_far_share = one.far_share;
   for (const std::string& name : one.unmeasured) note(prediction.unmeasured, name);
   for (const std::string& name : one.left_out) note(prediction.left_out, name);
 }
@@ -330,6 +331,7 @@ nlohmann::ordered_json json_of(const Prediction& p) {
                               {"validation_seconds", p.validation},
                               {"far_share", p.far_share},
                               {"unmeasured", p.unmeasured}};
+  if (p.validation_far_share > 0) json["validation_far_share"] = p.validation_far_share;
   if (!p.left_out.empty()) json["left_out"] = p.left_out;
   if (p.device_bytes > 0) {
     json["launches"] = p.launches;

@@ -45,8 +45,9 @@ struct Prediction {
   double sent_messages = 0, sent_bytes = 0;
   int sent_ranks = 0;
   std::vector<EpochTraffic> sent_epochs;  // by all ranks together, of the first epochs; none: not known
-  double far_share =
-      0;  // of the time: of calls that are far (OpTimes::Answer, 1) from all that were measured
+  // Of the time of a step, and of a validation: of calls that are far (OpTimes::Answer, 1) from all that were
+  // measured.
+  double far_share = 0, validation_far_share = 0;
   std::vector<std::string> unmeasured;  // ops, and messages between hosts, that were never measured
   std::vector<std::string> left_out;    // messages between ranks, how far these are apart, and ops without a
                                         // rate, never measured: they are taken to take no time

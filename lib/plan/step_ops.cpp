@@ -57,14 +57,17 @@ double trace_validation(Task<T>& task, Optimiser<T>& optimiser, Tape<T>& tape, S
   };
   if (const Cost late = optimiser.settle(tape.exec()); late.bytes > 0) trace.note("catch_up", late);
   count(1);
+  bool any = false;
   Index before = trace.waits();
   task.trace_validation(tape, [&](Index times) {
     most = std::max(most, beside_tape(tape, tape.exec().device));
+    any = true;
     count(times);
     result.validation_waits += static_cast<double>(times * (trace.waits() - before));
     before = trace.waits();
   });
   tape.set_trace(nullptr);
+  if (!any) result.validation.clear();  // the part is too short for a forecast
   return std::max(most - beside_tape(tape, tape.exec().device), 0.0);
 }
 

@@ -136,6 +136,20 @@ class NewData(Runs):
         shutil.copy(self.path("sensors.nc"), self.path("elsewhere.nc"))
         self.succeed(1, "forecast", run, "--steps", "1", "--set", "data.file=elsewhere.nc", "-o", "moved.nc")
 
+    def test_a_moved_graph_is_held_against_the_one_that_was_trained_on(self):
+        for name, weight in (("graph", "1, 0.5, 2"), ("graph_too", "1, 0.5, 2"), ("graph_other", "1, 0.75, 2")):
+            self.netcdf(name + ".nc", sensors(weight=weight))
+        run = self.trained("graphed", "relation.graph=edges", "relation.file=graph.nc")
+        self.succeed(1, "evaluate", run)
+        os.rename(self.path("graph.nc"), self.path("graph_gone.nc"))
+        for command in (["evaluate", run], ["forecast", run, "--steps", "1", "-o", "graphed.nc"]):
+            self.refuse(2, command, "graph.nc: no such file")
+            self.succeed(2, *command, "--set", "relation.file=graph_too.nc")
+            self.refuse(2, [*command, "--set", "relation.file=graph_other.nc"], "is not what .*state.h5 was trained on")
+        resumed = ["train", "new.toml", "--run", run, "--set", "relation.graph=edges", "--set", "train.epochs=9"]
+        self.refuse(2, [*resumed, "--set", "relation.file=graph_other.nc"], "was written with other data")
+        self.assertIn("resumed ", self.succeed(2, *resumed, "--set", "relation.file=graph_too.nc").out)
+
     def test_other_data_are_refused(self):
         for model, more in (("stnn", ()), ("gru", ("window.inputs=3", "window.outputs=2"))):
             run = self.trained(f"other_{model}", f"model.name={model}", *more)

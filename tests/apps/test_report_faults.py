@@ -140,6 +140,11 @@ class ReportFaults(Studies):
         report = self.report("copies", "rest")[1]
         self.assertEqual([len(row["runs"]) for row in report["studies"][0]["rows"]], [1, 1])
         self.assertEqual(self.left_out("copies", found=report), {"run1.bak": "is not among the runs that study.json lists, nor called like one"})
+        for name in (".bak", "-old", " (copy)", "_old"):
+            shutil.copytree(folder / "run1", folder / f"ranks-1_groups-1_seed-1{name}")
+        self.assertEqual(len(self.left_out("copies")), 5)
+        for name in (".bak", "-old", " (copy)", "_old"):
+            shutil.rmtree(folder / f"ranks-1_groups-1_seed-1{name}")
         # Jobs that were started beside the driver are runs of the study.
         (folder / "run1.bak").rename(folder / "ranks-1_groups-1_seed-3")
         report = self.report("copies", "rest")[1]

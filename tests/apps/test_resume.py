@@ -287,7 +287,13 @@ class Older(Resumed):
         self.succeed(2, *self.arguments("moving", "train.epochs=2", "data.file=here.nc"))
         os.rename(self.path("here.nc"), self.path("there.nc"))
         self.netcdf("other.nc", sensors(weight="1, 0.5, 2"))
+        self.netcdf("later.nc", sensors().replace("hours since 2001-01-01", "hours since 2001-01-02"))
         self.refuse(2, self.arguments("moving", "train.epochs=3", "data.file=other.nc"), "was written with other data: its data_hash is")
+        self.refuse(2, self.arguments("moving", "train.epochs=3", "data.file=later.nc"), "the training part of later.nc has other times")
+        newest = self.path("moving/checkpoints/" + self.checkpoints("moving")[-1])
+        rewrite_metadata(newest, ('"training_hash"', '"training_hasx"'))
+        self.refuse(2, self.arguments("moving", "train.epochs=3", "data.file=there.nc"), "was written with other settings: data.file: ")
+        rewrite_metadata(newest, ('"training_hasx"', '"training_hash"'))
         result = self.succeed(2, *self.arguments("moving", "train.epochs=3", "data.file=there.nc"))
         self.assertIn("resumed ", result.out)
         with open(self.path("moving/config.toml"), encoding="utf-8") as file:

@@ -144,6 +144,15 @@ class Settings(Faults):
         self.assertIn("1 runs: 1 ended", self.study("z.toml", "--out", "moved", "--set", "train.epochs=5"))
         self.assertIn(": goes on\n", self.study("z.toml", "--out", "moved", "--set", "train.epochs=6", "--list"))
 
+    def test_data_that_moved(self):
+        shutil.copy(self.path("sensors.nc"), self.path("sst_here.nc"))
+        here, there = (["--out", "shifted", "--set", f"data.file=sst_{word}.nc"] for word in ("here", "there"))
+        self.study("one.toml", *here)
+        os.rename(self.path("sst_here.nc"), self.path("sst_there.nc"))
+        self.assertIn("1 runs: 1 ended", self.study("one.toml", *there))
+        self.assertIn("1 runs: 1 ended", self.study("one.toml", *there, "--set", "train.epochs=5"))
+        self.assertEqual(len(self.lines("shifted/one/ranks-1_groups-1_seed-1")), 5)
+
     def test_predictions_for_what_has_ended(self):
         self.succeed(1, "calibrate", "--quick", "-o", "later.json")
         self.study("one.toml", "--out", "unplanned")

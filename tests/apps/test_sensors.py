@@ -71,6 +71,7 @@ class Horizons(Sensors):
             schema = json.load(file)
         self.assertEqual(faults(scores, schema, schema), [])
         self.assertNotIn("seen", out)
+        self.assertFalse(scores["data"]["seen"])
         for words, seen in [(["forecast", "run", "--steps", "1", "--origin", "2001-01-01T05:00", "-o", "seen.nc"], True),
                             (["forecast", "run", "--steps", "1", "-o", "new.nc"], False),
                             (["evaluate", "run", "-o", "seen.json", "--set", "evaluate.first_origin=5", "--set", "evaluate.last_origin=20"], True)]:
@@ -79,6 +80,8 @@ class Horizons(Sensors):
         self.succeed(1, "train", "gru.toml", "--run", "folded", "--set", "split.validation=0", "--set", "split.folds=3", "--set", "split.fold=0",
                      "--set", "train.epochs=1")
         self.assertIn("the model has seen", self.succeed(1, "evaluate", "folded", "--set", "evaluate.first_origin=3").out)
+        with open(self.path("folded/evaluation.json"), encoding="utf-8") as file:
+            self.assertTrue(json.load(file)["data"]["seen"])
         for wrong, why in [("90 min", "no whole number of steps.* 1 hour"), ("3", "not among the 2 horizons"),
                            ("soon", "a number and a unit are right")]:
             self.refuse(2, ["evaluate", "run", "--set", f'evaluate.report=["{wrong}"]'],

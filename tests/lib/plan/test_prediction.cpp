@@ -384,10 +384,13 @@ TEST(Prediction, TellsAValidationAsAStepOfItsCalls) {
   validation.steps = 1;
   validation.ops = rank.validation;
   const Prediction p = predict({other, rank}, profile, times, place);
-  EXPECT_NEAR(p.validation, predict({validation}, profile, times, {.ranks = 4, .hosts = 2}).step(), 1e-15);
+  const Prediction one = predict({validation}, profile, times, {.ranks = 4, .hosts = 2});
+  EXPECT_NEAR(p.validation, one.step(), 1e-15);
   EXPECT_EQ(std::ranges::count(p.unmeasured, "never"), 1);
   const auto json = json_of(p);
   EXPECT_EQ(json["validation_seconds"], p.validation);
+  EXPECT_EQ(p.validation_far_share, one.far_share);
+  EXPECT_GT(p.validation_far_share, 0.5) << "of calls like none that was measured";
 }
 
 TEST(Stragglers, OfOneRankSayNothingOfMore) {

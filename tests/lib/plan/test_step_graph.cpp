@@ -192,6 +192,18 @@ TEST(StepOps, CountTheCallsOfAValidation) {
     }
 }
 
+TEST(StepOps, APartThatIsTooShortIsNotValidated) {
+  Device idle(SimulatedDriver::idle());
+  const StepOps ops = with_training(
+      Kind::refine, &idle,
+      [](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
+        return trace_ops<float>(task, optimiser, reducer, 0, exec, {}, {.sent = {}, .validates = true});
+      },
+      Validation{2, {.horizons = 5}});
+  EXPECT_FALSE(ops.ops.empty());
+  EXPECT_TRUE(ops.validation.empty());
+}
+
 TEST(StepOps, RehearseCallsThatAValidationMakes) {
   const Validation validation{80, {.horizons = 12}};
   const auto named = [&](bool rehearsed) {
