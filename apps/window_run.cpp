@@ -9,6 +9,7 @@
 
 #include "apps/graph_wavenet_run.hpp"
 #include "apps/stages.hpp"
+#include "apps/window_supports.hpp"
 #include "rossby/autograd/sparse_trial.hpp"
 #include "rossby/base/release.hpp"
 #include "rossby/exchange/traced.hpp"
@@ -16,7 +17,6 @@
 #include "rossby/model/tgcn.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
-#include "rossby/mpi/mailbox.hpp"
 #include "rossby/mpi/ports.hpp"
 #include "rossby/mpi/whole_graph.hpp"
 #include "rossby/relation/builders.hpp"
@@ -50,22 +50,6 @@ WindowOptions window_options(const Config& config, const WindowShape& shape, int
   return options;
 }
 
-/// Refuses what a model of latents does with relations and these do not.
-void check_relations(const Config& config) {
-  const auto refuse = [&](bool asked, const char* setting) {
-    if (asked)
-      user_error("{} is for model.name = \"stnn\"; a {} takes the weights of relation.graph as they are",
-                 setting, config.text("model.name"));
-  };
-  refuse(config.text("relation.mode") == "refine", "relation.mode = \"refine\"");
-  refuse(config.text("relation.discover") != "none", "relation.discover");
-  refuse(config.flag("relation.self"), "relation.self = true");
-  refuse(config.integers("relation.hops") != std::vector<Index>{1}, "relation.hops other than [1]");
-  refuse(config.text("relation.storage") == "dense", "relation.storage = \"dense\"");
-  refuse(config.text("relation.precision") == "bf16", "relation.precision = \"bf16\"");
-  refuse(config.text("relation.memory") == "streamed", "relation.memory = \"streamed\"");
-}
-
 /// Refuses settings that do nothing: they would stay in the run's configuration as if they did.
 void check_tgcn(const Config& config) {
   if (config.integer("model.layers") != 1)
@@ -73,40 +57,6 @@ void check_tgcn(const Config& config) {
   if (config.real("model.sampling_decay") > 0)
     user_error(
         "model.sampling_decay is not for model.name = \"tgcn\": it forecasts all steps at once; set 0");
-}
-
-/// The matrices that a diffusion sums over.
-GlobalEdges make_supports(const Communicator& comm, const Config& config, const Domain& domain,
-                          bool any_weights) {
-  const std::string& kind = config.text("model.supports");
-  GlobalEdges none;
-  none.rows = static_cast<Index>(domain.rows.size());
-  none.ptr = {0};
-  if (config.text("model.name") == "gru") return none;
-  const GlobalEdges graph = build_graph(comm, config, domain, domain.partition);
-  if (graph.relations == 0 && config.text("model.name") == "graph_wavenet") return none;
-  if (graph.relations == 0)
-    user_error(
-        "model.name = \"{}\" needs a graph: set relation.graph (or model.name = \"gru\", which needs none)",
-        config.text("model.name"));
-  if (config.text("model.name") == "tgcn" && graph.relations > 1)
-    user_error(
-        "model.name = \"tgcn\" takes one relation; relation.graph = \"{}\" gives {}: use \"grid\" or "
-        "\"nearest\", or model.name = \"dcrnn\"",
-        config.text("relation.graph"), graph.relations);
-  agree(comm, [&] {
-    if (any_weights) return;
-    const auto negative =
-        std::find_if(graph.value.begin(), graph.value.end(), [](double w) { return w < 0; });
-    if (negative != graph.value.end())
-      user_error("the graph has an edge of weight {:.6g}: a {} needs weights that are not negative",
-                 *negative, config.text("model.name"));
-  });
-  MpiMailbox mailbox(comm);
-  if (config.text("model.name") == "tgcn")
-    return normalise_symmetrically(with_self_loops(graph, 1, domain.partition, comm.rank()), domain.partition,
-                                   mailbox);
-  return random_walks(graph, kind == "dual_random_walk", domain.partition, mailbox);
 }
 
 }  // namespace
@@ -119,7 +69,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
       plane_reducer_(grid_.plane()),
       stages_reducer_(grid_.pipeline()) {
   agree(grid_.world(), [&] {
-    check_relations(config);
+    check_window_relations(config);
     if (checks_starts(purpose) && config.text("model.name") == "tgcn") check_tgcn(config);
     if (grid_.stages() > 1) stage_of_ = stages_of_layers(config, grid_.stages());
     if (config.text("model.name") == "graph_wavenet") check_graph_wavenet(config, shape_);
