@@ -63,7 +63,7 @@ class Device(Runs):
     def near(self, run, other, tolerance):
         """Losses and validations of two runs."""
         for here, there in zip(self.lines(run), self.lines(other), strict=True):
-            figures = [k for k in there if k == "loss" or k.startswith("validation")]
+            figures = [k for k in there if k in ("loss", "validation_rmse", "validation_mae")]
             self.assertGreaterEqual(len(figures), 2)
             for key in figures:
                 self.assertAlmostEqual(here[key], there[key], delta=tolerance * (1 + abs(there[key])), msg=f"{run} {key}")
