@@ -167,14 +167,18 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
                    mine.validation};
   reducer.max(most);
   // The lowest rank of those that are slowest gives the parts, as in predict().
-  double rank = own == most[0] ? -comm.rank() : -comm.size();
-  reducer.max(std::span<double>(&rank, 1));
+  const auto lowest = [&](bool slow) { return slow ? -comm.rank() : -comm.size(); };
+  double chosen[] = {static_cast<double>(lowest(own == most[0])),
+                     static_cast<double>(lowest(mine.validation == most[5]))};
+  reducer.max(chosen);
   double parts[] = {mine.forward,   mine.backward,  mine.optimiser, mine.messages, mine.reduction,
                     mine.straggler, mine.far_share, mine.pipeline,  mine.transfer, mine.launches};
-  if (comm.rank() != static_cast<int>(-rank))
+  if (comm.rank() != static_cast<int>(-chosen[0]))
     for (double& part : parts) part = 0;
   reducer.sum(parts);
-  double sums[] = {mine.sent_messages, mine.sent_bytes, computing};
+  const bool validates_slowest = comm.rank() == static_cast<int>(-chosen[1]);
+  double sums[] = {mine.sent_messages, mine.sent_bytes, computing,
+                   validates_slowest ? mine.validation_far_share : 0};
   reducer.sum(sums);
   Prediction all = mine;
   all.sent_messages = sums[0];
@@ -196,6 +200,7 @@ Prediction slowest(const Communicator& comm, const Prediction& mine) {
   all.device_bytes = most[3];
   all.epoch_steps = static_cast<Index>(most[4]);
   all.validation = most[5];
+  all.validation_far_share = sums[3];
   all.unmeasured = union_of(comm, mine.unmeasured);
   all.left_out = union_of(comm, mine.left_out);
   return all;
