@@ -130,6 +130,7 @@ class Study:
             # What it is where nothing comes of this start; None: nothing of it was put down.
             unchanged = known and not known["ended"] and known["state_before"] == trained.state
             entry["earlier"] = known.get("earlier") if unchanged else known
+            entry["config_before"] = known.get("config_before", "") if unchanged else trained.config_sha256()
         if entry.get("earlier"):
             entry["earlier"] = {key: value for key, value in entry["earlier"].items() if key != "earlier"}
         self.note(entry)
@@ -168,7 +169,8 @@ class Study:
         # Earlier versions put down the state's time in ns, not its steps.
         before = known["state_before"]
         if (before == trained.state or before == trained.stamp()) and not known["ended"]:
-            if "earlier" not in known:
+            # A training writes config.toml before its first step.
+            if "earlier" not in known or known.get("config_before") != trained.config_sha256():
                 return "cut off"
             known = known["earlier"]
             if known is None:

@@ -1,5 +1,6 @@
 """What a run directory tells of its training: whether it has ended, and with which settings."""
 
+import hashlib
 import json
 import math
 import mmap
@@ -96,6 +97,13 @@ class Trained:
     def ended(self):
         """Whether it holds a state behind the last epoch."""
         return self.state == self.steps > 0
+
+    def config_sha256(self):
+        """Of config.toml; empty: there is none."""
+        try:
+            return hashlib.sha256((self.directory / "config.toml").read_bytes()).hexdigest()
+        except OSError:
+            return ""
 
     def settings(self):
         """config.toml, {"train.epochs": 4}: a key a line, as the program writes it."""

@@ -143,6 +143,16 @@ class Settings(Faults):
         self.assertIn("1 failed", self.drive("z.toml", *moved, "--set", "train.epochs=7", *fails, code=1)[0])
         self.assertIn("1 runs: 1 ended", self.study("z.toml", "--out", "moved", "--set", "train.epochs=5"))
         self.assertIn(": goes on\n", self.study("z.toml", "--out", "moved", "--set", "train.epochs=6", "--list"))
+        # A start that was killed behind its settings, before an epoch, is under way, whatever comes of those after it.
+        killed = self.program("killed", f"sed -i 's/^epochs = 5$/epochs = 6/' {self.path(run)}/config.toml\nkill -9 $$")
+        six = ["z.toml", *moved, "--set", "train.epochs=6"]
+        for launcher in (killed, "false"):
+            self.assertIn("1 failed", self.drive(*six, "--launcher", launcher, "--rossby", support.rossby, code=1)[0])
+            self.assertIn(": cut off\n", self.study(*six, "--list"))
+        self.assertIn("earlier", self.load("moved/z/study.json", "study.schema.json")["runs"][0])
+        self.assertIn("1 runs: 1 ended", self.study(*six))
+        self.assertEqual(len(self.lines(run)), 6)
+        self.assertIn(": ended\n", self.study(*six, "--list"))
 
     def test_data_that_moved(self):
         shutil.copy(self.path("sensors.nc"), self.path("sst_here.nc"))
