@@ -20,19 +20,19 @@ namespace {
 const Candidate* baseline(const std::vector<Candidate>& candidates) {
   const Candidate* base = nullptr;
   for (const Candidate& c : candidates)
-    if (c.fits() &&
-        (!base || std::pair(c.ranks, c.epoch_seconds()) < std::pair(base->ranks, base->epoch_seconds())))
+    if (c.fits() && (!base || std::pair(c.ranks, c.training_seconds()) <
+                                  std::pair(base->ranks, base->training_seconds())))
       base = &c;
   return base;
 }
 
-/// Of a candidate's epoch over the baseline's, and that over the ratio of their ranks; 0: not known, or of
+/// Of a candidate's training over the baseline's, and that over the ratio of their ranks; 0: not known, or of
 /// one that does not fit.
 struct Gain {
   double speed_up = 0, efficiency = 0;
   Gain(const Candidate* base, const Candidate& candidate) {
-    if (!base || !candidate.fits() || candidate.epoch_seconds() <= 0) return;
-    speed_up = base->epoch_seconds() / candidate.epoch_seconds();
+    if (!base || !candidate.fits() || candidate.training_seconds() <= 0) return;
+    speed_up = base->training_seconds() / candidate.training_seconds();
     efficiency = speed_up * base->ranks / candidate.ranks;
   }
 };
@@ -77,9 +77,9 @@ std::string text_of(const std::vector<Candidate>& candidates) {
   std::size_t width = 0;
   for (const Candidate& c : candidates) width = std::max(width, c.varied.size());
   std::string text = fmt::format(
-      "  {:>6}{:>12}{:>8}{:>13}  {:<{}}{:>8}{:>12}{:>8}{:>12}{:>12}{:>11}{:>10}{:>14}\n", "ranks",
+      "  {:>6}{:>12}{:>8}{:>13}  {:<{}}{:>8}{:>12}{:>8}{:>12}{:>12}{:>12}{:>11}{:>10}{:>14}\n", "ranks",
       "row blocks", "stages", "time groups", width > 0 ? "settings" : "", std::max<std::size_t>(width, 8),
-      "batch", "step ms", "steps", "epoch", "memory", "messages %", "speed-up", "efficiency %");
+      "batch", "step ms", "steps", "epoch", "training", "memory", "messages %", "speed-up", "efficiency %");
   for (const Candidate& c : candidates) {
     text +=
         fmt::format("{} {:>6}{:>12}{:>8}{:>13}  {:<{}}{:>8}", &c == best ? '*' : ' ', c.ranks, c.row_blocks,
@@ -88,8 +88,8 @@ std::string text_of(const std::vector<Candidate>& candidates) {
       const Prediction& p = c.plan->interpolated;
       const Gain gain(base, c);
       text +=
-          fmt::format("{:>12.3f}{:>8}{:>12}{:>12}{:>11.1f}{:>10}{:>14}", 1e3 * p.step(), p.epoch_steps,
-                      short_seconds_text(c.epoch_seconds()),
+          fmt::format("{:>12.3f}{:>8}{:>12}{:>12}{:>12}{:>11.1f}{:>10}{:>14}", 1e3 * p.step(), p.epoch_steps,
+                      short_seconds_text(c.epoch_seconds()), short_seconds_text(c.training_seconds()),
                       p.memory_bytes + p.device_bytes > 0 ? bytes_text(p.memory_bytes + p.device_bytes) : "-",
                       p.step() > 0 ? 100 * (p.messages + p.reduction) / p.step() : 0,
                       gain.speed_up > 0 ? fmt::format("{:.2f}", gain.speed_up) : "-",

@@ -22,7 +22,8 @@ struct Candidate {
   std::optional<TrainingPlan> plan;   // none: refused
   std::string refused;                // why; also where it is planned but does not fit
   [[nodiscard]] bool fits() const { return plan && refused.empty(); }
-  [[nodiscard]] double epoch_seconds() const;
+  [[nodiscard]] double epoch_seconds() const;     // of its steps
+  [[nodiscard]] double training_seconds() const;  // of all epochs and validations
 };
 
 /// What is tried.
@@ -48,7 +49,7 @@ using LoadConfig = std::function<Config(const std::vector<std::string>& settings
 [[nodiscard]] std::vector<Candidate> plan_candidates(const Communicator& comm, const MeasuredMachine& machine,
                                                      const LoadConfig& load, const CandidateSpace& space);
 
-/// The fastest of those that fit, by the time that an epoch takes; null: none fits.
+/// The fastest of those that fit, by the time that the training takes; null: none fits.
 [[nodiscard]] const Candidate* fastest(const std::vector<Candidate>& candidates);
 
 /// A table for the console; the fastest is marked.

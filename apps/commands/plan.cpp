@@ -289,7 +289,7 @@ void check_what_if(const PlanTraining& arguments, const WhatIf& asked, const Mac
 struct Answer {
   std::string text;
   Json json;
-  double epoch = 0;  // seconds, of the fastest; 0: none
+  double training = 0;  // seconds, of the fastest; 0: none
 };
 
 class Plans {
@@ -320,13 +320,12 @@ class Plans {
     if (space_.ranks.empty() && !arguments_->candidates && space_.vary.empty() && space_.target_batch == 0) {
       const Config config = agree(*comm_, [&] { return read({}); });
       const TrainingPlan plan = plan_training(*comm_, config, machine);
-      const Prediction& p = plan.interpolated;
-      return {text_of(plan), json_of(plan), p.step() * static_cast<double>(p.epoch_steps)};
+      return {text_of(plan), json_of(plan), plan.training_seconds()};
     }
     const std::vector<Candidate> candidates = plan_candidates(*comm_, machine, read, space_);
     const Candidate* best = fastest(candidates);
     Json json{{"format", 1}, {"candidates", json_of(candidates)}};
-    return {text_of(candidates), std::move(json), best ? best->epoch_seconds() : 0};
+    return {text_of(candidates), std::move(json), best ? best->training_seconds() : 0};
   }
 
  private:
@@ -372,10 +371,10 @@ int plan(const Communicator& comm, const PlanTraining& arguments) {
     agree(comm, [&] { check_what_if(arguments, asked, there.profile); });
     const Answer other = plans.make(there, asked.settings);
     answer.text += fmt::format("\nwhat if {}:\n{}", arguments.what_if, other.text);
-    if (answer.epoch > 0 && other.epoch > 0)
-      answer.text += fmt::format("speed-up: {:.3f}\n", answer.epoch / other.epoch);
+    if (answer.training > 0 && other.training > 0)
+      answer.text += fmt::format("speed-up: {:.3f}\n", answer.training / other.training);
     answer.json["what_if"] = {{"asked", arguments.what_if},
-                              {"speed_up", other.epoch > 0 ? answer.epoch / other.epoch : 0},
+                              {"speed_up", other.training > 0 ? answer.training / other.training : 0},
                               {"plan", other.json}};
   }
   agree(comm, [&] {

@@ -16,7 +16,16 @@
 #include "rossby/kernels/product.hpp"
 #include "rossby/kernels/rows.hpp"
 #include "rossby/kernels/steps.hpp"
+#include "rossby/tensor/device.hpp"
 #include "rossby/tensor/view.hpp"
+
+namespace rossby {
+/// Whether the kernels of the host compute, or would: a trace of what these take has a device that is
+/// addresses alone.
+[[nodiscard]] inline bool is_of_host(const Exec& exec) {
+  return exec.device ? exec.device->driver().stands_for_host() : exec.backend == Backend::cpu;
+}
+}  // namespace rossby
 
 /// Instantiates a kernel's definition for both scalar types. The macro takes the scalar's name.
 #define ROSSBY_FOR_SCALARS(INSTANTIATE) \

@@ -99,10 +99,8 @@ AdamConstants<T> adam_constants(const AdamStep& step, bool decoupled) {
 template <class T>
 double replay_flops(const Exec& exec, std::span<const AdamConstants<T>> steps, Missed how) {
   Index hopped = 0;
-  // A device that only has addresses stands for the host.
-  const bool host = exec.device ? exec.device->driver().stands_for_host() : exec.backend == Backend::cpu;
   if constexpr (std::is_same_v<T, float>)
-    if (how == Missed::in_hops && host) hopped = cpu::hopped_updates(steps);
+    if (how == Missed::in_hops && is_of_host(exec)) hopped = cpu::hopped_updates(steps);
   return hop_flops * static_cast<double>((hopped + cpu::most_hopped - 1) / cpu::most_hopped) +
          adam_flops * static_cast<double>(std::ssize(steps) - hopped);
 }

@@ -30,6 +30,7 @@ void check_identity(const IdentityBlock<T>& identity, const SparseRelate<T>& rel
 
 template <class T>
 Index relate_sparse_workspace(const Exec& exec, const SparseRelate<T>& relate, Index cols, Index channels) {
+  if (is_of_host(exec)) return cpu::relate_sparse_workspace(exec, relate, cols, channels);
   ROSSBY_DISPATCH(relate_sparse_workspace, exec, relate, cols, channels);
 }
 

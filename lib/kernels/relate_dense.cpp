@@ -54,6 +54,7 @@ std::string_view to_string(DenseProduct product) {
 
 template <class T>
 Index relate_dense_workspace(const Exec& exec, const DenseRelate<T>& relate, Index cols, Index channels) {
+  if (is_of_host(exec)) return cpu::relate_dense_workspace(exec, relate, cols, channels);
   ROSSBY_DISPATCH(relate_dense_workspace, exec, relate, cols, channels);
 }
 

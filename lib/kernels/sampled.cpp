@@ -6,7 +6,6 @@
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/clamp.hpp"
 #include "rossby/kernels/sampled_backends.hpp"
-#include "rossby/tensor/device.hpp"
 
 namespace rossby {
 
@@ -259,9 +258,8 @@ void check_work(const Exec& exec, const DenseRelate<T>& relate, std::span<const 
 
 template <class T>
 Index sampled_dense_workspace(const Exec& exec, const DenseRelate<T>& relate, Index d, Index samples) {
-  // A trace of what a host takes has a device that is addresses alone.
-  const bool host = exec.backend == Backend::cpu || (exec.device && exec.device->driver().stands_for_host());
-  return host && vectors_know(relate) ? cpu::sampled_dense_workspace<T>(exec, relate, d, samples) : 0;
+  return is_of_host(exec) && vectors_know(relate) ? cpu::sampled_dense_workspace<T>(exec, relate, d, samples)
+                                                  : 0;
 }
 
 template <class T>

@@ -131,6 +131,7 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   result.device_waits = waits / static_cast<double>(std::max<Index>(result.steps, 1));
   result.activation_bytes = static_cast<double>(tape.memory().peak_bytes());
   result.footprint = footprint(task, tape);
+  const auto stepping = static_cast<double>(tape.memory().resident_peak());
   const double validating = options.validates ? trace_validation(task, optimiser, tape, result) : 0;
   tape.reset();
   if (exec.device) result.device_bytes = static_cast<double>(exec.device->peak_bytes());
@@ -139,9 +140,13 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
     const Arena& lists = tape.arena();
     result.settled_bytes = validating + static_cast<double>(exec.device->resident_on_host() +
                                                             (host ? 0 : lists.resident_whole()));
+    // The tape grows in a step, or in a validation, beside what that takes.
+    const auto peak = static_cast<double>(tape.memory().resident_peak());
+    const double growing = peak > stepping ? validating + peak : peak;
     result.array_bytes =
         static_cast<double>(exec.device->resident_on_host() - tape.memory().resident_whole() +
-                            tape.memory().resident_peak() + (host ? 0 : lists.resident_peak()));
+                            (host ? 0 : lists.resident_peak())) +
+        growing;
   }
   return result;
 }

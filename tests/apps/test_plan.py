@@ -60,7 +60,7 @@ class Plan(PlanRuns):
         self.assertGreater(found[0][0]["batch"], 1)
         one, two = found[0][0], next(c for c in found[0] if c["ranks"] == 2 and "predicted" in c)
         self.assertEqual((one["speed_up"], one["efficiency"]), (1, 1))
-        self.assertAlmostEqual(two["speed_up"], one["predicted"]["epoch_seconds"] / two["predicted"]["epoch_seconds"], 6)
+        self.assertAlmostEqual(two["speed_up"], one["training_seconds"] / two["training_seconds"], 6)
         self.assertAlmostEqual(two["efficiency"], two["speed_up"] / 2, 9)
 
     def test_a_training_of_ones_own(self):
@@ -271,7 +271,7 @@ class Plan(PlanRuns):
         self.assertEqual([c["settings"][2] for c in candidates if c["stages"] == 2 and "none" in c["settings"][-1]],
                          ["parallel.stage_layers=[1,1]", "parallel.stage_layers=[2,2]"])
         fitting = [c for c in candidates if not c["refused"]]
-        best = min(fitting, key=lambda c: c["predicted"]["epoch_seconds"])
+        best = min(fitting, key=lambda c: c["training_seconds"])
         self.assertEqual([c for c in candidates if c["fastest"]], [best])
         keeping = {c["settings"][-1]: c["predicted"]["memory_bytes"] for c in candidates if c["row_blocks"] == 2}
         self.assertGreater(keeping["train.recompute=none"], keeping["train.recompute=cell"])

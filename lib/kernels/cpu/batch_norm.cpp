@@ -143,7 +143,7 @@ ROSSBY_FOR_SCALARS(ROSSBY_BATCH_NORM)
 namespace rossby {
 
 Index batch_norm_scratch_size(const Exec& exec, Index rows, Index channels) {
-  if (exec.device) return 0;
+  if (exec.device && !is_of_host(exec)) return 0;
   const Index partial = cpu::partial_rows(rows);
   return (rows + partial - 1) / partial * 2 * channels;
 }

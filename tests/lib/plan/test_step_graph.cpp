@@ -192,6 +192,23 @@ TEST(StepOps, CountTheCallsOfAValidation) {
     }
 }
 
+TEST(StepOps, AnIdleDeviceTakesTheMemoryOfAValidation) {
+  for (const Kind kind : {Kind::refine, Kind::given_low_rank, Kind::discover}) {
+    const auto taken = [&](Device* device) {
+      return with_training(
+          kind, device,
+          [&](auto& task, auto&, Reducer&, const Exec& exec) {
+            Tape<float> tape(exec);
+            device ? task.trace_validation(tape, [](Index) {}) : (void)task.validate(tape);
+            return tape.memory().peak_bytes();
+          },
+          Validation{80, {.horizons = 3}});
+    };
+    Device idle(SimulatedDriver::idle());
+    EXPECT_EQ(taken(&idle), taken(nullptr));
+  }
+}
+
 TEST(StepOps, APartThatIsTooShortIsNotValidated) {
   Device idle(SimulatedDriver::idle());
   const StepOps ops = with_training(
@@ -300,6 +317,7 @@ TEST(StepOps, AnIdleDeviceTracesTheCallsThatTheHostMakes) {
       }
     }
     EXPECT_TRUE(caught_up) << "an epoch in, rows of Z have missed updates";
+    EXPECT_EQ(host.activation_bytes, there.activation_bytes) << "with what its kernels take to work in";
     EXPECT_GT(there.array_bytes, 0);
     EXPECT_EQ(host.array_bytes, 0);
   }
