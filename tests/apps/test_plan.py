@@ -63,6 +63,20 @@ class Plan(PlanRuns):
         self.assertAlmostEqual(two["speed_up"], one["training_seconds"] / two["training_seconds"], 6)
         self.assertAlmostEqual(two["efficiency"], two["speed_up"] / 2, 9)
 
+    def test_validations_choose_a_grid(self):
+        """Time groups exchange no rows in a step, but one of them validates while the other waits."""
+        slow = self.load("machine.json", "machine.schema.json")
+        for sample in slow["messages"]:
+            sample["seconds"] *= 100 if sample["kind"] in ("gather", "scatter_add") else 1
+        for op in slow["ops"]:
+            op["seconds"] *= 1e5 if op["op"] == "scores" else 1
+        self.write("slow.json", json.dumps(slow))
+        for epochs, every, groups in (("1", "1", 1), ("1000000", "1000000", 2)):
+            self.succeed(1, "plan", "stnn.toml", "--machine", "slow.json", "--ranks", "2", "-o", "grids.json", "--set",
+                         f"train.epochs={epochs}", "--set", f"validation.every={every}", "--set", "parallel.threads=1")
+            candidates = self.load("grids.json", "candidates.schema.json")["candidates"]
+            self.assertEqual([c["time_groups"] for c in candidates if c["fastest"]], [groups], candidates)
+
     def test_a_training_of_ones_own(self):
         before = self.load("machine.json", "machine.schema.json")
         self.succeed(1, "calibrate", "-o", "own.json", "--quick", "--config", "windows.toml")
