@@ -269,7 +269,7 @@ void WindowRun<T>::choose_sparse() {
       make();
       const SparseChoice tried = try_sparse_products<T>(training_exec_, *sparse_library_, block_, trial);
       seconds[0] = tried.own_seconds;
-      seconds[1] = tried.library_seconds;
+      seconds[1] = tried.sparse_library_seconds;
     } catch (const UserError& error) {  // own kernels need none of it
       why_no_library_ = error.what();
     }
@@ -289,7 +289,7 @@ void WindowRun<T>::make_model() {
   const auto steps = static_cast<int>(config_->integer("model.diffusion_steps"));
   Diffusion<T> diffusion(block_, *graph_exchange_, steps, variant_of(*config_));
   diffusion.alone = grid_.space().size() == 1;
-  diffusion.library = sparse_library_;
+  diffusion.sparse_library = sparse_library_;
   if (Device* device = this->device(); device && graph_wavenet)
     plane_sums_ = std::make_unique<DeviceSums>(grid_.plane(), *device, this->uses_nccl(), plane_reducer_,
                                                this->link_of(grid_.plane()));

@@ -151,7 +151,7 @@ int run(int argc, char** argv) {
     user_error("--threads and --isa are for kernels of the host: leave them out with --device={}",
                device_name);
   const std::unique_ptr<Device> device = open_device(device_name);
-  sizes.library = device_name == "cuda" && cusparse() != nullptr;
+  sizes.with_cusparse = device_name == "cuda" && cusparse() != nullptr;
   use_single_threaded_blas();
   benchmark::AddCustomContext("processor", processor());
   benchmark::AddCustomContext("blas_core", blas_core());

@@ -76,7 +76,7 @@ std::vector<NamedCase> spmm_cases(const Sizes& sizes) {
       const double flops = 2 * entries * static_cast<double>(cols * channels);
       // Weight and column of an entry; x once, y written, or dx read and written.
       for (const bool library : {false, true}) {
-        if (library && !sizes.library) continue;
+        if (library && !sizes.with_cusparse) continue;
         const std::string whose = library ? "_cusparse/" : "/";
         cases.push_back(checked<SpmmForward>("spmm_forward" + whose + shape,
                                              {8 * entries + 4 * 2 * node, flops, 4 * terms * node}, n_lat,

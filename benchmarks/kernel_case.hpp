@@ -41,7 +41,7 @@ struct NamedCase {
 /// Sizes of the problems: `full` those that the README's tables are of, otherwise some that finish at once.
 struct Sizes {
   bool full = true;
-  bool library = false;  // cuSPARSE's products beside own ones
+  bool with_cusparse = false;  // cuSPARSE's products beside own ones
   [[nodiscard]] Index n_lat() const { return full ? 60 : 7; }
   [[nodiscard]] Index n_lon() const { return full ? 168 : 11; }
   [[nodiscard]] Index nodes() const { return n_lat() * n_lon(); }

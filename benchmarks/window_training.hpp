@@ -104,7 +104,7 @@ struct WindowTraining {
     diffusion.alone = grid.space().size() == 1;
     if (exec.device) kept = diffusion.keep_on(*exec.device);
     if (exec.backend == Backend::cuda && o.cusparse)
-      diffusion.library =
+      diffusion.sparse_library =
           std::make_shared<SparseLibrary<float>>(exec, *cusparse(), block, diffusion.weight.span());
     if (wavenet)
       make_graph_wavenet(std::move(diffusion));

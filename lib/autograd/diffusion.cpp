@@ -82,7 +82,8 @@ struct Terms {
   }
   /// Whether a level is a launch, which reads the signal and adds to its gradient where they lie.
   [[nodiscard]] bool in_launches(const Exec& exec) const {
-    return device_works(exec) && diffusion->alone && !diffusion->library && !diffusion->plan.levels.empty();
+    return device_works(exec) && diffusion->alone && !diffusion->sparse_library &&
+           !diffusion->plan.levels.empty();
   }
   /// Whether all levels are one.
   [[nodiscard]] bool at_once(const Exec& exec) const {

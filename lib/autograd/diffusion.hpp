@@ -76,7 +76,7 @@ struct Diffusion {
   /// levels are a launch where its shared memory holds a column, or each is, and terms are kept.
   bool alone = false;
   /// On a device it multiplies in place of own kernels; null: they do.
-  std::shared_ptr<SparseLibrary<T>> library;
+  std::shared_ptr<SparseLibrary<T>> sparse_library;
 
   /// `graph` and `ghosts` must outlive it.
   Diffusion(const CsrBlock& graph, Exchange& ghosts, int steps, DiffusionVariant variant)
@@ -101,7 +101,7 @@ struct Diffusion {
   }
   /// Support number s as a matrix of `device`'s kernels (null: of the host's).
   [[nodiscard]] SparseMatrix<T> support(Device* device, int s) const {
-    return {block, s, weights(device), device ? library.get() : nullptr};
+    return {block, s, weights(device), device ? sparse_library.get() : nullptr};
   }
   [[nodiscard]] std::vector<Device::Copy> keep_on(Device& device) const {
     std::vector<Device::Copy> copies;

@@ -74,8 +74,9 @@ SparseChoice try_sparse_products(const Exec& exec, SparseLibrary<T>& library, co
       dx(values.data() + size, block.rows, columns, channels);
   Tape<T> tape(exec);
   choice.own_seconds = seconds_of(tape, diffusion, trial, x, dx);
-  diffusion.library = std::shared_ptr<SparseLibrary<T>>(std::shared_ptr<void>(), &library);  // not owned
-  choice.library_seconds = seconds_of(tape, diffusion, trial, x, dx);
+  diffusion.sparse_library =
+      std::shared_ptr<SparseLibrary<T>>(std::shared_ptr<void>(), &library);  // not owned
+  choice.sparse_library_seconds = seconds_of(tape, diffusion, trial, x, dx);
   return choice;
 }
 

@@ -9,7 +9,7 @@ namespace {
 template <class A, class B, class T>
 void check(const Exec& exec, const NodeView<A>& z, const SparseMatrix<T>& s, const DiffusionSteps& steps,
            const NodeView<B>& x) {
-  require(on_device(exec.backend) && !s.library, "diffuse: own kernels of a device");
+  require(on_device(exec.backend) && !s.sparse_library, "diffuse: own kernels of a device");
   require(s.block && diffuses_at_once(*s.block), "diffuse: a block of few rows and no ghosts");
   require(steps.steps >= 1, "diffuse: one or more steps");
   require(x.rows == s.block->rows && z.rows == x.rows, "diffuse: rows are the owned rows");

@@ -165,11 +165,11 @@ std::string_view to_string(SparseKernel kernel) {
 std::string to_string(const SparseChoice& choice) {
   if (choice.own_seconds == 0) return std::string(to_string(choice.kernel));
   return fmt::format("{} (own {:.3f} ms, cusparse {:.3f} ms)", to_string(choice.kernel),
-                     1e3 * choice.own_seconds, 1e3 * choice.library_seconds);
+                     1e3 * choice.own_seconds, 1e3 * choice.sparse_library_seconds);
 }
 
 void choose(SparseChoice& choice) {
-  const bool library = choice.library_seconds < (1 - library_must_save) * choice.own_seconds;
+  const bool library = choice.sparse_library_seconds < (1 - library_must_save) * choice.own_seconds;
   choice.kernel = library ? SparseKernel::library : SparseKernel::own;
 }
 

@@ -115,7 +115,7 @@ enum class SparseKernel { own, library };
 struct SparseChoice {
   SparseKernel kernel = SparseKernel::own;
   double own_seconds = 0;
-  double library_seconds = 0;
+  double sparse_library_seconds = 0;
 };
 
 /// One line: "own (own 0.021 ms, cusparse 0.034 ms)".

@@ -37,12 +37,12 @@ void spmm_forward(const Exec& exec, NodeView<T> y, const SparseMatrix<T>& s, T a
   require(y.rows == s.block->rows && owned.rows == s.block->rows, "spmm: rows are the owned rows");
   require(same_width(y, owned) && (ghost.rows == 0 || same_width(y, ghost)), "spmm: widths differ");
   require(!minus.data || (minus.rows == y.rows && same_width(y, minus)), "spmm: widths differ");
-  require(!s.library || on_device(exec.backend), "spmm: libraries multiply on devices");
+  require(!s.sparse_library || on_device(exec.backend), "spmm: libraries multiply on devices");
   if (rows.empty() || y.width() == 0) return;
   // All rows are listed once.
-  if (s.library && std::ssize(rows) == y.rows && s.library->takes(y, owned)) {
+  if (s.sparse_library && std::ssize(rows) == y.rows && s.sparse_library->takes(y, owned)) {
     if (minus.data) pack(exec, y, minus);
-    return s.library->multiply(s.relation, false, y, alpha, owned, minus.data ? T{-1} : T{0});
+    return s.sparse_library->multiply(s.relation, false, y, alpha, owned, minus.data ? T{-1} : T{0});
   }
   ROSSBY_DISPATCH(spmm_forward, exec, y, s, alpha, minus, rows, owned, ghost);
 }
@@ -52,12 +52,12 @@ void spmm_adjoint(const Exec& exec, NodeView<T> dx, const SparseMatrix<T>& s, T 
                   NodeView<const T> dy) {
   require(s.block && s.relation >= 0 && s.relation < s.block->relations, "spmm: no such relation");
   require(dy.rows == s.block->rows, "spmm: rows are the owned rows");
-  require(!s.library || on_device(exec.backend), "spmm: libraries multiply on devices");
+  require(!s.sparse_library || on_device(exec.backend), "spmm: libraries multiply on devices");
   require(first >= 0 && first + dx.rows <= s.block->columns(), "spmm: columns are those of the block");
   if (dx.size() == 0 || dy.rows == 0) return;
   require(same_width(dx, dy), "spmm: widths differ");
-  if (s.library && s.library->takes(dx, dy))
-    return s.library->multiply(s.relation, true, dx, alpha, dy, T{1});
+  if (s.sparse_library && s.sparse_library->takes(dx, dy))
+    return s.sparse_library->multiply(s.relation, true, dx, alpha, dy, T{1});
   ROSSBY_DISPATCH(spmm_adjoint, exec, dx, s, alpha, first, dy);
 }
 
@@ -73,7 +73,7 @@ void spmm_forward(const Exec& exec, const SparseMatrix<T>& s, std::span<const Sp
     require(p.ghost.rows == 0 || same_width(p.y, p.ghost), "spmm: widths differ");
     require(!p.minus.data || (p.minus.rows == p.y.rows && same_width(p.y, p.minus)), "spmm: widths differ");
   }
-  if (on_device(exec.backend) && !s.library) {
+  if (on_device(exec.backend) && !s.sparse_library) {
     for (; !products.empty(); products = products.subspan(std::min(products.size(), most_sparse_products)))
       launch(exec, s, products.first(std::min(products.size(), most_sparse_products)), rows);
     return;
@@ -97,7 +97,7 @@ void spmm_adjoint(const Exec& exec, const SparseMatrix<T>& s, std::span<const Sp
                   Index first) {
   require(s.block, "spmm: no block");
   if (gradients.empty() || gradients[0].to.size() == 0) return;
-  bool fits = on_device(exec.backend) && !s.library;
+  bool fits = on_device(exec.backend) && !s.sparse_library;
   for (const SparseGradient<T>& g : gradients) {
     require(first >= 0 && first + g.to.rows <= s.block->columns() && g.to.rows == gradients[0].to.rows,
             "spmm: columns are those of the block");

@@ -20,7 +20,7 @@ struct SparseMatrix {
   int relation = 0;
   const T* weight = nullptr;  // (entries) of the whole block
   /// Of a device: what multiplies where it can; null: own kernels do.
-  SparseLibrary<T>* library = nullptr;
+  SparseLibrary<T>* sparse_library = nullptr;
 };
 
 /// y[i] = alpha·Σ_e S_e x[column_e] − minus[i] for the listed rows i. `minus` may be null (no data): then

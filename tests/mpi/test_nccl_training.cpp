@@ -237,7 +237,7 @@ Outcome train_windows(const Setting& setting, Way way, Index epochs) {
   if (ranks.device()) kept = diffusion.keep_on(*ranks.device());
   const FakeSparse sparse;
   if (ranks.device() && setting.library)
-    diffusion.library =
+    diffusion.sparse_library =
         std::make_shared<SparseLibrary<double>>(ranks.exec(), sparse, block, diffusion.weight.span());
   std::unique_ptr<WindowModel<double>> owner;
   AllgatherExchange everyone(comm, partition, part);
