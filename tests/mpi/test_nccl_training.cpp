@@ -47,7 +47,7 @@ struct Setting {
   double l1 = 0.01;
   Index infinite = -1;   // a time step with a value that is not finite, in the first row
   Index finish_at = -1;  // rank 0 votes to finish before this step
-  bool library = false;  // a library multiplies with the graph, where a rank has all of it
+  bool sparse_library = false;  // a library multiplies with the graph, where a rank has all of it
   bool carried = false;  // the device does not keep the series
   bool validates = true;
 };
@@ -236,7 +236,7 @@ Outcome train_windows(const Setting& setting, Way way, Index epochs) {
   std::vector<Device::Copy> kept;
   if (ranks.device()) kept = diffusion.keep_on(*ranks.device());
   const FakeSparse sparse;
-  if (ranks.device() && setting.library)
+  if (ranks.device() && setting.sparse_library)
     diffusion.sparse_library =
         std::make_shared<SparseLibrary<double>>(ranks.exec(), sparse, block, diffusion.weight.span());
   std::unique_ptr<WindowModel<double>> owner;
@@ -300,7 +300,7 @@ Outcome train_windows(const Setting& setting, Way way, Index epochs) {
   WindowTask<double> task({.sampling_decay = 8, .score_batch = 3, .seed = 2}, plan, model, reader, store,
                           origins, ranks.host());
   Outcome outcome = run(setting, ranks, grid, task, epochs);
-  const bool whole = ranks.device() && setting.library && comm.size() == 1;
+  const bool whole = ranks.device() && setting.sparse_library && comm.size() == 1;
   EXPECT_EQ(sparse.multiplied > 0, whole);
   return outcome;
 }
@@ -330,11 +330,11 @@ std::vector<Setting> settings() {
                            {.windows = true, .clip = 0.05},
                            {.windows = true, .n = 3, .clip = 1e-3, .shuffled = false},
                            {.windows = true, .wavenet = true, .clip = 0.05},
-                           {.windows = true, .library = true},
-                           {.windows = true, .wavenet = true, .library = true},
+                           {.windows = true, .sparse_library = true},
+                           {.windows = true, .wavenet = true, .sparse_library = true},
                            {.windows = true, .carried = true}};
   if (ranks() % 2 == 0) all.push_back({.windows = true, .wavenet = true, .clip = 0.05, .groups = 2});
-  if (ranks() == 4) all.push_back({.windows = true, .groups = 4, .library = true, .carried = true});
+  if (ranks() == 4) all.push_back({.windows = true, .groups = 4, .sparse_library = true, .carried = true});
   return all;
 }
 
