@@ -128,17 +128,17 @@ std::vector<Apart> by_length(const std::vector<Apart>& trainings) {
 }
 
 /// The ranks' mean of each op that all of them have come to.
-std::vector<OpSample> samples_of(const Communicator& comm, const TimedOps& timed, const Config& config,
-                                 int ranks, int threads) {
+void add_samples(const Communicator& comm, const std::vector<TracedOp>& ops,
+                 const std::vector<double>& spread, const Config& config, int ranks, int threads,
+                 std::vector<OpSample>& samples) {
   const bool on_device = config.text("parallel.device") != "cpu";
   const std::string precision = precision_of(config, on_device);
   MpiReducer reducer(comm);
   // All have met the same calls in the same order, but for such as some had no time to come to.
-  double count = -static_cast<double>(timed.steps.ops.size());
+  double count = -static_cast<double>(ops.size());
   reducer.max(std::span<double>(&count, 1));
-  std::vector<OpSample> samples;
   for (std::size_t o = 0; o < static_cast<std::size_t>(-count); ++o) {
-    const TracedOp& op = timed.steps.ops[o];
+    const TracedOp& op = ops[o];
     // What ranks measure of different calls has no mean.
     double same[] = {static_cast<double>(op.made.rows), static_cast<double>(op.made.cols * op.made.channels),
                      static_cast<double>(std::hash<std::string>()(op.name) >> 16)};
@@ -149,7 +149,7 @@ std::vector<OpSample> samples_of(const Communicator& comm, const TimedOps& timed
     reducer.max(std::span<double>(&any, 1));
     require(any == 0, "ranks meet the same calls in the same order");
     const auto calls = static_cast<double>(op.calls);
-    double means[] = {op.seconds / calls, timed.spread[o], op.queue_seconds / calls};
+    double means[] = {op.seconds / calls, spread[o], op.queue_seconds / calls};
     reducer.sum(means);
     OpSample& sample = samples.emplace_back();
     sample.op = op.name;
@@ -159,12 +159,20 @@ std::vector<OpSample> samples_of(const Communicator& comm, const TimedOps& timed
     sample.threads = threads;
     sample.cost = {op.cost.flops, op.cost.bytes, 0, 0};
     sample.made = op.made;
-    sample.footprint = timed.steps.footprint;
+    sample.footprint = op.footprint;
     sample.on_device = on_device;
     sample.seconds = means[on_device ? 2 : 0] / comm.size();
     sample.host_seconds = on_device ? means[0] / comm.size() : 0;
     sample.spread = means[1] / comm.size();
   }
+}
+
+/// Of steps, then of validations.
+std::vector<OpSample> samples_of(const Communicator& comm, const TimedOps& timed, const Config& config,
+                                 int ranks, int threads) {
+  std::vector<OpSample> samples;
+  add_samples(comm, timed.steps.ops, timed.spread, config, ranks, threads, samples);
+  add_samples(comm, timed.steps.validation, timed.validation_spread, config, ranks, threads, samples);
   return samples;
 }
 

@@ -54,6 +54,9 @@ struct TracedOp {
   double seconds = 0;        // of all calls of a timed trace; on a device what the host takes to enqueue them
   Moved moved = {};          // in one call
   double queue_seconds = 0;  // of all calls: what a device takes, where its queue was timed
+  /// Bytes that the step, or the validation, around it touches: which cache holds what an op left for the
+  /// next depends on them. From who traces whole steps.
+  double footprint = 0;
 
   [[nodiscard]] bool like(const TracedOp& other) const {
     return backward == other.backward && beside == other.beside &&

@@ -19,7 +19,7 @@ struct OpSample {
   int threads = 1;          // of each
   Cost cost;                // of the call, without messages
   ValueShape made;          // the value that was made last before it (TracedOp)
-  double footprint = 0;     // bytes that a step of the training around it touches (StepOps)
+  double footprint = 0;     // bytes that the step or validation around it touches (TracedOp)
   double seconds = 0;       // median over repeats, mean over ranks
   double spread = 0;        // half the distance of the quartiles over the median
   bool on_device = false;   // then `seconds` are those of its queue, and `precision` may be tf32 or bf16

@@ -267,21 +267,21 @@ void OpTimes::choose_ranks(const MachineProfile& profile, const std::string& pre
   crowding_ = have / had;
 }
 
-OpTimes::Answer OpTimes::seconds(const TracedOp& op, double footprint) const {
+OpTimes::Answer OpTimes::seconds(const TracedOp& op) const {
   const Cost& cost = op.cost;
   const OpFits::OfOp* fits = fits_->of({op.name, op.backward});
   if (!fits)
     if (const std::string still = without_streams(op.name); still != op.name) {
       TracedOp same = op;
       same.name = still;
-      Answer answer = seconds(same, footprint);
+      Answer answer = seconds(same);
       answer.moves = false;
       return answer;
     }
   if (!fits)
     return {crowding_ * fits_->unmeasured_seconds(cost), std::numeric_limits<double>::infinity(), true,
             fits_->knows_unmeasured()};
-  const Kriging::Point here = point_of(cost, op.made, footprint);
+  const Kriging::Point here = point_of(cost, op.made, op.footprint);
   double nearest = std::numeric_limits<double>::infinity();
   double same = 0, count = 0;  // of those that are this call
   for (std::size_t s = 0; s < fits->samples.size(); ++s) {

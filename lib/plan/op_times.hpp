@@ -110,8 +110,8 @@ class OpTimes {
     bool moves = true;    // chunks of streamed relations, in the samples as in the call
     bool known = true;    // false: no rate says what a call takes that was never measured
   };
-  /// Of one call, in a step that touches `footprint` bytes.
-  [[nodiscard]] Answer seconds(const TracedOp& op, double footprint) const;
+  /// Of one call.
+  [[nodiscard]] Answer seconds(const TracedOp& op) const;
 
   /// Ranks and threads of the samples that answer: those asked for where they were measured, else the most
   /// that were measured below, or the fewest above.

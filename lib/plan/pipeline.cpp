@@ -18,9 +18,9 @@ Timeline timeline_of(const StepOps& stage, const MachineProfile& profile, const 
     // What is handed over is in the leg that ends with it; what is beside the ops follows backward.
     const bool apart = op.beside || op.name == "hand_over" || op.name == "take_over";
     seconds.push_back(apart ? 0
-                            : times.seconds(op, stage.footprint).seconds +
-                                  message_seconds(profile, message_round_of(op), place, op.cost.messages,
-                                                  op.cost.message_bytes));
+                            : times.seconds(op).seconds + message_seconds(profile, message_round_of(op),
+                                                                          place, op.cost.messages,
+                                                                          op.cost.message_bytes));
   }
   Timeline timeline;
   for (const TracedLeg& leg : step.legs) {

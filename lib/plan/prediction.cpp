@@ -177,7 +177,6 @@ void add_validation(const std::vector<StepOps>& ranks, const MachineProfile& pro
     StepOps& of = validations.emplace_back();
     of.ops = rank.validation;
     of.steps = 1;
-    of.footprint = rank.footprint;
     of.streamed_bytes = rank.streamed_bytes;
     of.device_waits = rank.validation_waits;
     any = any || !of.ops.empty();
@@ -248,12 +247,12 @@ Prediction predict(const std::vector<StepOps>& ranks, const MachineProfile& prof
         of.rounds += calls;
         of.reduction += calls * message("allreduce", on_host, 1, op.cost.message_bytes);
         // What a rank does to it by itself; the host of a device, while that waits.
-        of.optimiser += calls * times.seconds(op, rank.footprint).seconds;
-        if (launches) of.reduction += calls * launches->seconds(op, rank.footprint).seconds;
+        of.optimiser += calls * times.seconds(op).seconds;
+        if (launches) of.reduction += calls * launches->seconds(op).seconds;
         continue;
       }
-      if (launches) enqueuing += calls * launches->seconds(op, rank.footprint).seconds;
-      const OpTimes::Answer answer = times.seconds(op, rank.footprint);
+      if (launches) enqueuing += calls * launches->seconds(op).seconds;
+      const OpTimes::Answer answer = times.seconds(op);
       const double seconds = calls * answer.seconds;
       if (answer.distance > 1) of.far += seconds;
       const bool costs = op.cost.flops + op.cost.bytes > 0;

@@ -24,14 +24,31 @@ bool has_tables(Task<T>& task) {
                      [](const Parameter<T>* parameter) { return parameter->trained && parameter->by_rows; });
 }
 
-/// Which cache holds what an op left for the next depends on all that is touched in between.
+template <class T>
+double bytes_of(const Parameter<T>& parameter) {
+  return static_cast<double>(parameter.size()) *
+         static_cast<double>(parameter.in_bf16 ? sizeof(Bf16) : sizeof(T));
+}
+
+/// Of steps: values, gradients and moments.
 template <class T>
 double footprint(Task<T>& task, Tape<T>& tape) {
-  double bytes = static_cast<double>(tape.memory().peak_bytes());
-  for (const Parameter<T>* parameter : task.parameters())
-    bytes += 3.0 * static_cast<double>(parameter->size()) *
-             static_cast<double>(parameter->in_bf16 ? sizeof(Bf16) : sizeof(T));
+  auto bytes = static_cast<double>(tape.memory().peak_bytes());
+  for (const Parameter<T>* parameter : task.parameters()) bytes += 3.0 * bytes_of(*parameter);
   return bytes;
+}
+
+/// Of a validation since Arena::begin_later_peak: values alone, and of a table next to none.
+template <class T>
+double validation_footprint(Task<T>& task, Tape<T>& tape) {
+  auto bytes = static_cast<double>(tape.memory().later_peak_bytes());
+  for (const Parameter<T>* parameter : task.parameters())
+    if (!parameter->by_rows) bytes += bytes_of(*parameter);
+  return bytes;
+}
+
+void set_footprint(std::vector<TracedOp>& ops, double bytes) {
+  for (TracedOp& op : ops) op.footprint = bytes;
 }
 
 /// Resident memory of the host that arrays beside the tape's would take.
@@ -45,6 +62,8 @@ double beside_tape(Tape<T>& tape, Device* device) {
 template <class T>
 double trace_validation(Task<T>& task, Optimiser<T>& optimiser, Tape<T>& tape, StepOps& result) {
   double most = 0;
+  tape.reset();
+  tape.memory().begin_later_peak();
   BlockTrace trace(BlockTrace::Of::times_of_ops);  // ops alone
   tape.set_trace(&trace);
   const auto count = [&](Index times) {
@@ -57,6 +76,7 @@ double trace_validation(Task<T>& task, Optimiser<T>& optimiser, Tape<T>& tape, S
   };
   if (const Cost late = optimiser.settle(tape.exec()); late.bytes > 0) trace.note("catch_up", late);
   count(1);
+  const std::size_t caught_up = result.validation.size();  // timed among steps
   bool any = false;
   Index before = trace.waits();
   task.trace_validation(tape, [&](Index times) {
@@ -68,6 +88,9 @@ double trace_validation(Task<T>& task, Optimiser<T>& optimiser, Tape<T>& tape, S
   });
   tape.set_trace(nullptr);
   if (!any) result.validation.clear();  // the part is too short for a forecast
+  const double inside = validation_footprint(task, tape);
+  for (std::size_t o = 0; o < result.validation.size(); ++o)
+    result.validation[o].footprint = o < caught_up ? result.footprint : inside;
   return std::max(most - beside_tape(tape, tape.exec().device), 0.0);
 }
 
@@ -131,6 +154,8 @@ StepOps trace_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, doub
   result.device_waits = waits / static_cast<double>(std::max<Index>(result.steps, 1));
   result.activation_bytes = static_cast<double>(tape.memory().peak_bytes());
   result.footprint = footprint(task, tape);
+  set_footprint(result.ops, result.footprint);
+  set_footprint(result.in_order.ops, result.footprint);
   const auto stepping = static_cast<double>(tape.memory().resident_peak());
   const double validating = options.validates ? trace_validation(task, optimiser, tape, result) : 0;
   tape.reset();
@@ -187,6 +212,42 @@ class Repeats {
   std::vector<std::vector<double>> samples_;
 };
 
+/// Repeats of a list of calls, timed by the host and, of a device, by its queue.
+class Timing {
+ public:
+  Timing(std::vector<TracedOp>& ops, const Device* device)
+      : ops_(&ops), device_(device), host_(ops), queued_(ops) {}
+
+  /// What one repeat met; `mark`: what the queue's own marks take.
+  void add(const std::vector<TracedOp>& calls, bool of_queue, double mark) {
+    for (const TracedOp& call : calls) {
+      rossby::add(*ops_, call);
+      of_queue ? queued_.add(call, std::max(call.queue_seconds - mark * static_cast<double>(call.calls), 0.0))
+               : host_.add(call, call.seconds);
+    }
+  }
+
+  /// Leaves the calls that were timed both ways, with their medians.
+  void finish(std::vector<double>& spread) {
+    std::vector<TracedOp> timed;
+    for (std::size_t o = 0; o < ops_->size(); ++o) {
+      if (!host_.has(o) || (device_ && !queued_.has(o))) continue;
+      TracedOp& op = timed.emplace_back((*ops_)[o]);
+      const auto calls = static_cast<double>(op.calls);
+      const Repeats::Median of_host = host_.of(o), of_queue = queued_.of(o);
+      op.seconds = of_host.seconds * calls;
+      op.queue_seconds = of_queue.seconds * calls;
+      spread.push_back(device_ ? of_queue.spread : of_host.spread);
+    }
+    *ops_ = std::move(timed);
+  }
+
+ private:
+  std::vector<TracedOp>* ops_;
+  const Device* device_;
+  Repeats host_, queued_;
+};
+
 }  // namespace
 
 template <class T>
@@ -206,26 +267,25 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, cons
   // As many on all ranks: calls are known by the order in which they are met.
   for (Index i = 0; go_on(i < steps.epoch_steps + 1 && (i < 2 || seconds_since(begin) < seconds / 2)); ++i)
     walk.next();
-  Repeats host(steps.ops), queued(steps.ops);
+  Timing timing(steps.ops, exec.device), validation(steps.validation, exec.device);
   QueueClock queue(exec);
   const double mark = exec.device ? queue.seconds_of_a_mark() : 0;
   const auto measured = Clock::now();
   // One for all repeats: memory that it takes anew would be charged to the op at hand, in each repeat the
   // same one.
   BlockTrace trace(BlockTrace::Of::times_of_ops);
-  const auto keep = [&](bool of_queue) {
-    for (const TracedOp& op : trace.ops()) {
-      add(steps.ops, op);
-      of_queue ? queued.add(op, std::max(op.queue_seconds - mark * static_cast<double>(op.calls), 0.0))
-               : host.add(op, op.seconds);
-    }
+  const auto begin_repeat = [&](bool of_queue) {
+    trace.set_queue(of_queue ? &queue : nullptr);
+    trace.forget_ops();
+    tape.set_trace(&trace);
+  };
+  const auto keep = [&](Timing& of, bool of_queue) {
+    of.add(trace.ops(), of_queue, mark);
     tape.set_trace(nullptr);
   };
   for (std::size_t r = 0; go_on(r < fewest_repeats || seconds_since(measured) < seconds); ++r) {
     const bool of_queue = r % ways == 1;
-    trace.set_queue(of_queue ? &queue : nullptr);
-    trace.forget_ops();
-    tape.set_trace(&trace);
+    begin_repeat(of_queue);
     const auto repeat = Clock::now();
     Index made = 0;
     do {
@@ -235,15 +295,17 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, cons
       ++steps.steps;
     } while (go_on(++made < fewest_steps || seconds_since(repeat) < repeat_seconds));
     if (exec.device) exec.device->wait();
-    keep(of_queue);
+    keep(timing, of_queue);
   }
+  steps.activation_bytes = static_cast<double>(tape.memory().peak_bytes());
+  steps.footprint = footprint(task, tape);
   const auto rehearse = [&](bool of_queue) {
-    trace.set_queue(of_queue ? &queue : nullptr);
-    trace.forget_ops();
-    tape.set_trace(&trace);
+    begin_repeat(of_queue);
     task.rehearse_validation(tape);
     if (exec.device) exec.device->wait();
   };
+  tape.reset();
+  tape.memory().begin_later_peak();
   rehearse(false);  // takes its memory
   const bool validates = !trace.ops().empty();
   tape.set_trace(nullptr);
@@ -251,21 +313,12 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, cons
   for (std::size_t r = 0; go_on(validates && (r < fewest_repeats || seconds_since(validating) < seconds / 4));
        ++r) {
     rehearse(r % ways == 1);
-    keep(r % ways == 1);
+    keep(validation, r % ways == 1);
   }
-  std::vector<TracedOp> timed;
-  for (std::size_t o = 0; o < steps.ops.size(); ++o) {
-    if (!host.has(o) || (exec.device && !queued.has(o))) continue;
-    const auto calls = static_cast<double>(steps.ops[o].calls);
-    const Repeats::Median of_host = host.of(o), of_queue = queued.of(o);
-    steps.ops[o].seconds = of_host.seconds * calls;
-    steps.ops[o].queue_seconds = of_queue.seconds * calls;
-    timed.push_back(steps.ops[o]);
-    result.spread.push_back(exec.device ? of_queue.spread : of_host.spread);
-  }
-  steps.ops = std::move(timed);
-  steps.activation_bytes = static_cast<double>(tape.memory().peak_bytes());
-  steps.footprint = footprint(task, tape);
+  timing.finish(result.spread);
+  set_footprint(steps.ops, steps.footprint);
+  validation.finish(result.validation_spread);
+  set_footprint(steps.validation, validation_footprint(task, tape));
   return result;
 }
 

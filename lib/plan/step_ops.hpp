@@ -41,7 +41,8 @@ struct StepOps {
   Traffic sent;         // in these steps, by this rank, through all its ports, where a trace was told of them
   TracedStep in_order;  // of the longest run of batches, where stages hand something over
   std::vector<double> step_seconds;  // of each step, where they were timed
-  std::vector<TracedOp> validation;  // calls of one, with the tables that are caught up for it
+  std::vector<TracedOp> validation;  // calls of one, with the tables that are caught up for it where it is
+                                     // traced; where it is timed, of some forecasts
   double validation_waits = 0;       // of the host for the device in it
 };
 
@@ -65,8 +66,9 @@ template <class T>
 /// so is, on a device, TracedOp::queue_seconds.
 struct TimedOps {
   StepOps steps;
-  std::vector<double> spread;  // of each op: half the distance of the quartiles over the median, of a device
-                               // the queue's
+  /// Of each op, of steps and of the validation: half the distance of the quartiles over the median, of a
+  /// device the queue's.
+  std::vector<double> spread, validation_spread;
 };
 
 /// Whether all ranks make another step, or another repeat, of whether this one wants it; returns on all of

@@ -60,6 +60,7 @@ class Arena {
   /// Gives back what was taken since `mark`; pointers from after it are dead. Marks are rewound last first.
   void rewind(const Mark& mark) {
     peak_ = std::max(peak_, bytes_);
+    later_peak_ = std::max(later_peak_, bytes_);
     block_ = mark.block;
     used_ = mark.used;
     bytes_ = mark.bytes;
@@ -78,6 +79,10 @@ class Arena {
 
   /// The most bytes that were in use at once.
   [[nodiscard]] std::size_t peak_bytes() const { return std::max(peak_, bytes_); }
+
+  /// The most since then.
+  void begin_later_peak() { later_peak_ = bytes_; }
+  [[nodiscard]] std::size_t later_peak_bytes() const { return std::max(later_peak_, bytes_); }
 
   /// Of all its blocks.
   [[nodiscard]] std::size_t taken_bytes() const {
@@ -157,7 +162,8 @@ class Arena {
   std::size_t used_ = 0;   // of it
   std::size_t bytes_ = 0;  // of all blocks
   std::size_t peak_ = 0;
-  std::size_t resident_ = 0;  // of all blocks, on the host
+  std::size_t later_peak_ = 0;  // since begin_later_peak
+  std::size_t resident_ = 0;    // of all blocks, on the host
   std::size_t resident_peak_ = 0;
 };
 

@@ -35,6 +35,7 @@ TracedOp call(const std::string& op, double flops, double bytes, Index calls = 1
   o.cost = {flops, bytes, 0, 0};
   o.made.channels = 16;
   o.calls = calls;
+  o.footprint = 1e6;
   return o;
 }
 
@@ -89,15 +90,14 @@ TEST(OpTimes, AnswersAMeasuredCallWithItsMeasurement) {
   MachineProfile profile = machine();
   profile.ops.push_back(sample("linear", 3e6, 2e5, 7e-3));  // far from what the others say
   const OpTimes times(profile, "float", 1, 1);
-  EXPECT_NEAR(times.seconds(call("linear", 3e6, 2e5), 1e6).seconds, 7e-3, 1e-5);
-  EXPECT_EQ(times.seconds(call("linear", 3e6, 2e5), 1e6).distance, 0);
+  EXPECT_NEAR(times.seconds(call("linear", 3e6, 2e5)).seconds, 7e-3, 1e-5);
+  EXPECT_EQ(times.seconds(call("linear", 3e6, 2e5)).distance, 0);
 }
 
 TEST(OpTimes, LiesBetweenItsSamples) {
   const OpTimes times(machine(), "float", 1, 1);
-  EXPECT_NEAR(times.seconds(call("linear", 8 * 3e5, 3e5), 1e6).seconds, 3e5 / 1e10, 1e-9)
-      << "all of one rate";
-  const OpTimes::Answer far = times.seconds(call("linear", 8e12, 1e12), 1e6);
+  EXPECT_NEAR(times.seconds(call("linear", 8 * 3e5, 3e5)).seconds, 3e5 / 1e10, 1e-9) << "all of one rate";
+  const OpTimes::Answer far = times.seconds(call("linear", 8e12, 1e12));
   EXPECT_NEAR(far.seconds, 100, 1) << "far from all of them at their rate";
   EXPECT_GT(far.distance, 1);
 }
@@ -113,7 +113,7 @@ TEST(OpTimes, ChannelsThatFillVectorsAreNotThoseThatDoNot) {
   TracedOp narrow = call("linear", 8 * 3e5, 3e5), wide = narrow;
   narrow.made.channels = 2;
   wide.made.channels = 32;
-  EXPECT_GT(times.seconds(narrow, 1e6).seconds, 3 * times.seconds(wide, 1e6).seconds);
+  EXPECT_GT(times.seconds(narrow).seconds, 3 * times.seconds(wide).seconds);
 }
 
 TEST(OpTimes, RowsOfSevenValuesAreNotThoseOfEight) {
@@ -132,7 +132,7 @@ TEST(OpTimes, RowsOfSevenValuesAreNotThoseOfEight) {
     const OpSample s = shaped(sample("op", 0, 0, 0), cols);
     TracedOp asked = call("op", s.cost.flops, s.cost.bytes);
     asked.made = s.made;
-    return times.seconds(asked, s.footprint).seconds;
+    return times.seconds(asked).seconds;
   };
   EXPECT_GT(seconds(15), 2.5 * seconds(32) * 15 / 32);
   EXPECT_GT(seconds(11), 2.5 * seconds(8) * 11 / 8);
@@ -140,20 +140,20 @@ TEST(OpTimes, RowsOfSevenValuesAreNotThoseOfEight) {
 
 TEST(OpTimes, AnOpThatWasNeverMeasuredTakesTheLongerOfBytesAndFlops) {
   const OpTimes times(machine(), "float", 1, 1);
-  const OpTimes::Answer bytes = times.seconds(call("new", 1e6, 1e8), 1e6);
+  const OpTimes::Answer bytes = times.seconds(call("new", 1e6, 1e8));
   EXPECT_NEAR(bytes.seconds, 1e8 / 1e10, 1e-12);
   EXPECT_TRUE(std::isinf(bytes.distance));
-  EXPECT_NEAR(times.seconds(call("new", 1e11, 1e8), 1e6).seconds, 1, 1e-9);
+  EXPECT_NEAR(times.seconds(call("new", 1e11, 1e8)).seconds, 1, 1e-9);
 }
 
 TEST(OpTimes, MoreRanksThanCoresTakeTurns) {
   const MachineProfile profile = machine();
-  const double one = OpTimes(profile, "float", 1, 1).seconds(call("linear", 8e5, 1e5), 1e6).seconds;
+  const double one = OpTimes(profile, "float", 1, 1).seconds(call("linear", 8e5, 1e5)).seconds;
   const OpTimes two(profile, "float", 2, 1), four(profile, "float", 4, 1);
-  EXPECT_NEAR(two.seconds(call("linear", 8e5, 1e5), 1e6).seconds, 2 * one, 1e-9) << "as measured";
+  EXPECT_NEAR(two.seconds(call("linear", 8e5, 1e5)).seconds, 2 * one, 1e-9) << "as measured";
   EXPECT_EQ(four.ranks(), 2);
   EXPECT_EQ(four.crowding(), 2);
-  EXPECT_NEAR(four.seconds(call("linear", 8e5, 1e5), 1e6).seconds, 4 * one, 1e-9);
+  EXPECT_NEAR(four.seconds(call("linear", 8e5, 1e5)).seconds, 4 * one, 1e-9);
   EXPECT_THROW(OpTimes(profile, "float", 1, 8), UserError) << "no such threads";
   EXPECT_THROW(OpTimes(profile, "double", 1, 1), UserError);
 }
@@ -295,7 +295,7 @@ TEST(WhatIf, OnlyWhatIsBoundBecomesFaster) {
   const auto seconds = [&](const FasterBy& factors, std::size_t op) {
     const OpSample& of = profile.ops[op];
     return OpTimes(what_if(profile, factors), "float", 1, 1)
-        .seconds(call(of.op, of.cost.flops, of.cost.bytes), of.footprint)
+        .seconds(call(of.op, of.cost.flops, of.cost.bytes))
         .seconds;
   };
   EXPECT_EQ(json_of(what_if(profile, {})).dump(), json_of(profile).dump());
@@ -324,7 +324,9 @@ TEST(WhatIf, NothingBecomesSlowerOnAFasterMachine) {
     profile.ops.push_back(sample("op", size * (1 + 40 * (k % 3)), size, (1 + k % 4) * size / 1e10 + 1e-6));
   }
   const auto seconds = [&](const FasterBy& factors, double flops, double bytes) {
-    return OpTimes(what_if(profile, factors), "float", 1, 1).seconds(call("op", flops, bytes), 2e6).seconds;
+    TracedOp asked = call("op", flops, bytes);
+    asked.footprint = 2e6;
+    return OpTimes(what_if(profile, factors), "float", 1, 1).seconds(asked).seconds;
   };
   for (const double bytes : {3e3, 2e4, 5e5, 7e6})
     for (const double ratio : {0.5, 7.0, 90.0}) {
@@ -417,7 +419,6 @@ TEST(Prediction, IsTheSlowestRanksCallsAndMessages) {
   slow.ops.push_back(halo);
   slow.ops[2].cost.message_bytes = 1e3;
   fast.steps = slow.steps = 2;
-  fast.footprint = slow.footprint = 1e6;
   fast.array_bytes = 5000;
   slow.array_bytes = 4000;
   fast.epoch_steps = slow.epoch_steps = 10;
@@ -490,7 +491,6 @@ TEST(Transfers, AreAddedToCallsThatWereMeasuredInMemory) {
   MachineProfile profile = with_files();
   StepOps rank;
   rank.steps = 2;
-  rank.footprint = 1e6;
   rank.streamed_bytes = 3e8;
   rank.array_bytes = 1e8;
   rank.ops = {call("linear_streamed", 8e4, 1e4, 4)};
@@ -557,7 +557,7 @@ TEST(OpTimes, OfADeviceAreNotTheHosts) {
   const MachineProfile profile = with_device();
   const auto of = [&](Timed what, const char* op, int ranks = 1) {
     return OpTimes(profile, "float", ranks, 1, OpTimes::Method::interpolated, nullptr, what)
-        .seconds(call(op, 8e4, 1e4), 1e6);
+        .seconds(call(op, 8e4, 1e4));
   };
   EXPECT_NEAR(of(Timed::host, "linear").seconds, 1e-6, 1e-12);
   EXPECT_NEAR(of(Timed::device, "linear").seconds, 2e-7, 1e-12);
@@ -579,7 +579,6 @@ TEST(Prediction, OfADeviceTakesAsLongAsTheSlowerOfItAndTheHost) {
   const MachineProfile profile = with_device();
   StepOps rank;
   rank.steps = 1;
-  rank.footprint = 1e6;
   rank.array_bytes = 5000;
   rank.device_bytes = 1e6;
   rank.device_waits = 1;
@@ -628,7 +627,6 @@ TEST(Prediction, OfADeviceTakesAsLongAsTheSlowerOfItAndTheHost) {
 TEST(Prediction, OfADeviceSaysThatItsHostsUpdatesAreLeftOut) {
   StepOps rank;
   rank.steps = 1;
-  rank.footprint = 1e6;
   rank.ops = {call("linear_streamed_updated_on_host", 8e4, 1e4)};
   rank.ops[0].moved = {1e6, 2e6};
   const Prediction p = on_device(with_device(), rank, {1, 1, 1});
@@ -717,7 +715,7 @@ TEST(WhatIf, DevicesAreThoseOfAnotherMachine) {
     EXPECT_EQ(with.stragglers.size(), with_device().stragglers.size());
     const auto of = [&](Timed what) {
       return OpTimes(with, "float", 1, 1, OpTimes::Method::interpolated, nullptr, what)
-          .seconds(call("linear", 8e4, 1e4), 1e6)
+          .seconds(call("linear", 8e4, 1e4))
           .seconds;
     };
     EXPECT_NEAR(of(Timed::host), 1e-6, 1e-12) << "the host stays";
@@ -730,7 +728,7 @@ TEST(WhatIf, ADevicesCallsAreBoundByItsOwnRates) {
   const MachineProfile profile = with_device();
   const auto seconds = [](const MachineProfile& of) {
     return OpTimes(of, "float", 1, 1, OpTimes::Method::interpolated, nullptr, Timed::device)
-        .seconds(call("linear", 8e6, 1e6), 1e6)
+        .seconds(call("linear", 8e6, 1e6))
         .seconds;
   };
   // 20 us, of which bytes take 1 us at the device's bandwidth and flops 0.8; at the host's 100 us.
@@ -823,8 +821,8 @@ TEST(MachineProfile, MergesByWhatWasMeasured) {
   const std::size_t before = profile.ops.size();
   merge(profile, more);
   EXPECT_EQ(profile.ops.size(), before + 1);
-  EXPECT_EQ(OpTimes(profile, "float", 1, 1).seconds(call("linear", 8e4, 1e4), 1e6).distance, 0);
-  EXPECT_NEAR(OpTimes(profile, "float", 1, 1).seconds(call("linear", 8e4, 1e4), 1e6).seconds, 5, 0.01);
+  EXPECT_EQ(OpTimes(profile, "float", 1, 1).seconds(call("linear", 8e4, 1e4)).distance, 0);
+  EXPECT_NEAR(OpTimes(profile, "float", 1, 1).seconds(call("linear", 8e4, 1e4)).seconds, 5, 0.01);
   EXPECT_EQ(message_seconds(profile, "gather", {2, 1, 1}, 1, 1e3), 9.0);
   EXPECT_EQ(profile.messages.size(), machine().messages.size());
   EXPECT_EQ(profile.rates.size(), 2U);

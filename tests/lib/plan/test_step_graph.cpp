@@ -245,6 +245,49 @@ TEST(StepOps, RehearseCallsThatAValidationMakes) {
   }
 }
 
+/// A validation keeps nothing for backward: what it touches stays in a nearer cache than a step's.
+TEST(StepOps, ValidationsAreTimedApartFromSteps) {
+  for (const Kind kind : {Kind::refine, Kind::given_low_rank, Kind::discover}) {
+    const Validation validation{66, {.horizons = 3}};
+    const StepOps timed = with_training(
+        kind, nullptr,
+        [](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
+          return time_ops<float>(task, optimiser, reducer, exec, 0.05, [](bool mine) { return mine; }).steps;
+        },
+        validation);
+    Device idle(SimulatedDriver::idle());
+    const StepOps traced = with_training(
+        kind, &idle,
+        [](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
+          return trace_ops<float>(task, optimiser, reducer, 0, exec, {}, {.sent = {}, .validates = true});
+        },
+        validation);
+    const auto footprint_of = [](const std::vector<TracedOp>& ops) {
+      std::set<double> all;
+      for (const TracedOp& op : ops)
+        if (!op.beside) all.insert(op.footprint);
+      EXPECT_EQ(all.size(), 1U);
+      return all.empty() ? 0 : *all.begin();
+    };
+    const double of_steps = footprint_of(timed.ops), of_validation = footprint_of(timed.validation);
+    EXPECT_EQ(of_steps, timed.footprint);
+    EXPECT_EQ(footprint_of(traced.ops), of_steps) << "or no call is the one that was measured";
+    if (kind != Kind::discover) {  // whose table is small: of forecasts from several origins at once
+      EXPECT_LT(of_validation, of_steps);
+    }
+    EXPECT_EQ(footprint_of(traced.validation), of_validation);
+    for (const TracedOp& op : traced.validation) {
+      if (op.name == "catch_up") {
+        EXPECT_EQ(op.footprint, of_steps) << "it is timed among steps";
+        continue;
+      }
+      EXPECT_TRUE(std::any_of(timed.validation.begin(), timed.validation.end(), [&](const TracedOp& other) {
+        return other.like(op) && other.footprint == op.footprint;
+      })) << op.name;
+    }
+  }
+}
+
 TEST(StepGraph, SumsAndParametersAreWhole) {
   const StepGraph graph = trace(Kind::given_low_rank, nullptr);
   Cost blocks = graph.rest.forward, ops;
