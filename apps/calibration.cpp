@@ -67,7 +67,7 @@ void write_series(const CalibrationCase& of, const std::string& path) {
   std::vector<float> values(static_cast<std::size_t>(layout.nodes));
   for (Index t = 0; t < of.steps + of.validated; ++t) {
     for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] = static_cast<float>(std::sin(0.1 * static_cast<double>(t) + 0.7 * static_cast<double>(i)));
+      values[i] = static_cast<float>((13 * static_cast<std::size_t>(t) + 7 * i) % 97) / 97;
     writer.append(values);
   }
   writer.finish();
@@ -195,6 +195,43 @@ TimedOps measure_case(const Communicator& comm, const CalibrationCase& of, const
   agree(comm, [&] { write_series(of, file.path()); });
   return time_any(comm, config, seconds);
 }
+
+/// How long each of the trainings is measured, which come round several times, so that all of it takes
+/// `ops_seconds` at most. What the first round took says what is to come.
+class Pace {
+ public:
+  Pace(std::size_t trainings, int rounds, const CalibrationOptions& options)
+      : full_(options.case_seconds),
+        left_(options.ops_seconds),
+        took_(trainings),
+        later_rounds_(rounds - 1) {}
+
+  /// Of the training that begins.
+  double begin() {
+    begin_ = Clock::now();
+    if (ahead_ <= left_) return full_;
+    // About half of it goes by before anything is measured: data, memory, first steps.
+    return full_ * std::max(2 * left_ / ahead_ - 1, least);
+  }
+  void end(std::size_t training, int round) {
+    const double seconds = seconds_since(begin_);
+    left_ -= seconds;
+    if (round > 0) {
+      ahead_ -= took_[training];
+    } else {
+      took_[training] = seconds;
+      ahead_ += later_rounds_ * seconds;
+    }
+  }
+
+ private:
+  static constexpr double least = 0.1;
+  double full_, left_;
+  double ahead_ = 0;  // seconds of what is to come, if it takes as long as in the first round
+  std::vector<double> took_;
+  int later_rounds_;
+  Clock::time_point begin_;
+};
 
 /// Two epochs of a training, with nothing timed.
 template <class T>
@@ -350,12 +387,14 @@ double measure_ops(const Communicator& comm, const CalibrationOptions& options, 
     apart[training].add(comm, steps);
     samples[training].push_back(samples_of(comm, timed, config, ranks, options.threads));
   };
+  Pace pace(cases.size(), rounds, options);
   for (int round = 0; round < rounds; ++round) {
     std::size_t training = 0;
     for (const CalibrationCase& of : cases) {
       const OwnFile file(comm, options.folder, ".nc");
       const Config config = config_of(of, options, file.path());
-      keep(training++, measure_case(comm, of, file, config, options.case_seconds), config);
+      keep(training, measure_case(comm, of, file, config, pace.begin()), config);
+      pace.end(training++, round);
     }
     for (const Config& config : options.own)
       keep(training++, time_any(comm, config, options.case_seconds), config);

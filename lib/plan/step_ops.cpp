@@ -257,6 +257,11 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, cons
   const double repeat_seconds = exec.device ? 0.01 : 0.02;
   const Index fewest_steps = exec.device ? std::min<Index>(task.batches(), 64) : 1;
   const std::size_t ways = exec.device ? 2 : 1, fewest_repeats = 3 * ways;
+  // Fewer of what takes very long.
+  const double patience = 4 * seconds;
+  const auto again = [&](std::size_t repeats, double so_far, double wanted) {
+    return go_on(repeats < ways || so_far < (repeats < fewest_repeats ? patience : wanted));
+  };
   TimedOps result;
   StepOps& steps = result.steps;
   Tape<T> tape(exec);
@@ -283,7 +288,7 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, cons
     of.add(trace.ops(), of_queue, mark);
     tape.set_trace(nullptr);
   };
-  for (std::size_t r = 0; go_on(r < fewest_repeats || seconds_since(measured) < seconds); ++r) {
+  for (std::size_t r = 0; again(r, seconds_since(measured), seconds); ++r) {
     const bool of_queue = r % ways == 1;
     begin_repeat(of_queue);
     const auto repeat = Clock::now();
@@ -310,8 +315,7 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, cons
   const bool validates = !trace.ops().empty();
   tape.set_trace(nullptr);
   const auto validating = Clock::now();
-  for (std::size_t r = 0; go_on(validates && (r < fewest_repeats || seconds_since(validating) < seconds / 4));
-       ++r) {
+  for (std::size_t r = 0; validates && again(r, seconds_since(validating), seconds / 4); ++r) {
     rehearse(r % ways == 1);
     keep(validation, r % ways == 1);
   }

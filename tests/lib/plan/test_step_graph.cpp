@@ -288,6 +288,25 @@ TEST(StepOps, ValidationsAreTimedApartFromSteps) {
   }
 }
 
+/// Or calibration would wait for some that take seconds.
+TEST(StepOps, WhatTakesVeryLongIsRepeatedLessOften) {
+  const auto scores = [](double seconds) {
+    const StepOps timed = with_training(
+        Kind::refine, nullptr,
+        [&](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
+          return time_ops<float>(task, optimiser, reducer, exec, seconds, [](bool mine) { return mine; })
+              .steps;
+        },
+        Validation{6, {.horizons = 3}});
+    EXPECT_GT(timed.steps, 0);
+    for (const TracedOp& op : timed.validation)
+      if (op.name == "scores") return op.calls;
+    return Index{0};
+  };
+  EXPECT_EQ(scores(0), 3) << "one of three horizons";
+  EXPECT_GE(scores(0.2), 9);
+}
+
 TEST(StepGraph, SumsAndParametersAreWhole) {
   const StepGraph graph = trace(Kind::given_low_rank, nullptr);
   Cost blocks = graph.rest.forward, ops;
