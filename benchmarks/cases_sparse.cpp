@@ -12,9 +12,10 @@ constexpr int relations = 8;
 struct Shape {
   Index d, cols;
 };
-// Rows of whole registers, and of parts of some, as slabs of any number of steps have.
-constexpr Shape shapes[] = {{1, 1}, {1, 4}, {1, 7}, {1, 8}, {1, 23}, {2, 6}, {3, 10}, {4, 1},
-                            {4, 8}, {5, 8}, {6, 5}, {7, 6}, {8, 1},  {8, 4}, {8, 8}};
+// Rows of whole registers, and of parts of some, as slabs of any number of steps have, and forecasts from
+// many origins.
+constexpr Shape shapes[] = {{1, 1}, {1, 4},  {1, 7},  {1, 8}, {1, 23}, {2, 6}, {2, 60}, {3, 10}, {4, 1},
+                            {4, 8}, {4, 20}, {4, 21}, {5, 8}, {6, 5},  {7, 6}, {8, 1},  {8, 4},  {8, 8}};
 
 template <class T>
 struct Operands {

@@ -23,7 +23,8 @@ bool one_channel(const SparseLayer<T>& layer) {
 /// Entries go through their weights one by one: about one a list, and columns that fill registers.
 template <class T>
 bool direct(const SparseLayer<T>& layer) {
-  return layer.cols % 8 == 0 && 2 * layer.entries <= 3 * layer.rows * layer.relations;
+  return layer.cols >= 8 && layer.cols % columns_together == 0 &&
+         2 * layer.entries <= 3 * layer.rows * layer.relations;
 }
 
 template <class T>

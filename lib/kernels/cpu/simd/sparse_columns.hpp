@@ -153,9 +153,20 @@ struct Strips {
   using V = Vec<T, lanes<T>>;
   SomeLanes all, last;
   Index apart;
+  bool all_whole, last_whole;  // registers, which are loaded faster than some of their lanes
+
+  /// Strips of `count` values, the last of `last_count`.
+  ROSSBY_INLINE Strips(Index count, Index last_count)
+      : all(first_lanes(count)),
+        last(first_lanes(last_count)),
+        apart(count),
+        all_whole(count == lanes<T>),
+        last_whole(last_count == lanes<T>) {}
 
   ROSSBY_INLINE V load(const T* from, int r) const {
-    return load_some(r + 1 < R ? all : last, from + r * apart);
+    from += r * apart;
+    if (r + 1 < R ? all_whole : last_whole) return rossby::cpu::ROSSBY_ISA::load<V>(from);
+    return load_some(r + 1 < R ? all : last, from);
   }
   ROSSBY_INLINE void store(T* to, V v, int r) const { store_some(r + 1 < R ? all : last, to + r * apart, v); }
 };
@@ -226,8 +237,8 @@ inline void forward_strips(const SideBySide<T> plan, const SparseLayer<T> layer,
   using V = Vec<T, lanes<T>>;
   const ColumnStrips by = plan.by;
   const bool ends = strip + R == by.strips;
-  const Strips<T, R> in{first_lanes(by.in), first_lanes(ends ? by.last_in : by.in), by.in};
-  const Strips<T, R> out{first_lanes(by.out), first_lanes(ends ? by.last_out : by.out), by.out};
+  const Strips<T, R> in(by.in, ends ? by.last_in : by.in);
+  const Strips<T, R> out(by.out, ends ? by.last_out : by.out);
   const Index width = layer.cols * plan.d, plane = plan.d * plan.L;
   const T* owned = rows.owned + strip * by.in;
   const T* ghost = rows.ghost ? rows.ghost + strip * by.in - rows.owned_rows * width : nullptr;
@@ -296,12 +307,28 @@ ROSSBY_INLINE void with_channels(Index d, Index w, const F& f) {
   f.template operator()<0>();
 }
 
+/// Rows of which all strips are done before those behind them, so that memory is read from one end to the
+/// other: a few, or all where a row's strips are done together.
+template <class T>
+ROSSBY_INLINE Index rows_a_block(const SideBySide<T>& plan, const SparseLayer<T>& layer, Index rows) {
+  constexpr Index block_bytes = 2048;
+  if (plan.by.strips <= strips_together) return rows > 0 ? rows : 1;
+  const Index row_bytes = layer.cols * (plan.d + plan.w) * static_cast<Index>(sizeof(T));
+  return row_bytes < block_bytes ? block_bytes / row_bytes : 1;
+}
+
 template <class T>
 inline void forward_columns(const SparseLayer<T>& layer, const SparseRows<T>& rows, const T* shared) {
   const SideBySide<T> plan(layer);
+  const Index block = rows_a_block(plan, layer, rows.count);
   with_channels(layer.d, layer.w, [&]<int D>() {
-    each_strips(plan.by.strips,
-                [&]<int R>(Index strip) { forward_strips<D, R>(plan, layer, rows, shared, strip); });
+    for (Index begin = 0; begin < rows.count; begin += block) {
+      SparseRows<T> some = rows;
+      some.rows += begin;
+      some.count = rows.count - begin < block ? rows.count - begin : block;
+      each_strips(plan.by.strips,
+                  [&]<int R>(Index strip) { forward_strips<D, R>(plan, layer, some, shared, strip); });
+    }
   });
 }
 
@@ -335,8 +362,8 @@ inline void backward_strips(const SideBySide<T> plan, const SparseLayer<T> layer
   constexpr Index L = lanes<T>;
   const ColumnStrips by = plan.by;
   const bool ends = strip + R == by.strips;
-  const Strips<T, R> in{first_lanes(by.in), first_lanes(ends ? by.last_in : by.in), by.in};
-  const Strips<T, R> out{first_lanes(by.out), first_lanes(ends ? by.last_out : by.out), by.out};
+  const Strips<T, R> in(by.in, ends ? by.last_in : by.in);
+  const Strips<T, R> out(by.out, ends ? by.last_out : by.out);
   const Index width = layer.cols * plan.w;
   const T* delta = columns.delta + strip * by.out;
   const LanePlaces<0, T> inputs(shared + plan.inputs());
@@ -435,13 +462,19 @@ template <class T>
 inline void backward_columns(const SparseLayer<T>& layer, const SparseColumns<T>& columns, const T* shared,
                              T* group) {
   const SideBySide<T> plan(layer);
+  const Index block = rows_a_block(plan, layer, columns.count);
   with_channels(layer.d, layer.w, [&]<int D>() {
-    each_strips(plan.by.strips, [&]<int R>(Index strip) {
-      if (columns.dm)
-        backward_strips<D, R, true>(plan, layer, columns, shared, group, strip);
-      else
-        backward_strips<D, R, false>(plan, layer, columns, shared, group, strip);
-    });
+    for (Index begin = 0; begin < columns.count; begin += block) {
+      SparseColumns<T> some = columns;
+      some.begin += begin;
+      some.count = columns.count - begin < block ? columns.count - begin : block;
+      each_strips(plan.by.strips, [&]<int R>(Index strip) {
+        if (some.dm)
+          backward_strips<D, R, true>(plan, layer, some, shared, group, strip);
+        else
+          backward_strips<D, R, false>(plan, layer, some, shared, group, strip);
+      });
+    }
   });
 }
 
