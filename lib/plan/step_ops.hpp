@@ -75,10 +75,10 @@ struct TimedOps {
 /// them at once: ranks make the same steps at the same time, and disturb each other as in a training.
 using GoOn = std::function<bool(bool mine)>;
 
-/// Computes and times steps for `seconds` or a little longer, three repeats or, where they take very long, one
-/// at least, that learn next to nothing (Walk); then a validation in the same way. Which they are depends on
-/// what `go_on` says alone. On a device repeats that time its queue, which is kept busy meanwhile, take turns
-/// with those that time the host, without marks in between.
+/// Computes and times steps for `seconds` or a little longer, three repeats or, where they take very long,
+/// one at least, that learn next to nothing (Walk); then a validation in the same way. Which they are depends
+/// on what `go_on` says alone. On a device repeats that time its queue, which is kept busy meanwhile, take
+/// turns with those that time the host, without marks in between.
 template <class T>
 [[nodiscard]] TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, const Exec& exec,
                                 double seconds, const GoOn& go_on);

@@ -45,10 +45,10 @@ struct Setting {
   bool dense = false;
   bool low_rank = false;
   double l1 = 0.01;
-  Index infinite = -1;   // a time step with a value that is not finite, in the first row
-  Index finish_at = -1;  // rank 0 votes to finish before this step
+  Index infinite = -1;          // a time step with a value that is not finite, in the first row
+  Index finish_at = -1;         // rank 0 votes to finish before this step
   bool sparse_library = false;  // a library multiplies with the graph, where a rank has all of it
-  bool carried = false;  // the device does not keep the series
+  bool carried = false;         // the device does not keep the series
   bool validates = true;
 };
 
