@@ -80,7 +80,7 @@ class Arena {
   /// The most bytes that were in use at once.
   [[nodiscard]] std::size_t peak_bytes() const { return std::max(peak_, bytes_); }
 
-  /// The most since then.
+  /// The same since `begin_later_peak` was called last.
   void begin_later_peak() { later_peak_ = bytes_; }
   [[nodiscard]] std::size_t later_peak_bytes() const { return std::max(later_peak_, bytes_); }
 

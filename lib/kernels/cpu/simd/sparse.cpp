@@ -1,7 +1,7 @@
 #include "rossby/kernels/cpu/simd/sparse.hpp"
 
 #include "rossby/kernels/cpu/simd/narrow.hpp"
-#include "rossby/kernels/cpu/simd/sparse_columns.hpp"
+#include "rossby/kernels/cpu/simd/sparse_columns_backward.hpp"
 #include "rossby/kernels/cpu/simd/sparse_direct.hpp"
 #include "rossby/kernels/cpu/simd/sparse_scalar.hpp"
 
