@@ -24,7 +24,7 @@ Index count_edges(const NetcdfFile& file) {
     if (v == nullptr) continue;
     if (v->dimensions.size() != 1 || v->type == NetcdfType::text)
       user_error("{}: variable {} has to be a list of numbers, {}(edge)", file.path(), name, name);
-    file.check_claim(*v);
+    file.check_written(*v);
     if (v->dimensions[0].length != edges)
       user_error("{}: edge arrays of unequal length: edge_src has {}, {} has {}", file.path(), edges, name,
                  v->dimensions[0].length);

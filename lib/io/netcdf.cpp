@@ -338,14 +338,6 @@ template void NetcdfFile::read(const NetcdfVariable&, std::span<const Index>, st
 template void NetcdfFile::read(const NetcdfVariable&, std::span<const Index>, std::span<const Index>,
                                Index*) const;
 
-void NetcdfFile::check_claim(const NetcdfVariable& variable) const {
-  constexpr double deflate_ratio = 1032, always = Index{1} << 22;
-  const auto claimed = static_cast<double>(variable.size());
-  if (claimed > always + deflate_ratio * static_cast<double>(bytes_))
-    user_error("{}: variable {} claims {:.3g} values, more than a file of {} bytes holds; is it damaged?",
-               path_, variable.name, claimed, bytes_);
-}
-
 std::vector<Index> NetcdfFile::chunks(const NetcdfVariable& variable) const {
   int storage = NC_CONTIGUOUS;
   std::vector<std::size_t> lengths(variable.dimensions.size());

@@ -80,6 +80,9 @@ class NetcdfFile {
   /// Throws UserError where the variable claims more values than the file can hold: deflate makes 1032 bytes
   /// of one, and what was never written is no data. (A few million values are let pass in any file.)
   void check_claim(const NetcdfVariable& variable) const;
+  /// The same of what has to have been written as a whole, coordinates and lists, by bytes: without a filter
+  /// the file holds each of them.
+  void check_written(const NetcdfVariable& variable) const;
   /// What the library puts where nothing was written, unless the file says otherwise; none for bytes, all of
   /// whose values are in use.
   [[nodiscard]] std::optional<double> default_fill(const NetcdfVariable& variable) const;
@@ -114,6 +117,7 @@ class NetcdfFile {
   void read_header();
   void abandon() noexcept;
   void check(int status, std::string_view variable) const;
+  void check_claim(const NetcdfVariable& variable, double bytes_each, double ratio) const;
   [[noreturn]] void cannot_write(int status, int cause) const;
 
   std::string path_;                      // as messages show it

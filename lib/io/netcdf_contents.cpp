@@ -2,11 +2,39 @@
 #include <cmath>
 
 #include <netcdf.h>
+#include <netcdf_filter.h>
 
 #include "rossby/base/error.hpp"
 #include "rossby/io/netcdf.hpp"
 
 namespace rossby {
+namespace {
+
+constexpr double deflate_ratio = 1032;
+
+}  // namespace
+
+void NetcdfFile::check_claim(const NetcdfVariable& variable, double bytes_each, double ratio) const {
+  constexpr double always = Index{1} << 22;
+  const auto claimed = static_cast<double>(variable.size());
+  if (claimed > always && claimed * bytes_each > ratio * static_cast<double>(bytes_))
+    user_error("{}: variable {} claims {:.3g} values, more than a file of {} bytes holds; is it damaged?",
+               path_, variable.name, claimed, bytes_);
+}
+
+void NetcdfFile::check_claim(const NetcdfVariable& variable) const {
+  check_claim(variable, 1, deflate_ratio);
+}
+
+void NetcdfFile::check_written(const NetcdfVariable& variable) const {
+  nc_type type = NC_NAT;
+  check(nc_inq_vartype(id_, variable.id, &type), variable.name);
+  std::size_t bytes_each = 1, filters = 0;
+  if (type != NC_STRING) check(nc_inq_type(id_, type, nullptr, &bytes_each), variable.name);
+  // Classic files have none, and were held against their size when they were opened.
+  const bool plain = nc_inq_var_filter_ids(id_, variable.id, &filters, nullptr) == NC_NOERR && filters == 0;
+  check_claim(variable, static_cast<double>(bytes_each), plain ? 1 : deflate_ratio);
+}
 
 std::vector<std::string> NetcdfFile::groups() const {
   int count = 0;
@@ -47,7 +75,7 @@ std::optional<double> NetcdfFile::default_fill(const NetcdfVariable& variable) c
 }
 
 std::vector<double> NetcdfFile::read_all(const NetcdfVariable& variable) const {
-  check_claim(variable);
+  check_written(variable);
   std::vector<Index> start(variable.dimensions.size(), 0), count;
   for (const NetcdfDimension& dimension : variable.dimensions) count.push_back(dimension.length);
   check_memory(variable.size(), sizeof(double), fmt::format("{}: variable {}", path_, variable.name));

@@ -10,7 +10,7 @@ namespace rossby {
 
 std::vector<std::string> NetcdfFile::read_names(const NetcdfVariable& variable) const {
   std::vector<std::string> names;
-  check_claim(variable);
+  check_written(variable);
   if (variable.type != NetcdfType::text) {
     for (const double value : read_all(variable))
       names.push_back(value == std::round(value) && std::abs(value) < 0x1p53

@@ -291,8 +291,10 @@ TEST(ForeignFiles, SizesBeyondTheMachineAreRefusedBeforeMemoryIsTaken) {
   }
 }
 
-/// A file of a few kilobytes whose time axis, series or edges claim `length` places.
-std::string claimed(const std::string& path, const std::string& what, std::size_t length) {
+/// A file of a few kilobytes, and `others` integers beside, whose time axis, series or edges claim `length`
+/// places.
+std::string claimed(const std::string& path, const std::string& what, std::size_t length,
+                    std::size_t others = 0) {
   int file, time, node, edge, id;
   const auto long_or = [&](const char* name, std::size_t other) { return what == name ? length : other; };
   ok(nc_create(path.c_str(), NC_NETCDF4 | NC_CLOBBER, &file));
@@ -312,6 +314,12 @@ std::string claimed(const std::string& path, const std::string& what, std::size_
     ok(nc_def_var(file, name, NC_INT, 1, &edge, &id));
     ok(nc_def_var_chunking(file, id, NC_CHUNKED, chunk));
   }
+  if (others > 0) {
+    const std::vector<int> values(others, 1);
+    ok(nc_def_dim(file, "other", others, &edge));
+    ok(nc_def_var(file, "other", NC_INT, 1, &edge, &id));
+    ok(nc_put_var_int(file, id, values.data()));
+  }
   ok(nc_close(file));
   return user_message([&] { SeriesFile::open(path, {}); });
 }
@@ -321,6 +329,38 @@ TEST(ForeignFiles, MoreValuesThanTheFileHoldsAreRefused) {
   // 4 GiB of float32, which this machine has: the file cannot hold them, so nothing is read.
   for (const char* what : {"time", "x", "edge_src"})
     EXPECT_HAS(claimed(folder / "a.nc", what, std::size_t{1} << 30), "more than a file of") << what;
+}
+
+TEST(ForeignFiles, AnAxisOfMoreBytesThanTheFileHasWasNotWritten) {
+  const TemporaryDirectory folder;
+  // A file of 4 MiB, which deflated could hold so many; these are not.
+  for (const char* what : {"time", "edge_src"})
+    EXPECT_HAS(claimed(folder / "a.nc", what, std::size_t{1} << 28, std::size_t{1} << 20),
+               "more than a file of")
+        << what;
+}
+
+TEST(ForeignFiles, AnAxisThatIsDeflatedHasMoreBytesThanTheFile) {
+  const TemporaryDirectory folder;
+  const std::string path = folder / "a.nc";
+  constexpr std::size_t steps = std::size_t{5} << 20;
+  int file, dimensions[2], id;
+  ok(nc_create(path.c_str(), NC_NETCDF4 | NC_CLOBBER, &file));
+  ok(nc_def_dim(file, "time", steps, &dimensions[0]));
+  ok(nc_def_dim(file, "node", 1, &dimensions[1]));
+  const std::size_t chunk[] = {std::size_t{1} << 20, 1};
+  ok(nc_def_var(file, "time", NC_INT64, 1, dimensions, &id));
+  ok(nc_def_var_chunking(file, id, NC_CHUNKED, chunk));
+  ok(nc_def_var_deflate(file, id, 1, 1, 9));
+  ok(nc_put_att_text(file, id, "units", 24, "hours since 1900-01-01 0"));
+  std::vector<long long> times(steps);
+  std::iota(times.begin(), times.end(), 0);
+  ok(nc_put_var_longlong(file, id, times.data()));
+  ok(nc_def_var(file, "x", NC_FLOAT, 2, dimensions, &id));
+  ok(nc_def_var_chunking(file, id, NC_CHUNKED, chunk));
+  ok(nc_close(file));
+  ASSERT_LT(std::filesystem::file_size(path), steps);
+  EXPECT_EQ(SeriesFile::open(path, {}).info().steps, static_cast<Index>(steps));
 }
 
 TEST(ForeignFiles, AClassicHeaderOfEndlessAndEmptyDimensionsIsDamaged) {
