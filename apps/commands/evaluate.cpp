@@ -117,7 +117,7 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
   std::vector<Index> part_features;
   if (domain.info.variables.size() > 1)
     for (const SeriesVariable& variable : domain.info.variables) part_features.push_back(variable.features);
-  HorizonErrors errors(names, test.horizons, part_features);
+  HorizonErrors errors(names, test.horizons, part_features, threads_per_rank(comm, config));
   const std::span<const Index> origins(test.origins);
   in_exchanges([&] { run.add_errors(errors, origins, test.horizons); });
   add_baselines(comm, config, run, test, baselines, errors);

@@ -1,9 +1,12 @@
 #include "rossby/model/forecaster.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 
 #include "rossby/kernels/elementwise.hpp"
+#include "rossby/kernels/embed.hpp"
 
 namespace rossby {
 namespace {
@@ -49,6 +52,19 @@ std::vector<double> gain(const std::vector<double>& decoder, Index d, const std:
   return result;
 }
 
+/// Origins whose latents fill a cache line of a row of columns: they are written together.
+template <class T>
+Index lined_up(Index d, Index columns) {
+  constexpr Index line = 64 / static_cast<Index>(sizeof(T));
+  return std::clamp<Index>(line / d, 1, std::max<Index>(columns, 1));
+}
+
+/// Of the latents of one step that become a column, and of columns that become others.
+template <class T>
+Cost moving_cost(Index values) {
+  return {0, 2 * static_cast<double>(values) * static_cast<double>(sizeof(T))};
+}
+
 /// The step whose latents those of `step` are filtered from: one that is learned, or `at`, where they have
 /// got to; −1: there is none.
 template <class T>
@@ -88,29 +104,38 @@ Forecaster<T>::Forecaster(Tape<T>& tape, Stnn<T>& model, const Series& series, s
 }
 
 template <class T>
-void Forecaster<T>::correct(Index row, Index step, T* z) {
-  const Index m = model_->options().features;
-  const Index d = model_->options().latent;
-  seen_.clear();
-  residual_.clear();
-  for (Index f = 0; f < m; ++f) {
-    const float x = series_->at(step, row, f);
-    if (std::isnan(x)) continue;
-    double predicted = 0;
-    for (Index q = 0; q < d; ++q)
-      predicted += decoder_[static_cast<std::size_t>(f * d + q)] * static_cast<double>(z[q]);
-    seen_.push_back(f);
-    residual_.push_back(static_cast<double>(x) - predicted);
-  }
-  if (seen_.empty()) return;
-  const auto count = static_cast<Index>(seen_.size());
-  const std::vector<double> partial = count == m ? std::vector<double>() : gain(decoder_, d, seen_, lambda_);
-  const std::vector<double>& k = count == m ? gain_ : partial;
-  for (Index q = 0; q < d; ++q) {
-    double change = 0;
-    for (Index a = 0; a < count; ++a)
-      change += k[static_cast<std::size_t>(q * count + a)] * residual_[static_cast<std::size_t>(a)];
-    z[q] += static_cast<T>(change);
+void Forecaster<T>::correct(Index step, T* latents) const {
+  const Index rows = series_->rows, m = model_->options().features, d = model_->options().latent;
+  constexpr Index values_a_thread = Index{1} << 15;
+  const int threads = rows * m * d > values_a_thread ? tape_->exec().threads : 1;
+#pragma omp parallel num_threads(threads) if (threads > 1)
+  {
+    std::vector<Index> seen;                                    // features that were observed
+    std::vector<double> residual(static_cast<std::size_t>(m));  // what of them was not foreseen
+#pragma omp for schedule(static)
+    for (Index row = 0; row < rows; ++row) {
+      T* const z = latents + row * d;
+      seen.clear();
+      Index count = 0;
+      for (Index f = 0; f < m; ++f) {
+        const float x = series_->at(step, row, f);
+        if (std::isnan(x)) continue;
+        double predicted = 0;
+        for (Index q = 0; q < d; ++q)
+          predicted += decoder_[static_cast<std::size_t>(f * d + q)] * static_cast<double>(z[q]);
+        seen.push_back(f);
+        residual[static_cast<std::size_t>(count++)] = static_cast<double>(x) - predicted;
+      }
+      if (count == 0) continue;
+      const std::vector<double> partial =
+          count == m ? std::vector<double>() : gain(decoder_, d, seen, lambda_);
+      const double* k = count == m ? gain_.data() : partial.data();
+      for (Index q = 0; q < d; ++q, k += count) {
+        double change = 0;
+        for (Index a = 0; a < count; ++a) change += k[a] * residual[static_cast<std::size_t>(a)];
+        z[q] += static_cast<T>(change);
+      }
+    }
   }
 }
 
@@ -137,7 +162,7 @@ void Forecaster<T>::filter_step(Index step) {
     const Var<T> z = Tape<T>::constant({z_.data(device()), series_->rows, 1, d});
     bring_home(home.span(), model_->advance(*tape_, z).value.data, device());
   }
-  for (Index i = 0; i < series_->rows; ++i) correct(i, step, home.data() + i * d);
+  correct(step, home.data());
   if (BlockTrace* trace = tape_->trace()) trace->note("filter", filter_cost(*model_, series_->rows));
   at_ = step;
 }
@@ -155,6 +180,27 @@ void Forecaster<T>::latents_at(Index step) {
 }
 
 template <class T>
+void Forecaster<T>::gather(std::span<const Index> origins) {
+  const Index rows = series_->rows, d = model_->options().latent, count = std::ssize(origins);
+  const Index together = lined_up<T>(d, count);
+  if (together > 1 && lined_up_.size() < together * rows * d) lined_up_ = Buffer<T>(together * rows * d);
+  for (Index b = 0; b < count; ++b) {
+    latents_at(origins[static_cast<std::size_t>(b)]);
+    const Index place = b % together;
+    const Buffer<T>& z = z_.host();
+    if (together > 1) std::copy_n(z.data(), z.size(), lined_up_.data() + place * z.size());
+    if (place == together - 1 || b == count - 1) {
+      std::array<Index, 16> places;
+      std::iota(places.begin(), places.begin() + place + 1, Index{0});
+      const NodeView<T> out(columns_.host().data() + (b - place) * d, rows, place + 1, d, count * d, d);
+      embed_columns_forward<T>(on_host(tape_->exec()), out, together > 1 ? lined_up_.data() : z.data(),
+                               together, std::span(places).first(static_cast<std::size_t>(place + 1)));
+    }
+    if (BlockTrace* trace = tape_->trace()) trace->note("gather", moving_cost<T>(rows * d));
+  }
+}
+
+template <class T>
 void Forecaster<T>::roll(Index first, Index count, Index horizons, const Visit& visit) {
   const Index d = model_->options().latent;
   if (device()) columns_.send(*device());
@@ -163,7 +209,10 @@ void Forecaster<T>::roll(Index first, Index count, Index horizons, const Visit& 
     tape_->reset();
     const Var<T> next = model_->advance(*tape_, Tape<T>::constant(z));
     NodeView<T> x = model_->decode(*tape_, next).value;
-    pack<T>(tape_->exec(), z, next.value);
+    if (h < horizons) {
+      pack<T>(tape_->exec(), z, next.value);
+      if (BlockTrace* trace = tape_->trace()) trace->note("next_columns", moving_cost<T>(z.size()));
+    }
     if (device()) {
       if (home_.size() < x.size()) home_ = Buffer<T>::pinned(x.size(), *device());
       bring_home(home_.span().first(static_cast<std::size_t>(x.size())), x.data, device());
@@ -198,8 +247,18 @@ void Forecaster<T>::trace(Tape<T>& tape, Stnn<T>& model, Index rows, const Trace
                           const Made& made) {
   const Unrecorded<T> unrecorded(tape);
   const Index d = model.options().latent, most = std::min(forecasts.origins, forecasts.together);
-  const Buffer<T> latents(forecasts.filtered > 0 ? rows * d : 0, *tape.exec().device);
-  Buffer<T> columns(rows * most * d, *tape.exec().device);
+  Device& device = *tape.exec().device;
+  const Index beside = device.driver().stands_for_host() ? lined_up<T>(d, most) : 1;
+  const Buffer<T> latents(forecasts.filtered > 0 ? rows * d : 0, device);
+  const Buffer<T> lined_up(beside > 1 ? rows * d * beside : 0, device);
+  Buffer<T> columns(rows * most * d, device);
+  const auto note = [&](std::string_view what, const Cost& cost, Index times) {
+    if (BlockTrace* trace = tape.trace(); trace && times > 0) {
+      trace->note(what, cost);
+      made(times, {});
+    }
+  };
+  note("gather", moving_cost<T>(rows * d), forecasts.origins);
   if (forecasts.filtered > 0) {
     tape.reset();
     (void)model.advance(tape, Tape<T>::constant({columns.data(), rows, 1, d}));
@@ -208,12 +267,13 @@ void Forecaster<T>::trace(Tape<T>& tape, Stnn<T>& model, Index rows, const Trace
   }
   const auto roll = [&](Index count, Index times) {
     if (count == 0 || times == 0) return;
+    note("next_columns", moving_cost<T>(rows * count * d), times * (forecasts.horizons - 1));
     tape.reset();
     const Var<T> z = Tape<T>::constant({columns.data(), rows, count, d});
-    made(times, model.decode(tape, model.advance(tape, z)).value);
+    made(times * forecasts.horizons, model.decode(tape, model.advance(tape, z)).value);
   };
-  roll(most, forecasts.horizons * (forecasts.origins / std::max<Index>(most, 1)));
-  if (most > 0) roll(forecasts.origins % most, forecasts.horizons);
+  roll(most, forecasts.origins / std::max<Index>(most, 1));
+  if (most > 0) roll(forecasts.origins % most, 1);
 }
 
 template <class T>
@@ -224,15 +284,11 @@ void Forecaster<T>::run(std::span<const Index> origins, Index horizons, const Vi
   require(std::is_sorted(origins.begin(), origins.end()), "forecast origins must ascend");
   at_ = -2;
   const Device::For purpose(device(), "what forecasts are made of");
+  const Index most = std::min(together_, total);
+  if (columns_.size() != series_->rows * most * d) columns_ = Twin<T>(Buffer<T>(series_->rows * most * d));
   for (Index first = 0; first < total; first += together_) {
     const Index count = std::min(together_, total - first);
-    if (Buffer<T>& columns = columns_.host(); columns.size() != series_->rows * count * d)
-      columns_ = Twin<T>(Buffer<T>(series_->rows * count * d));
-    for (Index b = 0; b < count; ++b) {
-      latents_at(origins[static_cast<std::size_t>(first + b)]);
-      for (Index i = 0; i < series_->rows; ++i)
-        std::copy_n(z_.host().data() + i * d, d, columns_.host().data() + (i * count + b) * d);
-    }
+    gather(origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
     roll(first, count, horizons, visit);
   }
 }

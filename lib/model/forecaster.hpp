@@ -56,7 +56,8 @@ class Forecaster {
  private:
   void latents_at(Index step);
   void filter_step(Index step);
-  void correct(Index row, Index step, T* z);
+  void correct(Index step, T* latents) const;
+  void gather(std::span<const Index> origins);
   void roll(Index first, Index count, Index horizons, const Visit& visit);
   [[nodiscard]] static Cost filter_cost(const Stnn<T>& model, Index rows);
   [[nodiscard]] Device* device() const { return tape_->exec().device; }
@@ -68,14 +69,13 @@ class Forecaster {
   std::vector<bool> learned_;
   double lambda_;
   Index together_;
-  std::vector<double> decoder_;   // D (m, d)
-  std::vector<double> gain_;      // Dᵀ (D Dᵀ + λ I)⁻¹ (d, m) for fully observed nodes
-  std::vector<Index> seen_;       // of the node at hand: features that were observed, and what of them
-  std::vector<double> residual_;  // was not foreseen
-  Index at_ = -2;                 // step of z_; −2: none
-  Twin<T> z_;                     // (rows, d)
-  Twin<T> columns_;               // (rows, group, d)
-  Buffer<T> home_;                // predictions that a device made
+  std::vector<double> decoder_;  // D (m, d)
+  std::vector<double> gain_;     // Dᵀ (D Dᵀ + λ I)⁻¹ (d, m) for fully observed nodes
+  Index at_ = -2;                // step of z_; −2: none
+  Twin<T> z_;                    // (rows, d)
+  Buffer<T> lined_up_;           // (origins, rows, d): the last few that are not among the columns yet
+  Twin<T> columns_;              // (rows, group, d)
+  Buffer<T> home_;               // predictions that a device made
 };
 
 }  // namespace rossby

@@ -38,12 +38,14 @@ Index horizons_with(const std::vector<double>& targets, Index horizons, Index fo
   return having;
 }
 
-/// {squares, absolutes, count, ratios, ratio count} of some features.
+using Sums = std::array<double, sums_a_horizon>;  // {squares, absolutes, count, ratios, ratio count}
+
+/// Of some features of some rows.
 template <class T>
-std::array<double, sums_a_horizon> sums_of(NodeView<const T> forecast, std::span<const float* const> truths,
-                                           Index begin, Index end, const Scaler* scaler) {
+Sums sums_of(NodeView<const T> forecast, std::span<const float* const> truths, Index first_row,
+             Index last_row, Index begin, Index end, const Scaler* scaler) {
   double squares = 0, absolutes = 0, count = 0, ratios = 0, ratio_count = 0;
-  for (Index i = 0; i < forecast.rows; ++i)
+  for (Index i = first_row; i < last_row; ++i)
     for (Index f = begin; f < end; ++f) {
       const double unit = scaler ? scaler->error_factor(i, f) : 1,
                    center = scaler ? scaler->to_value(0, i, f) : 0;
@@ -64,6 +66,24 @@ std::array<double, sums_a_horizon> sums_of(NodeView<const T> forecast, std::span
       }
     }
   return {squares, absolutes, count, ratios, ratio_count};
+}
+
+/// Of some features of all rows: over pieces of them that depend on the shape alone, added in order.
+template <class T>
+Sums sums_of(NodeView<const T> forecast, std::span<const float* const> truths, Index begin, Index end,
+             const Scaler* scaler, int threads) {
+  constexpr Index values_a_piece = Index{1} << 15;
+  const Index piece = std::max<Index>(1, values_a_piece / std::max<Index>(1, forecast.width())),
+              pieces = (forecast.rows + piece - 1) / piece;
+  std::vector<Sums> partial(static_cast<std::size_t>(pieces));
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && pieces > 1)
+  for (Index p = 0; p < pieces; ++p)
+    partial[static_cast<std::size_t>(p)] =
+        sums_of(forecast, truths, p * piece, std::min(forecast.rows, (p + 1) * piece), begin, end, scaler);
+  Sums sums{};
+  for (const Sums& some : partial)
+    for (std::size_t k = 0; k < sums_a_horizon; ++k) sums[k] += some[k];
+  return sums;
 }
 
 }  // namespace
@@ -106,11 +126,13 @@ double HorizonScores::skill() const {
   return model < 0 || best < 0 ? nan : 1 - mean_rmse(model) / mean_rmse(best);
 }
 
-HorizonErrors::HorizonErrors(std::vector<std::string> names, Index horizons, std::vector<Index> part_features)
+HorizonErrors::HorizonErrors(std::vector<std::string> names, Index horizons, std::vector<Index> part_features,
+                             int threads)
     : names_(std::move(names)),
       horizons_(horizons),
       part_features_(std::move(part_features)),
       parts_(std::max<std::size_t>(1, part_features_.size())),
+      threads_(threads),
       sums_(parts_ * names_.size() * sums_a_horizon * static_cast<std::size_t>(horizons)) {}
 
 template <class T>
@@ -151,7 +173,7 @@ void HorizonErrors::add_columns(Index forecaster, Index horizon, NodeView<const 
   Index begin = 0;
   for (std::size_t part = 0; part < parts_; ++part) {
     const Index end = part_features_.empty() ? forecast.channels : begin + part_features_[part];
-    const auto sums = sums_of(forecast, truths_, begin, end, scaler);
+    const auto sums = sums_of<T>(forecast, truths_, begin, end, scaler, threads_);
     for (std::size_t k = 0; k < sums_a_horizon; ++k) sums_[part * size + place + k] += sums[k];
     begin = end;
   }

@@ -52,8 +52,9 @@ struct HorizonScores {
 class HorizonErrors {
  public:
   /// `part_features`: features of each part that is scored on its own as well (variables), one after the
-  /// other; empty: all are one part.
-  HorizonErrors(std::vector<std::string> names, Index horizons, std::vector<Index> part_features = {});
+  /// other; empty: all are one part. Errors are added up by `threads`, to the same bits at every number.
+  HorizonErrors(std::vector<std::string> names, Index horizons, std::vector<Index> part_features = {},
+                int threads = 1);
 
   /// Errors of one forecaster at one horizon (1, 2, …): forecast (rows, origins, features) against steps
   /// origin + horizon of `truth`. May be called several times, for shares of the origins. Both in original
@@ -84,6 +85,7 @@ class HorizonErrors {
   Index horizons_;
   std::vector<Index> part_features_;
   std::size_t parts_;
+  int threads_;
   std::vector<const float*> truths_;  // of the columns at hand
   std::vector<double> sums_;  // (parts, names, horizons, {squares, absolutes, count, ratios, ratio count})
 };

@@ -65,7 +65,7 @@ void StnnTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losses)
 
 template <class T>
 HorizonScores StnnTask<T>::score(Tape<T>& tape, std::span<const Index> origins, Index horizons) {
-  HorizonErrors errors({"model"}, horizons);
+  HorizonErrors errors({"model"}, horizons, {}, tape.exec().threads);
   if (options_.validates) add_errors(tape, errors, origins, horizons);
   return errors.reduce(*reducer_);
 }

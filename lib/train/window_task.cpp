@@ -312,14 +312,14 @@ template <class T>
 void WindowTask<T>::rehearse_validation(Tape<T>& tape) {
   const Index horizons = plan_.options().shape.outputs;
   const auto some = static_cast<std::size_t>(std::min(std::ssize(validation_origins_), options_.score_batch));
-  HorizonErrors errors({"model"}, horizons);
+  HorizonErrors errors({"model"}, horizons, {}, tape.exec().threads);
   add_errors(tape, errors, std::span(validation_origins_).first(some), horizons);
 }
 
 template <class T>
 double WindowTask<T>::validate(Tape<T>& tape) {
   const Index horizons = plan_.options().shape.outputs;
-  HorizonErrors errors({"model"}, horizons);
+  HorizonErrors errors({"model"}, horizons, {}, tape.exec().threads);
   add_errors(tape, errors, validation_origins_, horizons);
   return errors.reduce(*reducer_).mean_mae(0);
 }

@@ -28,7 +28,7 @@ class Plan(PlanRuns):
         self.assertEqual({rate["kind"] for rate in machine["rates"]}, {"stream", "gemm", "disk_write", "disk_read", "file_write", "file_read"})
         names = {op["op"] for op in machine["ops"]}
         for name in ("relate_sparse", "relate_sparse_learned", "relate_dense_learned", "diffusion", "gru_output", "embed",
-                     "catch_up", "clear_gradients", "optimiser", "reduction", "scores", "filter"):
+                     "catch_up", "clear_gradients", "optimiser", "reduction", "scores", "filter", "gather", "next_columns"):
             self.assertIn(name, names)
         for op in machine["ops"]:
             self.assertLess(op["seconds"], 1)

@@ -12,15 +12,15 @@ namespace {
 
 /// A small STNN with a self relation, on one rank.
 struct Small {
-  Index n = 5, steps = 4, d, m;
+  Index n, steps = 4, d, m;
   RowPartition partition;
   OneRankExchange exchange;
   OneRankReducer reducer;
   std::unique_ptr<Stnn<double>> model;
   Series series;
 
-  Small(Index latent, Index features)
-      : d(latent), m(features), partition(RowPartition::blocks(n, 1)), exchange(n) {
+  Small(Index latent, Index features, Index nodes = 5)
+      : n(nodes), d(latent), m(features), partition(RowPartition::blocks(n, 1)), exchange(n) {
     auto relations = std::make_unique<Relations<double>>(partition, 0);
     relations->add_self(0.5);
     relations->finish(exchange, reducer);
@@ -90,9 +90,9 @@ struct Small {
 };
 
 std::vector<std::vector<double>> forecast(Small& small, std::vector<Index> origins, Index horizons,
-                                          double lambda) {
+                                          double lambda, int threads = 1) {
   std::vector<std::vector<double>> all;  // by horizon: (rows, origins, m)
-  Tape<double> tape{Exec{}};
+  Tape<double> tape{Exec{.threads = threads}};
   Forecaster<double> forecaster(tape, *small.model, small.series, small.learned(), lambda);
   forecaster.run(origins, horizons, [&](Index, Index, NodeView<const double> x) {
     all.emplace_back(x.data, x.data + x.size());
@@ -158,31 +158,42 @@ TEST(Forecaster, OriginsTogetherEqualOriginsAlone) {
   }
 }
 
-// More than are rolled together, and a last group of them that is smaller.
+// More than are rolled together, and a last group of them that is smaller; latents of several origins are
+// written among the columns together, as many as fill a cache line.
 TEST(Forecaster, TakesEveryOriginOnceHoweverManyThereAre) {
-  Small small(2, 2);
-  std::vector<std::vector<std::vector<double>>> alone;
-  std::vector<Index> origins;
-  std::vector<std::size_t> expected;
-  for (const auto& [origin, times] : {std::pair<Index, Index>{2, 40}, {5, 50}, {9, 41}}) {
-    origins.insert(origins.end(), static_cast<std::size_t>(times), origin);
-    expected.insert(expected.end(), static_cast<std::size_t>(times), alone.size());
-    alone.push_back(forecast(small, {origin}, 2, 0.1));
-  }
-  std::vector<int> visits(2 * origins.size());
-  Tape<double> tape{Exec{}};
-  Forecaster<double> forecaster(tape, *small.model, small.series, small.learned(), 0.1);
-  forecaster.run(origins, 2, [&](Index first, Index horizon, NodeView<const double> x) {
-    ASSERT_LE(first + x.cols, std::ssize(origins));
-    for (Index b = 0; b < x.cols; ++b) {
-      const auto o = static_cast<std::size_t>(first + b), h = static_cast<std::size_t>(horizon - 1);
-      ++visits[h * origins.size() + o];
-      for (Index i = 0; i < small.n; ++i)
-        for (Index f = 0; f < 2; ++f)
-          EXPECT_NEAR(x.at(i, b)[f], alone[expected[o]][h][static_cast<std::size_t>(i * 2 + f)], 1e-13);
+  for (const Index d : {1, 2, 3, 4, 9}) {
+    Small small(d, 2);
+    std::vector<std::vector<std::vector<double>>> alone;
+    std::vector<Index> origins;
+    std::vector<std::size_t> expected;
+    for (const auto& [origin, times] : {std::pair<Index, Index>{2, 41}, {5, 53}, {9, 37}}) {
+      origins.insert(origins.end(), static_cast<std::size_t>(times), origin);
+      expected.insert(expected.end(), static_cast<std::size_t>(times), alone.size());
+      alone.push_back(forecast(small, {origin}, 2, 0.1));
     }
-  });
-  EXPECT_EQ(visits, std::vector<int>(visits.size(), 1));
+    std::vector<int> visits(2 * origins.size());
+    Tape<double> tape{Exec{}};
+    Forecaster<double> forecaster(tape, *small.model, small.series, small.learned(), 0.1);
+    forecaster.run(origins, 2, [&](Index first, Index horizon, NodeView<const double> x) {
+      ASSERT_LE(first + x.cols, std::ssize(origins));
+      for (Index b = 0; b < x.cols; ++b) {
+        const auto o = static_cast<std::size_t>(first + b), h = static_cast<std::size_t>(horizon - 1);
+        ++visits[h * origins.size() + o];
+        for (Index i = 0; i < small.n; ++i)
+          for (Index f = 0; f < 2; ++f)
+            EXPECT_NEAR(x.at(i, b)[f], alone[expected[o]][h][static_cast<std::size_t>(i * 2 + f)], 1e-13)
+                << "d " << d << " origin " << o;
+      }
+    });
+    EXPECT_EQ(visits, std::vector<int>(visits.size(), 1)) << d;
+  }
+}
+
+TEST(Forecaster, ThreadsMakeTheSameBits) {
+  Small small(3, 3, 20'000);
+  for (Index i = 0; i < small.n; i += 7) small.series.at(5, i, i % 3) = NAN;
+  const auto one = forecast(small, {3, 5, 7}, 2, 0.2), three = forecast(small, {3, 5, 7}, 2, 0.2, 3);
+  for (std::size_t h = 0; h < 2; ++h) EXPECT_TRUE(one[h] == three[h]) << h;
 }
 
 }  // namespace

@@ -148,6 +148,33 @@ TEST(HorizonErrors, PartsAreScoredOnTheirOwnAndTogether) {
   EXPECT_THROW(wrong.add<float>(0, 1, {forecast.data(), 2, 1, 3}, series, origins), BugError);
 }
 
+TEST(HorizonErrors, ThreadsMakeTheSameBits) {
+  constexpr Index nodes = 50'001;  // the last piece of them is smaller
+  Series series(4, nodes, 1);
+  std::vector<double> forecast(static_cast<std::size_t>(2 * nodes));
+  double squares = 0;
+  for (Index i = 0; i < nodes; ++i)
+    for (Index b = 0; b < 2; ++b) {
+      const double error = std::sin(static_cast<double>(3 * i + b));
+      series.at(2 + b, i, 0) = static_cast<float>(i % 11);
+      forecast[static_cast<std::size_t>(2 * i + b)] = static_cast<double>(i % 11) + error;
+      squares += error * error;
+    }
+  const std::vector<Index> origins = {1, 2};
+  std::vector<HorizonScores> scores;
+  for (const int threads : {1, 3}) {
+    HorizonErrors errors({"model"}, 1, {}, threads);
+    errors.add<double>(0, 1, {forecast.data(), nodes, 2, 1}, series, origins);
+    OneRankReducer one;
+    scores.push_back(errors.reduce(one));
+  }
+  EXPECT_NEAR(scores[0].rmse[0], std::sqrt(squares / (2 * nodes)), 1e-12);
+  EXPECT_EQ(scores[0].count[0], 2 * nodes);
+  EXPECT_EQ(scores[0].rmse, scores[1].rmse);
+  EXPECT_EQ(scores[0].mae, scores[1].mae);
+  EXPECT_EQ(scores[0].mape_percent, scores[1].mape_percent);
+}
+
 TEST(HorizonErrors, DivergedForecastIsNotMasked) {
   const Series series = truth();
   const std::vector<Index> origins = {1};
