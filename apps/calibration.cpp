@@ -20,6 +20,7 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/plan/kriging.hpp"
+#include "rossby/plan/pace.hpp"
 #include "rossby/plan/rates.hpp"
 #include "rossby/plan/step_ops.hpp"
 #include "rossby/tensor/buffer.hpp"
@@ -196,43 +197,6 @@ TimedOps measure_case(const Communicator& comm, const CalibrationCase& of, const
   return time_any(comm, config, seconds);
 }
 
-/// How long each of the trainings is measured, which come round several times, so that all of it takes
-/// `ops_seconds` at most. What the first round took says what is to come.
-class Pace {
- public:
-  Pace(std::size_t trainings, int rounds, const CalibrationOptions& options)
-      : full_(options.case_seconds),
-        left_(options.ops_seconds),
-        took_(trainings),
-        later_rounds_(rounds - 1) {}
-
-  /// Of the training that begins.
-  double begin() {
-    begin_ = Clock::now();
-    if (ahead_ <= left_) return full_;
-    // About half of it goes by before anything is measured: data, memory, first steps.
-    return full_ * std::max(2 * left_ / ahead_ - 1, least);
-  }
-  void end(std::size_t training, int round) {
-    const double seconds = seconds_since(begin_);
-    left_ -= seconds;
-    if (round > 0) {
-      ahead_ -= took_[training];
-    } else {
-      took_[training] = seconds;
-      ahead_ += later_rounds_ * seconds;
-    }
-  }
-
- private:
-  static constexpr double least = 0.1;
-  double full_, left_;
-  double ahead_ = 0;  // seconds of what is to come, if it takes as long as in the first round
-  std::vector<double> took_;
-  int later_rounds_;
-  Clock::time_point begin_;
-};
-
 /// Two epochs of a training, with nothing timed.
 template <class T>
 void train(const Communicator& comm, const Config& config) {
@@ -387,14 +351,15 @@ double measure_ops(const Communicator& comm, const CalibrationOptions& options, 
     apart[training].add(comm, steps);
     samples[training].push_back(samples_of(comm, timed, config, ranks, options.threads));
   };
-  Pace pace(cases.size(), rounds, options);
+  Pace pace(cases.size(), rounds, options.case_seconds, options.ops_seconds);
   for (int round = 0; round < rounds; ++round) {
     std::size_t training = 0;
     for (const CalibrationCase& of : cases) {
       const OwnFile file(comm, options.folder, ".nc");
       const Config config = config_of(of, options, file.path());
-      keep(training, measure_case(comm, of, file, config, pace.begin()), config);
-      pace.end(training++, round);
+      const auto begin = Clock::now();
+      keep(training, measure_case(comm, of, file, config, pace.next()), config);
+      pace.took(training++, round, seconds_since(begin));
     }
     for (const Config& config : options.own)
       keep(training++, time_any(comm, config, options.case_seconds), config);
