@@ -20,8 +20,8 @@ namespace {
 const Candidate* baseline(const std::vector<Candidate>& candidates) {
   const Candidate* base = nullptr;
   for (const Candidate& c : candidates)
-    if (c.fits() && (!base || std::pair(c.ranks, c.training_seconds()) <
-                                  std::pair(base->ranks, base->training_seconds())))
+    if (c.fits() && (!base || std::pair(c.ranks, c.compared_seconds()) <
+                                  std::pair(base->ranks, base->compared_seconds())))
       base = &c;
   return base;
 }
@@ -31,8 +31,8 @@ const Candidate* baseline(const std::vector<Candidate>& candidates) {
 struct Gain {
   double speed_up = 0, efficiency = 0;
   Gain(const Candidate* base, const Candidate& candidate) {
-    if (!base || !candidate.fits() || candidate.training_seconds() <= 0) return;
-    speed_up = base->training_seconds() / candidate.training_seconds();
+    if (!base || !candidate.fits() || candidate.compared_seconds() <= 0) return;
+    speed_up = base->compared_seconds() / candidate.compared_seconds();
     efficiency = speed_up * base->ranks / candidate.ranks;
   }
 };
@@ -50,13 +50,16 @@ std::string caveats_of(const std::vector<Candidate>& candidates, const Candidate
   std::string text;
   const auto tell = [&](const Having& of, const Prediction& together) {
     for (const std::string& line : caveat_lines(together))
-      text += fmt::format("  of {} of the {} that fit{}: {}{}\n", of.first, fit.size(),
-                          of.second ? ", the fastest among them" : "",
-                          of.first > 1 && together.far_share > 0 ? "up to " : "", line);
+      text += fmt::format(
+          "  of {} of the {} that fit{}: {}{}\n", of.first, fit.size(),
+          of.second ? ", the fastest among them" : "",
+          of.first > 1 && together.far_share + together.validation_far_share > 0 ? "up to " : "", line);
   };
-  Prediction far;
-  for (const Candidate* c : fit) far.far_share = std::max(far.far_share, c->plan->interpolated.far_share);
-  tell(having([](const Prediction& p) { return p.far_share > far_share_told; }), far);
+  for (double Prediction::*share : {&Prediction::far_share, &Prediction::validation_far_share}) {
+    Prediction far;
+    for (const Candidate* c : fit) far.*share = std::max(far.*share, c->plan->interpolated.*share);
+    tell(having([&](const Prediction& p) { return p.*share > far_share_told; }), far);
+  }
   // Names together that the same number of candidates have, those of most first.
   std::set<std::string> names;
   for (const Candidate* c : fit)
@@ -89,7 +92,7 @@ std::string text_of(const std::vector<Candidate>& candidates) {
       const Gain gain(base, c);
       text +=
           fmt::format("{:>12.3f}{:>8}{:>12}{:>12}{:>12}{:>11.1f}{:>10}{:>14}", 1e3 * p.step(), p.epoch_steps,
-                      short_seconds_text(c.epoch_seconds()), short_seconds_text(c.training_seconds()),
+                      short_seconds_text(c.epoch_seconds()), short_seconds_text(c.plan->training_seconds()),
                       p.memory_bytes + p.device_bytes > 0 ? bytes_text(p.memory_bytes + p.device_bytes) : "-",
                       p.step() > 0 ? 100 * (p.messages + p.reduction) / p.step() : 0,
                       gain.speed_up > 0 ? fmt::format("{:.2f}", gain.speed_up) : "-",

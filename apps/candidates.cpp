@@ -121,7 +121,7 @@ class Planner {
     candidate.settings.push_back(balance_);
     Candidate balanced = planned(candidate, settings);
     if (balanced.fits() &&
-        (!candidates_.back().fits() || balanced.training_seconds() < candidates_.back().training_seconds()))
+        (!candidates_.back().fits() || balanced.compared_seconds() < candidates_.back().compared_seconds()))
       candidates_.back() = std::move(balanced);
   }
 
@@ -293,8 +293,8 @@ double Candidate::epoch_seconds() const {
   return plan ? plan->interpolated.step() * static_cast<double>(plan->interpolated.epoch_steps) : 0;
 }
 
-double Candidate::training_seconds() const {
-  return plan ? plan->training_seconds() : 0;
+double Candidate::compared_seconds() const {
+  return plan ? plan->compared_seconds() : 0;
 }
 
 std::pair<std::string, std::vector<std::string>> varied_key(const std::string& text) {
@@ -338,7 +338,7 @@ std::vector<Candidate> plan_candidates(const Communicator& comm, const MeasuredM
 const Candidate* fastest(const std::vector<Candidate>& candidates) {
   const Candidate* best = nullptr;
   for (const Candidate& candidate : candidates)
-    if (candidate.fits() && (!best || candidate.training_seconds() < best->training_seconds()))
+    if (candidate.fits() && (!best || candidate.compared_seconds() < best->compared_seconds()))
       best = &candidate;
   return best;
 }

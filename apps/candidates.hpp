@@ -23,7 +23,7 @@ struct Candidate {
   std::string refused;                // why; also where it is planned but does not fit
   [[nodiscard]] bool fits() const { return plan && refused.empty(); }
   [[nodiscard]] double epoch_seconds() const;     // of its steps
-  [[nodiscard]] double training_seconds() const;  // of all epochs and validations
+  [[nodiscard]] double compared_seconds() const;  // TrainingPlan::compared_seconds
 };
 
 /// What is tried.

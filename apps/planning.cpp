@@ -294,6 +294,7 @@ TrainingPlan plan_training(const Communicator& comm, const Config& asked, const 
   };
   plan.interpolated = predicted(OpTimes::Method::interpolated);
   plan.modelled = predicted(OpTimes::Method::model);
+  if (plan.interpolated.validation == 0) plan.validations = 0;  // its part is too short for a forecast
   plan.refused = lacks_memory(plan, config, machine.profile);
   return plan;
 }
@@ -365,6 +366,7 @@ TrainingPlan plan_job(const Config& asked, const MeasuredMachine& machine, const
   };
   plan.interpolated = predicted(OpTimes::Method::interpolated);
   plan.modelled = predicted(OpTimes::Method::model);
+  if (plan.interpolated.validation == 0) plan.validations = 0;  // its part is too short for a forecast
   plan.refused = lacks_memory(plan, config, machine.profile);
   return plan;
 }

@@ -51,6 +51,11 @@ struct TrainingPlan {
     return static_cast<double>(epochs) * static_cast<double>(p.epoch_steps) * p.step() +
            static_cast<double>(validations) * p.validation;
   }
+  /// What plans are compared by: the training or, where it has no epochs, one.
+  [[nodiscard]] double compared_seconds() const {
+    const Prediction& p = interpolated;
+    return epochs > 0 ? training_seconds() : static_cast<double>(p.epoch_steps) * p.step();
+  }
 };
 
 /// The training as it is planned: where parallel.device is "auto", on GPUs if the machine was measured with

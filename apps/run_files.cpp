@@ -67,9 +67,9 @@ std::string OpenRun::output(const std::string& asked, const std::string& usual) 
     const std::string folder = std::filesystem::path(asked).parent_path().string();
     if (const char* place = folder.empty() ? "." : folder.c_str(); ::access(place, W_OK) != 0)
       user_error("{}: cannot be written: {}: {}", asked, place, std::strerror(errno));
-    refuse_to_replace(asked,
-                      {config.text("data.file"), trained_on, config.text("relation.file"), state,
-                       directory->config_file(), directory->metrics_file(), plan_file_of(directory->path())});
+    refuse_to_replace(
+        asked, {config.text("data.file"), trained_on, config.text("relation.file"), trained_graph, state,
+                directory->config_file(), directory->metrics_file(), plan_file_of(directory->path())});
     const std::string checkpoints = std::filesystem::path(state).parent_path().string();
     if (std::error_code code; std::filesystem::equivalent(folder.empty() ? "." : folder, checkpoints, code))
       user_error("{}: the run keeps its checkpoints in this folder; name a file elsewhere with -o", asked);
@@ -108,6 +108,7 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     std::error_code code;
     const std::string &before = trained.text("data.file"), &now = changed.text("data.file");
     run.trained_on = before;
+    run.trained_graph = trained.text("relation.file");
     run.other_file = now != before && !std::filesystem::equivalent(now, before, code);
     for (const std::string& difference : changed.differences(trained, "asked for", "trained with"))
       if (!names_file(difference))

@@ -15,9 +15,10 @@ namespace rossby {
 struct OpenRun {
   std::optional<RunDirectory> directory;  // rank 0 only
   Config config;
-  std::string state;        // file with the model's parameters
-  bool other_file = false;  // data.file is not that of the training,
-  std::string trained_on;   // which is this one
+  std::string state;          // file with the model's parameters
+  bool other_file = false;    // data.file is not that of the training,
+  std::string trained_on;     // which is this one
+  std::string trained_graph;  // relation.file of the training
 
   /// Where rank 0 writes: the file that was asked for, or `usual` of the run directory. Throws UserError
   /// where that may not be written, or would replace what is read.

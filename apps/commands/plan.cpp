@@ -320,12 +320,12 @@ class Plans {
     if (space_.ranks.empty() && !arguments_->candidates && space_.vary.empty() && space_.target_batch == 0) {
       const Config config = agree(*comm_, [&] { return read({}); });
       const TrainingPlan plan = plan_training(*comm_, config, machine);
-      return {text_of(plan), json_of(plan), plan.training_seconds()};
+      return {text_of(plan), json_of(plan), plan.compared_seconds()};
     }
     const std::vector<Candidate> candidates = plan_candidates(*comm_, machine, read, space_);
     const Candidate* best = fastest(candidates);
     Json json{{"format", 1}, {"candidates", json_of(candidates)}};
-    return {text_of(candidates), std::move(json), best ? best->training_seconds() : 0};
+    return {text_of(candidates), std::move(json), best ? best->compared_seconds() : 0};
   }
 
  private:

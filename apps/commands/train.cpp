@@ -315,12 +315,14 @@ void write_plan(const std::string& run, const TrainingPlan& plan) {
   atomic_write(plan_file_of(run), json_of(plan).dump(2) + "\n");
 }
 
-/// Holds the prediction against the training that has ended.
-void report_plan(const Communicator& comm, const std::string& run, const std::string& metrics,
-                 TrainingPlan plan) {
+/// Holds the prediction against the training that has ended, whose last epoch was made on other ranks than
+/// these where they found nothing left to train: then there is nothing to hold it against.
+template <class T>
+void report_plan(const Communicator& comm, const Training<T>& training, const std::string& run,
+                 const std::string& metrics, TrainingPlan plan) {
   const Stage stage(comm, "writing the plan");
   agree(comm, [&] {
-    if (comm.rank() != 0) return;
+    if (comm.rank() != 0 || !training.last_trained_here(metrics)) return;
     plan.measured = measured_in(metrics);
     write_plan(run, plan);
     if (plan.measured.empty()) return;
@@ -341,8 +343,9 @@ template <class T>
 bool takes_plan(const Communicator& comm, const Config& asked, const Training<T>& training,
                 const std::string& run, const std::string& metrics) {
   const bool takes = agree(comm, [&] {
+    const std::string settings = run + "/config.toml";
     return comm.rank() == 0 && !std::filesystem::exists(plan_file_of(run)) &&
-           Config::load(run + "/config.toml", {}).to_toml() == asked.to_toml() &&
+           std::filesystem::exists(settings) && Config::load(settings, {}).to_toml() == asked.to_toml() &&
            training.last_trained_here(metrics);
   });
   return !broadcast(comm, takes ? "yes" : "").empty();
@@ -368,7 +371,7 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
         fmt::print("done      nothing is left to do: {}{}\n", to_string(*over), advice_for(*over));
       const std::string metrics = start.directory ? start.directory->metrics_file() : "";
       if (plan && takes_plan(comm, asked, training, arguments.run, metrics))
-        report_plan(comm, arguments.run, metrics, std::move(*plan));
+        report_plan(comm, training, arguments.run, metrics, std::move(*plan));
       return 0;
     }
   }
@@ -391,7 +394,7 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
   report_end(comm, config, training, result, keeps_best(config, run.domain()), worst_peak(run.reducer()),
              arguments.run);
   if (plan)
-    report_plan(comm, arguments.run, start.directory ? start.directory->metrics_file() : "",
+    report_plan(comm, training, arguments.run, start.directory ? start.directory->metrics_file() : "",
                 std::move(*plan));
   return 0;
 }

@@ -86,28 +86,32 @@ Forecaster<T>::Forecaster(Tape<T>& tape, Stnn<T>& model, const Series& series, s
       series_(&series),
       learned_(std::move(learned)),
       lambda_(filter_lambda),
-      together_(together) {
-  const Index m = model.options().features;
-  const Index d = model.options().latent;
-  if (device() && model.decoder()) {
-    model.decoder()->fetch();
+      together_(together),
+      z_(Buffer<T>(series.rows * model.options().latent)) {}
+
+template <class T>
+void Forecaster<T>::begin() {
+  at_ = -2;
+  const Index m = model_->options().features, d = model_->options().latent;
+  const Parameter<T>* decoder = model_->decoder();
+  if (device() && decoder) {
+    model_->decoder()->fetch();
     device()->wait();
   }
-  decoder_.assign(static_cast<std::size_t>(m * d), 0.0);
+  decoder_.resize(static_cast<std::size_t>(m * d));
   for (Index q = 0; q < m * d; ++q)
     decoder_[static_cast<std::size_t>(q)] =
-        model.decoder() ? static_cast<double>(model.decoder()->value[q]) : (q / d == q % d ? 1.0 : 0.0);
+        decoder ? static_cast<double>(decoder->value[q]) : (q / d == q % d ? 1.0 : 0.0);
   std::vector<Index> every(static_cast<std::size_t>(m));
-  for (Index f = 0; f < m; ++f) every[static_cast<std::size_t>(f)] = f;
+  std::iota(every.begin(), every.end(), Index{0});
   gain_ = gain(decoder_, d, every, lambda_);
-  z_ = Twin<T>(Buffer<T>(series.rows * d));
 }
 
 template <class T>
 void Forecaster<T>::correct(Index step, T* latents) const {
   const Index rows = series_->rows, m = model_->options().features, d = model_->options().latent;
-  constexpr Index values_a_thread = Index{1} << 15;
-  const int threads = rows * m * d > values_a_thread ? tape_->exec().threads : 1;
+  constexpr Index parallel_values = Index{1} << 15;
+  [[maybe_unused]] const int threads = rows * m * d > parallel_values ? tape_->exec().threads : 1;
 #pragma omp parallel num_threads(threads) if (threads > 1)
   {
     std::vector<Index> seen;                                    // features that were observed
@@ -282,7 +286,7 @@ void Forecaster<T>::run(std::span<const Index> origins, Index horizons, const Vi
   const Index d = model_->options().latent;
   const auto total = static_cast<Index>(origins.size());
   require(std::is_sorted(origins.begin(), origins.end()), "forecast origins must ascend");
-  at_ = -2;
+  begin();
   const Device::For purpose(device(), "what forecasts are made of");
   const Index most = std::min(together_, total);
   if (columns_.size() != series_->rows * most * d) columns_ = Twin<T>(Buffer<T>(series_->rows * most * d));

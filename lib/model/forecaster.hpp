@@ -35,7 +35,7 @@ class Forecaster {
   using Visit = std::function<void(Index first, Index horizon, NodeView<const T> predictions)>;
 
   /// Forecasts `horizons` steps from each origin (ascending). Origins are rolled forward together in groups,
-  /// one pass over W a group and horizon. Collective.
+  /// one pass over W a group and horizon. The model may have been trained since the last run. Collective.
   void run(std::span<const Index> origins, Index horizons, const Visit& visit);
 
   /// Forecasts of which one call of each kind is made.
@@ -54,6 +54,7 @@ class Forecaster {
                                             const std::vector<bool>& learned);
 
  private:
+  void begin();
   void latents_at(Index step);
   void filter_step(Index step);
   void correct(Index step, T* latents) const;

@@ -178,6 +178,9 @@ void add_validation(const std::vector<StepOps>& ranks, const MachineProfile& pro
     of.ops = rank.validation;
     of.steps = 1;
     of.streamed_bytes = rank.streamed_bytes;
+    of.array_bytes = rank.array_bytes;  // which leave the less for files
+    of.list_bytes = rank.list_bytes;
+    of.cuts_graph = rank.cuts_graph;
     of.device_waits = rank.validation_waits;
     any = any || !of.ops.empty();
   }

@@ -63,6 +63,12 @@ template <class T>
 double trace_validation(Task<T>& task, Optimiser<T>& optimiser, Tape<T>& tape, StepOps& result) {
   double most = 0;
   tape.reset();
+  // Chunks that the last step changed go home in the first sweep, once, and it finds what that step left.
+  const auto parameters = task.parameters();
+  if (std::any_of(parameters.begin(), parameters.end(),
+                  [](const Parameter<T>* p) { return p->stream != nullptr; }))
+    task.trace_validation(tape, [](Index) {});
+  tape.reset();
   tape.memory().begin_later_peak();
   BlockTrace trace(BlockTrace::Of::times_of_ops);  // ops alone
   tape.set_trace(&trace);

@@ -71,7 +71,7 @@ Sums sums_of(NodeView<const T> forecast, std::span<const float* const> truths, I
 /// Of some features of all rows: over pieces of them that depend on the shape alone, added in order.
 template <class T>
 Sums sums_of(NodeView<const T> forecast, std::span<const float* const> truths, Index begin, Index end,
-             const Scaler* scaler, int threads) {
+             const Scaler* scaler, [[maybe_unused]] int threads) {
   constexpr Index values_a_piece = Index{1} << 15;
   const Index piece = std::max<Index>(1, values_a_piece / std::max<Index>(1, forecast.width())),
               pieces = (forecast.rows + piece - 1) / piece;

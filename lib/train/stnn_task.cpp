@@ -71,16 +71,33 @@ HorizonScores StnnTask<T>::score(Tape<T>& tape, std::span<const Index> origins, 
 }
 
 template <class T>
+Forecaster<T> StnnTask<T>::forecaster(Tape<T>& tape) const {
+  return {tape,
+          *model_,
+          *series_,
+          learned_steps(*split_),
+          options_.filter_lambda,
+          origins_at_once(tape.exec(), batches_)};
+}
+
+template <class T>
 void StnnTask<T>::add_errors(Tape<T>& tape, HorizonErrors& errors, std::span<const Index> origins,
                              Index horizons) {
-  Forecaster<T> forecaster(tape, *model_, *series_, learned_steps(*split_), options_.filter_lambda,
-                           origins_at_once(tape.exec(), batches_));
-  forecaster.run(origins, horizons, [&](Index first, Index horizon, NodeView<const T> predictions) {
-    errors.add(0, horizon, predictions, *series_,
-               origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(predictions.cols)),
-               scaler_);
-    note_scores(tape, predictions);
-  });
+  const auto score = [&](Forecaster<T>& forecaster) {
+    forecaster.run(origins, horizons, [&](Index first, Index horizon, NodeView<const T> predictions) {
+      errors.add(0, horizon, predictions, *series_,
+                 origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(predictions.cols)),
+                 scaler_);
+      note_scores(tape, predictions);
+    });
+  };
+  if (tape.exec().device) {
+    Forecaster<T> once = forecaster(tape);
+    return score(once);
+  }
+  if (!kept_ || kept_tape_ != &tape) kept_.emplace(forecaster(tape));
+  kept_tape_ = &tape;
+  score(*kept_);
 }
 
 template <class T>

@@ -61,6 +61,7 @@ class StnnTask final : public Task<T> {
   const Split* split_;
   Reducer* reducer_;
   void add_errors(Tape<T>& tape, HorizonErrors& errors, std::span<const Index> origins, Index horizons);
+  [[nodiscard]] Forecaster<T> forecaster(Tape<T>& tape) const;
   /// What validation forecasts; nothing where its part is too short.
   [[nodiscard]] Rollout validation() const;
 
@@ -69,6 +70,9 @@ class StnnTask final : public Task<T> {
   Index nodes_;
   double weight_ = 0;
   double node_steps_ = 0;
+  // Of the host, which would make new memory zero for each validation; a device needs it for its steps.
+  std::optional<Forecaster<T>> kept_;
+  const Tape<T>* kept_tape_ = nullptr;
 };
 
 /// Origins whose forecasts are made at once: on a device no more than a training's step has columns, whose

@@ -146,6 +146,12 @@ class NewData(Runs):
             self.refuse(2, command, "graph.nc: no such file")
             self.succeed(2, *command, "--set", "relation.file=graph_too.nc")
             self.refuse(2, [*command, "--set", "relation.file=graph_other.nc"], "is not what .*state.h5 was trained on")
+        # The graph of the training is not replaced either where another one is read.
+        for command in (["evaluate", run], ["forecast", run, "--steps", "1"]):
+            for path in ("graph.nc", "graph_too.nc"):
+                shutil.copy(self.path("graph_gone.nc"), self.path(path))
+                self.refuse(2, [*command, "-o", path, "--set", "relation.file=graph_too.nc"], "this file is read here, and would be replaced")
+        os.remove(self.path("graph.nc"))
         resumed = ["train", "new.toml", "--run", run, "--set", "relation.graph=edges", "--set", "train.epochs=9"]
         self.refuse(2, [*resumed, "--set", "relation.file=graph_other.nc"], "was written with other data")
         self.assertIn("resumed ", self.succeed(2, *resumed, "--set", "relation.file=graph_too.nc").out)

@@ -107,6 +107,10 @@ class Plan(PlanRuns):
                 self.assertEqual(predicted["unmeasured"], [])
                 messages = sum(op["messages"] * op["calls"] for op in plan["ops"] if op["op"] != "reduction")
                 self.assertEqual(messages > 0, ranks > 1)
+        self.succeed(1, "plan", "stnn.toml", "--machine", "machine.json", "--set", "split.validation=0", "--set", "schedule.metric=train",
+                     "-o", "plan.json")
+        plan = self.load("plan.json", "plan.schema.json")
+        self.assertEqual((plan["validations"], plan["predicted"]["validation_seconds"]), (0, 0))
         out = self.succeed(1, "plan", "stnn.toml", "--machine", "machine.json").out
         self.assertRegex(out, r"stnn: 9 nodes, 1 ranks on 1 host, [0-9]+ threads? each")
         self.assertRegex(out, r"  step +[0-9.]+ ms +100.0 %")
@@ -149,6 +153,16 @@ class Plan(PlanRuns):
         again = self.succeed(1, *self.arguments("run1", "train.epochs=6"), "--machine", "machine.json").out
         self.assertIn("nothing is left to do", again)
         self.assertEqual(self.load("run1/plan.json", "plan.schema.json"), before)
+        # Nor of one whose state alone was left to write, on ranks that have trained nothing of it.
+        self.succeed(1, *self.arguments("stale", "train.epochs=3"))
+        os.remove(self.path("stale/checkpoints/state.h5"))
+        again = self.succeed(2, *self.arguments("stale", "train.epochs=3"), "--machine", "machine.json").out
+        self.assertNotIn("measured", again)
+        self.assertNotIn("measured", self.load("stale/plan.json", "plan.schema.json"))
+        for name in ("config.toml", "plan.json"):
+            os.remove(self.path(f"stale/{name}"))
+        for machine in ([], ["--machine", "machine.json"]):
+            self.assertIn("nothing is left to do", self.succeed(1, *self.arguments("stale", "train.epochs=3"), *machine).out)
         os.makedirs(self.path("begun"), exist_ok=True)
         result = self.run_ranks(1, "plan", "--check", "run1", "begun", "nowhere", "run2")
         self.assertEqual(result.codes, [1])
@@ -203,6 +217,25 @@ class Plan(PlanRuns):
         plan = self.load("slow_plan.json", "plan.schema.json")
         moved = sum((op["brought_bytes"] + op["home_bytes"]) * op["calls"] for op in plan["ops"])
         self.assertAlmostEqual(plan["predicted"]["transfer"] / (moved / 1e3), 1, delta=0.01)
+        # A validation writes nothing, whatever the last step left, and reads where the step does: from the disk, if that and
+        # the rank's arrays do not fit into memory together.
+        validated = [word.replace("split.validation=0", "split.validation=8") for word in streamed]
+
+        def validation(memory_bytes=None, **slow):
+            asked = self.load("machine.json", "machine.schema.json")
+            asked["memory_bytes"] = memory_bytes or asked["memory_bytes"]
+            for rate in asked["rates"]:
+                rate["rate"] = slow.get(rate["kind"], rate["rate"])
+            self.write("asked.json", json.dumps(asked))
+            self.succeed(1, "plan", "stnn.toml", *validated, "--machine", "asked.json", "-o", "asked_plan.json")
+            return self.load("asked_plan.json", "plan.schema.json")["predicted"]
+
+        fast, writes = validation(), validation(file_write=1e3)
+        self.assertGreater(writes["step_seconds"], 10 * fast["step_seconds"])
+        self.assertAlmostEqual(writes["validation_seconds"], fast["validation_seconds"], delta=1e-3 * fast["validation_seconds"])
+        reads = validation(fast["memory_bytes"] + 100, disk_read=1e3)
+        for kind in ("step_seconds", "validation_seconds"):
+            self.assertGreater(reads[kind], 10 * fast[kind])
         machine["rates"] = [rate for rate in machine["rates"] if not rate["kind"].startswith("file_")]
         self.write("old.json", json.dumps(machine))
         out = self.succeed(1, "plan", "stnn.toml", *streamed, "--machine", "old.json").out
@@ -291,6 +324,12 @@ class Plan(PlanRuns):
         self.assertGreater(keeping["train.recompute=none"], keeping["train.recompute=cell"])
         more = self.candidates(2, "stnn.toml", "--candidates")["candidates"]
         self.assertEqual([c["time_groups"] for c in more], [1, 2])
+        # Nothing to train: an epoch is compared.
+        none = self.candidates(2, "stnn.toml", "--candidates", "--set", "train.epochs=0")["candidates"]
+        epochs = [c["predicted"]["epoch_seconds"] for c in none]
+        self.assertEqual([c["fastest"] for c in none], [epoch == min(epochs) for epoch in epochs])
+        self.assertEqual([c["training_seconds"] for c in none], [0, 0])
+        self.assertGreater(none[0]["speed_up"], 0)
         # A machine with less memory than the training needs.
         small = self.load("machine.json", "machine.schema.json")
         small["memory_bytes"] = 1e6
@@ -361,6 +400,13 @@ class Plan(PlanRuns):
         silent = self.load("machine.json", "machine.schema.json")
         silent["messages"], silent["stragglers"] = [], []
         self.write("silent.json", json.dumps(silent))
+        rough = self.load("machine.json", "machine.schema.json")
+        rough["ops"] = [op for op in rough["ops"] if op["op"] not in ("scores", "filter", "gather", "next_columns")]
+        self.write("rough.json", json.dumps(rough))
+        rough_plan = ["plan", "stnn.toml", "--set", "parallel.threads=1", "--machine", "rough.json"]
+        self.assertRegex(self.succeed(1, *rough_plan).out, "\n  [0-9]+ % of a validation are calls far from all")
+        self.assertRegex(self.succeed(1, *rough_plan, "--ranks", "1,2").out,
+                         "\n  of [0-9]+ of the [0-9]+ that fit, .*: (up to )?[0-9]+ % of a validation are calls far from all")
         out = self.succeed(2, "plan", "stnn.toml", "--machine", "silent.json").out
         self.assertRegex(out, "never measured, taken to take no time: .*between ranks.*on two ranks or more")
         self.succeed(2, "plan", "stnn.toml", "--machine", "silent.json", "-o", "silent_plan.json")
