@@ -88,6 +88,8 @@ class ModelRun {
   [[nodiscard]] virtual std::size_t list_bytes() const { return domain_.bytes(); }
   /// What the start of a training says beside data, split and parameters; empty: nothing. Rank 0's.
   [[nodiscard]] virtual std::string remarks() const { return ""; }
+  /// Nodes of this rank that have a feature without a value in the training part.
+  [[nodiscard]] virtual Index unseen_nodes() const = 0;
   /// What states and checkpoints say beside what every model's do.
   virtual void add_metadata(nlohmann::ordered_json&) const {}
   /// The entries behind a parameter of placement `entries`.

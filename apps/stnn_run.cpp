@@ -240,6 +240,7 @@ void StnnRun<T>::start(Purpose purpose) {
           "model.start = \"data\" needs model.latent = features, but latent is {} and the series has {}",
           config_->integer("model.latent"), domain_.info.features);
     start.data = &series_;
+    start.learned = learned_steps(domain_.split);  // a fold that is held out is not for training to see
     if (grid_.groups() > 1) start.around = observed_around();
   }
   start.persistence = config_->text("model.dynamics_start") == "persistence";
@@ -261,7 +262,7 @@ ObservedAround StnnRun<T>::observed_around() {
   for (Index q = 0; q < width; ++q)
     for (Index t = held_.first; t < held_.last; ++t) {
       const float x = series_.at(t)[q];
-      if (std::isnan(x)) continue;
+      if (std::isnan(x) || !domain_.split.is_training(t)) continue;
       const std::size_t last = place(grid_.group(), 0, q), first = place(grid_.group(), 1, q);
       if (known[first] == 0) value[first] = static_cast<double>(x);
       value[last] = static_cast<double>(x);

@@ -59,6 +59,19 @@ void check_tgcn(const Config& config) {
         "model.sampling_decay is not for model.name = \"tgcn\": it forecasts all steps at once; set 0");
 }
 
+/// One loss in original units is that of the largest values.
+std::string different_units(const std::vector<SeriesVariable>& variables) {
+  const auto differs = [&](const SeriesVariable& v) { return v.units != variables.front().units; };
+  if (std::none_of(variables.begin(), variables.end(), differs)) return "";
+  std::string names;
+  for (const SeriesVariable& v : variables)
+    names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", v.name, v.units.empty() ? "1" : v.units);
+  return fmt::format(
+      "warning   one loss in original units, of {}: variables with large values rule; bring them to units "
+      "in which their errors are alike, or train one at a time (data.variables)\n",
+      names);
+}
+
 }  // namespace
 
 template <class T>
@@ -68,6 +81,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
       breaks_(time_breaks(domain_.info.time)),
       plane_reducer_(grid_.plane()),
       stages_reducer_(grid_.pipeline()) {
+  domain_.split.breaks = breaks_;  // windows do not cross a gap, nor do pairs of steps for baselines
   agree(grid_.world(), [&] {
     check_window_relations(config);
     if (checks_starts(purpose) && config.text("model.name") == "tgcn") check_tgcn(config);
@@ -363,7 +377,7 @@ std::string WindowRun<T>::remarks() const {
                             "is enough, 1 is faster\n",
                             parts, rows)
               : "") +
-         this->suspects();
+         different_units(domain_.info.variables) + this->suspects();
 }
 
 template <class T>
@@ -380,9 +394,10 @@ std::vector<Index> WindowRun<T>::usable(std::vector<Index> origins, Index horizo
   auto usable = window_origins(origins, shape_, horizons, breaks_);
   if (usable.empty() && !origins.empty())
     user_error(
-        "no forecast origin has window.inputs = {} known steps before it without a gap of the time axis; "
-        "choose others with evaluate.first_origin, evaluate.last_origin or split.test (forecast: --origin)",
-        shape_.inputs);
+        "no forecast origin has window.inputs = {} known steps up to it, and the {} behind it that are "
+        "asked for, without a gap of the time axis; choose others with evaluate.first_origin, "
+        "evaluate.last_origin or split.test (forecast: --origin, or fewer --steps)",
+        shape_.inputs, horizons);
   return usable;
 }
 

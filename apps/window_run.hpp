@@ -31,6 +31,7 @@ class WindowRun final : public ModelRun<T> {
            (all_ports_ ? all_ports_->kept_bytes() : 0);
   }
   [[nodiscard]] std::string remarks() const override;
+  [[nodiscard]] Index unseen_nodes() const override { return scaler_.unseen(); }
   void add_metadata(nlohmann::ordered_json& json) const override;
   [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index horizons) const override;
   void forecast(std::span<const Index> origins, Index horizons,

@@ -75,7 +75,11 @@ std::string tables_of(const Domain& domain, const std::vector<HorizonScores>& pa
                       const HorizonScores& scores, std::span<const Lead> leads,
                       std::span<const Index> report) {
   const std::string units = units_of(domain);
-  if (parts.empty()) return evaluation_table(scores, units, leads, report);
+  const SeriesVariable& only = domain.info.variables.front();
+  if (parts.empty())
+    return (only.features > 1 ? fmt::format("the {} features of {} together\n", only.features, only.name)
+                              : "") +
+           evaluation_table(scores, units, leads, report);
   std::string text;
   for (std::size_t v = 0; v < parts.size(); ++v) {
     const SeriesVariable& variable = domain.info.variables[v];

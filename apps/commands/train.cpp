@@ -42,12 +42,13 @@ std::string dates_text(const Domain& domain, const StepRange& part) {
 template <class T>
 void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, Reducer& reducer) {
   const int copies = run.grid().groups() * run.grid().stages();
-  double sums[3] = {0, 0, static_cast<double>(run.entries())};
+  double sums[4] = {0, 0, static_cast<double>(run.entries()), static_cast<double>(run.unseen_nodes())};
   for (const Parameter<T>* parameter : run.parameters())
     (parameter->placement == Placement::replicated ? sums[0] : sums[1]) +=
         static_cast<double>(parameter->size()) / (parameter->split() ? 1 : copies);
   sums[0] /= run.grid().space().size();
   sums[2] /= copies;
+  sums[3] /= copies;
   reducer.sum(sums);
   const std::string threads = different_numbers(comm, run.exec().threads);
   if (comm.rank() != 0) return;
@@ -70,9 +71,16 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
         run.exec().threads, threads);
   const std::string& graph = config.text("relation.graph");
   if (sums[2] == 0 && graph != "none" && config.text("model.name") != "gru" &&
+      config.text("relation.storage") != "dense" &&
       (run.relations() == 0 || config.text("relation.mode") == "given"))
     fmt::print("warning   the graph has no edges (relation.graph = \"{}\"){}\n", graph,
                config.text("relation.discover") == "none" ? ": every node is forecast by itself" : "");
+  if (sums[3] > 0 && config.text("data.nodes") != "all")
+    fmt::print(
+        "warning   {} of {} nodes {} a feature without a value in the training part: {} scaled by what all "
+        "nodes "
+        "have, and forecast by what others taught the model\n",
+        sums[3], domain.nodes(), sums[3] == 1 ? "has" : "have", sums[3] == 1 ? "it is" : "they are");
   if (copies > 1)
     fmt::print("grid      {} row blocks x {}{} time groups\n", run.grid().space().size(),
                run.grid().stages() > 1 ? fmt::format("{} stages x ", run.grid().stages()) : "",
@@ -250,6 +258,11 @@ void report_end(const Communicator& comm, const Config& config, const Training<T
         "best      {} {:.5g} after epoch {}{}\n", config.text("schedule.metric"), result.best_metric,
         result.best_epoch + 1,
         kept_best || result.best_epoch + 1 == result.epochs ? "" : "; the last state is kept (train.keep)");
+  else if (result.epochs > 0 && kept_best)
+    fmt::print(
+        "warning   {} was no finite number after any epoch: the state is that of the last one; a smaller "
+        "optimiser.lr may help\n",
+        config.text("schedule.metric"));
   fmt::print("state     {}\n", state_file_of(run));
 }
 

@@ -1,5 +1,6 @@
 #include "rossby/data/scaler.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "rossby/base/error.hpp"
@@ -34,15 +35,11 @@ Sums column_sums(const TrainingSteps& training, std::span<const double> center, 
   return sums;
 }
 
-/// sum / count at the level asked for; `fallback` where nothing is observed.
+/// sum / count at the level asked for, of a node without training values that of all nodes; `fallback` where
+/// nothing is observed.
 std::vector<double> averages(const Sums& sums, ScaleBy level, Index features, double fallback,
                              Reducer& reducer) {
   std::vector<double> result(sums.sum.size(), fallback);
-  if (level == ScaleBy::node) {
-    for (std::size_t c = 0; c < result.size(); ++c)
-      if (sums.count[c] > 0) result[c] = sums.sum[c] / sums.count[c];
-    return result;
-  }
   const auto m = static_cast<std::size_t>(features);
   std::vector<double> total(2 * m);  // sums, then counts
   for (std::size_t c = 0; c < result.size(); ++c) {
@@ -51,7 +48,10 @@ std::vector<double> averages(const Sums& sums, ScaleBy level, Index features, do
   }
   reducer.ordered_sum(total);
   for (std::size_t c = 0; c < result.size(); ++c)
-    if (total[m + c % m] > 0) result[c] = total[c % m] / total[m + c % m];
+    if (level == ScaleBy::node && sums.count[c] > 0)
+      result[c] = sums.sum[c] / sums.count[c];
+    else if (total[m + c % m] > 0)
+      result[c] = total[c % m] / total[m + c % m];
   return result;
 }
 
@@ -96,8 +96,11 @@ Scaler Scaler::fit(const TrainingSteps& training, const ScalerSpec& spec, Reduce
   const std::vector<double> zero(scaler.center_.size(), 0.0);
   const Sums first = column_sums(training, zero, 1);
   std::vector<double> mean = averages(first, mean_level, training.features, 0, reducer);
-  for (std::size_t c = 0; c < mean.size(); ++c)
-    if (first.count[c] == 0) mean[c] = 0;  // never observed: nothing to centre, whatever the others do
+  for (Index i = 0; i < training.rows; ++i) {
+    const auto counts = first.count.begin() + i * training.features;
+    scaler.unseen_ +=
+        std::find(counts, counts + training.features, 0.0) != counts + training.features ? 1 : 0;
+  }
   if (spec.spread != ScaleBy::none) {
     const std::vector<double> variance =
         averages(column_sums(training, mean, 2), spec.spread, training.features, 1, reducer);
@@ -105,7 +108,7 @@ Scaler Scaler::fit(const TrainingSteps& training, const ScalerSpec& spec, Reduce
       const double deviation = std::sqrt(variance[c]);
       // Rounding of float data leaves a spread of about 1e-7 of the mean in a constant series.
       const bool constant = deviation <= 1e-6 * std::abs(mean[c]) || deviation < 1e-30;
-      scaler.spread_[c] = constant || first.count[c] == 0 ? 1.0 : deviation;
+      scaler.spread_[c] = constant ? 1.0 : deviation;
     }
   }
   if (spec.center != ScaleBy::none) scaler.center_ = std::move(mean);

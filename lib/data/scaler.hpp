@@ -53,8 +53,8 @@ class Scaler {
   /// Means and standard deviations (divided by the count) of the training steps, missing values left out. The
   /// standard deviation is taken about the center that is subtracted, or, where none is, about the mean at
   /// the level of `spec.spread`. A row or feature with spread 0 (constant) or too small for float arithmetic
-  /// gets 1; one that is never observed in training gets center 0 and spread 1. Collective where a level is
-  /// global; global values have the same bits on every rank.
+  /// gets 1; one that is never observed in training gets those of all nodes. Collective; global values have
+  /// the same bits on every rank.
   static Scaler fit(const Series& series, const Split& split, const ScalerSpec& spec, Reducer& reducer);
 
   static Scaler fit(const TrainingSteps& training, const ScalerSpec& spec, Reducer& reducer);
@@ -84,6 +84,8 @@ class Scaler {
   [[nodiscard]] double factor() const { return factor_; }
   [[nodiscard]] std::span<const double> center() const { return center_; }  // (rows, features)
   [[nodiscard]] std::span<const double> spread() const { return spread_; }  // (rows, features)
+  /// Rows of this rank with a feature that is never observed in training.
+  [[nodiscard]] Index unseen() const { return unseen_; }
   /// Memory of both.
   [[nodiscard]] std::size_t bytes() const { return (center_.size() + spread_.size()) * sizeof(double); }
 
@@ -94,6 +96,7 @@ class Scaler {
   Index rows_ = 0;
   Index features_ = 0;
   double factor_ = 1;
+  Index unseen_ = 0;
   std::vector<double> center_;
   std::vector<double> spread_;
 };

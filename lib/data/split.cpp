@@ -74,6 +74,7 @@ std::vector<Index> Split::training_pairs(Index lags) const {
   std::vector<Index> pairs;
   Index run = 0;  // training steps in a row up to t
   for (Index t = train.first; t < train.last; ++t) {
+    if (lags > 0 && !follows(t)) run = 0;
     run = is_training(t) ? run + 1 : 0;
     if (run > lags) pairs.push_back(t);
   }

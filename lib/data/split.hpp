@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -54,7 +55,14 @@ struct Split {
   StepRange train;         // smallest range with every training step; holds the fold that is held out
   StepRange validation;    // may be empty
   StepRange test;          // may be empty
+  /// Steps behind which the time axis has a gap, ascending (time_breaks), for models that know time; empty:
+  /// steps are counted.
+  std::vector<Index> breaks = {};
 
+  /// Whether step t comes one step of time after the one before it.
+  [[nodiscard]] bool follows(Index t) const {
+    return t > 0 && !std::binary_search(breaks.begin(), breaks.end(), t - 1);
+  }
   [[nodiscard]] bool is_training(Index step) const {
     return step >= 0 && step < steps && role[static_cast<std::size_t>(step)] == Role::train;
   }
@@ -65,7 +73,8 @@ struct Split {
   /// Training steps, ascending.
   [[nodiscard]] std::vector<Index> training_steps() const;
 
-  /// Every step t for which t−lags, …, t are all training steps, ascending; lags = 1: the pairs (t−1, t).
+  /// Every step t for which t−lags, …, t are all training steps without a break, ascending; lags = 1: the
+  /// pairs (t−1, t).
   [[nodiscard]] std::vector<Index> training_pairs(Index lags = 1) const;
 
   /// Forecast origins whose targets o+1, …, o+horizons all lie in the part (validation or test). An origin is

@@ -300,6 +300,16 @@ bool NetcdfFile::is_real(const NetcdfVariable& variable, const char* attribute) 
          (type == NC_FLOAT || type == NC_DOUBLE);
 }
 
+bool NetcdfFile::unpacks_to_float(const NetcdfVariable& variable) const {
+  nc_type type = NC_NAT;
+  if (nc_inq_vartype(id_, variable.id, &type) != NC_NOERR) return false;
+  bool floats =
+      type == NC_BYTE || type == NC_UBYTE || type == NC_SHORT || type == NC_USHORT || type == NC_FLOAT;
+  for (const char* name : {"scale_factor", "add_offset"})
+    if (nc_inq_atttype(id_, variable.id, name, &type) == NC_NOERR) floats = floats && type == NC_FLOAT;
+  return floats;
+}
+
 int NetcdfFile::bits_of_other_sign(const NetcdfVariable& variable) const {
   std::string told = text(variable, "_Unsigned").value_or("");
   for (char& c : told) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

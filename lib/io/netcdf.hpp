@@ -68,6 +68,9 @@ class NetcdfFile {
   [[nodiscard]] std::vector<double> numbers(const NetcdfVariable& variable, const char* attribute) const;
   /// Whether a numeric attribute is of a floating type; false where it is absent.
   [[nodiscard]] bool is_real(const NetcdfVariable& variable, const char* attribute) const;
+  /// Whether packed values become floats: scale_factor and add_offset, those that are there, are floats, and
+  /// so are all values that are packed (CF-1.8, chapter 8.1: unpacked data are of the attributes' type).
+  [[nodiscard]] bool unpacks_to_float(const NetcdfVariable& variable) const;
   /// Of an integer whose attribute _Unsigned says otherwise than its type: its bits, positive where what is
   /// stored with a sign has none, negative where it has one that it is stored without. 0: as it is stored.
   [[nodiscard]] int bits_of_other_sign(const NetcdfVariable& variable) const;

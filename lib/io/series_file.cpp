@@ -31,7 +31,7 @@ constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
 /// How raw values become float32 with NaN where missing.
 struct Decoder {
   double scale = 1, offset = 0;
-  bool packed = false;
+  bool packed = false, in_float = false;  // the arithmetic, which makes the zeros that were packed
   double wraps = 0;  // 2^bits of integers that _Unsigned says have no sign, −2^bits: have one; 0: as stored
   std::vector<double> missing;
   struct Range {
@@ -47,6 +47,7 @@ struct Decoder {
       : null(null_value) {
     const auto factor = file.number(variable, "scale_factor"), shift = file.number(variable, "add_offset");
     packed = factor || shift;
+    in_float = packed && file.unpacks_to_float(variable);
     scale = factor.value_or(1);
     offset = shift.value_or(0);
     if (const int bits = file.bits_of_other_sign(variable); bits != 0)
@@ -89,12 +90,18 @@ struct Decoder {
     for (const double m : missing)
       if (raw == static_cast<Raw>(m)) return nan_value;
     if (!stored.holds(static_cast<double>(raw))) return nan_value;
-    const double exact = packed ? static_cast<double>(raw) * scale + offset : static_cast<double>(raw);
+    const double exact = in_float ? static_cast<double>(in_floats(static_cast<float>(raw)))
+                         : packed ? static_cast<double>(raw) * scale + offset
+                                  : static_cast<double>(raw);
     const auto value = static_cast<float>(exact);
     if (!scaled.holds(exact, rounding())) return nan_value;
     return std::isfinite(value) && !is_null(value) ? value : nan_value;
   }
 
+  [[nodiscard]] float in_floats(float raw) const {
+    const float product = raw * static_cast<float>(scale);
+    return product + static_cast<float>(offset);
+  }
   /// Packed values are steps of `scale` apart: they are off by rounding where they mean the same.
   [[nodiscard]] double rounding() const { return packed ? 1e-3 * std::abs(scale) : 0; }
   [[nodiscard]] bool is_null(float value) const {

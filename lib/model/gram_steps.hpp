@@ -14,11 +14,12 @@ inline std::vector<Index> gram_steps(const Split& split, Index most) {
   return steps;
 }
 
-/// Places j in `steps` with steps j−1, j and j+1 in a row.
-inline std::vector<Index> steps_with_neighbours(const std::vector<Index>& steps) {
+/// Places j in `steps` with steps j−1, j and j+1 in a row, without a break.
+inline std::vector<Index> steps_with_neighbours(const std::vector<Index>& steps, const Split& split) {
   std::vector<Index> places;
   for (std::size_t j = 1; j + 1 < steps.size(); ++j)
-    if (steps[j + 1] == steps[j - 1] + 2) places.push_back(static_cast<Index>(j));
+    if (steps[j + 1] == steps[j - 1] + 2 && split.follows(steps[j]) && split.follows(steps[j + 1]))
+      places.push_back(static_cast<Index>(j));
   return places;
 }
 

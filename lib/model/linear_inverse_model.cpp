@@ -36,8 +36,8 @@ class LinearInverseModel final : public Baseline {
     features_.clear();
     for (Index f = 0; f < series.features; ++f) {
       Feature feature{leading_eofs(series, mean_, steps, f, settings_.lim_modes, reducer), {}};
-      feature.propagator = propagator(feature.eofs, steps);
-      fit_residual(series, feature.eofs, steps, f);
+      feature.propagator = propagator(feature.eofs, steps, split);
+      fit_residual(series, feature.eofs, steps, split, f);
       features_.push_back(std::move(feature));
     }
   }
@@ -72,11 +72,11 @@ class LinearInverseModel final : public Baseline {
   };
 
   /// A = C₁·C₀⁻¹ with C₁ = Σ p(t+1)p(t)ᵀ, C₀ = Σ p(t)p(t)ᵀ over neighbouring training steps.
-  static std::vector<double> propagator(const Eofs& eofs, std::span<const Index> steps) {
+  static std::vector<double> propagator(const Eofs& eofs, std::span<const Index> steps, const Split& split) {
     const Index k = eofs.modes;
     std::vector<double> c0(size_of(k * k)), c1(size_of(k * k));
     for (std::size_t j = 0; j + 1 < steps.size(); ++j) {
-      if (steps[j + 1] != steps[j] + 1) continue;
+      if (steps[j + 1] != steps[j] + 1 || !split.follows(steps[j + 1])) continue;
       const double* now = eofs.amplitude.data() + static_cast<Index>(j) * k;
       const double* next = now + k;
       for (Index a = 0; a < k; ++a)
@@ -93,7 +93,8 @@ class LinearInverseModel final : public Baseline {
   }
 
   /// AR(1) of every node on r = x' − E·p, over neighbouring training steps where both values are observed.
-  void fit_residual(const Series& series, const Eofs& eofs, std::span<const Index> steps, Index f) {
+  void fit_residual(const Series& series, const Eofs& eofs, std::span<const Index> steps, const Split& split,
+                    Index f) {
     const auto n = static_cast<Index>(steps.size());
     const Index m = series.features;
     // Where the EOFs explain all, what they leave is rounding: no coefficient can be told from it.
@@ -112,7 +113,7 @@ class LinearInverseModel final : public Baseline {
       square.assign(size_of(count), 0);
       for (Index j = 0; j + 1 < n; ++j) {
         const Index t = steps[size_of(j)];
-        if (steps[size_of(j + 1)] != t + 1) continue;
+        if (steps[size_of(j + 1)] != t + 1 || !split.follows(t + 1)) continue;
         for (Index i = 0; i < count; ++i) {
           if (std::isnan(series.at(t, first + i, f)) || std::isnan(series.at(t + 1, first + i, f))) continue;
           const double r = block[size_of(j * count + i)];

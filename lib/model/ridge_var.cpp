@@ -24,7 +24,7 @@ class RidgeVar final : public Baseline {
     mean_ = training_means(series, split.training_steps(), reducer);
     coefficient_ = lag_one_coefficients(series, mean_, split.training_pairs());
     steps_ = gram_steps(split, settings_.gram_steps);
-    middle_ = steps_with_neighbours(steps_);
+    middle_ = steps_with_neighbours(steps_, split);
     factor_.clear();
     for (Index f = 0; f < series.features; ++f)
       factor_.push_back(factorise(gram_matrix(series, mean_, steps_, f, reducer)));

@@ -33,7 +33,7 @@ class PrimalRidgeVar final : public Baseline {
     const std::vector<Index> steps = split.training_steps();
     mean_ = training_means(series, steps, reducer);
     coefficient_ = lag_one_coefficients(series, mean_, split.training_pairs());
-    const std::vector<Index> middle = steps_with_neighbours(steps);
+    const std::vector<Index> middle = steps_with_neighbours(steps, split);
     weights_.clear();
     iterations_ = 0;
     for (Index f = 0; f < series.features; ++f) {

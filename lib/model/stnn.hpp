@@ -51,8 +51,9 @@ struct StnnStart {
   double z_range = 0.1;
   const Series* data =
       nullptr;  // Z starts at the data (missing: the last value before, or the first after); null: uniform
-  ObservedAround around = {};  // data, on a process grid
-  bool persistence = false;    // one-layer dynamics start as z_t = z_{t−1}; false: uniform in ±1/√inputs
+  ObservedAround around = {};      // data, on a process grid
+  std::vector<bool> learned = {};  // data: steps of it whose values count, the others are missing; empty: all
+  bool persistence = false;  // one-layer dynamics start as z_t = z_{t−1}; false: uniform in ±1/√inputs
 };
 
 /// Spatio-temporal neural network: Ziat, Delasalles, Denoyer, Gallinari, "Spatio-temporal neural networks for

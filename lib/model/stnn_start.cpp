@@ -42,22 +42,25 @@ void persistence(Parameter<T>& weight, Parameter<T>& bias, const RelationBank<T>
 }
 
 /// Z = x; a missing value is the node's last observed one before it, or the first one after it, or 0.
-/// `around`: what groups before and behind have for values that are missing here.
 template <class T>
-void start_at_data(Parameter<T>& z, const Series& x, Index first, const ObservedAround& around) {
+void start_at_data(Parameter<T>& z, const StnnStart& start, Index first) {
   const Index steps = z.shape[0], width = z.shape[1] * z.shape[2];
-  const float* values = x.at(first);
+  const float* values = start.data->at(first);
+  const auto known = [](float value) { return !std::isnan(value); };
+  const auto known_at = [&](const std::vector<float>& around, Index q) {
+    return !around.empty() && known(around[static_cast<std::size_t>(q)]);
+  };
+  const auto observed = [&](Index t, Index q) {
+    return known(values[t * width + q]) &&
+           (start.learned.empty() || start.learned[static_cast<std::size_t>(first + t)]);
+  };
   for (Index q = 0; q < width; ++q) {
-    const auto observed = [](float value) { return !std::isnan(value); };
-    float last = 0;
-    if (!around.behind.empty() && observed(around.behind[static_cast<std::size_t>(q)]))
-      last = around.behind[static_cast<std::size_t>(q)];
+    float last = known_at(start.around.behind, q) ? start.around.behind[static_cast<std::size_t>(q)] : 0;
     for (Index t = steps - 1; t >= 0; --t)
-      if (observed(values[t * width + q])) last = values[t * width + q];
-    if (!around.before.empty() && observed(around.before[static_cast<std::size_t>(q)]))
-      last = around.before[static_cast<std::size_t>(q)];
+      if (observed(t, q)) last = values[t * width + q];
+    if (known_at(start.around.before, q)) last = start.around.before[static_cast<std::size_t>(q)];
     for (Index t = 0; t < steps; ++t) {
-      if (observed(values[t * width + q])) last = values[t * width + q];
+      if (observed(t, q)) last = values[t * width + q];
       z.value[t * width + q] = static_cast<T>(last);
     }
   }
@@ -72,7 +75,7 @@ void Stnn<T>::start(const StnnStart& start) {
     require(start.data->features == options_.latent && start.data->first <= options_.held.first &&
                 options_.held.last <= start.data->first + start.data->steps,
             "Z can start at the data only where latent = features");
-    start_at_data(*factors_, *start.data, options_.held.first, start.around);
+    start_at_data(*factors_, start, options_.held.first);
   } else {
     const Random random(start.seed, "init.factors");
     each_row_value(*factors_, rows_, [&](Index t, std::uint64_t key) {

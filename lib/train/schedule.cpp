@@ -39,8 +39,8 @@ double Schedule::rate(Index epoch) const {
 }
 
 bool Schedule::observe(double metric, Index epochs) {
-  const bool better =
-      std::isfinite(metric) && (!std::isfinite(best_) || metric < best_ * (1 - options_.threshold));
+  const double threshold = options_.kind == ScheduleKind::plateau ? options_.threshold : 0;
+  const bool better = std::isfinite(metric) && (!std::isfinite(best_) || metric < best_ * (1 - threshold));
   if (better) {
     best_ = metric;
     since_best_ = bad_ = 0;

@@ -224,6 +224,13 @@ class Told(Runs):
         self.assertNotIn("suspect", ranged)
         self.assertIn("missing     5.00 %", ranged)
 
+    def test_nodes_that_report_late(self):
+        self.netcdf("late.nc", sensors(holes=[(t, 2) for t in range(14)]))
+        for settings in ((), ("model.name=gru", "window.inputs=3", "window.outputs=2")):
+            self.assertIn("warning   1 of 3 nodes has a feature without a value in the training part: it is scaled by what all nodes have",
+                          self.start_of("data.file=late.nc", *settings))
+            self.assertNotIn("training part", self.start_of(*settings))
+
     def test_gaps(self):
         self.assertIn("gaps      1 in the time axis, the first after 2001-01-01T14:00: an stnn counts steps",
                       self.start_of("data.file=gap.nc"))

@@ -98,7 +98,8 @@ class Variables(Sensors):
         self.netcdf("both.nc", text.replace(f"  v = {values};", f"  v = {values} ;\n  w = {large} ;"))
         run = ["train", "gru.toml", "--run", "both", "--set", 'data.file="both.nc"', "--set", 'data.variables=["v", "w"]', "--set",
                'data.center="node"', "--set", 'data.spread="node"']
-        self.succeed(2, *run)
+        self.assertIn("warning   one loss in original units, of v (m s-1), w (mm s-1): variables with large values rule",
+                      self.succeed(2, *run).out)
         out = self.succeed(3, "evaluate", "both").out
         with open(self.path("both/evaluation.json"), encoding="utf-8") as file:
             scores = json.load(file)

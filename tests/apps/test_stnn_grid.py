@@ -74,7 +74,7 @@ class StnnGrid(Runs):
                                 ("folds", "split.folds=3", "split.fold=1", "split.validation=0"),
                                 ("sgd", "optimiser.name=sgd")):
             with self.subTest(name):
-                self.succeed(1, *self.arguments(name, *settings))
+                self.assertNotIn("warning", self.succeed(1, *self.arguments(name, *settings)).out)
                 self.succeed(4, *self.arguments(name + "_grid", "parallel.time_groups=2", *settings))
                 self.same(name + "_grid", name)
 
@@ -95,6 +95,26 @@ class StnnGrid(Runs):
         self.succeed(1, *self.arguments("seam", "data.file=seam.nc"))
         self.succeed(2, *self.arguments("seam_grid", "data.file=seam.nc", "parallel.time_groups=2"))
         self.same("seam_grid", "seam")
+
+    def test_a_fold_that_is_held_out_is_not_seen(self):
+        """Not by values that are missing behind it or before it either, which start at the nearest that are known."""
+        missing = [(t, 1) for t in range(14, 17)] + [(t, 2) for t in range(4, 7)]
+        told = sensors(steps=30, holes=missing)
+        head, values = told.split("  v = ")
+        values = values.split(" ;")[0].split(", ")
+        self.netcdf("told.nc", told)
+        self.netcdf("other.nc", head + "  v = " + ", ".join(str(float(v) + 50) if 7 <= k // 3 < 14 and v != "_" else v
+                                                            for k, v in enumerate(values)) + " ;\n}\n")
+        folds = ["split.folds=3", "split.fold=1", "split.validation=0"]
+        for ranks, groups in ((1, 1), (2, 2)):
+            losses = []
+            for name in ("told", "other"):
+                run = f"{name}{ranks}"
+                self.succeed(ranks, *self.arguments(run, *folds, f"data.file={name}.nc", f"parallel.time_groups={groups}"))
+                losses.append([(line["loss"], line["losses"]) for line in self.lines(run)])
+            self.assertEqual(*losses)
+            validations = [self.lines(f"{name}{ranks}")[0]["validation_rmse"] for name in ("told", "other")]
+            self.assertNotAlmostEqual(*validations, places=1)
 
     def test_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("whole", "parallel.time_groups=2")

@@ -67,7 +67,7 @@ std::unique_ptr<Fitted> fitted(const Series& whole, const Split& split, Index fi
   auto f = std::make_unique<Fitted>();
   f->series = rows_of(whole, first, last);
   f->steps = split.training_steps();
-  f->middle = steps_with_neighbours(f->steps);
+  f->middle = steps_with_neighbours(f->steps, split);
   f->mean = training_means(f->series, f->steps, reducer);
   f->coefficient = lag_one_coefficients(f->series, f->mean, split.training_pairs());
   f->problem = {&f->series, f->mean, f->coefficient, f->steps, f->middle, feature, 3, first, whole.rows};

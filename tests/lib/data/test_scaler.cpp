@@ -90,8 +90,12 @@ TEST(Scaler, ConstantAndNeverObservedNodes) {
   const Split split = make_split(4, {.train = "3"});
   for (const ScaleBy level : {ScaleBy::node, ScaleBy::global}) {
     const Scaler scaler = Scaler::fit(series, split, {level, ScaleBy::node, 1}, reducer);
-    EXPECT_EQ(scaler.center()[1], 0);
-    EXPECT_EQ(scaler.spread()[1], 1);
+    EXPECT_NEAR(scaler.center()[1], (0.3 + 0 + 1 + 2) / 6, 1e-7) << "the mean of all nodes";
+    // The others are off by 0, 0, 0, 1, 0, 1 about their own centers, by 0.45 and so on about that of all.
+    const double offs =
+        level == ScaleBy::node ? 2 : 3 * 0.45 * 0.45 + 0.55 * 0.55 + 0.45 * 0.45 + 1.45 * 1.45;
+    EXPECT_NEAR(scaler.spread()[1], std::sqrt(offs / 6), 1e-6);
+    EXPECT_EQ(scaler.unseen(), 1);
   }
   const Scaler scaler = Scaler::fit(series, split, {ScaleBy::node, ScaleBy::node, 1}, reducer);
   EXPECT_EQ(scaler.spread()[0], 1);

@@ -78,6 +78,17 @@ TEST(Split, FoldsAreDisjointAndCoverTheTrainingPart) {
   }
 }
 
+TEST(Split, NoPairCrossesABreakOfTheTimeAxis) {
+  Split split = make_split(20, {.train = "12"});
+  split.breaks = {3, 8};  // gaps behind steps 3 and 8
+  EXPECT_EQ(split.training_steps(), range(0, 12));
+  EXPECT_EQ(split.training_pairs(), (std::vector<Index>{1, 2, 3, 5, 6, 7, 8, 10, 11}));
+  EXPECT_EQ(split.training_pairs(2), (std::vector<Index>{2, 3, 6, 7, 8, 11}));
+  EXPECT_FALSE(split.follows(0));
+  EXPECT_FALSE(split.follows(4));
+  EXPECT_TRUE(split.follows(5));
+}
+
 TEST(Split, FoldInTheMiddleLeavesAGap) {
   const Split split = make_split(399, {.train = "200", .folds = 5, .fold = 2});
   EXPECT_EQ(split.validation, (StepRange{80, 120}));

@@ -87,6 +87,24 @@ TEST(ForeignFiles, PackedShortsWithALevelInEveryFormat) {
   }
 }
 
+/// Zeros that were packed are zeros again: relative errors leave them out.
+TEST(ForeignFiles, PackedByFloatsAreUnpackedInFloats) {
+  const TemporaryDirectory folder;
+  const std::string path = folder / "a.nc";
+  const float scale = 0.1F, offset = -10;
+  for (const bool both : {true, false}) {
+    write_packed(path, NC_NETCDF4, [&](int file, int variable) {
+      ok(nc_put_att_float(file, variable, "scale_factor", NC_FLOAT, 1, &scale));
+      if (both) ok(nc_put_att_float(file, variable, "add_offset", NC_FLOAT, 1, &offset));
+      const double wide = -10;
+      if (!both) ok(nc_put_att_double(file, variable, "add_offset", NC_DOUBLE, 1, &wide));
+    });
+    const float first = read_all(SeriesFile::open(path, {}))[0];  // 100, packed
+    EXPECT_EQ(first == 0, both) << first;
+    EXPECT_NEAR(first, 0, 1e-6);
+  }
+}
+
 /// The attribute _Unsigned says otherwise than the type: of values, of what is missing and of bounds.
 TEST(ForeignFiles, IntegersHaveTheSignThatTheirAttributeSays) {
   const TemporaryDirectory folder;

@@ -141,6 +141,33 @@ TEST(Baselines, PairsAcrossAGapAreNotFitted) {
   EXPECT_LT(largest_error(run(*var, series, split, origins, 4, reducer), series, origins, 4), 1e-3);
 }
 
+TEST(Baselines, PairsAcrossABreakOfTheTimeAxisAreNotFitted) {
+  Series series = waves(150, 11);
+  const Series later = waves(160, 11);
+  for (Index t = 60; t < 150; ++t)
+    for (Index i = 0; i < 11; ++i) series.at(t, i, 0) = later.at(t + 5, i, 0);
+  Split split = make_split(150, {.train = "96"}), counted = split;
+  split.breaks = {59};
+  const auto origins = split.test_origins(4);
+  OneRankReducer reducer;
+  const auto error = [&](const auto& made, const Split& of) {
+    return largest_error(run(*made, series, of, origins, 4, reducer), series, origins, 4);
+  };
+  EXPECT_LT(error(make_linear_inverse_model({.lim_modes = 2}), split), 1e-4);
+  EXPECT_LT(error(make_ridge_var({.ridge = 1e-7}), split), 1e-3);
+  EXPECT_GT(error(make_linear_inverse_model({.lim_modes = 2}), counted), 1e-2) << "steps alone tell no gap";
+  // Two nodes that are what they were at each step, but across the gap.
+  Series still(40, 1, 1);
+  for (Index t = 0; t < 40; ++t) still.at(t, 0, 0) = t < 15 ? 1 : -1;
+  Split two = make_split(40, {.train = "30"});
+  const auto persistent = [&] {
+    return lag_one_coefficients(still, std::vector<double>{0}, two.training_pairs()).front();
+  };
+  EXPECT_NEAR(persistent(), 27.0 / 29, 1e-12);
+  two.breaks = {14};
+  EXPECT_EQ(persistent(), 1);
+}
+
 TEST(Baselines, EofsAreOrthonormalAndRebuildTheData) {
   const Series series = noisy(40, 600, 2, 0.1);  // two blocks of rows
   std::vector<Index> steps;

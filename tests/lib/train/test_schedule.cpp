@@ -45,6 +45,16 @@ TEST(Schedule, EpochsCountWhereNotEachIsLookedAt) {
   EXPECT_EQ(schedule.since_best(), 0);
 }
 
+TEST(Schedule, TheThresholdIsThatOfPlateausAlone) {
+  for (const auto kind : {ScheduleKind::constant, ScheduleKind::plateau}) {
+    Schedule schedule({.kind = kind, .lr = 1, .threshold = 0.5});
+    EXPECT_TRUE(schedule.observe(1.0));
+    EXPECT_EQ(schedule.observe(0.9), kind == ScheduleKind::constant);
+    EXPECT_EQ(schedule.since_best(), kind == ScheduleKind::constant ? 0 : 1);
+    EXPECT_TRUE(schedule.observe(0.4));
+  }
+}
+
 TEST(Schedule, NanIsNeverBetter) {
   Schedule schedule({.kind = ScheduleKind::constant, .lr = 1});
   EXPECT_FALSE(schedule.observe(NAN));
