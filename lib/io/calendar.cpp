@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <tuple>
 
 namespace rossby::detail {
 namespace {
@@ -131,15 +132,29 @@ std::int64_t epoch(Calendar calendar) {
   return days_before_march(1969, calendar) + march_to_january;
 }
 
+/// Of the two that the standard calendar is made of, the one that a day has.
+constexpr std::int64_t first_gregorian_day = -141427;  // 1582-10-15, from 1970-01-01
+Calendar calendar_of(std::int64_t year, int month, int day, Calendar calendar) {
+  if (calendar != Calendar::standard) return calendar;
+  const bool before = std::tuple(year, month, day) < std::tuple(1582, 10, 15);
+  return before ? Calendar::julian : Calendar::gregorian;
+}
+Calendar calendar_of(std::int64_t day, Calendar calendar) {
+  if (calendar != Calendar::standard) return calendar;
+  return day < first_gregorian_day ? Calendar::julian : Calendar::gregorian;
+}
+
 }  // namespace
 
-std::int64_t days_from_civil(std::int64_t year, int month, int day, Calendar calendar) {
+std::int64_t days_from_civil(std::int64_t year, int month, int day, Calendar asked) {
+  const Calendar calendar = calendar_of(year, month, day, asked);
   if (calendar == Calendar::days_360) return year * 360 + (month - 1) * 30 + day - 1 - epoch(calendar);
   const std::int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
   return days_before_march(year - (month <= 2 ? 1 : 0), calendar) + day_of_year - epoch(calendar);
 }
 
-int days_in_month(std::int64_t year, int month, Calendar calendar) {
+int days_in_month(std::int64_t year, int month, Calendar asked) {
+  const Calendar calendar = calendar_of(year, month, 1, asked);
   if (calendar == Calendar::days_360) return 30;
   if (month != 2) return month == 4 || month == 6 || month == 9 || month == 11 ? 30 : 31;
   const bool fourth = year % 4 == 0;
@@ -149,8 +164,9 @@ int days_in_month(std::int64_t year, int month, Calendar calendar) {
   return leap ? 29 : 28;
 }
 
-CivilTime civil(std::int64_t milliseconds, Calendar calendar) {
+CivilTime civil(std::int64_t milliseconds, Calendar asked) {
   const std::int64_t days = floor_div(milliseconds, day_milliseconds);
+  const Calendar calendar = calendar_of(days, asked);
   const std::int64_t z = days + epoch(calendar);
   CivilTime time;
   time.in_day = milliseconds - days * day_milliseconds;

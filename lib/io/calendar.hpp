@@ -7,9 +7,9 @@
 
 namespace rossby {
 
-/// Which days a year has (CF-1.8, chapter 4.4.1). The mixed standard calendar is the Gregorian one but for
-/// where its units' date lies (TimeAxis::parse).
-enum class Calendar : std::uint8_t { gregorian, julian, no_leap, all_leap, days_360 };
+/// Which days a year has (CF-1.8, chapter 4.4.1). `standard` is the Gregorian calendar from 1582-10-15 on,
+/// and the Julian one before.
+enum class Calendar : std::uint8_t { gregorian, standard, julian, no_leap, all_leap, days_360 };
 
 }  // namespace rossby
 

@@ -50,11 +50,11 @@ bool is_counter(const std::string& units) {
 
 Calendar parse_calendar(const std::string& name, const std::string& origin) {
   constexpr std::pair<std::string_view, Calendar> names[] = {
-      {"", Calendar::gregorian},          {"standard", Calendar::gregorian},
-      {"gregorian", Calendar::gregorian}, {"proleptic_gregorian", Calendar::gregorian},
-      {"julian", Calendar::julian},       {"noleap", Calendar::no_leap},
-      {"365_day", Calendar::no_leap},     {"all_leap", Calendar::all_leap},
-      {"366_day", Calendar::all_leap},    {"360_day", Calendar::days_360},
+      {"", Calendar::standard},          {"standard", Calendar::standard},
+      {"gregorian", Calendar::standard}, {"proleptic_gregorian", Calendar::gregorian},
+      {"julian", Calendar::julian},      {"noleap", Calendar::no_leap},
+      {"365_day", Calendar::no_leap},    {"all_leap", Calendar::all_leap},
+      {"366_day", Calendar::all_leap},   {"360_day", Calendar::days_360},
       {"360", Calendar::days_360}};  // the last: files that are older than CF
   const std::string text = lower(name);
   for (const auto& [known, calendar] : names)
@@ -86,13 +86,6 @@ Units parse_units(const std::string& units, Calendar calendar, const std::string
     user_error("{}: \"{}\" in units \"{}\" is no date; e.g. 1970-01-01 00:00 is", origin, date, units);
   parsed.reference = *reference;
   return parsed;
-}
-
-/// The standard calendar is Julian before 1582-10-15; "days since 1-1-1" files rely on it.
-Calendar standard_calendar(const ParsedDate& date) {
-  const bool before =
-      date.year < 1582 || (date.year == 1582 && (date.month < 10 || (date.month == 10 && date.day < 15)));
-  return before ? Calendar::julian : Calendar::gregorian;
 }
 
 Milliseconds moment(const ParsedDate& date, Calendar calendar) {
@@ -150,8 +143,7 @@ TimeAxis TimeAxis::parse(std::vector<double> values, const std::string& units, c
     axis.calendar_ = calendar.empty() ? "standard" : lower(calendar);
     if (axis.calendar_ == "360") axis.calendar_ = "360_day";
     axis.unit_ = parsed.unit;
-    const bool mixed = axis.calendar_ == "standard" || axis.calendar_ == "gregorian";
-    axis.reference_ = moment(parsed.reference, mixed ? standard_calendar(parsed.reference) : axis.days_);
+    axis.reference_ = moment(parsed.reference, axis.days_);
   }
   const double limit =
       axis.dated_ ? static_cast<double>(latest_stamp) / static_cast<double>(axis.unit_) : 9e15;
@@ -194,14 +186,14 @@ TimeAxis TimeAxis::regular(Index steps, const std::string& units, double first, 
 }
 
 TimeAxis TimeAxis::monthly(Index steps, std::string_view first_month) {
-  const auto period = Period::parse(first_month);
+  const auto period = Period::parse(first_month, Calendar::standard);
   if (!period) user_error("{} is no month; e.g. 1970-01 is", first_month);
-  const CivilTime start = civil(period->begin);
-  const Milliseconds reference = month_start(start.year * 12);
+  const CivilTime start = civil(period->begin, Calendar::standard);
+  const auto start_of = [](std::int64_t month) { return month_start(month, Calendar::standard); };
+  const Milliseconds reference = start_of(start.year * 12);
   std::vector<double> values;
   for (Index t = 0; t < steps; ++t)
-    values.push_back(
-        static_cast<double>((month_start(month_index(start) + t) - reference) / day_milliseconds));
+    values.push_back(static_cast<double>((start_of(month_index(start) + t) - reference) / day_milliseconds));
   return parse(std::move(values), fmt::format("days since {:04}-01-01", start.year), "standard", "time axis");
 }
 

@@ -36,8 +36,8 @@ TEST(Calendar, KnownDays) {
   EXPECT_EQ(detail::days_from_civil(1960, 2, 30, Calendar::days_360), -10 * 360 + 59);
 }
 
-constexpr Calendar all_calendars[] = {Calendar::gregorian, Calendar::julian, Calendar::no_leap,
-                                      Calendar::all_leap, Calendar::days_360};
+constexpr Calendar all_calendars[] = {Calendar::gregorian, Calendar::standard, Calendar::julian,
+                                      Calendar::no_leap,   Calendar::all_leap, Calendar::days_360};
 
 TEST(Calendar, DaysAndDatesAreInverse) {
   for (const Calendar calendar : all_calendars)
@@ -61,6 +61,35 @@ TEST(Calendar, EachDayFollowsTheOneBefore) {
       before = time;
     }
   }
+}
+
+TEST(Calendar, TheStandardOneChangesOnADay) {
+  EXPECT_EQ(detail::days_from_civil(1582, 10, 4, Calendar::standard) + 1,
+            detail::days_from_civil(1582, 10, 15, Calendar::standard));
+  for (const int year : {850, 1500, 1582})
+    EXPECT_EQ(detail::days_from_civil(year, 1, 1, Calendar::standard),
+              detail::days_from_civil(year, 1, 1, Calendar::julian));
+  EXPECT_EQ(detail::days_from_civil(1700, 1, 1, Calendar::standard), detail::days_from_civil(1700, 1, 1));
+  EXPECT_EQ(detail::days_in_month(1500, 2, Calendar::standard), 29);
+  EXPECT_EQ(detail::days_in_month(1700, 2, Calendar::standard), 28);
+}
+
+TEST(TimeAxis, MonthsBeforeTheGregorianCalendarAreMonths) {
+  std::vector<double> values;
+  for (std::int64_t month = 12 * 1580; month < 12 * 1585; ++month)
+    values.push_back(static_cast<double>(
+        (detail::month_start(month, Calendar::standard) - detail::month_start(12 * 850, Calendar::julian)) /
+        detail::day_milliseconds));
+  const TimeAxis time = axis(values, "days since 0850-01-01");
+  EXPECT_EQ(time.step_text(), "1 month");
+  EXPECT_TRUE(time.regular());
+  EXPECT_EQ(time.text(0), "1580-01");
+  EXPECT_EQ(time.text(12 * 2 + 9), "1582-10");
+  EXPECT_EQ(time.text(12 * 5 - 1), "1584-12");
+  EXPECT_EQ(time.step_of("1581-03"), 14);
+  EXPECT_EQ(axis({0}, "days since 0850-01-01").text(0), "0850-01-01");
+  EXPECT_EQ(axis({0}, "days since 0850-01-01", "proleptic_gregorian").text(0), "0850-01-01");
+  EXPECT_EQ(TimeAxis::monthly(24, "1500-01").step_text(), "1 month");
 }
 
 TEST(TimeAxis, MonthlyIsRegularInMonths) {
