@@ -66,30 +66,58 @@ std::string units_of(const Domain& domain) {
   return units.empty() ? "1" : units;
 }
 
-std::string units_of(const SeriesVariable& variable) {
-  return variable.units.empty() ? "1" : variable.units;
+/// What is scored on its own: each of several variables, or each of the features that the one has.
+struct Part {
+  const SeriesVariable* variable;
+  Index features;
+  std::string feature = {};  // of one, what it is called: its coordinate, or its number
+
+  [[nodiscard]] std::string units() const { return variable->units.empty() ? "1" : variable->units; }
+};
+
+std::vector<Part> parts_of(const Domain& domain) {
+  constexpr Index most_features = 32;
+  std::vector<Part> parts;
+  const auto& variables = domain.info.variables;
+  const SeriesVariable& only = variables.front();
+  if (variables.size() > 1)
+    for (const SeriesVariable& variable : variables) parts.push_back({&variable, variable.features});
+  else if (only.features > 1 && only.features <= most_features)
+    for (Index f = 0; f < only.features; ++f) {
+      const auto place = static_cast<std::size_t>(f);
+      const bool labelled = place < only.feature_labels.size() && !only.feature_labels[place].empty();
+      parts.push_back({&only, 1, labelled ? only.feature_labels[place] : std::to_string(f)});
+    }
+  return parts;
 }
 
-/// Tables of each variable and of all together, or of the one that there is.
-std::string tables_of(const Domain& domain, const std::vector<HorizonScores>& parts,
-                      const HorizonScores& scores, std::span<const Lead> leads,
-                      std::span<const Index> report) {
-  const std::string units = units_of(domain);
-  const SeriesVariable& only = domain.info.variables.front();
+/// Tables of each part, if they are few, and of all together, or of the one that there is.
+std::string tables_of(const Domain& domain, const std::vector<Part>& parts,
+                      const std::vector<HorizonScores>& of_parts, const HorizonScores& scores,
+                      std::span<const Lead> leads, std::span<const Index> report) {
+  constexpr std::size_t few_features = 4;
+  const std::string units = units_of(domain), all = evaluation_table(scores, units, leads, report);
+  const SeriesVariable& first = domain.info.variables.front();
   if (parts.empty())
-    return (only.features > 1 ? fmt::format("the {} features of {} together\n", only.features, only.name)
-                              : "") +
-           evaluation_table(scores, units, leads, report);
+    return (first.features > 1 ? fmt::format("the {} features of {} together\n", first.features, first.name)
+                               : "") +
+           all;
+  const bool of_features = !parts.front().feature.empty();
   std::string text;
-  for (std::size_t v = 0; v < parts.size(); ++v) {
-    const SeriesVariable& variable = domain.info.variables[v];
-    text += fmt::format("variable {}\n{}\n", variable.name,
-                        evaluation_table(parts[v], units_of(variable), leads, report));
-  }
-  return text +
-         fmt::format("all variables together{}\n{}",
-                     units == "mixed" ? ", though their units differ: those with large values rule" : "",
-                     evaluation_table(scores, units, leads, report));
+  for (std::size_t p = 0; p < parts.size() && !(of_features && parts.size() > few_features); ++p)
+    text += (of_features
+                 ? fmt::format("{}, {} {}\n", first.name,
+                               first.feature_name.empty() ? "feature" : first.feature_name, parts[p].feature)
+                 : fmt::format("variable {}\n", parts[p].variable->name)) +
+            evaluation_table(of_parts[p], parts[p].units(), leads, report) + "\n";
+  if (of_features)
+    return text + fmt::format(
+                      "all {} features of {} together: where their units differ, those with large "
+                      "values rule{}\n{}",
+                      first.features, first.name, text.empty() ? "; each by itself is in the file" : "", all);
+  return text + fmt::format(
+                    "all variables together{}\n{}",
+                    units == "mixed" ? ", though their units differ: those with large values rule" : "", all);
 }
 
 template <class T>
@@ -118,16 +146,16 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
     baselines = classical_baselines(baseline_settings(config, &solver), &time);
   std::vector<std::string> names{"model"};
   for (const auto& baseline : baselines) names.emplace_back(baseline->name());
+  const std::vector<Part> parts = parts_of(domain);
   std::vector<Index> part_features;
-  if (domain.info.variables.size() > 1)
-    for (const SeriesVariable& variable : domain.info.variables) part_features.push_back(variable.features);
+  for (const Part& part : parts) part_features.push_back(part.features);
   HorizonErrors errors(names, test.horizons, part_features, threads_per_rank(comm, config));
   const std::span<const Index> origins(test.origins);
   in_exchanges([&] { run.add_errors(errors, origins, test.horizons); });
   add_baselines(comm, config, run, test, baselines, errors);
   const HorizonScores scores = errors.reduce(run.reducer());
-  std::vector<HorizonScores> parts;
-  if (!part_features.empty()) parts = errors.reduce_parts(run.reducer());
+  std::vector<HorizonScores> of_parts;
+  if (!parts.empty()) of_parts = errors.reduce_parts(run.reducer());
 
   const std::vector<Lead> leads = horizon_leads(time, origins, test.horizons);
   const Stage stage(comm, "writing the evaluation", patience_with_files);
@@ -139,10 +167,11 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
       fmt::print("evaluate.horizons = {}: the model puts out window.outputs = {} steps, which are scored\n",
                  config.integer("evaluate.horizons"), test.horizons);
     nlohmann::ordered_json json = evaluation_json(scores, units_of(domain), leads);
-    for (std::size_t v = 0; v < parts.size(); ++v) {
-      const SeriesVariable& variable = domain.info.variables[v];
-      json["variables"].push_back({{"variable", variable.name}});
-      json["variables"].back().update(evaluation_json(parts[v], units_of(variable), leads));
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      nlohmann::ordered_json part{{"variable", parts[p].variable->name}};
+      if (!parts[p].feature.empty()) part["feature"] = parts[p].feature;
+      part.update(evaluation_json(of_parts[p], parts[p].units(), leads));
+      json["variables"].push_back(std::move(part));
     }
     const bool seen = std::any_of(origins.begin(), origins.end(), [&](Index origin) {
       return domain.split.reaches_training(origin, test.horizons);
@@ -156,7 +185,7 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
     if (seen)
       fmt::print("warning: forecasts of the training part are among them, which the model has seen\n");
     fmt::print("{} origins from {} to {}\n{}\nwritten to {}\n", origins.size(), time.text(origins.front()),
-               time.text(origins.back()), tables_of(domain, parts, scores, leads, report), path);
+               time.text(origins.back()), tables_of(domain, parts, of_parts, scores, leads, report), path);
   });
   return 0;
 }

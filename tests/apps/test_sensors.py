@@ -117,6 +117,29 @@ class Variables(Sensors):
         self.assertRegex(out, r"(?s)variable v\nRMSE \(m s-1\).*variable w\nRMSE \(mm s-1\).*all variables together, though their units differ")
         self.assertNotIn("variables", self.alone())
 
+    def test_features_are_scored_on_their_own_too(self):
+        text = sensors(steps=30)
+        values = re.search(r"\n  v = ([^;]*);", text)[1]
+        both = ", ".join(f"{word}, {'_' if word.strip() == '_' else 1000 * float(word)}" for word in values.split(", "))
+        text = text.replace("float v(time, node)", "float v(time, node, kind)").replace("dimensions:", "dimensions: kind = 2 ;")
+        text = text.replace(f"  v = {values};", f"  v = {both} ;\n")
+        named = text.replace("variables:", "variables:\n  string kind(kind) ;").replace("data:", 'data:\n  kind = "speed", "flow" ;')
+        for name, cdl, labels in (("numbered", text, ["0", "1"]), ("named", named, ["speed", "flow"])):
+            self.netcdf(f"{name}.nc", cdl)
+            self.succeed(2, "train", "gru.toml", "--run", name, "--set", f'data.file="{name}.nc"', "--set", 'data.spread="node"')
+            out = self.succeed(2, "evaluate", name).out
+            with open(self.path(f"{name}/evaluation.json"), encoding="utf-8") as file:
+                scores = json.load(file)
+            with open(os.path.join(SCHEMAS, "evaluation.schema.json"), encoding="utf-8") as file:
+                schema = json.load(file)
+            self.assertEqual(faults(scores, schema, schema), [])
+            self.assertEqual([(part["variable"], part["feature"]) for part in scores["variables"]], [("v", label) for label in labels])
+            for own, other, all_ in zip(*(part["horizons"] for part in scores["variables"]), scores["horizons"]):
+                errors = [part["rmse"]["persistence"] for part in (own, other, all_)]
+                self.assertAlmostEqual(errors[1] / errors[0], 1000, delta=0.01)
+                self.assertAlmostEqual(errors[2], math.sqrt((errors[0] ** 2 + errors[1] ** 2) / 2), delta=1e-6 * errors[2])
+            self.assertRegex(out, rf"(?s)v, kind {labels[0]}\nRMSE .*v, kind {labels[1]}\nRMSE .*all 2 features of v together: where")
+
     def alone(self):
         self.succeed(1, "train", "gru.toml", "--run", "alone")
         self.succeed(1, "evaluate", "alone")
