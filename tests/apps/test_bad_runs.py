@@ -88,7 +88,7 @@ class Run(BadInput):
 
     def test_advice_to_go_on(self):
         for setting, more, text in (("schedule.name=plateau", "schedule.min_lr=0.002", r"learning rate fell to schedule.min_lr\n"),
-                                    ("train.early_stop=1", "log.seconds=1", "early stop: .*; raise train.early_stop to go on"),
+                                    ("train.early_stop=1", "schedule.name=plateau", "early stop: .*; raise train.early_stop to go on"),
                                     ("train.max_seconds=1e-6", "log.seconds=1", "train.max_seconds reached; raise train.max_seconds to go on")):
             run = setting.split("=", maxsplit=1)[0]
             arguments = ["train", "sensors.toml", "--run", run, "--set", setting, "--set", more, "--set", "train.epochs=40", "--set", "schedule.metric=train", "--set",
