@@ -149,7 +149,7 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
   const std::vector<Part> parts = parts_of(domain);
   std::vector<Index> part_features;
   for (const Part& part : parts) part_features.push_back(part.features);
-  HorizonErrors errors(names, test.horizons, part_features, threads_per_rank(comm, config));
+  HorizonErrors errors(names, test.horizons, part_features, run.exec().threads);
   const std::span<const Index> origins(test.origins);
   in_exchanges([&] { run.add_errors(errors, origins, test.horizons); });
   add_baselines(comm, config, run, test, baselines, errors);

@@ -78,8 +78,7 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
   if (sums[3] > 0 && config.text("data.nodes") != "all")
     fmt::print(
         "warning   {} of {} nodes {} a feature without a value in the training part: {} scaled by what all "
-        "nodes "
-        "have, and forecast by what others taught the model\n",
+        "nodes have, and forecast by what others taught the model\n",
         sums[3], domain.nodes(), sums[3] == 1 ? "has" : "have", sums[3] == 1 ? "it is" : "they are");
   if (copies > 1)
     fmt::print("grid      {} row blocks x {}{} time groups\n", run.grid().space().size(),

@@ -156,7 +156,7 @@ TEST(Baselines, PairsAcrossABreakOfTheTimeAxisAreNotFitted) {
   EXPECT_LT(error(make_linear_inverse_model({.lim_modes = 2}), split), 1e-4);
   EXPECT_LT(error(make_ridge_var({.ridge = 1e-7}), split), 1e-3);
   EXPECT_GT(error(make_linear_inverse_model({.lim_modes = 2}), counted), 1e-2) << "steps alone tell no gap";
-  // Two nodes that are what they were at each step, but across the gap.
+  // A node that is what it was at the step before, but across the gap.
   Series still(40, 1, 1);
   for (Index t = 0; t < 40; ++t) still.at(t, 0, 0) = t < 15 ? 1 : -1;
   Split two = make_split(40, {.train = "30"});
