@@ -22,6 +22,37 @@ std::size_t page_bytes() {
   return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
+/// A protection key: all memory that has it opens and closes at once, without a call of the system. -1 where
+/// the processor or the system has none.
+int make_key() {
+#if defined(PKEY_DISABLE_ACCESS)
+  return ::pkey_alloc(0, PKEY_DISABLE_ACCESS);
+#else
+  return -1;
+#endif
+}
+
+void open_key([[maybe_unused]] int key, [[maybe_unused]] bool accessible) {
+#if defined(PKEY_DISABLE_ACCESS)
+  (void)::pkey_set(key, accessible ? 0 : PKEY_DISABLE_ACCESS);
+#endif
+}
+
+bool give_key([[maybe_unused]] int key, [[maybe_unused]] std::byte* pages,
+              [[maybe_unused]] std::size_t bytes) {
+#if defined(PKEY_DISABLE_ACCESS)
+  return ::pkey_mprotect(pages, bytes, PROT_READ | PROT_WRITE, key) == 0;
+#else
+  return false;
+#endif
+}
+
+void free_key([[maybe_unused]] int key) {
+#if defined(PKEY_DISABLE_ACCESS)
+  (void)::pkey_free(key);
+#endif
+}
+
 /// Whether something of the process lies there.
 bool is_mapped(std::uintptr_t address) {
   const std::uintptr_t page = address / page_bytes() * page_bytes();
@@ -33,6 +64,7 @@ bool is_mapped(std::uintptr_t address) {
 
 SimulatedDriver::~SimulatedDriver() {
   for (const auto& [pointer, mapped] : blocks_) (void)::munmap(mapped.pages, mapped.bytes + page_bytes());
+  if (key_ >= 0) free_key(key_);
 }
 
 std::unique_ptr<SimulatedDriver> SimulatedDriver::idle(For what) {
@@ -72,6 +104,12 @@ void* SimulatedDriver::allocate(std::size_t bytes) {
   if (!idle_) {
     std::fill_n(pages, size, untouched);
     (void)::mprotect(pages, size + page, PROT_NONE);
+    // Of all blocks, or of none.
+    if (blocks_.empty() && key_ < 0) key_ = make_key();
+    if (key_ >= 0 && !give_key(key_, pages, size)) {
+      (void)::munmap(pages, size + page);
+      return nullptr;
+    }
   }
   std::byte* pointer = pages + (size - bytes) / aligned * aligned;
   blocks_[pointer] = {pages, size, bytes};
@@ -84,7 +122,10 @@ void SimulatedDriver::release(void* pointer) noexcept {
   const auto it = blocks_.find(static_cast<std::byte*>(pointer));
   const auto& [pages, bytes, written] = it->second;
   if (!idle_) {
-    (void)::mprotect(pages, bytes, PROT_READ);
+    if (key_ >= 0)
+      open_key(key_, true);
+    else
+      (void)::mprotect(pages, bytes, PROT_READ);
     const auto as_it_was = [](const std::byte* from, const std::byte* to) {
       return std::all_of(from, to, [](std::byte value) { return value == untouched; });
     };
@@ -92,6 +133,7 @@ void SimulatedDriver::release(void* pointer) noexcept {
       (void)std::fprintf(stderr, "a kernel wrote beside an array of %zu bytes\n", written);
       std::abort();
     }
+    if (key_ >= 0) open_key(key_, false);
   }
   (void)::munmap(pages, bytes + page_bytes());
   blocks_.erase(it);
@@ -226,6 +268,7 @@ void SimulatedDriver::enqueue(Queue queue, std::function<void()> work) {
 }
 
 void SimulatedDriver::open(bool accessible) noexcept {
+  if (key_ >= 0) return open_key(key_, accessible);
   for (const auto& [pointer, mapped] : blocks_)
     (void)::mprotect(mapped.pages, mapped.bytes, accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
 }

@@ -151,6 +151,7 @@ class SimulatedDriver final : public DeviceDriver {
   };
   static constexpr std::size_t aligned = 256;
   std::map<std::byte*, Mapped> blocks_;  // by the array's address
+  int key_ = -1;                         // the protection key of all of them, where there is one
   Threads next_ = Threads::up;
   std::array<Line, 4> lines_;  // by Queue, and the side's
   SideQueue side_;

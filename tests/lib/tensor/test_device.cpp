@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include "rossby/base/error.hpp"
 #include "rossby/tensor/arena.hpp"
@@ -45,13 +46,42 @@ TEST(Device, BuffersAreZeroAndCopiesComeBackAfterWaiting) {
   EXPECT_EQ(buffer.device(), &device);
 }
 
-TEST(DeviceDeathTest, TheHostMayNotTouchDeviceMemory) {
-  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+/// Takes all protection keys of the process, as if the processor had none.
+class NoKeys {
+ public:
+  NoKeys() {
+    for (int key = ::pkey_alloc(0, 0); key >= 0; key = ::pkey_alloc(0, 0)) keys_.push_back(key);
+  }
+  ~NoKeys() {
+    for (const int key : keys_) (void)::pkey_free(key);
+  }
+  NoKeys(const NoKeys&) = delete;
+  NoKeys& operator=(const NoKeys&) = delete;
+
+ private:
+  std::vector<int> keys_;
+};
+
+void expect_the_host_is_kept_out() {
   Device device = simulated();
   Buffer<double> buffer(8, device);
+  EXPECT_DEATH({ buffer[3] = 1; }, "");
   device.wait();
   EXPECT_DEATH({ buffer[3] = 1; }, "");
   EXPECT_DEATH({ std::fprintf(stderr, "%f", buffer[3]); }, "");
+  Buffer<double>(8, device);
+  EXPECT_DEATH({ std::fprintf(stderr, "%f", buffer[3]); }, "") << "nor after another one was given back";
+}
+
+TEST(DeviceDeathTest, TheHostMayNotTouchDeviceMemory) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  expect_the_host_is_kept_out();
+}
+
+TEST(DeviceDeathTest, TheHostMayNotTouchDeviceMemoryWithoutProtectionKeys) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const NoKeys taken;
+  expect_the_host_is_kept_out();
 }
 
 TEST(Device, FreshMemoryIsNotANumber) {
@@ -259,8 +289,7 @@ TEST(SimulatedDevice, KernelsAreGivenNoMemoryOfTheHost) {
   EXPECT_THROW((void)driver.launch(&kernel, sizeof kernel), BugError);
 }
 
-TEST(SimulatedDeviceDeathTest, NothingBesideAnArrayIsTouched) {
-  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+void expect_nothing_beside_an_array_is_touched() {
   const auto write = [](Index size, Index at) {
     Device device = simulated();
     auto* array = static_cast<float*>(device.allocate(static_cast<std::size_t>(size) * sizeof(float)));
@@ -273,6 +302,17 @@ TEST(SimulatedDeviceDeathTest, NothingBesideAnArrayIsTouched) {
   EXPECT_DEATH(write(60, 60), "a kernel wrote beside an array of 240 bytes");
   EXPECT_DEATH(write(60, -1), "a kernel wrote beside an array of 240 bytes");
   EXPECT_DEATH(write(10000, 10016), "");
+}
+
+TEST(SimulatedDeviceDeathTest, NothingBesideAnArrayIsTouched) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  expect_nothing_beside_an_array_is_touched();
+}
+
+TEST(SimulatedDeviceDeathTest, NothingBesideAnArrayIsTouchedWithoutProtectionKeys) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const NoKeys taken;
+  expect_nothing_beside_an_array_is_touched();
 }
 
 TEST(Device, KeptArraysTravelOnce) {
