@@ -33,6 +33,9 @@ add_library(rossby_test_main STATIC ${PROJECT_SOURCE_DIR}/tests/support/main.cpp
 target_include_directories(rossby_test_main PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(rossby_test_main PUBLIC GTest::gtest PRIVATE rossby_options)
 
+# Builds the tests of lib/ and mpi/, and neither the program nor its tests.
+add_custom_target(library_tests)
+
 # The one place that fixes what every CTest entry has: labels, time limit, meaning of 77.
 function(rossby_set_test_properties NAME)
   cmake_parse_arguments(TEST "" "PROCESSORS" "LABELS;ENVIRONMENT" ${ARGN})
@@ -45,6 +48,7 @@ function(rossby_lib_test NAME)
   add_executable(test_${NAME} ${TEST_SOURCES})
   target_include_directories(test_${NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(test_${NAME} PRIVATE ${TEST_LINK} rossby_options rossby_test_main)
+  add_dependencies(library_tests test_${NAME})
   add_test(NAME ${NAME} COMMAND test_${NAME})
   rossby_set_test_properties(${NAME} PROCESSORS 1 LABELS lib ${TEST_LABELS} ENVIRONMENT ${ROSSBY_TEST_ENVIRONMENT})
   if(TEST_KERNELS)  # of devices: a GPU promises no order of threads
@@ -61,6 +65,7 @@ function(rossby_mpi_test NAME)
   add_executable(test_${NAME} ${TEST_SOURCES} ${PROJECT_SOURCE_DIR}/tests/mpi/main.cpp)
   target_include_directories(test_${NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(test_${NAME} PRIVATE ${TEST_LINK} rossby_options GTest::gtest)
+  add_dependencies(library_tests test_${NAME})
   foreach(RANKS IN LISTS TEST_RANKS)
     add_test(NAME ${NAME}.np${RANKS}
              COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${RANKS} $<TARGET_FILE:test_${NAME}>)

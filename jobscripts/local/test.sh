@@ -4,11 +4,12 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: jobscripts/local/test.sh [--preset NAME] [CTEST OPTION...]
+usage: jobscripts/local/test.sh [--preset NAME] [--target NAME] [CTEST OPTION...]
 
 Installs what is missing (Debian packages), configures, builds and runs the tests.
 
   --preset NAME   release (default), debug, asan, tsan, ci or lib-only (without MPI and PETSc)
+  --target NAME   what to build: all (default), or library_tests: the tests of lib/ and mpi/ (run with -L '^(lib|mpi)$')
   CTEST OPTION    handed to ctest, e.g. -R relation, -L lib, -L np2
 
 environment:
@@ -21,6 +22,7 @@ TEXT
 }
 
 preset=release
+target=all
 ctest_options=()
 while (($# > 0)); do
   case $1 in
@@ -30,6 +32,10 @@ while (($# > 0)); do
       ;;
     --preset)
       preset=${2:?--preset needs a name}
+      shift
+      ;;
+    --target)
+      target=${2:?--target needs a name}
       shift
       ;;
     *) ctest_options+=("$1") ;;
@@ -52,6 +58,6 @@ if [[ $preset == lib-only ]]; then
 else
   ensure_packages "${rossby_build_packages[@]}" "${rossby_test_packages[@]}"
 fi
-build_preset "$preset"
+build_preset "$preset" "$target"
 say "testing ($preset)"
 ctest --preset "$preset" --parallel "$rossby_jobs" "${ctest_options[@]}"
