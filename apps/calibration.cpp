@@ -1,7 +1,6 @@
 #include "apps/calibration.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -10,12 +9,13 @@
 #include <numeric>
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include "apps/device_choice.hpp"
 #include "apps/model_run.hpp"
 #include "apps/planning.hpp"
+#include "rossby/base/stopwatch.hpp"
 #include "rossby/io/series_writer.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
@@ -28,12 +28,6 @@
 
 namespace rossby {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// A file of this rank alone, gone with this.
 class OwnFile {
@@ -220,15 +214,15 @@ void time_disk(const Communicator& comm, const CalibrationOptions& options, int 
     const OwnFile file(comm, options.folder, ".bin");
     const int handle = open(file.path().c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
     if (handle < 0) user_error("{}: cannot be written", file.path());
-    auto begin = Clock::now();
+    Stopwatch begin;
     const bool written =
         write(handle, data.data(), bytes) == static_cast<ssize_t>(bytes) && fsync(handle) == 0;
-    seconds[0] = seconds_since(begin);
+    seconds[0] = begin.seconds();
     // What the system still holds of it would be read from memory.
     (void)posix_fadvise(handle, 0, 0, POSIX_FADV_DONTNEED);
-    begin = Clock::now();
+    begin.restart();
     const bool read = pread(handle, back.data(), bytes, 0) == static_cast<ssize_t>(bytes);
-    seconds[1] = seconds_since(begin);
+    seconds[1] = begin.seconds();
     close(handle);
     if (!written || !read) user_error("{}: cannot be written and read back", file.path());
   });
@@ -260,9 +254,9 @@ void time_files(const Communicator& comm, const CalibrationOptions& options, int
         for (const bool write : {true, false}) {
           const std::size_t place = write ? at : (at + bytes / 2) % bytes;
           const std::span<std::byte> here = std::span(memory).subspan(place, piece);
-          const auto begin = Clock::now();
+          const Stopwatch begin;
           write ? file.write(place, here) : file.read(place, here);
-          of_pass[write ? 0 : 1] += seconds_since(begin);
+          of_pass[write ? 0 : 1] += begin.seconds();
         }
       for (int way = 0; way < 2 && pass > 0; ++way) seconds[way].push_back(of_pass[way]);
     }
@@ -357,9 +351,9 @@ double measure_ops(const Communicator& comm, const CalibrationOptions& options, 
     for (const CalibrationCase& of : cases) {
       const OwnFile file(comm, options.folder, ".nc");
       const Config config = config_of(of, options, file.path());
-      const auto begin = Clock::now();
+      const Stopwatch begin;
       keep(training, measure_case(comm, of, file, config, pace.next()), config);
-      pace.took(training++, round, seconds_since(begin));
+      pace.took(training++, round, begin.seconds());
     }
     for (const Config& config : options.own)
       keep(training++, time_any(comm, config, options.case_seconds), config);

@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <iterator>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "apps/calibration.hpp"
 

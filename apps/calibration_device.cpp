@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <span>
 #include <string>
@@ -8,6 +7,7 @@
 #include "apps/calibration.hpp"
 #include "apps/device_choice.hpp"
 #include "rossby/base/random.hpp"
+#include "rossby/base/stopwatch.hpp"
 #include "rossby/kernels/product.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/reducer.hpp"
@@ -18,8 +18,6 @@
 namespace rossby {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// Seconds of what `work` enqueues, the median of some times.
 double time_queue(const Communicator& comm, Device& device, const std::function<void()>& work) {
   constexpr int repeats = 7;
@@ -28,10 +26,10 @@ double time_queue(const Communicator& comm, Device& device, const std::function<
   device.wait();
   comm.barrier();
   for (int r = 0; r < repeats; ++r) {
-    const auto begin = Clock::now();
+    const Stopwatch begin;
     work();
     device.wait();
-    times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    times.push_back(begin.seconds());
   }
   std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
   return times[repeats / 2];
@@ -114,9 +112,9 @@ double time_waiting(Device& device) {
   for (int k = 0; k < waits; ++k) {
     (void)device.later(&sum);
     device.wait();
-    const auto begin = Clock::now();
+    const Stopwatch begin;
     device.settle();
-    times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    times.push_back(begin.seconds());
   }
   std::nth_element(times.begin(), times.begin() + waits / 2, times.end());
   return times[waits / 2];

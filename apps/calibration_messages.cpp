@@ -1,15 +1,15 @@
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "apps/calibration.hpp"
 #include "apps/device_choice.hpp"
 #include "apps/device_ports.hpp"
+#include "rossby/base/stopwatch.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
@@ -19,8 +19,6 @@
 namespace rossby {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// Seconds of one call of `round`, each of which all ranks of `comm` make: many in a row, so that they do not
 /// start apart; the slowest rank's median over rows.
 std::pair<double, double> time_round(const Communicator& comm, double seconds,
@@ -28,9 +26,9 @@ std::pair<double, double> time_round(const Communicator& comm, double seconds,
   MpiReducer reducer(comm);
   const auto time = [&](int calls) {
     comm.barrier();
-    const auto begin = Clock::now();
+    const Stopwatch begin;
     for (int c = 0; c < calls; ++c) round();
-    double each = std::chrono::duration<double>(Clock::now() - begin).count() / calls;
+    double each = begin.seconds() / calls;
     reducer.max(std::span<double>(&each, 1));
     return each;
   };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "apps/stages.hpp"
 #include "apps/stnn_settings.hpp"
 #include "rossby/base/error.hpp"
+#include "rossby/base/stopwatch.hpp"
 #include "rossby/mpi/agree.hpp"
 
 namespace rossby {
@@ -161,10 +161,9 @@ class Planner {
 
   /// A line now and then of what takes long.
   void tell_progress(int ranks) {
-    constexpr std::chrono::seconds now_and_then{10};
-    const auto now = std::chrono::steady_clock::now();
-    if (comm_->rank() != 0 || now - told_ < now_and_then) return;
-    told_ = now;
+    constexpr double now_and_then = 10;
+    if (comm_->rank() != 0 || told_.seconds() < now_and_then) return;
+    told_.restart();
     fmt::print(stderr, "planning  {} candidates so far, those of {} rank{} now\n", candidates_.size(), ranks,
                ranks == 1 ? "" : "s");
   }
@@ -277,7 +276,7 @@ class Planner {
   const MeasuredMachine* machine_;
   const LoadConfig* load_;
   const CandidateSpace* space_;
-  std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();
+  Stopwatch told_;
   bool known_ = false;
   std::vector<std::pair<std::string, std::vector<std::string>>> keys_;
   std::map<std::vector<std::string>, std::unique_ptr<WholeGraph>> graphs_;

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -79,10 +79,9 @@ void ProgressLine::say(const std::string& line) {
 
 void ProgressLine::show(const EpochReport& report, bool last) {
   if (!speaks_) return;
-  const auto now = std::chrono::steady_clock::now();
-  if (any_ && !last && std::chrono::duration<double>(now - shown_).count() < seconds_) return;
+  if (any_ && !last && shown_.seconds() < seconds_) return;
   any_ = true;
-  shown_ = now;
+  shown_.restart();
   const double done = static_cast<double>(report.epoch + 1);
   const double left = report.total_seconds / done * (static_cast<double>(epochs_) - done);
   std::string line = fmt::format("epoch {}/{}", report.epoch + 1, epochs_);

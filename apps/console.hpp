@@ -1,10 +1,10 @@
 #pragma once
 
-#include <chrono>
 #include <string>
 #include <string_view>
 
 #include "rossby/base/index.hpp"
+#include "rossby/base/stopwatch.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/train/trainer.hpp"
 
@@ -30,7 +30,7 @@ class ProgressLine {
   Index epochs_;
   bool open_ = false;  // a line without its end is on the terminal
   bool any_ = false;
-  std::chrono::steady_clock::time_point shown_;
+  Stopwatch shown_;
 };
 
 /// Throws UserError where something that was printed could not be written. Collective.

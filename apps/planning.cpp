@@ -9,7 +9,7 @@
 #include <optional>
 #include <sstream>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "apps/console.hpp"
 #include "apps/device_choice.hpp"

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "apps/stnn_settings.hpp"
 #include "rossby/data/anomalies.hpp"

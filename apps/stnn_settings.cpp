@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "apps/device_choice.hpp"
 #include "rossby/base/bf16.hpp"

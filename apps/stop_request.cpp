@@ -1,6 +1,7 @@
 #include "apps/stop_request.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 
@@ -73,16 +74,13 @@ bool StopSignals::received() {
   return stop_received != 0;
 }
 
-TimeGuard::TimeGuard(double stop_after_seconds)
-    : limit_(stop_after_seconds), begin_(Clock::now()), last_(begin_) {
+TimeGuard::TimeGuard(double stop_after_seconds) : limit_(stop_after_seconds) {
   if (const char* end = std::getenv("SLURM_JOB_END_TIME")) job_end_ = std::strtod(end, nullptr);
 }
 
 bool TimeGuard::over(double checkpoint_seconds) {
-  const auto now = Clock::now();
-  longest_ = std::max(longest_, std::chrono::duration<double>(now - last_).count());
-  last_ = now;
-  if (limit_ > 0 && std::chrono::duration<double>(now - begin_).count() >= limit_) return true;
+  longest_ = std::max(longest_, last_.restart());
+  if (limit_ > 0 && begin_.seconds() >= limit_) return true;
   if (job_end_ <= 0) return false;
   const double wall =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <chrono>
 #include <csignal>
 #include <string>
 #include <string_view>
+
+#include "rossby/base/stopwatch.hpp"
 
 namespace rossby {
 
@@ -36,11 +37,10 @@ class TimeGuard {
   [[nodiscard]] bool over(double checkpoint_seconds);
 
  private:
-  using Clock = std::chrono::steady_clock;
   double limit_;
   double job_end_ = 0;  // seconds since 1970; 0: none
-  Clock::time_point begin_;
-  Clock::time_point last_;
+  Stopwatch begin_;
+  Stopwatch last_;
   double longest_ = 0;
 };
 

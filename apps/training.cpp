@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "apps/not_finite.hpp"
 #include "apps/version.hpp"
@@ -100,7 +100,7 @@ Training<T>::Training(const Communicator& comm, const Config& config, const std:
 
 template <class T>
 double Training<T>::since_save() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - save_time_).count();
+  return save_time_.seconds();
 }
 
 template <class T>
@@ -203,7 +203,7 @@ template <class T>
 void Training<T>::save(SaveReason reason) {
   const Stage stage(comm_, "writing a checkpoint", patience_with_files);
   check_finite();
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch begin;
   TrainingState state = trainer_.state_of_groups();
   state.step_seconds = mean_over_ranks(state.step_seconds);
   const std::string text = broadcast(comm_, comm_.rank() == 0 ? metadata(state).dump() : "");
@@ -220,8 +220,8 @@ void Training<T>::save(SaveReason reason) {
           saved_.empty() ? "this start has written no checkpoint before" : "the last good one is " + saved_);
     if (comm_.rank() == 0) fmt::print(stderr, "rossby: warning: {}; training goes on\n", error.what());
   }
-  save_time_ = std::chrono::steady_clock::now();
-  save_seconds_ = std::chrono::duration<double>(save_time_ - begin).count();
+  save_time_.restart();
+  save_seconds_ = save_time_.since(begin);
   all_save_seconds_ += save_seconds_;
   if (saved_ != path) return;
   ++saves_;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "apps/console.hpp"
 #include "apps/model_run.hpp"
 #include "apps/stop_request.hpp"
+#include "rossby/base/stopwatch.hpp"
 #include "rossby/io/run_directory.hpp"
 
 namespace rossby {
@@ -77,7 +77,7 @@ class Training {
   Index failed_step_ = 0;     // of the last rollback: where it was needed,
   Index rolled_back_to_ = 0;  // and where it led
   std::string saved_;
-  std::chrono::steady_clock::time_point save_time_ = std::chrono::steady_clock::now();
+  Stopwatch save_time_;
   double save_seconds_ = 0;  // of the last one
   double all_save_seconds_ = 0;
   Index saves_ = 0;

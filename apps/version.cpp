@@ -1,6 +1,6 @@
 #include "apps/version.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netcdf.h>
 
 #include "commit.hpp"  // ROSSBY_COMMIT, written at each build

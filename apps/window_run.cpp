@@ -5,7 +5,7 @@
 #include <iterator>
 #include <numeric>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "apps/graph_wavenet_run.hpp"
 #include "apps/stages.hpp"

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include <benchmark/benchmark.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "benchmarks/device.hpp"
 #include "benchmarks/kernel_case.hpp"

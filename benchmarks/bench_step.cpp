@@ -8,7 +8,7 @@
 #include <fstream>
 #include <memory>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "benchmarks/device.hpp"

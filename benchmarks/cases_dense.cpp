@@ -3,7 +3,7 @@
 #include <map>
 #include <type_traits>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "benchmarks/kernel_case.hpp"
 #include "rossby/kernels/relate.hpp"

@@ -3,7 +3,7 @@
 
 #include <tuple>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "benchmarks/kernel_case.hpp"
 #include "rossby/autograd/costs.hpp"

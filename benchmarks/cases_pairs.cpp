@@ -1,7 +1,7 @@
 // Sampled products of a batch of (time, node) pairs over Z (T, n, d) in place, with sparse relations and with
 // rows of a dense one.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "benchmarks/sparse_operands.hpp"
 #include "rossby/kernels/sampled.hpp"

@@ -1,6 +1,6 @@
 // h += Σ_k (W_k z) A_kᵀ over the eight directional relations of a grid, and its adjoint.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "benchmarks/sparse_operands.hpp"
 

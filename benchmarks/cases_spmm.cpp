@@ -1,7 +1,7 @@
 // One relation of a grid times a signal, and its adjoint, as diffusions call them: the terms of a convolution
 // lie side by side, so that a row's columns are `terms` times their channels apart.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "benchmarks/sparse_operands.hpp"
 #include "rossby/kernels/sparse_library.hpp"

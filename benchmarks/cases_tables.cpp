@@ -1,6 +1,6 @@
 // Latents Z (T, n, d): rows cut out and gradients put back; and the optimiser's pass over them.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "benchmarks/kernel_case.hpp"
 #include "rossby/autograd/costs.hpp"

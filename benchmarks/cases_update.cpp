@@ -1,7 +1,7 @@
 // The update of dense learned relations with a gradient that is there: what a host does for a device whose
 // relation streams. A chunk of 32 MiB of weights.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "benchmarks/kernel_case.hpp"
 #include "rossby/kernels/relate_dense.hpp"

@@ -8,7 +8,7 @@
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <mpi.h>
 #include <sys/resource.h>
 #include <unistd.h>

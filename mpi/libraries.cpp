@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <hdf5.h>
 #include <mpi.h>
 #include <petscversion.h>

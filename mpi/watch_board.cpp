@@ -11,7 +11,7 @@
 #include <type_traits>
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 namespace rossby {

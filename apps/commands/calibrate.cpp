@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -7,7 +6,7 @@
 #include <thread>
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 #include <sys/file.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "apps/device_choice.hpp"
 #include "apps/model_run.hpp"
 #include "apps/version.hpp"
+#include "rossby/base/stopwatch.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
@@ -182,7 +182,7 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
     atomic_write(trial, "");
     std::filesystem::remove(trial);
   });
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch begin;
   const auto wanted = [&](const char* what) {
     const std::vector<std::string>& only = arguments.only;
     if (rounds && only.empty()) return false;  // of the host all is there in float
@@ -205,8 +205,7 @@ int calibrate(const Communicator& comm, const Calibrate& arguments) {
     fmt::print("measured  {} ranks x {} threads{} in {:.0f} s: {} ops, {} message rounds, {} rates\n",
                comm.size(), options.threads,
                device.empty() ? "" : fmt::format(", {} x {}", profile.device.count, profile.device.name),
-               std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-               profile.ops.size(), profile.messages.size(), profile.rates.size());
+               begin.seconds(), profile.ops.size(), profile.messages.size(), profile.rates.size());
     if (wanted("ops"))
       fmt::print("rounds    of a training differ by {:.0f} % (median){}\n", 100 * apart,
                  apart < busy

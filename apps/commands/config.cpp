@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "apps/commands.hpp"
 #include "rossby/mpi/agree.hpp"

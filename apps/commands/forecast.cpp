@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "apps/commands.hpp"
 #include "apps/model_run.hpp"

@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "apps/commands.hpp"
 #include "rossby/base/error.hpp"

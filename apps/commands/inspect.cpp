@@ -1,6 +1,6 @@
 #include "rossby/io/inspect.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "apps/commands.hpp"
 #include "rossby/io/series_file.hpp"

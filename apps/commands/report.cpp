@@ -1,6 +1,6 @@
 #include <filesystem>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "apps/commands.hpp"
 #include "apps/scaling_plots.hpp"

@@ -28,11 +28,8 @@ TracedOp& add(std::vector<TracedOp>& ops, const TracedOp& more) {
 
 void BlockTrace::tick() {
   if (!timed_) return;
-  const auto now = Clock::now();
   TracedBlock& of = block(current());
-  (direction_.backward ? of.backward_seconds : of.forward_seconds) +=
-      std::chrono::duration<double>(now - last_).count();
-  last_ = now;
+  (direction_.backward ? of.backward_seconds : of.forward_seconds) += last_.restart();
 }
 
 void BlockTrace::begin_step() {
@@ -40,21 +37,21 @@ void BlockTrace::begin_step() {
   legs_.clear();
   since_.clear();
   if (queue_) hold(0);
-  if (timed_) last_ = last_op_ = Clock::now();
+  if (timed_) last_ = last_op_ = Stopwatch();
 }
 
 void BlockTrace::hold(int part) {
   constexpr double longer = 1.3, least = 20e-6, most = 20e-3;
-  part_seconds_[part_] = std::chrono::duration<double>(last_op_ - part_began_).count();
+  part_seconds_[part_] = last_op_.since(part_began_);
   part_ = part;
   mark_ = queue_->hold(std::clamp(longer * part_seconds_[part], least, most));
-  part_began_ = Clock::now();
+  part_began_.restart();
 }
 
 void BlockTrace::waited() {
   ++waits_;
   if (queue_) hold(1);
-  if (timed_) last_ = last_op_ = Clock::now();
+  if (timed_) last_ = last_op_ = Stopwatch();
 }
 
 void BlockTrace::forget_ops() {
@@ -62,16 +59,13 @@ void BlockTrace::forget_ops() {
   calls_.clear();
   moved_ = {};
   if (queue_) queue_->start_anew();
-  if (timed_) last_ = last_op_ = Clock::now();
+  if (timed_) last_ = last_op_ = Stopwatch();
 }
 
 void BlockTrace::add_op(std::string_view op, bool backward, bool beside, const ValueShape& made,
                         const Cost& cost) {
   double seconds = 0;
-  if (timed_) {
-    const auto now = Clock::now();
-    seconds = std::chrono::duration<double>(now - std::exchange(last_op_, now)).count();
-  }
+  if (timed_) seconds = last_op_.restart();
   const Moved moved = beside ? Moved{} : std::exchange(moved_, {});
   if (blocks_too_) {
     const TracedOp& of = add(ops_, {std::string(op), backward, beside, made, cost, 1, seconds, moved});

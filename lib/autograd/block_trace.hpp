@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <map>
 #include <string>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "rossby/base/index.hpp"
+#include "rossby/base/stopwatch.hpp"
 #include "rossby/kernels/exec.hpp"
 #include "rossby/kernels/queue_clock.hpp"
 #include "rossby/tensor/view.hpp"
@@ -180,14 +180,13 @@ class BlockTrace {
   std::vector<TracedHandOver> handed_over_;
   TracedBlock rest_;
   std::vector<Open> open_;
-  using Clock = std::chrono::steady_clock;
   /// Gives the time since the last call to whom it belongs.
   void tick();
   void add_op(std::string_view op, bool backward, bool beside, const ValueShape& made, const Cost& cost);
 
   bool blocks_too_, timed_;
-  Clock::time_point last_ = Clock::now();
-  Clock::time_point last_op_ = last_;
+  Stopwatch last_;
+  Stopwatch last_op_ = last_;
   std::vector<TracedOp> ops_;
   std::vector<TracedLeg> legs_;
   std::vector<Index> since_;  // calls of each of ops_ since the last leg
@@ -209,7 +208,7 @@ class BlockTrace {
   std::size_t mark_ = 0;  // the queue's last one
   Index waits_ = 0;
   int part_ = 0;  // of a step: before the host waits for the device, and after
-  Clock::time_point part_began_ = last_;
+  Stopwatch part_began_ = last_;
   double part_seconds_[2] = {0, 0};  // what the host took for them
   Moved moved_;
   Direction direction_;

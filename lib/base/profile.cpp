@@ -2,13 +2,12 @@
 
 namespace rossby {
 
-Profiler::Region::Region(Profiler* profiler, std::size_t entry)
-    : profiler_(profiler), entry_(entry), start_(std::chrono::steady_clock::now()) {}
+Profiler::Region::Region(Profiler* profiler, std::size_t entry) : profiler_(profiler), entry_(entry) {}
 
 Profiler::Region::~Region() {
   if (entry_ >= profiler_->entries_.size()) return;  // cleared while the region was open
   Entry& entry = profiler_->entries_[entry_];
-  entry.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  entry.seconds += since_.seconds();
   ++entry.calls;
 }
 

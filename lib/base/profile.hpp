@@ -1,10 +1,11 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "rossby/base/stopwatch.hpp"
 
 namespace rossby {
 
@@ -29,7 +30,7 @@ class Profiler {
    private:
     Profiler* profiler_;
     std::size_t entry_;
-    std::chrono::steady_clock::time_point start_;
+    Stopwatch since_;
   };
 
   /// Starts a region; the name is copied at its first use.

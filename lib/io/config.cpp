@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "rossby/base/error.hpp"
 #include "rossby/base/text_hash.hpp"
 #include "rossby/io/config_value.hpp"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "rossby/base/error.hpp"
 
 namespace rossby::detail {

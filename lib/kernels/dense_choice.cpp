@@ -1,12 +1,12 @@
 #include "rossby/kernels/dense_choice.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include "rossby/base/stopwatch.hpp"
 #include "rossby/tensor/buffer.hpp"
 
 namespace rossby {
@@ -49,9 +49,9 @@ class Trial {
   double seconds(const Exec& exec, DenseProduct product) {
     double best = std::numeric_limits<double>::infinity();
     for (int repeat = 0; repeat <= repeats; ++repeat) {
-      const auto begin = std::chrono::steady_clock::now();
+      const Stopwatch begin;
       run(exec, product);
-      const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      const double taken = begin.seconds();
       if (repeat > 0) best = std::min(best, taken);
     }
     return best;

@@ -1,12 +1,12 @@
 #include "rossby/kernels/update_place.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "rossby/base/error.hpp"
+#include "rossby/base/stopwatch.hpp"
 #include "rossby/tensor/buffer.hpp"
 
 namespace rossby {
@@ -20,9 +20,9 @@ template <class Work>
 double shortest(const Work& work) {
   double best = std::numeric_limits<double>::infinity();
   for (int repeat = 0; repeat <= repeats; ++repeat) {
-    const auto begin = std::chrono::steady_clock::now();
+    const Stopwatch begin;
     work();
-    const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double taken = begin.seconds();
     if (repeat > 0) best = std::min(best, taken);
   }
   return best;

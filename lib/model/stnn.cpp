@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/relate.hpp"

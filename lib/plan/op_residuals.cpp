@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 namespace rossby {

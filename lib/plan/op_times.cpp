@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "rossby/base/error.hpp"
 

@@ -1,11 +1,11 @@
 #include "rossby/plan/rates.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <vector>
 
+#include "rossby/base/stopwatch.hpp"
 #include "rossby/kernels/product.hpp"
 #include "rossby/tensor/buffer.hpp"
 
@@ -14,12 +14,6 @@ extern "C" char* openblas_get_corename() __attribute__((weak));
 
 namespace rossby {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // Widest vectors of this processor: in caches narrow ones would be the limit.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
@@ -97,12 +91,12 @@ double measure_stream(Stream stream, double bytes, int threads, double seconds) 
     Streams arrays;
     arrays.make(stream, size);
     std::vector<double> rates;
-    const auto start = Clock::now();
-    for (int repeat = 0; repeat < 3 || seconds_since(start) < seconds; ++repeat)
+    const Stopwatch start;
+    for (int repeat = 0; repeat < 3 || start.seconds() < seconds; ++repeat)
       for (Index first = 0; first + piece <= size; first += piece) {
-        const auto begin = Clock::now();
+        const Stopwatch begin;
         for (int pass = 0; pass < passes; ++pass) arrays.pass(stream, first, piece);
-        rates.push_back(moved / seconds_since(begin));
+        rates.push_back(moved / begin.seconds());
       }
     return upper_decile(rates);
   });
@@ -116,10 +110,10 @@ double measure_gemm(int size, int threads) {
     std::fill_n(b.data(), n * n, 0.25F);
     double best = 0;
     for (int repeat = 0; repeat < (size > 600 ? 4 : 40); ++repeat) {
-      const auto begin = Clock::now();
+      const Stopwatch begin;
       matrix_product<float>(Exec{}, {c.data(), n, n}, Operand::plain, {a.data(), n, n}, Operand::plain,
                             {b.data(), n, n}, false);
-      best = std::max(best, 2.0 * std::pow(size, 3) / seconds_since(begin));
+      best = std::max(best, 2.0 * std::pow(size, 3) / begin.seconds());
     }
     return best;
   });

@@ -1,10 +1,10 @@
 #include "rossby/plan/step_graph.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <utility>
 
+#include "rossby/base/stopwatch.hpp"
 #include "rossby/train/step.hpp"
 
 namespace rossby {
@@ -17,13 +17,13 @@ double run_steps(Task<T>& task, Step<T>& step, Tape<T>& tape, Index& count) {
   Losses losses;
   double seconds = 0;
   for (const Index index : task.kinds()) {
-    const auto begin = std::chrono::steady_clock::now();
+    const Stopwatch begin;
     const auto record = [&](Index part) {
       if (part > 0) return task.record_part(tape, part);
       task.record(tape, index, count, losses);
     };
     (void)step.run(tape, 0.0, 0, losses, record, task.parts());
-    seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    seconds += begin.seconds();
     ++count;
   }
   return seconds;

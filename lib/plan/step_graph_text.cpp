@@ -2,7 +2,7 @@
 #include <iterator>
 #include <string_view>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "rossby/plan/step_graph.hpp"

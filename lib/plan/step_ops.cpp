@@ -1,21 +1,15 @@
 #include "rossby/plan/step_ops.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "rossby/base/error.hpp"
+#include "rossby/base/stopwatch.hpp"
 #include "rossby/kernels/queue_clock.hpp"
 #include "rossby/plan/walk.hpp"
 
 namespace rossby {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 template <class T>
 bool has_tables(Task<T>& task) {
@@ -274,14 +268,14 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, cons
   Step<T> step(task.parameters(), optimiser, reducer, 0, {});
   Walk<T> walk(task, step, tape, optimiser);
   steps.epoch_steps = task.batches();
-  const auto begin = Clock::now();
+  const Stopwatch begin;
   // As many on all ranks: calls are known by the order in which they are met.
-  for (Index i = 0; go_on(i < steps.epoch_steps + 1 && (i < 2 || seconds_since(begin) < seconds / 2)); ++i)
+  for (Index i = 0; go_on(i < steps.epoch_steps + 1 && (i < 2 || begin.seconds() < seconds / 2)); ++i)
     walk.next();
   Timing timing(steps.ops, exec.device), validation(steps.validation, exec.device);
   QueueClock queue(exec);
   const double mark = exec.device ? queue.seconds_of_a_mark() : 0;
-  const auto measured = Clock::now();
+  const Stopwatch measured;
   // One for all repeats: memory that it takes anew would be charged to the op at hand, in each repeat the
   // same one.
   BlockTrace trace(BlockTrace::Of::times_of_ops);
@@ -294,17 +288,17 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, cons
     of.add(trace.ops(), of_queue, mark);
     tape.set_trace(nullptr);
   };
-  for (std::size_t r = 0; again(r, seconds_since(measured), seconds); ++r) {
+  for (std::size_t r = 0; again(r, measured.seconds(), seconds); ++r) {
     const bool of_queue = r % ways == 1;
     begin_repeat(of_queue);
-    const auto repeat = Clock::now();
+    const Stopwatch repeat;
     Index made = 0;
     do {
-      const auto one = Clock::now();
+      const Stopwatch one;
       walk.next();
-      if (!of_queue) steps.step_seconds.push_back(seconds_since(one));
+      if (!of_queue) steps.step_seconds.push_back(one.seconds());
       ++steps.steps;
-    } while (go_on(++made < fewest_steps || seconds_since(repeat) < repeat_seconds));
+    } while (go_on(++made < fewest_steps || repeat.seconds() < repeat_seconds));
     if (exec.device) exec.device->wait();
     keep(timing, of_queue);
   }
@@ -320,8 +314,8 @@ TimedOps time_ops(Task<T>& task, Optimiser<T>& optimiser, Reducer& reducer, cons
   rehearse(false);  // takes its memory
   const bool validates = !trace.ops().empty();
   tape.set_trace(nullptr);
-  const auto validating = Clock::now();
-  for (std::size_t r = 0; validates && again(r, seconds_since(validating), seconds / 4); ++r) {
+  const Stopwatch validating;
+  for (std::size_t r = 0; validates && again(r, validating.seconds(), seconds / 4); ++r) {
     rehearse(r % ways == 1);
     keep(validation, r % ways == 1);
   }

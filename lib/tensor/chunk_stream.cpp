@@ -1,10 +1,10 @@
 #include "rossby/tensor/chunk_stream.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "rossby/base/error.hpp"
+#include "rossby/base/stopwatch.hpp"
 
 namespace rossby {
 
@@ -88,10 +88,9 @@ ChunkStream::Arrival ChunkStream::arrived() {
   require(leaving() > 0, "something is on its way");
   const Index way = arrived_++ % ways_out;
   const Outgoing& from = outgoing_[static_cast<std::size_t>(way)];
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch begin;
   transport_->wait_for(from.slot);
-  statistics_.waited_seconds +=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  statistics_.waited_seconds += begin.seconds();
   return {from.chunk, home_.data() + static_cast<std::size_t>(way) * outgoing_bytes()};
 }
 
@@ -181,10 +180,9 @@ Index ChunkStream::take() {
   taken_ = find(chunk);
   // As far ahead as there is room: those of the sweep's beginning have it for those of its end.
   for (Index ahead = place_ + 1; ahead < chunks_ && bring(at(ahead), false);) ++ahead;
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch begin;
   transport_->before_use(taken_->number);
-  statistics_.waited_seconds +=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  statistics_.waited_seconds += begin.seconds();
   return chunk;
 }
 

@@ -2,7 +2,7 @@
 
 #if defined(ROSSBY_CUDA)
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #endif
 
 namespace rossby {

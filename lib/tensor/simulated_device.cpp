@@ -228,12 +228,12 @@ void* SimulatedDriver::make_timer() {
   return event;
 }
 double SimulatedDriver::seconds_between(void* earlier, void* later) {
-  return std::chrono::duration<double>(passed_.at(later) - passed_.at(earlier)).count();
+  return passed_.at(later).since(passed_.at(earlier));
 }
 void SimulatedDriver::record(void* event, Queue queue) {
   cut_graph();
   if (const auto timer = passed_.find(event); timer != passed_.end())
-    enqueue(queue, [passed = &timer->second] { *passed = std::chrono::steady_clock::now(); });
+    enqueue(queue, [passed = &timer->second] { passed->restart(); });
   *events_.at(event) = {queue, line(queue).given};
 }
 void SimulatedDriver::follow(Queue queue, void* event) {

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "rossby/base/stopwatch.hpp"
 #include "rossby/tensor/device.hpp"
 
 namespace rossby {
@@ -157,7 +157,7 @@ class SimulatedDriver final : public DeviceDriver {
   SideQueue side_;
   Index forked_ = 0;  // what the kernels had been given at the last fork
   std::map<void*, std::unique_ptr<Point>> events_;
-  std::map<void*, std::chrono::steady_clock::time_point> passed_;  // events that are timers: when
+  std::map<void*, Stopwatch> passed_;  // events that are timers: when
   Index waits_ = 0;
   Index copied_in_ = 0, copied_out_ = 0;
   bool in_graph_ = false;

@@ -10,10 +10,6 @@ namespace {
 /// Steps that a device may owe: it has room for the sums of so many.
 constexpr std::size_t most_ahead = 64;
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 /// By the streams of all parameters.
 template <class T>
 ChunkStream::Statistics moved_so_far(Task<T>& task) {
@@ -63,7 +59,7 @@ Trainer<T>::Trainer(const TrainerOptions& options, const ScheduleOptions& schedu
 
 template <class T>
 double Trainer<T>::elapsed() const {
-  return seconds_before_ + seconds_since(begin_);
+  return seconds_before_ + begin_.seconds();
 }
 
 namespace {
@@ -205,10 +201,10 @@ void Trainer<T>::collect(bool here) {
   for (std::size_t k = 0; k < owing; ++k)
     if (owed_[k].ahead) local_.push_back(&owed_[k].losses);
   if (!here || !local_.empty()) {
-    const auto begin = std::chrono::steady_clock::now();
+    const Stopwatch begin;
     if (!here) settle(tape_.exec());
     if (!local_.empty()) step_.share_losses(local_);
-    const double seconds = seconds_since(begin);
+    const double seconds = begin.seconds();
     epoch_seconds_.reduction += seconds;
     now_.epoch_seconds += seconds;
     now_.seconds = elapsed();
@@ -255,7 +251,7 @@ unsigned Trainer<T>::run_epoch(double lr, const TrainerHooks& hooks) {
   task_->start_epoch(now_.epoch);
   if (hooks.sent) epoch_sent_ += hooks.sent();
   while (now_.batch < task_->batches() && (votes & (vote_finish | vote_pause | vote_late)) == 0) {
-    const auto begin = std::chrono::steady_clock::now();
+    const Stopwatch begin;
     unsigned mine = hooks.vote ? hooks.vote() : 0;
     if (options_.max_seconds > 0 && elapsed() >= options_.max_seconds) mine |= vote_late;
     if (owing_ == owed_.size()) owed_.emplace_back();
@@ -284,7 +280,7 @@ unsigned Trainer<T>::run_epoch(double lr, const TrainerHooks& hooks) {
     now_.node_steps += task_->node_steps();
     ++now_.steps;
     ++now_.batch;
-    now_.epoch_seconds += seconds_since(begin);
+    now_.epoch_seconds += begin.seconds();
     now_.seconds = elapsed();
     const bool due = options_.save_every > 0 && now_.steps % options_.save_every == 0;
     const bool saves = hooks.save && (votes != 0 || due);
@@ -314,11 +310,11 @@ void Trainer<T>::end_epoch(EpochReport& report, bool leaving, const TrainerHooks
   const Index done = now_.epoch + 1;
   const bool due = leaving || done % options_.validate_every == 0 || done == options_.epochs;
   const bool looks = due || !options_.watch_validation;
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch begin;
   if (looks) optimiser_->settle(tape_.exec());
   if (due) {
     report.validation = task_->validate(tape_);
-    report.validation_seconds = seconds_since(begin);
+    report.validation_seconds = begin.seconds();
   }
   if (looks) {
     // The end of a run is looked at whenever it comes, which moves no count of one that goes on from there,
@@ -347,7 +343,7 @@ void Trainer<T>::end_epoch(EpochReport& report, bool leaving, const TrainerHooks
 
 template <class T>
 TrainingResult Trainer<T>::run(const TrainerHooks& hooks) {
-  begin_ = std::chrono::steady_clock::now();
+  begin_.restart();
   std::optional<StopReason> end = over();
   // Whether the last checkpoint is the place to go on from: an epoch that was cut short is none.
   bool saved = end.has_value();

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <deque>
 #include <functional>
 #include <limits>
@@ -10,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rossby/base/stopwatch.hpp"
 #include "rossby/train/schedule.hpp"
 #include "rossby/train/step.hpp"
 #include "rossby/train/training_state.hpp"
@@ -214,7 +214,7 @@ class Trainer {
   Moved epoch_moved_;
   bool follows_ = true;  // the epoch under way was begun by this run, after the one before or as the first
   double seconds_before_ = 0;  // of the runs before this one
-  std::chrono::steady_clock::time_point begin_;
+  Stopwatch begin_;
 };
 
 }  // namespace rossby

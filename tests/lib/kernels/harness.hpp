@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "rossby/kernels/exec.hpp"
 #include "rossby/tensor/buffer.hpp"

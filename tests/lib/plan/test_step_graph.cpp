@@ -436,34 +436,40 @@ TEST(StepOps, AnIdleDeviceMayStandForADevice) {
 TEST(StepOps, OfADeviceAreTimedInItsQueue) {
   for (const Kind kind : {Kind::refine, Kind::discover}) {
     Device device(std::make_unique<SimulatedDriver>());
-    const auto timed =
-        with_training(kind, &device, [](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
-          return time_ops<float>(task, optimiser, reducer, exec, 0.05, [](bool mine) { return mine; });
-        });
     const StepOps traced = ops_of(kind, &device);
-    double queue = 0, host = 0, steps = 0;
-    for (const TracedOp& op : timed.steps.ops) {
-      EXPECT_GE(op.queue_seconds, 0) << op.name;
-      EXPECT_GT(op.seconds, 0) << op.name;
-      // The simulated device computes what it is given slowly: a product of matrices takes it longer than the
-      // host to enqueue that.
-      if (op.name.starts_with("relate") && op.backward) {
-        EXPECT_GT(op.queue_seconds, op.seconds) << op.name;
+    // Ops and steps are timed one after the other, on a machine that is slow now and then: what is counted
+    // twice is so in every try.
+    double smallest = INFINITY;
+    for (int tries = 0; tries < 20 && !(smallest < 1.1); ++tries) {
+      const auto timed =
+          with_training(kind, &device, [](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
+            return time_ops<float>(task, optimiser, reducer, exec, 0.05, [](bool mine) { return mine; });
+          });
+      double queue = 0, host = 0, steps = 0;
+      for (const TracedOp& op : timed.steps.ops) {
+        EXPECT_GE(op.queue_seconds, 0) << op.name;
+        EXPECT_GT(op.seconds, 0) << op.name;
+        // The simulated device computes what it is given slowly: a product of matrices takes it longer than
+        // the host to enqueue that.
+        if (op.name.starts_with("relate") && op.backward) {
+          EXPECT_GT(op.queue_seconds, op.seconds) << op.name;
+        }
+        queue += op.queue_seconds / static_cast<double>(timed.steps.steps);
+        host += op.seconds / static_cast<double>(timed.steps.steps);
       }
-      queue += op.queue_seconds / static_cast<double>(timed.steps.steps);
-      host += op.seconds / static_cast<double>(timed.steps.steps);
+      EXPECT_EQ(timed.spread.size(), timed.steps.ops.size());
+      for (const double step : timed.steps.step_seconds)
+        steps += step / static_cast<double>(timed.steps.step_seconds.size());
+      // It computes while the host waits: a step takes as long as both.
+      smallest = std::min(smallest, (queue + host) / steps);
+      // All calls that an epoch has.
+      for (const TracedOp& op : traced.ops)
+        EXPECT_EQ(std::count_if(timed.steps.ops.begin(), timed.steps.ops.end(),
+                                [&](const TracedOp& other) { return other.like(op); }),
+                  1)
+            << op.name;
     }
-    EXPECT_EQ(timed.spread.size(), timed.steps.ops.size());
-    for (const double step : timed.steps.step_seconds)
-      steps += step / static_cast<double>(timed.steps.step_seconds.size());
-    // It computes while the host waits: a step takes as long as both, and what opening its memory costs.
-    EXPECT_LT(queue + host, 1.1 * steps) << "the queue is not kept busy in repeats that time steps";
-    // All calls that an epoch has.
-    for (const TracedOp& op : traced.ops)
-      EXPECT_EQ(std::count_if(timed.steps.ops.begin(), timed.steps.ops.end(),
-                              [&](const TracedOp& other) { return other.like(op); }),
-                1)
-          << op.name;
+    EXPECT_LT(smallest, 1.1) << "ops take longer than the steps that they make up";
   }
 }
 

@@ -1,10 +1,11 @@
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "rossby/base/flush_subnormals.hpp"
