@@ -182,6 +182,21 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
     if (now != "auto" && now != meant)
       warn(fmt::format("{} was computed with {} = \"{}\"", checkpoint.path, key, meant));
   };
+  const auto measures = [&](const char* key, double now, double before) {
+    if (now != before && comm.rank() == 0)
+      fmt::print(stderr,
+                 "rossby: warning: {} = {} instead of {}: validation errors from here on are others than "
+                 "those of the "
+                 "epochs before, by which the best state was chosen\n",
+                 key, now, before);
+  };
+  if (config.text("model.name") == "stnn" && config.text("split.validation") != "0") {
+    if (config.text("validation.kind") == "origins")
+      measures("evaluate.horizons", static_cast<double>(config.integer("evaluate.horizons")),
+               static_cast<double>(written.integer("evaluate.horizons")));
+    measures("evaluate.filter_lambda", config.real("evaluate.filter_lambda"),
+             written.real("evaluate.filter_lambda"));
+  }
   keep("dense_kernel", "parallel.dense_kernel", {"own", "blas"});
   keep("update_place", "relation.update", {"device", "host"});
   keep("sparse_kernel", "parallel.sparse_products", {"own", "cusparse"});

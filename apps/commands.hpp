@@ -43,8 +43,9 @@ struct Evaluate {
   std::vector<std::string> sets;  // harmless keys and data.file only
 };
 int evaluate(const Communicator& comm, const Evaluate& arguments);
-/// Throws UserError where settings that evaluate will use fit neither each other nor the data.
-void check_evaluation(const Config& config, const Domain& domain);
+/// Throws UserError where settings that evaluate will use fit neither each other nor the data. Returns a line
+/// of warning, or nothing, of what evaluate will not find.
+std::string check_evaluation(const Config& config, const Domain& domain);
 
 struct Forecast {
   std::string run;

@@ -109,8 +109,10 @@ void define(CLI::App& app, std::function<int(const Communicator&)>& chosen, comm
       "measurements of 'rossby calibrate': predicts the training, and holds it against what it takes");
   t->add_option(
        "--plan", train.plan,
-       "given: as configured; auto: on the process grid (and, for windows, with the train.recompute) that is "
-       "predicted to be fastest (needs --machine)")
+       "given: as configured; auto: as the candidate that is predicted to be fastest (needs --machine): "
+       "process grid, "
+       "parallel.entry_cost, relation.memory and, for windows, train.recompute and stages with their "
+       "window.micro_batches, of those that are not set")
       ->check(CLI::IsMember({"given", "auto"}));
   t->add_option("--device-memory", train.device_memory,
                 "most memory of a GPU that a rank takes, for example 4GiB (parallel.device_memory)");
@@ -135,7 +137,8 @@ void define(CLI::App& app, std::function<int(const Communicator&)>& chosen, comm
   f->add_option("run", forecast.run, "run directory")->required();
   f->add_option("--steps", forecast.steps, "steps to forecast")->required()->check(whole_number(1));
   f->add_option("--origin", forecast.origin,
-                "date of the last known values (where the data have no dates, their step); default: the last "
+                "date of the last known values (where the data have no dates, their value of the time axis); "
+                "default: the last "
                 "of the data");
   f->add_option("-o,--output", forecast.output, "file to write; default: forecast.nc in the run directory");
   f->add_option("--device", forecast.device, device_help);
@@ -211,8 +214,10 @@ void define_plan(CLI::App& app, std::function<int(const Communicator&)>& chosen,
   auto* config = p->add_option("config", plan.config, "configuration (TOML)");
   auto* machine = p->add_option("--machine", plan.machine, "measurements of 'rossby calibrate'");
   auto* output = p->add_option("-o,--output", plan.output, "file (JSON) to write");
-  p->add_flag("--candidates", plan.candidates,
-              "every process grid of these ranks and, for windows, every train.recompute: which is fastest");
+  auto* candidates = p->add_flag("--candidates", plan.candidates,
+                                 "every process grid of these ranks, cut of the rows, place of dense "
+                                 "relations and, for windows, train.recompute "
+                                 "and stages with their micro-batches: which is fastest");
   auto* ranks = p->add_option(
       "--ranks", plan.ranks,
       "candidates for jobs of so many ranks, which need not be there: 1,2,6 or 1..1024 (powers of two)");
@@ -247,6 +252,7 @@ void define_plan(CLI::App& app, std::function<int(const Communicator&)>& chosen,
       ->excludes(output)
       ->excludes(machine)
       ->excludes(ranks)
+      ->excludes(candidates)
       ->excludes(residuals)
       ->excludes(what_if);
   residuals->excludes(config)->excludes(ranks)->excludes(what_if);

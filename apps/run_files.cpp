@@ -110,8 +110,12 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     run.trained_on = before;
     run.trained_graph = trained.text("relation.file");
     run.other_file = now != before && !std::filesystem::equivalent(now, before, code);
+    // Once training and validation part are counts of steps, the test part is nobody's but the evaluation's.
+    const auto of_evaluation = [&](const std::string& difference) {
+      return names_file(difference) || (difference.starts_with("split.test:") && !state.parts.empty());
+    };
     for (const std::string& difference : changed.differences(trained, "asked for", "trained with"))
-      if (!names_file(difference))
+      if (!of_evaluation(difference))
         user_error("--set would make another model than the one in {}: {}", path, difference);
     std::vector<std::string> all = sets;
     all.insert(all.end(), state.parts.begin(), state.parts.end());

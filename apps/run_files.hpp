@@ -29,10 +29,11 @@ struct OpenRun {
 /// them is held against a hash.
 [[nodiscard]] bool names_file(const std::string& difference);
 
-/// Opens a trained run and applies `sets`, of which only harmless keys, data.file and relation.file are
-/// allowed: files with the same training part and graph, which ModelRun::load checks. Training and validation
-/// part are those that the state was trained with. `device`: parallel.device; empty: as `sets` or the
-/// training has it, but that a run which was trained on a GPU may be opened where there is none. Collective.
+/// Opens a trained run and applies `sets`, of which only harmless keys, split.test, data.file and
+/// relation.file are allowed: files with the same training part and graph, which ModelRun::load checks.
+/// Training and validation part are those that the state was trained with. `device`: parallel.device; empty:
+/// as `sets` or the training has it, but that a run which was trained on a GPU may be opened where there is
+/// none. Collective.
 [[nodiscard]] OpenRun open_run(const Communicator& comm, const std::string& path,
                                std::span<const std::string> sets, const std::string& device);
 

@@ -22,7 +22,10 @@ StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain
   const Communicator& world = grid_.world();
   const std::vector<Index> training = domain_.split.training_steps();
   agree(world, [&] {
-    if (checks_starts(purpose)) check_starts(config, domain_.nodes());
+    if (checks_starts(purpose)) {
+      check_starts(config, domain_.nodes());
+      check_rates(config);
+    }
     batches_ = batch_options(config, grid_);
     held_ = steps_of_groups(batches_, training)[static_cast<std::size_t>(grid_.group())];
   });

@@ -89,6 +89,7 @@ double as_stored(const Config& config, double value, bool bf16) {
   return static_cast<double>(bf16 ? widen(round_nearest(as_float)) : as_float);
 }
 
+/// Rates are multiples of optimiser.lr, which the schedule moves.
 double rate_scale(const Config& config, std::string_view key) {
   const double lr = config.real("optimiser.lr");
   return config.real(key) >= 0 && lr > 0 ? config.real(key) / lr : 1.0;
@@ -116,6 +117,22 @@ void check_starts(const Config& config, Index nodes) {
   if (config.flag("relation.self")) check("relation.self_start", config.real("relation.self_start"), false);
   if (config.text("relation.discover") == "dense" && nodes > 1)
     check("relation.discover_start", discover_start(config, nodes), true);
+}
+
+void check_rates(const Config& config) {
+  if (config.text("optimiser.lr_scaling") != "none")
+    user_error(
+        "optimiser.lr_scaling = \"{}\" is for forecasters of windows, by window.batch; leave it out for "
+        "model.name = "
+        "\"stnn\"",
+        config.text("optimiser.lr_scaling"));
+  for (const char* key : {"optimiser.lr_z", "optimiser.lr_relation"})
+    if (config.real("optimiser.lr") == 0 && config.real(key) > 0)
+      user_error(
+          "{} = {} is a multiple of optimiser.lr, which the schedule moves and which is 0: nothing would "
+          "learn; "
+          "give optimiser.lr a value above 0, however small",
+          key, config.real(key));
 }
 
 double most_chunk_mib(const Config& config) {

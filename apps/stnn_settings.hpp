@@ -24,6 +24,9 @@ namespace rossby {
 [[nodiscard]] double stream_bytes(const Config& config);
 /// Throws UserError where relations that are to be learned start at a value that they never leave.
 void check_starts(const Config& config, Index nodes);
+
+/// Throws UserError where rates are asked for that the optimiser would not take.
+void check_rates(const Config& config);
 /// The most MiB of weights that a chunk of a streamed relation may have: two of them, of weights and two
 /// moments, within stream_bytes.
 [[nodiscard]] double most_chunk_mib(const Config& config);

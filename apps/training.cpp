@@ -75,6 +75,12 @@ Json epoch_json(const EpochReport& report, std::string_view error, double peak_b
 
 double stop_after_seconds(const Config& config) {
   const std::string& text = config.text("train.stop_after");
+  if (!text.empty() && config.integer("checkpoint.keep") == 0)
+    user_error(
+        "train.stop_after = \"{}\" (--stop-after) leaves with a checkpoint, and checkpoint.keep = 0 writes "
+        "none; "
+        "set checkpoint.keep to 1 or more",
+        text);
   return text.empty() ? 0 : parse_duration(text, "train.stop_after");
 }
 
@@ -96,7 +102,9 @@ Training<T>::Training(const Communicator& comm, const Config& config, const std:
                run.training_exec(), run.time_groups()),
       progress_(comm.rank() == 0, config.real("log.seconds"), options_.epochs),
       guard_(stop_after_seconds(config)),
-      keeps_checkpoints_(config.integer("checkpoint.keep") > 0) {}
+      keeps_checkpoints_(config.integer("checkpoint.keep") > 0) {
+  if (keeps_checkpoints_) signals_.emplace();
+}
 
 template <class T>
 double Training<T>::since_save() const {

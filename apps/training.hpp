@@ -71,8 +71,8 @@ class Training {
   Trainer<T> trainer_;
   ProgressLine progress_;
   TimeGuard guard_;
-  StopSignals signals_;
   bool keeps_checkpoints_;
+  std::optional<StopSignals> signals_;  // without checkpoints they end the process, as ever
   Index rollbacks_ = 0;
   Index failed_step_ = 0;     // of the last rollback: where it was needed,
   Index rolled_back_to_ = 0;  // and where it led

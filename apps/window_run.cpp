@@ -196,6 +196,10 @@ void WindowRun<T>::fit(Purpose purpose) {
         "split.train or data.first_step",
         domain_.info.path, windows_.size());
   this->require_observed(all);
+  const auto whole = static_cast<double>(domain_.nodes() * store_->features());
+  reads_zero_ = config_->text("window.fill") == "mean" && config_->text("data.center") == "none" &&
+                std::any_of(read.begin(), read.end(),
+                            [&](Index step) { return observed[static_cast<std::size_t>(step)] < whole; });
   plan_->set_observed(std::move(observed));
   sees_validation_ = sees_validation();
   if (purpose != Purpose::forecasting) this->require_validation(sees_validation_);
@@ -376,6 +380,11 @@ std::string WindowRun<T>::remarks() const {
               ? fmt::format("warning   window.micro_batches = {} leaves a GPU {} rows at once; where memory "
                             "is enough, 1 is faster\n",
                             parts, rows)
+              : "") +
+         (reads_zero_
+              ? "warning   missing inputs are read as 0 in original units: with data.center = \"none\" "
+                "window.fill = \"mean\" knows no mean; set data.center, or window.fill = \"zero\" if that is "
+                "meant\n"
               : "") +
          different_units(domain_.info.variables) + this->suspects();
 }

@@ -61,6 +61,7 @@ class WindowRun final : public ModelRun<T> {
   std::vector<Index> windows_;                  // first steps of the training windows
   std::vector<std::vector<Index>> validation_;  // origins, of every group
   bool sees_validation_ = true;                 // they have targets that are not missing
+  bool reads_zero_ = false;  // missing inputs, in original units, where a mean was asked for
   TimeFeatures times_;
   std::unique_ptr<WindowPlan> plan_;
   std::unique_ptr<StepExchange> step_exchange_;

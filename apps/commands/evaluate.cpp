@@ -23,6 +23,18 @@ struct Test {
   Index horizons = 0;
 };
 
+/// One rollout over the test part. Throws UserError where the model does not reach its end.
+Rollout rollout_of(const Config& config, const Split& split) {
+  Rollout rollout = rollout_over(split.test);
+  if (config.text("model.name") != "stnn" && rollout.horizons > config.integer("window.outputs"))
+    user_error(
+        "evaluate.kind = \"rollout\" is one forecast over the whole test part, {} steps, and the model puts "
+        "out "
+        "window.outputs = {}; set evaluate.kind = \"origins\"",
+        rollout.horizons, config.integer("window.outputs"));
+  return rollout;
+}
+
 /// evaluate.horizons, or as many as the model puts out.
 Index horizons_of(const Config& config) {
   const Index horizons = config.integer("evaluate.horizons");
@@ -33,7 +45,7 @@ Index horizons_of(const Config& config) {
 Test test_of(const Config& config, const Split& split) {
   if (config.text("evaluate.kind") == "rollout") {
     if (split.test.size() < 1) user_error("evaluate: there is no test part; set split.test");
-    Rollout rollout = rollout_over(split.test);
+    Rollout rollout = rollout_of(config, split);
     return {std::move(rollout.origins), rollout.horizons};
   }
   const Index horizons = horizons_of(config);
@@ -192,12 +204,19 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
 
 }  // namespace
 
-void check_evaluation(const Config& config, const Domain& domain) {
+std::string check_evaluation(const Config& config, const Domain& domain) {
   const bool rollout = config.text("evaluate.kind") == "rollout";
   const Index horizons = rollout ? domain.split.test.size() : horizons_of(config);
   if (horizons > 0) (void)reported_horizons(config.texts("evaluate.report"), domain.info.time, horizons);
   const Index first = config.integer("evaluate.first_origin"), last = config.integer("evaluate.last_origin");
-  if (!rollout && (first >= 0 || last >= 0)) (void)domain.split.test_origins(horizons, first, last);
+  if (rollout && !domain.split.test.empty()) (void)rollout_of(config, domain.split);
+  if (rollout || domain.split.test.empty()) return "";
+  if (first >= 0 || last >= 0) (void)domain.split.test_origins(horizons, first, last);
+  if (first >= 0 || last >= 0 || !domain.split.origins(Role::test, horizons).empty()) return "";
+  return fmt::format(
+      "warning   the test part has {} steps: 'rossby evaluate' finds no origin in it with {} horizons "
+      "(evaluate.horizons)\n",
+      domain.split.test.size(), horizons);
 }
 
 int evaluate(const Communicator& comm, const Evaluate& arguments) {

@@ -85,7 +85,10 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
                run.grid().stages() > 1 ? fmt::format("{} stages x ", run.grid().stages()) : "",
                run.grid().groups());
   if (!run.device_remark().empty()) fmt::print("{}\n", run.device_remark());
-  fmt::print("{}{}", data_remarks(config, domain), run.remarks());
+  if (const std::vector<std::string> idle = config.idle(); !idle.empty())
+    fmt::print("warning   not read by model.name = \"{}\": {}\n", config.text("model.name"),
+               fmt::join(idle, ", "));
+  fmt::print("{}{}{}", data_remarks(config, domain), run.remarks(), check_evaluation(config, domain));
   std::fflush(stdout);
 }
 
@@ -371,7 +374,7 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
   std::optional<TrainingPlan> plan = predict(comm, config, arguments, start.checkpoint.has_value());
   const auto made = make_run<T>(comm, config, start.checkpoint ? Purpose::resuming : Purpose::training);
   ModelRun<T>& run = *made;
-  agree(comm, [&] { check_evaluation(config, run.domain()); });
+  agree(comm, [&] { (void)check_evaluation(config, run.domain()); });
   Training<T> training(comm, asked, arguments.run, run);
   if (start.checkpoint) {
     training.resume(*start.checkpoint, std::move(start.older));

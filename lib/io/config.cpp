@@ -357,6 +357,19 @@ std::vector<std::string> Config::differences(const Config& other, std::string_vi
   return lines;
 }
 
+std::vector<std::string> Config::idle() const {
+  const std::string& model = text("model.name");
+  const Config defaults;
+  std::vector<std::string> names;
+  for (const KeySpec& key : config_keys()) {
+    const std::string_view models = models_of(key);
+    const bool reads = models.empty() || models == model || (models == "windows" && model != "stnn");
+    if (!reads && ConfigBuilder::canonical(*this, key) != ConfigBuilder::canonical(defaults, key))
+      names.emplace_back(key.name);
+  }
+  return names;
+}
+
 std::string describe_config_keys() {
   std::string out, table;
   for (const KeySpec& key : config_keys()) {
@@ -364,10 +377,15 @@ std::string describe_config_keys() {
       table = here;
       out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", table);
     }
-    out += fmt::format("  {:<28} {:<12} {:<7} {}\n", key.name, key.default_value, key.unit, key.meaning);
+    const std::string_view models = models_of(key);
+    out += fmt::format("  {:<28} {:<12} {:<7} {}{}{}\n", key.name, key.default_value, key.unit, models,
+                       models.empty() ? "" : ": ", key.meaning);
     std::string allowed =
         key.choices.empty() ? range_text(key) : fmt::format("{}", fmt::join(choice_list(key.choices), ", "));
-    if (!allowed.empty()) out += fmt::format("  {:<28} {:<12} {:<7}   allowed: {}\n", "", "", "", allowed);
+    if (!allowed.empty()) allowed = "allowed: " + allowed;
+    if (key.harmless)
+      allowed += allowed.empty() ? "may change when a run goes on" : "; may change when a run goes on";
+    if (!allowed.empty()) out += fmt::format("  {:<28} {:<12} {:<7}   {}\n", "", "", "", allowed);
   }
   return out;
 }

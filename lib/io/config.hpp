@@ -26,6 +26,10 @@ struct KeySpec {
   bool harmless = false;           // may differ between a run and its continuation
 };
 
+/// The models that a key is for: "stnn", "windows" (every forecaster of windows) or "graph_wavenet" (of these
+/// alone); empty: all. Other models do not read it.
+[[nodiscard]] std::string_view models_of(const KeySpec& key);
+
 /// Every key there is, in the order they are printed.
 [[nodiscard]] std::span<const KeySpec> config_keys();
 
@@ -62,6 +66,9 @@ class Config {
 
   /// 64-bit FNV-1a over the canonical values of all keys that are not harmless, as 16 hex digits.
   [[nodiscard]] std::string hash() const;
+
+  /// Keys that model.name does not read and that have another value than the default.
+  [[nodiscard]] std::vector<std::string> idle() const;
 
   /// Keys whose values differ and are not harmless: "key: a (here) instead of b", or "key: a (this_is), b
   /// (other_is)" where both have names.

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "rossby/io/config.hpp"
 
 namespace rossby {
@@ -27,12 +29,14 @@ constexpr KeySpec keys[] = {
 
     // split
     {"split.train", text, "\"0.7\"", "",
-     "training part: a count of steps, a share (0 to 1) or the date it ends before"},
+     "training part: a count of steps, a share of all steps (below 1), the date it ends before, or rest: all "
+     "that the "
+     "others leave"},
     {"split.validation", text, "\"0\"", "",
      "validation part behind it: a count, a share or the date it ends before"},
     {"split.test", text, "\"rest\"", "", "test part behind that: a count, a share, a date or the rest"},
-    {"split.folds", integer, "0", "", "blocked cross-validation: folds inside the training part; 0: none", "",
-     0, 1000},
+    {"split.folds", integer, "0", "",
+     "blocked cross-validation: folds inside the training part, 2 or more; 0: none", "", 0, 1000},
     {"split.fold", integer, "0", "", "the fold that is held out as validation part", "", 0, 999},
 
     // relations
@@ -131,16 +135,15 @@ constexpr KeySpec keys[] = {
      "scheduled sampling: truth is fed to the decoder with probability τ / (τ + exp(step / τ)); 0: never", "",
      0, 1e12},
 
-    {"model.blocks", integer, "4", "", "graph_wavenet: blocks of layers", "", 1, 64},
-    {"model.block_layers", integer, "2", "", "graph_wavenet: layers a block, dilations 1, 2, 4, …", "", 1,
-     16},
-    {"model.channels", integer, "32", "", "graph_wavenet: channels of its layers", "", 1, 65536},
-    {"model.skip", integer, "256", "", "graph_wavenet: channels of its skip connections", "", 1, 65536},
-    {"model.end", integer, "512", "", "graph_wavenet: channels of its last hidden layer", "", 1, 65536},
-    {"model.dropout", real, "0.3", "", "graph_wavenet: dropout behind graph convolutions", "", 0, 0.999},
+    {"model.blocks", integer, "4", "", "blocks of layers", "", 1, 64},
+    {"model.block_layers", integer, "2", "", "layers a block, dilations 1, 2, 4, …", "", 1, 16},
+    {"model.channels", integer, "32", "", "channels of its layers", "", 1, 65536},
+    {"model.skip", integer, "256", "", "channels of its skip connections", "", 1, 65536},
+    {"model.end", integer, "512", "", "channels of its last hidden layer", "", 1, 65536},
+    {"model.dropout", real, "0.3", "", "dropout behind graph convolutions", "", 0, 0.999},
     {"model.adaptive", flag, "true", "",
-     "graph_wavenet: the self-adaptive adjacency, learned between all nodes; memory: owned nodes x nodes"},
-    {"model.adaptive_width", integer, "10", "", "graph_wavenet: columns of its two tables", "", 1, 4096},
+     "the self-adaptive adjacency, learned between all nodes; memory: owned nodes x nodes"},
+    {"model.adaptive_width", integer, "10", "", "columns of its two tables", "", 1, 4096},
 
     // windows
     {"window.inputs", integer, "12", "steps", "steps that a window's forecast is made from", "", 1, 1000000},
@@ -165,25 +168,29 @@ constexpr KeySpec keys[] = {
     {"window.day_of_week", flag, "false", "",
      "the day of the week, Monday 0, over 7 as a further input channel"},
     {"window.fill", text, "\"mean\"", "",
-     "what a missing input is read as: data.center's mean, or 0 in original units", "mean|zero"},
+     "what a missing input is read as: data.center's mean (with center none, 0), or 0 in original units",
+     "mean|zero"},
 
     // optimiser
     {"optimiser.name", text, "\"adam\"", "",
      "adam: decay inside the gradient, as the reference; adamw: decoupled; sgd: Nesterov", "adam|adamw|sgd"},
     {"optimiser.lr", real, "0.003", "", "learning rate", "", 0, 1e6, true},
     {"optimiser.lr_scaling", text, "\"none\"", "",
-     "windows: factor on the rates for batches of other sizes, window.batch / optimiser.reference_batch or "
+     "factor on the rates for batches of other sizes, window.batch / optimiser.reference_batch or "
      "its root",
      "none|linear|sqrt"},
     {"optimiser.reference_batch", integer, "64", "", "the batch that the rates are for", "", 1, 1000000},
-    {"optimiser.lr_z", real, "-1", "", "learning rate of Z; -1: optimiser.lr", "", -1, 1e6, true},
-    {"optimiser.lr_relation", real, "-1", "", "learning rate of relation weights; -1: optimiser.lr", "", -1,
-     1e6, true},
+    {"optimiser.lr_z", real, "-1", "",
+     "learning rate of Z, which follows the schedule as optimiser.lr does; -1: optimiser.lr", "", -1, 1e6,
+     true},
+    {"optimiser.lr_relation", real, "-1", "", "learning rate of relation weights, likewise; -1: optimiser.lr",
+     "", -1, 1e6, true},
     {"optimiser.beta1", real, "0", "", "decay of the first moment (Adam)", "", 0, 0.999999},
     {"optimiser.beta2", real, "0.999", "", "decay of the second moment (Adam)", "", 0, 0.9999999},
     {"optimiser.epsilon", real, "1e-9", "", "added to the root of the second moment (Adam)", "", 0},
     {"optimiser.momentum", real, "0.9", "", "momentum (sgd)", "", 0, 0.999999},
-    {"optimiser.decay", real, "1e-6", "", "weight decay of decoder and dynamics", "", 0},
+    {"optimiser.decay", real, "1e-6", "",
+     "weight decay of decoder and dynamics; of all parameters of a forecaster of windows", "", 0},
     {"optimiser.decay_z", real, "1e-7", "", "weight decay of Z", "", 0},
     {"optimiser.decay_relation", real, "0", "",
      "weight decay of relation weights (refine, dense discover, self)", "", 0},
@@ -254,32 +261,45 @@ constexpr KeySpec keys[] = {
      true},
     {"checkpoint.every_steps", integer, "0", "steps", "optimiser steps between checkpoints; 0: not by steps",
      "", 0, 1e15, true},
-    {"checkpoint.keep", integer, "3", "", "newest checkpoints that are kept; 0: none is written", "", 0, 1e6,
-     true},
+    {"checkpoint.keep", integer, "3", "",
+     "newest checkpoints that are kept; 0: none is written, and signals and the end of a Slurm job end the "
+     "training without one",
+     "", 0, 1e6, true},
 
     // validation and evaluation
     {"validation.every", integer, "1", "epochs", "epochs between validations", "", 1, 1e9, true},
     {"validation.kind", text, "\"origins\"", "",
      "origins: forecasts from every validation step, filtered; rollout: one forecast over the whole part",
      "origins|rollout"},
-    {"evaluate.horizons", integer, "5", "steps", "forecast steps that are scored", "", 1, 100000, true},
+    {"evaluate.horizons", integer, "5", "steps",
+     "forecast steps that are scored: by evaluate, and by an stnn's validation of kind origins, whose error "
+     "is the mean of "
+     "theirs",
+     "", 1, 100000, true},
     {"evaluate.report", text_list, "[]", "",
      "horizons that are printed, as steps (\"3\") or times (\"15 min\"); empty: all of up to six, of more "
      "the "
      "first, the last and the quarters",
      "", -1e300, 1e300, true},
     {"evaluate.kind", text, "\"origins\"", "",
-     "test errors: from every test origin, or one rollout from the last step before the test part",
+     "test errors: from every test origin (evaluate.horizons), or of one rollout over the whole test part "
+     "from the "
+     "last step before it",
      "origins|rollout", -1e300, 1e300, true},
     {"evaluate.first_origin", integer, "-1", "steps",
-     "first test origin; -1: the last step before the test part", "", -1, 1e9, true},
+     "first test origin, counted from 0 at data.first_step; -1: the last step before the test part", "", -1,
+     1e9, true},
     {"evaluate.last_origin", integer, "-1", "steps",
-     "last test origin; -1: the last with all horizons inside the data", "", -1, 1e9, true},
+     "last test origin; -1: the last with all horizons inside the test part, or, with a first_origin, inside "
+     "the data",
+     "", -1, 1e9, true},
     {"evaluate.filter_lambda", real, "0", "",
      "weight of the prediction in min |Dz − x|² + λ|z − p|² when latents are filtered", "", 0, 1e12, true},
     {"evaluate.baselines", flag, "true", "",
-     "persistence, climatology, time of week, AR(1), linear inverse model, ridge VAR beside the model", "",
-     -1e300, 1e300, true},
+     "persistence, climatology, annual cycle or time of week, AR(1), linear inverse model, ridge VAR beside "
+     "the "
+     "model",
+     "", -1e300, 1e300, true},
     {"evaluate.lim_modes", integer, "20", "", "EOFs of the linear inverse model", "", 1, 10000, true},
     {"evaluate.var_solver", text, "\"auto\"", "",
      "ridge VAR: dense (Cholesky), iterative (conjugate gradients by PETSc); auto: by size",
@@ -364,6 +384,61 @@ constexpr KeySpec keys[] = {
 };
 
 }  // namespace
+
+std::string_view models_of(const KeySpec& key) {
+  // What starts with one of these names is theirs.
+  constexpr std::pair<std::string_view, std::string_view> owners[] = {
+      {"relation.refine_start", "stnn"},
+      {"relation.self_start", "stnn"},
+      {"relation.discover_start", "stnn"},
+      {"relation.chunk_mib", "stnn"},
+      {"relation.stream_gib", "stnn"},
+      {"relation.transfer", "stnn"},
+      {"relation.update", "stnn"},
+      {"relation.stream_folder", "stnn"},
+      {"relation.rank", "stnn"},
+      {"relation.low_rank_start", "stnn"},
+      {"model.latent", "stnn"},
+      {"model.activation", "stnn"},
+      {"model.hidden", "stnn"},
+      {"model.dropout_", "stnn"},
+      {"model.lambda", "stnn"},
+      {"model.l2_z", "stnn"},
+      {"model.l1_rel", "stnn"},
+      {"model.decoder", "stnn"},
+      {"model.start", "stnn"},
+      {"model.z_range", "stnn"},
+      {"model.dynamics_start", "stnn"},
+      {"optimiser.lr_z", "stnn"},
+      {"optimiser.lr_relation", "stnn"},
+      {"optimiser.decay_", "stnn"},
+      {"train.sampling", "stnn"},
+      {"train.pairs", "stnn"},
+      {"train.slab_steps", "stnn"},
+      {"train.lanes", "stnn"},
+      {"train.joint", "stnn"},
+      {"validation.kind", "stnn"},
+      {"evaluate.filter_lambda", "stnn"},
+      {"parallel.dense_kernel", "stnn"},
+      {"model.units", "windows"},
+      {"model.diffusion", "windows"},
+      {"model.supports", "windows"},
+      {"model.sampling_decay", "windows"},
+      {"window.", "windows"},
+      {"optimiser.lr_scaling", "windows"},
+      {"optimiser.reference_batch", "windows"},
+      {"train.recompute", "windows"},
+      {"parallel.sparse_products", "windows"},
+      {"model.block", "graph_wavenet"},
+      {"model.channels", "graph_wavenet"},
+      {"model.skip", "graph_wavenet"},
+      {"model.end", "graph_wavenet"},
+      {"model.adaptive", "graph_wavenet"}};
+  if (key.name == "model.dropout") return "graph_wavenet";
+  for (const auto& [start, models] : owners)
+    if (key.name.starts_with(start)) return models;
+  return "";
+}
 
 std::span<const KeySpec> config_keys() {
   return keys;

@@ -42,7 +42,7 @@ bool lives_here(const std::string& line) {
 }
 
 [[noreturn]] void refuse_in_use(const std::string& path, const std::string& line) {
-  user_error("{}: this run directory is in use by {}; wait for it or choose another --run", path,
+  user_error("{}: this run directory is in use by {}; wait for it, or train into another --run", path,
              line.empty() ? "another process" : line);
 }
 

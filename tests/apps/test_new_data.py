@@ -96,6 +96,14 @@ class NewData(Runs):
         told = self.scores("newest.json")["data"]
         self.assertEqual((told["file"], told["last_origin"]), ("longer.nc", "2001-01-02T03:00"))
 
+    def test_an_evaluation_has_a_test_part_of_its_own(self):
+        run = self.trained("untested", "split.test=0")
+        self.refuse(2, ["evaluate", run], "the test part has 0 steps")
+        self.succeed(2, "evaluate", run, "--set", "split.test=rest", "-o", "untested.json")
+        self.succeed(2, "evaluate", self.trained("tested"), "-o", "tested.json")
+        self.assertEqual(self.scores("untested.json")["horizons"], self.scores("tested.json")["horizons"])
+        self.refuse(2, ["evaluate", run, "--set", "split.train=10"], "would make another model")
+
     def test_where_nothing_can_be_written_is_said_at_once(self):
         run = self.trained("nowhere")
         for command in (["evaluate", run], ["forecast", run, "--steps", "1"]):
@@ -247,6 +255,30 @@ class Told(Runs):
                     "2009-01-01 is behind the data, which end at 2001-01-01T19:00")
         self.refuse(2, ["train", "new.toml", "--run", "late", "--set", "parallel.stage_layers=[1]"], "parallel.stage_layers")
         self.assertFalse(os.path.exists(self.path("late")))
+
+    def test_a_test_part_that_is_too_short_is_said(self):
+        self.assertIn("warning   the test part has 6 steps: 'rossby evaluate' finds no origin in it with 7 horizons",
+                      self.start_of("evaluate.horizons=7", "split.validation=0", "split.train=14"))
+        self.assertNotIn("test part", self.start_of("evaluate.horizons=7", "split.train=14", "split.validation=0", "split.test=0"))
+        self.refuse(2, ["train", "new.toml", "--run", "late", "--set", "model.name=gru", "--set", "window.inputs=3", "--set",
+                        "window.outputs=2", "--set", "evaluate.kind=rollout"],
+                    r'evaluate.kind = "rollout" is one forecast over the whole test part, 6 steps, and the model puts out window.outputs = 2')
+
+    def test_keys_of_other_models_are_named(self):
+        windows = ("model.name=gru", "window.inputs=3", "window.outputs=2")
+        self.assertIn('warning   not read by model.name = "gru": model.latent, validation.kind\n',
+                      self.start_of("model.latent=2", "validation.kind=rollout", *windows))
+        self.assertIn('warning   not read by model.name = "stnn": model.units\n', self.start_of("model.units=3"))
+        self.assertNotIn("not read", self.start_of(*windows))
+
+    def test_missing_inputs_without_a_mean(self):
+        told = "warning   missing inputs are read as 0 in original units"
+        self.netcdf("holes.nc", sensors(holes=[(3, 1)]))
+        windows = ("model.name=gru", "window.inputs=3", "window.outputs=2")
+        self.assertIn(told, self.start_of("data.file=holes.nc", "data.center=none", *windows))
+        for settings in (("data.file=holes.nc",), ("data.file=holes.nc", "data.center=none", "window.fill=zero"),
+                         ("data.center=none",)):
+            self.assertNotIn(told, self.start_of(*settings, *windows))
 
     def test_as_many_horizons_as_a_model_puts_out(self):
         self.start_of("model.name=gru", "window.inputs=3", "window.outputs=1", name="short")

@@ -102,10 +102,27 @@ class Resumed(BadInput):
             self.succeed(2, *self.arguments(name, *more))
             self.assertEqual(self.ends(name), whole, name)
 
-    def ranks_of(self, process):
+    def test_without_checkpoints_signals_end_a_run(self):
+        process = subprocess.Popen(
+            [support.mpiexec, "-n", "1", support.rossby, *self.arguments("unsaved", "train.epochs=100000000", "checkpoint.keep=0")],
+            cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True)
+        try:
+            begin = time.monotonic()
+            while not os.path.exists(self.path("unsaved/metrics.jsonl")):
+                self.assertIsNone(process.poll())
+                self.assertLess(time.monotonic() - begin, 120)
+                time.sleep(0.01)
+            os.kill(self.ranks_of(process, 1)[0], signal.SIGTERM)
+            process.communicate(timeout=60)
+        finally:
+            support.kill_group(process)
+        self.assertNotIn(process.returncode, (0, 75))
+
+    def ranks_of(self, process, ranks=2):
         found = subprocess.run(["pgrep", "-s", str(process.pid), "-x", "rossby"], capture_output=True, text=True,
                                check=False).stdout.split()
-        if len(found) != 2:  # ranks may have sessions of their own
+        if len(found) != ranks:  # ranks may have sessions of their own
             found = subprocess.run(["pgrep", "-f", f"^{support.rossby} .*--run"], capture_output=True, text=True,
                                    check=False).stdout.split()
         return [int(pid) for pid in found]
@@ -237,6 +254,15 @@ class Resumed(BadInput):
         self.succeed(2, *self.arguments("named"), "--resume", first)
         self.assertEqual(self.ends("named"), whole)
 
+    def test_a_validation_by_other_horizons_is_said(self):
+        told = "rossby: warning: evaluate.horizons = 1 instead of 2: validation errors from here on are others"
+        for name, settings, warns in (("measured", ["split.validation=4"], True), ("unmeasured", [], False),
+                                      ("rolled", ["split.validation=4", "validation.kind=rollout"], False)):
+            self.stopped_early(name, *settings)
+            result = self.run_ranks(2, *self.arguments(name, *settings, "evaluate.horizons=1"))
+            self.assertEqual(result.codes, [0, 0], result.err)
+            self.assertEqual(told in result.err, warns, result.err)
+
     def test_stop_after(self):
         for text in ["1", "h", "1x", "-3s", "0s", "1h-2m"]:
             self.refuse(2, self.arguments("never", f"train.stop_after={text}"), "is no time: write it as 1h50m")
@@ -286,7 +312,7 @@ class Older(Resumed):
         self.netcdf("here.nc", sensors())
         self.succeed(2, *self.arguments("moving", "train.epochs=2", "data.file=here.nc"))
         os.rename(self.path("here.nc"), self.path("there.nc"))
-        self.netcdf("other.nc", sensors(weight="1, 0.5, 2"))
+        self.netcdf("other.nc", sensors(weight="1, 0.75, 2"))
         self.netcdf("later.nc", sensors().replace("hours since 2001-01-01", "hours since 2001-01-02"))
         self.refuse(2, self.arguments("moving", "train.epochs=3", "data.file=other.nc"), "was written with other data: its data_hash is")
         self.refuse(2, self.arguments("moving", "train.epochs=3", "data.file=later.nc"), "the training part of later.nc has other times")
@@ -320,7 +346,7 @@ class Older(Resumed):
         self.refuse(2, self.arguments("walks_new", *windows), "edge of weight -0.5")
         refused = self.run_ranks(2, *self.arguments("walks", "train.epochs=3", *windows)).lines[0]
         hashes = re.search("its data_hash is ([0-9a-f]{16}), that of walks.nc is ([0-9a-f]{16})", refused).groups()
-        rewrite_metadata(self.path(newest), hashes)
+        rewrite_metadata(self.path(newest), hashes, ('"training_hash"', '"training_hasx"'))
         rewrite_metadata(self.path("walks/checkpoints/state.h5"), ('"training_hash"', '"training_hasx"'))
         self.succeed(2, "evaluate", "walks")
         self.succeed(2, *self.arguments("walks", "train.epochs=3", *windows))

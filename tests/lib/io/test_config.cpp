@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -197,6 +198,38 @@ TEST(Config, DescriptionHasEveryKey) {
   const std::string text = describe_config_keys();
   for (const KeySpec& key : config_keys()) EXPECT_HAS(text, std::string(key.name) + " ");
   EXPECT_HAS(text, "allowed: identity, tanh");
+  EXPECT_HAS(text, "stnn: latent width d");
+  EXPECT_HAS(text, "allowed: 0 to 1000000000; may change when a run goes on");
+}
+
+TEST(Config, KeysKnowTheirModels) {
+  std::map<std::string_view, int> keys;
+  for (const KeySpec& key : config_keys()) ++keys[models_of(key)];
+  EXPECT_EQ(keys.size(), 4u);
+  const auto of = [](std::string_view name) {
+    for (const KeySpec& key : config_keys())
+      if (key.name == name) return models_of(key);
+    return std::string_view("no such key");
+  };
+  EXPECT_EQ(of("model.latent"), "stnn");
+  EXPECT_EQ(of("model.dropout_z"), "stnn");
+  EXPECT_EQ(of("model.dropout"), "graph_wavenet");
+  EXPECT_EQ(of("model.block_layers"), "graph_wavenet");
+  EXPECT_EQ(of("model.diffusion_steps"), "windows");
+  EXPECT_EQ(of("window.fill"), "windows");
+  EXPECT_EQ(of("model.layers"), "");
+  EXPECT_EQ(of("data.file"), "");
+}
+
+TEST(Config, KeysOfOtherModelsAreIdle) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(parse("", {"model.latent=7"}).idle(), Names());
+  EXPECT_EQ(parse("", {"model.units=7", "model.dropout=0.5"}).idle(),
+            (Names{"model.units", "model.dropout"}));
+  const std::vector<std::string> gru{"model.name=gru", "model.units=7", "model.latent=7", "model.channels=5"};
+  EXPECT_EQ(parse("", gru).idle(), (Names{"model.latent", "model.channels"}));
+  EXPECT_EQ(parse("", {"model.name=graph_wavenet", "model.channels=5", "model.latent=1"}).idle(), Names())
+      << "what is set to its default asks for nothing";
 }
 
 }  // namespace
