@@ -13,7 +13,8 @@ double RowTimes::entry_cost() const {
 std::vector<RowTimes> fit_row_times(
     const MeasuredMachine& machine, const Job& job,
     const std::function<Config(const std::vector<std::string>& settings)>& load, WholeGraph& whole) {
-  const Config config = load({"parallel.partition=blocks", "parallel.time_groups=1", "parallel.stages=1"});
+  const Config config = load({"parallel.partition=blocks", "parallel.time_groups=1", "parallel.stages=1",
+                              "parallel.stage_layers=[]"});
   const std::vector<Index>& entries = whole.node_entries(config);
   if (entries.empty() ||
       std::all_of(entries.begin(), entries.end(), [&](Index count) { return count == entries.front(); }))

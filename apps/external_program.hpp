@@ -18,7 +18,7 @@ struct CommandEnd {
 /// to clear up, and to leave.
 [[nodiscard]] CommandEnd run_command(const std::string& command);
 
-/// A word for the shell: what is in it stands for itself.
+/// A word for the shell, in quotes where it needs them: what is in it stands for itself.
 [[nodiscard]] std::string quoted(const std::string& word);
 
 }  // namespace rossby

@@ -10,6 +10,7 @@
 #include "apps/candidates.hpp"
 #include "apps/commands.hpp"
 #include "apps/console.hpp"
+#include "apps/external_program.hpp"
 #include "apps/model_run.hpp"
 #include "apps/planning.hpp"
 #include "apps/run_files.hpp"
@@ -40,7 +41,8 @@ std::string dates_text(const Domain& domain, const StepRange& part) {
 }
 
 template <class T>
-void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, Reducer& reducer) {
+void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, const std::string& evaluation,
+              Reducer& reducer) {
   const int copies = run.grid().groups() * run.grid().stages();
   double sums[4] = {0, 0, static_cast<double>(run.entries()), static_cast<double>(run.unseen_nodes())};
   for (const Parameter<T>* parameter : run.parameters())
@@ -88,7 +90,7 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
   if (const std::vector<std::string> idle = config.idle(); !idle.empty())
     fmt::print("warning   not read by model.name = \"{}\": {}\n", config.text("model.name"),
                fmt::join(idle, ", "));
-  fmt::print("{}{}{}", data_remarks(config, domain), run.remarks(), check_evaluation(config, domain));
+  fmt::print("{}{}{}", data_remarks(config, domain), run.remarks(), evaluation);
   std::fflush(stdout);
 }
 
@@ -127,6 +129,7 @@ struct Start {
   std::optional<RunDirectory> directory;  // rank 0
   std::optional<Checkpoint> checkpoint;   // to go on from
   std::vector<std::string> older;         // rank 0: to be tried when its arrays are damaged
+  bool held = false;                      // rank 0: whether there was a state or a checkpoint
 };
 
 bool is_file_of(const std::string& file, const std::string& folder) {
@@ -146,15 +149,15 @@ Start look(const Communicator& comm, const Train& arguments) {
     if (is_run) start.directory = RunDirectory::open(arguments.run);
     start.older = folder.newest_first();
     const bool trained = std::filesystem::exists(state_file_of(arguments.run));
+    start.held = trained || !start.older.empty();
     const bool named = arguments.resume != "auto" && arguments.resume != "never";
     if (named) (void)read_checkpoint(arguments.resume);
-    if (named && is_run && !is_file_of(arguments.resume, checkpoint_folder_of(arguments.run)) &&
-        (trained || !start.older.empty()))
+    if (named && is_run && !is_file_of(arguments.resume, checkpoint_folder_of(arguments.run)) && start.held)
       user_error("{} holds a run that {} is not of: choose another --run directory", arguments.run,
                  arguments.resume);
     if (named)
       start.older = {arguments.resume};
-    else if (arguments.resume == "never" && (trained || !start.older.empty()))
+    else if (arguments.resume == "never" && start.held)
       user_error("{} already holds a run: choose another --run directory, or go on with it (--resume auto)",
                  arguments.run);
     else if (trained && start.older.empty())
@@ -172,7 +175,17 @@ Start look(const Communicator& comm, const Train& arguments) {
 /// The directory of a training that goes on, or of a new one: what a run left that ended before it had a
 /// checkpoint is replaced.
 void prepare(Start& start, const Config& config, const Train& arguments) {
-  if (!start.directory) start.directory = RunDirectory::create(arguments.run);
+  if (!start.directory) {
+    start.directory = RunDirectory::create(arguments.run);
+    // It was nobody's while the data were read.
+    const bool holds = std::filesystem::exists(state_file_of(arguments.run)) ||
+                       !CheckpointFolder(checkpoint_folder_of(arguments.run)).newest_first().empty();
+    if (holds && !start.held)
+      user_error(
+          "{}: another start has trained a run in it meanwhile; choose another --run directory, or start "
+          "again to go on with it",
+          arguments.run);
+  }
   const RunDirectory& directory = *start.directory;
   if (!start.checkpoint) std::filesystem::remove(directory.metrics_file());
   directory.make_checkpoints();
@@ -268,11 +281,26 @@ void report_end(const Communicator& comm, const Config& config, const Training<T
   fmt::print("state     {}\n", state_file_of(run));
 }
 
+/// The command line that goes on with a run, for a shell.
+std::string command_to_resume(const Train& arguments) {
+  std::string line =
+      fmt::format("rossby train {} --run {} --resume auto", quoted(arguments.config), quoted(arguments.run));
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) line += fmt::format(" {} {}", option, quoted(value));
+  };
+  add("--stop-after", arguments.stop_after);
+  add("--device", arguments.device);
+  add("--device-memory", arguments.device_memory);
+  add("--machine", arguments.machine);
+  add("--plan", arguments.plan == "given" ? "" : arguments.plan);
+  for (const std::string& set : arguments.sets) add("--set", set);
+  return line;
+}
+
 /// Says how to go on after a pause.
 int leave(const Communicator& comm, const Train& arguments, const std::string& saved) {
   if (comm.rank() == 0)
-    fmt::print("paused    checkpoint written: {}; resume with: rossby train {} --run {} --resume auto\n",
-               saved, arguments.config, arguments.run);
+    fmt::print("paused    checkpoint written: {}; resume with: {}\n", saved, command_to_resume(arguments));
   return exit_resume;
 }
 
@@ -374,13 +402,20 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
   std::optional<TrainingPlan> plan = predict(comm, config, arguments, start.checkpoint.has_value());
   const auto made = make_run<T>(comm, config, start.checkpoint ? Purpose::resuming : Purpose::training);
   ModelRun<T>& run = *made;
-  agree(comm, [&] { (void)check_evaluation(config, run.domain()); });
+  const std::string evaluation = agree(comm, [&] {
+    try {
+      return check_evaluation(config, run.domain());
+    } catch (const UserError& error) {  // what is refused today does not stop a run that goes on
+      if (!start.checkpoint) throw;
+      return fmt::format("warning   evaluate would fail: {}\n", error.what());
+    }
+  });
   Training<T> training(comm, asked, arguments.run, run);
   if (start.checkpoint) {
     training.resume(*start.checkpoint, std::move(start.older));
     // What the run holds is of the settings that it was trained with, and stays as it is.
     if (const auto over = ended(comm, training, arguments.run)) {
-      describe(comm, run, config, run.reducer());
+      describe(comm, run, config, evaluation, run.reducer());
       report_resumption(comm, training);
       if (comm.rank() == 0)
         fmt::print("done      nothing is left to do: {}{}\n", to_string(*over), advice_for(*over));
@@ -400,7 +435,7 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
     expect_shared(comm, arguments.run);
     training.use(start.directory ? &*start.directory : nullptr);
   }
-  describe(comm, run, config, run.reducer());
+  describe(comm, run, config, evaluation, run.reducer());
   if (plan) describe_plan(comm, *plan);
   if (start.checkpoint) report_resumption(comm, training);
   const TrainingResult result = training.fit();

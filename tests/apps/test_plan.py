@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 
 import support
 from plan_runs import PlanRuns
@@ -439,6 +440,30 @@ class Plan(PlanRuns):
         self.assertEqual({(r["op"], r["backward"], r["ranks"]) for r in found}, measured)
         self.refuse(1, ["plan", "stnn.toml", "--residuals", "--machine", "machine.json"], "residuals", code=2)
         self.refuse(1, ["plan", "--residuals"], "--machine", code=2)
+
+    def test_layers_of_stages_that_are_set(self):
+        stages = ["--set", "parallel.stages=2", "--set", "parallel.stage_layers=[2, 2]"]
+        for ranks, arguments in ((1, ["--ranks", "2"]), (2, ["--candidates"])):
+            jobs = self.candidates(ranks, "windows.toml", *stages, *arguments)["candidates"]
+            self.assertEqual({job["stages"] for job in jobs if not job["refused"]}, {2}, jobs)
+
+    def test_a_start_that_comes_late_leaves_the_run_of_another(self):
+        os.mkfifo(self.path("late.json"))
+        process = subprocess.Popen([support.mpiexec, "-n", "1", support.rossby, "train", "stnn.toml", "--run", "taken", "--machine", "late.json"],
+                                   cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   start_new_session=True)
+        try:
+            with open(self.path("late.json"), "w", encoding="utf-8") as late:  # when it has looked at the directory
+                self.succeed(1, "train", "stnn.toml", "--run", "taken", "--set", "train.epochs=2")
+                with open(self.path("machine.json"), encoding="utf-8") as machine:
+                    late.write(machine.read())
+            _, err = process.communicate(timeout=120)
+        finally:
+            support.kill_group(process)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("taken: another start has trained a run in it meanwhile", err)
+        with open(self.path("taken/metrics.jsonl"), encoding="utf-8") as file:
+            self.assertEqual(len(file.readlines()), 2)
 
     def test_balance(self):
         """Rows and entries cost what they take on the machine, where they differ from rank to rank."""

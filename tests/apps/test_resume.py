@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -253,6 +254,21 @@ class Resumed(BadInput):
         self.refuse(2, [*self.arguments("other"), "--resume", first], "other holds a run that .* is not of")
         self.succeed(2, *self.arguments("named"), "--resume", first)
         self.assertEqual(self.ends("named"), whole)
+
+    def test_the_line_that_is_printed_goes_on_with_the_same_settings(self):
+        settings = ["train.epochs=5", "optimiser.lr=0.01", "data.variables=[\"v\"]"]
+        whole = self.whole(*settings, name="told whole")
+        out = self.leave("told", "--stop-after", "0.000001s", *[word for s in settings for word in ("--set", s)]).out
+        line = re.search("resume with: rossby (train .*)", out).group(1)
+        self.assertIn("--set 'data.variables=[\"v\"]'", line)
+        words = shlex.split(line.replace("0.000001s", "1h"))
+        self.succeed(2, *words)
+        self.assertEqual(self.ends("told"), whole)
+
+    def test_what_evaluate_refuses_does_not_stop_a_run_that_goes_on(self):
+        self.stopped_early("unscored")
+        out = self.succeed(2, *self.arguments("unscored", "evaluate.first_origin=500")).out
+        self.assertIn("warning   evaluate would fail: evaluate.first_origin = 500", out)
 
     def test_a_validation_by_other_horizons_is_said(self):
         told = "rossby: warning: evaluate.horizons = 1 instead of 2: validation errors from here on are others"
