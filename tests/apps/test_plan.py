@@ -442,7 +442,8 @@ class Plan(PlanRuns):
         self.refuse(1, ["plan", "--residuals"], "--machine", code=2)
 
     def test_layers_of_stages_that_are_set(self):
-        stages = ["--set", "parallel.stages=2", "--set", "parallel.stage_layers=[2, 2]"]
+        # Rows of different costs: their times are fitted without stages.
+        stages = ["--set", "data.file=star.nc", "--set", "parallel.stages=2", "--set", "parallel.stage_layers=[2, 2]"]
         for ranks, arguments in ((1, ["--ranks", "2"]), (2, ["--candidates"])):
             jobs = self.candidates(ranks, "windows.toml", *stages, *arguments)["candidates"]
             self.assertEqual({job["stages"] for job in jobs if not job["refused"]}, {2}, jobs)
