@@ -45,7 +45,7 @@ class Run(BadInput):
                 time.sleep(0.05)
             for arguments in [["train", "sensors.toml", "--run", "busy"], ["evaluate", "busy"]]:
                 self.refuse(2, arguments,
-                            r"busy: this run directory is in use by process \d+ on .*; wait for it or choose")
+                            r"busy: this run directory is in use by process \d+ on .*; wait for it, or train into another --run")
         finally:
             os.killpg(holder.pid, signal.SIGKILL)
             holder.communicate()
