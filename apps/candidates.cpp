@@ -31,6 +31,22 @@ std::vector<std::string> split(const std::string& text, char at) {
   return parts;
 }
 
+/// The parts between commas that are in no list and in no string.
+std::vector<std::string> separate_values(const std::string& text) {
+  std::vector<std::string> values(1);
+  int depth = 0;
+  bool quoted = false;
+  for (const char c : text) {
+    quoted ^= c == '"';
+    if (!quoted) depth += (c == '[') - (c == ']');
+    if (c == ',' && depth <= 0 && !quoted)
+      values.emplace_back();
+    else
+      values.back() += c;
+  }
+  return values;
+}
+
 int rank_count(const std::string& text, const std::string& all) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -195,11 +211,13 @@ class Planner {
     return all;
   }
 
-  /// Micro-batches for four rounds of all stages, where nobody has chosen.
+  /// Micro-batches for four rounds of all stages, where nobody has chosen, and they do not make another
+  /// model: batch normalisation is of one of them.
   std::vector<std::string> with_micro_batches(std::vector<std::string> stages,
                                               const std::vector<std::string>& settings) {
     constexpr Index rounds = 4;
     if (stages.empty() || asked("window.micro_batches")) return stages;
+    if (base().text("model.name") == "graph_wavenet") return stages;
     std::vector<std::string> all = stages;
     all.insert(all.end(), settings.begin(), settings.end());
     const Config config = load(all);
@@ -303,7 +321,7 @@ std::pair<std::string, std::vector<std::string>> varied_key(const std::string& t
   const std::string key = text.substr(0, equals);
   if (key == "parallel.time_groups" || key == "parallel.stages")
     user_error("--vary {}: all process grids are tried anyway", text);
-  std::vector<std::string> values = split(text.substr(equals + 1), ',');
+  std::vector<std::string> values = separate_values(text.substr(equals + 1));
   const std::set<std::string> unique(values.begin(), values.end());
   if (unique.size() != values.size() || unique.contains(""))
     user_error("--vary {}: values are given once each, none is empty", text);

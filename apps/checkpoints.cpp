@@ -145,6 +145,31 @@ void keep_chunks(const Checkpoint& checkpoint, const Config& config, std::vector
                      before == 0 ? " on a device: all of the relation at once" : ""));
 }
 
+/// A slab is made of as many stretches of time as there are lanes, and so is a batch of windows: groups,
+/// where nobody has said. All steps at once are the same ones on every grid.
+void warn_of_other_batches(const Config& config, const Config& written) {
+  const Index before = written.integer("parallel.time_groups"), now = config.integer("parallel.time_groups");
+  if (now == before) return;
+  const auto counts_groups = [&](const char* key) {
+    return config.integer(key) == 0 && written.integer(key) == 0;
+  };
+  std::string others;
+  if (config.text("model.name") == "stnn") {
+    if (config.text("train.sampling") == "slabs" && config.integer("train.slab_steps") > 0 &&
+        counts_groups("train.lanes"))
+      others = "train.lanes = 0: slabs are of other steps";
+  } else if (config.text("window.sampling") == "local") {
+    others = "window.sampling = \"local\": batches are of other windows";
+  } else if (config.text("window.sampling") == "blocked" && counts_groups("window.lanes")) {
+    others = "window.lanes = 0: batches are of other windows";
+  }
+  if (!others.empty())
+    fmt::print(stderr,
+               "rossby: warning: {} from here on than before, with parallel.time_groups = {} instead of {}; "
+               "going on with parallel.time_groups = {} keeps them\n",
+               others, now, before, before);
+}
+
 }  // namespace
 
 Config settings_to_resume(const Communicator& comm, const Config& config, const Checkpoint& checkpoint) {
@@ -153,6 +178,7 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   auto differences = config.differences(written);
   // A checkpoint of an earlier version does not know enough of its data to tell them from others.
   if (!member_text(checkpoint.metadata, "training_hash").empty()) std::erase_if(differences, names_file);
+  std::erase_if(differences, [&](const std::string& difference) { return cuts_batches(config, difference); });
   if (!differences.empty())
     throw BadContinuation(
         fmt::format("{} was written with other settings: {}; set them back or choose another --run",
@@ -201,18 +227,18 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   keep("update_place", "relation.update", {"device", "host"});
   keep("sparse_kernel", "parallel.sparse_products", {"own", "cusparse"});
   keep_chunks(checkpoint, config, sets, warn);
-  // A slab is made of as many stretches of time as there are lanes: groups, where nobody has said. All steps
-  // at once are the same ones on every grid.
-  const Index groups = written.integer("parallel.time_groups");
-  if (config.text("model.name") == "stnn" && config.text("train.sampling") == "slabs" &&
-      config.integer("train.slab_steps") > 0 && written.integer("train.lanes") == 0 &&
-      config.integer("train.lanes") == 0 && groups != config.integer("parallel.time_groups"))
-    if (comm.rank() == 0)
-      fmt::print(
-          stderr,
-          "rossby: warning: train.lanes = 0: slabs are of other steps from here on than before, with "
-          "parallel.time_groups = {} instead of {}; going on with parallel.time_groups = {} keeps them\n",
-          config.integer("parallel.time_groups"), groups, groups);
+  const auto differs = [&](const char* key, const auto& before, const auto& now) {
+    if (now != before) warn(fmt::format("{} was computed with {} = {}", checkpoint.path, key, before));
+  };
+  const auto of_groups = [](const Config& one) { return one.integer("parallel.time_groups") > 1; };
+  if (config.text("model.name") != "stnn") {
+    differs("window.micro_batches", written.integer("window.micro_batches"),
+            config.integer("window.micro_batches"));
+  } else if (config.text("relation.discover") == "dense" && of_groups(config) && of_groups(written)) {
+    // Streamed relations are updated from what groups exchange; of those in memory they may sum gradients.
+    differs("relation.memory", written.text("relation.memory"), config.text("relation.memory"));
+  }
+  if (comm.rank() == 0) warn_of_other_batches(config, written);
   return Config::parse(config.to_toml(), "configuration", sets);
 }
 

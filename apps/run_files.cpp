@@ -58,6 +58,10 @@ bool names_file(const std::string& difference) {
   return difference.starts_with("data.file:") || difference.starts_with("relation.file:");
 }
 
+bool cuts_batches(const Config& config, const std::string& difference) {
+  return difference.starts_with("window.micro_batches:") && config.text("model.name") != "graph_wavenet";
+}
+
 std::string state_file_of(const std::string& run) {
   return run + "/checkpoints/state.h5";
 }
@@ -100,7 +104,9 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     const Config changed = Config::load(file, sets);
     if (!state.config.empty()) {
       auto edited = trained.differences(Config::parse(state.config, run.state, {}), "now", "trained with");
-      std::erase_if(edited, names_file);
+      std::erase_if(edited, [&](const std::string& difference) {
+        return names_file(difference) || cuts_batches(trained, difference);
+      });
       if (!edited.empty())
         user_error("{} was changed after the training: {}; set it back, or train anew", file,
                    fmt::join(edited, "; "));
@@ -112,7 +118,8 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     run.other_file = now != before && !std::filesystem::equivalent(now, before, code);
     // Once training and validation part are counts of steps, the test part is nobody's but the evaluation's.
     const auto of_evaluation = [&](const std::string& difference) {
-      return names_file(difference) || (difference.starts_with("split.test:") && !state.parts.empty());
+      return names_file(difference) || cuts_batches(trained, difference) ||
+             (difference.starts_with("split.test:") && !state.parts.empty());
     };
     for (const std::string& difference : changed.differences(trained, "asked for", "trained with"))
       if (!of_evaluation(difference))

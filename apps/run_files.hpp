@@ -29,6 +29,10 @@ struct OpenRun {
 /// them is held against a hash.
 [[nodiscard]] bool names_file(const std::string& difference);
 
+/// Whether one of Config::differences is of the parts that a batch is computed in, which only a model with
+/// batch normalisation computes something else in.
+[[nodiscard]] bool cuts_batches(const Config& config, const std::string& difference);
+
 /// Opens a trained run and applies `sets`, of which only harmless keys, split.test, data.file and
 /// relation.file are allowed: files with the same training part and graph, which ModelRun::load checks.
 /// Training and validation part are those that the state was trained with. `device`: parallel.device; empty:

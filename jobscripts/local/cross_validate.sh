@@ -14,18 +14,29 @@ ranks=1
 program=rossby
 config=
 sets=()
+refuse() {
+  echo "cross_validate.sh: $*" >&2
+  exit 2
+}
+
 while (($#)); do
+  case $1 in
+    --folds | --ranks | --rossby | --set) (($# > 1)) || refuse "$1 needs a value" ;;
+  esac
   case $1 in
     --folds) folds=$2; shift 2 ;;
     --ranks) ranks=$2; shift 2 ;;
     --rossby) program=$2; shift 2 ;;
     --set) sets+=(--set "$2"); shift 2 ;;
     -h | --help) usage; exit 0 ;;
-    -*) echo "cross_validate.sh: unknown option $1" >&2; usage >&2; exit 2 ;;
-    *) config=$1; shift ;;
+    -*) refuse "unknown option $1 (see --help)" ;;
+    *) [[ -z $config ]] || refuse "$1: there is a configuration already, $config"
+       config=$1; shift ;;
   esac
 done
 [[ -n $config ]] || { usage >&2; exit 2; }
+[[ $folds =~ ^([2-9]|[1-9][0-9]+)$ ]] || refuse "--folds $folds: a count of two or more"
+[[ $ranks =~ ^[1-9][0-9]*$ ]] || refuse "--ranks $ranks: a count of one or more"
 
 launch=("$program")
 ((ranks > 1)) && launch=(mpirun -n "$ranks" "$program")
@@ -37,11 +48,19 @@ for ((fold = 0; fold < folds; ++fold)); do
   run=$scratch/fold$fold
   "${launch[@]}" train "$config" --run "$run" ${sets[@]+"${sets[@]}"} --set split.folds="$folds" --set split.fold="$fold" \
     --set split.validation=0 > "$scratch/log" || { cat "$scratch/log" >&2; exit 1; }
-  # The validation error of the state that is kept: the best epoch's where the best is kept, else the last one's.
-  best=$(sed -n 's/^best .*validation \([0-9.e+-]*\) .*/\1/p' "$scratch/log")
-  # An stnn's is an RMSE, a forecaster's of windows an MAE.
-  last=$(sed -nE 's/.*"validation_(rmse|mae)":([0-9.e+-]+).*/\2/p' "$run/metrics.jsonl" | tail -n 1)
-  [[ -n $best$last ]] || { echo "cross_validate.sh: fold $fold has no validation error: is its part shorter than the horizons?" >&2; exit 1; }
-  if grep -q '^keep = "last"' "$run/config.toml"; then errors+=("$last"); else errors+=("${best:-$last}"); fi
+  # The validation error of the state that is kept: an stnn's is an RMSE, a forecaster's of windows an MAE.
+  kept=$(sed -nE '/the last state is kept/!s/^best .* after epoch ([0-9]+)$/\1/p' "$scratch/log")
+  if [[ -n $kept ]]; then
+    line=$(grep "^{\"epoch\":$((kept - 1))," "$run/metrics.jsonl" | tail -n 1)
+  else
+    line=$(tail -n 1 "$run/metrics.jsonl")
+  fi
+  error=$(sed -nE 's/.*"validation_(rmse|mae)":([0-9.e+-]+).*/\2/p' <<<"$line")
+  if [[ -z $error ]]; then
+    echo "cross_validate.sh: fold $fold has no validation error of the state that is kept${kept:+, which is that of epoch $kept}:" \
+      "is its part shorter than the horizons, or validation.every more than 1?" >&2
+    exit 1
+  fi
+  errors+=("$error")
 done
 printf '%s\n' "${errors[@]}" | awk '{ s += $1; printf "%.4f ", $1 } END { printf " mean %.4f\n", s / NR }'

@@ -152,8 +152,8 @@ constexpr KeySpec keys[] = {
     {"window.batch", integer, "64", "", "windows a batch", "", 1, 1000000},
     {"window.micro_batches", integer, "1", "",
      "parts of a batch that are computed one after the other and whose gradients add up: they take less "
-     "memory, "
-     "and keep the stages of a pipeline busy; batch normalisation is of one of them",
+     "memory, and keep the stages of a pipeline busy; batch normalisation is of one of them, any other model "
+     "may go on with another number",
      "", 1, 1000000},
     {"window.sampling", text, "\"local\"", "",
      "windows of a time group: of its own share; any, their steps fetched from other groups; blocks dealt "

@@ -67,6 +67,19 @@ class Pipeline(RingRuns):
     def test_micro_batches_add_up(self):
         self.same_losses("apart", 2, "one", "window.micro_batches=4")
 
+    def test_another_number_of_micro_batches_on_the_way(self):
+        self.leave("more", 2, DOUBLE)
+        result = self.run_ranks(2, *self.arguments("more", DOUBLE, "window.micro_batches=4", STAGES))
+        self.assertEqual(result.codes, [0, 0], result.err)
+        self.assertIn("was computed with window.micro_batches = 1: the continuation equals the uninterrupted run to "
+                      "rounding only", result.err)
+        self.same_losses("more", 2, "one", "window.micro_batches=4")
+        self.succeed(2, "evaluate", "more")
+        self.succeed(1, "evaluate", "more", "--set", "window.micro_batches=2")
+        self.leave("normed", 2, *GRAPH_WAVENET)
+        self.refuse(2, self.arguments("normed", *GRAPH_WAVENET, "window.micro_batches=2"),
+                    r"other settings: window\.micro_batches: 2 \(here\) instead of 1; set them back")
+
     def test_bad_settings(self):
         for settings, pattern in (
                 (["parallel.stages=3"], r"parallel.stages = 3 does not divide the 2 ranks"),

@@ -318,6 +318,12 @@ class Plan(PlanRuns):
         # Cells of both, and first those of the encoder.
         self.assertEqual([c["settings"][2] for c in candidates if c["stages"] == 2 and "none" in c["settings"][-1]],
                          ["parallel.stage_layers=[1,1]", "parallel.stage_layers=[2,2]"])
+        # Another model is nobody's candidate: batch normalisation is of a micro-batch.
+        normed = self.candidates(2, "windows.toml", "--candidates", *[word for s in GRAPH_WAVENET for word in ("--set", s)])["candidates"]
+        for jobs, micro_batches in ((candidates, {"window.micro_batches=4"}), (normed, set())):
+            deep = [c["settings"] for c in jobs if c["stages"] == 2]
+            self.assertGreater(len(deep), 1)
+            self.assertEqual({s for settings in deep for s in settings if "micro" in s}, micro_batches)
         fitting = [c for c in candidates if not c["refused"]]
         best = min(fitting, key=lambda c: c["training_seconds"])
         self.assertEqual([c for c in candidates if c["fastest"]], [best])
@@ -516,6 +522,12 @@ class Plan(PlanRuns):
         self.assertEqual(self.candidates(2, "windows.toml", "--set", "parallel.threads=1", "--set", "train.recompute=none",
                                          "--vary", "window.batch=2,8", "--target-batch", "4", "--tolerance",
                                          "0.6")["candidates"][1]["refused"], "a batch of 8 is not within 60 % of the target, 4")
+
+        # Commas of lists and of strings are not those between values.
+        answer = self.candidates(1, "stnn.toml", "--set", "parallel.threads=1", "--ranks", "1", "--vary", "relation.hops=[1],[1, 2]",
+                                 "--vary", 'data.variables=["v"],["v",]')
+        self.assertEqual([[s for s in candidate["settings"] if s.startswith(("relation.hops", "data."))] for candidate in answer["candidates"]],
+                         [[f"relation.hops={hops}", f"data.variables={names}"] for hops in ("[1]", "[1, 2]") for names in ('["v"]', '["v",]')])
 
     def test_what_if(self):
         arguments = ["stnn.toml", "--set", "parallel.threads=1", "--what-if", "memory=1000,compute=1000x,network=2x,latency=2x"]

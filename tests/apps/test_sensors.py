@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import pathlib
 import re
 import shutil
 import statistics
@@ -86,6 +87,50 @@ class Horizons(Sensors):
                            ("soon", "a number and a unit are right")]:
             self.refuse(2, ["evaluate", "run", "--set", f'evaluate.report=["{wrong}"]'],
                         rf'evaluate\.report: "{wrong}" .*{why}')
+
+
+class CrossValidation(Sensors):
+    """jobscripts/local/cross_validate.sh"""
+    script = pathlib.Path(__file__).resolve().parents[2] / "jobscripts/local/cross_validate.sh"
+    # So fast that errors go up and down, epochs and folds differ, and the best by training is seldom the last one.
+    settings = ["train.epochs=6", "optimiser.lr=0.3", "schedule.metric=train", "window.inputs=2", "window.outputs=1", "evaluate.horizons=1"]
+
+    def validate(self, *words):
+        return subprocess.run(["bash", str(self.script), *words, "--rossby", support.rossby], cwd=self.folder, capture_output=True,
+                              text=True, check=False, timeout=300)
+
+    def test_errors_are_of_the_states_that_are_kept(self):
+        sets = [word for s in self.settings for word in ("--set", s)]
+        others = 0
+        for keep in ("best", "last"):
+            result = self.validate("gru.toml", "--folds", "3", *sets, "--set", f"train.keep={keep}")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            *errors, _, mean = result.stdout.split()
+            expected = []
+            for fold in range(3):
+                run = f"{keep}_{fold}"
+                self.succeed(1, "train", "gru.toml", "--run", run, *sets, "--set", f"train.keep={keep}", "--set", "split.folds=3",
+                             "--set", f"split.fold={fold}", "--set", "split.validation=0")
+                with open(self.path(run + "/metrics.jsonl"), encoding="utf-8") as file:
+                    lines = [json.loads(line) for line in file]
+                best = min(range(6), key=lambda epoch: lines[epoch]["loss"]) if keep == "best" else 5
+                others += best < 5
+                expected.append(lines[best]["validation_mae"])
+            self.assertEqual(errors, [f"{error:.4f}" for error in expected])
+            self.assertAlmostEqual(float(mean), statistics.mean(expected), delta=6e-5)
+        self.assertGreater(others, 0, "epochs that are not the last one's are the best")
+
+    def test_refused(self):
+        for words, pattern in ((["--folds", "0"], "--folds 0: a count of two or more"), (["--folds", "x"], "--folds x"),
+                               (["--ranks", "0"], "--ranks 0: a count of one or more"), (["more.toml"], "more.toml: there is .* gru.toml"),
+                               (["--fold", "2"], "unknown option --fold")):
+            result = self.validate("gru.toml", *words)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), words)
+            self.assertRegex(result.stderr, f"^cross_validate.sh: {pattern}.*\n$")
+        result = subprocess.run(["bash", str(self.script), "gru.toml", "--set"], capture_output=True, text=True, check=False)
+        self.assertEqual((result.returncode, result.stderr), (2, "cross_validate.sh: --set needs a value\n"))
+        self.assertIn("fold 0 has no validation error of the state that is kept: is its part",
+                      self.validate("gru.toml", "--folds", "6", "--set", "train.keep=last").stderr)
 
 
 class Variables(Sensors):

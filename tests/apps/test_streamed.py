@@ -115,6 +115,13 @@ class Streamed(Runs):
         self.leave("moves", 2, *settings, *self.streamed())
         self.succeed(2, *self.arguments("moves", *settings))
         self.assertEqual(self.ends("moves"), self.ends("stays"))
+        # Of so many steps groups sum gradients where they are in memory.
+        groups = [*settings, "train.slab_steps=8", "parallel.time_groups=2", "train.lanes=2"]
+        self.leave("grid_moves", 2, *groups)
+        result = self.run_ranks(2, *self.arguments("grid_moves", *groups, *self.streamed()))
+        self.assertEqual(result.codes, [0, 0], result.err)
+        self.assertRegex(result.err, "warning: .* was computed with relation.memory = resident: the continuation equals "
+                                     "the uninterrupted run to rounding only\n$")
 
     def inspected(self, run):
         return json.loads(self.succeed(1, "checkpoint", "inspect", run + "/checkpoints/state.h5", "--json").out)

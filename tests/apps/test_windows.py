@@ -108,6 +108,17 @@ class Windows(Runs):
         self.succeed(4, *self.arguments("moved", "window.sampling=global"))
         for mine, one in zip(self.lines("moved"), self.lines("one")):
             self.assertAlmostEqual(mine["loss"], one["loss"], delta=1e-4 * one["loss"])
+        for settings, warning in ((["window.sampling=global"], None),
+                                  (["window.sampling=local"], 'window.sampling = "local"'),
+                                  (["window.sampling=blocked"], "window.lanes = 0"),
+                                  (["window.sampling=blocked", "window.lanes=2"], None)):
+            run = "regrouped_" + "_".join(settings)
+            self.leave(run, 2, "parallel.time_groups=2", *settings)
+            result = self.run_ranks(2, *self.arguments(run, *settings))
+            self.assertEqual(result.codes, [0, 0], result.err)
+            said = f"rossby: warning: {warning}: batches are of other windows from here on than before, with " \
+                   "parallel.time_groups = 1 instead of 2; going on with parallel.time_groups = 2 keeps them\n"
+            self.assertEqual(result.err, said if warning else "")
         self.refuse(3, self.arguments("refused", "parallel.time_groups=2"), "parallel.time_groups = 2.* 3 ranks")
         self.refuse_settings(["parallel.time_groups=2", "window.batch=3"], "window.batch = 3 must be a multiple of 2")
         self.refuse_settings(["parallel.time_groups=2", "window.sampling=blocked", "window.lanes=3"],

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -438,9 +439,10 @@ TEST(StepOps, OfADeviceAreTimedInItsQueue) {
     Device device(std::make_unique<SimulatedDriver>());
     const StepOps traced = ops_of(kind, &device);
     // Ops and steps are timed one after the other, on a machine that is slow now and then: what is counted
-    // twice is so in every try.
-    double smallest = INFINITY;
-    for (int tries = 0; tries < 20 && !(smallest < 1.1); ++tries) {
+    // twice, or in the wrong place, is so in every try.
+    std::string wrong = "never timed";
+    for (int tries = 0; tries < 40 && !wrong.empty(); ++tries) {
+      wrong.clear();
       const auto timed =
           with_training(kind, &device, [](auto& task, auto& optimiser, Reducer& reducer, const Exec& exec) {
             return time_ops<float>(task, optimiser, reducer, exec, 0.05, [](bool mine) { return mine; });
@@ -451,8 +453,9 @@ TEST(StepOps, OfADeviceAreTimedInItsQueue) {
         EXPECT_GT(op.seconds, 0) << op.name;
         // The simulated device computes what it is given slowly: a product of matrices takes it longer than
         // the host to enqueue that.
-        if (op.name.starts_with("relate") && op.backward) {
-          EXPECT_GT(op.queue_seconds, op.seconds) << op.name;
+        if (op.name.starts_with("relate") && op.backward && !(op.queue_seconds > op.seconds)) {
+          wrong +=
+              fmt::format("{}: {} s in the queue, {} s of the host; ", op.name, op.queue_seconds, op.seconds);
         }
         queue += op.queue_seconds / static_cast<double>(timed.steps.steps);
         host += op.seconds / static_cast<double>(timed.steps.steps);
@@ -461,7 +464,9 @@ TEST(StepOps, OfADeviceAreTimedInItsQueue) {
       for (const double step : timed.steps.step_seconds)
         steps += step / static_cast<double>(timed.steps.step_seconds.size());
       // It computes while the host waits: a step takes as long as both.
-      smallest = std::min(smallest, (queue + host) / steps);
+      if (!(queue + host < 1.1 * steps)) {
+        wrong += fmt::format("ops of {} + {} s make up a step of {} s", queue, host, steps);
+      }
       // All calls that an epoch has.
       for (const TracedOp& op : traced.ops)
         EXPECT_EQ(std::count_if(timed.steps.ops.begin(), timed.steps.ops.end(),
@@ -469,7 +474,7 @@ TEST(StepOps, OfADeviceAreTimedInItsQueue) {
                   1)
             << op.name;
     }
-    EXPECT_LT(smallest, 1.1) << "ops take longer than the steps that they make up";
+    EXPECT_EQ(wrong, "");
   }
 }
 
