@@ -9,6 +9,7 @@
 #include "apps/run_files.hpp"
 #include "apps/stnn_settings.hpp"
 #include "rossby/io/files.hpp"
+#include "rossby/kernels/blas_setup.hpp"
 #include "rossby/kernels/isa.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/reducer.hpp"
@@ -200,6 +201,9 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   if (asked == "auto" && lacking == 0) sets.push_back("parallel.isa=" + isa);
   if (asked == "auto" ? lacking != 0 : asked != isa)
     warn(fmt::format("{} was computed with {} instructions", checkpoint.path, isa));
+  if (const std::string blas = member_text(checkpoint.metadata, "blas"); !blas.empty() && blas != blas_core())
+    warn(fmt::format("{} was computed with BLAS kernels for {}, not for {}", checkpoint.path, blas,
+                     blas_core()));
   const auto keep = [&](const char* member, const char* key, std::initializer_list<std::string_view> known) {
     const std::string meant = member_text(checkpoint.metadata, member);
     if (std::find(known.begin(), known.end(), meant) == known.end()) return;

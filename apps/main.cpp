@@ -11,7 +11,7 @@
 #include "apps/version.hpp"
 #include "rossby/base/error.hpp"
 #include "rossby/base/flush_subnormals.hpp"
-#include "rossby/kernels/blas_threads.hpp"
+#include "rossby/kernels/blas_setup.hpp"
 
 namespace {
 
@@ -324,7 +324,7 @@ int main(int argc, char** argv) {
   const FlushSubnormals flush;  // before the first threads start
   const Environment environment;
   const Communicator comm = environment.world();
-  use_single_threaded_blas();
+  set_up_blas();
   try {
     const int code = parse_and_run(comm, argc, argv);
     if (code == 0) expect_printed(comm);

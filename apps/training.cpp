@@ -10,6 +10,7 @@
 #include "apps/not_finite.hpp"
 #include "apps/version.hpp"
 #include "rossby/io/files.hpp"
+#include "rossby/kernels/blas_setup.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/watchdog.hpp"
@@ -173,6 +174,7 @@ Json Training<T>::metadata(const TrainingState& state) const {
   json["data_hash"] = run_->data_hash();
   json["training_hash"] = run_->training_hash();
   json["isa"] = std::string(to_string(run_->exec().isa));
+  json["blas"] = blas_core();
   run_->add_metadata(json);
   json["ranks"] = comm_.size();
   json["nodes"] = run_->domain().nodes();

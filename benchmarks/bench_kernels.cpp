@@ -12,7 +12,7 @@
 #include "benchmarks/device.hpp"
 #include "benchmarks/kernel_case.hpp"
 #include "benchmarks/options.hpp"
-#include "rossby/kernels/blas_threads.hpp"
+#include "rossby/kernels/blas_setup.hpp"
 #include "rossby/kernels/queue_clock.hpp"
 #include "rossby/kernels/sparse_library.hpp"
 
@@ -152,7 +152,7 @@ int run(int argc, char** argv) {
                device_name);
   const std::unique_ptr<Device> device = open_device(device_name);
   sizes.with_cusparse = device_name == "cuda" && cusparse() != nullptr;
-  use_single_threaded_blas();
+  set_up_blas();
   benchmark::AddCustomContext("processor", processor());
   benchmark::AddCustomContext("blas_core", blas_core());
   std::vector<Way> ways;

@@ -14,7 +14,7 @@
 #include "benchmarks/device.hpp"
 #include "benchmarks/options.hpp"
 #include "benchmarks/step_run.hpp"
-#include "rossby/kernels/blas_threads.hpp"
+#include "rossby/kernels/blas_setup.hpp"
 
 namespace rossby::bench {
 namespace {
@@ -249,7 +249,7 @@ Json context(const Ranks& ranks, const Options& options, const Machine& machine)
 
 int run(Ranks& ranks, Options options) {
   const bool speaks = ranks.rank() == 0;
-  use_single_threaded_blas();
+  set_up_blas();
   ranks.barrier();
   const std::unique_ptr<Device> device =
       open_device(options.device, ranks.rank(), options.products, options.graphs);

@@ -19,7 +19,7 @@
 #include "benchmarks/window_reading.hpp"
 #include "benchmarks/window_training.hpp"
 #include "rossby/base/flush_subnormals.hpp"
-#include "rossby/kernels/blas_threads.hpp"
+#include "rossby/kernels/blas_setup.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/plan/rates.hpp"
 #include "rossby/tensor/simulated_device.hpp"
@@ -201,7 +201,7 @@ double small_error(WindowCase o, const Communicator& world, const Exec& exec) {
 
 int run(const Communicator& world, const WindowCase& o) {
   const FlushSubnormals flush;
-  use_single_threaded_blas();
+  set_up_blas();
   const std::unique_ptr<Device> device = open_device(o.device, world.rank(), o.products, o.graphs);
   Exec exec;
   exec.threads = o.threads;

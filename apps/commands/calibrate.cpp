@@ -18,6 +18,7 @@
 #include "apps/version.hpp"
 #include "rossby/base/stopwatch.hpp"
 #include "rossby/io/files.hpp"
+#include "rossby/kernels/blas_setup.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/libraries.hpp"

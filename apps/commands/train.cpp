@@ -17,6 +17,7 @@
 #include "apps/training.hpp"
 #include "apps/version.hpp"
 #include "rossby/io/files.hpp"
+#include "rossby/kernels/blas_setup.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/watchdog.hpp"
@@ -38,6 +39,20 @@ std::string dates_text(const Domain& domain, const StepRange& part) {
   return part.empty() || !time.dated()
              ? ""
              : fmt::format(" ({} to {})", time.text(part.first), time.text(part.last - 1));
+}
+
+/// Which kernels the BLAS runs, where it would have run others, or should.
+void describe_blas() {
+  const std::string found = blas_core_found(), used = blas_core(), wanted = wanted_blas_core(used);
+  if (used != found)
+    fmt::print(
+        "blas      kernels for {}: this OpenBLAS does not know the processor, and took it for {} "
+        "(OPENBLAS_CORETYPE names others)\n",
+        used, found);
+  else if (wanted != used && !std::getenv("OPENBLAS_CORETYPE"))
+    fmt::print(
+        "warning   OpenBLAS multiplies as on {}: OPENBLAS_CORETYPE={} makes it use what this processor has\n",
+        used, wanted);
 }
 
 template <class T>
@@ -65,6 +80,7 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
              count_text(sums[0] + sums[1]), run.relations(), count_text(sums[2]),
              config.text("model.precision"));
   fmt::print("ranks     {} x {} threads, {}\n", comm.size(), run.exec().threads, to_string(run.exec().isa));
+  if (!run.device()) describe_blas();
   if (!threads.empty())
     fmt::print(
         "warning   ranks have different numbers of threads, and count as {} each in what is reported: {}; "

@@ -9,9 +9,6 @@
 #include "rossby/kernels/product.hpp"
 #include "rossby/tensor/buffer.hpp"
 
-// OpenBLAS names the kernels that it chose; other libraries lack the function.
-extern "C" char* openblas_get_corename() __attribute__((weak));
-
 namespace rossby {
 namespace {
 
@@ -117,10 +114,6 @@ double measure_gemm(int size, int threads) {
     }
     return best;
   });
-}
-
-std::string blas_core() {
-  return openblas_get_corename ? openblas_get_corename() : "unknown";
 }
 
 std::string processor() {

@@ -15,8 +15,6 @@ enum class Stream {
 [[nodiscard]] double measure_stream(Stream stream, double bytes, int threads, double seconds);
 /// Largest SGEMM rate over square matrices of `size`, every thread multiplying its own, flops a second.
 [[nodiscard]] double measure_gemm(int size, int threads);
-/// What the BLAS says of itself (the kernels that it picked), or "unknown".
-[[nodiscard]] std::string blas_core();
 /// The processor's name, or "unknown".
 [[nodiscard]] std::string processor();
 

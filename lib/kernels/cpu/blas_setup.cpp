@@ -1,0 +1,56 @@
+#include "rossby/kernels/blas_setup.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "rossby/kernels/isa.hpp"
+
+// Of OpenBLAS; other libraries lack them. The last two choose kernels for a processor again, as when the
+// library was loaded; one that was built for a single processor has no such choice.
+extern "C" {
+void openblas_set_num_threads(int) __attribute__((weak));
+char* openblas_get_corename() __attribute__((weak));
+void gotoblas_dynamic_init() __attribute__((weak));
+void gotoblas_dynamic_quit() __attribute__((weak));
+}
+
+namespace rossby {
+namespace {
+
+std::string found_core;
+
+}  // namespace
+
+void set_up_blas() {
+  if (openblas_set_num_threads) openblas_set_num_threads(1);
+  constexpr const char* variable = "OPENBLAS_CORETYPE";
+  found_core = blas_core();
+  const std::string wanted = wanted_blas_core(found_core);
+  if (wanted == found_core || !gotoblas_dynamic_init || !gotoblas_dynamic_quit || std::getenv(variable))
+    return;
+  if (::setenv(variable, wanted.c_str(), 1) != 0) return;
+  gotoblas_dynamic_quit();
+  gotoblas_dynamic_init();
+  ::unsetenv(variable);
+}
+
+std::string blas_core() {
+  return openblas_get_corename ? openblas_get_corename() : "unknown";
+}
+
+std::string blas_core_found() {
+  return found_core.empty() ? blas_core() : found_core;
+}
+
+std::string wanted_blas_core(const std::string& found) {
+  const auto one_of = [&](std::initializer_list<const char*> cores) {
+    return std::find(cores.begin(), cores.end(), found) != cores.end();
+  };
+  const bool sse =
+      one_of({"Katmai", "Coppermine", "Northwood", "Prescott", "Banias", "Atom", "Core2", "Penryn",
+              "Dunnington", "Nehalem", "Athlon", "Opteron", "Opteron_SSE3", "Barcelona", "Bobcat", "Nano"});
+  if (supported(Isa::avx512) && (sse || one_of({"Sandybridge", "Haswell", "Zen"}))) return "SkylakeX";
+  return supported(Isa::avx2) && (sse || found == "Sandybridge") ? "Haswell" : found;
+}
+
+}  // namespace rossby
