@@ -246,6 +246,16 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   return Config::parse(config.to_toml(), "configuration", sets);
 }
 
+std::vector<std::string> changes_of_learning(const Config& config, const Checkpoint& checkpoint) {
+  const std::string text = member_text(checkpoint.metadata, "config");
+  auto changes = config.changes(Config::parse(text, checkpoint.path, {}));
+  std::erase_if(changes, [](const std::string& change) {
+    const auto of = [&](const char* name) { return change.starts_with(name); };
+    return !(of("optimiser.") || of("train.") || of("validation.")) || of("train.stop_after");
+  });
+  return changes;
+}
+
 void cut_metrics(const std::string& path, Index epochs) {
   if (!fs::exists(path)) return;
   const std::string text = read_text(path);

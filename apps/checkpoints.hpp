@@ -60,11 +60,15 @@ class BadContinuation : public UserError {
 void warn_skipped(const Communicator& comm, const std::string& path, const std::string& why);
 
 /// Refuses settings under which a checkpoint cannot go on, naming keys and both values. Returns `config` with
-/// what "auto" meant when the checkpoint was written (parallel.isa, parallel.dense_kernel,
-/// relation.update), so that the
-/// continuation has the same bits; where that cannot be, rank 0 warns. Collective.
+/// what "auto" meant when the checkpoint was written (parallel.isa, parallel.dense_kernel, relation.update),
+/// so that the continuation has the same bits; where that cannot be, rank 0 warns. Collective.
 [[nodiscard]] Config settings_to_resume(const Communicator& comm, const Config& config,
                                         const Checkpoint& checkpoint);
+
+/// What is learned differently than before the checkpoint, how long, and what is validated when:
+/// "optimiser.lr = 0.01 instead of 0.1".
+[[nodiscard]] std::vector<std::string> changes_of_learning(const Config& config,
+                                                           const Checkpoint& checkpoint);
 
 /// Drops lines of metrics.jsonl that belong to epochs from `epochs` on.
 void cut_metrics(const std::string& path, Index epochs);

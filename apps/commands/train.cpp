@@ -270,10 +270,13 @@ std::optional<StopReason> ended(const Communicator& comm, const Training<T>& tra
 
 /// Where a checkpoint leads to.
 template <class T>
-void report_resumption(const Communicator& comm, const Training<T>& training) {
+void report_resumption(const Communicator& comm, const Config& config, const Checkpoint& checkpoint,
+                       const Training<T>& training) {
   const TrainingState at = training.state();
-  if (comm.rank() == 0)
-    fmt::print("resumed   {}: after {} steps, in epoch {}\n", training.saved(), at.steps, at.epoch + 1);
+  if (comm.rank() != 0) return;
+  fmt::print("resumed   {}: after {} steps, in epoch {}\n", training.saved(), at.steps, at.epoch + 1);
+  const auto changes = changes_of_learning(config, checkpoint);
+  if (!changes.empty()) fmt::print("          from here on with {}\n", fmt::join(changes, ", "));
 }
 
 template <class T>
@@ -432,7 +435,7 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
     // What the run holds is of the settings that it was trained with, and stays as it is.
     if (const auto over = ended(comm, training, arguments.run)) {
       describe(comm, run, config, evaluation, run.reducer());
-      report_resumption(comm, training);
+      report_resumption(comm, config, *start.checkpoint, training);
       if (comm.rank() == 0)
         fmt::print("done      nothing is left to do: {}{}\n", to_string(*over), advice_for(*over));
       const std::string metrics = start.directory ? start.directory->metrics_file() : "";
@@ -453,7 +456,7 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
   }
   describe(comm, run, config, evaluation, run.reducer());
   if (plan) describe_plan(comm, *plan);
-  if (start.checkpoint) report_resumption(comm, training);
+  if (start.checkpoint) report_resumption(comm, config, *start.checkpoint, training);
   const TrainingResult result = training.fit();
   if (result.reason == StopReason::paused) return leave(comm, arguments, training.saved());
   run.save(state_file_of(arguments.run), run_metadata(config, run, result));

@@ -357,6 +357,17 @@ std::vector<std::string> Config::differences(const Config& other, std::string_vi
   return lines;
 }
 
+std::vector<std::string> Config::changes(const Config& before) const {
+  std::vector<std::string> lines;
+  for (const KeySpec& key : config_keys()) {
+    if (!key.harmless) continue;
+    const std::string here = ConfigBuilder::canonical(*this, key),
+                      there = ConfigBuilder::canonical(before, key);
+    if (here != there) lines.push_back(fmt::format("{} = {} instead of {}", key.name, here, there));
+  }
+  return lines;
+}
+
 std::vector<std::string> Config::idle() const {
   const std::string& model = text("model.name");
   const Config defaults;

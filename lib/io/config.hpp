@@ -75,6 +75,9 @@ class Config {
   [[nodiscard]] std::vector<std::string> differences(const Config& other, std::string_view this_is = "here",
                                                      std::string_view other_is = {}) const;
 
+  /// Of the harmless keys (KeySpec) those whose values differ: "key = a instead of b".
+  [[nodiscard]] std::vector<std::string> changes(const Config& before) const;
+
  private:
   friend struct ConfigBuilder;
   struct Value {

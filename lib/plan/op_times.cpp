@@ -79,13 +79,19 @@ double log2_of_width(Index width) {
   return std::log2(static_cast<double>(std::max<Index>(width, 1)));
 }
 
+/// Of a product of matrices, flops and bytes of a value say what kind of product it is, rows and width how
+/// much of it there is: total flops would call a product of other widths alike that happens to have as many.
 Kriging::Point point_of(const Cost& cost, const ValueShape& made, double footprint) {
   const Index width = made.cols * made.channels;
   const double values = static_cast<double>(made.rows) * static_cast<double>(width);
+  constexpr double least = 0.25;  // flops or bytes of a value: fewer are none
+  const auto of_a_value = [&](double all) {
+    return values > 0 ? std::log2(all / values + least) : log2_of(all);
+  };
   // Of a matrix product; of others some number that says how much is computed for a value.
   const double inner = values > 0 ? std::round(cost.flops / 2 / values) : 0;
-  return {log2_of(cost.flops),
-          log2_of(cost.bytes),
+  return {of_a_value(cost.flops),
+          of_a_value(cost.bytes),
           log2_of(footprint),
           log2_of(static_cast<double>(made.rows)),
           log2_of_width(made.channels),
@@ -95,13 +101,17 @@ Kriging::Point point_of(const Cost& cost, const ValueShape& made, double footpri
           inner < widest_inner ? pieces(static_cast<Index>(inner)) : 0};
 }
 
-/// Over what distances the time of a call changes, before any is known.
-constexpr Kriging::Point usual_lengths{6, 6, 4, 6, 3, 4, 1, 1, 1};
+/// Over what distances the time of a call changes, before any is known: of one that makes values, and of one
+/// that makes none (an optimiser's).
+constexpr Kriging::Point usual_lengths{2, 2, 3, 4, 3, 3, 1, 1, 1};
+constexpr Kriging::Point lengths_without_values{6, 6, 4, 6, 3, 4, 1, 1, 1};
+/// Where a call stops being like another.
+constexpr Kriging::Point far_lengths{6, 6, 4, 3.5, 3, 3, 1, 1, 1};
 
-/// In such lengths. What the inner width may be does not count: ops that are no products have none.
+/// In those lengths. What the inner width may be does not count: ops that are no products have none.
 double distance(const Kriging::Point& a, const Kriging::Point& b) {
   double squares = 0;
-  for (std::size_t k = 0; k + 1 < a.size(); ++k) squares += std::pow((a[k] - b[k]) / usual_lengths[k], 2);
+  for (std::size_t k = 0; k + 1 < a.size(); ++k) squares += std::pow((a[k] - b[k]) / far_lengths[k], 2);
   return std::sqrt(squares);
 }
 
@@ -222,7 +232,9 @@ const OpFits::OfOp* OpFits::of(const OpKey& key) const {
   }
   for (double& log : logs) log -= op.level;
   op.points = points;
-  op.rest.emplace(points, logs, Kriging::Expected{.lengths = usual_lengths});
+  const bool makes_values = op.samples.front()->made.rows > 0;
+  op.rest.emplace(points, logs,
+                  Kriging::Expected{.lengths = makes_values ? usual_lengths : lengths_without_values});
   return &op;
 }
 

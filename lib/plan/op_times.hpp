@@ -89,10 +89,10 @@ struct MeasuredMachine {
 
 /// What calls of ops take where `ranks` of `threads` threads run on a host: the op's polynomial (OpModel),
 /// times what the calls that were measured say of the polynomial's error at one like this (Kriging, of
-/// logarithms). A call is a point: its flops and bytes, the bytes that the step around it touches (which
-/// cache holds its operands), rows and widths of the value it makes, and how those widths and the inner one
-/// of a product fill vectors; all as powers of two. A call that was measured is answered with its
-/// measurement.
+/// logarithms). A call is a point: its flops and bytes for each value that it makes (all of them where it
+/// makes none), the bytes that the step around it touches (which cache holds its operands), rows and widths
+/// of the value, and how those widths and the inner one of a product fill vectors; all as powers of two. A
+/// call that was measured is answered with its measurement.
 class OpTimes {
  public:
   /// How a call is answered.

@@ -189,8 +189,14 @@ class Resumed(BadInput):
         self.succeed(2, *self.arguments("grown", "train.epochs=11"))
         result = self.succeed(2, *self.arguments("grown", "train.epochs=11"))
         self.assertIn("nothing is left to do: all epochs done", result.out)
-        self.succeed(2, *self.arguments("grown"))
+        self.assertNotIn("from here on with", result.out)
+        out = self.succeed(2, *self.arguments("grown", "checkpoint.every_steps=7", "parallel.threads=1")).out
+        self.assertRegex(out, r"resumed   .*\n          from here on with train.epochs = 40 instead of 11\n")
         self.assertEqual(self.ends("grown"), whole)
+        self.leave("slower", "--stop-after", "0.000001s")
+        out = self.succeed(2, *self.arguments("slower", "optimiser.lr=0.001", "validation.every=2")).out
+        self.assertIn("from here on with optimiser.lr = 0.001 instead of ", out)
+        self.assertIn(", validation.every = 2 instead of 1\n", out)
 
     def test_times_of_an_epoch_that_was_left_in(self):
         """What an epoch's time went into is of all its steps, as the time itself."""

@@ -192,6 +192,8 @@ TEST(Config, HashSeesMeaningOnly) {
   const std::vector<std::string> difference{"train.seed: 2 (here) instead of 1"};
   EXPECT_EQ(other.differences(base), difference);
   EXPECT_TRUE(parse("", {"train.epochs=7"}).differences(base).empty());
+  const std::vector<std::string> change{"train.epochs = 7 instead of 100"};
+  EXPECT_EQ(parse("", {"train.epochs=7", "train.seed=2"}).changes(base), change);
 }
 
 TEST(Config, DescriptionHasEveryKey) {
