@@ -138,6 +138,35 @@ TEST(OpTimes, RowsOfSevenValuesAreNotThoseOfEight) {
   EXPECT_GT(seconds(11), 2.5 * seconds(8) * 11 / 8);
 }
 
+/// Two kinds of products under one name, of which one multiplies twice as fast: as many flops are not alike.
+TEST(OpTimes, ProductsOfOtherInnerWidthsAreNotAlike) {
+  MachineProfile profile;
+  profile.cores = 1;
+  const auto product = [](Index rows, Index cols, double inner, double rate) {
+    OpSample s = sample("op", 0, 0, 0);
+    s.made = {rows, cols, 64};
+    const auto values = static_cast<double>(rows * cols * 64);
+    s.cost = {2 * values * inner, 4 * values * (1 + inner / 64), 0, 0};
+    s.footprint = 1e8;
+    s.seconds = s.cost.flops / rate;
+    return s;
+  };
+  constexpr double slow = 40e9, fast = 80e9, wide = 320, narrow = 80;
+  // Fewer of the narrow ones, in more columns: of as many flops as the others.
+  for (const Index rows : {50, 200, 600})
+    for (const Index cols : {3, 16}) profile.ops.push_back(product(rows, cols, wide, fast));
+  for (const Index rows : {200, 600}) profile.ops.push_back(product(rows, 64, narrow, slow));
+  const OpTimes times(profile, "float", 1, 1);
+  const auto told = [&](const OpSample& s) {
+    TracedOp asked = call("op", s.cost.flops, s.cost.bytes);
+    asked.made = s.made;
+    asked.footprint = s.footprint;
+    return times.seconds(asked).seconds / s.seconds;
+  };
+  EXPECT_NEAR(told(product(130, 32, wide, fast)), 1, 0.08);
+  EXPECT_NEAR(told(product(400, 32, narrow, slow)), 1, 0.08);
+}
+
 TEST(OpTimes, AnOpThatWasNeverMeasuredTakesTheLongerOfBytesAndFlops) {
   const OpTimes times(machine(), "float", 1, 1);
   const OpTimes::Answer bytes = times.seconds(call("new", 1e6, 1e8));
