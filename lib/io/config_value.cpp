@@ -1,5 +1,7 @@
 #include "rossby/io/config_value.hpp"
 
+#include <algorithm>
+
 #include <toml++/toml.h>
 
 #include "rossby/base/error.hpp"
@@ -69,32 +71,45 @@ void flatten(const toml::table& table, const std::string& prefix, std::vector<Se
   }
 }
 
+/// The index behind the string that begins at `toml[begin]`, a quote. One of a single line ends with the line
+/// at the latest: what is no TOML is for the library to say.
+std::size_t behind_string(std::string_view toml, std::size_t begin) {
+  const char quote = toml[begin];
+  const std::string three(3, quote);
+  const bool lines = toml.substr(begin, 3) == three;
+  for (std::size_t at = begin + (lines ? 3 : 1); at < toml.size(); ++at) {
+    if (toml[at] == '\\' && quote == '"') {
+      ++at;
+    } else if (lines && toml.substr(at, 3) == three) {
+      // Up to two quotes of the text itself may stand before the three.
+      for (at += 3; at < toml.size() && toml[at] == quote;) ++at;
+      return at;
+    } else if (!lines && (toml[at] == quote || toml[at] == '\n')) {
+      return toml[at] == quote ? at + 1 : at;
+    }
+  }
+  return toml.size();
+}
+
 /// The library and we go down by one call for each part of a dotted key, so its parts are counted first: the
-/// line of a key with too many, or 0. Text between three quotes counts as if it were keys.
+/// line of a key with too many, or 0.
 int too_deep(std::string_view toml) {
   constexpr int most_dots = 15;
-  int line = 1, dots = 0;
-  char quote = 0;
-  bool comment = false;
-  for (const char c : toml) {
-    if (c == '\n') {
-      ++line;
-      dots = 0;
-      quote = 0;
-      comment = false;
-    } else if (comment) {
+  int dots = 0;
+  for (std::size_t at = 0; at < toml.size();) {
+    const char c = toml[at];
+    if (c == '"' || c == '\'') {
+      at = behind_string(toml, at);
       continue;
-    } else if (quote != 0) {
-      if (c == quote) quote = 0;
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-    } else if (c == '#') {
-      comment = true;
-    } else if (c == '.') {
-      if (++dots > most_dots) return line;
-    } else if (c == '=' || c == ',' || c == '{' || c == '[') {
-      dots = 0;
     }
+    if (c == '#') {
+      at = std::min(toml.find('\n', at), toml.size());
+      continue;
+    }
+    if (c == '\n' || c == '=' || c == ',' || c == '{' || c == '[') dots = 0;
+    if (c == '.' && ++dots > most_dots)
+      return 1 + static_cast<int>(std::ranges::count(toml.substr(0, at), '\n'));
+    ++at;
   }
   return 0;
 }

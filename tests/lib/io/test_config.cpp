@@ -171,6 +171,30 @@ TEST(Config, KeysOfManyPartsAreRefusedNotFollowed) {
   EXPECT_EQ(config.text("data.file"), dots);
 }
 
+TEST(Config, PartsOfKeysAreToldFromTexts) {
+  const std::string dots(100, '.');
+  std::string deep = "a";
+  for (int i = 0; i < 100; ++i) deep += ".a";
+  const std::vector<std::pair<std::string, std::string>> texts = {
+      {R"('")" + dots + "'", "\"" + dots},    // a quote in a literal text
+      {R"("\")" + dots + "\"", "\"" + dots},  // an escaped one
+      {R"("')" + dots + "\"", "'" + dots},    // another kind of quote
+      {R"("a\\" # ")" + dots, "a\\"},         // a backslash that escapes no quote
+      {"\"\"\"\n" + dots + R"('''\")" + dots + "\n\"\"\"\"\"", dots + "'''\"" + dots + "\n\"\""},  // of lines
+      {"'''" + dots + "\n\\" + dots + "'''", dots + "\n\\" + dots},
+  };
+  for (const auto& [written, text] : texts) {
+    const Config config = parse("data.file = " + written + "\n");
+    EXPECT_EQ(config.text("data.file"), text) << written;
+    EXPECT_EQ(parse(config.to_toml()).text("data.file"), text) << written;
+  }
+  // Keys behind texts are keys.
+  for (const std::string before :
+       {R"("\"")", R"('\')", "\"\"\"\n\"\"\"", "\"\"\"\n\\\"\"\"\"", "'''\n'''", "\"\"", R"("\\")"})
+    EXPECT_HAS(refusal("x = [" + before + ", {" + deep + " = 1}]"), "a key with more than 16 parts")
+        << before;
+}
+
 TEST(Config, SettingsAreUtf8) {
   for (const char* bytes :
        {"\xff", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xe2\x82", "a\x80"})
