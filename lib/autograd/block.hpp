@@ -32,6 +32,15 @@ class Block {
       trace->hands_on(y.value.data, extent(y.value), y.rows(), y.cols(), y.channels());
     return y;
   }
+  /// The same of rows of a table that others read where they lie: `source` stands for them, `cols` of them.
+  void hands_on_rows(const Parameter<T>& source, Index cols) const {
+    if (BlockTrace* trace = tape_->trace())
+      trace->hands_on(&source, 1, source.shape[1], cols, source.shape[2]);
+  }
+  void reads_rows(const Parameter<T>& source, Index cols) const {
+    if (BlockTrace* trace = tape_->trace())
+      trace->reads(&source, 1, static_cast<double>(source.shape[1] * cols * source.shape[2]) * sizeof(T));
+  }
   /// Parameters, each of which counts with the first block that names it.
   template <class... Parameters>
   void trains(const Parameters*... parameters) const {

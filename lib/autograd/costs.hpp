@@ -118,6 +118,19 @@ namespace detail {
 [[nodiscard]] constexpr OpCost squared_difference(double size, double word, bool tracked = true) {
   return {tracked ? detail::cost(5 * size, 4 * size, word) : detail::cost(3 * size, 2 * size, word), {}};
 }
+/// Of rows of a table and a prediction, with both gradients.
+[[nodiscard]] constexpr OpCost table_difference(double size, double word, bool through_tanh,
+                                                bool tracked = true) {
+  const double flops = (tracked ? 5 : 3) + (through_tanh ? transcendental_flops + (tracked ? 4 : 0) : 0);
+  return {detail::cost(flops * size, (tracked ? 4 : 2) * size, word), {}};
+}
+/// `rows` rows of a table, d channels each, decoded to m, against as many float targets.
+[[nodiscard]] constexpr OpCost table_decoded_error(double rows, double d, double m, double word, bool decoder,
+                                                   bool tracked = true) {
+  const double products = decoder ? (tracked ? 6 : 2) * d * m : 0;
+  return {{rows * (products + (tracked ? 6 : 3) * m), rows * ((tracked ? 2 : 1) * d * word + 4 * m), 0, 0},
+          {}};
+}
 [[nodiscard]] constexpr OpCost clamp_l1(double size, double word) {
   return {detail::cost(2 * size, size, word), detail::cost(size, 3 * size, word)};
 }

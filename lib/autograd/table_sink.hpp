@@ -20,7 +20,7 @@ class TableSink {
   /// Slots for the gradients of these rows: slots[q] of rows[q]. Valid until the update of this step.
   virtual void reserve(std::span<const Index> rows, std::span<Index> slots) = 0;
 
-  /// Gradients (slots(), n, d). Fetch it in backward, when all reservations of a step are made.
+  /// Gradients (slots(), n, d). Valid until the next reservation.
   [[nodiscard]] virtual T* gradients() = 0;
   [[nodiscard]] virtual Index slots() const = 0;
 

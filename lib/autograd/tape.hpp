@@ -75,6 +75,9 @@ class Tape {
     return false;
   }
 
+  /// The shape that an op is counted with that makes no value, or not its last one.
+  void set_shape(const ValueShape& shape) { made_ = shape; }
+
   /// A constant that lies elsewhere (data, a state to roll forward).
   [[nodiscard]] static Var<T> constant(NodeView<T> value) {
     Var<T> var;

@@ -9,11 +9,20 @@
 
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/relate.hpp"
+#include "rossby/autograd/table_loss.hpp"
 #include "rossby/autograd/time_halo.hpp"
 #include "rossby/kernels/embed.hpp"
 
 namespace rossby {
 namespace {
+
+/// A batch's steps as rows of the series.
+template <class T>
+std::span<const Index> series_steps(Tape<T>& tape, const Batch& batch, const Series& series) {
+  const auto places = tape.arena().template take<Index>(std::ssize(batch.times));
+  for (std::size_t q = 0; q < places.size(); ++q) places[q] = batch.times[q] - series.first;
+  return places;
+}
 
 /// The targets x at a batch's steps or pairs, packed (rows, B, m).
 template <class T>
@@ -23,16 +32,15 @@ NodeView<const float> gather_targets(Tape<T>& tape, const Batch& batch, const Se
   Device* device = tape.exec().device;
   const float* table = device ? device->on_device(series.values.span()) : series.values.data();
   const auto values = tape.memory().template take<float>((batch.pairs ? 1 : series.rows) * count * m);
-  const auto places = tape.arena().template take<Index>(count);
-  for (std::size_t q = 0; q < places.size(); ++q) places[q] = batch.times[q] - series.first;
+  const std::span<const Index> places = series_steps(tape, batch, series);
   if (batch.pairs) {
     const NodeView<float> out(values.data(), count, 1, m);
-    embed_pairs_forward<float>(tape.exec(), out, table, series.steps, series.rows,
-                               std::span<const Index>(places), std::span<const Index>(batch.rows));
+    embed_pairs_forward<float>(tape.exec(), out, table, series.steps, series.rows, places,
+                               std::span<const Index>(batch.rows));
     return out;
   }
   const NodeView<float> out(values.data(), series.rows, count, m);
-  embed_columns_forward<float>(tape.exec(), out, table, series.steps, std::span<const Index>(places));
+  embed_columns_forward<float>(tape.exec(), out, table, series.steps, places);
   return out;
 }
 
@@ -89,10 +97,15 @@ Parameter<T>& Stnn<T>::parameter(std::string_view name) const {
 }
 
 template <class T>
-Var<T> Stnn<T>::embed(Tape<T>& tape, const Batch& batch, std::span<const Index> times) {
+std::span<const Index> Stnn<T>::held_places(std::span<const Index> times) {
   places_.assign(times.begin(), times.end());
   for (Index& t : places_) t -= options_.held.first;
-  const std::span<const Index> places(places_);
+  return places_;
+}
+
+template <class T>
+Var<T> Stnn<T>::embed(Tape<T>& tape, const Batch& batch, std::span<const Index> times) {
+  const std::span<const Index> places = held_places(times);
   const Block<T> block(tape, "latents");
   block.trains(factors_.get());
   return block.hands_on(batch.pairs ? embed_pairs(tape, *factors_, places, std::span<const Index>(batch.rows))
@@ -142,9 +155,10 @@ Var<T> Stnn<T>::decode(Tape<T>& tape, const Var<T>& z) {
   return block.hands_on(linear<T>(tape, z, *decoder_, nullptr));
 }
 
+/// All of the dynamics but the activation around them.
 template <class T>
-Var<T> Stnn<T>::finish_dynamics(Tape<T>& tape, Var<T> h, const Random* dropout_random,
-                                std::span<const Index> row_keys, std::span<const Index> col_keys) {
+Var<T> Stnn<T>::finish_layers(Tape<T>& tape, Var<T> h, const Random* dropout_random,
+                              std::span<const Index> row_keys, std::span<const Index> col_keys) {
   for (std::size_t layer = 1; layer < weights_.size(); ++layer) {
     const Block<T> block(tape, layer_names_[layer]);
     block.reads(h);
@@ -154,6 +168,11 @@ Var<T> Stnn<T>::finish_dynamics(Tape<T>& tape, Var<T> h, const Random* dropout_r
       h = dropout(tape, h, options_.dropout_dynamics, dropout_random->at(layer), row_keys, col_keys);
     h = block.hands_on(linear(tape, h, *weights_[layer], biases_[layer].get()));
   }
+  return h;
+}
+
+template <class T>
+Var<T> Stnn<T>::activate(Tape<T>& tape, const Var<T>& h) {
   if (options_.activation != LatentActivation::tanh) return h;
   const Block<T> block(tape, "activation");
   block.reads(h);
@@ -162,7 +181,7 @@ Var<T> Stnn<T>::finish_dynamics(Tape<T>& tape, Var<T> h, const Random* dropout_r
 
 template <class T>
 Var<T> Stnn<T>::advance(Tape<T>& tape, const Var<T>& z) {
-  return finish_dynamics(tape, relate(tape, z), nullptr, {}, {});
+  return activate(tape, finish_layers(tape, relate(tape, z), nullptr, {}, {}));
 }
 
 /// The layer on the context: relations and the first dense layer.
@@ -180,6 +199,7 @@ void Stnn<T>::train_relations(const Block<T>& block) const {
   for (const auto& parameter : relations_->parameters()) block.trains(parameter.get());
 }
 
+/// What the dynamics make of the sources, without the activation.
 template <class T>
 Var<T> Stnn<T>::predicted(Tape<T>& tape, const Batch& batch, std::span<const Index> sources, const Var<T>& z,
                           Index step) {
@@ -189,7 +209,7 @@ Var<T> Stnn<T>::predicted(Tape<T>& tape, const Batch& batch, std::span<const Ind
     row_keys_.clear();
     if (options_.dropout_dynamics > 0)
       for (const GlobalRow row : rows_) row_keys_.push_back(row.value);
-    return finish_dynamics(tape, h, &random, row_keys_, sources);
+    return finish_layers(tape, h, &random, row_keys_, sources);
   }
   samples_.clear();
   for (std::size_t q = 0; q < sources.size(); ++q) samples_.push_back({batch.rows[q], sources[q]});
@@ -210,7 +230,7 @@ Var<T> Stnn<T>::predicted(Tape<T>& tape, const Batch& batch, std::span<const Ind
     row_keys_.push_back(sources[q] * relations_->bank().nodes +
                         rows_[static_cast<std::size_t>(batch.rows[q])].value);
   col_keys_.assign(1, 0);
-  return finish_dynamics(tape, h, &random, row_keys_, col_keys_);
+  return finish_layers(tape, h, &random, row_keys_, col_keys_);
 }
 
 template <class T>
@@ -222,6 +242,40 @@ void Stnn<T>::decoder_loss(Tape<T>& tape, const Batch& batch, const Var<T>& z, c
   block.reads(decoded);
   masked_squared_error(tape, decoded, gather_targets(tape, batch, series), scale,
                        losses.add("decoder", scale));
+}
+
+/// Whether a pass that has nothing else to do with the latents at its steps reads them and adds their
+/// gradients in the pass over memory that makes its loss.
+template <class T>
+bool Stnn<T>::in_one_pass(const Tape<T>& tape, const Batch& batch) const {
+  const bool decoder = batch.pass == Pass::decoder;
+  if (batch.pairs ||
+      !(decoder ? options_.dropout_z == 0 : batch.pass == Pass::dynamics && options_.l2_z == 0))
+    return false;
+  return table_losses_fit(tape, std::ssize(batch.times), options_.latent,
+                          decoder ? options_.features : Index{0});
+}
+
+/// The latents at a batch's steps, as losses in one pass read them. Returns where they lie.
+template <class T>
+std::span<const Index> Stnn<T>::rows_in_place(Tape<T>& tape, const Batch& batch) {
+  const Block<T> block(tape, "latents");
+  block.trains(factors_.get());
+  block.hands_on_rows(*factors_, std::ssize(batch.times));
+  return held_places(batch.times);
+}
+
+template <class T>
+void Stnn<T>::decoder_loss_in_one_pass(Tape<T>& tape, const Batch& batch, const Series& series,
+                                       Losses& losses) {
+  const double scale = inverse(batch.observed);
+  const std::span<const Index> places = rows_in_place(tape, batch);
+  const Block<T> block(tape, "decoder_loss");
+  block.reads_rows(*factors_, std::ssize(places));
+  block.trains(decoder_.get());
+  table_decoded_error(tape, *factors_, places, decoder_.get(),
+                      {series.values.data(), series.steps, series_steps(tape, batch, series)}, scale,
+                      losses.add("decoder", scale));
 }
 
 template <class T>
@@ -248,7 +302,7 @@ void Stnn<T>::relation_loss(Tape<T>& tape, Losses& losses) {
 
 template <class T>
 void Stnn<T>::dynamics_loss(Tape<T>& tape, const Batch& batch, std::span<const Index> times,
-                            const Var<T>& target, Index step, Losses& losses) {
+                            const Var<T>* target, Index step, Losses& losses) {
   sources_.assign(times.begin(), times.end());
   for (Index& t : sources_) --t;
   const double mean = inverse(batch.targets * static_cast<double>(options_.latent));
@@ -257,15 +311,25 @@ void Stnn<T>::dynamics_loss(Tape<T>& tape, const Batch& batch, std::span<const I
   Var<T> source;
   if (needs_source) source = embed_sources(tape, batch);
   const Var<T> dropped = batch.pairs ? Var<T>{} : drop_z(tape, source, batch, sources_, step, 1);
-  const Var<T> prediction = predicted(tape, batch, sources_, dropped, step);
+  const Var<T> h = predicted(tape, batch, sources_, dropped, step);
+  const double scale = options_.lambda * mean;
+  if (!target) {
+    const std::span<const Index> places = rows_in_place(tape, batch);
+    const Block<T> block(tape, "dynamics_loss");
+    block.reads_rows(*factors_, std::ssize(places));
+    block.reads(h);
+    table_difference(tape, *factors_, places, h, options_.activation == LatentActivation::tanh, scale,
+                     losses.add("mse", scale));
+    return relation_loss(tape, losses);
+  }
+  const Var<T> prediction = activate(tape, h);
   const Block<T> block(tape, "dynamics_loss");
-  block.reads(target);
+  block.reads(*target);
   block.reads(prediction);
   if (options_.l2_z > 0) block.reads(source);
-  squared_difference(tape, target, prediction, options_.lambda * mean,
-                     losses.add("mse", options_.lambda * mean));
+  squared_difference(tape, *target, prediction, scale, losses.add("mse", scale));
   if (options_.l2_z > 0)
-    squared_difference(tape, target, source, options_.l2_z * mean, losses.add("l2_z", options_.l2_z * mean));
+    squared_difference(tape, *target, source, options_.l2_z * mean, losses.add("l2_z", options_.l2_z * mean));
   relation_loss(tape, losses);
 }
 
@@ -277,17 +341,22 @@ void Stnn<T>::losses(Tape<T>& tape, const Batch& batch, const Series& series, In
     require(link_, "latents are lent to another group");
     lend_row(tape, *factors_, options_.held.size() - 1, *link_, options_.group + 1);
   }
+  if (in_one_pass(tape, batch))
+    return batch.pass == Pass::decoder ? decoder_loss_in_one_pass(tape, batch, series, losses)
+                                       : dynamics_loss(tape, batch, times, nullptr, step, losses);
   const Var<T> z = embed(tape, batch, times);
   if (batch.pass != Pass::dynamics)
     decoder_loss(tape, batch, drop_z(tape, z, batch, times, step, 0), series, losses);
   if (batch.pass == Pass::decoder) return;
-  if (batch.pass == Pass::dynamics) return dynamics_loss(tape, batch, times, z, step, losses);
+  if (batch.pass == Pass::dynamics) return dynamics_loss(tape, batch, times, &z, step, losses);
   // A joint slab may hold steps without a predecessor in training: they have no dynamics loss.
   if (batch.predicted_times.size() == times.size() && batch.targets > 0)
-    return dynamics_loss(tape, batch, times, z, step, losses);
+    return dynamics_loss(tape, batch, times, &z, step, losses);
   // Where other groups have such steps this one takes part without columns.
   targets_ = batch.predicted_times;
-  if (batch.targets > 0) dynamics_loss(tape, batch, targets_, embed(tape, batch, targets_), step, losses);
+  if (batch.targets <= 0) return;
+  const Var<T> of_targets = embed(tape, batch, targets_);
+  dynamics_loss(tape, batch, targets_, &of_targets, step, losses);
 }
 
 template class Stnn<float>;

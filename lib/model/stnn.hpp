@@ -110,9 +110,14 @@ class Stnn {
 
  private:
   void decoder_loss(Tape<T>& tape, const Batch& batch, const Var<T>& z, const Series& series, Losses& losses);
-  void dynamics_loss(Tape<T>& tape, const Batch& batch, std::span<const Index> times, const Var<T>& target,
+  void decoder_loss_in_one_pass(Tape<T>& tape, const Batch& batch, const Series& series, Losses& losses);
+  /// Without a target (null) the loss reads the latents where they lie (in_one_pass).
+  void dynamics_loss(Tape<T>& tape, const Batch& batch, std::span<const Index> times, const Var<T>* target,
                      Index step, Losses& losses);
   void relation_loss(Tape<T>& tape, Losses& losses);
+  [[nodiscard]] bool in_one_pass(const Tape<T>& tape, const Batch& batch) const;
+  [[nodiscard]] std::span<const Index> rows_in_place(Tape<T>& tape, const Batch& batch);
+  [[nodiscard]] std::span<const Index> held_places(std::span<const Index> times);
   [[nodiscard]] Var<T> embed(Tape<T>& tape, const Batch& batch, std::span<const Index> times);
   [[nodiscard]] Var<T> embed_sources(Tape<T>& tape, const Batch& batch);
   [[nodiscard]] Var<T> drop_z(Tape<T>& tape, const Var<T>& z, const Batch& batch,
@@ -121,8 +126,9 @@ class Stnn {
                                  const Var<T>& z, Index step);
   [[nodiscard]] Var<T> relate(Tape<T>& tape, const Var<T>& z);
   void train_relations(const Block<T>& block) const;
-  [[nodiscard]] Var<T> finish_dynamics(Tape<T>& tape, Var<T> h, const Random* dropout,
-                                       std::span<const Index> row_keys, std::span<const Index> col_keys);
+  [[nodiscard]] Var<T> finish_layers(Tape<T>& tape, Var<T> h, const Random* dropout,
+                                     std::span<const Index> row_keys, std::span<const Index> col_keys);
+  [[nodiscard]] Var<T> activate(Tape<T>& tape, const Var<T>& h);
 
   StnnOptions options_;
   std::unique_ptr<Relations<T>> relations_;

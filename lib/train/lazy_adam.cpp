@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/reductions.hpp"
@@ -107,13 +108,18 @@ void LazyAdam<T>::reserve(std::span<const Index> rows, std::span<Index> slots) {
     slots[q] = slot;
   }
   if (std::ssize(reserved_) <= capacity_) return;
-  // Backward has not begun: nothing is lost. A slab's targets and sources make two reservations of one size.
+  // A slab's targets and sources make two reservations of one size.
+  const Index had = capacity_;
   capacity_ = std::max<Index>(std::ssize(reserved_), 2 * std::ssize(rows));
   capacity_ = std::min(capacity_, parameter_->shape[0]);
-  gradients_ = {};
+  const bool kept = std::any_of(added_.begin(), added_.end(), [](Index added) { return added != 0; });
+  require(!kept || !parameter_->device, "rows of a device's table are reserved before gradients are added");
+  Buffer<T> before = std::exchange(gradients_, Buffer<T>());
+  if (!kept) before = {};
   const Device::For purpose(parameter_->device, "gradients of rows of " + parameter_->name,
                             "fewer steps a slab (train.slab_steps)");
   gradients_ = Buffer<T>(capacity_ * width_, parameter_->device);
+  if (kept) std::copy_n(before.data(), had * width_, gradients_.data());
 }
 
 template <class T>

@@ -28,7 +28,11 @@ class DevicePlan(PlanRuns):
 
         def calls(ops):
             return {(op["op"], op["backward"], op["ranks"], op["rows"], op["columns"], op["channels"]) for op in ops}
-        self.assertEqual(calls(there), calls(here), "the same trainings, on the host and on the device")
+        # The same trainings; what the host does in one pass over memory, in a step, a device does in several.
+        of_host, of_device = calls(here), calls(there)
+        self.assertEqual({op for op, *_ in of_host - of_device}, {"table_difference", "table_decoded_error"})
+        self.assertEqual({op for op, *_ in of_device - of_host},
+                         {"embed", "linear", "masked_squared_error", "squared_difference"})
         for op in there:
             self.assertGreater(op["host_seconds"], 0, op)
             self.assertGreaterEqual(op["seconds"], 0, op)

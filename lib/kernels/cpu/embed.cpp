@@ -5,7 +5,7 @@
 
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
-#include "rossby/kernels/cpu/simd/columns.hpp"
+#include "rossby/kernels/cpu/table_blocks.hpp"
 
 namespace rossby::cpu {
 
@@ -26,15 +26,6 @@ constexpr Index node_pieces = 16;
 // A block of nodes reads one run of each step's row and writes a few columns of the block: the table streams,
 // the block stays in the first-level cache.
 constexpr Index most_block_rows = 64, least_block_rows = 16, block_values = 1024;
-
-/// Asks for what lies two blocks ahead in a table of which a block takes `values` values: the runs are too
-/// short for a processor to see where they go. They come into the second-level cache; the first has few loads
-/// under way at a time.
-template <class T>
-void ask_ahead(const T* table, Index values) {
-  for (Index k = 2 * values; k < 3 * values; k += 64 / static_cast<Index>(sizeof(T)))
-    __builtin_prefetch(table + k, 0, 2);
-}
 
 /// f(first, last, first column, count, start of each column's table row at `first`) over blocks of nodes and
 /// of up to joined_columns columns. `reads`: of the table.

@@ -1,8 +1,11 @@
 #include <limits>
 
+#include <fmt/core.h>
+
 #include "rossby/autograd/adaptive.hpp"
 #include "rossby/autograd/convolution.hpp"
 #include "rossby/autograd/recurrent.hpp"
+#include "rossby/autograd/table_loss.hpp"
 #include "rossby/exchange/one_rank.hpp"
 #include "tests/lib/autograd/harness.hpp"
 
@@ -202,6 +205,40 @@ std::vector<Case<T>> loss_cases() {
                          return 0.7 * sum;
                        };
                      }});
+  for (const bool through_tanh : {false, true})
+    cases.push_back({through_tanh ? "table_difference through tanh" : "table_difference",
+                     [through_tanh](Bank<T>& bank, Shape s) -> Graph<T> {
+                       auto& table = bank.make("table", {s.cols + 2, s.rows, s.channels});
+                       auto& x = bank.make("x", {s.rows, s.cols, s.channels});
+                       std::vector<Index> times;  // one step twice, two unused
+                       for (Index b = 0; b < s.cols; ++b) times.push_back(b == 0 ? s.cols : b);
+                       return [&table, &x, times, s, through_tanh](Tp& tape) {
+                         double sum = 0, again = 0;
+                         const Var<T> h = sigmoid(tape, packed_leaf(tape, x, s));
+                         table_difference(tape, table, times, h, through_tanh, 1.7, &sum);
+                         table_difference(tape, table, times, h, false, 0.4, &again);
+                         return 1.7 * sum + 0.4 * again;
+                       };
+                     }});
+  for (const Index outputs : {0, 1, 3})
+    cases.push_back(
+        {fmt::format("table_decoded_error of {} outputs", outputs),
+         [outputs](Bank<T>& bank, Shape s) -> Graph<T> {
+           const Index m = outputs > 0 ? outputs : s.channels;
+           auto& table = bank.make("table", {s.cols + 2, s.rows, s.channels});
+           Parameter<T>* weight = outputs > 0 ? &bank.make("weight", {m, s.channels}) : nullptr;
+           std::vector<Index> times, places;
+           for (Index b = 0; b < s.cols; ++b) times.push_back(b == 0 ? s.cols : b), places.push_back(b % 3);
+           std::vector<float> truth(static_cast<std::size_t>(3 * s.rows * m));
+           for (std::size_t k = 0; k < truth.size(); ++k)
+             truth[k] = k % 4 == 1 ? std::numeric_limits<float>::quiet_NaN()
+                                   : static_cast<float>(Random(2, "truth").uniform(k, -1, 1));
+           return [&table, weight, times, places, truth](Tp& tape) {
+             double sum = 0;
+             table_decoded_error(tape, table, times, weight, {truth.data(), 3, places}, 0.7, &sum);
+             return 0.7 * sum;
+           };
+         }});
   cases.push_back({"squared_difference", [](Bank<T>& bank, Shape s) -> Graph<T> {
                      auto& a = bank.make("a", {s.rows, s.cols, s.channels});
                      auto& b = bank.make("b", {s.rows, s.cols, s.channels});

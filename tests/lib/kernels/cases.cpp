@@ -14,6 +14,7 @@
 #include "rossby/kernels/rows.hpp"
 #include "rossby/kernels/softmax.hpp"
 #include "rossby/kernels/steps.hpp"
+#include "rossby/kernels/table_loss.hpp"
 #include "tests/lib/kernels/harness.hpp"
 
 namespace rossby::testing {
@@ -413,7 +414,76 @@ std::vector<Case<T>> vector_cases() {
   return cases;
 }
 
+/// Of packed data.
+template <class T>
+std::vector<Case<T>> table_loss_cases() {
+  using R = Rig<T>;
+  constexpr Index steps = 5, slots = 7;
+  enum class Wanted { nothing, sum, anew };
+  const auto text = [](Wanted wanted) {
+    return wanted == Wanted::nothing ? "without" : wanted == Wanted::sum ? "+=" : "=";
+  };
+  const auto gradient_of = [](R& rig, Index size, Wanted wanted, std::span<const Index> times,
+                              std::span<const Index> begins) -> TableGradient<T> {
+    if (wanted == Wanted::nothing) return {};
+    T* const to = rig.vector(slots * size).data();
+    return {to, slots, times, wanted == Wanted::anew ? begins : std::span<const Index>{}};
+  };
+  std::vector<Case<T>> cases;
+  for (const bool through_tanh : {false, true})
+    for (const Wanted of_table : {Wanted::nothing, Wanted::sum, Wanted::anew})
+      for (const Wanted of_x : {Wanted::nothing, Wanted::sum, Wanted::anew})
+        cases.push_back({fmt::format("table difference{}, {} {}", through_tanh ? " (tanh)" : "",
+                                     text(of_table), text(of_x)),
+                         [=](const Exec& exec, R& rig, Shape s) {
+                           if (s.cols * s.channels > most_table_loss_width) return;
+                           const auto times = draw(s.cols, steps, 0), to = draw(s.cols, slots, 1),
+                                      begins = draw(s.cols, 2, 3);
+                           const T* const table = rig.vector(steps * s.rows * s.channels).data();
+                           GradientOut<T> dx;
+                           if (of_x == Wanted::sum) dx = {rig.input(s), true};
+                           if (of_x == Wanted::anew) dx = {rig.output(s), false};
+                           double sum = 0.5;
+                           table_difference<T>(
+                               exec, gradient_of(rig, s.rows * s.channels, of_table, to, begins), dx,
+                               {table, steps, times}, read(rig.input(s)), through_tanh, 0.3, &sum);
+                           rig.result(sum);
+                         }});
+  for (const Index decoded : {0, 1, 2, 5})
+    for (const Wanted of_table : {Wanted::nothing, Wanted::sum, Wanted::anew})
+      for (const bool of_weight : {false, true})
+        if (decoded > 0 || !of_weight)
+          cases.push_back(
+              {fmt::format("table decoded to {}, {}{}", decoded, text(of_table),
+                           of_weight ? ", weights" : ""),
+               [=](const Exec& exec, R& rig, Shape s) {
+                 const Index m = decoded > 0 ? decoded : s.channels;
+                 if (s.cols * std::max(s.channels, m) > most_table_loss_width ||
+                     decoded * s.channels > most_decoder_weights)
+                   return;
+                 const auto times = draw(s.cols, steps, 0), to = draw(s.cols, slots, 1),
+                            begins = draw(s.cols, 2, 3), at = draw(s.cols, steps, 4);
+                 const T* const table = rig.vector(steps * s.rows * s.channels).data();
+                 const float* const truth = rig.target({steps, s.rows, m}).data;
+                 MatrixView<const T> weight;
+                 if (decoded > 0) weight = {rig.vector(m * s.channels).data(), m, s.channels};
+                 T* const dweight = of_weight ? rig.vector(m * s.channels).data() : nullptr;
+                 double sum = 0.5;
+                 table_decoded_error<T>(
+                     exec, gradient_of(rig, s.rows * s.channels, of_table, to, begins), dweight,
+                     {table, steps, times}, weight, {truth, steps, at}, s.rows, s.channels, 0.3, &sum,
+                     rig.scratch(table_decoded_error_scratch_size(s.rows, s.cols, m, s.channels)));
+                 rig.result(sum);
+               }});
+  return cases;
+}
+
 }  // namespace
+
+template <class T>
+std::vector<Case<T>> host_cases() {
+  return table_loss_cases<T>();
+}
 
 template <class T>
 std::vector<Case<T>> all_cases() {
@@ -435,6 +505,8 @@ std::vector<Case<T>> run_cases() {
 
 template std::vector<Case<float>> linear_cases(Index);
 template std::vector<Case<double>> linear_cases(Index);
+template std::vector<Case<float>> host_cases();
+template std::vector<Case<double>> host_cases();
 template std::vector<Case<float>> all_cases();
 template std::vector<Case<double>> all_cases();
 template std::vector<Case<float>> run_cases();

@@ -209,6 +209,10 @@ std::vector<Case<T>> linear_cases(Index out);
 template <class T>
 std::vector<Case<T>> all_cases();
 
+/// Kernels of the host alone, of packed data.
+template <class T>
+std::vector<Case<T>> host_cases();
+
 /// Those that go through runs of contiguous values.
 template <class T>
 std::vector<Case<T>> run_cases();

@@ -8,6 +8,7 @@
 #include "rossby/kernels/loss.hpp"
 #include "rossby/kernels/optimiser.hpp"
 #include "rossby/kernels/reductions.hpp"
+#include "rossby/kernels/table_loss.hpp"
 #include "tests/lib/kernels/compare.hpp"
 
 namespace rossby::testing {
@@ -41,6 +42,13 @@ void test_all(double tolerance) {
       for (const Layout layout : layouts) test_one(test, shape, layout, tolerance);
     for (const Shape& shape : large_shapes) test_one(test, shape, Layout::packed, tolerance);
     test_one(test, large_shapes[0], Layout::gapped, tolerance);
+  }
+  for (const auto& test : host_cases<T>()) {
+    for (const Shape& shape : small_shapes) test_one(test, shape, Layout::packed, tolerance);
+    for (const Shape& shape : large_shapes) test_one(test, shape, Layout::packed, tolerance);
+    // Blocks of nodes and groups of columns that are left over; more than one block a partial sum.
+    for (const Shape& shape : {Shape{131, 8, 4}, Shape{4099, 9, 1}, Shape{77, 19, 3}, Shape{3, 8, 256}})
+      test_one(test, shape, Layout::packed, tolerance);
   }
 }
 
@@ -81,6 +89,14 @@ TEST(Kernels, WrongShapesAreRefused) {
                BugError);
   const std::vector<Index> negative{-1};
   const std::vector<Index> zero{0};
+  double sum = 0;
+  const auto difference = [&](std::span<const Index> times, Shape s) {
+    table_difference<float>(exec, {}, {}, {rig.vector(15).data(), 5, times}, read(rig.input(s)), false, 1,
+                            &sum);
+  };
+  EXPECT_THROW(difference(beyond, {3, 2, 1}), BugError);
+  EXPECT_THROW(difference(zero, {3, 2, 1}), BugError);
+  EXPECT_THROW(difference(zero, {1, 1, most_table_loss_width + 1}), BugError);
   EXPECT_THROW(
       embed_pairs_forward<float>(exec, rig.output({1, 1, 1}), rig.vector(15).data(), 5, 3, zero, negative),
       BugError);

@@ -233,6 +233,26 @@ TEST(LazyTableSlots, ThatNothingWasAddedToHaveGradientZero) {
   EXPECT_TRUE(std::equal(plain.table.value.begin(), plain.table.value.end(), reserved.table.value.begin()));
 }
 
+TEST(LazyTableSlots, KeepGradientsThatWereAddedBeforeMoreAreReserved) {
+  Trained<double> of({}, 1e-3, true, {});
+  TableSink<double>& table = *of.table.table;
+  const Index width = of.table.shape[1] * of.table.shape[2];
+  const std::vector<Index> first{5}, more{9, 2, 11, 12, 1};
+  std::vector<Index> slots(1), others(more.size()), begins(1);
+  table.reserve(first, slots);
+  table.begin_sums(slots, begins);
+  EXPECT_EQ(begins[0], 1);
+  std::fill_n(table.gradients() + slots[0] * width, width, 3.0);
+  const Index had = table.slots();
+  table.reserve(more, others);
+  EXPECT_GT(table.slots(), had);
+  double squares = 0;
+  table.add_squares({}, &squares);
+  EXPECT_EQ(squares, 9.0 * static_cast<double>(width));
+  table.begin_sums(slots, begins);
+  EXPECT_EQ(begins[0], 0);
+}
+
 /// The same without a norm being asked for, which clears them, too.
 TEST(LazyTableSlots, AreClearedByTheUpdate) {
   Trained<double> plain({}, 1e-3, true, {}), reserved({}, 1e-3, true, {});

@@ -1,0 +1,180 @@
+#include "rossby/kernels/table_loss.hpp"
+
+#include "rossby/kernels/cpu/loops.hpp"
+#include "rossby/kernels/cpu/simd/elementwise.hpp"
+#include "rossby/kernels/cpu/simd/linear.hpp"
+#include "rossby/kernels/cpu/simd/losses.hpp"
+#include "rossby/kernels/cpu/table_blocks.hpp"
+#include "rossby/kernels/table_loss_backends.hpp"
+
+namespace rossby::cpu {
+namespace {
+
+// A block's values, of which a kernel keeps a few arrays, fit the first-level cache.
+constexpr Index block_values = 1024, most_block_rows = 64;
+
+/// Nodes of a block whose nodes have `width` values each.
+Index block_rows(Index width) {
+  return std::clamp<Index>(block_values / std::max<Index>(1, width), 1, most_block_rows);
+}
+
+/// Rows that a partial sum covers: whole blocks, a function of the shape alone.
+Index sum_rows(Index n, Index width) {
+  const Index rows = block_rows(width);
+  const Index wanted =
+      std::max((n + reduction_blocks - 1) / reduction_blocks, flat_piece / std::max<Index>(1, width));
+  return std::max<Index>(1, (wanted + rows - 1) / rows) * rows;
+}
+
+template <class T>
+using Block = std::array<T, most_table_loss_width>;
+
+/// to (rows, columns, d) = nodes [first, first + rows) of the table's columns.
+template <class T>
+void read_block(const ColumnKernels<T>& kernels, const TableColumns<T>& z, Index n, Index d, Index first,
+                Index rows, T* to) {
+  const Index width = std::ssize(z.times) * d;
+  for_each_group(z.table, z.times, n, d, first, [&](Index b, Index count, const T* const* from) {
+    for (Index q = 0; q < count; ++q) ask_ahead(from[q], rows * d);
+    kernels.join(rows, count, d, from, to + b * d, width);
+  });
+}
+
+template <class T>
+void add_block(const ColumnKernels<T>& kernels, const TableGradient<T>& dz, Index n, Index d, Index first,
+               Index rows, const T* from) {
+  const Index width = std::ssize(dz.times) * d;
+  const Index* begins = dz.begins.empty() ? nullptr : dz.begins.data();
+  for_each_group(dz.to, dz.times, n, d, first, [&](Index b, Index count, T* const* to) {
+    kernels.split_add(rows, count, d, to, begins ? begins + b : nullptr, from + b * d, width);
+  });
+}
+
+}  // namespace
+
+template <class T>
+void table_difference(const Exec& exec, const TableGradient<T>& dz, const GradientOut<T>& dx,
+                      const TableColumns<T>& z, NodeView<const T> x, bool through_tanh, double scale,
+                      double* sum) {
+  const Index n = x.rows, d = x.channels, width = x.width(), rows = block_rows(width);
+  const ColumnKernels<T>& columns = column_kernels<T>(exec.isa);
+  const ElementwiseKernels<T>& elementwise = elementwise_kernels<T>(exec.isa);
+  const LossKernels<T>& losses = loss_kernels<T>(exec.isa);
+  const T factor = static_cast<T>(2 * scale);
+  *sum += reduce_blocks(exec, n, sum_rows(n, width), x.size(), [&](Index begin, Index end) {
+    alignas(64) Block<T> target, predicted, slope;
+    double part = 0;
+    for (Index first = begin; first < end; first += rows) {
+      const Index count = std::min(rows, end - first), size = count * width;
+      read_block(columns, z, n, d, first, count, target.data());
+      const T* p = x.row(first);
+      if (through_tanh) {
+        elementwise.tanh(size, predicted.data(), p);
+        p = predicted.data();
+      }
+      T* const to_x = dx.to.data ? dx.to.row(first) : nullptr;
+      T* const dp = to_x && through_tanh ? slope.data() : to_x;
+      T* const dt = dz.to ? target.data() : nullptr;
+      if (!dt && !dp) {
+        part += losses.squared_difference_sum(size, target.data(), p);
+        continue;
+      }
+      part += losses.squared_difference_gradients(size, dt, false, dp, dp == to_x && dx.add, target.data(), p,
+                                                  factor);
+      if (dp != to_x) {
+        if (!dx.add) std::fill_n(to_x, size, T(0));
+        elementwise.tanh_backward(size, to_x, p, dp);
+      }
+      if (dt) add_block<T>(columns, dz, n, d, first, count, dt);
+    }
+    return part;
+  });
+}
+
+namespace {
+
+/// y = z·Wᵀ of `rows` rows.
+template <class T>
+void decode(Isa isa, Index rows, MatrixView<const T> weight, const T* z, T* y) {
+  if (weight.size() == 1) return elementwise_kernels<T>(isa).scale(rows, y, z, weight.data[0]);
+  narrow_linear_kernels<T>(isa).multiply(rows, weight.cols, weight.rows, z, weight.data, 1, weight.stride,
+                                         nullptr, y, false);
+}
+
+/// dz = dy·W.
+template <class T>
+void encode(Isa isa, Index rows, MatrixView<const T> weight, const T* dy, T* dz) {
+  if (weight.size() == 1) return elementwise_kernels<T>(isa).scale(rows, dz, dy, weight.data[0]);
+  narrow_linear_kernels<T>(isa).multiply(rows, weight.rows, weight.cols, dy, weight.data, weight.stride, 1,
+                                         nullptr, dz, false);
+}
+
+/// dW (m, d), packed, += dyᵀ·z.
+template <class T>
+void add_outer(Isa isa, Index rows, Index m, Index d, const T* dy, const T* z, T* dweight) {
+  if (m * d == 1)
+    dweight[0] += static_cast<T>(sum_lanes(rows, [&](Index k) { return double{dy[k]} * double{z[k]}; }));
+  else
+    narrow_linear_kernels<T>(isa).outer(rows, m, d, dy, z, dweight, d, 1);
+}
+
+}  // namespace
+
+template <class T>
+void table_decoded_error(const Exec& exec, const TableGradient<T>& dz, T* dweight, const TableColumns<T>& z,
+                         MatrixView<const T> weight, const TableColumns<float>& x, Index n, Index d,
+                         double scale, double* sum, std::span<T> scratch) {
+  const Index m = weight.data ? weight.rows : d, cols = std::ssize(z.times);
+  const Index width = cols * std::max(d, m), rows = block_rows(width), covered = sum_rows(n, width);
+  const ColumnKernels<T>& columns = column_kernels<T>(exec.isa);
+  const ColumnKernels<float>& targets = column_kernels<float>(exec.isa);
+  const LossKernels<T>& losses = loss_kernels<T>(exec.isa);
+  const T factor = static_cast<T>(2 * scale);
+  *sum += reduce_blocks(exec, n, covered, n * width, [&](Index begin, Index end) {
+    alignas(64) Block<T> latents, decoded, slope, more;
+    alignas(64) Block<float> target;
+    T* const partial = dweight ? scratch.data() + begin / covered * m * d : nullptr;
+    if (partial) std::fill_n(partial, m * d, T(0));
+    double part = 0;
+    for (Index first = begin; first < end; first += rows) {
+      const Index count = std::min(rows, end - first), entries = count * cols;
+      read_block(columns, z, n, d, first, count, latents.data());
+      read_block(targets, x, n, m, first, count, target.data());
+      const T* y = latents.data();
+      if (weight.data) {
+        decode(exec.isa, entries, weight, y, decoded.data());
+        y = decoded.data();
+      }
+      part += losses.masked_squared_sum(entries * m, y, target.data());
+      if (!dz.to && !dweight) continue;
+      std::fill_n(slope.data(), entries * m, T(0));
+      losses.masked_squared_backward(entries * m, slope.data(), y, target.data(), factor);
+      if (partial) add_outer<T>(exec.isa, entries, m, d, slope.data(), latents.data(), partial);
+      if (!dz.to) continue;
+      const T* to_table = slope.data();
+      if (weight.data) {
+        encode<T>(exec.isa, entries, weight, slope.data(), more.data());
+        to_table = more.data();
+      }
+      add_block<T>(columns, dz, n, d, first, count, to_table);
+    }
+    return part;
+  });
+  for (Index first = 0; dweight && first < n; first += covered)
+    for (Index k = 0; k < m * d; ++k)
+      dweight[k] += scratch[static_cast<std::size_t>(first / covered * m * d + k)];
+}
+
+ROSSBY_TABLE_LOSSES(template, float)
+ROSSBY_TABLE_LOSSES(template, double)
+
+}  // namespace rossby::cpu
+
+namespace rossby {
+
+Index table_decoded_error_scratch_size(Index rows, Index cols, Index out, Index in) {
+  const Index covered = cpu::sum_rows(rows, cols * std::max(out, in));
+  return (rows + covered - 1) / covered * out * in;
+}
+
+}  // namespace rossby

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <span>
+
+#include "rossby/kernels/exec.hpp"
+#include "rossby/kernels/loss.hpp"
+#include "rossby/tensor/view.hpp"
+
+namespace rossby {
+
+// Losses of a table's rows and their gradients in one pass over memory: what embed.hpp, activation.hpp,
+// linear.hpp and loss.hpp compute one after the other stays in the first-level cache. Of the host alone:
+// devices take those. Tables are (steps, n, d), packed; times lie in [0, steps). Sums are taken in double
+// over blocks of rows that depend on the shape alone, in a fixed order.
+
+/// Rows of a table as the columns of node data: column b is row times[b].
+template <class T>
+struct TableColumns {
+  const T* table = nullptr;
+  Index steps = 0;
+  std::span<const Index> times;
+};
+
+/// Where the gradients of columns go: to[times[b], i] += …, repeated times in column order. Where begins[b]
+/// is not zero (empty: nowhere) the sum begins anew. Nowhere at all where `to` is null.
+template <class T>
+struct TableGradient {
+  T* to = nullptr;
+  Index steps = 0;
+  std::span<const Index> times, begins;
+};
+
+/// Values of a node's columns that these kernels take at most: of z and x, and of a decoder's outputs.
+inline constexpr Index most_table_loss_width = 2048;
+/// Weights of a decoder.
+inline constexpr Index most_decoder_weights = 1024;
+
+/// *sum += Σ (z − f(x))² over x (n, B, d), packed, f tanh or the identity, and at once its gradients:
+/// dz += 2·scale·(z − f(x)), dx = or −= that times f'(x).
+template <class T>
+void table_difference(const Exec& exec, const TableGradient<T>& dz, const GradientOut<T>& dx,
+                      const TableColumns<T>& z, NodeView<const T> x, bool through_tanh, double scale,
+                      double* sum);
+
+/// Values of scratch for table_decoded_error over `rows` nodes and `cols` columns of `in` channels that are
+/// decoded to `out`.
+[[nodiscard]] Index table_decoded_error_scratch_size(Index rows, Index cols, Index out, Index in);
+
+/// *sum += Σ (z·Wᵀ − x)² over `rows` nodes and entries of x (its columns, m channels) that are not NaN, and
+/// at once its gradients: with e = 2·scale·(z·Wᵀ − x), dz += e·W and dW += eᵀ·z. `weight` is (m, d), or has
+/// no data: z is compared itself. dW is laid out as the weight, or null.
+template <class T>
+void table_decoded_error(const Exec& exec, const TableGradient<T>& dz, T* dweight, const TableColumns<T>& z,
+                         MatrixView<const T> weight, const TableColumns<float>& x, Index rows, Index channels,
+                         double scale, double* sum, std::span<T> scratch);
+
+}  // namespace rossby
