@@ -171,6 +171,12 @@ void warn_of_other_batches(const Config& config, const Config& written) {
                others, now, before, before);
 }
 
+void warn_of_rounding(const Communicator& comm, const std::string& text) {
+  if (comm.rank() == 0)
+    fmt::print(stderr,
+               "rossby: warning: {}: the continuation equals the uninterrupted run to rounding only\n", text);
+}
+
 }  // namespace
 
 Config settings_to_resume(const Communicator& comm, const Config& config, const Checkpoint& checkpoint) {
@@ -185,12 +191,7 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
         fmt::format("{} was written with other settings: {}; set them back or choose another --run",
                     checkpoint.path, fmt::join(differences, "; ")));
   std::vector<std::string> sets;
-  const auto warn = [&](const std::string& text) {
-    if (comm.rank() == 0)
-      fmt::print(stderr,
-                 "rossby: warning: {}: the continuation equals the uninterrupted run to rounding only\n",
-                 text);
-  };
+  const auto warn = [&](const std::string& text) { warn_of_rounding(comm, text); };
   const std::string isa = member_text(checkpoint.metadata, "isa");
   const std::string& asked = config.text("parallel.isa");
   MpiReducer reducer(comm);
@@ -201,9 +202,6 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   if (asked == "auto" && lacking == 0) sets.push_back("parallel.isa=" + isa);
   if (asked == "auto" ? lacking != 0 : asked != isa)
     warn(fmt::format("{} was computed with {} instructions", checkpoint.path, isa));
-  if (const std::string blas = member_text(checkpoint.metadata, "blas"); !blas.empty() && blas != blas_core())
-    warn(fmt::format("{} was computed with BLAS kernels for {}, not for {}", checkpoint.path, blas,
-                     blas_core()));
   const auto keep = [&](const char* member, const char* key, std::initializer_list<std::string_view> known) {
     const std::string meant = member_text(checkpoint.metadata, member);
     if (std::find(known.begin(), known.end(), meant) == known.end()) return;
@@ -244,6 +242,12 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   }
   if (comm.rank() == 0) warn_of_other_batches(config, written);
   return Config::parse(config.to_toml(), "configuration", sets);
+}
+
+void warn_of_other_blas(const Communicator& comm, const Checkpoint& checkpoint) {
+  if (const std::string blas = member_text(checkpoint.metadata, "blas"); !blas.empty() && blas != blas_core())
+    warn_of_rounding(comm, fmt::format("{} was computed with BLAS kernels for {}, not for {}",
+                                       checkpoint.path, blas, blas_core()));
 }
 
 std::vector<std::string> changes_of_learning(const Config& config, const Checkpoint& checkpoint) {

@@ -65,6 +65,9 @@ void warn_skipped(const Communicator& comm, const std::string& path, const std::
 [[nodiscard]] Config settings_to_resume(const Communicator& comm, const Config& config,
                                         const Checkpoint& checkpoint);
 
+/// Rank 0 warns where a checkpoint of a training on the host was computed with other kernels of the BLAS.
+void warn_of_other_blas(const Communicator& comm, const Checkpoint& checkpoint);
+
 /// What is learned differently than before the checkpoint, how long, and what is validated when:
 /// "optimiser.lr = 0.01 instead of 0.1".
 [[nodiscard]] std::vector<std::string> changes_of_learning(const Config& config,

@@ -174,7 +174,7 @@ Json Training<T>::metadata(const TrainingState& state) const {
   json["data_hash"] = run_->data_hash();
   json["training_hash"] = run_->training_hash();
   json["isa"] = std::string(to_string(run_->exec().isa));
-  json["blas"] = blas_core();
+  if (!run_->device()) json["blas"] = blas_core();
   run_->add_metadata(json);
   json["ranks"] = comm_.size();
   json["nodes"] = run_->domain().nodes();

@@ -61,6 +61,31 @@ class Resumed(BadInput):
         self.leave(run, "--stop-after", "0.000001s", *[word for s in settings for word in ("--set", s)])
         return self.checkpoints(run)[-1]
 
+    def test_other_blas_kernels_are_said(self):
+        """Of trainings on the host alone: devices multiply by others."""
+        for device, said in (("cpu", True), ("simulated", False)):
+            with self.subTest(device):
+                run = "blas_" + device
+                name = self.stopped_early(run, f"parallel.device={device}")
+                path = self.path(f"{run}/checkpoints/{name}")
+                with open(path, "rb") as file:
+                    knows = re.search(rb'"blas":"([^"]*)"', file.read())
+                self.assertEqual(knows is not None, said)
+                if said:
+                    kernels = knows.group(1).decode()
+                    rewrite_metadata(path, (f'"blas":"{kernels}"', f'"blas":"{"x" * len(kernels)}"'))
+                result = self.run_ranks(2, *self.arguments(run, "train.epochs=1", f"parallel.device={device}"))
+                self.assertEqual(result.codes, [0, 0], result.err)
+                self.assertEqual("was computed with BLAS kernels for xxx" in result.err, said, result.err)
+                self.assertEqual(len(result.lines), 1 if said else 0, result.err)
+        # What was begun on the host and goes on on a device is multiplied by neither's.
+        self.stopped_early("blas_cpu_device")
+        path = self.path("blas_cpu_device/checkpoints/" + self.checkpoints("blas_cpu_device")[-1])
+        rewrite_metadata(path, (f'"blas":"{kernels}"', f'"blas":"{"x" * len(kernels)}"'))
+        result = self.run_ranks(2, *self.arguments("blas_cpu_device", "train.epochs=1", "parallel.device=simulated"))
+        self.assertEqual(result.codes, [0, 0], result.err)
+        self.assertNotIn("BLAS", result.err)
+
     def test_left_and_resumed_at_every_step(self):
         whole = self.whole("train.epochs=2", name="short")
         more = ["--set", "train.epochs=2"]
