@@ -86,8 +86,8 @@ void measure(benchmark::State& state, const std::string& name, const NamedCase& 
 
 std::vector<NamedCase> all_cases(const Sizes& sizes) {
   std::vector<NamedCase> cases;
-  for (auto* family :
-       {sparse_cases, spmm_cases, dense_cases, layer_cases, table_cases, pair_cases, update_cases}) {
+  for (auto* family : {sparse_cases, spmm_cases, dense_cases, layer_cases, table_cases, table_loss_cases,
+                       pair_cases, update_cases}) {
     auto more = family(sizes);
     std::move(more.begin(), more.end(), std::back_inserter(cases));
   }
@@ -151,6 +151,7 @@ int run(int argc, char** argv) {
     user_error("--threads and --isa are for kernels of the host: leave them out with --device={}",
                device_name);
   const std::unique_ptr<Device> device = open_device(device_name);
+  sizes.on_device = device != nullptr;
   sizes.with_cusparse = device_name == "cuda" && cusparse() != nullptr;
   set_up_blas();
   benchmark::AddCustomContext("processor", processor());

@@ -16,26 +16,6 @@
 namespace rossby::bench {
 namespace {
 
-/// What a kernel adds to, on the host: at once, or when a device's results come home.
-class Sum {
- public:
-  double* anew() {
-    value_ = 0;
-    return &value_;
-  }
-  /// To be asked after the results of the same kernel have been.
-  template <class T>
-  [[nodiscard]] std::span<const T> as() {
-    T& to = std::get<T>(rounded_);
-    to = static_cast<T>(value_);
-    return {&to, 1};
-  }
-
- private:
-  double value_ = 0;
-  std::tuple<float, double> rounded_;
-};
-
 /// y (m, out) += x (m, in)·Wᵀ.
 template <class T>
 struct LinearForward {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -42,6 +43,7 @@ struct NamedCase {
 struct Sizes {
   bool full = true;
   bool with_cusparse = false;  // cuSPARSE's products beside own ones
+  bool on_device = false;      // kernels of the host alone are left out
   [[nodiscard]] Index n_lat() const { return full ? 60 : 7; }
   [[nodiscard]] Index n_lon() const { return full ? 168 : 11; }
   [[nodiscard]] Index nodes() const { return n_lat() * n_lon(); }
@@ -58,7 +60,28 @@ std::vector<NamedCase> dense_cases(const Sizes& sizes);
 std::vector<NamedCase> update_cases(const Sizes& sizes);
 std::vector<NamedCase> layer_cases(const Sizes& sizes);
 std::vector<NamedCase> table_cases(const Sizes& sizes);
+std::vector<NamedCase> table_loss_cases(const Sizes& sizes);
 std::vector<NamedCase> pair_cases(const Sizes& sizes);
+
+/// What a kernel adds to, on the host: at once, or when a device's results come home.
+class Sum {
+ public:
+  double* anew() {
+    value_ = 0;
+    return &value_;
+  }
+  /// To be asked after the results of the same kernel have been.
+  template <class T>
+  [[nodiscard]] std::span<const T> as() {
+    T& to = std::get<T>(rounded_);
+    to = static_cast<T>(value_);
+    return {&to, 1};
+  }
+
+ private:
+  double value_ = 0;
+  std::tuple<float, double> rounded_;
+};
 
 /// Largest difference relative to the largest true value (absolute where all of those are 0).
 template <class A>

@@ -52,11 +52,10 @@ void count(Tape<T>& tape, std::string_view name, const ValueShape& shape, const 
 }  // namespace
 
 template <class T>
-bool table_losses_fit(const Tape<T>& tape, Index cols, Index channels, Index outputs) {
+bool table_losses_fit(const Tape<T>& tape, Index values, Index weights) {
   const Device* device = tape.exec().device;
-  return (!device || device->driver().stands_for_host()) &&
-         cols * std::max(channels, outputs) <= most_table_loss_width &&
-         channels * outputs <= most_decoder_weights;
+  return (!device || device->driver().stands_for_host()) && values <= most_table_loss_width &&
+         weights <= most_decoder_weights;
 }
 
 template <class T>
@@ -94,7 +93,7 @@ void table_decoded_error(Tape<T>& tape, Parameter<T>& table, std::span<const Ind
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                                                \
-  template bool table_losses_fit(const Tape<T>&, Index, Index, Index);                                       \
+  template bool table_losses_fit(const Tape<T>&, Index, Index);                                              \
   template void table_difference(Tape<T>&, Parameter<T>&, std::span<const Index>, const Var<T>&, bool,       \
                                  double, double*);                                                           \
   template void table_decoded_error(Tape<T>&, Parameter<T>&, std::span<const Index>,                         \

@@ -12,10 +12,10 @@ namespace rossby {
 // other, but in one pass over memory that leaves nothing for backward: gradients are added in forward. What
 // ops.hpp says of sums, scales and targets holds.
 
-/// Whether they take `cols` rows of a table of `channels` channels: on the host, where a node's columns fit
-/// the first-level cache. `outputs`: of a decoder; 0: there is none.
+/// Whether the host computes, and a node's `values` fit the first-level cache: those of x in all columns, or
+/// in one those of a decoder with so many `weights`.
 template <class T>
-[[nodiscard]] bool table_losses_fit(const Tape<T>& tape, Index cols, Index channels, Index outputs);
+[[nodiscard]] bool table_losses_fit(const Tape<T>& tape, Index values, Index weights = 0);
 
 /// Σ (table[times[b]] − f(x))², f tanh or the identity; gradients go to both sides. `table` is (T, n, d), x
 /// (n, B, d), packed.

@@ -46,9 +46,8 @@ void table_decoded_error(const Exec& exec, const TableGradient<T>& dz, T* dweigh
   const Index cols = std::ssize(z.times), outputs = weight.data ? weight.rows : channels;
   require(!exec.device && x.times.size() == z.times.size() && all_within(x.times, x.steps),
           "a row of the targets is one of the host's table, one a column");
-  require(
-      cols * std::max(channels, outputs) <= most_table_loss_width && weight.size() <= most_decoder_weights,
-      "a node's columns and a decoder are small");
+  require(std::max(channels, outputs) <= most_table_loss_width && weight.size() <= most_decoder_weights,
+          "a decoder is small");
   require(!weight.data || (weight.cols == channels && weight.stride == channels),
           "a decoder has an input a channel");
   require(weight.data || !dweight, "there is a decoder, or no gradient of one");

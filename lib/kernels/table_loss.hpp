@@ -30,7 +30,7 @@ struct TableGradient {
   std::span<const Index> times, begins;
 };
 
-/// Values of a node's columns that these kernels take at most: of z and x, and of a decoder's outputs.
+/// Values of a node that these kernels take at most: in all columns of x, in one of a decoder's.
 inline constexpr Index most_table_loss_width = 2048;
 /// Weights of a decoder.
 inline constexpr Index most_decoder_weights = 1024;

@@ -252,8 +252,9 @@ bool Stnn<T>::in_one_pass(const Tape<T>& tape, const Batch& batch) const {
   if (batch.pairs ||
       !(decoder ? options_.dropout_z == 0 : batch.pass == Pass::dynamics && options_.l2_z == 0))
     return false;
-  return table_losses_fit(tape, std::ssize(batch.times), options_.latent,
-                          decoder ? options_.features : Index{0});
+  const Index d = options_.latent, m = options_.features;
+  return decoder ? table_losses_fit(tape, std::max(d, m), d * m)
+                 : table_losses_fit(tape, std::ssize(batch.times) * d);
 }
 
 /// The latents at a batch's steps, as losses in one pass read them. Returns where they lie.

@@ -101,63 +101,67 @@ void decode(Isa isa, Index rows, MatrixView<const T> weight, const T* z, T* y) {
                                          nullptr, y, false);
 }
 
-/// dz = dy·W.
+/// dz = or += dy·W.
 template <class T>
-void encode(Isa isa, Index rows, MatrixView<const T> weight, const T* dy, T* dz) {
-  if (weight.size() == 1) return elementwise_kernels<T>(isa).scale(rows, dz, dy, weight.data[0]);
-  narrow_linear_kernels<T>(isa).multiply(rows, weight.rows, weight.cols, dy, weight.data, weight.stride, 1,
-                                         nullptr, dz, false);
+void give_back(Isa isa, Index rows, MatrixView<const T> weight, const T* dy, T* dz, bool add) {
+  if (weight.size() != 1)
+    return narrow_linear_kernels<T>(isa).multiply(rows, weight.rows, weight.cols, dy, weight.data,
+                                                  weight.stride, 1, nullptr, dz, add);
+  const ElementwiseKernels<T>& elementwise = elementwise_kernels<T>(isa);
+  (add ? elementwise.accumulate : elementwise.scale)(rows, dz, dy, weight.data[0]);
 }
 
 /// dW (m, d), packed, += dyᵀ·z.
 template <class T>
 void add_outer(Isa isa, Index rows, Index m, Index d, const T* dy, const T* z, T* dweight) {
   if (m * d == 1)
-    dweight[0] += static_cast<T>(sum_lanes(rows, [&](Index k) { return double{dy[k]} * double{z[k]}; }));
+    dweight[0] += static_cast<T>(loss_kernels<T>(isa).dot(rows, dy, z));
   else
     narrow_linear_kernels<T>(isa).outer(rows, m, d, dy, z, dweight, d, 1);
 }
 
 }  // namespace
 
+// A decoder sees one node at one step at a time: rows of tables are read as they lie, run by run.
 template <class T>
 void table_decoded_error(const Exec& exec, const TableGradient<T>& dz, T* dweight, const TableColumns<T>& z,
                          MatrixView<const T> weight, const TableColumns<float>& x, Index n, Index d,
                          double scale, double* sum, std::span<T> scratch) {
   const Index m = weight.data ? weight.rows : d, cols = std::ssize(z.times);
-  const Index width = cols * std::max(d, m), rows = block_rows(width), covered = sum_rows(n, width);
-  const ColumnKernels<T>& columns = column_kernels<T>(exec.isa);
-  const ColumnKernels<float>& targets = column_kernels<float>(exec.isa);
+  const Index covered = sum_rows(n, cols * std::max(d, m));
+  const Index rows = std::max<Index>(1, block_values / std::max<Index>({1, d, m}));
   const LossKernels<T>& losses = loss_kernels<T>(exec.isa);
   const T factor = static_cast<T>(2 * scale);
-  *sum += reduce_blocks(exec, n, covered, n * width, [&](Index begin, Index end) {
-    alignas(64) Block<T> latents, decoded, slope, more;
-    alignas(64) Block<float> target;
+  *sum += reduce_blocks(exec, n, covered, n * cols * std::max(d, m), [&](Index begin, Index end) {
+    alignas(64) Block<T> decoded, slope;
     T* const partial = dweight ? scratch.data() + begin / covered * m * d : nullptr;
     if (partial) std::fill_n(partial, m * d, T(0));
     double part = 0;
-    for (Index first = begin; first < end; first += rows) {
-      const Index count = std::min(rows, end - first), entries = count * cols;
-      read_block(columns, z, n, d, first, count, latents.data());
-      read_block(targets, x, n, m, first, count, target.data());
-      const T* y = latents.data();
-      if (weight.data) {
-        decode(exec.isa, entries, weight, y, decoded.data());
-        y = decoded.data();
+    for (std::size_t b = 0; b < z.times.size(); ++b)
+      for (Index first = begin; first < end; first += rows) {
+        const Index count = std::min(rows, end - first);
+        const T* const latents = z.table + (z.times[b] * n + first) * d;
+        const float* const target = x.table + (x.times[b] * n + first) * m;
+        T* const to = dz.to ? dz.to + (dz.times[b] * n + first) * d : nullptr;
+        const bool add = dz.begins.empty() || dz.begins[b] == 0;
+        const T* y = latents;
+        if (weight.data) {
+          decode(exec.isa, count, weight, latents, decoded.data());
+          y = decoded.data();
+        }
+        if (!to && !partial) {
+          part += losses.masked_squared_sum(count * m, y, target);
+          continue;
+        }
+        // Without a decoder the slope is the latents' gradient.
+        T* const dy = weight.data || add ? slope.data() : to;
+        part += losses.masked_squared_gradient(count * m, dy, y, target, factor);
+        if (partial) add_outer<T>(exec.isa, count, m, d, dy, latents, partial);
+        if (to && weight.data)
+          give_back<T>(exec.isa, count, weight, dy, to, add);
+        else if (to && add)
+          elementwise_kernels<T>(exec.isa).accumulate(count * d, to, dy, T(1));
       }
-      part += losses.masked_squared_sum(entries * m, y, target.data());
-      if (!dz.to && !dweight) continue;
-      std::fill_n(slope.data(), entries * m, T(0));
-      losses.masked_squared_backward(entries * m, slope.data(), y, target.data(), factor);
-      if (partial) add_outer<T>(exec.isa, entries, m, d, slope.data(), latents.data(), partial);
-      if (!dz.to) continue;
-      const T* to_table = slope.data();
-      if (weight.data) {
-        encode<T>(exec.isa, entries, weight, slope.data(), more.data());
-        to_table = more.data();
-      }
-      add_block<T>(columns, dz, n, d, first, count, to_table);
-    }
     return part;
   });
   for (Index first = 0; dweight && first < n; first += covered)

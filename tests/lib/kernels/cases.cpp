@@ -458,7 +458,7 @@ std::vector<Case<T>> table_loss_cases() {
                            of_weight ? ", weights" : ""),
                [=](const Exec& exec, R& rig, Shape s) {
                  const Index m = decoded > 0 ? decoded : s.channels;
-                 if (s.cols * std::max(s.channels, m) > most_table_loss_width ||
+                 if (std::max(s.channels, m) > most_table_loss_width ||
                      decoded * s.channels > most_decoder_weights)
                    return;
                  const auto times = draw(s.cols, steps, 0), to = draw(s.cols, slots, 1),

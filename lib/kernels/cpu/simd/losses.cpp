@@ -62,6 +62,19 @@ void masked_absolute_backward(Index size, T* to, const T* p, const float* x, T f
       to, p, x);
 }
 
+template <class T>
+double masked_squared_gradient(Index size, T* to, const T* p, const float* x, T factor) {
+  return sum_registers_at(
+      size,
+      [=](auto place, auto prediction, auto target) {
+        const auto error = error_lanes<T>(prediction, target);
+        place.put(to, factor * error);
+        const auto wide = convert<double>(error);
+        return wide * wide;
+      },
+      p, x);
+}
+
 double observed(Index size, const float* x) {
   constexpr int count = lanes<float>;
   using V = Vec<float, count>;
@@ -144,6 +157,12 @@ double sum_of_squares(Index size, const T* x) {
 }
 
 template <class T>
+double dot(Index size, const T* a, const T* b) {
+  return sum_registers(
+      size, [](auto left, auto right) { return convert<double>(left) * convert<double>(right); }, a, b);
+}
+
+template <class T>
 double sum_of_nothing(Index size, const T* x) {
   return sum_registers(
       size, [](auto v) { return convert<double>(v * T(0)); }, x);
@@ -172,16 +191,12 @@ void clamp_backward(Index size, T* dm, const T* m, T step) {
 
 template <class T>
 const LossKernels<T>& loss_kernels() {
-  static constexpr LossKernels<T> kernels{masked_squared_sum<T>,
-                                          masked_absolute_sum<T>,
-                                          masked_squared_backward<T>,
-                                          masked_absolute_backward<T>,
-                                          observed,
-                                          squared_difference_sum<T>,
-                                          squared_difference_gradients<T>,
-                                          sum_of_squares<T>,
-                                          sum_of_nothing<T>,
-                                          clamp_sum<T>,
+  static constexpr LossKernels<T> kernels{masked_squared_sum<T>,      masked_absolute_sum<T>,
+                                          masked_squared_backward<T>, masked_absolute_backward<T>,
+                                          masked_squared_gradient<T>, observed,
+                                          squared_difference_sum<T>,  squared_difference_gradients<T>,
+                                          sum_of_squares<T>,          dot<T>,
+                                          sum_of_nothing<T>,          clamp_sum<T>,
                                           clamp_backward<T>};
   return kernels;
 }

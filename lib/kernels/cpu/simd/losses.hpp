@@ -15,6 +15,8 @@ struct LossKernels {
   /// to += factor·(p − x), to += factor·sign(p − x).
   void (*masked_squared_backward)(Index size, T* to, const T* p, const float* x, T factor);
   void (*masked_absolute_backward)(Index size, T* to, const T* p, const float* x, T factor);
+  /// The sum of squares, and to = factor·(p − x), 0 where x is NaN.
+  double (*masked_squared_gradient)(Index size, T* to, const T* p, const float* x, T factor);
   /// Values that are not NaN.
   double (*observed)(Index size, const float* x);
   double (*squared_difference_sum)(Index size, const T* a, const T* b);
@@ -22,6 +24,8 @@ struct LossKernels {
   double (*squared_difference_gradients)(Index size, T* da, bool add_a, T* db, bool add_b, const T* a,
                                          const T* b, T factor);
   double (*sum_of_squares)(Index size, const T* x);
+  /// Σ a·b.
+  double (*dot)(Index size, const T* a, const T* b);
   /// Σ 0·x: 0 where all values are finite, else NaN.
   double (*sum_of_nothing)(Index size, const T* x);
   /// Σ clamp(m, 0, 1); dm += step where 0 < m < 1.
