@@ -111,15 +111,6 @@ void give_back(Isa isa, Index rows, MatrixView<const T> weight, const T* dy, T* 
   (add ? elementwise.accumulate : elementwise.scale)(rows, dz, dy, weight.data[0]);
 }
 
-/// dW (m, d), packed, += dyᵀ·z.
-template <class T>
-void add_outer(Isa isa, Index rows, Index m, Index d, const T* dy, const T* z, T* dweight) {
-  if (m * d == 1)
-    dweight[0] += static_cast<T>(loss_kernels<T>(isa).dot(rows, dy, z));
-  else
-    narrow_linear_kernels<T>(isa).outer(rows, m, d, dy, z, dweight, d, 1);
-}
-
 }  // namespace
 
 // A decoder sees one node at one step at a time: rows of tables are read as they lie, run by run.
@@ -136,7 +127,7 @@ void table_decoded_error(const Exec& exec, const TableGradient<T>& dz, T* dweigh
     alignas(64) Block<T> decoded, slope;
     T* const partial = dweight ? scratch.data() + begin / covered * m * d : nullptr;
     if (partial) std::fill_n(partial, m * d, T(0));
-    double part = 0;
+    double part = 0, single = 0;  // of a weight that is the only one
     for (std::size_t b = 0; b < z.times.size(); ++b)
       for (Index first = begin; first < end; first += rows) {
         const Index count = std::min(rows, end - first);
@@ -156,17 +147,24 @@ void table_decoded_error(const Exec& exec, const TableGradient<T>& dz, T* dweigh
         // Without a decoder the slope is the latents' gradient.
         T* const dy = weight.data || add ? slope.data() : to;
         part += losses.masked_squared_gradient(count * m, dy, y, target, factor);
-        if (partial) add_outer<T>(exec.isa, count, m, d, dy, latents, partial);
+        if (partial && m * d == 1)
+          single += losses.dot(count, dy, latents);
+        else if (partial)
+          narrow_linear_kernels<T>(exec.isa).outer(count, m, d, dy, latents, partial, d, 1);
         if (to && weight.data)
           give_back<T>(exec.isa, count, weight, dy, to, add);
         else if (to && add)
           elementwise_kernels<T>(exec.isa).accumulate(count * d, to, dy, T(1));
       }
+    if (partial && m * d == 1) partial[0] = static_cast<T>(single);
     return part;
   });
-  for (Index first = 0; dweight && first < n; first += covered)
-    for (Index k = 0; k < m * d; ++k)
-      dweight[k] += scratch[static_cast<std::size_t>(first / covered * m * d + k)];
+  for (Index k = 0; dweight && k < m * d; ++k) {
+    double total = 0;
+    for (Index first = 0; first < n; first += covered)
+      total += static_cast<double>(scratch[static_cast<std::size_t>(first / covered * m * d + k)]);
+    dweight[k] += static_cast<T>(total);
+  }
 }
 
 ROSSBY_TABLE_LOSSES(template, float)
