@@ -158,7 +158,7 @@ void add_validation(std::vector<CalibrationCase>& cases) {
 std::vector<CalibrationCase> calibration_cases(bool quick) {
   std::vector<CalibrationCase> cases;
   if (quick) {
-    cases.push_back(stnn({6, 8, 1, 4, 4}, "graph = \"grid8\"", "", "l2_z = 0.1"));
+    cases.push_back(stnn({6, 8, 1, 4, 4}, "graph = \"grid8\"", "", "l2_z = 0.1\ndropout_z = 0.1"));
     cases.push_back(stnn({6, 8, 2, 2, 4}, "graph = \"grid8\"\nmode = \"refine\""));
     cases.push_back(stnn({4, 6, 2, 4, 4}, "discover = \"dense\""));
     cases.push_back(windows("dcrnn", {4, 5, 4, 2, 8}));
