@@ -5,32 +5,55 @@
 
 namespace rossby::cpu::ROSSBY_ISA {
 
-/// Lines that come into the second-level cache while products go on (the first one is full of these): `count`
-/// lines of an array of values of `bytes`, at the places `next`.
+/// Lines that come into the second-level cache while a strip is computed (the first one is full of it): a
+/// core keeps no more than some sixteen on their way and waits with the next, so they are asked for evenly,
+/// beside the products and the sink.
+template <class S, int most_lines>
 struct Ahead {
-  const char* array = nullptr;
-  Index bytes = 0;
-  const Index* next = nullptr;
-  Index count = 0;
+  using T = Arithmetic<S>;
+  struct Line {
+    const char* begin = nullptr;  // of the array, from this line of a strip on
+    Index bytes = 0;              // of a value
+  };
+  Line lines[most_lines] = {};
+  int count = 0;
+  const Index* places = nullptr;  // where the strip of each row begins
+  Index rows = 0, row = 0;
+  int line = 0;
+  std::uint32_t share = 0, due = 0;  // lines a call, and how many are due, in 65536ths
 
-  ROSSBY_INLINE void fetch(Index k) const {
-    if (!(k & 1) && k / 2 < count) fetch_row(k / 2);
+  template <class A>
+  void add(const A* array, int array_lines) {
+    for (int q = 0; q < array_lines; ++q)
+      lines[count++] = {reinterpret_cast<const char*>(array + q * Strip<A>::line_values),
+                        static_cast<Index>(sizeof(A))};
   }
-  ROSSBY_INLINE void fetch_row(Index k) const { fetch_ahead(array + next[k] * bytes); }
+  /// Those of `to` rows are asked for within `calls`.
+  void begin(Index to, Index calls) {
+    rows = to, row = 0, line = 0, due = 0;
+    share = static_cast<std::uint32_t>(((to * count << 16) + calls - 1) / calls);
+  }
+  ROSSBY_INLINE void fetch() {
+    due += share;
+    if (due < 1U << 16 || line == count) return;
+    due -= 1U << 16;
+    fetch_ahead(lines[line].begin + places[row] * lines[line].bytes);
+    if (++row == rows) row = 0, ++line;
+  }
 };
 
 /// u (outputs, strip) += Gᵀ W of one tile: g (rows, width) at the first output, w (rows, strip), strips of
-/// `vectors`. A line of `ahead` every second row.
-template <int outputs, int vectors, class T>
+/// `vectors`. `each` beside every row.
+template <int outputs, int vectors, class T, class Each>
 ROSSBY_INLINE void transposed_product(T* u, const T* w, const T* g, Index width, Index rows,
-                                      Ahead ahead = {}) {
+                                      const Each& each) {
   using V = Vec<T, lanes<T>>;
   constexpr Index strip = vectors * lanes<T>;
   V acc[outputs][vectors];
   for (int o = 0; o < outputs; ++o)
     for (int q = 0; q < vectors; ++q) acc[o][q] = load<V>(u + o * strip + q * lanes<T>);
   for (Index i = 0; i < rows; ++i) {
-    ahead.fetch(i);
+    each();
     V wi[vectors];
     for (int q = 0; q < vectors; ++q) wi[q] = load<V>(w + i * strip + q * lanes<T>);
     for (int o = 0; o < outputs; ++o) {
@@ -42,25 +65,21 @@ ROSSBY_INLINE void transposed_product(T* u, const T* w, const T* g, Index width,
     for (int q = 0; q < vectors; ++q) store(u + o * strip + q * lanes<T>, acc[o][q]);
 }
 
-/// d (block, strip) = G zᵀ: g (block, width) and z (width, strip). `fetch(o)` beside the first `fetched`
-/// values of the width.
-template <int block, int vectors, class T, class Fetch>
-ROSSBY_INLINE void outer_product(T* d, const T* g, const T* z, Index width, Index fetched,
-                                 const Fetch& fetch) {
+/// d (block, strip) = G zᵀ: g (block, width) and z (width, strip). `each` beside every value of the width.
+template <int block, int vectors, class T, class Each>
+ROSSBY_INLINE void outer_product(T* d, const T* g, const T* z, Index width, const Each& each) {
   using V = Vec<T, lanes<T>>;
   constexpr Index strip = vectors * lanes<T>;
   V acc[block][vectors] = {};
-  const auto add = [&](Index o) ROSSBY_LAMBDA_INLINE {
+  for (Index o = 0; o < width; ++o) {
+    each();
     V zo[vectors];
     for (int q = 0; q < vectors; ++q) zo[q] = load<V>(z + o * strip + q * lanes<T>);
     for (int r = 0; r < block; ++r) {
       const V gr = splat<V>(g[r * width + o]);
       for (int q = 0; q < vectors; ++q) acc[r][q] += gr * zo[q];
     }
-  };
-  Index o = 0;
-  for (; o < fetched; ++o) fetch(o), add(o);
-  for (; o < width; ++o) add(o);
+  }
   for (int r = 0; r < block; ++r)
     for (int q = 0; q < vectors; ++q) store(d + r * strip + q * lanes<T>, acc[r][q]);
 }
@@ -98,13 +117,14 @@ struct BackwardTile {
   static constexpr Index most_rows = 64;
   static constexpr Index narrow_rows = 8;
   static constexpr Index narrow_width = 24;
-  static constexpr Index narrow_width_large = 256;
+  static constexpr Index narrow_width_large = 192;
   static constexpr Index middle_rows = 16;
   static constexpr Index middle_width = 128;
   /// Widths at which the next tile comes row by row where there are three arrays, and where the cache is
   /// large wider ones, and some of two. A strip at a time is as quick or quicker elsewhere.
   static constexpr Index row_width = 24;
   static constexpr Index most_row_width = 32;
+  static constexpr Index row_width_of_two = 48;
   static constexpr Index most_row_width_of_two = 64;
   static constexpr Index strip = Strip<S>::columns;
   static constexpr int vectors = Strip<S>::vectors;
@@ -115,7 +135,7 @@ struct BackwardTile {
   alignas(64) T effective[most_rows * strip];
   alignas(64) T gradient[block * strip];
   double squares[most_rows / block] = {};  // of blocks of rows: the sum does not depend on the tiles
-  bool between = false;                    // lines are fetched between products, not where they are used up
+  bool between = false;                    // lines are fetched evenly, not where they are used up
   NextTile<most_rows, strip> next = {};
 
   /// Lines a row of a strip has in all arrays that a pass goes over.
@@ -123,26 +143,23 @@ struct BackwardTile {
   static constexpr int first_lines = Strip<S>::lines;  // of W
   static constexpr int second_lines = sink == DenseSink::accumulate ? Strip<T>::lines : Strip<S>::lines;
   static constexpr int other_lines = (arrays > 1 ? second_lines : 0) + (arrays > 2 ? Strip<S>::lines : 0);
-  static constexpr int most_fetched = first_lines > other_lines ? first_lines : other_lines;  // at a time
-  /// Products enough for a line beside every second one, or beside each.
-  static constexpr Index evenly_width = 2 * block * most_fetched;
-  static constexpr Index between_width = evenly_width < 48 ? evenly_width : 48;
-  static_assert(between_width >= block * most_fetched);
+  static constexpr Index between_width = 16;  // products enough to spread lines over
+  Ahead<S, first_lines + other_lines> ahead = {};
 
-  /// Line number `line` of what comes next of an array, from row r of the tile on.
-  template <class A>
-  ROSSBY_INLINE Ahead lines_of(const A* array, int line, Index r, Index count) const {
-    return {reinterpret_cast<const char*>(array + line * Strip<A>::line_values),
-            static_cast<Index>(sizeof(A)), next.place + r, count};
+  /// Calls of `ahead` beside a row in the sink: more where there are few products, none where it is short.
+  [[nodiscard]] Index sink_calls() const {
+    constexpr Index few = 24;
+    if (sink == DenseSink::accumulate) return 0;
+    return b.width < few ? 6 : 3;
+  }
+  /// The same beside `rows` rows of a strip in all.
+  [[nodiscard]] Index calls_a_strip(Index rows) const {
+    Index calls = b.width / block * rows;
+    if (sink != DenseSink::none) calls += (rows + block - 1) / block * b.width + sink_calls() * rows;
+    return calls;
   }
 
-  /// Line number `line` of all arrays.
-  ROSSBY_INLINE Ahead lines(int line, Index r, Index count) const {
-    if (line < first_lines) return lines_of(b.weight, line, r, count);
-    line -= first_lines;
-    if (sink == DenseSink::accumulate) return lines_of(b.dm, line, r, count);
-    return line < second_lines ? lines_of(b.v, line, r, count) : lines_of(b.m, line - second_lines, r, count);
-  }
+  static ROSSBY_INLINE void nothing() {}
 
   /// Effective weights of row r of the tile.
   ROSSBY_INLINE void make_effective(Index at, Index r, const std::uint8_t* pattern, Index count) {
@@ -169,43 +186,37 @@ struct BackwardTile {
     const T* g = b.g + begin * b.width;
     T* u = b.u + s * b.width * strip;
     Index o = 0;
-    // W's lines here, those of the other arrays beside the outer products: what memory delivers in the time.
-    for (Index half = 0; o + block <= b.width; o += block, ++half) {
-      const Index line = half / 2, row = half % 2 * (rows / 2);
-      transposed_product<block, vectors>(
-          u + o * strip, effective, g + o, b.width, rows,
-          between && line < first_lines
-              ? lines(static_cast<int>(line), row, half % 2 ? rows - rows / 2 : rows / 2)
-              : Ahead{});
-    }
+    for (; o + block <= b.width; o += block)
+      if (between)
+        transposed_product<block, vectors>(u + o * strip, effective, g + o, b.width, rows,
+                                           [&]() ROSSBY_LAMBDA_INLINE { ahead.fetch(); });
+      else
+        transposed_product<block, vectors>(u + o * strip, effective, g + o, b.width, rows, nothing);
     if constexpr (block > 4)
       for (; o + 4 <= b.width; o += 4)
-        transposed_product<4, vectors>(u + o * strip, effective, g + o, b.width, rows);
+        transposed_product<4, vectors>(u + o * strip, effective, g + o, b.width, rows, nothing);
     for (; o + 2 <= b.width; o += 2)
-      transposed_product<2, vectors>(u + o * strip, effective, g + o, b.width, rows);
-    for (; o < b.width; ++o) transposed_product<1, vectors>(u + o * strip, effective, g + o, b.width, rows);
-  }
-
-  /// gradient = G zᵀ of a block of rows, the first of them row r of the tile.
-  ROSSBY_INLINE void products(Index row, Index r, const T* z) {
-    const T* g = b.g + row * b.width;
-    if (!between) return outer_product<block, vectors>(gradient, g, z, b.width, 0, [](Index) {});
-    Ahead line[other_lines + 1];
-    for (int l = 0; l < other_lines; ++l) line[l] = lines(first_lines + l, r, block);
-    const Index second = b.width >= evenly_width ? 1 : 0;
-    outer_product<block, vectors>(gradient, g, z, b.width, block * other_lines << second,
-                                  [&](Index o) ROSSBY_LAMBDA_INLINE {
-                                    const Index k = o >> second;
-                                    if (!(o & second)) line[k / block].fetch_row(k % block);
-                                  });
+      transposed_product<2, vectors>(u + o * strip, effective, g + o, b.width, rows, nothing);
+    for (; o < b.width; ++o)
+      transposed_product<1, vectors>(u + o * strip, effective, g + o, b.width, rows, nothing);
   }
 
   ROSSBY_INLINE void pass_gradient(Index begin, Index rows, Index s, Index count) {
     const T* z = b.z + s * b.width * strip;
     for (Index r = 0; r < rows; r += block) {
-      products(begin + r, r, z);
-      out.strip_rows(gradient, begin + r, rows - r < block ? rows - r : block, s * strip, count,
-                     next.place + r);
+      const T* g = b.g + (begin + r) * b.width;
+      const Index calls = sink_calls();
+      const Index there = rows - r < block ? rows - r : block;
+      if (between) {
+        outer_product<block, vectors>(gradient, g, z, b.width, [&]() ROSSBY_LAMBDA_INLINE { ahead.fetch(); });
+        out.strip_rows(gradient, begin + r, there, s * strip, count, next.place + r,
+                       [&]() ROSSBY_LAMBDA_INLINE {
+                         for (Index k = 0; k < calls; ++k) ahead.fetch();
+                       });
+      } else {
+        outer_product<block, vectors>(gradient, g, z, b.width, nothing);
+        out.strip_rows(gradient, begin + r, there, s * strip, count, next.place + r, nothing);
+      }
       squares[r / block] += out.finish();
     }
   }
@@ -226,16 +237,20 @@ struct BackwardTile {
                             : b.width <= middle_width ? middle_rows
                                                       : most_rows;
     const Index strips = (b.columns + strip - 1) / strip;
-    // With enough products, what comes next is fetched between them, evenly.
     between = b.u && b.width >= between_width;
     out.fetch = !between;
     constexpr Index row_lines = first_lines + other_lines;
     // In strips; of few columns they are in tiles further on.
     const Index distance = (dense_lines_ahead + tile_rows * row_lines - 1) / (tile_rows * row_lines);
     const Index tiles_ahead = distance / strips, strips_ahead = distance % strips;
-    const bool in_rows =
-        arrays == 3 ? b.width >= row_width && (b.width <= most_row_width || large)
-                    : sink == DenseSink::adam && large && between && b.width <= most_row_width_of_two;
+    const bool in_rows = arrays == 3 ? b.width >= row_width && (b.width <= most_row_width || large)
+                                     : sink == DenseSink::adam && large && between &&
+                                           b.width >= row_width_of_two && b.width <= most_row_width_of_two;
+    ahead.places = next.place;
+    ahead.add(b.weight, first_lines);
+    if (sink == DenseSink::accumulate) ahead.add(b.dm, other_lines);
+    if (arrays > 1 && sink != DenseSink::accumulate) ahead.add(b.v, second_lines);
+    if (arrays > 2) ahead.add(b.m, Strip<S>::lines);
     for (Index begin = 0; begin < b.rows; begin += tile_rows) {
       const Index rows = b.rows - begin < tile_rows ? b.rows - begin : tile_rows;
       out.begin_rows(begin, rows);
@@ -250,6 +265,7 @@ struct BackwardTile {
               rows,
               begin * b.stride + strip_after(s, strips, tiles_ahead, strips_ahead, tile_rows * b.stride),
               b.stride);
+        if (between) ahead.begin(rows, calls_a_strip(rows));
         if (b.u) add_u(begin, rows, s, count);
         if constexpr (sink != DenseSink::none) pass_gradient(begin, rows, s, count);
       }

@@ -113,28 +113,37 @@ struct Sink {
     }
   }
 
-  /// `rows` rows of a strip: `count` columns from `column`; gradients (rows, strip) in its order.
+  /// `rows` rows of a strip: `count` columns from `column`; gradients (rows, strip) in its order. `each`
+  /// beside every row.
+  template <class Each>
   ROSSBY_INLINE void strip_rows(const T* gradient, Index row, Index rows, Index column, Index count,
-                                const Index* next) {
+                                const Index* next, const Each& each) {
     V sum = squares;  // a register: what is stored might be this, as far as the compiler knows
     if constexpr (Strip<S>::paired) {
       // Of known length: no load or store asks again.
       if (count < strip) {
-        for (Index r = 0; r < rows; ++r)
+        for (Index r = 0; r < rows; ++r) {
+          each();
           pass_pairs<1>(gradient + r * strip, row + r, column, count, next + r, sum);
+        }
       } else {
         Index r = 0;
-        for (; r + 2 <= rows; r += 2)
+        for (; r + 2 <= rows; r += 2) {
+          each();
+          each();
           pass_pairs<2>(gradient + r * strip, row + r, column, strip, next + r, sum);
+        }
         if (r < rows) pass_pairs<1>(gradient + r * strip, row + r, column, strip, next + r, sum);
       }
     } else {
-      for (Index r = 0; r < rows; ++r, gradient += strip)
+      for (Index r = 0; r < rows; ++r, gradient += strip) {
+        each();
         if (count >= strip)
           pass<strip_vectors>(gradient, row + r, column, lanes<T>, next[r], sum);
         else
           for (Index j = 0; j < count; j += lanes<T>)
             pass<1>(gradient + j, row + r, column + j, count - j, next[r] + j, sum);
+      }
     }
     squares = sum;
   }
@@ -157,9 +166,9 @@ struct Sink {
           ordered[j % 2 * lanes<T> + j / 2] =
               gradient[j] == gradient[j] ? gradient[j] : T(__builtin_nanf(""));
       }
-      strip_rows(ordered, row, 1, column, count, &next);
+      strip_rows(ordered, row, 1, column, count, &next, [] {});
     } else {
-      strip_rows(gradient, row, 1, column, count, &next);
+      strip_rows(gradient, row, 1, column, count, &next, [] {});
     }
   }
 
