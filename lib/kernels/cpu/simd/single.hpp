@@ -35,15 +35,26 @@ ROSSBY_INLINE Vec<T, L> channel_of(const Vec<T, L>* v) {
     return take_channel<T, L, D, f, q>(channel_of<T, L, D, f, q - 1>(v), v[q], AllPlaces<L>{});
 }
 
+/// Whether rows of D values are whole groups of lanes.
+template <class T, int D>
+inline constexpr bool folds = (D & (D - 1)) == 0 && lanes<T> % D == 0;
+
 // What L rows take part in; F counts channels or registers, as many as there are of either.
 
 template <class T, int D, int... F>
-ROSSBY_INLINE Vec<T, lanes<T>> to_one_block(const T* x, const T* w, Vec<T, lanes<T>> sum, Places<F...>) {
+ROSSBY_INLINE Vec<T, lanes<T>> to_one_block(const T* x, const Vec<T, lanes<T>>* w, Vec<T, lanes<T>> sum,
+                                            Places<F...>) {
   constexpr int L = lanes<T>;
   using V = Vec<T, L>;
-  const V v[D] = {load<V>(x + F * L)...};
-  ((sum += channel_of<T, L, D, F>(v) * splat<V>(w[F])), ...);
-  return sum;
+  if constexpr (folds<T, D>) {
+    // Neighbours are added up: 2 (D − 1) permutations, where channels by themselves take D (D − 1).
+    V products[D] = {load<V>(x + F * L) * w[F]...};
+    return sum + fold<T, L, D>(products);
+  } else {
+    const V v[D] = {load<V>(x + F * L)...};
+    ((sum += channel_of<T, L, D, F>(v) * w[F]), ...);
+    return sum;
+  }
 }
 
 template <class T, int D, int... F>
@@ -70,8 +81,9 @@ template <class T, int D>
 void to_one(Index rows, const T* x, const T* w, Index stride, const T* start, T* y, bool add) {
   constexpr int L = lanes<T>;
   using V = Vec<T, L>;
-  T weights[D];
-  for (int f = 0; f < D; ++f) weights[f] = w[f * stride];
+  V weights[D];
+  for (int q = 0; q < D; ++q)
+    for (int l = 0; l < L; ++l) weights[q][l] = w[(folds<T, D> ? (q * L + l) % D : q) * stride];
   const V from = splat<V>(start ? *start : T(0));
   Index row = 0;
   for (; row + L <= rows; row += L)
