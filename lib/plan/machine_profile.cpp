@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -22,6 +25,25 @@ template <class Sample, class Same>
 void take_over(std::vector<Sample>& into, const std::vector<Sample>& more, const Same& same) {
   std::erase_if(into, [&](const Sample& old) {
     return std::any_of(more.begin(), more.end(), [&](const Sample& sample) { return same(old, sample); });
+  });
+  into.insert(into.end(), more.begin(), more.end());
+}
+
+/// The same of message rounds: of all sizes from the smallest of the same rounds to the largest, for which
+/// sizes were measured between hangs on what the others took.
+void take_over_rounds(std::vector<MessageSample>& into, const std::vector<MessageSample>& more) {
+  const auto key = [](const MessageSample& s) {
+    return std::tuple(s.kind, s.ranks, s.hosts, s.messages, s.transport);
+  };
+  std::map<decltype(key(MessageSample{})), std::pair<double, double>> sizes;
+  for (const MessageSample& sample : more) {
+    auto& [least, most] = sizes.try_emplace(key(sample), sample.bytes, sample.bytes).first->second;
+    least = std::min(least, sample.bytes);
+    most = std::max(most, sample.bytes);
+  }
+  std::erase_if(into, [&](const MessageSample& old) {
+    const auto found = sizes.find(key(old));
+    return found != sizes.end() && found->second.first <= old.bytes && old.bytes <= found->second.second;
   });
   into.insert(into.end(), more.begin(), more.end());
 }
@@ -127,10 +149,7 @@ void merge(MachineProfile& into, const MachineProfile& more) {
            a.threads == b.threads && a.cost == b.cost && a.made == b.made && a.footprint == b.footprint &&
            a.on_device == b.on_device;
   });
-  take_over(into.messages, more.messages, [](const MessageSample& a, const MessageSample& b) {
-    return a.kind == b.kind && a.ranks == b.ranks && a.hosts == b.hosts && a.messages == b.messages &&
-           a.bytes == b.bytes && a.transport == b.transport;
-  });
+  take_over_rounds(into.messages, more.messages);
   take_over(into.rates, more.rates, [](const RateSample& a, const RateSample& b) {
     return a.kind == b.kind && a.ranks == b.ranks && a.threads == b.threads && a.size == b.size;
   });

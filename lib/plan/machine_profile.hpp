@@ -101,7 +101,8 @@ struct MachineProfile {
 };
 
 /// Adds what `more` has measured; what both have measured (the same thing at the same size) is taken from
-/// `more`. Throws UserError where they are not of one kind of machine: processor, cores, devices.
+/// `more`, of message rounds all sizes from the smallest to the largest of it. Throws UserError where they
+/// are not of one kind of machine: processor, cores, devices.
 void merge(MachineProfile& into, const MachineProfile& more);
 
 /// The median of several rounds of one training, each of them some time after the other: a machine is slow

@@ -875,5 +875,25 @@ TEST(MachineProfile, MergesByWhatWasMeasured) {
   EXPECT_THROW(merge(profile, more), UserError) << "another machine";
 }
 
+// Which sizes are measured between others hangs on what these took: those of before would stand between.
+TEST(MachineProfile, MergesWholeCurvesOfMessages) {
+  MachineProfile profile = machine(), more = machine();
+  profile.messages = {{"gather", 2, 1, 1, 1e3, 1.0, 0},        {"gather", 2, 1, 1, 3e3, 9.0, 0},
+                      {"gather", 2, 1, 1, 8e3, 2.0, 0},        {"gather", 2, 1, 1, 64e3, 3.0, 0},
+                      {"gather", 2, 1, 2, 3e3, 4.0, 0},        {"gather", 4, 1, 1, 3e3, 5.0, 0},
+                      {"gather", 2, 2, 1, 3e3, 6.0, 0},        {"scatter_add", 2, 1, 1, 3e3, 7.0, 0},
+                      {"gather", 2, 1, 1, 3e3, 8.0, 0, "nccl"}};
+  more.messages = {{"gather", 2, 1, 1, 1e3, 1.5, 0}, {"gather", 2, 1, 1, 8e3, 2.5, 0}};
+  merge(profile, more);
+  EXPECT_EQ(profile.messages.size(), 8U) << "without the one between";
+  const Place place{2, 1, 1};
+  EXPECT_EQ(message_seconds(profile, "gather", place, 1, 1e3), 1.5);
+  EXPECT_NEAR(message_seconds(profile, "gather", place, 1, 3e3), 1.5 + 2.0 / 7, 1e-12);
+  EXPECT_EQ(message_seconds(profile, "gather", place, 1, 8e3), 2.5);
+  EXPECT_EQ(message_seconds(profile, "gather", place, 1, 64e3), 3.0) << "beyond what was measured again";
+  EXPECT_EQ(message_seconds(profile, "gather", place, 2, 3e3), 4.0) << "another number of messages";
+  EXPECT_EQ(message_seconds(profile, "scatter_add", place, 1, 3e3), 7.0);
+}
+
 }  // namespace
 }  // namespace rossby
