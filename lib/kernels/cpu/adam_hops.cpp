@@ -7,8 +7,9 @@
 namespace rossby::cpu {
 namespace {
 
-constexpr Index least_updates = 4;   // fewer are as quick one by one
-constexpr Index most_decaying = 8;   // updates of a short hop: x and the growth of V stay small
+constexpr Index least_updates = 4;  // fewer are as quick one by one
+constexpr Index most_decaying =
+    most_hopped / most_parts;        // updates of a short hop: x and V's growth stay small
 constexpr float least_beta2 = 0.9F;  // V's frame of reference moves little in a hop
 constexpr double most_shrinking = 0.5, most_shrinking_long = 0.25;  // x
 constexpr double most_growth = 0x1p-9;                              // of V
@@ -23,15 +24,18 @@ struct Factors {
 
   /// lambda: decay, or 1 where m moves theta.
   Factors(std::span<const AdamConstants<float>> steps, double lambda, double beta1) {
-    double power1 = 1;
+    double power1 = 1, risen = 1, root_risen = 1;  // beta2 is that of all
+    const double by = 1 / static_cast<double>(steps[0].beta2), root_by = std::sqrt(by);
     const auto k = steps.size();
     std::array<double, most_hopped> s, e;
     for (std::size_t q = 0; q < k; ++q) {
       const AdamConstants<float>& a = steps[q];
       keep_v *= a.beta2;
       power1 *= beta1;
-      rise[q] = 1 / keep_v;
-      const double scale = std::sqrt(rise[q]) / a.root_correction;
+      risen *= by;
+      root_risen *= root_by;
+      rise[q] = risen;
+      const double scale = root_risen / a.root_correction;
       s[q] = lambda * a.step_size * scale * power1;
       e[q] = a.epsilon * scale;
     }
@@ -169,31 +173,50 @@ Index hopped_updates(std::span<const AdamConstants<float>> steps) {
   };
   if (!std::all_of(steps.begin(), steps.end(), alike)) return 0;
   // As many as there is room for hops.
-  const Index all =
-      std::min(std::ssize(steps), most_hopped * (most_hops / (most_hopped / most_decaying + 1)));
+  const Index all = std::min(std::ssize(steps), most_hopped * most_hops);
   return all < least_updates ? 0 : all;
 }
 
-Index adam_hops(std::span<const AdamConstants<float>> steps, std::span<AdamHop, most_hops> hops) {
-  const Index all = hopped_updates(steps);
-  if (all == 0) return 0;
-  const bool drifts = steps[0].decay == 0;
-  Index count = 0;
-  const auto hop_over = [&](Index first, Index last) {
-    const auto part = steps.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
-    return &(hops[static_cast<std::size_t>(count++)] = drifts ? drifting(part) : decaying(part));
-  };
-  const Index groups = (all + most_hopped - 1) / most_hopped;
-  for (Index g = 0; g < groups; ++g) {
-    const Index first = g * all / groups, last = (g + 1) * all / groups;
-    AdamHop* whole = hop_over(first, last);
-    if (drifts || last - first <= most_decaying) continue;
-    const Index parts = (last - first + most_decaying - 1) / most_decaying;
-    whole->parts = parts;
-    for (Index p = 0; p < parts; ++p)
-      hop_over(first + p * (last - first) / parts, first + (p + 1) * (last - first) / parts);
+namespace {
+
+AdamHop hop_over(std::span<const AdamConstants<float>> steps, Index first, Index last) {
+  const auto part = steps.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+  return steps[0].decay == 0 ? drifting(part) : decaying(part);
+}
+
+}  // namespace
+
+AdamHops::AdamHops(std::span<const AdamConstants<float>> steps)
+    : steps_(steps), all_(hopped_updates(steps)), count_((all_ + most_hopped - 1) / most_hopped) {
+  for (Index h = 0; h < count_; ++h) {
+    const auto [first, last] = range(h);
+    AdamHop& whole = wholes_[static_cast<std::size_t>(h)];
+    whole = hop_over(steps_, first, last);
+    if (steps_[0].decay != 0 && last - first > most_decaying)
+      whole.parts = (last - first + most_decaying - 1) / most_decaying;
   }
-  return count;
+}
+
+Hops AdamHops::view() {
+  return {wholes_.data(), count_, parts_of, this};
+}
+
+std::pair<Index, Index> AdamHops::range(Index hop) const {
+  return {hop * all_ / count_, (hop + 1) * all_ / count_};
+}
+
+const AdamHop* AdamHops::parts_of(void* hops, Index hop) {
+  auto& self = *static_cast<AdamHops*>(hops);
+  const auto at = static_cast<std::size_t>(hop);
+  auto& parts = self.parts_[at];
+  std::call_once(self.once_[at], [&] {
+    const auto [first, last] = self.range(hop);
+    const Index count = self.wholes_[at].parts;
+    for (Index p = 0; p < count; ++p)
+      parts[static_cast<std::size_t>(p)] =
+          hop_over(self.steps_, first + p * (last - first) / count, first + (p + 1) * (last - first) / count);
+  });
+  return parts.data();
 }
 
 }  // namespace rossby::cpu

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <array>
+#include <mutex>
 #include <span>
+#include <utility>
 
 #include "rossby/kernels/cpu/simd/adam.hpp"
 
@@ -29,14 +32,34 @@
 
 namespace rossby::cpu {
 
-inline constexpr Index most_hops = 72;
+inline constexpr Index most_hops = 8;
 inline constexpr Index most_hopped = 64;  // updates of one hop: beta2^k stays near 1
+inline constexpr Index most_parts = 8;    // of one hop
 
 /// Of the first of `steps`, all with gradient zero, how many are taken in hops: none where few are missed, or
 /// momentum and decay go together.
 Index hopped_updates(std::span<const AdamConstants<float>> steps);
 
-/// Hops over those of `steps`; returns how many there are.
-Index adam_hops(std::span<const AdamConstants<float>> steps, std::span<AdamHop, most_hops> hops);
+/// Hops over those of `steps`, which outlive them. Their parts are worked out when a value is first beyond
+/// its hop: in most calls none is.
+class AdamHops {
+ public:
+  explicit AdamHops(std::span<const AdamConstants<float>> steps);
+  AdamHops(const AdamHops&) = delete;
+  AdamHops& operator=(const AdamHops&) = delete;
+
+  /// For kernels, while this lives.
+  [[nodiscard]] Hops view();
+
+ private:
+  static const AdamHop* parts_of(void* hops, Index hop);
+  [[nodiscard]] std::pair<Index, Index> range(Index hop) const;
+
+  std::span<const AdamConstants<float>> steps_;
+  Index all_ = 0, count_ = 0;
+  std::array<AdamHop, most_hops> wholes_;
+  std::array<std::array<AdamHop, most_parts>, most_hops> parts_;
+  std::array<std::once_flag, most_hops> once_;
+};
 
 }  // namespace rossby::cpu

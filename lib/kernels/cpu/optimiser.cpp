@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <type_traits>
 
 #include "rossby/kernels/backends.hpp"
@@ -21,14 +22,14 @@ void adam(const Exec& exec, std::span<T> theta, std::span<T> m, std::span<T> v, 
   // Without a gradient the last update is like those before.
   const std::span<const AdamConstants<T>> missed = gradient.empty() ? steps : steps.first(steps.size() - 1);
   const AdamConstants<T>* now = gradient.empty() ? nullptr : &steps.back();
-  std::array<AdamHop, most_hops> hops;
-  Index count = 0;
+  std::optional<AdamHops> hops;
   if constexpr (std::is_same_v<T, float>)
-    if (how == Missed::in_hops) count = adam_hops(missed, hops);
+    if (how == Missed::in_hops && !missed.empty()) hops.emplace(missed);
+  const Hops view = hops ? hops->view() : Hops{};
   for_each_piece(exec, std::ssize(theta), flat_piece, 4 * std::ssize(theta), [&](Index first, Index last) {
     update(last - first, theta.data() + first, m.empty() ? nullptr : m.data() + first, v.data() + first,
            gradient.empty() ? nullptr : gradient.data() + first, missed.data(), std::ssize(missed), now,
-           hops.data(), count);
+           view);
   });
 }
 
@@ -70,7 +71,7 @@ void adam_update_rows(const Exec& exec, MatrixView<T> theta, MatrixView<T> v, Ma
     kernels.multiply(length, second, owed.data(), std::ssize(owed));
     if (!gradient.data) return;
     T* slope = gradient.row(row) + first;
-    kernels.update(length, theta.row(row) + first, nullptr, second, slope, nullptr, 0, &now, nullptr, 0);
+    kernels.update(length, theta.row(row) + first, nullptr, second, slope, nullptr, 0, &now, {});
     std::fill_n(slope, length, T(0));
   });
 }

@@ -22,8 +22,7 @@ struct Piece {
   const AdamConstants<T>* missed;
   Index count;
   const AdamConstants<T>* now;
-  const AdamHop* hops;
-  Index hop_count;
+  Hops hops;
 
   /// Much is computed before the loop comes to what lies at k: it is to be in the cache then.
   ROSSBY_INLINE void fetch(Index k) const {
@@ -82,18 +81,21 @@ struct Piece {
 
   /// All updates of whole registers.
   void registers(Index end) const {
-    if (hop_count == 0) return blocks(0, end, 0);
+    if (hops.count == 0) return blocks(0, end, 0);
     if constexpr (sizeof(T) == 4)
       for (Index k = 0; k < end; k += hopped_together) {
         const Index last = k + hopped_together < end ? k + hopped_together : end;
         Index done = 0;
-        for (Index h = 0; h < hop_count; done += hops[h].updates, h += 1 + hops[h].parts) {
+        for (Index h = 0; h < hops.count; done += hops.first[h].updates, ++h) {
+          const AdamHop& whole = hops.first[h];
           Overdue<with_m> overdue;
-          hop<with_m>(theta, m, v, k, last, hops[h], h == 0, overdue);
+          hop<with_m>(theta, m, v, k, last, whole, h == 0, overdue);
           if (overdue.size == 0) continue;
           const Index all = overdue.pad();
-          const Piece rest{overdue.theta,   overdue.m, overdue.v,    nullptr,      missed + done,
-                           hops[h].updates, nullptr,   hops + h + 1, hops[h].parts};
+          Hops parts;
+          if (whole.parts > 0) parts = {hops.parts_of(hops.source, h), whole.parts};
+          const Piece rest{overdue.theta, overdue.m,     overdue.v, nullptr,
+                           missed + done, whole.updates, nullptr,   parts};
           rest.registers(all);
           overdue.put_back(theta, m, v);
         }
@@ -110,8 +112,8 @@ struct Piece {
       values[2][q - k] = v[q];
       g[q - k] = gradient ? gradient[q] : T(0);
     }
-    for (Index q = size - k; hop_count > 0 && q < lanes<T>; ++q) values[2][q] = 1;  // none is beyond a hop
-    const Piece last{values[0], values[1], values[2], g, missed, count, now, hops, hop_count};
+    for (Index q = size - k; hops.count > 0 && q < lanes<T>; ++q) values[2][q] = 1;  // none is beyond a hop
+    const Piece last{values[0], values[1], values[2], g, missed, count, now, hops};
     last.registers(lanes<T>);
     for (Index q = k; q < size; ++q) {
       theta[q] = values[0][q - k];
@@ -129,20 +131,20 @@ struct Piece {
 
 template <class T>
 void update(Index size, T* theta, T* m, T* v, const T* gradient, const AdamConstants<T>* missed, Index count,
-            const AdamConstants<T>* now, const AdamHop* hops, Index hop_count) {
+            const AdamConstants<T>* now, const Hops& hops) {
   // A value that only its decay moves shrinks by a factor each step, and with it its gradient and second
   // moment.
   const FlushSubnormals flush;
   bool keeps = !now || now->keep == T(1);
   for (Index q = 0; q < count; ++q) keeps = keeps && missed[q].keep == T(1);
   if (m && keeps)
-    Piece<true, false, T>{theta, m, v, gradient, missed, count, now, hops, hop_count}.run(size);
+    Piece<true, false, T>{theta, m, v, gradient, missed, count, now, hops}.run(size);
   else if (m)
-    Piece<true, true, T>{theta, m, v, gradient, missed, count, now, hops, hop_count}.run(size);
+    Piece<true, true, T>{theta, m, v, gradient, missed, count, now, hops}.run(size);
   else if (keeps)
-    Piece<false, false, T>{theta, m, v, gradient, missed, count, now, hops, hop_count}.run(size);
+    Piece<false, false, T>{theta, m, v, gradient, missed, count, now, hops}.run(size);
   else
-    Piece<false, true, T>{theta, m, v, gradient, missed, count, now, hops, hop_count}.run(size);
+    Piece<false, true, T>{theta, m, v, gradient, missed, count, now, hops}.run(size);
 }
 
 template <class T>

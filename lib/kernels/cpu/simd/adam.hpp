@@ -10,8 +10,8 @@ namespace rossby::cpu {
 struct AdamHop {
   static constexpr int mean_terms = 3, end_terms = 4, product_terms = 5;
   Index updates;  // so many
-  Index parts;    // shorter hops that follow this one in a list and cover the same updates: for values that
-                  // this one does not hold for; 0: those take their updates one by one
+  Index parts;    // shorter hops that cover the same updates (Hops::parts), for values that this one does not
+                  // hold for; 0: those take their updates one by one
   bool decays;    // decay moves theta and v; else m alone moves theta
   float sum;      // of the factors of 1 / (√v + epsilon)
   float epsilon;  // their mean
@@ -28,16 +28,24 @@ struct AdamHop {
   float product[product_terms];  // theta is multiplied by 1 − x + x² Σ product[i] xⁱ
 };
 
+/// Hops that cover the first of the missed updates without gaps.
+struct Hops {
+  const AdamHop* first = nullptr;
+  Index count = 0;
+  const AdamHop* (*parts_of)(void* source,
+                             Index hop) = nullptr;  // of one that has some; threads may ask at once
+  void* source = nullptr;
+};
+
 /// Functions of one instruction set.
 template <class T>
 struct AdamKernels {
   /// Applies the `count` updates of `missed` with gradient zero, then `now` with `gradient` (null: zeros);
   /// `now` may be null. theta and v once through memory, however many updates. m may be null where beta1 = 0.
-  /// Bit-equal to `count` + 1 separate calls where there are no hops. Hops (float only) cover `missed` from
-  /// the first on, without gaps but for their parts; a value that is beyond a hop takes its parts, one that
-  /// is beyond a hop without parts its updates one by one. hop_count counts parts, too.
+  /// Bit-equal to `count` + 1 separate calls where there are no hops (float only). A value that is beyond a
+  /// hop takes its parts, one that is beyond a hop without parts its updates one by one.
   void (*update)(Index size, T* theta, T* m, T* v, const T* gradient, const AdamConstants<T>* missed,
-                 Index count, const AdamConstants<T>* now, const AdamHop* hops, Index hop_count);
+                 Index count, const AdamConstants<T>* now, const Hops& hops);
   /// v times each of the factors, one after the other.
   void (*multiply)(Index size, T* v, const T* factors, Index count);
 };
