@@ -156,6 +156,22 @@ TEST(AdamHops, DoNotDependOnTheNeighbours) {
     }
 }
 
+// Threads find values beyond a hop at the same time, and all its parts are there for each.
+TEST(AdamHops, DoNotDependOnThreads) {
+  constexpr Index size = 1 << 17;
+  for (const Setting& setting : settings) {
+    SCOPED_TRACE(described(setting));
+    const auto steps = missed<float>(setting, 5, 150);  // three hops
+    const State<float> start = drawn(size, setting.beta1 != 0, 29);
+    State<float> one = start, four = start;
+    one.replay({Backend::cpu, 1}, steps);
+    four.replay({Backend::cpu, 4}, steps);
+    EXPECT_EQ(one.theta, four.theta);
+    EXPECT_EQ(one.m, four.m);
+    EXPECT_EQ(one.v, four.v);
+  }
+}
+
 TEST(AdamHops, LeaveZerosAndWhatIsNotANumberAsUpdatesDo) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   for (const Isa isa : supported_isas())
