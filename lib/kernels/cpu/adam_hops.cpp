@@ -8,8 +8,8 @@ namespace rossby::cpu {
 namespace {
 
 constexpr Index least_updates = 4;  // fewer are as quick one by one
-constexpr Index most_decaying =
-    most_hopped / most_parts;        // updates of a short hop: x and V's growth stay small
+// Updates of a short hop: x and the growth of V stay small.
+constexpr Index most_decaying = most_hopped / most_parts;
 constexpr float least_beta2 = 0.9F;  // V's frame of reference moves little in a hop
 constexpr double most_shrinking = 0.5, most_shrinking_long = 0.25;  // x
 constexpr double most_growth = 0x1p-9;                              // of V

@@ -8,9 +8,8 @@ namespace rossby::cpu::ROSSBY_ISA {
 /// Lines that come into the second-level cache while a strip is computed (the first one is full of it): a
 /// core keeps no more than some sixteen on their way and waits with the next, so they are asked for evenly,
 /// beside the products and the sink.
-template <class S, int most_lines>
+template <int most_lines>
 struct Ahead {
-  using T = Arithmetic<S>;
   struct Line {
     const char* begin = nullptr;  // of the array, from this line of a strip on
     Index bytes = 0;              // of a value
@@ -144,7 +143,7 @@ struct BackwardTile {
   static constexpr int second_lines = sink == DenseSink::accumulate ? Strip<T>::lines : Strip<S>::lines;
   static constexpr int other_lines = (arrays > 1 ? second_lines : 0) + (arrays > 2 ? Strip<S>::lines : 0);
   static constexpr Index between_width = 16;  // products enough to spread lines over
-  Ahead<S, first_lines + other_lines> ahead = {};
+  Ahead<first_lines + other_lines> ahead = {};
 
   /// Calls of `ahead` beside a row in the sink: more where there are few products, none where it is short.
   [[nodiscard]] Index sink_calls() const {
