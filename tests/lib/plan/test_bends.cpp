@@ -1,4 +1,5 @@
 #include <cmath>
+#include <set>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 namespace rossby {
 namespace {
 
+/// The second of two ways; the first is flat.
 struct Curve {
   std::vector<Index> asked;
   std::set<Index> bends;
@@ -43,7 +45,6 @@ TEST(Bends, AStepIsFoundWhereItIs) {
   EXPECT_EQ(step.between(64, 512), 3);
   EXPECT_EQ(step.between(8, 64), 1);
   EXPECT_EQ(step.between(512, 4096), 1);
-  // In the second of what is measured each time, too: the first is flat.
   const std::set<Index> none, only{64};
   EXPECT_EQ(Curve(
                 grid, [](Index size) { return size < 100 ? 1.0 : 9.0; }, &none)

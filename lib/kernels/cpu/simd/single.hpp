@@ -39,6 +39,15 @@ ROSSBY_INLINE Vec<T, L> channel_of(const Vec<T, L>* v) {
 template <class T, int D>
 inline constexpr bool folds = (D & (D - 1)) == 0 && lanes<T> % D == 0;
 
+/// Channels' weights in the lanes of D registers of rows, which are alike where rows are whole groups of
+/// lanes.
+template <class T, int D>
+ROSSBY_INLINE void spread_weights(const T* w, Index stride, Vec<T, lanes<T>>* weights) {
+  constexpr int L = lanes<T>, unlike = folds<T, D> ? 1 : D;
+  for (int q = 0; q < unlike * L; ++q) weights[q / L][q % L] = w[q % D * stride];
+  for (int q = unlike; q < D; ++q) weights[q] = weights[0];
+}
+
 // What L rows take part in; F counts channels or registers, as many as there are of either.
 
 template <class T, int D, int... F>
@@ -82,8 +91,10 @@ void to_one(Index rows, const T* x, const T* w, Index stride, const T* start, T*
   constexpr int L = lanes<T>;
   using V = Vec<T, L>;
   V weights[D];
-  for (int q = 0; q < D; ++q)
-    for (int l = 0; l < L; ++l) weights[q][l] = w[(folds<T, D> ? (q * L + l) % D : q) * stride];
+  if constexpr (folds<T, D>)
+    spread_weights<T, D>(w, stride, weights);
+  else
+    for (int f = 0; f < D; ++f) weights[f] = splat<V>(w[f * stride]);
   const V from = splat<V>(start ? *start : T(0));
   Index row = 0;
   for (; row + L <= rows; row += L)
@@ -101,7 +112,7 @@ template <class T, int D>
 void from_one(Index rows, const T* x, const T* w, Index stride, T* y, bool add) {
   constexpr int L = lanes<T>;
   Vec<T, L> weights[D];
-  for (int q = 0; q < D * L; ++q) weights[q / L][q % L] = w[q % D * stride];
+  spread_weights<T, D>(w, stride, weights);
   Index row = 0;
   for (; row + L <= rows; row += L) from_one_block<T, D>(x + row, weights, y + row * D, add, AllPlaces<D>{});
   if (row == rows) return;
