@@ -191,9 +191,10 @@ TimedOps measure_case(const Communicator& comm, const CalibrationCase& of, const
   return time_any(comm, config, seconds);
 }
 
-/// Two epochs of a training, with nothing timed.
+/// Two epochs of a training, with nothing timed. Returns the memory that is resident when they are over, in
+/// bytes.
 template <class T>
-void train(const Communicator& comm, const Config& config) {
+double train(const Communicator& comm, const Config& config) {
   const auto run = make_run<T>(comm, config, Purpose::training);
   const auto task = run->make_task();
   Optimiser<T> optimiser(optimiser_options(config), run->parameters());
@@ -201,6 +202,7 @@ void train(const Communicator& comm, const Config& config) {
   options.epochs = 2;
   Trainer<T>(options, schedule_options(config), *task, optimiser, run->reducer(), run->exec())
       .run(TrainerHooks{});
+  return resident_bytes();
 }
 
 /// Bytes a second that all ranks write to their own files and read back, one rank's.
@@ -280,14 +282,16 @@ Communicator alone_on_host(const Communicator& comm) {
 
 namespace {
 
-/// A plan of a training by measurements of its own ops, as from a machine's file. On this rank alone.
-void make_plan(const Config& config, const CalibrationOptions& options, const MachineProfile& profile) {
-  const Communicator self = Communicator::self();
+/// A plan of a training by measurements of its own ops, as from a machine's file. Returns the bytes of the
+/// training's arrays and lists on a rank.
+double make_plan(const Communicator& comm, const Config& config, const CalibrationOptions& options,
+                 const MachineProfile& profile) {
   MachineProfile measured = profile;
-  measured.ops = samples_of(self, time_any(self, config, 0), config, 1, options.threads);
+  measured.ops = samples_of(comm, time_any(comm, config, 0), config, comm.size(), options.threads);
   const std::string text = json_of(measured).dump();
-  const MeasuredMachine machine{profile_of(nlohmann::ordered_json::parse(text), "calibration")};
-  (void)plan_training(self, config, machine);
+  MeasuredMachine machine{profile_of(nlohmann::ordered_json::parse(text), "calibration")};
+  machine.profile.process_bytes = machine.profile.cut_bytes = 0;
+  return plan_training(comm, config, machine).interpolated.memory_bytes;
 }
 
 }  // namespace
@@ -296,18 +300,16 @@ void measure_process(const Communicator& comm, const CalibrationOptions& options
   const OwnFile file(comm, options.folder, ".nc");
   MpiReducer reducer(comm);
   const auto train_it = [&](const Communicator& ranks, const Config& config) {
-    options.precision == "double" ? train<double>(ranks, config) : train<float>(ranks, config);
+    return options.precision == "double" ? train<double>(ranks, config) : train<float>(ranks, config);
   };
-  const auto peak_of = [&](const Communicator& ranks, const Config& config) {
-    forget_peak_resident();
-    train_it(ranks, config);
-    double bytes = peak_resident_bytes();
+  // Not the peak: reading takes more for a moment, before a model's arrays are there.
+  const auto resident_in = [&](const Communicator& ranks, const Config& config) {
+    release_unused_memory();
+    double bytes = train_it(ranks, config);
     reducer.max(std::span<double>(&bytes, 1));
     return bytes;
   };
-  const std::vector<CalibrationCase> cases = calibration_cases(true);
-  CalibrationCase least = cases.front(), cut_case = cases.back();
-  cut_case.validated = 0;
+  CalibrationCase least = calibration_cases(true).front();
   least.validated = least.horizons + 1;
   least.lat = 4;
   least.lon = 8;
@@ -315,18 +317,19 @@ void measure_process(const Communicator& comm, const CalibrationOptions& options
   const Config config = config_of(least, options, file.path());
   // The second time as a training whose plan was made in the same process, which writes no series: its
   // program and libraries, and what its factors leave a BLAS with, stay resident.
-  train_it(Communicator::self(), config);
-  make_plan(config, options, profile);
+  const Communicator self = Communicator::self();
+  (void)train_it(self, config);
+  const double model_bytes = make_plan(self, config, options, profile);
   const std::vector<Kriging::Point> points(Kriging::most_kept);
   Kriging::Expected expected;
   expected.lengths.fill(1);
   (void)Kriging(points, std::vector<double>(points.size(), 0.1), expected);
-  profile.process_bytes = peak_of(Communicator::self(), config);
+  profile.process_bytes = std::max(0.0, resident_in(self, config) - model_bytes);
   if (comm.size() == 1) return;
-  agree(comm, [&] { write_series(cut_case, file.path()); });
   const std::string cut = "parallel.partition=graph";
-  const double bytes = peak_of(comm, config_of(cut_case, options, file.path()).with({&cut, 1}));
-  profile.cut_bytes = std::max(0.0, bytes - profile.process_bytes);
+  const Config cut_config = config.with({&cut, 1});
+  const double cut_model_bytes = make_plan(comm, cut_config, options, profile);
+  profile.cut_bytes = std::max(0.0, resident_in(comm, cut_config) - cut_model_bytes - profile.process_bytes);
 }
 
 double measure_ops(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {

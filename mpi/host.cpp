@@ -104,6 +104,17 @@ void forget_peak_resident() {
   }
 }
 
+double resident_bytes() {
+  // Linux: proc(5), statm.
+  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
+    long all = 0, resident = 0;
+    const int read = std::fscanf(file, "%ld %ld", &all, &resident);
+    (void)std::fclose(file);
+    if (read == 2) return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  }
+  return peak_resident_bytes();
+}
+
 double peak_resident_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -25,6 +25,9 @@ void release_unused_memory();
 /// Does so and forgets how much was resident so far, where the system can.
 void forget_peak_resident();
 
+/// Resident memory of this process now, in bytes; where the system does not say it, the largest so far.
+[[nodiscard]] double resident_bytes();
+
 /// Largest resident memory of this process so far, in bytes.
 [[nodiscard]] double peak_resident_bytes();
 

@@ -109,6 +109,21 @@ TEST(Host, NumbersThatDiffer) {
       << text;
 }
 
+TEST(Host, ResidentMemoryComesAndGoesAndItsPeakStays) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers keep memory of their own beside what is touched";
+#endif
+  constexpr double size = 1 << 26, other = 1 << 23;
+  const double before = resident_bytes();
+  {
+    const std::vector<char> touched(static_cast<std::size_t>(size), 'x');
+    EXPECT_EQ(touched.back(), 'x');
+    EXPECT_NEAR(resident_bytes(), before + size, other);
+  }
+  EXPECT_NEAR(resident_bytes(), before, other);
+  EXPECT_GE(peak_resident_bytes(), before + size - other);
+}
+
 TEST(Reducer, SumsAndCounts) {
   const Communicator world = Communicator::world();
   const int p = world.size();
