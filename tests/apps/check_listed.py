@@ -11,7 +11,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 def listed():
     """What is run of each file: class or Class.test names, none of them for all."""
     runs = {}
-    for words in re.findall(r"^rossby_program_test\(([^)]*)\)", (HERE / "CMakeLists.txt").read_text(encoding="utf-8"), re.M):
+    for words in re.findall(r"^rossby_(?:timed_)?program_test\(([^)]*)\)", (HERE / "CMakeLists.txt").read_text(encoding="utf-8"), re.M):
         _, file, *names = words.split()
         runs.setdefault(file, []).append(names)
     return runs
