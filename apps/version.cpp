@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <netcdf.h>
 
-#include "commit.hpp"  // ROSSBY_COMMIT, written at each build
 #include "rossby/mpi/libraries.hpp"
 
 // ROSSBY_VERSION, ROSSBY_BUILD_TYPE and ROSSBY_SANITIZERS come from CMake.
@@ -11,8 +10,7 @@
 namespace rossby {
 
 std::string version_short() {
-  const std::string commit = ROSSBY_COMMIT;
-  return commit.empty() ? ROSSBY_VERSION : fmt::format("{} ({})", ROSSBY_VERSION, commit);
+  return *commit() ? fmt::format("{} ({})", ROSSBY_VERSION, commit()) : ROSSBY_VERSION;
 }
 
 std::string version_text() {

@@ -1,10 +1,7 @@
 # A room is a folder of headers and sources and one static library, rossby_<name>, alias rossby::<name>.
 #
-# Headers live beside their sources and are included as "rossby/<room>/x.hpp", in the source tree and after
-# installation alike: the build tree holds one symbolic link per room below build/include/rossby.
-
-set(ROSSBY_INCLUDE_DIR ${PROJECT_BINARY_DIR}/include)
-file(MAKE_DIRECTORY ${ROSSBY_INCLUDE_DIR}/rossby)
+# Headers lie beside their sources. The include path is the real path: "rossby/<room>/x.hpp" is found below lib/ or
+# mpi/, and below the include directory after installation.
 
 add_library(rossby_options INTERFACE)
 target_compile_features(rossby_options INTERFACE cxx_std_20)
@@ -34,17 +31,18 @@ endif()
 # rossby_room(<name> SOURCES a.cpp ... HEADERS a.hpp ... [DEPENDS public targets] [PRIVATE private targets])
 function(rossby_room NAME)
   cmake_parse_arguments(ROOM "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE" ${ARGN})
-  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${ROSSBY_INCLUDE_DIR}/rossby/${NAME} SYMBOLIC)
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH ROSSBY_FOLDER)
+  cmake_path(GET ROSSBY_FOLDER PARENT_PATH INCLUDE_DIR)
   if(ROOM_SOURCES)
     add_library(rossby_${NAME} STATIC ${ROOM_SOURCES})
-    target_include_directories(rossby_${NAME} PUBLIC $<BUILD_INTERFACE:${ROSSBY_INCLUDE_DIR}>
+    target_include_directories(rossby_${NAME} PUBLIC $<BUILD_INTERFACE:${INCLUDE_DIR}>
                                                      $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
     target_compile_features(rossby_${NAME} PUBLIC cxx_std_20)
     target_link_libraries(rossby_${NAME} PUBLIC ${ROOM_DEPENDS}
                           PRIVATE $<BUILD_INTERFACE:rossby_options> ${ROOM_PRIVATE})
   else()
     add_library(rossby_${NAME} INTERFACE)
-    target_include_directories(rossby_${NAME} INTERFACE $<BUILD_INTERFACE:${ROSSBY_INCLUDE_DIR}>
+    target_include_directories(rossby_${NAME} INTERFACE $<BUILD_INTERFACE:${INCLUDE_DIR}>
                                                         $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
     target_link_libraries(rossby_${NAME} INTERFACE ${ROOM_DEPENDS})
   endif()

@@ -10,7 +10,7 @@ set -euo pipefail
 readonly rooms=(base tensor io relation exchange kernels autograd data model train plan)
 # Folders that must be there and hold sources, or nothing would be checked in them.
 # They stand on one line: test_fence.sh reads it.
-readonly filled=(lib/base lib/tensor lib/io lib/relation lib/exchange lib/kernels lib/autograd lib/data lib/model lib/train lib/plan mpi apps benchmarks tests/lib tests/mpi)
+readonly filled=(lib/rossby/base lib/rossby/tensor lib/rossby/io lib/rossby/relation lib/rossby/exchange lib/rossby/kernels lib/rossby/autograd lib/rossby/data lib/rossby/model lib/rossby/train lib/rossby/plan mpi/rossby/mpi apps benchmarks tests/lib tests/mpi)
 readonly long_file=450
 
 root=${1:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
@@ -43,8 +43,8 @@ check_foreign() {
     cuda.h | cuda/* | cuda_*.h | cuda_*.hpp | cublas*.h | cusparse*.h | curand*.h | cusolver*.h | cufft*.h | cub/* | \
       thrust/* | cooperative_groups* | nvrtc.h | nvml.h | mma.h)
       case $file in
-        lib/kernels/cuda/* | lib/tensor/*cuda* | mpi/*nccl*) ;;
-        *) violation "$where: <$header> belongs in lib/kernels/cuda, lib/tensor/*cuda* and mpi/*nccl* only" ;;
+        lib/rossby/kernels/cuda/* | lib/rossby/tensor/*cuda* | mpi/rossby/mpi/*nccl*) ;;
+        *) violation "$where: <$header> belongs in lib/rossby/kernels/cuda, lib/rossby/tensor/*cuda* and mpi/rossby/mpi/*nccl* only" ;;
       esac
       ;;
   esac
@@ -60,7 +60,7 @@ check_room() {
   fi
   case $file in
     lib/*)
-      own=${file#lib/}
+      own=${file#lib/rossby/}
       own=${own%%/*}
       own_rank=${rank_of[$own]:-}
       if [[ -z $own_rank ]]; then
@@ -98,12 +98,29 @@ check_path() {
   esac
 }
 
+# check_resolves WHERE HEADER: an include of ours names a file of the tree, so that it is found without a build.
+check_resolves() {
+  local where=$1 header=$2 base
+  case $header in
+    rossby/*)
+      for base in lib mpi; do
+        if [[ -f $base/$header ]]; then return; fi
+      done
+      ;;
+    *)
+      if [[ -f $header ]]; then return; fi
+      ;;
+  esac
+  violation "$where: \"$header\": no such file in the tree"
+}
+
 check_include() {
   local file=$1 where=$1:$2 text=$3 header
   if [[ $text =~ ^[[:space:]]*#[[:space:]]*include(_next)?[[:space:]]*[\<\"]([^\>\"]+)[\>\"] ]]; then
     header=${BASH_REMATCH[2]}
     check_foreign "$file" "$where" "$header"
     check_path "$file" "$where" "$header"
+    if [[ $text == *\"* || $header == rossby/* ]]; then check_resolves "$where" "$header"; fi
     if [[ $header == rossby/*/* ]]; then
       header=${header#rossby/}
       check_room "$file" "$where" "${header%%/*}"
@@ -121,10 +138,10 @@ for folder in "${filled[@]}"; do
     violation "$folder: no source in it, nothing was checked"
   fi
 done
-for folder in lib/*/ mpi/ apps/ benchmarks/ tests/mpi/ tests/apps/; do
+for folder in lib/rossby/*/ mpi/rossby/*/ apps/ benchmarks/ tests/mpi/ tests/apps/; do
   folder=${folder%/}
   if [[ ! -d $folder || -z $(sources "$folder") ]]; then continue; fi
-  if [[ $folder == lib/* && -z ${rank_of[${folder#lib/}]:-} ]]; then
+  if [[ $folder == lib/* && -z ${rank_of[${folder##*/}]:-} ]]; then
     violation "$folder: not a room of lib/: give it a place in the order of the rooms (fence.sh, rooms)"
   elif [[ " ${filled[*]} " != *" $folder "* ]]; then
     violation "$folder: holds sources now: add it to the folders that must (fence.sh, filled)"

@@ -22,7 +22,9 @@ make_tree() {
     mkdir -p "$work/tree/$folder"
     printf '#pragma once\n#include <vector>\n' >"$work/tree/$folder/good.hpp"
   done
-  mkdir -p "$work/tree/lib/kernels/cuda"
+  mkdir -p "$work/tree/lib/rossby/kernels/cuda" "$work/tree/tests/support"
+  touch "$work/tree/lib/rossby/base/error.hpp" "$work/tree/lib/rossby/tensor/view.hpp" \
+    "$work/tree/lib/rossby/exchange/exchange.hpp" "$work/tree/tests/support/exit_code.hpp"
 }
 
 # expect CODE PATTERN NAME: runs the fence on the tree.
@@ -58,58 +60,62 @@ allow() {
 make_tree
 expect 0 'keep to their rooms' 'a clean tree'
 
-forbid lib/base/x.cpp '#include <mpi.h>'
-forbid lib/base/x.cpp '  #  include   "mpi.h"'
-forbid lib/io/x.hpp '#include <petscsf.h>'
-forbid lib/io/x.cpp '#include <hdf5.h>'
-forbid lib/data/x.cpp '#include <H5public.h>'
-forbid lib/data/x.cpp '#include <nccl.h>'
-forbid lib/kernels/x.cpp '#include <cuda_runtime.h>'
-forbid lib/kernels/cpu/x.cpp '#include <cublas_v2.h>'
+forbid lib/rossby/base/x.cpp '#include <mpi.h>'
+forbid lib/rossby/base/x.cpp '  #  include   "mpi.h"'
+forbid lib/rossby/io/x.hpp '#include <petscsf.h>'
+forbid lib/rossby/io/x.cpp '#include <hdf5.h>'
+forbid lib/rossby/data/x.cpp '#include <H5public.h>'
+forbid lib/rossby/data/x.cpp '#include <nccl.h>'
+forbid lib/rossby/kernels/x.cpp '#include <cuda_runtime.h>'
+forbid lib/rossby/kernels/cpu/x.cpp '#include <cublas_v2.h>'
 forbid tests/lib/x.cpp '#include <mpi.h>'
 forbid tests/lib/x.cpp '#include "rossby/mpi/environment.hpp"'
-forbid lib/base/x.hpp '#include "rossby/tensor/view.hpp"'
-forbid lib/tensor/x.hpp '#include "rossby/io/config.hpp"'
-forbid lib/exchange/x.hpp '#include "rossby/kernels/exec.hpp"'
-forbid lib/kernels/cuda/x.cu '#include "rossby/autograd/tape.hpp"'
-forbid lib/autograd/x.cpp '#include <rossby/data/series.hpp>'
-forbid lib/data/x.cpp '#include "rossby/mpi/environment.hpp"'
-forbid lib/data/x.cpp '#include "rossby/attic/x.hpp"'
-forbid lib/data/x.cpp '#include "../base/error.hpp"'
-forbid lib/data/x.cpp '#include "lib/base/error.hpp"'
-forbid lib/data/x.cpp '#include "apps/command.hpp"'
-forbid lib/data/x.cpp '#include "tests/support/exit_code.hpp"'
-forbid lib/data/x.cpp '#include HIDDEN_NAME'
+forbid lib/rossby/base/x.hpp '#include "rossby/tensor/view.hpp"'
+forbid lib/rossby/tensor/x.hpp '#include "rossby/io/config.hpp"'
+forbid lib/rossby/exchange/x.hpp '#include "rossby/kernels/exec.hpp"'
+forbid lib/rossby/kernels/cuda/x.cu '#include "rossby/autograd/tape.hpp"'
+forbid lib/rossby/autograd/x.cpp '#include <rossby/data/series.hpp>'
+forbid lib/rossby/data/x.cpp '#include "rossby/mpi/environment.hpp"'
+forbid lib/rossby/data/x.cpp '#include "rossby/attic/x.hpp"'
+forbid lib/rossby/data/x.cpp '#include "../base/error.hpp"'
+forbid lib/rossby/data/x.cpp '#include "lib/base/error.hpp"'
+forbid lib/rossby/data/x.cpp '#include "apps/command.hpp"'
+forbid lib/rossby/data/x.cpp '#include "tests/support/exit_code.hpp"'
+forbid lib/rossby/data/x.cpp '#include HIDDEN_NAME'
+forbid lib/rossby/data/x.cpp '#include "rossby/base/missing.hpp"'
+forbid lib/rossby/data/x.cpp '#include <rossby/base/missing.hpp>'
+forbid apps/x.cpp '#include "generated.hpp"'
+forbid apps/x.cpp '#include "apps/missing.hpp"'
 
-allow lib/tensor/x.hpp '#include "rossby/base/error.hpp"'
-allow lib/tensor/x.hpp '#include "rossby/tensor/view.hpp"'
-allow lib/autograd/x.cpp '#include "rossby/exchange/exchange.hpp"'
-allow lib/kernels/cuda/x.cu '#include <cuda_runtime.h>'
-allow lib/tensor/buffer_cuda.cpp '#include <cuda_runtime.h>'
-allow lib/base/x.cpp '// #include <mpi.h>'
-allow mpi/x.cpp '#include <petscsf.h>'
-allow mpi/exchange_nccl.cpp '#include <cuda_runtime.h>'
+allow lib/rossby/tensor/x.hpp '#include "rossby/base/error.hpp"'
+allow lib/rossby/tensor/x.hpp '#include "rossby/tensor/view.hpp"'
+allow lib/rossby/autograd/x.cpp '#include "rossby/exchange/exchange.hpp"'
+allow lib/rossby/kernels/cuda/x.cu '#include <cuda_runtime.h>'
+allow lib/rossby/tensor/buffer_cuda.cpp '#include <cuda_runtime.h>'
+allow lib/rossby/base/x.cpp '// #include <mpi.h>'
+allow mpi/rossby/mpi/x.cpp '#include <petscsf.h>'
+allow mpi/rossby/mpi/exchange_nccl.cpp '#include <cuda_runtime.h>'
 allow tests/mpi/x.cpp '#include <mpi.h>'
-forbid mpi/x.cpp '#include <cuda_runtime.h>'
-forbid mpi/x.cpp '#include "apps/command.hpp"'
+forbid mpi/rossby/mpi/x.cpp '#include <cuda_runtime.h>'
+forbid mpi/rossby/mpi/x.cpp '#include "apps/command.hpp"'
 allow tests/lib/x.cpp '#include "tests/support/exit_code.hpp"'
 
 make_tree
-rm -r "$work/tree/lib/relation"
-expect 1 '^lib/relation: the folder is missing' 'a missing room'
+rm -r "$work/tree/lib/rossby/relation"
+expect 1 '^lib/rossby/relation: the folder is missing' 'a missing room'
 
 make_tree
-rm "$work/tree/lib/relation/good.hpp"
-expect 1 '^lib/relation: no source' 'an empty room'
+rm "$work/tree/lib/rossby/relation/good.hpp"
+expect 1 '^lib/rossby/relation: no source' 'an empty room'
 
 make_tree
-mkdir "$work/tree/lib/attic"
-touch "$work/tree/lib/attic/x.hpp"
-expect 1 '^lib/attic: not a room' 'a folder of lib/ that is no room'
+mkdir "$work/tree/lib/rossby/attic"
+touch "$work/tree/lib/rossby/attic/x.hpp"
+expect 1 '^lib/rossby/attic: not a room' 'a folder of lib/ that is no room'
 
 make_tree
-for _ in $(seq 451); do echo '//'; done >"$work/tree/lib/base/long.hpp"
-expect 0 '^lib/base/long.hpp: note: 451 lines' 'a long file is noted, not refused'
+for _ in $(seq 451); do echo '//'; done >"$work/tree/lib/rossby/base/long.hpp"
+expect 0 '^lib/rossby/base/long.hpp: note: 451 lines' 'a long file is noted, not refused'
 
 if ((failures > 0)); then
   printf '%d of the checks failed\n' "$failures"

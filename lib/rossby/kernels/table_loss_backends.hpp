@@ -3,7 +3,7 @@
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/table_loss.hpp"
 
-// Inside lib/kernels only: table_loss.cpp checks shapes and picks.
+// Inside lib/rossby/kernels only: table_loss.cpp checks shapes and picks.
 
 // LEAD: `template <class T>` declares, `template` instantiates.
 #define ROSSBY_TABLE_LOSSES(LEAD, T)                                                                   \

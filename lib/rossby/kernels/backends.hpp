@@ -1,6 +1,6 @@
 #pragma once
 
-// Inside lib/kernels only: the back ends behind the dispatcher.
+// Inside lib/rossby/kernels only: the back ends behind the dispatcher.
 
 #include <cstdint>
 #include <span>

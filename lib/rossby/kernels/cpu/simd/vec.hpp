@@ -12,7 +12,7 @@
 #include "rossby/base/index.hpp"
 
 #ifndef ROSSBY_ISA
-#error "lib/kernels/CMakeLists.txt compiles the sources of this folder once for each of ISA_SETS"
+#error "lib/rossby/kernels/CMakeLists.txt compiles the sources of this folder once for each of ISA_SETS"
 #endif
 
 #define ROSSBY_INLINE inline __attribute__((always_inline))

@@ -5,7 +5,7 @@
 #include "rossby/autograd/costs.hpp"
 #include "rossby/autograd/tape.hpp"
 
-// Inside of lib/autograd: what the definitions of ops share.
+// Inside of lib/rossby/autograd: what the definitions of ops share.
 
 namespace rossby::detail {
 
