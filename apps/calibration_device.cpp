@@ -10,7 +10,7 @@
 #include "rossby/base/stopwatch.hpp"
 #include "rossby/kernels/product.hpp"
 #include "rossby/mpi/host.hpp"
-#include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/tensor/buffer.hpp"
 #include "rossby/tensor/cuda_device.hpp"
 #include "rossby/tensor/simulated_device.hpp"

@@ -14,7 +14,7 @@
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
-#include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/plan/bends.hpp"
 #include "rossby/tensor/buffer.hpp"
 

@@ -12,7 +12,7 @@
 #include "rossby/kernels/blas_setup.hpp"
 #include "rossby/kernels/isa.hpp"
 #include "rossby/mpi/agree.hpp"
-#include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/mpi/state_file.hpp"
 
 namespace rossby {

@@ -11,7 +11,7 @@
 #include "rossby/mpi/device_binding.hpp"
 #include "rossby/mpi/nccl_api.hpp"
 #include "rossby/mpi/nccl_link.hpp"
-#include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/tensor/cuda_device.hpp"
 #include "rossby/tensor/simulated_device.hpp"
 

@@ -15,7 +15,7 @@
 #include "rossby/io/suspect_values.hpp"
 #include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/process_grid.hpp"
-#include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/mpi/state_file.hpp"
 #include "rossby/train/metrics.hpp"
 #include "rossby/train/trainer.hpp"

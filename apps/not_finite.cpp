@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "rossby/mpi/agree.hpp"
-#include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/mpi_reducer.hpp"
 
 namespace rossby {
 namespace {

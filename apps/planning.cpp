@@ -16,7 +16,7 @@
 #include "apps/model_run.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
-#include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/mpi_mailbox.hpp"
 #include "rossby/mpi/process_grid.hpp"
 #include "rossby/plan/epoch_traffic.hpp"
 #include "rossby/plan/pipeline.hpp"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "rossby/mpi/agree.hpp"
-#include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/mpi_mailbox.hpp"
 
 namespace rossby {
 

@@ -17,7 +17,7 @@
 #include "apps/model_run.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
-#include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/mpi_mailbox.hpp"
 #include "rossby/mpi/process_grid.hpp"
 
 namespace rossby::commands {

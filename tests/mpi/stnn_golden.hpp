@@ -11,7 +11,7 @@
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
-#include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/train/step.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/shuffled_rows.hpp"

@@ -14,9 +14,9 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/host.hpp"
-#include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/mpi_mailbox.hpp"
 #include "rossby/mpi/process_grid.hpp"
-#include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/tensor/buffer.hpp"
 
 namespace rossby {

@@ -10,7 +10,7 @@
 #include "rossby/base/error.hpp"
 #include "rossby/base/random.hpp"
 #include "rossby/mpi/graph_partition.hpp"
-#include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/mpi/row_order.hpp"
 
 namespace rossby {

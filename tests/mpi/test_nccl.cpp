@@ -8,7 +8,7 @@
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/nccl_exchange.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
-#include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/mpi_reducer.hpp"
 #include "tests/lib/exchange/exchange_checks.hpp"
 #include "tests/mpi/fake_nccl.hpp"
 #include "tests/support/test_device.hpp"

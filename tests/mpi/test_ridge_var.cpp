@@ -15,7 +15,7 @@
 #include "rossby/model/gram_steps.hpp"
 #include "rossby/model/ridge_regression.hpp"
 #include "rossby/mpi/ksp_solver.hpp"
-#include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/relation/row_partition.hpp"
 
 namespace rossby {

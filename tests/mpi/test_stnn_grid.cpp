@@ -10,8 +10,8 @@
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
 #include "rossby/mpi/process_grid.hpp"
-#include "rossby/mpi/reducer.hpp"
-#include "rossby/mpi/row_link.hpp"
+#include "rossby/mpi/mpi_reducer.hpp"
+#include "rossby/mpi/mpi_row_link.hpp"
 #include "rossby/train/stnn_task.hpp"
 #include "tests/mpi/small_training.hpp"
 

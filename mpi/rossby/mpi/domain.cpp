@@ -8,7 +8,7 @@
 #include "rossby/base/text_hash.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/graph_partition.hpp"
-#include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/mpi_mailbox.hpp"
 #include "rossby/mpi/row_order.hpp"
 #include "rossby/mpi/watchdog.hpp"
 #include "rossby/relation/row_cost.hpp"

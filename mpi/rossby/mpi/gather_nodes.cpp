@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/mpi_mailbox.hpp"
 
 namespace rossby {
 

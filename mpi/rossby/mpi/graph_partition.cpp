@@ -13,7 +13,7 @@
 
 #include "rossby/base/error.hpp"
 #include "rossby/mpi/agree.hpp"
-#include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/mpi_mailbox.hpp"
 #include "rossby/mpi/petsc_error.hpp"
 #include "rossby/mpi/watchdog.hpp"
 

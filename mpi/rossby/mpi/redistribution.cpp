@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "rossby/base/error.hpp"
-#include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/mpi_mailbox.hpp"
 #include "rossby/mpi/watchdog.hpp"
 
 namespace rossby {

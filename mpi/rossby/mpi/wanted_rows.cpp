@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/mpi_mailbox.hpp"
 
 namespace rossby {
 

@@ -1,4 +1,4 @@
-#include "rossby/mpi/reducer.hpp"
+#include "rossby/mpi/mpi_reducer.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "rossby/mpi/step_exchange.hpp"
+#include "rossby/mpi/mpi_step_exchange.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "rossby/mpi/row_link.hpp"
+#include "rossby/mpi/mpi_row_link.hpp"
 
 #include <limits>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "rossby/mpi/mailbox.hpp"
+#include "rossby/mpi/mpi_mailbox.hpp"
 
 #include <algorithm>
 #include <cstdint>
