@@ -7,11 +7,11 @@
 
 #include "apps/command_line.hpp"
 #include "apps/commands.hpp"
-#include "apps/console.hpp"
-#include "apps/version.hpp"
 #include "rossby/base/error.hpp"
 #include "rossby/base/flush_subnormals.hpp"
 #include "rossby/kernels/blas_setup.hpp"
+#include "rossby/run/console.hpp"
+#include "rossby/run/version.hpp"
 
 namespace {
 

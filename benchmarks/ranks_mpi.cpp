@@ -1,8 +1,8 @@
 #include "benchmarks/ranks.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/environment.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
+#include "rossby/mpi/petsc_exchange.hpp"
 #include "rossby/mpi/row_order.hpp"
 
 namespace rossby::bench {

@@ -16,10 +16,10 @@
 #include "rossby/model/graph_wavenet.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
-#include "rossby/mpi/process_grid.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/mpi/mpi_step_exchange.hpp"
+#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/process_grid.hpp"
 #include "rossby/relation/builders.hpp"
 #include "rossby/train/window_task.hpp"
 

@@ -1,5 +1,5 @@
-# Installs static libraries, configurations and schemas, and a CMake package with two components: lib (every room of
-# lib/) and mpi. Headers are installed by rossby_room, the program by apps/.
+# Installs static libraries, configurations and schemas, and a CMake package with three components: lib (every room of
+# lib/), mpi and run. Headers are installed by rossby_room, the program by apps/.
 include(CMakePackageConfigHelpers)
 
 set(ROSSBY_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/rossby)
@@ -7,7 +7,9 @@ set(ROSSBY_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/rossby)
 get_property(ROSSBY_LIB_TARGETS GLOBAL PROPERTY ROSSBY_ROOMS)
 set(ROSSBY_MPI_TARGETS ${ROSSBY_LIB_TARGETS})
 list(FILTER ROSSBY_MPI_TARGETS INCLUDE REGEX "^rossby_mpi$")
-list(FILTER ROSSBY_LIB_TARGETS EXCLUDE REGEX "^rossby_mpi$")
+set(ROSSBY_RUN_TARGETS ${ROSSBY_LIB_TARGETS})
+list(FILTER ROSSBY_RUN_TARGETS INCLUDE REGEX "^rossby_run$")
+list(FILTER ROSSBY_LIB_TARGETS EXCLUDE REGEX "^rossby_(mpi|run)$")
 
 # rossby_install_component(<component> targets...): writes rossby_<component>_targets.cmake
 function(rossby_install_component COMPONENT)
@@ -19,6 +21,7 @@ endfunction()
 rossby_install_component(lib ${ROSSBY_LIB_TARGETS})
 if(ROSSBY_MPI_TARGETS)
   rossby_install_component(mpi ${ROSSBY_MPI_TARGETS})
+  rossby_install_component(run ${ROSSBY_RUN_TARGETS})
 endif()
 
 foreach(FOLDER configs schemas)

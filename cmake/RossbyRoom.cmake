@@ -1,7 +1,7 @@
 # A room is a folder of headers and sources and one static library, rossby_<name>, alias rossby::<name>.
 #
-# Headers lie beside their sources. The include path is the real path: "rossby/<room>/x.hpp" is found below lib/ or
-# mpi/, and below the include directory after installation.
+# Headers lie beside their sources. The include path is the real path: "rossby/<room>/x.hpp" is found below lib/,
+# mpi/ or run/, and below the include directory after installation.
 
 add_library(rossby_options INTERFACE)
 target_compile_features(rossby_options INTERFACE cxx_std_20)

@@ -11,11 +11,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "apps/calibration.hpp"
 #include "apps/commands.hpp"
-#include "apps/device_choice.hpp"
-#include "apps/model_run.hpp"
-#include "apps/version.hpp"
 #include "rossby/base/stopwatch.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/kernels/blas_setup.hpp"
@@ -24,6 +20,10 @@
 #include "rossby/mpi/libraries.hpp"
 #include "rossby/mpi/watchdog.hpp"
 #include "rossby/plan/rates.hpp"
+#include "rossby/run/calibration.hpp"
+#include "rossby/run/device_choice.hpp"
+#include "rossby/run/model_run.hpp"
+#include "rossby/run/version.hpp"
 #include "rossby/tensor/cuda_device.hpp"
 
 namespace rossby::commands {

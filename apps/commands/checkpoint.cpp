@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.hpp"
-#include "apps/console.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/state_file.hpp"
+#include "rossby/run/console.hpp"
 
 namespace rossby::commands {
 namespace {

@@ -4,13 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.hpp"
-#include "apps/model_run.hpp"
-#include "apps/run_files.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/model/baselines.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/ksp_solver.hpp"
 #include "rossby/mpi/watchdog.hpp"
+#include "rossby/run/model_run.hpp"
+#include "rossby/run/run_files.hpp"
 #include "rossby/train/evaluation.hpp"
 #include "rossby/train/stnn_task.hpp"
 

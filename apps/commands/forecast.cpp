@@ -4,14 +4,14 @@
 #include <fmt/core.h>
 
 #include "apps/commands.hpp"
-#include "apps/model_run.hpp"
-#include "apps/run_files.hpp"
-#include "apps/version.hpp"
 #include "rossby/io/netcdf.hpp"
 #include "rossby/io/series_writer.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/gather_nodes.hpp"
 #include "rossby/mpi/watchdog.hpp"
+#include "rossby/run/model_run.hpp"
+#include "rossby/run/run_files.hpp"
+#include "rossby/run/version.hpp"
 
 namespace rossby::commands {
 namespace {

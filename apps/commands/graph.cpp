@@ -1,238 +1,103 @@
-#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
-#include <numeric>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "apps/commands.hpp"
-#include "rossby/base/error.hpp"
-#include "rossby/data/correlation.hpp"
-#include "rossby/data/split.hpp"
-#include "rossby/io/edge_table.hpp"
-#include "rossby/io/graph_file.hpp"
-#include "rossby/io/netcdf.hpp"
-#include "rossby/io/series_file.hpp"
+#include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
-#include "rossby/relation/sensor_graph.hpp"
+#include "rossby/mpi/mpi_mailbox.hpp"
+#include "rossby/mpi/process_grid.hpp"
+#include "rossby/plan/step_graph.hpp"
+#include "rossby/run/external_program.hpp"
+#include "rossby/run/model_run.hpp"
 
 namespace rossby::commands {
 namespace {
 
-/// Edges and what is said of their weights.
-struct Made {
-  std::vector<Edge> edges;
-  std::string meaning;
-};
-
-/// Refuses options that the kind of graph has no use for.
-void check_options(const Graph& a) {
-  const std::string& from = a.from;
-  const bool table = from == "distances" || from == "edges" || from == "matrix";
-  const bool names = (from == "distances" || from == "edges") && !a.table.empty();
-  const bool near = from == "coordinates", correlation = from == "correlation";
-  const bool gaussian = from == "distances" || (near && a.kernel == "gaussian");
-  const std::pair<const char*, bool> misplaced[] = {
-      {"--table", !a.table.empty() && !table},
-      {"--ids", !a.ids.empty() && !names},
-      {"--skip-unknown", a.skip_unknown && !names},
-      {"--sigma", a.sigma >= 0 && !gaussian},
-      {"--threshold", a.threshold >= 0 && !gaussian && !correlation},
-      {"--neighbours", a.neighbours > 0 && !near && !correlation},
-      {"--kernel", !a.kernel.empty() && !near},
-      {"--variable", !a.variable.empty() && !near && !correlation},
-      {"--null-value", !a.null_value.empty() && !near && !correlation},
-      {"--train", !a.train.empty() && !correlation},
-      {"--first-step", a.first_step > 0 && !correlation},
-      {"--last-step", a.last_step >= 0 && !correlation},
-      {"--overlap", a.overlap > 0 && !correlation},
-  };
-  for (const auto& [option, wrong] : misplaced)
-    if (wrong)
-      user_error("{} does not go with --from {}{}", option, from,
-                 near && !gaussian ? " without --kernel gaussian"
-                 : names || !table ? ""
-                                   : " without --table");
-  if (a.table.empty() && (from == "edges" || from == "matrix"))
-    user_error("--from {} needs --table, a file of comma-separated values", from);
-  if (a.sigma == 0) user_error("--sigma 0: a width above 0 is needed");
-}
-
-std::vector<Edge> relation_edges(const std::vector<FileEdge>& edges) {
-  std::vector<Edge> out;
-  for (const FileEdge& e : edges) out.push_back({e.source, e.destination, 0, e.weight});
-  return out;
-}
-
-NodeNames names_of(const Graph& a, const SeriesInfo& info) {
-  return a.ids.empty() ? NodeNames(info.file_nodes) : NodeNames::read(a.file, a.ids, info.file_nodes);
-}
-
-void check_nodes(const std::vector<Edge>& edges, const std::string& path, Index nodes) {
-  for (std::size_t e = 0; e < edges.size(); ++e)
-    for (const Index node : {edges[e].source, edges[e].destination})
-      if (node < 0 || node >= nodes)
-        user_error("{}: edge {} ({} -> {}) names node {}, but nodes are 0…{}", path, e, edges[e].source,
-                   edges[e].destination, node, nodes - 1);
-}
-
-GaussianKernel kernel_of(const Graph& a) {
-  GaussianKernel kernel;
-  if (a.sigma > 0) kernel.sigma = a.sigma;
-  if (a.threshold >= 0) kernel.threshold = a.threshold;
-  return kernel;
-}
-
-std::string kernel_text(const Graph& a, const GaussianGraph& graph, const char* distance) {
-  return fmt::format("exp(-({}/sigma)^2), sigma = {:.8g}{}, entries below {:g} dropped", distance,
-                     graph.sigma,
-                     a.sigma > 0 ? "" : fmt::format(" (standard deviation of {} distances)", graph.pairs),
-                     kernel_of(a).threshold);
-}
-
-Made from_distances(const Graph& a, const SeriesInfo& info) {
-  std::vector<Edge> distances;
-  if (a.table.empty()) {
-    distances = relation_edges(GraphFile::open(a.file).distances());
-    check_nodes(distances, a.file, info.file_nodes);
-  } else {
-    const EdgeTable table = read_edge_table(a.table, names_of(a, info), {true, a.skip_unknown});
-    for (std::size_t e = 0; e < table.edges.size(); ++e)
-      if (table.edges[e].weight < 0)
-        user_error("{}:{}: the distance is {}; it cannot be negative", a.table, table.lines[e],
-                   table.edges[e].weight);
-    if (table.skipped > 0) fmt::print("{}: {} lines with unknown nodes left out\n", a.table, table.skipped);
-    distances = relation_edges(table.edges);
+/// On rank 0 those of all stages with its rows and times. Collective.
+std::vector<StepGraph> stages_of(const ProcessGrid& grid, const StepGraph& mine) {
+  if (grid.stages() == 1) return {mine};
+  const std::string text = json_of(std::vector{mine}).dump();
+  std::vector<std::vector<std::byte>> letters(static_cast<std::size_t>(grid.stages()));
+  letters.front().resize(text.size());
+  std::memcpy(letters.front().data(), text.data(), text.size());
+  std::vector<StepGraph> stages;
+  for (const auto& letter : MpiMailbox(grid.pipeline()).swap(std::move(letters))) {
+    if (letter.empty()) continue;
+    const std::string_view json(reinterpret_cast<const char*>(letter.data()), letter.size());
+    stages.push_back(step_graph_of(nlohmann::ordered_json::parse(json)));
   }
-  GaussianGraph graph = gaussian_graph(std::move(distances), kernel_of(a));
-  std::string meaning = kernel_text(a, graph, "distance");
-  return {std::move(graph.edges), std::move(meaning)};
+  return stages;
 }
 
-Made from_coordinates(const Graph& a, const SeriesFile& file) {
-  const SeriesInfo& info = file.info();
-  if (info.node_lat.empty())
-    user_error("--from coordinates needs latitudes and longitudes, but {} has none", info.path);
-  const auto seen = file.observed(0, info.file_nodes);
-  std::vector<Index> nodes;
-  for (Index i = 0; i < info.file_nodes; ++i)
-    if (seen[static_cast<std::size_t>(i)]) nodes.push_back(i);
-  const auto k = static_cast<int>(a.neighbours > 0 ? a.neighbours : 8);
-  std::vector<Edge> distances = nearest_distances(info.node_lat, info.node_lon, nodes, k);
-  const std::string near = fmt::format("{} nearest nodes by great-circle distance", k);
-  if (a.kernel != "gaussian") {
-    for (Edge& e : distances) e.weight = 1;
-    return {std::move(distances), "1 for the " + near};
-  }
-  GaussianGraph graph = gaussian_graph(std::move(distances), kernel_of(a));
-  std::string meaning = kernel_text(a, graph, "kilometres") + ", of the " + near;
-  return {std::move(graph.edges), std::move(meaning)};
+template <class T>
+std::vector<StepGraph> trace(const Communicator& comm, const Config& config, bool measure) {
+  constexpr int repeats = 5;
+  const auto run = make_run<T>(comm, config, measure ? Purpose::training : Purpose::tracing);
+  const auto task = run->make_task();
+  Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
+  StepGraph graph = trace_steps<T>(*task, optimiser, run->step_reducer(), config.real("optimiser.clip"),
+                                   run->training_exec(), run->time_groups(), measure ? repeats : 0);
+  graph.model = config.text("model.name");
+  graph.rank = comm.rank();
+  graph.ranks = comm.size();
+  graph.stage = run->grid().stage();
+  graph.stages = run->grid().stages();
+  return stages_of(run->grid(), graph);
 }
 
-Made from_correlation(const Graph& a, const SeriesFile& file) {
-  const SeriesInfo& info = file.info();
-  if (info.features != 1)
-    user_error("{}: correlation takes one feature, variable {} has {}", info.path,
-               info.variables.front().name, info.features);
-  if (info.file_nodes > most_correlated_nodes)
-    user_error(
-        "{}: correlation of {} nodes; at most {} are correlated with each other: use --from coordinates",
-        info.path, info.file_nodes, most_correlated_nodes);
-  SplitSpec spec;
-  if (!a.train.empty()) spec.train = a.train;
-  const Split split =
-      make_split(info.steps, spec, [&](std::string_view date) { return info.time.steps_before(date); });
-  const Index steps = split.train.size();
-  check_memory(steps * info.file_nodes, sizeof(float), info.path + ": its training part");
-  std::vector<float> values(static_cast<std::size_t>(steps * info.file_nodes));
-  std::vector<Index> nodes(static_cast<std::size_t>(info.file_nodes));
-  std::iota(nodes.begin(), nodes.end(), Index{0});
-  file.read_steps(nodes, split.train.first, steps, values.data());
-  CorrelationRule rule;
-  rule.neighbours = a.neighbours;
-  rule.threshold = a.threshold >= 0 ? a.threshold : a.neighbours > 0 ? 0 : rule.threshold;
-  if (a.overlap > 0) rule.overlap = a.overlap;
-  std::string meaning =
-      fmt::format("correlation of {} over {} training steps ({} to {}), ", info.variables.front().name, steps,
-                  info.time.text(split.train.first), info.time.text(split.train.last - 1));
-  meaning += a.neighbours > 0 ? fmt::format("{} strongest a node, ", a.neighbours) : "";
-  meaning +=
-      fmt::format("above 0 and at least {:g}, over {} common steps or more", rule.threshold, rule.overlap);
-  return {correlation_graph(values, steps, info.file_nodes, rule), std::move(meaning)};
-}
-
-SeriesFile open_series(const Graph& a) {
-  std::vector<std::string> variables;
-  if (!a.variable.empty()) variables = {a.variable};
-  // Where values do not matter, any variable tells what the nodes are.
-  if (a.variable.empty() && a.from != "correlation")
-    if (const auto fitting = SeriesFile::candidates(a.file); !fitting.empty()) variables = {fitting.front()};
-  return SeriesFile::open(a.file, variables, a.first_step, a.last_step, parse_null_value(a.null_value));
-}
-
-Made make(const Graph& a, const SeriesFile& file) {
-  const SeriesInfo& info = file.info();
-  if (a.from == "distances") return from_distances(a, info);
-  if (a.from == "coordinates") return from_coordinates(a, file);
-  if (a.from == "correlation") return from_correlation(a, file);
-  if (a.from == "matrix") return {relation_edges(read_edge_matrix(a.table, info.file_nodes)), "as given"};
-  EdgeTable table = read_edge_table(a.table, names_of(a, info), {false, a.skip_unknown});
-  if (table.skipped > 0) fmt::print("{}: {} lines with unknown nodes left out\n", a.table, table.skipped);
-  return {relation_edges(table.edges), "as given"};
-}
-
-GraphLayout layout_of(const Graph& a, const SeriesInfo& info, const Made& made) {
-  GraphLayout layout;
-  layout.nodes = info.file_nodes;
-  for (const Edge& e : made.edges) layout.edges.push_back({e.source, e.destination, e.weight});
-  layout.node_lat = info.node_lat;
-  layout.node_lon = info.node_lon;
-  layout.title = info.title.empty() ? "Graph of sensors" : "Graph: " + info.title;
-  const std::string origin = a.table.empty() ? a.file : a.table;
-  layout.weight_attributes = {{"meaning", made.meaning},
-                              {"directed", a.symmetric ? "no, both directions are listed" : "yes"},
-                              {"origin", std::filesystem::path(origin).filename().string()}};
-  layout.attributes = {{"source", fmt::format("rossby data graph --from {}", a.from)},
-                       {"series", std::filesystem::path(a.file).filename().string()}};
-  return layout;
-}
-
-void report(const Graph& a, const GraphLayout& layout, const std::string& meaning) {
-  std::vector<char> joined(static_cast<std::size_t>(layout.nodes), 0);
-  for (const FileEdge& e : layout.edges)
-    if (e.source != e.destination)
-      joined[static_cast<std::size_t>(e.source)] = joined[static_cast<std::size_t>(e.destination)] = 1;
-  const auto [low, high] =
-      std::minmax_element(layout.edges.begin(), layout.edges.end(),
-                          [](const auto& x, const auto& y) { return x.weight < y.weight; });
-  fmt::print(
-      "{}: {} nodes, {} edges ({:.3g} a node), weights {:.6g} to {:.6g}; {} nodes are joined to no other\n",
-      a.output, layout.nodes, layout.edges.size(),
-      static_cast<double>(layout.edges.size()) / static_cast<double>(layout.nodes), low->weight, high->weight,
-      std::count(joined.begin(), joined.end(), 0));
-  fmt::print("weights: {}\n", meaning);
-}
-
-void write(const Graph& a) {
-  check_options(a);
-  std::error_code code;
-  for (const std::string& input : {a.file, a.table})
-    if (!input.empty() && std::filesystem::equivalent(a.output, input, code))
-      user_error("{}: the graph would replace what it is made from; name another file with -o", a.output);
-  const SeriesFile file = open_series(a);
-  Made made = make(a, file);
-  if (a.symmetric) made.edges = both_directions(std::move(made.edges));
-  if (made.edges.empty())
-    user_error("{}: no edge is left ({}); the graph is not written", a.file, made.meaning);
-  const GraphLayout layout = layout_of(a, file.info(), made);
-  write_graph(a.output, layout);
-  report(a, layout, made.meaning);
+/// Graphviz draws it: the program `dot`, or the one that GRAPHVIZ_DOT names. Throws UserError where there is
+/// none.
+void draw(const std::string& dot, const std::string& file) {
+  // Whole path names: none of them begins like an option.
+  const std::string source = std::filesystem::absolute(file).string() + ".dot", drawn = source + ".svg";
+  atomic_write(source, dot);
+  const std::string command =
+      fmt::format("{} -Tsvg -o {} {} 2>/dev/null", quoted(program_named("GRAPHVIZ_DOT", "dot")),
+                  quoted(drawn), quoted(source));
+  const bool done = std::system(command.c_str()) == 0;
+  std::error_code error;
+  if (done) std::filesystem::rename(drawn, file, error);
+  std::filesystem::remove(source);
+  std::filesystem::remove(drawn);
+  if (error) user_error("{}: {}", file, error.message());
+  if (!done) user_error("{}: Graphviz could not draw it; install graphviz, or write a .dot file", file);
 }
 
 }  // namespace
 
-int graph(const Communicator& comm, const Graph& arguments) {
+int step_graph(const Communicator& comm, const StepGraphFile& arguments) {
+  std::vector<std::string> sets = arguments.sets;
+  if (arguments.measure) sets.emplace_back("parallel.device=cpu");
+  const Config config = agree(comm, [&] { return Config::load(arguments.config, sets); });
+  const std::string ending = std::filesystem::path(arguments.output).extension().string();
   agree(comm, [&] {
-    if (comm.rank() == 0) write(arguments);
+    if (arguments.output.empty()) return;
+    for (const char* known : {".txt", ".json", ".dot", ".svg"})
+      if (ending == known) return;
+    user_error("-o {}: its ending must be .txt, .json, .dot or .svg", arguments.output);
+  });
+  const bool is_double = config.text("model.precision") == "double";
+  const auto stages = is_double ? trace<double>(comm, config, arguments.measure)
+                                : trace<float>(comm, config, arguments.measure);
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    if (arguments.output.empty())
+      fmt::print("{}", text_of(stages));
+    else if (ending == ".svg")
+      draw(dot_of(stages), arguments.output);
+    else
+      atomic_write(arguments.output, ending == ".json"  ? json_of(stages).dump(2) + "\n"
+                                     : ending == ".dot" ? dot_of(stages)
+                                                        : text_of(stages));
   });
   return 0;
 }

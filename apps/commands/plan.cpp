@@ -8,13 +8,13 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "apps/candidates.hpp"
 #include "apps/commands.hpp"
-#include "apps/planning.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/plan/op_residuals.hpp"
 #include "rossby/plan/what_if.hpp"
+#include "rossby/run/candidates.hpp"
+#include "rossby/run/planning.hpp"
 #include "rossby/tensor/simulated_device.hpp"
 
 namespace rossby::commands {

@@ -3,10 +3,10 @@
 #include <fmt/core.h>
 
 #include "apps/commands.hpp"
-#include "apps/scaling_plots.hpp"
-#include "apps/scaling_report.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/run/scaling_plots.hpp"
+#include "rossby/run/scaling_report.hpp"
 
 namespace rossby::commands {
 namespace {

@@ -6,20 +6,20 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "apps/candidates.hpp"
 #include "apps/commands.hpp"
-#include "apps/console.hpp"
-#include "apps/external_program.hpp"
-#include "apps/model_run.hpp"
-#include "apps/planning.hpp"
-#include "apps/run_files.hpp"
-#include "apps/training.hpp"
-#include "apps/training_report.hpp"
-#include "apps/version.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/watchdog.hpp"
+#include "rossby/run/candidates.hpp"
+#include "rossby/run/console.hpp"
+#include "rossby/run/external_program.hpp"
+#include "rossby/run/model_run.hpp"
+#include "rossby/run/planning.hpp"
+#include "rossby/run/run_files.hpp"
+#include "rossby/run/training.hpp"
+#include "rossby/run/training_report.hpp"
+#include "rossby/run/version.hpp"
 
 namespace rossby::commands {
 namespace {

@@ -14,7 +14,7 @@ rossby_jobs=${ROSSBY_JOBS:-$(nproc)}
 # shellcheck disable=SC2034  # used by the scripts that source this
 rossby_build_packages=(
   cmake g++ libbenchmark-dev libcli11-dev libfmt-dev libgtest-dev libhdf5-openmpi-dev libnetcdf-dev libopenblas-dev
-  libopenmpi-dev libspdlog-dev libtomlplusplus-dev ninja-build nlohmann-json3-dev openmpi-bin openssh-client petsc-dev pkg-config
+  libopenmpi-dev libtomlplusplus-dev ninja-build nlohmann-json3-dev openmpi-bin openssh-client petsc-dev pkg-config
 )
 # Tests read written files with ncdump and xarray, and have Graphviz and gnuplot draw; they make hosts of network namespaces and look for ranks.
 # shellcheck disable=SC2034  # used by the scripts that source this

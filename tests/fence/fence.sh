@@ -10,7 +10,7 @@ set -euo pipefail
 readonly rooms=(base tensor io relation exchange kernels autograd data model train plan)
 # Folders that must be there and hold sources, or nothing would be checked in them.
 # They stand on one line: test_fence.sh reads it.
-readonly filled=(lib/rossby/base lib/rossby/tensor lib/rossby/io lib/rossby/relation lib/rossby/exchange lib/rossby/kernels lib/rossby/autograd lib/rossby/data lib/rossby/model lib/rossby/train lib/rossby/plan mpi/rossby/mpi apps benchmarks tests/lib tests/mpi)
+readonly filled=(lib/rossby/base lib/rossby/tensor lib/rossby/io lib/rossby/relation lib/rossby/exchange lib/rossby/kernels lib/rossby/autograd lib/rossby/data lib/rossby/model lib/rossby/train lib/rossby/plan mpi/rossby/mpi run/rossby/run apps benchmarks tests/lib tests/mpi)
 readonly long_file=450
 
 root=${1:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
@@ -54,7 +54,7 @@ check_foreign() {
 check_room() {
   local file=$1 where=$2 wanted=$3 own own_rank wanted_rank
   wanted_rank=${rank_of[$wanted]:-}
-  if [[ -z $wanted_rank && $wanted != mpi ]]; then
+  if [[ -z $wanted_rank && $wanted != mpi && $wanted != run ]]; then
     violation "$where: there is no room $wanted"
     return
   fi
@@ -65,14 +65,17 @@ check_room() {
       own_rank=${rank_of[$own]:-}
       if [[ -z $own_rank ]]; then
         return # reported once for the folder
-      elif [[ $wanted == mpi ]]; then
-        violation "$where: lib/ includes nothing of mpi/"
+      elif [[ $wanted == mpi || $wanted == run ]]; then
+        violation "$where: lib/ includes nothing of $wanted/"
       elif ((wanted_rank > own_rank)); then
         violation "$where: room $own may not include room $wanted, which is to its right"
       fi
       ;;
+    mpi/*)
+      if [[ $wanted == run ]]; then violation "$where: mpi/ includes nothing of run/"; fi
+      ;;
     tests/lib/*)
-      if [[ $wanted == mpi ]]; then violation "$where: tests/lib/ includes nothing of mpi/"; fi
+      if [[ $wanted == mpi || $wanted == run ]]; then violation "$where: tests/lib/ includes nothing of $wanted/"; fi
       ;;
   esac
 }
@@ -82,7 +85,7 @@ check_path() {
   local file=$1 where=$2 header=$3
   case $header in
     ../*) violation "$where: \"$header\": include by room (rossby/<room>/x.hpp), not by relative path" ;;
-    lib/* | mpi/*) violation "$where: \"$header\": include by room (rossby/<room>/x.hpp), not by folder" ;;
+    lib/* | mpi/* | run/*) violation "$where: \"$header\": include by room (rossby/<room>/x.hpp), not by folder" ;;
     apps/*)
       case $file in
         apps/* | tests/apps/*) ;;
@@ -103,7 +106,7 @@ check_resolves() {
   local where=$1 header=$2 base
   case $header in
     rossby/*)
-      for base in lib mpi; do
+      for base in lib mpi run; do
         if [[ -f $base/$header ]]; then return; fi
       done
       ;;
@@ -138,7 +141,7 @@ for folder in "${filled[@]}"; do
     violation "$folder: no source in it, nothing was checked"
   fi
 done
-for folder in lib/rossby/*/ mpi/rossby/*/ apps/ benchmarks/ tests/mpi/ tests/apps/; do
+for folder in lib/rossby/*/ mpi/rossby/*/ run/rossby/*/ apps/ benchmarks/ tests/mpi/ tests/apps/; do
   folder=${folder%/}
   if [[ ! -d $folder || -z $(sources "$folder") ]]; then continue; fi
   if [[ $folder == lib/* && -z ${rank_of[${folder##*/}]:-} ]]; then
@@ -148,7 +151,7 @@ for folder in lib/rossby/*/ mpi/rossby/*/ apps/ benchmarks/ tests/mpi/ tests/app
   fi
 done
 tops=()
-for top in lib mpi apps benchmarks tests; do
+for top in lib mpi run apps benchmarks tests; do
   if [[ -d $top ]]; then tops+=("$top"); fi
 done
 readarray -t files < <(sources "${tops[@]}")

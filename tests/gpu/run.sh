@@ -7,7 +7,7 @@ usage() {
 usage: tests/gpu/run.sh [OPTION...]
 
 Builds lib/ and its tests with CUDA and without MPI, and runs the tests with the label gpu: once as they are, then
-under each tool of compute-sanitizer. Needs nvcc, CMake and the libraries that lib/ needs (fmt, spdlog, nlohmann-json,
+under each tool of compute-sanitizer. Needs nvcc, CMake and the libraries that lib/ needs (fmt, nlohmann-json,
 toml++, NetCDF, BLAS, LAPACK, GoogleTest), from the system or below --prefix.
 
   --prefix DIR      where CMake looks for libraries first; may be repeated

@@ -15,8 +15,8 @@
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"
-#include "rossby/mpi/process_grid.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
+#include "rossby/mpi/process_grid.hpp"
 #include "rossby/tensor/buffer.hpp"
 
 namespace rossby {

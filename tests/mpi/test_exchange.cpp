@@ -5,8 +5,8 @@
 
 #include "rossby/exchange/dry_run.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
+#include "rossby/mpi/petsc_exchange.hpp"
 #include "tests/lib/exchange/exchange_checks.hpp"
 #include "tests/mpi/message_count.hpp"
 

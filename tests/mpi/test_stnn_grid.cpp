@@ -8,10 +8,10 @@
 
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/environment.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
-#include "rossby/mpi/process_grid.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/mpi/mpi_row_link.hpp"
+#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/mpi/process_grid.hpp"
 #include "rossby/train/stnn_task.hpp"
 #include "tests/mpi/small_training.hpp"
 

@@ -6,8 +6,8 @@
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/relate_dense.hpp"
 
-// Inside lib/rossby/autograd only: dense relations worked on by chunks of rows, in memory or from files. The same
-// chunks give the same bits either way.
+// Inside lib/rossby/autograd only: dense relations worked on by chunks of rows, in memory or from files. The
+// same chunks give the same bits either way.
 
 namespace rossby::detail {
 

@@ -27,8 +27,8 @@ struct TransferPlace {
 /// what the ranks leave of a host; of what is written, what passes the share of it that Linux lets wait for
 /// the disk (vm.dirty_ratio, 20 %), as sweeps write all of it again and again.
 ///
-/// To a device and back (lib/rossby/tensor/chunk_device.cpp) chunks that the host waits for add to an op. Others
-/// travel beside it, as long as the slower direction takes, or both at what they reach together; from
+/// To a device and back (lib/rossby/tensor/chunk_device.cpp) chunks that the host waits for add to an op.
+/// Others travel beside it, as long as the slower direction takes, or both at what they reach together; from
 /// pageable memory it is the host that copies, one direction after the other.
 class TransferTimes {
  public:

@@ -2,9 +2,9 @@
 
 #include "rossby/exchange/traced.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
-#include "rossby/mpi/petsc_exchange.hpp"
 #include "rossby/mpi/mpi_row_link.hpp"
 #include "rossby/mpi/mpi_step_exchange.hpp"
+#include "rossby/mpi/petsc_exchange.hpp"
 #include "rossby/mpi/whole_graph.hpp"
 
 namespace rossby {

@@ -20,8 +20,8 @@
 #include "tests/lib/kernels/compare.hpp"
 #include "tests/support/device_fixture.hpp"
 
-// The kernels of lib/rossby/kernels/device, on a simulated device anywhere and on a GPU where there is one (label
-// gpu).
+// The kernels of lib/rossby/kernels/device, on a simulated device anywhere and on a GPU where there is one
+// (label gpu).
 
 namespace rossby::testing {
 namespace {

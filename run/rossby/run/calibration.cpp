@@ -1,0 +1,406 @@
+#include "rossby/run/calibration.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include "rossby/base/stopwatch.hpp"
+#include "rossby/io/series_writer.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/host.hpp"
+#include "rossby/plan/kriging.hpp"
+#include "rossby/plan/pace.hpp"
+#include "rossby/plan/rates.hpp"
+#include "rossby/plan/step_ops.hpp"
+#include "rossby/run/device_choice.hpp"
+#include "rossby/run/model_run.hpp"
+#include "rossby/run/planning.hpp"
+#include "rossby/tensor/buffer.hpp"
+#include "rossby/tensor/file_memory.hpp"
+
+namespace rossby {
+namespace {
+
+/// A file of this rank alone, gone with this.
+class OwnFile {
+ public:
+  OwnFile(const Communicator& comm, const std::string& folder, const char* ending)
+      : path_((std::filesystem::path(folder) /
+               fmt::format("rossby_calibrate_{}_{}{}", getpid(), comm.rank(), ending))
+                  .string()) {}
+  OwnFile(const OwnFile&) = delete;
+  OwnFile& operator=(const OwnFile&) = delete;
+  ~OwnFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+void write_series(const CalibrationCase& of, const std::string& path) {
+  SeriesLayout layout;
+  layout.gridded = true;
+  for (Index i = 0; i < of.lat; ++i) layout.lat.push_back(0.5 * static_cast<double>(i));
+  for (Index j = 0; j < of.lon; ++j) layout.lon.push_back(0.5 * static_cast<double>(j));
+  layout.nodes = of.lat * of.lon;
+  SeriesVariable variable;
+  variable.name = "x";
+  layout.variables.push_back(variable);
+  layout.time = TimeAxis::counter(of.steps + of.validated);
+  SeriesWriter writer = SeriesWriter::create(path, layout);
+  std::vector<float> values(static_cast<std::size_t>(layout.nodes));
+  for (Index t = 0; t < of.steps + of.validated; ++t) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>((13 * static_cast<std::size_t>(t) + 7 * i) % 97) / 97;
+    writer.append(values);
+  }
+  writer.finish();
+}
+
+template <class T>
+TimedOps time_training(const Communicator& together, const Config& config, double seconds) {
+  const auto run = make_run<T>(alone_on_host(together), config, Purpose::training);
+  const auto task = run->make_task();
+  Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
+  return time_ops<T>(*task, optimiser, run->reducer(), run->training_exec(), seconds, [&](bool mine) {
+    MpiReducer reducer(together);
+    double wanted = mine ? 1 : 0;
+    reducer.max(std::span<double>(&wanted, 1));
+    return wanted > 0;
+  });
+}
+
+TimedOps time_any(const Communicator& together, const Config& config, double seconds) {
+  return config.text("model.precision") == "double" ? time_training<double>(together, config, seconds)
+                                                    : time_training<float>(together, config, seconds);
+}
+
+/// Σ over steps of the slowest rank's time, and of the ranks' mean.
+struct Apart {
+  double slowest = 0, mean = 0, count = 0;
+  void add(const Communicator& comm, std::vector<double> steps) {
+    MpiReducer reducer(comm);
+    double fewest = -static_cast<double>(steps.size());
+    reducer.max(std::span<double>(&fewest, 1));
+    steps.resize(static_cast<std::size_t>(-fewest));
+    std::vector<double> sums = steps;
+    reducer.max(steps);
+    reducer.sum(sums);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      slowest += steps[i];
+      mean += sums[i] / comm.size();
+    }
+    count += static_cast<double>(steps.size());
+  }
+  void add(const Apart& other) {
+    slowest += other.slowest;
+    mean += other.mean;
+    count += other.count;
+  }
+  [[nodiscard]] double seconds() const { return count > 0 ? mean / count : 0; }
+};
+
+/// By the time that steps take, three kinds to a factor of ten: what disturbs a rank for a moment is much of
+/// a short step, and evens out in a long one.
+std::vector<Apart> by_length(const std::vector<Apart>& trainings) {
+  std::map<double, Apart> kinds;
+  for (const Apart& training : trainings)
+    if (training.mean > 0) kinds[std::round(3 * std::log10(training.seconds()))].add(training);
+  std::vector<Apart> all;
+  for (const auto& [length, of] : kinds) all.push_back(of);
+  return all;
+}
+
+/// The ranks' mean of each op that all of them have come to.
+void add_samples(const Communicator& comm, const std::vector<TracedOp>& ops,
+                 const std::vector<double>& spread, const Config& config, int ranks, int threads,
+                 std::vector<OpSample>& samples) {
+  const bool on_device = config.text("parallel.device") != "cpu";
+  const std::string precision = precision_of(config, on_device);
+  MpiReducer reducer(comm);
+  // All have met the same calls in the same order, but for such as some had no time to come to.
+  double count = -static_cast<double>(ops.size());
+  reducer.max(std::span<double>(&count, 1));
+  for (std::size_t o = 0; o < static_cast<std::size_t>(-count); ++o) {
+    const TracedOp& op = ops[o];
+    // What ranks measure of different calls has no mean.
+    double same[] = {static_cast<double>(op.made.rows), static_cast<double>(op.made.cols * op.made.channels),
+                     static_cast<double>(std::hash<std::string>()(op.name) >> 16)};
+    const std::vector<double> mine(std::begin(same), std::end(same));
+    reducer.max(same);
+    const bool differs = !std::equal(mine.begin(), mine.end(), std::begin(same));
+    double any = differs ? 1 : 0;
+    reducer.max(std::span<double>(&any, 1));
+    require(any == 0, "ranks meet the same calls in the same order");
+    const auto calls = static_cast<double>(op.calls);
+    double means[] = {op.seconds / calls, spread[o], op.queue_seconds / calls};
+    reducer.sum(means);
+    OpSample& sample = samples.emplace_back();
+    sample.op = op.name;
+    sample.backward = op.backward;
+    sample.precision = precision;
+    sample.ranks = ranks;
+    sample.threads = threads;
+    sample.cost = {op.cost.flops, op.cost.bytes, 0, 0};
+    sample.made = op.made;
+    sample.footprint = op.footprint;
+    sample.on_device = on_device;
+    sample.seconds = means[on_device ? 2 : 0] / comm.size();
+    sample.host_seconds = on_device ? means[0] / comm.size() : 0;
+    sample.spread = means[1] / comm.size();
+  }
+}
+
+/// Of steps, then of validations.
+std::vector<OpSample> samples_of(const Communicator& comm, const TimedOps& timed, const Config& config,
+                                 int ranks, int threads) {
+  std::vector<OpSample> samples;
+  add_samples(comm, timed.steps.ops, timed.spread, config, ranks, threads, samples);
+  add_samples(comm, timed.steps.validation, timed.validation_spread, config, ranks, threads, samples);
+  return samples;
+}
+
+/// A built-in training on data in a file.
+Config config_of(const CalibrationCase& of, const CalibrationOptions& options, const std::string& file) {
+  const std::vector<std::string> sets{"data.file=" + file,
+                                      "parallel.device=" + options.device,
+                                      "parallel.products=" + options.products,
+                                      "model.precision=" + options.precision,
+                                      fmt::format("parallel.threads={}", options.threads),
+                                      fmt::format("split.train={}", of.steps),
+                                      fmt::format("split.validation={}", of.validated),
+                                      "split.test=0"};
+  return Config::parse(of.settings, "calibration", sets);
+}
+
+/// Of this rank's own data.
+TimedOps measure_case(const Communicator& comm, const CalibrationCase& of, const OwnFile& file,
+                      const Config& config, double seconds) {
+  agree(comm, [&] { write_series(of, file.path()); });
+  return time_any(comm, config, seconds);
+}
+
+/// Two epochs of a training, with nothing timed. Returns the memory that is resident when they are over, in
+/// bytes.
+template <class T>
+double train(const Communicator& comm, const Config& config) {
+  const auto run = make_run<T>(comm, config, Purpose::training);
+  const auto task = run->make_task();
+  Optimiser<T> optimiser(optimiser_options(config), run->parameters());
+  TrainerOptions options = trainer_options(config, false);
+  options.epochs = 2;
+  Trainer<T>(options, schedule_options(config), *task, optimiser, run->reducer(), run->exec())
+      .run(TrainerHooks{});
+  return resident_bytes();
+}
+
+/// Bytes a second that all ranks write to their own files and read back, one rank's.
+void time_disk(const Communicator& comm, const CalibrationOptions& options, int ranks,
+               MachineProfile& profile) {
+  const std::size_t bytes = options.quick ? 1 << 20 : 64 << 20;
+  const std::vector<char> data(bytes, 'x');
+  std::vector<char> back(bytes);
+  double seconds[2] = {0, 0};
+  agree(comm, [&] {
+    const OwnFile file(comm, options.folder, ".bin");
+    const int handle = open(file.path().c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (handle < 0) user_error("{}: cannot be written", file.path());
+    Stopwatch begin;
+    const bool written =
+        write(handle, data.data(), bytes) == static_cast<ssize_t>(bytes) && fsync(handle) == 0;
+    seconds[0] = begin.seconds();
+    // What the system still holds of it would be read from memory.
+    (void)posix_fadvise(handle, 0, 0, POSIX_FADV_DONTNEED);
+    begin.restart();
+    const bool read = pread(handle, back.data(), bytes, 0) == static_cast<ssize_t>(bytes);
+    seconds[1] = begin.seconds();
+    close(handle);
+    if (!written || !read) user_error("{}: cannot be written and read back", file.path());
+  });
+  MpiReducer reducer(comm);
+  reducer.sum(seconds);
+  const auto rate = [&](double sum) { return static_cast<double>(bytes) * comm.size() / sum; };
+  profile.rates.push_back(
+      {"disk_write", ranks, options.threads, static_cast<double>(bytes), rate(seconds[0]), 0});
+  profile.rates.push_back(
+      {"disk_read", ranks, options.threads, static_cast<double>(bytes), rate(seconds[1]), 0});
+}
+
+/// Bytes a second of what the system keeps of files in memory: what chunks of streamed relations take of the
+/// processor on their way.
+void time_files(const Communicator& comm, const CalibrationOptions& options, int ranks,
+                MachineProfile& profile) {
+  // As much memory as files: chunks of a training do not stay in a cache.
+  const std::size_t bytes = options.quick ? 1 << 20 : 128 << 20,
+                    piece = std::min<std::size_t>(bytes / 4, 8 << 20);
+  constexpr int passes = 4;  // the first one makes pages
+  std::vector<double> seconds[2];
+  agree(comm, [&] {
+    FileMemory file(options.folder, bytes);
+    std::vector<std::byte> memory(bytes);
+    for (int pass = 0; pass < passes; ++pass) {
+      double of_pass[2] = {0, 0};
+      // In turns, as chunks come and go.
+      for (std::size_t at = 0; at < bytes; at += piece)
+        for (const bool write : {true, false}) {
+          const std::size_t place = write ? at : (at + bytes / 2) % bytes;
+          const std::span<std::byte> here = std::span(memory).subspan(place, piece);
+          const Stopwatch begin;
+          write ? file.write(place, here) : file.read(place, here);
+          of_pass[write ? 0 : 1] += begin.seconds();
+        }
+      for (int way = 0; way < 2 && pass > 0; ++way) seconds[way].push_back(of_pass[way]);
+    }
+  });
+  MpiReducer reducer(comm);
+  for (const bool write : {true, false}) {
+    std::vector<double>& of = seconds[write ? 0 : 1];
+    std::nth_element(of.begin(), of.begin() + passes / 2 - 1, of.end());
+    double sum = of[passes / 2 - 1];
+    reducer.sum(std::span<double>(&sum, 1));
+    profile.rates.push_back({write ? "file_write" : "file_read", ranks, options.threads,
+                             static_cast<double>(bytes), static_cast<double>(bytes) * comm.size() / sum, 0});
+  }
+}
+
+}  // namespace
+
+Communicator alone_on_host(const Communicator& comm) {
+  return Communicator::self(rank_on_host(comm), ranks_on_host(comm));
+}
+
+namespace {
+
+/// A plan of a training by measurements of its own ops, as from a machine's file. Returns the bytes of the
+/// training's arrays and lists on a rank.
+double make_plan(const Communicator& comm, const Config& config, const CalibrationOptions& options,
+                 const MachineProfile& profile) {
+  MachineProfile measured = profile;
+  measured.ops = samples_of(comm, time_any(comm, config, 0), config, comm.size(), options.threads);
+  const std::string text = json_of(measured).dump();
+  MeasuredMachine machine{profile_of(nlohmann::ordered_json::parse(text), "calibration")};
+  machine.profile.process_bytes = machine.profile.cut_bytes = 0;
+  return plan_training(comm, config, machine).interpolated.memory_bytes;
+}
+
+}  // namespace
+
+void measure_process(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
+  const OwnFile file(comm, options.folder, ".nc");
+  MpiReducer reducer(comm);
+  const auto train_it = [&](const Communicator& ranks, const Config& config) {
+    return options.precision == "double" ? train<double>(ranks, config) : train<float>(ranks, config);
+  };
+  // Not the peak: reading takes more for a moment, before a model's arrays are there.
+  const auto resident_in = [&](const Communicator& ranks, const Config& config) {
+    release_unused_memory();
+    double bytes = train_it(ranks, config);
+    reducer.max(std::span<double>(&bytes, 1));
+    return bytes;
+  };
+  CalibrationCase least = calibration_cases(true).front();
+  least.validated = least.horizons + 1;
+  least.lat = 4;
+  least.lon = 8;
+  agree(comm, [&] { write_series(least, file.path()); });
+  const Config config = config_of(least, options, file.path());
+  // The second time as a training whose plan was made in the same process, which writes no series: its
+  // program and libraries, and what its factors leave a BLAS with, stay resident.
+  const Communicator self = Communicator::self();
+  (void)train_it(self, config);
+  const double model_bytes = make_plan(self, config, options, profile);
+  const std::vector<Kriging::Point> points(Kriging::most_kept);
+  Kriging::Expected expected;
+  expected.lengths.fill(1);
+  (void)Kriging(points, std::vector<double>(points.size(), 0.1), expected);
+  profile.process_bytes = std::max(0.0, resident_in(self, config) - model_bytes);
+  if (comm.size() == 1) return;
+  const std::string cut = "parallel.partition=graph";
+  const Config cut_config = config.with({&cut, 1});
+  const double cut_model_bytes = make_plan(comm, cut_config, options, profile);
+  profile.cut_bytes = std::max(0.0, resident_in(comm, cut_config) - cut_model_bytes - profile.process_bytes);
+}
+
+double measure_ops(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
+  constexpr int rounds = 3;
+  const int ranks = ranks_on_host(comm);
+  const std::vector<CalibrationCase> cases = calibration_cases(options.quick);
+  const std::size_t trainings = cases.size() + options.own.size();
+  std::vector<std::vector<std::vector<OpSample>>> samples(trainings);
+  std::vector<Apart> apart(trainings);
+  std::vector<double> quickest(trainings, std::numeric_limits<double>::infinity()), slowest(trainings);
+  const auto keep = [&](std::size_t training, const TimedOps& timed, const Config& config) {
+    const std::vector<double>& steps = timed.steps.step_seconds;
+    const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());
+    quickest[training] = std::min(quickest[training], mean);
+    slowest[training] = std::max(slowest[training], mean);
+    apart[training].add(comm, steps);
+    samples[training].push_back(samples_of(comm, timed, config, ranks, options.threads));
+  };
+  Pace pace(cases.size(), rounds, options.case_seconds, options.ops_seconds);
+  for (int round = 0; round < rounds; ++round) {
+    std::size_t training = 0;
+    for (const CalibrationCase& of : cases) {
+      const OwnFile file(comm, options.folder, ".nc");
+      const Config config = config_of(of, options, file.path());
+      const Stopwatch begin;
+      keep(training, measure_case(comm, of, file, config, pace.next()), config);
+      pace.took(training++, round, begin.seconds());
+    }
+    for (const Config& config : options.own)
+      keep(training++, time_any(comm, config, options.case_seconds), config);
+  }
+  for (const auto& of : samples) {
+    const std::vector<OpSample> medians = medians_of_rounds(of);
+    profile.ops.insert(profile.ops.end(), medians.begin(), medians.end());
+  }
+  if (comm.size() > 1)  // one rank waits for nobody
+    for (const Apart& of : by_length(apart))
+      profile.stragglers.push_back(
+          {comm.size(), hosts_of(comm), of.slowest / of.mean, options.device != "cpu", of.seconds()});
+  for (std::size_t t = 0; t < trainings; ++t) slowest[t] = slowest[t] / quickest[t] - 1;
+  std::sort(slowest.begin(), slowest.end());
+  return slowest[trainings / 2];
+}
+
+void measure_rates(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
+  const int ranks = ranks_on_host(comm), threads = options.threads;
+  MpiReducer reducer(comm);
+  constexpr int rounds = 3;
+  const auto add = [&](const char* kind, double size, const std::function<double()>& measure) {
+    double rates[rounds];
+    for (double& rate : rates) {
+      comm.barrier();
+      rate = measure();
+    }
+    reducer.sum(rates);
+    std::sort(std::begin(rates), std::end(rates));
+    profile.rates.push_back({kind, ranks, threads, size, rates[rounds / 2] / comm.size(),
+                             (rates[rounds - 1] - rates[0]) / 2 / rates[rounds / 2]});
+  };
+  const double seconds = (options.quick ? 0.005 : 0.2) / rounds;
+  for (const double bytes : {1.0 * (1 << 18), 1.0 * (1 << 21), 1.0 * (1 << 24), 1.0 * (1 << 28)}) {
+    if (options.quick && bytes > 1 << 21) break;
+    add("stream", bytes, [&] { return measure_stream(Stream::triad, bytes, threads, seconds); });
+  }
+  for (const int size : {128, 512, 1024}) {
+    if (options.quick && size > 128) break;
+    add("gemm", size, [&] { return measure_gemm(size, threads); });
+  }
+  time_disk(comm, options, ranks, profile);
+  comm.barrier();
+  time_files(comm, options, ranks, profile);
+}
+
+}  // namespace rossby

@@ -1,0 +1,151 @@
+#include <algorithm>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rossby/base/random.hpp"
+#include "rossby/base/stopwatch.hpp"
+#include "rossby/kernels/product.hpp"
+#include "rossby/mpi/host.hpp"
+#include "rossby/mpi/mpi_reducer.hpp"
+#include "rossby/run/calibration.hpp"
+#include "rossby/run/device_choice.hpp"
+#include "rossby/tensor/buffer.hpp"
+#include "rossby/tensor/cuda_device.hpp"
+#include "rossby/tensor/simulated_device.hpp"
+
+namespace rossby {
+namespace {
+
+/// Seconds of what `work` enqueues, the median of some times.
+double time_queue(const Communicator& comm, Device& device, const std::function<void()>& work) {
+  constexpr int repeats = 7;
+  std::vector<double> times;
+  work();
+  device.wait();
+  comm.barrier();
+  for (int r = 0; r < repeats; ++r) {
+    const Stopwatch begin;
+    work();
+    device.wait();
+    times.push_back(begin.seconds());
+  }
+  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
+  return times[repeats / 2];
+}
+
+/// Ranks of one host measure at the same time; each rate is the mean of theirs.
+class Rates {
+ public:
+  Rates(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile)
+      : comm_(&comm), ranks_(ranks_on_host(comm)), threads_(options.threads), profile_(&profile) {}
+
+  void add(const char* kind, double size, double amount, double seconds) {
+    double rate = amount / seconds;
+    MpiReducer reducer(*comm_);
+    reducer.sum(std::span<double>(&rate, 1));
+    profile_->rates.push_back({kind, ranks_, threads_, size, rate / comm_->size(), 0});
+  }
+
+ private:
+  const Communicator* comm_;
+  int ranks_, threads_;
+  MachineProfile* profile_;
+};
+
+void measure_copies(const Communicator& comm, Device& device, Index bytes, Rates& rates) {
+  DeviceDriver& driver = device.driver();
+  const Buffer<std::byte> there(bytes, device);
+  Buffer<std::byte> back(bytes, device), pageable(bytes), pinned = Buffer<std::byte>::pinned(bytes, device),
+                                                          other = Buffer<std::byte>::pinned(bytes, device);
+  std::fill_n(pageable.data(), bytes, std::byte{1});  // pages that are there
+  device.wait();
+  const auto size = static_cast<std::size_t>(bytes);
+  const auto amount = static_cast<double>(bytes);
+  const auto time = [&](const char* kind, double moved, const std::function<void()>& work) {
+    rates.add(kind, amount, moved, time_queue(comm, device, work));
+  };
+  time("copy_in", amount, [&] { driver.copy_in(back.data(), pageable.data(), size); });
+  time("copy_out", amount, [&] { driver.copy_out(pageable.data(), there.data(), size); });
+  time("pinned_in", amount, [&] { driver.copy_in(back.data(), pinned.data(), size); });
+  time("pinned_out", amount, [&] { driver.copy_out(pinned.data(), there.data(), size); });
+  time("pinned_both", 2 * amount, [&] {
+    driver.travel_in(back.data(), pinned.data(), size);
+    driver.travel_out(other.data(), there.data(), size);
+  });
+  time("device_stream", 2 * amount, [&] { driver.copy_within(back.data(), there.data(), size); });
+}
+
+/// Values in [−1, 1): a prime number of random ones, repeated.
+std::vector<float> noise(Index size) {
+  constexpr std::size_t period = 65'521;
+  const Random random(1, "gemm");
+  std::vector<float> values(static_cast<std::size_t>(size));
+  for (std::size_t k = 0; k < values.size(); ++k)
+    values[k] = k < period ? static_cast<float>(2 * random.uniform(k) - 1) : values[k - period];
+  return values;
+}
+
+void measure_products(const Communicator& comm, const Exec& exec, Index size, Rates& rates) {
+  Device& device = *exec.device;
+  Buffer<float> a(size * size, device), b(size * size, device), c(size * size, device);
+  // Zeros would draw less power than a training's numbers do, and be multiplied at a higher clock.
+  const std::vector<float> values = noise(size * size);
+  device.upload(a.data(), std::span<const float>(values));
+  device.upload(b.data(), std::span<const float>(values));
+  const auto view = [&](Buffer<float>& of) { return MatrixView<float>(of.data(), size, size); };
+  const auto n = static_cast<double>(size);
+  constexpr int products = 4;
+  const double seconds = time_queue(comm, device, [&] {
+    for (int k = 0; k < products; ++k)
+      matrix_product<float>(exec, view(c), Operand::plain, view(a), Operand::plain, view(b), false);
+  });
+  rates.add("device_gemm", n, products * 2 * n * n * n, seconds);
+}
+
+/// Seconds to wait for a device that has nothing to do, and fetch a step's sums from it.
+double time_waiting(Device& device) {
+  constexpr int waits = 101;
+  std::vector<double> times;
+  double sum = 0;
+  for (int k = 0; k < waits; ++k) {
+    (void)device.later(&sum);
+    device.wait();
+    const Stopwatch begin;
+    device.settle();
+    times.push_back(begin.seconds());
+  }
+  std::nth_element(times.begin(), times.begin() + waits / 2, times.end());
+  return times[waits / 2];
+}
+
+/// Those that a rank sees, or, where ranks see one each, those that they take. Collective.
+int gpus_of_host(const Communicator& comm, const DeviceChoice& choice) {
+  return std::max(cuda_devices().count, choice.gpus / hosts_of(comm));
+}
+
+}  // namespace
+
+void measure_device(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
+  const std::vector<std::string> sets{"parallel.device=" + options.device,
+                                      "parallel.products=" + options.products};
+  const DeviceChoice choice = choose_device(comm, Config().with(sets));
+  Device& device = *choice.device;
+  Exec exec;
+  exec.backend = choice.backend;
+  exec.device = &device;
+  const bool small = options.quick || choice.backend == Backend::simulated;
+  double wait = time_waiting(device);
+  MpiReducer reducer(comm);
+  reducer.sum(std::span<double>(&wait, 1));
+  profile.device = {device.driver().name(),
+                    choice.backend == Backend::cuda ? gpus_of_host(comm, choice) : profile.cores,
+                    static_cast<double>(device.driver().total_bytes()), wait / comm.size()};
+  Rates rates(comm, options, profile);
+  measure_copies(comm, device, Index{1} << (small ? 20 : 28), rates);
+  for (const Index size : {64, 512, 4096, 8192})
+    if (!small || size == 64) measure_products(comm, exec, size, rates);
+}
+
+}  // namespace rossby

@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "rossby/base/stopwatch.hpp"
+#include "rossby/mpi/allgather_exchange.hpp"
+#include "rossby/mpi/host.hpp"
+#include "rossby/mpi/mpi_reducer.hpp"
+#include "rossby/mpi/petsc_exchange.hpp"
+#include "rossby/plan/bends.hpp"
+#include "rossby/run/calibration.hpp"
+#include "rossby/run/device_choice.hpp"
+#include "rossby/run/device_ports.hpp"
+#include "rossby/tensor/buffer.hpp"
+
+namespace rossby {
+namespace {
+
+/// Seconds of one call of `round`, each of which all ranks of `comm` make: many in a row, so that they do not
+/// start apart; the slowest rank's median over rows.
+std::pair<double, double> time_round(const Communicator& comm, double seconds,
+                                     const std::function<void()>& round) {
+  MpiReducer reducer(comm);
+  const auto time = [&](int calls) {
+    comm.barrier();
+    const Stopwatch begin;
+    for (int c = 0; c < calls; ++c) round();
+    double each = begin.seconds() / calls;
+    reducer.max(std::span<double>(&each, 1));
+    return each;
+  };
+  (void)time(2);
+  const double first = std::max(time(3), 1e-7);
+  const int calls = std::clamp(static_cast<int>(seconds / 8 / first), 1, 2000);
+  std::vector<double> times;
+  for (int r = 0; r < 7; ++r) times.push_back(time(calls));
+  std::sort(times.begin(), times.end());
+  return {times[3], (times[5] - times[1]) / 2 / times[3]};
+}
+
+/// Where the arrays lie that rounds move, and what moves them: from a device, too, a round is over when what
+/// came is there.
+struct Arrays {
+  Device* device = nullptr;  // null: of the host
+  Exec exec;                 // with it
+  bool nccl = false;
+
+  [[nodiscard]] const char* transport() const { return !device ? "host" : nccl ? "nccl" : "staged"; }
+  template <class T>
+  [[nodiscard]] Buffer<T> buffer(Index count) const {
+    if (device) return Buffer<T>(count, *device);
+    Buffer<T> values(count);
+    std::fill_n(values.data(), count, T(0));
+    return values;
+  }
+  void wait() const {
+    if (device) device->wait();
+  }
+};
+
+/// What measuring a kind of round adds to.
+struct Rounds {
+  const Communicator& comm;
+  int hosts;
+  double seconds;
+  const Arrays& arrays;
+  MachineProfile& profile;
+
+  /// Its seconds, the same on all ranks.
+  double add(const char* kind, const Traffic& traffic, const std::function<void()>& round) {
+    const auto [median, spread] = time_round(comm, seconds, [&] {
+      round();
+      arrays.wait();
+    });
+    profile.messages.push_back({kind, comm.size(), hosts, static_cast<double>(traffic.messages),
+                                static_cast<double>(traffic.bytes), median, spread, arrays.transport()});
+    return median;
+  }
+};
+
+/// Seconds there and back.
+std::vector<double> time_exchange(Rounds& rounds, Exchange& exchange, const char* forward,
+                                  const char* backward, Index cols) {
+  auto owned = rounds.arrays.buffer<float>(exchange.owned() * cols);
+  auto ghost = rounds.arrays.buffer<float>(exchange.ghosts() * cols);
+  const NodeView<float> mine(owned.data(), exchange.owned(), cols, 1),
+      theirs(ghost.data(), exchange.ghosts(), cols, 1);
+  const Index row_bytes = cols * static_cast<Index>(sizeof(float));
+  const double there = rounds.add(forward, exchange.gather_cost(row_bytes),
+                                  [&] { exchange.gather(NodeView<const float>(mine), theirs); });
+  const double back = rounds.add(backward, exchange.scatter_cost(row_bytes),
+                                 [&] { exchange.scatter_add(NodeView<const float>(theirs), mine); });
+  return {there, back};
+}
+
+/// Of the host's exchange, or of a device's through it. Returns behind which widths the time bends; looks
+/// behind `only` those, where it is given.
+std::set<Index> time_widths(Rounds& rounds, Exchange& exchange, const RowPartition& partition,
+                            const GhostList& ghosts, std::pair<const char*, const char*> kinds, bool quick,
+                            const std::set<Index>* only = nullptr) {
+  const std::set<Index> none;
+  const auto time = [&](Exchange& of) {
+    return measure_with_bends(
+        quick ? std::vector<Index>{1, 8} : std::vector<Index>{1, 8, 64, 512, 4096},
+        [&](Index cols) { return time_exchange(rounds, of, kinds.first, kinds.second, cols); },
+        quick ? &none : only);
+  };
+  const Arrays& arrays = rounds.arrays;
+  if (!arrays.device) return time(exchange);
+  MpiReducer reducer(rounds.comm);
+  DevicePorts ports(rounds.comm, *arrays.device, arrays.exec, arrays.nccl, exchange, reducer, partition,
+                    ghosts);
+  return time(ports.exchange());
+}
+
+void time_halos(Rounds& rounds, bool quick) {
+  constexpr Index rows = 256;
+  const Communicator& comm = rounds.comm;
+  const RowPartition partition = RowPartition::blocks(rows * comm.size(), comm.size());
+  std::set<Index> bends;  // found with one message, whose length they hang on
+  for (int messages = 1; messages < comm.size() && messages <= 8; messages *= 2) {
+    GhostList ghosts;
+    for (int other = 0; other < comm.size(); ++other) {
+      const int ahead = (other - comm.rank() + comm.size()) % comm.size();
+      if (ahead == 0 || ahead > messages) continue;
+      for (Index q = 0; q < rows; ++q) ghosts.push_back(Position{other * rows + q});
+    }
+    PetscExchange exchange(comm, partition, comm.rank(), ghosts);
+    std::set<Index> found = time_widths(rounds, exchange, partition, ghosts, {"gather", "scatter_add"}, quick,
+                                        messages > 1 ? &bends : nullptr);
+    if (messages == 1) bends = std::move(found);
+  }
+  GhostList others;
+  for (int other = 0; other < comm.size(); ++other)
+    for (Index q = 0; q < rows && other != comm.rank(); ++q) others.push_back(Position{other * rows + q});
+  AllgatherExchange all(comm, partition, comm.rank());
+  (void)time_widths(rounds, all, partition, others, {"allgather", "reduce_scatter"}, quick);
+}
+
+void time_sums(Rounds& rounds, bool quick) {
+  MpiReducer reducer(rounds.comm);
+  const Arrays& arrays = rounds.arrays;
+  std::optional<DeviceSums> sums;  // of gradients of what all ranks hold
+  if (arrays.device) sums.emplace(rounds.comm, *arrays.device, arrays.nccl, reducer);
+  const auto time = [&](Index count) {
+    const auto bytes = count * static_cast<Index>(sums ? sizeof(float) : sizeof(double));
+    if (sums) {
+      auto values = arrays.buffer<float>(count);
+      return rounds.add("allreduce", {1, bytes}, [&] { sums->reducer().sum(values.span()); });
+    }
+    std::vector<double> values(static_cast<std::size_t>(count), 1.0);
+    return rounds.add("allreduce", {1, bytes}, [&] { reducer.sum(values); });
+  };
+  const std::set<Index> none;
+  (void)measure_with_bends(
+      quick ? std::vector<Index>{4, 128} : std::vector<Index>{4, 128, 1024, 8192, 65536, 524288},
+      [&](Index count) { return std::vector{time(count)}; }, quick ? &none : nullptr);
+}
+
+void measure_with(const Communicator& comm, const CalibrationOptions& options, const Arrays& arrays,
+                  MachineProfile& profile) {
+  for (int ranks = 2; comm.size() > 1; ranks = std::min(2 * ranks, comm.size())) {
+    const bool in = comm.rank() < ranks;
+    const Communicator some = comm.split(in ? 0 : 1, comm.rank());
+    if (in) {
+      Rounds rounds{some, hosts_of(some), options.quick ? 0.002 : 0.1, arrays, profile};
+      time_halos(rounds, options.quick);
+      time_sums(rounds, options.quick);
+    }
+    comm.barrier();
+    if (ranks == comm.size()) break;
+  }
+}
+
+}  // namespace
+
+void measure_messages(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
+  const std::vector<std::string> sets{"parallel.device=" + options.device};
+  const DeviceChoice choice = choose_device(comm, Config().with(sets));
+  Arrays arrays{choice.device.get(), Exec{}, false};
+  arrays.exec.backend = choice.backend;
+  arrays.exec.device = choice.device.get();
+  measure_with(comm, options, arrays, profile);
+  arrays.nccl = choice.nccl;
+  if (arrays.nccl) measure_with(comm, options, arrays, profile);
+}
+
+}  // namespace rossby

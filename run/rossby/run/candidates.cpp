@@ -1,0 +1,363 @@
+#include "rossby/run/candidates.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "rossby/base/error.hpp"
+#include "rossby/base/stopwatch.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/run/balance.hpp"
+#include "rossby/run/device_choice.hpp"
+#include "rossby/run/stages.hpp"
+#include "rossby/run/stnn_settings.hpp"
+
+namespace rossby {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts(1);
+  for (const char c : text)
+    if (c == at)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  return parts;
+}
+
+/// The parts between commas that are in no list and in no string.
+std::vector<std::string> separate_values(const std::string& text) {
+  std::vector<std::string> values(1);
+  int depth = 0;
+  bool quoted = false;
+  for (const char c : text) {
+    quoted ^= c == '"';
+    if (!quoted) depth += (c == '[') - (c == ']');
+    if (c == ',' && depth <= 0 && !quoted)
+      values.emplace_back();
+    else
+      values.back() += c;
+  }
+  return values;
+}
+
+int rank_count(const std::string& text, const std::string& all) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  constexpr int most = 1 << 20;
+  if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > most)
+    user_error("--ranks {}: give whole numbers from 1 to {}, as 1,2,6 or 1..1024", all, most);
+  return value;
+}
+
+/// What a batch holds at most, of all time groups together; 0: all training steps.
+Index batch_of(const Config& config) {
+  if (config.text("model.name") != "stnn") return config.integer("window.batch");
+  return config.integer(config.text("train.sampling") == "pairs" ? "train.pairs" : "train.slab_steps");
+}
+
+/// Plans candidates: on the ranks that are there, or by rank 0 for those that are not.
+class Planner {
+ public:
+  Planner(const Communicator& comm, const MeasuredMachine& machine, const LoadConfig& load,
+          const CandidateSpace& space)
+      : comm_(&comm), machine_(&machine), load_(&load), space_(&space) {}
+
+  [[nodiscard]] std::vector<Candidate> all() {
+    std::vector<int> counts = space_->ranks;
+    if (counts.empty()) counts = {comm_->size()};
+    balance(counts);
+    for (const int ranks : counts)
+      for (int groups = 1; groups <= ranks; ++groups)
+        if (ranks % groups == 0)
+          for (const auto& stages : stage_settings(ranks / groups)) vary(ranks, groups, stages, 0, {});
+    return std::move(candidates_);
+  }
+
+ private:
+  [[nodiscard]] Config load(const std::vector<std::string>& settings) const {
+    if (!space_->ranks.empty()) return (*load_)(settings);
+    return agree(*comm_, [&] { return (*load_)(settings); });
+  }
+
+  /// All combinations of the values of the keys from `key` on.
+  void vary(int ranks, int groups, const std::vector<std::string>& stages, std::size_t key,
+            const std::vector<std::string>& settings) {
+    if (key == keys().size()) return plan(ranks, groups, stages, settings);
+    for (const std::string& value : keys()[key].second) {
+      // The layers of a time step are not computed again together where they are apart.
+      if (!stages.empty() && keys()[key].first == "train.recompute" && value == "step") continue;
+      std::vector<std::string> more = settings;
+      more.push_back(keys()[key].first + "=" + value);
+      vary(ranks, groups, stages, key + 1, more);
+    }
+  }
+
+  /// Those of the space; where nobody has chosen, train.recompute and where a dense relation lies, too.
+  const std::vector<std::pair<std::string, std::vector<std::string>>>& keys() {
+    if (!keys_.empty() || known_) return keys_;
+    known_ = true;
+    keys_ = space_->vary;
+    const Config& config = base();
+    const auto chosen = [&](const char* name) {
+      return config.given(name) ||
+             std::any_of(keys_.begin(), keys_.end(), [&](const auto& key) { return key.first == name; });
+    };
+    const bool stnn = config.text("model.name") == "stnn";
+    if (!stnn && !chosen("train.recompute"))
+      keys_.emplace_back("train.recompute",
+                         config.text("model.name") == "graph_wavenet" || config.integer("parallel.stages") > 1
+                             ? std::vector<std::string>{"none", "cell"}
+                             : std::vector<std::string>{"none", "cell", "step"});
+    if (stnn && streamable(config) && !chosen("relation.memory"))
+      keys_.emplace_back("relation.memory", std::vector<std::string>{"resident", "streamed"});
+    return keys_;
+  }
+
+  void plan(int ranks, int groups, const std::vector<std::string>& stage_settings,
+            const std::vector<std::string>& settings) {
+    const std::vector<std::string> stages = with_micro_batches(stage_settings, settings);
+    Candidate candidate;
+    candidate.ranks = ranks;
+    candidate.time_groups = groups;
+    candidate.settings = {fmt::format("parallel.time_groups={}", groups)};
+    candidate.settings.insert(candidate.settings.end(), stages.begin(), stages.end());
+    candidate.settings.insert(candidate.settings.end(), settings.begin(), settings.end());
+    candidate.varied = fmt::format("{}{}{}", fmt::join(stages, " "),
+                                   stages.empty() || settings.empty() ? "" : " ", fmt::join(settings, " "));
+    candidates_.push_back(planned(candidate, settings));
+    if (balance_.empty() || candidates_.back().row_blocks == 1) return;
+    // Equal times of rows and entries may cost more ghosts than they save.
+    candidate.settings.push_back(balance_);
+    Candidate balanced = planned(candidate, settings);
+    if (balanced.fits() &&
+        (!candidates_.back().fits() || balanced.compared_seconds() < candidates_.back().compared_seconds()))
+      candidates_.back() = std::move(balanced);
+  }
+
+  [[nodiscard]] Candidate planned(Candidate candidate, const std::vector<std::string>& settings) {
+    const int ranks = candidate.ranks, groups = candidate.time_groups;
+    tell_progress(ranks);
+    const Config config = load(candidate.settings);
+    candidate.stages = static_cast<int>(std::min<Index>(config.integer("parallel.stages"), ranks / groups));
+    candidate.row_blocks = ranks / groups / candidate.stages;
+    candidate.batch = batch_of(config);
+    try {
+      // Smaller than asked for only where the training has not so much: what is too small stays that.
+      if (static_cast<double>(candidate.batch) < space_->target_batch && candidate.batch > 0)
+        check_batch(candidate.batch);
+      candidate.plan = space_->ranks.empty()
+                           ? plan_training(*comm_, config, *machine_)
+                           : plan_job(config, *machine_, job_of(config, ranks), whole(settings));
+      candidate.batch = candidate.plan->batch;
+      check_batch(candidate.batch);
+    } catch (const UserError& error) {
+      candidate.refused = error.what();  // agreed on by all ranks, or of what all of them hold
+      candidate.plan.reset();
+      return candidate;
+    }
+    candidate.refused = candidate.plan->refused;
+    const auto& left_out = candidate.plan->interpolated.left_out;
+    // Ranks that are there may be more than nodes; nobody asks for such.
+    if (!space_->ranks.empty() && candidate.row_blocks > candidate.plan->nodes)
+      candidate.refused =
+          fmt::format("{} row blocks of {} nodes", candidate.row_blocks, candidate.plan->nodes);
+    if (!left_out.empty())
+      candidate.refused =
+          fmt::format("{} never measured: run all of 'rossby calibrate', on two ranks or more for several",
+                      fmt::join(left_out, ", "));
+    return candidate;
+  }
+
+  /// A line now and then of what takes long.
+  void tell_progress(int ranks) {
+    constexpr double now_and_then = 10;
+    if (comm_->rank() != 0 || told_.seconds() < now_and_then) return;
+    told_.restart();
+    fmt::print(stderr, "planning  {} candidates so far, those of {} rank{} now\n", candidates_.size(), ranks,
+               ranks == 1 ? "" : "s");
+  }
+
+  /// Without further settings.
+  const Config& base() {
+    if (!base_) base_ = load({});
+    return *base_;
+  }
+
+  /// Whether somebody has chosen.
+  bool asked(const char* name) {
+    return base().given(name) ||
+           std::any_of(keys().begin(), keys().end(), [&](const auto& key) { return key.first == name; });
+  }
+
+  /// None, and for models of layers the stages that these ranks may be in, as settings: balanced by what
+  /// layers are predicted to take. None alone where somebody has chosen.
+  std::vector<std::vector<std::string>> stage_settings(int ranks) {
+    std::vector<std::vector<std::string>> all{{}};
+    if (asked("parallel.stages") || asked("parallel.stage_layers")) return all;
+    const Config& config = base();
+    const Index layers = layers_for_stages(config);
+    for (Index stages = 2; stages <= std::min<Index>(layers, ranks); ++stages)
+      for (const auto& layout : ranks % stages == 0 ? stage_layouts(config, layer_seconds(), stages)
+                                                    : std::vector<std::vector<Index>>{})
+        all.push_back({fmt::format("parallel.stages={}", stages),
+                       fmt::format("parallel.stage_layers=[{}]", fmt::join(layout, ","))});
+    return all;
+  }
+
+  /// Micro-batches for four rounds of all stages, where nobody has chosen, and they do not make another
+  /// model: batch normalisation is of one of them.
+  std::vector<std::string> with_micro_batches(std::vector<std::string> stages,
+                                              const std::vector<std::string>& settings) {
+    constexpr Index rounds = 4;
+    if (stages.empty() || asked("window.micro_batches")) return stages;
+    if (base().text("model.name") == "graph_wavenet") return stages;
+    std::vector<std::string> all = stages;
+    all.insert(all.end(), settings.begin(), settings.end());
+    const Config config = load(all);
+    stages.push_back(
+        fmt::format("window.micro_batches={}",
+                    std::min(rounds * config.integer("parallel.stages"), config.integer("window.batch"))));
+    return stages;
+  }
+
+  /// What layers take on this machine. On rank 0, for all.
+  const std::vector<double>& layer_seconds() {
+    if (!layer_seconds_.empty()) return layer_seconds_;
+    const auto predicted = [&] {
+      const Config& config = base();
+      return predict_layers(*machine_, job_of(config, std::max(1, comm_->size())), *load_, whole({}));
+    };
+    if (!space_->ranks.empty()) return layer_seconds_ = predicted();
+    std::string text = agree(*comm_, [&] {
+      std::string bytes;
+      if (comm_->rank() != 0) return bytes;
+      for (const double seconds : predicted()) bytes += fmt::format("{} ", seconds);
+      return bytes;
+    });
+    for (const std::string& part : split(broadcast(*comm_, std::move(text)), ' '))
+      if (!part.empty()) layer_seconds_.push_back(std::stod(part));
+    return layer_seconds_;
+  }
+
+  /// What rows and entries of the graph take on this machine, where nobody has said what they cost and there
+  /// is something to balance. On rank 0, for all.
+  void balance(const std::vector<int>& counts) {
+    const Config& config = base();
+    if (counts.back() == 1 || asked("parallel.entry_cost") || config.text("parallel.partition") == "blocks")
+      return;
+    const auto of_machine = [&]() -> std::string {
+      const auto times = fit_row_times(*machine_, job_of(config, counts.back()), *load_, whole({}));
+      return times.empty() ? "" : fmt::format("parallel.entry_cost={:.6g}", times.front().entry_cost());
+    };
+    balance_ = !space_->ranks.empty()
+                   ? of_machine()
+                   : broadcast(*comm_, agree(*comm_, [&] { return comm_->rank() == 0 ? of_machine() : ""; }));
+  }
+
+  void check_batch(Index batch) const {
+    const double target = space_->target_batch;
+    if (target > 0 && std::abs(static_cast<double>(batch) / target - 1) > space_->tolerance)
+      user_error("a batch of {} is not within {:.0f} % of the target, {:.0f}", batch, 100 * space_->tolerance,
+                 target);
+  }
+
+  [[nodiscard]] Job job_of(const Config& config, int ranks) const {
+    Job job;
+    job.ranks = ranks;
+    job.on_host = space_->on_host;
+    if (job.on_host == 0)
+      for (const OpSample& sample : machine_->profile.ops) job.on_host = std::max(job.on_host, sample.ranks);
+    job.on_host = std::clamp(job.on_host, 1, ranks);
+    job.threads = threads_of_job(config, *machine_, job.on_host);
+    return job;
+  }
+
+  /// The graph of the settings that change it, read and built once.
+  WholeGraph& whole(const std::vector<std::string>& settings) {
+    std::vector<std::string> of_graph;
+    for (const std::string& setting : settings)
+      for (const char* table : {"data.", "relation.", "split.", "model."})
+        if (setting.starts_with(table)) of_graph.push_back(setting);
+    auto& graph = graphs_[of_graph];
+    if (!graph) graph = std::make_unique<WholeGraph>((*load_)(of_graph));
+    return *graph;
+  }
+
+  const Communicator* comm_;
+  const MeasuredMachine* machine_;
+  const LoadConfig* load_;
+  const CandidateSpace* space_;
+  Stopwatch told_;
+  bool known_ = false;
+  std::vector<std::pair<std::string, std::vector<std::string>>> keys_;
+  std::map<std::vector<std::string>, std::unique_ptr<WholeGraph>> graphs_;
+  std::optional<Config> base_;
+  std::string balance_;  // a setting, or none
+  std::vector<double> layer_seconds_;
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace
+
+double Candidate::epoch_seconds() const {
+  return plan ? plan->interpolated.step() * static_cast<double>(plan->interpolated.epoch_steps) : 0;
+}
+
+double Candidate::compared_seconds() const {
+  return plan ? plan->compared_seconds() : 0;
+}
+
+std::pair<std::string, std::vector<std::string>> varied_key(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    user_error("--vary {}: give a key and values, as window.batch=32,64,128", text);
+  const std::string key = text.substr(0, equals);
+  if (key == "parallel.time_groups" || key == "parallel.stages")
+    user_error("--vary {}: all process grids are tried anyway", text);
+  std::vector<std::string> values = separate_values(text.substr(equals + 1));
+  const std::set<std::string> unique(values.begin(), values.end());
+  if (unique.size() != values.size() || unique.contains(""))
+    user_error("--vary {}: values are given once each, none is empty", text);
+  return {key, std::move(values)};
+}
+
+std::vector<int> rank_counts(const std::string& text) {
+  std::set<int> counts;
+  for (const std::string& part : split(text, ',')) {
+    const std::size_t dots = part.find("..");
+    if (dots == std::string::npos) {
+      counts.insert(rank_count(part, text));
+      continue;
+    }
+    const int first = rank_count(part.substr(0, dots), text), last = rank_count(part.substr(dots + 2), text);
+    if (first > last) user_error("--ranks {}: {} is above {}", text, first, last);
+    for (int power = 1; power <= last; power *= 2)
+      if (power >= first) counts.insert(power);
+    counts.insert({first, last});
+  }
+  return {counts.begin(), counts.end()};
+}
+
+std::vector<Candidate> plan_candidates(const Communicator& comm, const MeasuredMachine& machine,
+                                       const LoadConfig& load, const CandidateSpace& space) {
+  Planner planner(comm, machine, load, space);
+  if (space.ranks.empty()) return planner.all();
+  return agree(comm, [&] { return comm.rank() == 0 ? planner.all() : std::vector<Candidate>{}; });
+}
+
+const Candidate* fastest(const std::vector<Candidate>& candidates) {
+  const Candidate* best = nullptr;
+  for (const Candidate& candidate : candidates)
+    if (candidate.fits() && (!best || candidate.compared_seconds() < best->compared_seconds()))
+      best = &candidate;
+  return best;
+}
+
+}  // namespace rossby

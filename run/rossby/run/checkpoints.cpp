@@ -1,0 +1,279 @@
+#include "rossby/run/checkpoints.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "rossby/io/files.hpp"
+#include "rossby/kernels/blas_setup.hpp"
+#include "rossby/kernels/isa.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/mpi_reducer.hpp"
+#include "rossby/mpi/state_file.hpp"
+#include "rossby/run/run_files.hpp"
+#include "rossby/run/stnn_settings.hpp"
+
+namespace rossby {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+constexpr std::string_view prefix = "step-", suffix = ".h5";
+
+/// Steps in a checkpoint's name, −1 where it is none.
+Index steps_of(const std::string& name) {
+  if (!name.starts_with(prefix) || !name.ends_with(suffix) || name.size() <= prefix.size() + suffix.size())
+    return -1;
+  const std::string digits = name.substr(prefix.size(), name.size() - prefix.size() - suffix.size());
+  if (digits.size() > 18 ||
+      !std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    return -1;
+  return std::stoll(digits);
+}
+
+std::string member_text(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace
+
+std::string CheckpointFolder::file(Index steps) const {
+  return fmt::format("{}/{}{:012}{}", path_, prefix, steps, suffix);
+}
+
+std::vector<std::string> CheckpointFolder::newest_first() const {
+  std::vector<std::pair<Index, std::string>> found;
+  std::error_code code;
+  for (fs::directory_iterator it(path_, code), end; !code && it != end; it.increment(code))
+    if (const Index steps = steps_of(it->path().filename().string()); steps >= 0)
+      found.emplace_back(steps, it->path().string());
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::string> paths;
+  for (auto& [steps, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+Index CheckpointFolder::steps(const std::string& path) {
+  return steps_of(fs::path(path).filename().string());
+}
+
+void CheckpointFolder::prune(Index keep) const {
+  const auto paths = newest_first();
+  std::error_code code;
+  for (auto i = static_cast<std::size_t>(std::max<Index>(keep, 1)); i < paths.size(); ++i)
+    fs::remove(paths[i], code);
+}
+
+void CheckpointFolder::drop_after(Index steps) const {
+  std::error_code code;
+  for (const std::string& path : newest_first())
+    if (CheckpointFolder::steps(path) > steps) fs::remove(path, code);
+}
+
+void CheckpointFolder::sweep() const {
+  std::error_code code;
+  std::vector<fs::path> halves;
+  for (fs::directory_iterator it(path_, code), end; !code && it != end; it.increment(code))
+    if (it->path().extension() == ".tmp") halves.push_back(it->path());
+  for (const fs::path& half : halves) fs::remove(half, code);
+}
+
+Checkpoint read_checkpoint(const std::string& path) {
+  Checkpoint checkpoint{path, {}, {}};
+  const std::string text = read_state_metadata(path);
+  try {
+    checkpoint.metadata = Json::parse(text);
+    if (member_text(checkpoint.metadata, "kind") != "checkpoint" || !checkpoint.metadata.contains("training"))
+      user_error("it is not a checkpoint");
+    checkpoint.training = training_state(checkpoint.metadata.at("training"));
+  } catch (const Json::exception&) {
+    user_error("checkpoint '{}' cannot be used: its metadata is not JSON", path);
+  } catch (const UserError& error) {
+    user_error("checkpoint '{}' cannot be used: {}", path, error.what());
+  }
+  return checkpoint;
+}
+
+void warn_skipped(const Communicator& comm, const std::string& path, const std::string& why) {
+  if (comm.rank() == 0) fmt::print(stderr, "rossby: warning: checkpoint {} is skipped: {}\n", path, why);
+}
+
+std::optional<Checkpoint> next_checkpoint(const Communicator& comm, std::vector<std::string>& candidates) {
+  Checkpoint found;
+  std::string path, text;
+  while (comm.rank() == 0 && path.empty() && !candidates.empty()) {
+    const std::string candidate = candidates.front();
+    candidates.erase(candidates.begin());
+    try {
+      found = read_checkpoint(candidate);
+      path = candidate;
+      text = found.metadata.dump();
+    } catch (const UserError& error) {
+      warn_skipped(comm, candidate, error.what());
+    }
+  }
+  path = broadcast(comm, std::move(path));
+  if (path.empty()) return std::nullopt;
+  text = broadcast(comm, std::move(text));
+  if (comm.rank() != 0) {
+    found.path = path;
+    found.metadata = Json::parse(text);
+    found.training = training_state(found.metadata.at("training"));
+  }
+  return found;
+}
+
+namespace {
+
+/// Dense relations sum chunk by chunk: the same chunks as before, where nobody asks for others and those that
+/// stream have memory for them.
+template <class Warn>
+void keep_chunks(const Checkpoint& checkpoint, const Config& config, std::vector<std::string>& sets,
+                 const Warn& warn) {
+  const auto stored = checkpoint.metadata.find("chunk_mib");
+  if (stored == checkpoint.metadata.end() || !stored->is_number()) return;
+  const double before = *stored, now = config.real("relation.chunk_mib");
+  const bool less =
+      now == 0 && config.text("relation.memory") == "streamed" && most_chunk_mib(config) < before;
+  if (now == 0 && before > 0 && !less) sets.push_back(fmt::format("relation.chunk_mib={}", before));
+  const bool whole = before == 0 && now == 0 && config.text("relation.memory") == "streamed";
+  if ((now > 0 && now != before) || whole || less)
+    warn(fmt::format("{} was computed with relation.chunk_mib = {}{}", checkpoint.path, before,
+                     before == 0 ? " on a device: all of the relation at once" : ""));
+}
+
+/// A slab is made of as many stretches of time as there are lanes, and so is a batch of windows: groups,
+/// where nobody has said. All steps at once are the same ones on every grid.
+void warn_of_other_batches(const Config& config, const Config& written) {
+  const Index before = written.integer("parallel.time_groups"), now = config.integer("parallel.time_groups");
+  if (now == before) return;
+  const auto counts_groups = [&](const char* key) {
+    return config.integer(key) == 0 && written.integer(key) == 0;
+  };
+  std::string others;
+  if (config.text("model.name") == "stnn") {
+    if (config.text("train.sampling") == "slabs" && config.integer("train.slab_steps") > 0 &&
+        counts_groups("train.lanes"))
+      others = "train.lanes = 0: slabs are of other steps";
+  } else if (config.text("window.sampling") == "local") {
+    others = "window.sampling = \"local\": batches are of other windows";
+  } else if (config.text("window.sampling") == "blocked" && counts_groups("window.lanes")) {
+    others = "window.lanes = 0: batches are of other windows";
+  }
+  if (!others.empty())
+    fmt::print(stderr,
+               "rossby: warning: {} from here on than before, with parallel.time_groups = {} instead of {}; "
+               "going on with parallel.time_groups = {} keeps them\n",
+               others, now, before, before);
+}
+
+void warn_of_rounding(const Communicator& comm, const std::string& text) {
+  if (comm.rank() == 0)
+    fmt::print(stderr,
+               "rossby: warning: {}: the continuation equals the uninterrupted run to rounding only\n", text);
+}
+
+}  // namespace
+
+Config settings_to_resume(const Communicator& comm, const Config& config, const Checkpoint& checkpoint) {
+  const Config written = agree(
+      comm, [&] { return Config::parse(member_text(checkpoint.metadata, "config"), checkpoint.path, {}); });
+  auto differences = config.differences(written);
+  // A checkpoint of an earlier version does not know enough of its data to tell them from others.
+  if (!member_text(checkpoint.metadata, "training_hash").empty()) std::erase_if(differences, names_file);
+  std::erase_if(differences, [&](const std::string& difference) { return cuts_batches(config, difference); });
+  if (!differences.empty())
+    throw BadContinuation(
+        fmt::format("{} was written with other settings: {}; set them back or choose another --run",
+                    checkpoint.path, fmt::join(differences, "; ")));
+  std::vector<std::string> sets;
+  const auto warn = [&](const std::string& text) { warn_of_rounding(comm, text); };
+  const std::string isa = member_text(checkpoint.metadata, "isa");
+  const std::string& asked = config.text("parallel.isa");
+  MpiReducer reducer(comm);
+  double lacking = 1;
+  for (const Isa known : supported_isas())
+    if (isa == to_string(known)) lacking = 0;
+  reducer.max(std::span<double>(&lacking, 1));
+  if (asked == "auto" && lacking == 0) sets.push_back("parallel.isa=" + isa);
+  if (asked == "auto" ? lacking != 0 : asked != isa)
+    warn(fmt::format("{} was computed with {} instructions", checkpoint.path, isa));
+  const auto keep = [&](const char* member, const char* key, std::initializer_list<std::string_view> known) {
+    const std::string meant = member_text(checkpoint.metadata, member);
+    if (std::find(known.begin(), known.end(), meant) == known.end()) return;
+    const std::string& now = config.text(key);
+    if (now == "auto") sets.push_back(fmt::format("{}={}", key, meant));
+    if (now != "auto" && now != meant)
+      warn(fmt::format("{} was computed with {} = \"{}\"", checkpoint.path, key, meant));
+  };
+  const auto measures = [&](const char* key, double now, double before) {
+    if (now != before && comm.rank() == 0)
+      fmt::print(stderr,
+                 "rossby: warning: {} = {} instead of {}: validation errors from here on are others than "
+                 "those of the "
+                 "epochs before, by which the best state was chosen\n",
+                 key, now, before);
+  };
+  if (config.text("model.name") == "stnn" && config.text("split.validation") != "0") {
+    if (config.text("validation.kind") == "origins")
+      measures("evaluate.horizons", static_cast<double>(config.integer("evaluate.horizons")),
+               static_cast<double>(written.integer("evaluate.horizons")));
+    measures("evaluate.filter_lambda", config.real("evaluate.filter_lambda"),
+             written.real("evaluate.filter_lambda"));
+  }
+  keep("dense_kernel", "parallel.dense_kernel", {"own", "blas"});
+  keep("update_place", "relation.update", {"device", "host"});
+  keep("sparse_kernel", "parallel.sparse_products", {"own", "cusparse"});
+  keep_chunks(checkpoint, config, sets, warn);
+  const auto differs = [&](const char* key, const auto& before, const auto& now) {
+    if (now != before) warn(fmt::format("{} was computed with {} = {}", checkpoint.path, key, before));
+  };
+  const auto of_groups = [](const Config& one) { return one.integer("parallel.time_groups") > 1; };
+  if (config.text("model.name") != "stnn") {
+    differs("window.micro_batches", written.integer("window.micro_batches"),
+            config.integer("window.micro_batches"));
+  } else if (config.text("relation.discover") == "dense" && of_groups(config) && of_groups(written)) {
+    // Streamed relations are updated from what groups exchange; of those in memory they may sum gradients.
+    differs("relation.memory", written.text("relation.memory"), config.text("relation.memory"));
+  }
+  if (comm.rank() == 0) warn_of_other_batches(config, written);
+  return Config::parse(config.to_toml(), "configuration", sets);
+}
+
+void warn_of_other_blas(const Communicator& comm, const Checkpoint& checkpoint) {
+  if (const std::string blas = member_text(checkpoint.metadata, "blas"); !blas.empty() && blas != blas_core())
+    warn_of_rounding(comm, fmt::format("{} was computed with BLAS kernels for {}, not for {}",
+                                       checkpoint.path, blas, blas_core()));
+}
+
+std::vector<std::string> changes_of_learning(const Config& config, const Checkpoint& checkpoint) {
+  const std::string text = member_text(checkpoint.metadata, "config");
+  auto changes = config.changes(Config::parse(text, checkpoint.path, {}));
+  std::erase_if(changes, [](const std::string& change) {
+    const auto of = [&](const char* name) { return change.starts_with(name); };
+    return !(of("optimiser.") || of("train.") || of("validation.")) || of("train.stop_after");
+  });
+  return changes;
+}
+
+void cut_metrics(const std::string& path, Index epochs) {
+  if (!fs::exists(path)) return;
+  const std::string text = read_text(path);
+  std::string kept;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    if (end == std::string::npos) break;  // half a line
+    const Json line = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
+                                  text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    const bool whole = line.is_object() && line.contains("epoch") && line["epoch"].is_number_integer();
+    if (whole && line["epoch"].get<Index>() < epochs) kept += text.substr(at, end + 1 - at);
+    at = end + 1;
+  }
+  if (kept != text) atomic_write(path, kept);
+}
+
+}  // namespace rossby

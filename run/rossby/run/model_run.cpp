@@ -1,0 +1,328 @@
+#include "rossby/run/model_run.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/host.hpp"
+#include "rossby/mpi/plane_service.hpp"
+#include "rossby/mpi/whole_graph.hpp"
+#include "rossby/run/stnn_run.hpp"
+#include "rossby/run/window_run.hpp"
+#include "rossby/tensor/simulated_device.hpp"
+
+namespace rossby {
+namespace {
+
+/// One instruction set for all ranks: they update what all of them hold each for itself, to the same bits.
+Isa common_isa(const Communicator& comm, const Config& config, Reducer& reducer) {
+  double lacking = -static_cast<double>(widest_isa());
+  reducer.max(std::span<double>(&lacking, 1));
+  const Isa common = static_cast<Isa>(static_cast<int>(-lacking));
+  const std::string& name = config.text("parallel.isa");
+  if (name == "auto") return common;
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512})
+    if (name == to_string(isa)) {
+      agree(comm, [&] {
+        if (!supported(isa))
+          user_error(
+              "parallel.isa = \"{}\": this processor has no such instructions; \"{}\" is the widest of all "
+              "ranks",
+              name, to_string(common));
+      });
+      return isa;
+    }
+  bug("parallel.isa is none of its choices");
+}
+
+}  // namespace
+
+template <class T>
+ModelRun<T>::ModelRun(const ProcessGrid& grid, const Config& config, Domain domain)
+    : grid_(grid),
+      config_(&config),
+      domain_(std::move(domain)),
+      reducer_(grid.world()),
+      groups_reducer_(grid.time()) {
+  exec_.threads = threads_per_rank(grid.world(), config);
+  exec_.isa = common_isa(grid.world(), config, reducer_);
+}
+
+template <class T>
+void ModelRun<T>::open_device(Purpose purpose) {
+  if (purpose != Purpose::tracing) device_ = choose_device(grid_.world(), *config_);
+  if (purpose == Purpose::tracing) {
+    device_.backend = Backend::simulated;
+    const std::string& named = config_->text("parallel.device");
+    const bool on_device = named == "cuda" || named == "simulated";
+    device_.device = std::make_unique<Device>(
+        SimulatedDriver::idle(on_device ? SimulatedDriver::For::device : SimulatedDriver::For::host));
+    device_.nccl = on_device && grid_.world().size() > 1 && config_->text("parallel.transport") == "nccl";
+  }
+  training_exec_ = exec_;
+  training_exec_.backend = device_.backend;
+  training_exec_.device = device_.device.get();
+  Device* device = training_exec_.device;
+  if (device && device_.nccl)
+    world_sums_ = std::make_unique<DeviceSums>(grid_.world(), *device, true, reducer_, device_.link);
+  if (device && grid_.groups() > 1)
+    group_ports_ = std::make_unique<DeviceSums>(grid_.time(), *device, device_.nccl, groups_reducer_,
+                                                link_of(grid_.time()));
+}
+
+template <class T>
+std::shared_ptr<NcclLink> ModelRun<T>::link_of(const Communicator& comm) const {
+  if (!world_sums_ || !world_sums_->link()) return nullptr;
+  int same = MPI_UNEQUAL;
+  MPI_Comm_compare(comm.handle(), grid_.world().handle(), &same);
+  return same == MPI_IDENT || same == MPI_CONGRUENT ? world_sums_->link() : nullptr;
+}
+
+template <class T>
+Traffic ModelRun<T>::sent() const {
+  Traffic sent = reducer_.sent();
+  sent += groups_reducer_.sent();
+  return sent;
+}
+
+template <class T>
+std::string ModelRun<T>::suspects() const {
+  if (!suspects_.any()) return "";
+  return fmt::format("warning   {} in the training part: if that marks missing values, set data.null_value\n",
+                     suspects_.text());
+}
+
+/// A model of steps without a single value would be trained on nothing, without a word.
+template <class T>
+void ModelRun<T>::require_observed(double observed) const {
+  if (observed > 0) return;
+  const auto steps = domain_.split.training_steps();
+  user_error(
+      "{}: the training part ({} to {}) has no observed value; move it with split.train or data.first_step",
+      domain_.info.path, domain_.info.time.text(steps.front()), domain_.info.time.text(steps.back()));
+}
+
+template <class T>
+void ModelRun<T>::require_validation(bool observed) const {
+  const StepRange& part = domain_.split.validation;
+  if (observed || part.empty() || !watches_validation(*config_)) return;
+  user_error(
+      "{}: schedule.metric = \"validation\" has nothing to watch: the validation part ({} to {}) has no "
+      "forecast with an observed target; move it with split.validation, or set schedule.metric = \"train\"",
+      domain_.info.path, domain_.info.time.text(part.first), domain_.info.time.text(part.last - 1));
+}
+
+template <class T>
+std::vector<StateArray<T>> ModelRun<T>::state_arrays(std::span<const NamedArray<T>> arrays) const {
+  std::vector<StateArray<T>> all;
+  for (const NamedArray<T>& array : arrays) {
+    const Parameter<T>& parameter = *array.parameter;
+    const GlobalEdges* behind = parameter.placement == Placement::entries ? &edges(parameter) : nullptr;
+    all.push_back(state_array(array.name, parameter, array.data, behind, array.bf16, array.file));
+  }
+  return all;
+}
+
+template <class T>
+std::vector<NamedArray<T>> ModelRun<T>::values() const {
+  std::vector<NamedArray<T>> arrays;
+  for (Parameter<T>* parameter : parameters()) {
+    parameter->settle_stream();
+    arrays.emplace_back(parameter->name, parameter, parameter->value, parameter->bf16);
+  }
+  return arrays;
+}
+
+template <class T>
+void ModelRun<T>::save(const std::string& path, const nlohmann::ordered_json& metadata) {
+  write(path, values(), metadata.dump());
+}
+
+template <class T>
+void ModelRun<T>::load(const std::string& path, bool other_file) {
+  agree(grid_.world(), [&] {
+    if (grid_.world().rank() != 0) return;
+    auto metadata = nlohmann::json::parse(read_state_metadata(path), nullptr, false);
+    if (!metadata.is_object()) metadata = nlohmann::json::object();
+    const Index nodes = metadata.value("nodes", domain_.nodes());
+    if (nodes != domain_.nodes())
+      user_error("{}: {} nodes{}, but {} was trained on {}; train anew", domain_.info.path, domain_.nodes(),
+                 config_->text("data.nodes") == "all" ? "" : " have a value at some step", path, nodes);
+    const std::string trained = metadata.value("training_hash", "");
+    if (trained.empty() && other_file)
+      fmt::print(
+          stderr,
+          "rossby: warning: {} does not say what it was trained on: nothing tells whether {} goes with it\n",
+          path, domain_.info.path);
+    if (!trained.empty() && trained != training_hash())
+      user_error(
+          "{}: the training part ({} to {}) is not what {} was trained on; restore the data, or train anew",
+          domain_.info.path, domain_.info.time.text(domain_.split.train.first),
+          domain_.info.time.text(domain_.split.train.last - 1), path);
+  });
+  read(path, values());
+  agree(grid_.world(), [&] { lend(); });
+}
+
+/// Has what forecasts read on the device, where there is one: no gradients, and no latents by step, of which
+/// the host takes those that it starts from.
+template <class T>
+void ModelRun<T>::lend() {
+  Device* device = training_exec_.device;
+  if (!device) return;
+  for (Parameter<T>* parameter : parameters()) {
+    parameter->gradient = {};
+    if (parameter->name == "factors") continue;
+    parameter->device = device;
+    parameter->send();
+  }
+  device->wait();
+}
+
+// The first stage of the first group writes: the others hold the same but for split arrays, whose planes it
+// asks for.
+template <class T>
+void ModelRun<T>::write(const std::string& path, std::span<const NamedArray<T>> arrays,
+                        const std::string& metadata) {
+  auto all = state_arrays(arrays);
+  const auto write_all = [&] { write_state<T>(grid_.space(), path, domain_.partition, all, metadata); };
+  if (grid_.groups() * grid_.stages() == 1) return write_all();
+  PlaneService<T> planes(grid_.time(), all, static_cast<Index>(domain_.rows.size()));
+  agree(grid_.world(), [&] {
+    if (grid_.stage() != 0) return;
+    if (grid_.groups() == 1) return write_all();
+    if (grid_.group() != 0) return planes.answer(all);
+    struct End {
+      PlaneService<T>* planes;
+      ~End() { planes->end(); }
+    } const end{&planes};
+    planes.serve_through(all);
+    write_all();
+  });
+}
+
+template <class T>
+void ModelRun<T>::read(const std::string& path, std::span<const NamedArray<T>> arrays) {
+  const auto all = state_arrays(arrays);
+  if (grid_.groups() * grid_.stages() == 1) return read_state<T>(grid_.space(), path, domain_.partition, all);
+  agree(grid_.world(), [&] { read_state<T>(grid_.space(), path, domain_.partition, all); });
+}
+
+namespace {
+
+/// A stage of a group fails as a whole, so that it may communicate in here; the others learn of it.
+Domain domain_of(const ProcessGrid& grid, const Config& config, WholeGraph* whole) {
+  if (whole) return whole->domain(grid.space(), config);
+  if (grid.groups() * grid.stages() == 1) return make_domain(grid.space(), config);
+  return agree(grid.world(), [&] { return make_domain(grid.space(), config); });
+}
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config, Purpose purpose,
+                                      WholeGraph* whole) {
+  require((whole != nullptr) == comm.is_pretended(), "pretended ranks own rows of a whole graph");
+  const bool forecasts = purpose == Purpose::forecasting, windowed = config.text("model.name") != "stnn";
+  const Index groups = forecasts ? 1 : config.integer("parallel.time_groups");
+  const Index stages = forecasts ? 1 : config.integer("parallel.stages");
+  if (!windowed && stages > 1)
+    user_error(
+        "parallel.stages = {} is for models of layers (dcrnn, gru, graph_wavenet); an stnn has one layer",
+        stages);
+  if (stages == 1 && !forecasts && !config.integers("parallel.stage_layers").empty())
+    user_error("parallel.stage_layers is for parallel.stages of 2 or more, not of 1");
+  const ProcessGrid grid = groups * stages == 1 ? ProcessGrid(comm) : ProcessGrid(comm, groups, stages);
+  Domain domain = domain_of(grid, config, whole);
+  // What the graph and its partition took would otherwise lie beside all arrays that come now.
+  if (!forecasts && !whole) release_unused_memory();
+  if (!windowed) return std::make_unique<StnnRun<T>>(grid, config, std::move(domain), purpose);
+  return std::make_unique<WindowRun<T>>(grid, config, std::move(domain), purpose);
+}
+
+template class ModelRun<float>;
+template class ModelRun<double>;
+template std::unique_ptr<ModelRun<float>> make_run(const Communicator&, const Config&, Purpose, WholeGraph*);
+template std::unique_ptr<ModelRun<double>> make_run(const Communicator&, const Config&, Purpose, WholeGraph*);
+
+OptimiserOptions optimiser_options(const Config& config) {
+  OptimiserOptions options;
+  const std::string& name = config.text("optimiser.name");
+  options.kind = name == "adam"    ? OptimiserKind::adam
+                 : name == "adamw" ? OptimiserKind::adamw
+                                   : OptimiserKind::sgd;
+  options.beta1 = config.real("optimiser.beta1");
+  options.beta2 = config.real("optimiser.beta2");
+  options.epsilon = config.real("optimiser.epsilon");
+  options.momentum = config.real("optimiser.momentum");
+  options.absent = config.text("train.absent") == "skip" ? Absent::skip : Absent::zero;
+  options.seed = static_cast<std::uint64_t>(config.integer("train.seed"));
+  options.fuse = config.text("train.sampling") == "slabs";  // batches of pairs touch a few rows of a relation
+  return options;
+}
+
+ScheduleOptions schedule_options(const Config& config) {
+  ScheduleOptions options;
+  const std::string& name = config.text("schedule.name");
+  options.kind = name == "plateau"  ? ScheduleKind::plateau
+                 : name == "cosine" ? ScheduleKind::cosine
+                 : name == "linear" ? ScheduleKind::linear
+                 : name == "step"   ? ScheduleKind::step
+                                    : ScheduleKind::constant;
+  const double batches = static_cast<double>(config.integer("window.batch")) /
+                         static_cast<double>(config.integer("optimiser.reference_batch"));
+  const std::string& scaling = config.text("optimiser.lr_scaling");
+  options.lr = scaled_rate(config.real("optimiser.lr"),
+                           scaling == "linear" ? RateScaling::linear
+                           : scaling == "sqrt" ? RateScaling::sqrt
+                                               : RateScaling::none,
+                           batches);
+  options.epochs = config.integer("train.epochs");
+  options.warmup = config.integer("schedule.warmup");
+  options.patience = config.integer("schedule.patience");
+  options.ratio = config.real("schedule.ratio");
+  options.threshold = config.real("schedule.threshold");
+  options.min_lr = config.real("schedule.min_lr");
+  options.milestones = config.integers("schedule.milestones");
+  if (!std::ranges::is_sorted(options.milestones, std::ranges::less_equal{}))
+    user_error("schedule.milestones must ascend, epoch by epoch, as [20, 30, 40]");
+  options.hold = config.real("schedule.hold");
+  options.final_share = config.real("schedule.final");
+  return options;
+}
+
+bool watches_validation(const Config& config) {
+  const bool watches = config.integer("train.early_stop") > 0 || config.text("schedule.name") == "plateau" ||
+                       config.text("train.keep") == "best";
+  return watches && config.text("schedule.metric") == "validation";
+}
+
+TrainerOptions trainer_options(const Config& config, bool has_validation) {
+  TrainerOptions options;
+  options.epochs = config.integer("train.epochs");
+  options.early_stop = config.integer("train.early_stop");
+  options.max_seconds = config.real("train.max_seconds");
+  options.validate_every = config.integer("validation.every");
+  options.watch_validation = config.text("schedule.metric") == "validation";
+  options.clip = config.real("optimiser.clip");
+  options.save_every = config.integer("checkpoint.every_steps");
+  options.rollback_lr = config.real("train.rollback_lr");
+  const std::string& keep = config.text("train.keep");
+  options.keep_best = keep == "best" || (keep == "auto" && has_validation && options.watch_validation);
+  if (watches_validation(config) && !has_validation)
+    user_error(
+        "schedule.metric = \"validation\" has nothing to watch: set split.validation or split.folds, or "
+        "schedule.metric = \"train\"");
+  return options;
+}
+
+int threads_per_rank(const Communicator& comm, const Config& config) {
+  const int ranks = ranks_on_host(comm);
+  if (const Index asked = config.integer("parallel.threads"); asked > 0) return static_cast<int>(asked);
+  if (const char* set = std::getenv("OMP_NUM_THREADS"))
+    if (const int threads = std::atoi(set); threads > 0) return threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);
+}
+
+}  // namespace rossby

@@ -1,0 +1,172 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "rossby/data/scaler.hpp"
+#include "rossby/io/config.hpp"
+#include "rossby/io/suspect_values.hpp"
+#include "rossby/mpi/domain.hpp"
+#include "rossby/mpi/mpi_reducer.hpp"
+#include "rossby/mpi/process_grid.hpp"
+#include "rossby/mpi/state_file.hpp"
+#include "rossby/run/device_choice.hpp"
+#include "rossby/run/device_ports.hpp"
+#include "rossby/train/metrics.hpp"
+#include "rossby/train/trainer.hpp"
+
+namespace rossby {
+
+class WholeGraph;
+
+/// What a run is made for: training holds the steps that it trains and validates on, and no others; so does
+/// tracing, whose steps are written down and, where devices can run the model, not computed: it reads no
+/// series, all values are zero. Resuming is training from a checkpoint.
+enum class Purpose { training, resuming, forecasting, tracing };
+
+/// Whether starts and weights are refused at which a training makes no sense: what was trained before that
+/// was checked goes on, and is of use.
+[[nodiscard]] constexpr bool checks_starts(Purpose purpose) {
+  return purpose == Purpose::training || purpose == Purpose::tracing;
+}
+
+[[nodiscard]] constexpr bool trains(Purpose purpose) {
+  return purpose == Purpose::training || purpose == Purpose::resuming;
+}
+
+/// A model and all it stands on, on this rank, built from a configuration: data → scaler → graph → exchange →
+/// model. Values flow one way: nothing changes after construction but the model's parameters. Subcommands
+/// know models by this alone.
+template <class T>
+class ModelRun {
+ public:
+  virtual ~ModelRun() = default;
+  ModelRun(const ModelRun&) = delete;
+  ModelRun& operator=(const ModelRun&) = delete;
+
+  [[nodiscard]] const ProcessGrid& grid() const { return grid_; }
+  [[nodiscard]] const Domain& domain() const { return domain_; }
+  /// Over all ranks.
+  [[nodiscard]] Reducer& reducer() { return reducer_; }
+  /// The same for a training's steps, whose gradients may lie on devices.
+  [[nodiscard]] Reducer& step_reducer() {
+    if (world_sums_) return world_sums_->reducer();
+    return reducer_;
+  }
+  [[nodiscard]] TimeGroups time_groups() {
+    Reducer* reducer = group_ports_ ? &group_ports_->reducer() : &groups_reducer_;
+    return {grid_.groups() > 1 ? reducer : nullptr, grid_.group() == 0};
+  }
+  /// Of the host: what models start from.
+  [[nodiscard]] const Exec& exec() const { return exec_; }
+  /// Of training steps and forecasts, on the device where there is one.
+  [[nodiscard]] const Exec& training_exec() const { return training_exec_; }
+  /// Null: the host trains and forecasts.
+  [[nodiscard]] Device* device() const { return device_.device.get(); }
+  [[nodiscard]] bool uses_nccl() const { return device_.nccl; }
+  [[nodiscard]] const std::string& device_remark() const { return device_.remark; }
+  /// What this rank has sent so far through all its ports; sums over devices by NCCL are not counted.
+  [[nodiscard]] virtual Traffic sent() const;
+  /// Of it: time steps that other groups wanted.
+  [[nodiscard]] virtual Traffic brought() const { return {}; }
+  /// Tells this data from other data; the same at every rank count.
+  [[nodiscard]] const std::string& data_hash() const { return data_hash_.all; }
+  /// The same of the training part alone.
+  [[nodiscard]] const std::string& training_hash() const { return data_hash_.training; }
+
+  [[nodiscard]] virtual std::span<Parameter<T>* const> parameters() const = 0;
+  [[nodiscard]] virtual std::unique_ptr<Task<T>> make_task() = 0;
+  /// Relations or supports, and their non-zeros on this rank.
+  [[nodiscard]] virtual int relations() const = 0;
+  [[nodiscard]] virtual Index entries() const = 0;
+  /// Memory of the lists that it keeps beside the arrays that a training works on (those a device holds).
+  [[nodiscard]] virtual std::size_t list_bytes() const { return domain_.bytes(); }
+  /// What the start of a training says beside data, split and parameters; empty: nothing. Rank 0's.
+  [[nodiscard]] virtual std::string remarks() const { return ""; }
+  /// Nodes of this rank that have a feature without a value in the training part.
+  [[nodiscard]] virtual Index unseen_nodes() const = 0;
+  /// What states and checkpoints say beside what every model's do.
+  virtual void add_metadata(nlohmann::ordered_json&) const {}
+  /// The entries behind a parameter of placement `entries`.
+  [[nodiscard]] virtual const GlobalEdges& edges(const Parameter<T>&) const {
+    bug("a model without learned entries has no edges behind a parameter");
+  }
+
+  /// Those of the origins that the model can forecast `horizons` steps from. Throws UserError where it cannot
+  /// forecast so many.
+  [[nodiscard]] virtual std::vector<Index> usable(std::vector<Index> origins, Index horizons) const = 0;
+  /// Forecasts (rows, origins of the group, features) in original units, for the origins from `first` on at
+  /// horizon 1, 2, …. Collective.
+  using Visit = std::function<void(Index first, Index horizon, NodeView<const T> forecast)>;
+  virtual void forecast(std::span<const Index> origins, Index horizons, const Visit& visit) = 0;
+  /// Adds the model's errors as forecaster 0. Collective.
+  virtual void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) = 0;
+
+  /// Writes a training's arrays, in global row order, and reads them back, whatever the grid that wrote them.
+  /// Collective.
+  void write(const std::string& path, std::span<const NamedArray<T>> arrays, const std::string& metadata);
+  void read(const std::string& path, std::span<const NamedArray<T>> arrays);
+  /// Writes the model's parameters to `path`, in global row order, with `metadata`. Collective.
+  void save(const std::string& path, const nlohmann::ordered_json& metadata);
+  /// Reads them back, whatever the rank count that wrote them. Throws UserError where they were trained on
+  /// other data than this run's training part holds; warns where they do not say, and the file is another one
+  /// than that of the training. What forecasts on a device read is there afterwards. Collective.
+  void load(const std::string& path, bool other_file);
+
+ protected:
+  /// Collective.
+  ModelRun(const ProcessGrid& grid, const Config& config, Domain domain);
+
+  /// Opens the device that is asked for, or one that does nothing where steps are traced.
+  /// Collective.
+  void open_device(Purpose purpose);
+  /// The link of all ranks where `comm` is of them, in their order; else null: it needs one of its own.
+  [[nodiscard]] std::shared_ptr<NcclLink> link_of(const Communicator& comm) const;
+  /// A line where values of the training part look like marks of missing ones.
+  [[nodiscard]] std::string suspects() const;
+  /// Throws where the training part has no observed value.
+  void require_observed(double observed) const;
+  /// Throws where the training watches a validation part of which no target is `observed`.
+  void require_validation(bool observed) const;
+
+  ProcessGrid grid_;
+  const Config* config_;
+  Domain domain_;
+  MpiReducer reducer_;         // over all ranks
+  MpiReducer groups_reducer_;  // over the ranks with these rows and this stage
+  Exec exec_;
+  DataHash data_hash_;
+  SuspectValues suspects_;  // of the training part, on all ranks
+  DeviceChoice device_;
+  Exec training_exec_;
+  std::unique_ptr<DeviceSums> world_sums_;   // of arrays on the device, over all ranks; null: by the host
+  std::unique_ptr<DeviceSums> group_ports_;  // of arrays on the device, over time groups
+  std::vector<Device::Copy> kept_;           // of what does not change
+
+ private:
+  [[nodiscard]] std::vector<StateArray<T>> state_arrays(std::span<const NamedArray<T>> arrays) const;
+  [[nodiscard]] std::vector<NamedArray<T>> values() const;
+  void lend();
+};
+
+/// The run that model.name asks for, with parallel.time_groups groups and parallel.stages stages of ranks
+/// where it is for training. Of pretended ranks (for tracing): out of `whole`, which outlives it. Collective.
+template <class T>
+[[nodiscard]] std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config,
+                                                    Purpose purpose, WholeGraph* whole = nullptr);
+
+[[nodiscard]] OptimiserOptions optimiser_options(const Config& config);
+[[nodiscard]] ScheduleOptions schedule_options(const Config& config);
+/// Whether the validation part decides when a training ends, at which rate it goes on or what it keeps.
+[[nodiscard]] bool watches_validation(const Config& config);
+[[nodiscard]] TrainerOptions trainer_options(const Config& config, bool has_validation);
+/// OpenMP threads a rank: parallel.threads, or OMP_NUM_THREADS, or this host's cores shared by the ranks on
+/// it.
+[[nodiscard]] int threads_per_rank(const Communicator& comm, const Config& config);
+
+}  // namespace rossby

@@ -1,0 +1,374 @@
+#include "rossby/run/planning.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <sstream>
+
+#include <fmt/core.h>
+
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/host.hpp"
+#include "rossby/mpi/mpi_mailbox.hpp"
+#include "rossby/mpi/process_grid.hpp"
+#include "rossby/plan/epoch_traffic.hpp"
+#include "rossby/plan/pipeline.hpp"
+#include "rossby/run/console.hpp"
+#include "rossby/run/device_choice.hpp"
+#include "rossby/run/model_run.hpp"
+#include "rossby/tensor/simulated_device.hpp"
+
+namespace rossby {
+namespace {
+
+/// Adds what a training keeps that no step of a trace takes: lists, and the gradients of what all ranks share
+/// while they are summed (Step, in double precision). The best state comes when the first steps are over.
+template <class T>
+void add_bytes_beside_steps(const Config& config, ModelRun<T>& run, StepOps& ops) {
+  const bool validates = !run.domain().split.validation.empty();
+  const bool keeps_best = trainer_options(config, validates).keep_best;
+  std::size_t bytes = run.list_bytes(), later = 0, copying = 0;
+  for (const Parameter<T>* parameter : run.parameters()) {
+    const auto size = static_cast<std::size_t>(parameter->size());
+    const std::size_t best = size * (parameter->in_bf16 ? sizeof(Bf16) : sizeof(T));
+    if (keeps_best && !parameter->stream) later += detail::resident_bytes(best, best);
+    // A piece of either file at a time.
+    if (keeps_best && parameter->stream)
+      copying = std::max(copying, 2 * std::min(best, static_cast<std::size_t>(values_at_a_time) * sizeof(T)));
+    if (parameter->trained && parameter->placement == Placement::replicated) bytes += size * sizeof(double);
+  }
+  for (const Parameter<T>* parameter : run.parameters())
+    if (parameter->stream) ops.streamed_bytes += parameter->stream->array_bytes();
+  ops.list_bytes = static_cast<double>(bytes);
+  ops.cuts_graph = run.domain().cut_graph;
+  ops.array_bytes = std::max(ops.array_bytes, ops.settled_bytes + static_cast<double>(later + copying));
+}
+
+/// How often a training validates: after every so many epochs, and after the last one.
+Index validations_in(Index epochs, Index every) {
+  return (epochs + every - 1) / every;
+}
+
+/// What the first batch holds, of all time groups together. `sizes`: Task::sizes of it.
+Index batch_of(const Config& config, const Split& split, Index nodes, const std::vector<Index>& sizes) {
+  if (config.text("model.name") != "stnn") return std::accumulate(sizes.begin(), sizes.end(), Index{0});
+  const auto steps = std::ssize(split.training_steps());
+  if (config.text("train.sampling") == "pairs")
+    return std::min<Index>(config.integer("train.pairs"), steps * nodes);
+  const Index slab = config.integer("train.slab_steps");
+  return slab > 0 ? std::min<Index>(slab, steps) : steps;
+}
+
+template <class T>
+StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan& plan, WholeGraph* whole,
+                   Index epochs) {
+  const auto run = make_run<T>(comm, config, Purpose::tracing, whole);
+  plan.nodes = run->domain().nodes();
+  plan.time_groups = run->grid().groups();
+  plan.stages = run->grid().stages();
+  const auto task = run->make_task();
+  Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
+  const double clip = config.real("optimiser.clip");
+  const auto sent = [&run] { return run->sent(); };
+  StepOps ops =
+      trace_ops<T>(*task, optimiser, run->step_reducer(), clip, run->training_exec(), run->time_groups(),
+                   {.sent = sent, .validates = !run->domain().split.validation.empty(), .most_steps = 400});
+  plan.batch = batch_of(config, run->domain().split, plan.nodes, task->sizes(0));
+  const TrainerOptions trainer = trainer_options(config, !run->domain().split.validation.empty());
+  plan.epochs = trainer.epochs;
+  plan.validations = validations_in(trainer.epochs, trainer.validate_every);
+  add_bytes_beside_steps(config, *run, ops);
+  if (epochs > 0)
+    ops.sent_epochs =
+        trace_epochs<T>(*task, optimiser, run->step_reducer(), clip, run->training_exec(), run->time_groups(),
+                        ops, {.sent = sent, .brought = [&run] { return run->brought(); }, .epochs = epochs});
+  return ops;
+}
+
+StepOps trace(const Communicator& comm, const Config& config, TrainingPlan& plan, WholeGraph* whole = nullptr,
+              Index epochs = 0) {
+  return config.text("model.precision") == "double" ? trace_rank<double>(comm, config, plan, whole, epochs)
+                                                    : trace_rank<float>(comm, config, plan, whole, epochs);
+}
+
+/// What the training computes on, and how what lies there travels. Returns the configuration with that way: a
+/// trace of steps does not know the machine.
+Config choose_place(const Config& config, const MachineProfile& profile, Place& place) {
+  place.on_device = config.text("parallel.device") != "cpu";
+  if (!place.on_device) return config;
+  place.transfer = transfer_named(config.text("relation.transfer"));
+  const std::string& transport = config.text("parallel.transport");
+  const bool own = profile.device.count >= place.ranks_on_host();
+  const bool measured = std::any_of(profile.messages.begin(), profile.messages.end(),
+                                    [](const MessageSample& sample) { return sample.transport == "nccl"; });
+  const bool nccl = transport == "nccl" || (transport == "auto" && own && measured);
+  place.transport = nccl ? "nccl" : "staged";
+  const std::string setting = fmt::format("parallel.transport={}", nccl ? "nccl" : "host");
+  return config.with({&setting, 1});
+}
+
+/// What the host takes to enqueue calls; nothing where it computes them itself.
+std::optional<OpTimes> launches_at(const Place& place, const Config& config, const MeasuredMachine& machine,
+                                   OpTimes::Method method) {
+  if (!place.on_device) return std::nullopt;
+  return OpTimes(machine.profile, precision_of(config, place.on_device), place.ranks_on_host(), place.threads,
+                 method, &machine.fits, Timed::launches);
+}
+
+/// What all ranks send in the epochs that each of them knows of.
+std::vector<EpochTraffic> sum_epochs(const Communicator& comm, std::vector<EpochTraffic> epochs) {
+  std::vector<double> sums;
+  for (const EpochTraffic& epoch : epochs) {
+    sums.push_back(static_cast<double>(epoch.sent.messages));
+    sums.push_back(static_cast<double>(epoch.sent.bytes));
+  }
+  MpiReducer(comm).sum(sums);
+  for (std::size_t e = 0; e < epochs.size(); ++e)
+    epochs[e].sent = {static_cast<Index>(sums[2 * e]), static_cast<Index>(sums[2 * e + 1])};
+  return epochs;
+}
+
+/// The lines of all ranks, each once, on all of them: whether a plan fits has to be the same everywhere.
+std::vector<std::string> union_of(const Communicator& comm, const std::vector<std::string>& mine) {
+  std::string text;
+  for (const std::string& line : mine) text += line + "\n";
+  // Mostly they are the same on all ranks: then their hashes say so. 52 bits of one are exact as a double.
+  const auto hash = static_cast<double>(std::hash<std::string>{}(text) >> 12);
+  double bounds[] = {hash, -hash};
+  MpiReducer(comm).max(bounds);
+  if (bounds[0] == -bounds[1]) return mine;
+  std::vector<std::byte> letter(text.size());
+  if (!text.empty()) std::memcpy(letter.data(), text.data(), text.size());
+  const auto letters = MpiMailbox(comm).swap(
+      std::vector<std::vector<std::byte>>(static_cast<std::size_t>(comm.size()), letter));
+  std::vector<std::string> all;
+  for (const auto& of_rank : letters) {
+    std::istringstream lines(std::string(reinterpret_cast<const char*>(of_rank.data()), of_rank.size()));
+    for (std::string line; std::getline(lines, line);)
+      if (std::find(all.begin(), all.end(), line) == all.end()) all.push_back(line);
+  }
+  return all;
+}
+
+/// The slowest of the ranks' predictions, on all of them, with what any of them lacks.
+Prediction slowest(const Communicator& comm, const Prediction& mine) {
+  MpiReducer reducer(comm);
+  const double own = mine.step() - mine.straggler;  // with what it waits for stages that take longer
+  const double computing = mine.forward + mine.backward + mine.optimiser;
+  double most[] = {own,
+                   mine.memory_bytes,
+                   computing,
+                   mine.device_bytes,
+                   static_cast<double>(mine.epoch_steps),
+                   mine.validation};
+  reducer.max(most);
+  // The lowest rank of those that are slowest gives the parts, as in predict().
+  const auto lowest = [&](bool slow) { return slow ? -comm.rank() : -comm.size(); };
+  double chosen[] = {static_cast<double>(lowest(own == most[0])),
+                     static_cast<double>(lowest(mine.validation == most[5]))};
+  reducer.max(chosen);
+  double parts[] = {mine.forward,   mine.backward,  mine.optimiser, mine.messages, mine.reduction,
+                    mine.straggler, mine.far_share, mine.pipeline,  mine.transfer, mine.launches};
+  if (comm.rank() != static_cast<int>(-chosen[0]))
+    for (double& part : parts) part = 0;
+  reducer.sum(parts);
+  const bool validates_slowest = comm.rank() == static_cast<int>(-chosen[1]);
+  double sums[] = {mine.sent_messages, mine.sent_bytes, computing,
+                   validates_slowest ? mine.validation_far_share : 0};
+  reducer.sum(sums);
+  Prediction all = mine;
+  all.sent_messages = sums[0];
+  all.sent_bytes = sums[1];
+  const double mean = sums[2] / comm.size();
+  all.imbalance = mean > 0 ? most[2] / mean : 0;
+  all.sent_ranks = comm.size();
+  all.forward = parts[0];
+  all.backward = parts[1];
+  all.optimiser = parts[2];
+  all.messages = parts[3];
+  all.reduction = parts[4];
+  all.straggler = parts[5];
+  all.far_share = parts[6];
+  all.pipeline = parts[7];
+  all.transfer = parts[8];
+  all.launches = parts[9];
+  all.memory_bytes = most[1];
+  all.device_bytes = most[3];
+  all.epoch_steps = static_cast<Index>(most[4]);
+  all.validation = most[5];
+  all.validation_far_share = sums[3];
+  all.unmeasured = union_of(comm, mine.unmeasured);
+  all.left_out = union_of(comm, mine.left_out);
+  return all;
+}
+
+OpTimes times_at(const Place& place, const Config& config, const MeasuredMachine& machine,
+                 OpTimes::Method method) {
+  return {machine.profile,
+          precision_of(config, place.on_device),
+          place.ranks_on_host(),
+          place.threads,
+          method,
+          &machine.fits,
+          place.on_device ? Timed::device : Timed::host};
+}
+
+/// What this rank waits for the other stages that have its rows and times. Collective.
+double wait_for_stages(const ProcessGrid& grid, const TrainingPlan& plan, const StepOps& mine,
+                       const MachineProfile& profile, const OpTimes& times) {
+  const Timeline timeline = timeline_of(mine, profile, times, plan.place);
+  std::vector<std::byte> letter(timeline.size() * sizeof(Leg));
+  if (!letter.empty()) std::memcpy(letter.data(), timeline.data(), letter.size());
+  const auto letters =
+      MpiMailbox(grid.pipeline())
+          .swap(std::vector<std::vector<std::byte>>(static_cast<std::size_t>(grid.stages()), letter));
+  std::vector<Timeline> stages;
+  for (const auto& of_stage : letters) {
+    Timeline& other = stages.emplace_back(of_stage.size() / sizeof(Leg));
+    if (!of_stage.empty()) std::memcpy(other.data(), of_stage.data(), of_stage.size());
+  }
+  return pipeline_waits(stages)[static_cast<std::size_t>(grid.stage())];
+}
+
+/// Why what is predicted does not fit the memory of a host or device; empty: it does.
+std::string lacks_memory(const TrainingPlan& plan, const Config& config, const MachineProfile& profile) {
+  const Prediction& predicted = plan.interpolated;
+  const int ranks = plan.place.ranks_on_host();
+  const double needed = predicted.memory_bytes * ranks;
+  if (profile.memory_bytes > 0 && needed > profile.memory_bytes)
+    return fmt::format("needs {} of a host, which has {}", bytes_text(needed),
+                       bytes_text(profile.memory_bytes));
+  if (predicted.device_bytes == 0) return {};
+  const int on_device = (ranks + profile.device.count - 1) / profile.device.count;
+  const double has = device_limit(config, static_cast<std::size_t>(profile.device.memory_bytes), on_device);
+  return predicted.device_bytes <= has ? ""
+                                       : fmt::format("needs {} of a device, which has {} for a rank",
+                                                     bytes_text(predicted.device_bytes), bytes_text(has));
+}
+
+}  // namespace
+
+Config planned_config(const Config& config, const MachineProfile& profile) {
+  const std::string& asked = config.text("parallel.device");
+  const bool any = !profile.device.name.empty(), simulated = profile.device.name == simulated_device;
+  const auto with = [&](const char* device) {
+    const std::string setting = fmt::format("parallel.device={}", device);
+    return config.with({&setting, 1});
+  };
+  if (asked == "auto") return with(any && !simulated ? "cuda" : "cpu");
+  if ((asked == "cuda" && (!any || simulated)) || (asked == "simulated" && !simulated))
+    user_error(
+        "parallel.device = \"{}\": the machine was measured without: run 'rossby calibrate --device {}' "
+        "where there is one",
+        asked, asked);
+  return config;
+}
+
+TrainingPlan plan_training(const Communicator& comm, const Config& asked, const MeasuredMachine& machine,
+                           Index epochs) {
+  TrainingPlan plan;
+  plan.place = {comm.size(), hosts_of(comm), threads_per_rank(comm, asked)};
+  const Config config = choose_place(planned_config(asked, machine.profile), machine.profile, plan.place);
+  plan.model = config.text("model.name");
+  const StepOps mine = trace(comm, config, plan, nullptr, std::min(epochs, config.integer("train.epochs")));
+  plan.place.time_groups = plan.time_groups;
+  plan.place.stages = plan.stages;
+  if (plan.place.on_device) plan.device = machine.profile.device.name;
+  plan.ops = mine.ops;
+  plan.traced_steps = mine.steps;
+  plan.footprint = mine.footprint;
+  const ProcessGrid grid(comm, plan.time_groups, plan.stages);
+  const auto predicted = [&](OpTimes::Method method) {
+    const OpTimes times = agree(comm, [&] { return times_at(plan.place, config, machine, method); });
+    const auto launches = agree(comm, [&] { return launches_at(plan.place, config, machine, method); });
+    Prediction own =
+        predict({mine}, machine.profile, times, plan.place, false, launches ? &*launches : nullptr);
+    if (plan.stages > 1) own.pipeline = wait_for_stages(grid, plan, mine, machine.profile, times);
+    Prediction all = slowest(comm, own);
+    all.sent_epochs = sum_epochs(comm, mine.sent_epochs);
+    return all;
+  };
+  plan.interpolated = predicted(OpTimes::Method::interpolated);
+  plan.modelled = predicted(OpTimes::Method::model);
+  if (plan.interpolated.validation == 0) plan.validations = 0;  // its part is too short for a forecast
+  plan.refused = lacks_memory(plan, config, machine.profile);
+  return plan;
+}
+
+int threads_of_job(const Config& config, const MeasuredMachine& machine, int on_host) {
+  if (const Index asked = config.integer("parallel.threads"); asked > 0) return static_cast<int>(asked);
+  if (const char* text = std::getenv("OMP_NUM_THREADS"); text && std::atoi(text) > 0) return std::atoi(text);
+  return std::max(1, machine.profile.cores / std::max(1, on_host));
+}
+
+Prediction predict_rank(const Config& asked, const MeasuredMachine& machine, const Job& job, int rank,
+                        WholeGraph& whole) {
+  TrainingPlan plan;
+  Place place{job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads};
+  const Config config = choose_place(planned_config(asked, machine.profile), machine.profile, place);
+  const Communicator comm = Communicator::pretended(rank, job.ranks, job.on_host);
+  const StepOps ops = trace(comm, config, plan, &whole);
+  const auto method = OpTimes::Method::interpolated;
+  const auto launches = launches_at(place, config, machine, method);
+  return predict({ops}, machine.profile, times_at(place, config, machine, method), place, false,
+                 launches ? &*launches : nullptr);
+}
+
+TrainingPlan plan_job(const Config& asked, const MeasuredMachine& machine, const Job& job,
+                      WholeGraph& whole) {
+  constexpr int few = 4, some = 16;
+  TrainingPlan plan;
+  plan.place = {job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads};
+  const Config config = choose_place(planned_config(asked, machine.profile), machine.profile, plan.place);
+  plan.model = config.text("model.name");
+  std::vector<StepOps> ranks;
+  // All stages that have these rows and times, as ProcessGrid counts them.
+  int blocks = job.ranks;
+  const auto add = [&](int group, int block) {
+    for (int stage = 0; stage < plan.stages; ++stage) {
+      const int rank = (group * plan.stages + stage) * blocks + block;
+      ranks.push_back(trace(Communicator::pretended(rank, job.ranks, job.on_host), config, plan, &whole));
+      blocks = job.ranks / plan.time_groups / plan.stages;
+    }
+  };
+  add(0, 0);
+  // Which rows are whose, a second time; groups differ in steps that do not divide evenly, and at the ends.
+  const Domain domain = whole.domain(Communicator::pretended(0, blocks, job.on_host), config);
+  std::vector<int> groups{0, plan.time_groups / 2, plan.time_groups - 1};
+  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  const bool all = job.ranks <= few || (plan.time_groups == 1 && blocks <= some);
+  if (all) {
+    groups.resize(static_cast<std::size_t>(plan.time_groups));
+    std::iota(groups.begin(), groups.end(), 0);
+  }
+  std::vector<int> parts = domain.cut->heavy();
+  if (all) {
+    parts.resize(static_cast<std::size_t>(blocks));
+    std::iota(parts.begin(), parts.end(), 0);
+  }
+  for (const int group : groups)
+    for (const int part : parts)
+      if (group + part > 0) add(group, part);
+  plan.place.time_groups = plan.time_groups;
+  plan.place.stages = plan.stages;
+  if (plan.place.on_device) plan.device = machine.profile.device.name;
+  plan.ops = ranks.front().ops;
+  plan.traced_steps = ranks.front().steps;
+  plan.footprint = ranks.front().footprint;
+  const auto predicted = [&](OpTimes::Method method) {
+    const auto launches = launches_at(plan.place, config, machine, method);
+    return predict(ranks, machine.profile, times_at(plan.place, config, machine, method), plan.place, all,
+                   launches ? &*launches : nullptr);
+  };
+  plan.interpolated = predicted(OpTimes::Method::interpolated);
+  plan.modelled = predicted(OpTimes::Method::model);
+  if (plan.interpolated.validation == 0) plan.validations = 0;  // its part is too short for a forecast
+  plan.refused = lacks_memory(plan, config, machine.profile);
+  return plan;
+}
+
+}  // namespace rossby

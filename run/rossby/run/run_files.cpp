@@ -1,0 +1,153 @@
+#include "rossby/run/run_files.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "rossby/base/error.hpp"
+#include "rossby/io/files.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/domain.hpp"
+#include "rossby/mpi/state_file.hpp"
+#include "rossby/run/planning.hpp"
+
+namespace rossby {
+
+namespace {
+
+/// What a state says of its training.
+struct Trained {
+  /// Settings of its parts, counted: of a file that has become longer a share is another number of steps.
+  std::vector<std::string> parts;
+  Index steps = 0;     // of the file; 0: it does not say
+  std::string config;  // as it was trained with; empty: it does not say
+
+  explicit Trained(const std::string& metadata) {
+    const auto json = nlohmann::json::parse(metadata, nullptr, false);
+    if (!json.is_object()) return;
+    const auto is_count = [&](const char* name) {
+      return json.contains(name) && json[name].is_number_integer();
+    };
+    for (const auto& [member, key] :
+         {std::pair{"training_steps", "split.train"}, std::pair{"validation_steps", "split.validation"}})
+      if (is_count(member)) parts.push_back(fmt::format("{}={}", key, json[member].template get<Index>()));
+    if (is_count("steps")) steps = json["steps"].get<Index>();
+    if (json.contains("config") && json["config"].is_string()) config = json["config"].get<std::string>();
+  }
+};
+
+/// Whether a part is a share of the file's steps, as "0.2".
+bool is_share(const std::string& part) {
+  double share = 0;
+  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), share);
+  return error == std::errc() && end == part.data() + part.size() && share > 0 && share < 1;
+}
+
+}  // namespace
+
+bool names_file(const std::string& difference) {
+  return difference.starts_with("data.file:") || difference.starts_with("relation.file:");
+}
+
+bool cuts_batches(const Config& config, const std::string& difference) {
+  return difference.starts_with("window.micro_batches:") && config.text("model.name") != "graph_wavenet";
+}
+
+std::string state_file_of(const std::string& run) {
+  return run + "/checkpoints/state.h5";
+}
+
+std::string OpenRun::output(const std::string& asked, const std::string& usual) const {
+  if (!asked.empty()) {
+    const std::string folder = std::filesystem::path(asked).parent_path().string();
+    if (const char* place = folder.empty() ? "." : folder.c_str(); ::access(place, W_OK) != 0)
+      user_error("{}: cannot be written: {}: {}", asked, place, std::strerror(errno));
+    refuse_to_replace(
+        asked, {config.text("data.file"), trained_on, config.text("relation.file"), trained_graph, state,
+                directory->config_file(), directory->metrics_file(), plan_file_of(directory->path())});
+    const std::string checkpoints = std::filesystem::path(state).parent_path().string();
+    if (std::error_code code; std::filesystem::equivalent(folder.empty() ? "." : folder, checkpoints, code))
+      user_error("{}: the run keeps its checkpoints in this folder; name a file elsewhere with -o", asked);
+    return asked;
+  }
+  if (!directory->writable() || ::access(directory->path().c_str(), W_OK) != 0)
+    user_error("{}: you cannot write into this run directory; name a file with --output", directory->path());
+  return usual;
+}
+
+OpenRun open_run(const Communicator& comm, const std::string& path, std::span<const std::string> asked,
+                 const std::string& device) {
+  OpenRun run;
+  std::vector<std::string> sets(asked.begin(), asked.end());
+  if (!device.empty()) sets.push_back("parallel.device=" + device);
+  run.state = state_file_of(path);
+  const std::string metadata = agree(comm, [&] {
+    if (comm.rank() != 0) return std::string();
+    run.directory = RunDirectory::look_into(path);
+    if (!std::filesystem::exists(run.state))
+      user_error("{} has no trained state ({} is missing): train it first", path, run.state);
+    return read_state_metadata(run.state);
+  });
+  const Trained state(broadcast(comm, metadata));
+  run.config = agree(comm, [&] {
+    const std::string file = path + "/config.toml";
+    const Config trained = Config::load(file, {});
+    const Config changed = Config::load(file, sets);
+    if (!state.config.empty()) {
+      auto edited = trained.differences(Config::parse(state.config, run.state, {}), "now", "trained with");
+      std::erase_if(edited, [&](const std::string& difference) {
+        return names_file(difference) || cuts_batches(trained, difference);
+      });
+      if (!edited.empty())
+        user_error("{} was changed after the training: {}; set it back, or train anew", file,
+                   fmt::join(edited, "; "));
+    }
+    std::error_code code;
+    const std::string &before = trained.text("data.file"), &now = changed.text("data.file");
+    run.trained_on = before;
+    run.trained_graph = trained.text("relation.file");
+    run.other_file = now != before && !std::filesystem::equivalent(now, before, code);
+    // Once training and validation part are counts of steps, the test part is nobody's but the evaluation's.
+    const auto of_evaluation = [&](const std::string& difference) {
+      return names_file(difference) || cuts_batches(trained, difference) ||
+             (difference.starts_with("split.test:") && !state.parts.empty());
+    };
+    for (const std::string& difference : changed.differences(trained, "asked for", "trained with"))
+      if (!of_evaluation(difference))
+        user_error("--set would make another model than the one in {}: {}", path, difference);
+    std::vector<std::string> all = sets;
+    all.insert(all.end(), state.parts.begin(), state.parts.end());
+    const bool names_device = std::any_of(sets.begin(), sets.end(), [](const std::string& set) {
+      return set.starts_with("parallel.device") && !set.starts_with("parallel.device_");
+    });
+    if (!names_device && changed.text("parallel.device") == "cuda") all.emplace_back("parallel.device=auto");
+    // A share of the longer file would leave its newest steps out.
+    const bool names_test = std::any_of(sets.begin(), sets.end(), [](const std::string& set) {
+      return set.starts_with("split.test") || set.starts_with("split.folds");
+    });
+    if (run.other_file && !state.parts.empty() && !names_test) {
+      const Config counted = Config::load(file, all);
+      const std::string& share = counted.text("split.test");
+      const bool other = is_share(share) && open_series(counted).info().steps != state.steps;
+      if (other) all.emplace_back("split.test=rest");
+      if (other && comm.rank() == 0)
+        fmt::print(
+            "split.test = \"{}\" is a share of another file: all steps behind validation are the test part\n",
+            share);
+    }
+    return Config::load(file, all);
+  });
+  agree_same(comm, run.config.to_toml(), "the configuration in " + path);
+  return run;
+}
+
+}  // namespace rossby

@@ -1,0 +1,134 @@
+#include "rossby/run/stages.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "rossby/base/error.hpp"
+
+namespace rossby {
+namespace {
+
+/// Near-equal parts, the last ones larger: the end of a model is with the last stage, but its input, which is
+/// seldom as wide as its layers, with the first.
+std::vector<Index> equal_parts(Index layers, Index stages) {
+  std::vector<Index> parts;
+  for (Index s = 0; s < stages; ++s) parts.push_back(layers * (s + 1) / stages - layers * s / stages);
+  return parts;
+}
+
+bool is_recurrent(const Config& config) {
+  return config.text("model.name") == "dcrnn" || config.text("model.name") == "gru";
+}
+
+}  // namespace
+
+Index layers_for_stages(const Config& config) {
+  if (is_recurrent(config)) return 2 * config.integer("model.layers");
+  if (config.text("model.name") == "graph_wavenet")
+    return config.integer("model.blocks") * config.integer("model.block_layers");
+  return 0;
+}
+
+std::vector<int> stages_of_layers(const Config& config, Index stages) {
+  const std::string& model = config.text("model.name");
+  if (model == "tgcn")
+    user_error(
+        "parallel.stages = {} is for models of layers (dcrnn, gru, graph_wavenet); a tgcn has one layer",
+        stages);
+  if (config.text("train.recompute") == "step")
+    user_error(
+        "train.recompute = \"step\" computes all layers together, which parallel.stages = {} keep apart; "
+        "set \"cell\"",
+        stages);
+  const bool recurrent = is_recurrent(config);
+  const Index all = layers_for_stages(config), layers = recurrent ? all / 2 : all;
+  const char* kind = recurrent ? "cells of encoder and decoder" : "layers";
+  if (stages > all)
+    user_error("parallel.stages = {}: the model has {} {}, at least one for every stage", stages, all, kind);
+  std::vector<Index> parts = config.integers("parallel.stage_layers");
+  if (parts.empty()) parts = equal_parts(recurrent && stages <= layers ? layers : all, stages);
+  const Index sum = std::accumulate(parts.begin(), parts.end(), Index{0});
+  if (std::ssize(parts) != stages || (sum != all && (!recurrent || sum != layers)))
+    user_error(
+        "parallel.stage_layers = [{}]: give {} numbers, one for each of parallel.stages, that sum up to {}{}",
+        fmt::join(parts, ", "), stages, recurrent ? fmt::format("{} or ", layers) : "", all);
+  std::vector<int> stage_of;
+  for (Index s = 0; s < stages; ++s)
+    stage_of.insert(stage_of.end(), static_cast<std::size_t>(parts[static_cast<std::size_t>(s)]),
+                    static_cast<int>(s));
+  if (recurrent && sum == layers) {  // encoder and decoder alike
+    const std::vector<int> encoder = stage_of;
+    stage_of.insert(stage_of.end(), encoder.begin(), encoder.end());
+  }
+  return stage_of;
+}
+
+// By dynamic programming: least[s][l] is the time of the slowest of s + 1 stages that hold the first l
+// layers.
+std::vector<Index> balanced_stages(const std::vector<double>& layer_seconds, Index stages) {
+  const Index layers = std::ssize(layer_seconds);
+  require(stages >= 1 && stages <= layers, "as many layers as stages, or more");
+  const auto at = [layers](Index s, Index l) { return static_cast<std::size_t>(s * (layers + 1) + l); };
+  std::vector<double> sums(static_cast<std::size_t>(layers) + 1, 0.0);
+  std::partial_sum(layer_seconds.begin(), layer_seconds.end(), sums.begin() + 1);
+  const auto of = [&](Index first, Index end) {
+    return sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(first)];
+  };
+  std::vector<double> least(static_cast<std::size_t>(stages * (layers + 1)),
+                            std::numeric_limits<double>::infinity());
+  std::vector<Index> cut(least.size(), 0);
+  for (Index l = 1; l <= layers; ++l) least[at(0, l)] = of(0, l);
+  for (Index s = 1; s < stages; ++s)
+    for (Index l = s + 1; l <= layers; ++l)
+      for (Index before = s; before < l; ++before) {
+        const double slowest = std::max(least[at(s - 1, before)], of(before, l));
+        if (slowest >= least[at(s, l)]) continue;
+        least[at(s, l)] = slowest;
+        cut[at(s, l)] = before;
+      }
+  std::vector<Index> parts(static_cast<std::size_t>(stages));
+  for (Index s = stages - 1, end = layers; s >= 0; --s) {
+    const Index first = s > 0 ? cut[at(s, end)] : 0;
+    parts[static_cast<std::size_t>(s)] = end - first;
+    end = first;
+  }
+  return parts;
+}
+
+std::vector<double> predict_layers(
+    const MeasuredMachine& machine, const Job& job,
+    const std::function<Config(const std::vector<std::string>& settings)>& load, WholeGraph& whole) {
+  const auto layers = static_cast<int>(layers_for_stages(load({})));
+  const std::string each =
+      fmt::format("[{}]", fmt::join(std::vector<int>(static_cast<std::size_t>(layers), 1), ", "));
+  const Config config =
+      load({"parallel.time_groups=1", fmt::format("parallel.stages={}", layers),
+            "parallel.stage_layers=" + each, "window.micro_batches=1", "train.recompute=none"});
+  std::vector<double> seconds;
+  for (int layer = 0; layer < layers; ++layer) {
+    const Prediction p = predict_rank(config, machine, {layers, job.on_host, job.threads}, layer, whole);
+    seconds.push_back(p.forward + p.backward);
+  }
+  return seconds;
+}
+
+std::vector<std::vector<Index>> stage_layouts(const Config& config, const std::vector<double>& layer_seconds,
+                                              Index stages) {
+  std::vector<std::vector<Index>> layouts;
+  if (stages > std::ssize(layer_seconds)) return layouts;
+  if (is_recurrent(config) && stages <= std::ssize(layer_seconds) / 2) {
+    const auto half = layer_seconds.begin() + std::ssize(layer_seconds) / 2;
+    std::vector<double> both(layer_seconds.begin(), half);
+    std::transform(both.begin(), both.end(), half, both.begin(), std::plus<>());
+    layouts.push_back(balanced_stages(both, stages));
+  }
+  layouts.push_back(balanced_stages(layer_seconds, stages));
+  return layouts;
+}
+
+}  // namespace rossby

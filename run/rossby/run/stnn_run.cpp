@@ -1,0 +1,402 @@
+#include "rossby/run/stnn_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "rossby/data/anomalies.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/host.hpp"
+#include "rossby/mpi/ports.hpp"
+#include "rossby/run/stnn_settings.hpp"
+
+namespace rossby {
+
+template <class T>
+StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose)
+    : ModelRun<T>(grid, config, std::move(domain)), space_reducer_(grid_.space()) {
+  const Communicator& world = grid_.world();
+  const std::vector<Index> training = domain_.split.training_steps();
+  agree(world, [&] {
+    if (checks_starts(purpose)) {
+      check_starts(config, domain_.nodes());
+      check_rates(config);
+    }
+    batches_ = batch_options(config, grid_);
+    held_ = steps_of_groups(batches_, training)[static_cast<std::size_t>(grid_.group())];
+  });
+  this->open_device(purpose);
+  const Index start = std::max<Index>(domain_.split.validation.first - 1, 0);
+  validates_ = grid_.groups() == 1 || held_.contains(start);
+  // A group fails as a whole: what communicates within groups may stand in here.
+  agree(world, [&] { read(purpose); });
+  fit(purpose);
+  if (purpose != Purpose::forecasting) choose_update_place();
+  // What only one rank may lack, memory and files of streams, is taken behind all that communicates.
+  auto relations = agree(world, [&] {
+    return make_relations<T>(grid_.space(), config, domain_, this->device(), update_place_.place,
+                             checks_starts(purpose) ? TurnedSigns::refused : TurnedSigns::taken);
+  });
+  join(*relations);
+  if (trains(purpose)) release_unused_memory();  // of graphs on their way to relations
+  choose_dense(*relations);
+  agree(world, [&] { make_model(std::move(relations), purpose); });
+  this->start(purpose);
+  set_rates(config, *model_);
+}
+
+/// Reads the steps of this group, and those that it validates on.
+template <class T>
+void StnnRun<T>::read(Purpose purpose) {
+  if (purpose == Purpose::forecasting || grid_.groups() == 1) {
+    if (purpose == Purpose::tracing)
+      series_ = Series(domain_.info.steps, static_cast<Index>(domain_.rows.size()), domain_.info.features);
+    else
+      series_ = read_series(grid_.space(), *config_, domain_);
+    return;
+  }
+  Index last = held_.last;
+  if (validates_) last = std::max(last, domain_.split.validation.last);
+  series_ = Series(last - held_.first, static_cast<Index>(domain_.rows.size()), domain_.info.features);
+  series_.first = held_.first;
+  if (purpose == Purpose::tracing) return;
+  std::vector<Index> steps(static_cast<std::size_t>(series_.steps));
+  std::iota(steps.begin(), steps.end(), series_.first);
+  read_steps(grid_.space(), *config_, domain_, steps, series_.values.span());
+}
+
+/// Names, counts and scales the data: the same for every grid.
+template <class T>
+void StnnRun<T>::fit(Purpose purpose) {
+  if (purpose == Purpose::tracing) {
+    scaler_ = Scaler(series_.rows, series_.features);
+    return;
+  }
+  std::vector<Index> steps;
+  for (const Index t : domain_.split.training_steps())
+    if (grid_.groups() == 1 || held_.contains(t)) steps.push_back(t);
+  double observed = 0;
+  const Index width = series_.rows * series_.features;
+  for (const Index t : steps)
+    for (Index k = 0; k < width; ++k) {
+      observed += std::isnan(series_.at(t)[k]) ? 0 : 1;
+      this->suspects_.look_at(series_.at(t)[k]);
+    }
+  reducer_.sum(this->suspects_.counts());
+  reducer_.sum(std::span<double>(&observed, 1));
+  this->require_observed(observed);
+  if (trains(purpose)) check_validation();
+  double targets = 0;
+  if (grid_.groups() == 1 || validates_)
+    for (const Index origin : domain_.split.origins(Role::validation, 1))
+      for (Index k = 0; k < width; ++k) targets += std::isnan(series_.at(origin + 1)[k]) ? 0 : 1;
+  reducer_.sum(std::span<double>(&targets, 1));
+  if (purpose != Purpose::forecasting) this->require_validation(targets > 0);
+  this->data_hash_ = hash_data();
+  const auto at = [this](Index t) { return series_.at(t); };
+  scaler_ = Scaler::fit({series_.rows, series_.features, steps, at, this->time_groups().reducer},
+                        scaler_spec(*config_), space_reducer_);
+  scaler_.apply(series_);
+}
+
+/// Refuses to watch a validation part that no forecast fits in.
+template <class T>
+void StnnRun<T>::check_validation() const {
+  const StepRange& part = domain_.split.validation;
+  if (part.empty() || !watches_validation(*config_) || validation_fits()) return;
+  user_error(
+      "schedule.metric = \"validation\" has nothing to watch: the validation part has {} steps, fewer than "
+      "evaluate.horizons = {}; lower that, lengthen the part with split.validation, or set validation.kind = "
+      "\"rollout\" or schedule.metric = \"train\"",
+      part.size(), task_options(*config_).horizons);
+}
+
+template <class T>
+bool StnnRun<T>::validation_fits() const {
+  const StnnTaskOptions options = task_options(*config_);
+  return options.rollout || !domain_.split.origins(Role::validation, options.horizons).empty();
+}
+
+/// Every step counts once: the last group reads those behind the training part, a few at a time.
+template <class T>
+DataHash StnnRun<T>::hash_data() const {
+  if (grid_.groups() == 1) return rossby::data_hash(grid_.world(), *config_, domain_, series_);
+  constexpr Index chunk = 64;
+  const bool last = grid_.group() + 1 == grid_.groups();
+  std::vector<Index> steps(static_cast<std::size_t>((last ? domain_.info.steps : held_.last) - held_.first));
+  std::iota(steps.begin(), steps.end(), held_.first);
+  Series behind;
+  const auto trained_on = domain_.split.training_steps();
+  return rossby::data_hash(grid_.world(), *config_, domain_, steps, trained_on, [&](Index t) {
+    if (held_.contains(t)) return series_.at(t);
+    if (t >= behind.first + behind.steps) {
+      behind = Series(std::min(chunk, domain_.info.steps - t), series_.rows, series_.features);
+      behind.first = t;
+      std::vector<Index> some(static_cast<std::size_t>(behind.steps));
+      std::iota(some.begin(), some.end(), t);
+      read_steps(grid_.space(), *config_, domain_, some, behind.values.span());
+    }
+    return std::as_const(behind).at(t);
+  });
+}
+
+/// Makes the exchange that brings the relations' ghosts.
+template <class T>
+void StnnRun<T>::join(Relations<T>& relations) {
+  const Communicator& comm = grid_.space();
+  if (comm.size() > 1 && relations.needs_all())
+    exchange_ = make_all_rows_exchange(comm, domain_);
+  else
+    exchange_ = make_halo_exchange(comm, domain_, relations.ghosts());
+  if (Device* device = this->device()) {
+    ports_ = std::make_unique<DevicePorts>(comm, *device, training_exec_, this->uses_nccl(), *exchange_,
+                                           space_reducer_, domain_.partition, relations.ghosts(),
+                                           this->link_of(comm));
+    relations.finish(ports_->exchange(), ports_->reducer());
+  } else {
+    relations.finish(*exchange_, space_reducer_);
+  }
+}
+
+template <class T>
+void StnnRun<T>::make_model(std::unique_ptr<Relations<T>> relations, Purpose purpose) {
+  StnnOptions options = model_options(*config_, domain_);
+  if (grid_.groups() > 1) {
+    options.held = held_;
+    options.group = grid_.group();
+    link_ = make_row_link(grid_.time());
+    gather_ = make_group_gather(grid_.time());
+    relations->gather_over(*gather_);
+  }
+  model_ = std::make_unique<Stnn<T>>(options, std::move(relations), domain_.rows, link_.get());
+  if (Device* device = this->device()) {
+    kept_ = model_->relations().bank().keep_on(*device);
+    if (purpose != Purpose::forecasting) kept_.push_back(device->keep(series_.values.span()));
+  }
+  if (grid_.groups() == 1) return;
+  for (Parameter<T>* parameter : model_->parameters()) {
+    parameter->clips_late = parameter->fusable;
+    parameter->fusable =
+        parameter->in_bf16 || parameter->stream || (parameter->fusable && exchanges_factors(*parameter));
+  }
+}
+
+/// Whether time groups exchange δ and z of a dense relation for an update that each of them makes, instead of
+/// summing its gradient: whatever are fewer values. The same on every rank.
+template <class T>
+bool StnnRun<T>::exchanges_factors(const Parameter<T>& parameter) const {
+  if (parameter.name.starts_with("low_rank")) return false;
+  const Index steps = batches_.slab_steps > 0 ? batches_.slab_steps : domain_.split.train.last;
+  const Index n = domain_.nodes(), rows = n / grid_.space().size() + 1;
+  const Index d = model_->options().latent, w = model_->options().layers > 1 ? model_->options().hidden : d;
+  return steps * (rows * w + n * d) < parameter.shape[0] * rows * n;
+}
+
+/// Every rank tries, as they will run side by side; rank 0 decides.
+template <class T>
+void StnnRun<T>::choose_dense(Relations<T>& relations) {
+  const std::string& kernel = config_->text("parallel.dense_kernel");
+  if (kernel == "auto" && relations.needs_all() && !this->device()) {
+    const Index slab = config_->integer("train.slab_steps");
+    const Index steps = slab > 0 ? std::min(slab, domain_.split.train.last) : domain_.split.train.last;
+    const Index width = std::max<Index>(1, steps / grid_.groups()) * config_->integer("model.latent");
+    dense_choice_ =
+        choose_dense_product<T>(exec_, domain_.partition.size(grid_.space().rank()), domain_.nodes(), width,
+                                config_->text("relation.precision") == "bf16");
+  } else if (kernel == "blas") {
+    dense_choice_.product = DenseProduct::blas;
+  }
+  double decided[3] = {static_cast<double>(dense_choice_.product == DenseProduct::blas),
+                       dense_choice_.own_seconds, dense_choice_.blas_seconds};
+  if (grid_.world().rank() != 0) std::fill(std::begin(decided), std::end(decided), 0.0);
+  reducer_.sum(decided);
+  dense_choice_ = {decided[0] > 0 ? DenseProduct::blas : DenseProduct::own, decided[1], decided[2]};
+  relations.set_dense_product(dense_choice_.product);
+}
+
+/// What the slowest rank took decides: the others wait for it.
+template <class T>
+void StnnRun<T>::choose_update_place() {
+  update_place_ = agree(grid_.world(), [&] {
+    return try_update_places<T>(training_exec_, *config_, domain_.nodes(),
+                                domain_.partition.size(grid_.space().rank()));
+  });
+  double seconds[2] = {update_place_.device_seconds, update_place_.host_seconds};
+  reducer_.max(seconds);
+  if (seconds[0] == 0) return;
+  update_place_ = {UpdatePlace::device, seconds[0], seconds[1]};
+  choose(update_place_);
+}
+
+template <class T>
+void StnnRun<T>::start(Purpose purpose) {
+  StnnStart start;
+  start.seed = static_cast<std::uint64_t>(config_->integer("train.seed"));
+  start.z_range = config_->real("model.z_range");
+  if (config_->text("model.start") == "data") {
+    if (domain_.info.features != config_->integer("model.latent"))
+      user_error(
+          "model.start = \"data\" needs model.latent = features, but latent is {} and the series has {}",
+          config_->integer("model.latent"), domain_.info.features);
+    start.data = &series_;
+    start.learned = learned_steps(domain_.split);  // a fold that is held out is not for training to see
+    if (grid_.groups() > 1) start.around = observed_around();
+  }
+  start.persistence = config_->text("model.dynamics_start") == "persistence";
+  if (purpose == Purpose::tracing) return;  // nobody reads the values
+  model_->start(start);
+  if (config_->text("relation.low_rank_start") == "eof" && config_->text("relation.discover") == "low_rank")
+    start_low_rank_at_eofs();
+}
+
+/// What other groups observed last before, and first behind, this group's steps.
+template <class T>
+ObservedAround StnnRun<T>::observed_around() {
+  const Index width = series_.rows * series_.features;
+  const auto place = [&](int group, int side, Index q) {
+    return static_cast<std::size_t>((2 * group + side) * width + q);
+  };
+  // (groups, {last, first}, values): the value, and whether there is one.
+  std::vector<double> value(place(grid_.groups(), 0, 0), 0.0), known(value.size(), 0.0);
+  for (Index q = 0; q < width; ++q)
+    for (Index t = held_.first; t < held_.last; ++t) {
+      const float x = series_.at(t)[q];
+      if (std::isnan(x) || !domain_.split.is_training(t)) continue;
+      const std::size_t last = place(grid_.group(), 0, q), first = place(grid_.group(), 1, q);
+      if (known[first] == 0) value[first] = static_cast<double>(x);
+      value[last] = static_cast<double>(x);
+      known[last] = known[first] = 1;
+    }
+  groups_reducer_.sum(value);
+  groups_reducer_.sum(known);
+  ObservedAround around;
+  const auto nearest = [&](int side, int begin, int end, int step) {
+    std::vector<float> found(static_cast<std::size_t>(width), std::numeric_limits<float>::quiet_NaN());
+    for (int g = begin; g != end; g += step)
+      for (Index q = 0; q < width; ++q)
+        if (float& x = found[static_cast<std::size_t>(q)]; std::isnan(x) && known[place(g, side, q)] > 0)
+          x = static_cast<float>(value[place(g, side, q)]);
+    return found;
+  };
+  around.before = nearest(0, grid_.group() - 1, -1, -1);
+  around.behind = nearest(1, grid_.group() + 1, grid_.groups(), 1);
+  return around;
+}
+
+/// U = 0 and V = √n times the leading EOFs of the scaled training part: Vᵀz/n then holds the amplitudes over
+/// √n. Columns beyond the rank of the data keep their random start. EOFs need all training steps at once: on
+/// a process grid every group reads them, for this alone.
+template <class T>
+void StnnRun<T>::start_low_rank_at_eofs() {
+  const auto steps = domain_.split.training_steps();
+  Series all;
+  if (grid_.groups() > 1) {
+    all = Series(domain_.split.train.last, series_.rows, series_.features);
+    std::vector<Index> every(static_cast<std::size_t>(all.steps));
+    std::iota(every.begin(), every.end(), Index{0});
+    read_steps(grid_.space(), *config_, domain_, every, all.values.span());
+    scaler_.apply(all);
+  }
+  const Series& series = grid_.groups() > 1 ? all : series_;
+  const auto mean = training_means(series, steps, space_reducer_);
+  Parameter<T>& u = model_->parameter("low_rank_u");
+  Parameter<T>& v = model_->parameter("low_rank_v");
+  const Index rank = v.shape[2];
+  const Eofs eofs = leading_eofs(series, mean, steps, 0, rank, space_reducer_);
+  const double scale = std::sqrt(static_cast<double>(domain_.nodes()));
+  std::fill(u.value.begin(), u.value.end(), T(0));
+  for (Index i = 0; i < v.shape[1]; ++i)
+    for (Index k = 0; k < eofs.modes; ++k)
+      v.value[i * rank + k] =
+          static_cast<T>(scale * eofs.pattern[static_cast<std::size_t>(i * eofs.modes + k)]);
+}
+
+template <class T>
+Traffic StnnRun<T>::sent() const {
+  Traffic sent = ModelRun<T>::sent();
+  sent += space_reducer_.sent();
+  sent += ports_ ? ports_->exchange().sent() : exchange_->sent();
+  if (link_) sent += link_->sent();
+  if (gather_) sent += gather_->sent();
+  return sent;
+}
+
+template <class T>
+std::unique_ptr<Task<T>> StnnRun<T>::make_task() {
+  StnnTaskOptions options = task_options(*config_);
+  options.validates = validates_;
+  return std::make_unique<StnnTask<T>>(options, batches_, *model_, series_, scaler_, domain_.split,
+                                       domain_.partition, grid_.space().rank(), reducer_);
+}
+
+template <class T>
+std::string StnnRun<T>::remarks() const {
+  std::string remarks;
+  if (model_->relations().needs_all() && !this->device())
+    remarks = fmt::format("dense     products: {}\n", to_string(dense_choice_));
+  if (this->device() && model_->relations().streams())
+    remarks += fmt::format("streamed  updated on: {}\n", to_string(update_place_));
+  if (const auto& gaps = domain_.info.time.gaps(); !gaps.empty())
+    remarks += fmt::format(
+        "gaps      {} in the time axis, the first after {}: an stnn counts steps, and goes on over a gap as "
+        "over "
+        "a step\n",
+        gaps.size(), domain_.info.time.text(gaps.front().after));
+  remarks += this->suspects();
+  if (!domain_.split.validation.empty() && !validation_fits())
+    remarks +=
+        fmt::format("warning   validation is left out: it has {} steps, fewer than evaluate.horizons = {}\n",
+                    domain_.split.validation.size(), task_options(*config_).horizons);
+  return remarks;
+}
+
+template <class T>
+void StnnRun<T>::add_metadata(nlohmann::ordered_json& json) const {
+  if (model_->relations().needs_all()) json["dense_kernel"] = std::string(to_string(dense_choice_.product));
+  if (config_->text("relation.discover") == "dense") json["chunk_mib"] = chunk_mib(*config_, this->device());
+  if (this->device() && model_->relations().streams())
+    json["update_place"] = std::string(to_string(update_place_.place));
+}
+
+template <class T>
+void StnnRun<T>::roll(std::span<const Index> origins, Index horizons,
+                      const typename ModelRun<T>::Visit& visit) {
+  Tape<T> tape(training_exec_);
+  Forecaster<T> forecaster(tape, *model_, series_, learned_steps(domain_.split),
+                           config_->real("evaluate.filter_lambda"),
+                           origins_at_once(training_exec_, batches_));
+  forecaster.run(origins, horizons, visit);
+}
+
+template <class T>
+void StnnRun<T>::forecast(std::span<const Index> origins, Index horizons,
+                          const typename ModelRun<T>::Visit& visit) {
+  Buffer<T> values;
+  roll(origins, horizons, [&](Index first, Index horizon, NodeView<const T> x) {
+    if (values.size() < x.size()) values = Buffer<T>(x.size());
+    const NodeView<T> out(values.data(), x.rows, x.cols, x.channels);
+    for (Index i = 0; i < x.rows; ++i)
+      for (Index b = 0; b < x.cols; ++b)
+        for (Index f = 0; f < x.channels; ++f)
+          out.at(i, b)[f] = static_cast<T>(scaler_.to_value(static_cast<double>(x.at(i, b)[f]), i, f));
+    visit(first, horizon, out);
+  });
+}
+
+template <class T>
+void StnnRun<T>::add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) {
+  roll(origins, horizons, [&](Index first, Index horizon, NodeView<const T> x) {
+    errors.add<T>(0, horizon, x, series_,
+                  origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(x.cols)),
+                  &scaler_);
+  });
+}
+
+template class StnnRun<float>;
+template class StnnRun<double>;
+
+}  // namespace rossby

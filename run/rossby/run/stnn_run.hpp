@@ -1,0 +1,82 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "rossby/kernels/dense_choice.hpp"
+#include "rossby/kernels/update_place.hpp"
+#include "rossby/run/device_ports.hpp"
+#include "rossby/run/model_run.hpp"
+#include "rossby/train/stnn_task.hpp"
+
+namespace rossby {
+
+/// An STNN and all it stands on.
+template <class T>
+class StnnRun final : public ModelRun<T> {
+ public:
+  /// Collective. Reads the series (scaled in place), builds relations and the model at its start.
+  StnnRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose);
+
+  [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return model_->parameters(); }
+  [[nodiscard]] std::unique_ptr<Task<T>> make_task() override;
+  [[nodiscard]] Traffic sent() const override;
+  [[nodiscard]] int relations() const override { return model_->relations().bank().relations(); }
+  [[nodiscard]] Index entries() const override { return model_->relations().entries(); }
+  [[nodiscard]] std::size_t list_bytes() const override {
+    return ModelRun<T>::list_bytes() + scaler_.bytes() + model_->list_bytes() +
+           (ports_ ? ports_->kept_bytes() : 0);
+  }
+  [[nodiscard]] std::string remarks() const override;
+  [[nodiscard]] Index unseen_nodes() const override { return scaler_.unseen(); }
+  void add_metadata(nlohmann::ordered_json& json) const override;
+  [[nodiscard]] const GlobalEdges& edges(const Parameter<T>& parameter) const override {
+    return model_->relations().edges(parameter);
+  }
+  [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index) const override {
+    return origins;
+  }
+  void forecast(std::span<const Index> origins, Index horizons,
+                const typename ModelRun<T>::Visit& visit) override;
+  void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) override;
+
+ private:
+  void read(Purpose purpose);
+  void fit(Purpose purpose);
+  void check_validation() const;
+  [[nodiscard]] bool validation_fits() const;
+  void join(Relations<T>& relations);
+  void make_model(std::unique_ptr<Relations<T>> relations, Purpose purpose);
+  [[nodiscard]] DataHash hash_data() const;
+  [[nodiscard]] ObservedAround observed_around();
+  [[nodiscard]] bool exchanges_factors(const Parameter<T>& parameter) const;
+  void choose_dense(Relations<T>& relations);
+  void choose_update_place();
+  void start(Purpose purpose);
+  void start_low_rank_at_eofs();
+  void roll(std::span<const Index> origins, Index horizons, const typename ModelRun<T>::Visit& visit);
+
+  using ModelRun<T>::grid_;
+  using ModelRun<T>::config_;
+  using ModelRun<T>::domain_;
+  using ModelRun<T>::reducer_;
+  using ModelRun<T>::groups_reducer_;
+  using ModelRun<T>::exec_;
+  using ModelRun<T>::training_exec_;
+  using ModelRun<T>::kept_;
+  MpiReducer space_reducer_;  // over the ranks of this group
+  BatchOptions batches_;
+  StepRange held_;         // steps of this group
+  bool validates_ = true;  // this group's latents are those that validation starts from
+  Series series_;          // scaled
+  Scaler scaler_;
+  DenseChoice dense_choice_;
+  UpdatePlaceChoice update_place_;
+  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<DevicePorts> ports_;
+  std::unique_ptr<RowLink> link_;
+  std::unique_ptr<GroupGather> gather_;
+  std::unique_ptr<Stnn<T>> model_;
+};
+
+}  // namespace rossby

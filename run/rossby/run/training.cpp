@@ -1,0 +1,365 @@
+#include "rossby/run/training.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+#include <fmt/core.h>
+
+#include "rossby/io/files.hpp"
+#include "rossby/kernels/blas_setup.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/host.hpp"
+#include "rossby/mpi/watchdog.hpp"
+#include "rossby/plan/rates.hpp"
+#include "rossby/run/not_finite.hpp"
+#include "rossby/run/version.hpp"
+
+namespace rossby {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// JSON has no NaN: a figure that is not finite becomes null.
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
+/// Of an epoch's steps, as means over the ranks.
+Json seconds_json(const StepSeconds& seconds, double imbalance) {
+  return {{"forward", seconds.forward},     {"backward", seconds.backward}, {"reduction", seconds.reduction},
+          {"optimiser", seconds.optimiser}, {"waiting", seconds.waiting},   {"transfer", seconds.transfer},
+          {"imbalance", imbalance}};
+}
+
+/// What trained: what times and memory are of. Processor and device are rank 0's.
+template <class T>
+Json place_json(const Communicator& comm, int hosts, const std::string& processor, const ModelRun<T>& run) {
+  Json json = {{"ranks", comm.size()},          {"hosts", hosts},
+               {"threads", run.exec().threads}, {"row_blocks", run.grid().space().size()},
+               {"stages", run.grid().stages()}, {"time_groups", run.grid().groups()},
+               {"processor", processor},        {"rossby", version_short()}};
+  if (run.device()) json["device"] = run.device()->driver().name();
+  return json;
+}
+
+Json epoch_json(const EpochReport& report, std::string_view error, double peak_bytes, double device_bytes,
+                Json seconds, std::span<const double> sent, Json place) {
+  Json json;
+  json["epoch"] = report.epoch;
+  json["steps"] = report.steps;
+  json["lr"] = report.lr;
+  json["loss"] = number(report.loss);
+  for (const TermMean& term : report.terms) json["losses"][std::string(term.name)] = number(term.value);
+  json[fmt::format("validation_{}", error)] = number(report.validation);
+  json["best"] = report.best;
+  json["epoch_seconds"] = report.epoch_seconds;
+  if (report.validation_seconds > 0 && std::isfinite(report.validation))
+    json["validation_seconds"] = report.validation_seconds;
+  json["step_seconds"] = std::move(seconds);
+  json["sent"] = {{"messages", static_cast<std::int64_t>(sent[0])},
+                  {"bytes", static_cast<std::int64_t>(sent[1])},
+                  {"whole", report.sent_whole}};
+  if (sent[2] + sent[3] > 0)
+    json["streamed_bytes"] = {{"brought", static_cast<std::int64_t>(sent[2])},
+                              {"home", static_cast<std::int64_t>(sent[3])}};
+  json["total_seconds"] = report.total_seconds;
+  json["batches_per_second"] = report.batches_per_second;
+  json["node_steps_per_second"] = report.node_steps_per_second;
+  json["peak_rss_bytes"] = static_cast<std::int64_t>(peak_bytes);
+  if (device_bytes > 0) json["peak_device_bytes"] = static_cast<std::int64_t>(device_bytes);
+  json["rollbacks"] = report.rollbacks;
+  json["place"] = std::move(place);
+  return json;
+}
+
+double stop_after_seconds(const Config& config) {
+  const std::string& text = config.text("train.stop_after");
+  if (!text.empty() && config.integer("checkpoint.keep") == 0)
+    user_error(
+        "train.stop_after = \"{}\" (--stop-after) leaves with a checkpoint, and checkpoint.keep = 0 writes "
+        "none; "
+        "set checkpoint.keep to 1 or more",
+        text);
+  return text.empty() ? 0 : parse_duration(text, "train.stop_after");
+}
+
+}  // namespace
+
+template <class T>
+Training<T>::Training(const Communicator& comm, const Config& config, const std::string& path,
+                      ModelRun<T>& run)
+    : comm_(comm),
+      hosts_(hosts_of(comm)),
+      processor_(processor()),
+      config_(&config),
+      folder_(checkpoint_folder_of(path)),
+      run_(&run),
+      task_(run.make_task()),
+      options_(trainer_options(config, !run.domain().split.validation.empty())),
+      optimiser_(optimiser_options(config), run.parameters(), run.device()),
+      trainer_(options_, schedule_options(config), *task_, optimiser_, run.step_reducer(),
+               run.training_exec(), run.time_groups()),
+      progress_(comm.rank() == 0, config.real("log.seconds"), options_.epochs),
+      guard_(stop_after_seconds(config)),
+      keeps_checkpoints_(config.integer("checkpoint.keep") > 0) {
+  if (keeps_checkpoints_) signals_.emplace();
+}
+
+template <class T>
+double Training<T>::since_save() const {
+  return save_time_.seconds();
+}
+
+template <class T>
+void Training<T>::use(const RunDirectory* directory) {
+  directory_ = directory;
+  cut_metrics();
+}
+
+template <class T>
+void Training<T>::cut_metrics() {
+  agree(comm_, [&] {
+    if (directory_) rossby::cut_metrics(directory_->metrics_file(), trainer_.state().epoch);
+  });
+}
+
+template <class T>
+void Training<T>::observe(const EpochReport& report) {
+  const Device* device = run_->device();
+  double peaks[] = {peak_resident_bytes(), device ? static_cast<double>(device->peak_bytes()) : 0};
+  run_->reducer().max(peaks);
+  double most = report.seconds.total() - report.seconds.waiting;
+  run_->reducer().max(std::span<double>(&most, 1));
+  const StepSeconds mean = mean_over_ranks(report.seconds);
+  const double computing = mean.total() - mean.waiting;
+  double sent[] = {static_cast<double>(report.sent.messages), static_cast<double>(report.sent.bytes),
+                   report.moved.brought, report.moved.home};
+  run_->reducer().sum(sent);
+  const Stage stage(comm_, "writing metrics");
+  agree(comm_, [&] {
+    if (directory_)
+      directory_->append_metrics(
+          epoch_json(report, task_->validation_name(), peaks[0], peaks[1],
+                     seconds_json(mean, computing > 0 ? std::max(1.0, most / computing) : 1), sent,
+                     place_json(comm_, hosts_, processor_, *run_))
+              .dump());
+  });
+  progress_.show(report, report.epoch + 1 == options_.epochs);
+}
+
+template <class T>
+unsigned Training<T>::vote() {
+  unsigned votes = 0;
+  if (StopSignals::received()) votes |= vote_pause;
+  if (comm_.rank() != 0) return votes;  // one clock decides
+  if (guard_.over(save_seconds_)) votes |= vote_pause;
+  const double minutes = config_->real("checkpoint.every_minutes");
+  // Where nobody asked for an interval, checkpoints take at most 2 % of the time.
+  const double least = config_->given("checkpoint.every_minutes") ? 0 : 50 * save_seconds_;
+  if (minutes > 0 && since_save() >= std::max(60 * minutes, least)) votes |= vote_save;
+  return votes;
+}
+
+template <class T>
+Json Training<T>::metadata(const TrainingState& state) const {
+  Json json;
+  json["format"] = 1;
+  json["kind"] = "checkpoint";
+  json["rossby"] = version_short();
+  json["model"] = config_->text("model.name");
+  json["precision"] = config_->text("model.precision");
+  json["config_hash"] = config_->hash();
+  json["data_hash"] = run_->data_hash();
+  json["training_hash"] = run_->training_hash();
+  json["isa"] = std::string(to_string(run_->exec().isa));
+  if (!run_->device()) json["blas"] = blas_core();
+  run_->add_metadata(json);
+  json["ranks"] = comm_.size();
+  json["nodes"] = run_->domain().nodes();
+  json["steps"] = run_->domain().info.steps;
+  json["epochs"] = state.epoch;
+  json["optimiser_steps"] = state.steps;
+  json["config"] = config_->to_toml();
+  json["training"] = to_json(state);
+  return json;
+}
+
+/// What follows a checkpoint that cannot be trusted must not be written.
+template <class T>
+void Training<T>::check_finite() {
+  const std::string found = describe_not_finite(comm_, *run_, false);
+  if (!found.empty()) throw NotFinite("a step left values that are not finite");
+}
+
+template <class T>
+void Training<T>::log_save(double seconds) {
+  std::error_code code;
+  const double bytes = static_cast<double>(std::filesystem::file_size(saved_, code));
+  progress_.say(fmt::format("checkpoint {}, {} in {:.3f} s ({:.3g} GB/s)", saved_, bytes_text(bytes), seconds,
+                            bytes / std::max(seconds, 1e-9) / 1e9));
+}
+
+template <class T>
+StepSeconds Training<T>::mean_over_ranks(const StepSeconds& mine) {
+  double means[] = {mine.forward, mine.backward, mine.reduction, mine.optimiser, mine.waiting, mine.transfer};
+  run_->reducer().sum(means);
+  for (double& mean : means) mean /= comm_.size();
+  return {means[0], means[1], means[2], means[3], means[4], means[5]};
+}
+
+template <class T>
+void Training<T>::save(SaveReason reason) {
+  const Stage stage(comm_, "writing a checkpoint", patience_with_files);
+  check_finite();
+  const Stopwatch begin;
+  TrainingState state = trainer_.state_of_groups();
+  state.step_seconds = mean_over_ranks(state.step_seconds);
+  const std::string text = broadcast(comm_, comm_.rank() == 0 ? metadata(state).dump() : "");
+  const std::string path = folder_.file(state.steps);
+  const auto arrays = trainer_.arrays(state.has_best);
+  try {
+    run_->write(path, arrays, text);
+    saved_ = path;
+    if (comm_.rank() == 0) folder_.prune(config_->integer("checkpoint.keep"));
+  } catch (const UserError& error) {  // of all ranks alike
+    if (reason == SaveReason::pause)
+      user_error(
+          "{}; {}", error.what(),
+          saved_.empty() ? "this start has written no checkpoint before" : "the last good one is " + saved_);
+    if (comm_.rank() == 0) fmt::print(stderr, "rossby: warning: {}; training goes on\n", error.what());
+  }
+  save_time_.restart();
+  save_seconds_ = save_time_.since(begin);
+  all_save_seconds_ += save_seconds_;
+  if (saved_ != path) return;
+  ++saves_;
+  if (comm_.rank() == 0) log_save(save_seconds_);
+}
+
+template <class T>
+bool Training<T>::last_trained_here(const std::string& metrics) const {
+  if (!std::filesystem::exists(metrics)) return false;
+  const std::string text = read_text(metrics);
+  const std::size_t end = text.find_last_not_of('\n'), begin = text.find_last_of('\n', end);
+  const Json line = Json::parse(text.substr(begin == std::string::npos ? 0 : begin + 1), nullptr, false);
+  if (!line.is_object() || !line.contains("place")) return false;
+  Json here = place_json(comm_, hosts_, processor_, *run_), there = line.at("place");
+  for (Json* place : {&here, &there})
+    if (place->is_object())
+      for (const char* told_alone : {"processor", "rossby"}) place->erase(told_alone);
+  return here == there;
+}
+
+template <class T>
+std::string Training<T>::checkpoint_summary(double seconds) const {
+  if (saves_ == 0) return "";
+  const double share = 100 * all_save_seconds_ / std::max(seconds, all_save_seconds_);
+  return fmt::format("{} in {:.3f} s, {} % of the time", saves_, all_save_seconds_,
+                     share < 10 ? fmt::format("{:.2g}", share) : fmt::format("{:.0f}", share));
+}
+
+template <class T>
+void Training<T>::load(const Checkpoint& checkpoint) {
+  if (const std::string hash = checkpoint.metadata.value("data_hash", ""); hash != run_->data_hash())
+    throw BadContinuation(fmt::format("{} was written with other data: its data_hash is {}, that of {} is {}",
+                                      checkpoint.path, hash, run_->domain().info.path, run_->data_hash()));
+  // It knows the shape of grids and what times stand for, which the other, of older checkpoints, does not.
+  if (const std::string hash = checkpoint.metadata.value("training_hash", run_->training_hash());
+      hash != run_->training_hash())
+    throw BadContinuation(
+        fmt::format("{} was written with other data: the training part of {} has other times, or a grid of "
+                    "another shape",
+                    checkpoint.path, run_->domain().info.path));
+  const auto arrays = trainer_.arrays(checkpoint.training.has_best);
+  run_->read(checkpoint.path, arrays);
+  TrainingState state = checkpoint.training;
+  state.rollbacks = std::max(state.rollbacks, rollbacks_);
+  agree(comm_, [&] { trainer_.restore(state); });
+}
+
+template <class T>
+void Training<T>::resume(Checkpoint first, std::vector<std::string> candidates) {
+  std::optional<Checkpoint> next = std::move(first);
+  const std::string tried = next ? next->path : "";
+  while (next) {
+    try {
+      load(*next);
+      break;
+    } catch (const BadContinuation&) {
+      throw;
+    } catch (const UserError& error) {
+      warn_skipped(comm_, next->path, error.what());
+    }
+    next = next_checkpoint(comm_, candidates);
+  }
+  if (!next)
+    user_error("{}: no checkpoint is good; remove them to start anew",
+               std::filesystem::path(tried).parent_path().string());
+  saved_ = next->path;
+  cut_metrics();
+}
+
+/// Back to the last good checkpoint with a lower rate, where that is wanted; otherwise the end.
+template <class T>
+void Training<T>::recover(const NotFinite& error) {
+  const TrainingState at = trainer_.state();
+  const std::string found = describe_not_finite(comm_, *run_, true);
+  std::vector<std::string> candidates;
+  if (comm_.rank() == 0) candidates = folder_.newest_first();
+  const std::string last = broadcast(comm_, candidates.empty() ? "" : candidates.front());
+  const std::string what = fmt::format("training: {} in step {} (epoch {}){}{}", error.what(), at.steps + 1,
+                                       at.epoch + 1, found.empty() ? "" : ": ", found);
+  const Index most = config_->integer("train.rollbacks");
+  const bool may = config_->text("train.on_nan") == "rollback" && at.rollbacks < most;
+  // Trouble that comes back within an epoch was already in the checkpoint: further back than before.
+  if (rollbacks_ > 0 && at.steps < failed_step_ + task_->batches())
+    while (candidates.size() > 1 && CheckpointFolder::steps(candidates.front()) >= rolled_back_to_)
+      candidates.erase(candidates.begin());
+  auto checkpoint = may ? next_checkpoint(comm_, candidates) : std::nullopt;
+  if (!checkpoint)
+    user_error("{}; {}; lower optimiser.lr or set optimiser.clip", what,
+               last.empty() ? fmt::format("there is no checkpoint{}",
+                                          may ? " to roll back to (checkpoint.every_steps writes them)" : "")
+                            : "the last good checkpoint is " + last);
+  rollbacks_ = at.rollbacks + 1;
+  resume(std::move(*checkpoint), std::move(candidates));
+  failed_step_ = at.steps;
+  rolled_back_to_ = trainer_.state().steps;
+  if (comm_.rank() == 0) {
+    folder_.drop_after(rolled_back_to_);
+    fmt::print(
+        stderr, "rossby: warning: {}; rolled back to {} with learning rate x {:.3g} (rollback {} of {})\n",
+        what, saved_, std::pow(options_.rollback_lr, static_cast<double>(rollbacks_)), rollbacks_, most);
+  }
+}
+
+template <class T>
+TrainingResult Training<T>::fit() {
+  TrainerHooks hooks;
+  hooks.observe = [&](const EpochReport& report) { observe(report); };
+  hooks.vote = [&] {
+    begin_step(comm_, trainer_.steps() + 1);
+    return keeps_checkpoints_ ? vote() : 0U;
+  };
+  if (const Watchdog* watchdog = comm_.watchdog()) hooks.waited = [watchdog] { return watchdog->waited(); };
+  hooks.sent = [this] { return run_->sent(); };
+  if (keeps_checkpoints_) hooks.save = [&](SaveReason reason) { save(reason); };
+  release_unused_memory();  // of graphs on their way to relations: steps take theirs beside it
+  while (true) try {
+      return trainer_.run(hooks);
+    } catch (const NotFinite& error) {
+      recover(error);
+    } catch (const UserError& error) {
+      // A device may fail this rank in the middle of exchanges, whose values still come to where they were
+      // to.
+      end_unless_all_come(error.what());
+      throw;
+    }
+}
+
+template class Training<float>;
+template class Training<double>;
+
+}  // namespace rossby

@@ -1,0 +1,137 @@
+#include "rossby/run/training_report.hpp"
+
+#include <cmath>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "rossby/kernels/blas_setup.hpp"
+#include "rossby/mpi/host.hpp"
+#include "rossby/run/console.hpp"
+#include "rossby/run/model_run.hpp"
+#include "rossby/run/run_files.hpp"
+
+namespace rossby {
+namespace {
+
+/// " (1970-01 to 1985-12)"; empty where a part has no steps or the series no dates.
+std::string dates_text(const Domain& domain, const StepRange& part) {
+  const TimeAxis& time = domain.info.time;
+  return part.empty() || !time.dated()
+             ? ""
+             : fmt::format(" ({} to {})", time.text(part.first), time.text(part.last - 1));
+}
+
+/// Which kernels the BLAS runs, where it would have run others, or should.
+void describe_blas() {
+  const std::string found = blas_core_found(), used = blas_core(), wanted = wanted_blas_core(used);
+  if (used != found)
+    fmt::print(
+        "blas      kernels for {}: this OpenBLAS does not know the processor, and took it for {} "
+        "(OPENBLAS_CORETYPE names others)\n",
+        used, found);
+  else if (wanted != used && !std::getenv("OPENBLAS_CORETYPE"))
+    fmt::print(
+        "warning   OpenBLAS multiplies as on {}: OPENBLAS_CORETYPE={} makes it use what this processor has\n",
+        used, wanted);
+}
+
+}  // namespace
+
+template <class T>
+void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, const std::string& evaluation,
+              Reducer& reducer) {
+  const int copies = run.grid().groups() * run.grid().stages();
+  double sums[4] = {0, 0, static_cast<double>(run.entries()), static_cast<double>(run.unseen_nodes())};
+  for (const Parameter<T>* parameter : run.parameters())
+    (parameter->placement == Placement::replicated ? sums[0] : sums[1]) +=
+        static_cast<double>(parameter->size()) / (parameter->split() ? 1 : copies);
+  sums[0] /= run.grid().space().size();
+  sums[2] /= copies;
+  sums[3] /= copies;
+  reducer.sum(sums);
+  const std::string threads = different_numbers(comm, run.exec().threads);
+  if (comm.rank() != 0) return;
+  const Domain& domain = run.domain();
+  fmt::print("data      {}: {} nodes, {} steps, {} feature{}\n", domain.info.path, domain.nodes(),
+             domain.info.steps, domain.info.features, domain.info.features == 1 ? "" : "s");
+  fmt::print("split     train {} steps{}, validation {}{}, test {}{}\n", domain.split.training_steps().size(),
+             dates_text(domain, domain.split.train), domain.split.validation.size(),
+             dates_text(domain, domain.split.validation), domain.split.test.size(),
+             dates_text(domain, domain.split.test));
+  fmt::print("model     {}, {} parameters, {} relations with {} non-zeros, {}\n", config.text("model.name"),
+             count_text(sums[0] + sums[1]), run.relations(), count_text(sums[2]),
+             config.text("model.precision"));
+  fmt::print("ranks     {} x {} threads, {}\n", comm.size(), run.exec().threads, to_string(run.exec().isa));
+  if (!run.device()) describe_blas();
+  if (!threads.empty())
+    fmt::print(
+        "warning   ranks have different numbers of threads, and count as {} each in what is reported: {}; "
+        "set "
+        "OMP_NUM_THREADS or parallel.threads alike\n",
+        run.exec().threads, threads);
+  const std::string& graph = config.text("relation.graph");
+  if (sums[2] == 0 && graph != "none" && config.text("model.name") != "gru" &&
+      config.text("relation.storage") != "dense" &&
+      (run.relations() == 0 || config.text("relation.mode") == "given"))
+    fmt::print("warning   the graph has no edges (relation.graph = \"{}\"){}\n", graph,
+               config.text("relation.discover") == "none" ? ": every node is forecast by itself" : "");
+  if (sums[3] > 0 && config.text("data.nodes") != "all")
+    fmt::print(
+        "warning   {} of {} nodes {} a feature without a value in the training part: {} scaled by what all "
+        "nodes have, and forecast by what others taught the model\n",
+        sums[3], domain.nodes(), sums[3] == 1 ? "has" : "have", sums[3] == 1 ? "it is" : "they are");
+  if (copies > 1)
+    fmt::print("grid      {} row blocks x {}{} time groups\n", run.grid().space().size(),
+               run.grid().stages() > 1 ? fmt::format("{} stages x ", run.grid().stages()) : "",
+               run.grid().groups());
+  if (!run.device_remark().empty()) fmt::print("{}\n", run.device_remark());
+  if (const std::vector<std::string> idle = config.idle(); !idle.empty())
+    fmt::print("warning   not read by model.name = \"{}\": {}\n", config.text("model.name"),
+               fmt::join(idle, ", "));
+  fmt::print("{}{}{}", data_remarks(config, domain), run.remarks(), evaluation);
+  std::fflush(stdout);
+}
+
+template <class T>
+void report_resumption(const Communicator& comm, const Config& config, const Checkpoint& checkpoint,
+                       const Training<T>& training) {
+  const TrainingState at = training.state();
+  if (comm.rank() != 0) return;
+  fmt::print("resumed   {}: after {} steps, in epoch {}\n", training.saved(), at.steps, at.epoch + 1);
+  const auto changes = changes_of_learning(config, checkpoint);
+  if (!changes.empty()) fmt::print("          from here on with {}\n", fmt::join(changes, ", "));
+}
+
+template <class T>
+void report_end(const Communicator& comm, const Config& config, const Training<T>& training,
+                const TrainingResult& result, bool kept_best, double peak, const std::string& run) {
+  if (comm.rank() != 0) return;
+  fmt::print("done      {}: {} epochs, {} steps in {}, at most {} a rank\n", to_string(result.reason),
+             result.epochs, result.steps, seconds_text(result.seconds), bytes_text(peak));
+  if (const std::string saves = training.checkpoint_summary(result.seconds); !saves.empty())
+    fmt::print("saved     {}\n", saves);
+  if (result.best_epoch >= 0 && std::isfinite(result.best_metric))
+    fmt::print(
+        "best      {} {:.5g} after epoch {}{}\n", config.text("schedule.metric"), result.best_metric,
+        result.best_epoch + 1,
+        kept_best || result.best_epoch + 1 == result.epochs ? "" : "; the last state is kept (train.keep)");
+  else if (result.epochs > 0 && kept_best)
+    fmt::print(
+        "warning   {} was no finite number after any epoch: the state is that of the last one; a smaller "
+        "optimiser.lr may help\n",
+        config.text("schedule.metric"));
+  fmt::print("state     {}\n", state_file_of(run));
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                             \
+  template void describe(const Communicator&, ModelRun<T>&, const Config&, const std::string&, Reducer&); \
+  template void report_resumption(const Communicator&, const Config&, const Checkpoint&,                  \
+                                  const Training<T>&);                                                    \
+  template void report_end(const Communicator&, const Config&, const Training<T>&, const TrainingResult&, \
+                           bool, double, const std::string&);
+ROSSBY_INSTANTIATE(float)
+ROSSBY_INSTANTIATE(double)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby

@@ -1,0 +1,429 @@
+#include "rossby/run/window_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numeric>
+
+#include <fmt/core.h>
+
+#include "rossby/autograd/sparse_trial.hpp"
+#include "rossby/base/release.hpp"
+#include "rossby/exchange/traced.hpp"
+#include "rossby/model/dcrnn.hpp"
+#include "rossby/model/tgcn.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/host.hpp"
+#include "rossby/mpi/ports.hpp"
+#include "rossby/mpi/whole_graph.hpp"
+#include "rossby/relation/builders.hpp"
+#include "rossby/run/graph_wavenet_run.hpp"
+#include "rossby/run/stages.hpp"
+#include "rossby/run/window_supports.hpp"
+
+namespace rossby {
+namespace {
+
+Recompute recompute_of(const Config& config) {
+  const std::string& text = config.text("train.recompute");
+  return text == "cell" ? Recompute::cell : text == "step" ? Recompute::step : Recompute::none;
+}
+
+DiffusionVariant variant_of(const Config& config) {
+  if (config.text("model.name") == "graph_wavenet") return DiffusionVariant::powers;
+  return config.text("model.diffusion") == "legacy" ? DiffusionVariant::legacy : DiffusionVariant::paper;
+}
+
+WindowOptions window_options(const Config& config, const WindowShape& shape, int groups) {
+  WindowOptions options;
+  options.shape = shape;
+  options.batch = config.integer("window.batch");
+  options.seed = static_cast<std::uint64_t>(config.integer("train.seed"));
+  const std::string& sampling = config.text("window.sampling");
+  options.sampling = sampling == "global"    ? WindowSampling::global
+                     : sampling == "blocked" ? WindowSampling::blocked
+                                             : WindowSampling::local;
+  options.groups = groups;
+  options.lanes = config.integer("window.lanes") > 0 ? config.integer("window.lanes") : groups;
+  options.blocks = config.integer("window.blocks");
+  options.micro_batches = config.integer("window.micro_batches");
+  return options;
+}
+
+/// Refuses settings that do nothing: they would stay in the run's configuration as if they did.
+void check_tgcn(const Config& config) {
+  if (config.integer("model.layers") != 1)
+    user_error("model.layers is not for model.name = \"tgcn\": it has one layer; leave the key out");
+  if (config.real("model.sampling_decay") > 0)
+    user_error(
+        "model.sampling_decay is not for model.name = \"tgcn\": it forecasts all steps at once; set 0");
+}
+
+/// One loss in original units is that of the largest values.
+std::string different_units(const std::vector<SeriesVariable>& variables) {
+  const auto differs = [&](const SeriesVariable& v) { return v.units != variables.front().units; };
+  if (std::none_of(variables.begin(), variables.end(), differs)) return "";
+  std::string names;
+  for (const SeriesVariable& v : variables)
+    names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", v.name, v.units.empty() ? "1" : v.units);
+  return fmt::format(
+      "warning   one loss in original units, of {}: variables with large values rule; bring them to units "
+      "in which their errors are alike, or train one at a time (data.variables)\n",
+      names);
+}
+
+}  // namespace
+
+template <class T>
+WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose)
+    : ModelRun<T>(grid, config, std::move(domain)),
+      shape_{config.integer("window.inputs"), config.integer("window.outputs")},
+      breaks_(time_breaks(domain_.info.time)),
+      plane_reducer_(grid_.plane()),
+      stages_reducer_(grid_.pipeline()) {
+  domain_.split.breaks = breaks_;  // windows do not cross a gap, nor do pairs of steps for baselines
+  agree(grid_.world(), [&] {
+    check_window_relations(config);
+    if (checks_starts(purpose) && config.text("model.name") == "tgcn") check_tgcn(config);
+    if (grid_.stages() > 1) stage_of_ = stages_of_layers(config, grid_.stages());
+    if (config.text("model.name") == "graph_wavenet") check_graph_wavenet(config, shape_);
+    windows_ = training_windows(domain_.split, shape_, config.integer("window.stride"), breaks_);
+    times_ = TimeFeatures::of(domain_.info.time, config.flag("window.time_of_day"),
+                              config.flag("window.day_of_week"));
+    plan_ = std::make_unique<WindowPlan>(window_options(config, shape_, grid_.groups()), windows_,
+                                         domain_.info.steps);
+  });
+  this->open_device(purpose);
+  const auto origins = window_origins(domain_.split.origins(Role::validation, shape_.outputs), shape_,
+                                      shape_.outputs, breaks_);
+  const auto count = static_cast<Index>(origins.size());
+  for (Index g = 0; g < grid_.groups(); ++g)
+    validation_.emplace_back(origins.begin() + count * g / grid_.groups(),
+                             origins.begin() + count * (g + 1) / grid_.groups());
+  if (purpose == Purpose::tracing)
+    step_exchange_ = std::make_unique<TracedStepExchange>(static_cast<int>(grid_.groups()), grid_.group());
+  else
+    step_exchange_ = make_step_exchange(grid_.time());
+  if (grid_.stages() > 1) stage_link_ = make_row_link(grid_.pipeline());
+  // A group fails as a whole: what communicates within groups may stand in here.
+  agree(grid_.world(), [&] { make_store(purpose); });
+  make_graph(purpose);
+  if (trains(purpose)) release_unused_memory();  // of graphs on their way to supports
+  fit(purpose);
+  reader_ = std::make_unique<SeriesReader<T>>(*store_, scaler_, times_,
+                                              config.text("window.fill") == "zero" ? Fill::zero : Fill::mean);
+  choose_sparse();
+  agree(grid_.world(), [&] {
+    make_model();
+    release(block_.value);  // the model has them in its own precision
+    if (Device* device = this->device()) keep_data(*device);
+  });
+  // Nobody reads the values of steps that are traced.
+  if (purpose != Purpose::tracing) model_->start(static_cast<std::uint64_t>(config.integer("train.seed")));
+  for (Parameter<T>* parameter : model_->parameters()) parameter->decay = config.real("optimiser.decay");
+}
+
+/// The series on the device, where it takes no more than half of the memory left, stays what it is and is all
+/// that batches read; else what a batch reads is sent ahead.
+template <class T>
+void WindowRun<T>::keep_data(Device& device) {
+  for (Device::Copy& copy : model_->keep_on(device)) kept_.push_back(std::move(copy));
+  for (Device::Copy& copy : reader_->keep_on(device)) kept_.push_back(std::move(copy));
+  const bool local = plan_->options().sampling == WindowSampling::local || grid_.groups() == 1;
+  if (local && store_->values().size_bytes() <= device.free_bytes() / 2)
+    kept_.push_back(device.keep(store_->values()));
+  else if (!device.driver().only_addresses())
+    store_->carry_to(device);
+}
+
+/// Reads the steps of this group.
+template <class T>
+void WindowRun<T>::make_store(Purpose purpose) {
+  StepLists held = plan_->steps_of_groups();
+  for (std::size_t g = 0; g < held.size(); ++g) {
+    std::vector<Index> starts;
+    for (const Index origin : validation_[g]) starts.push_back(origin + 1 - shape_.inputs);
+    const auto more = plan_->steps_of(starts);
+    std::vector<Index> all;
+    std::set_union(held[g].begin(), held[g].end(), more.begin(), more.end(), std::back_inserter(all));
+    held[g] = std::move(all);
+  }
+  if (purpose == Purpose::forecasting) {
+    held.front().resize(static_cast<std::size_t>(domain_.info.steps));
+    std::iota(held.front().begin(), held.front().end(), Index{0});
+  }
+  store_ = std::make_unique<StepStore>(domain_.info.steps, static_cast<Index>(domain_.rows.size()),
+                                       domain_.info.features, std::move(held), *step_exchange_,
+                                       purpose == Purpose::tracing);
+  if (purpose != Purpose::tracing)
+    read_steps(grid_.space(), *config_, domain_, store_->held(), store_->values());
+}
+
+/// Scales, counts and names the data by what training windows read: the same for every grid.
+template <class T>
+void WindowRun<T>::fit(Purpose purpose) {
+  if (purpose == Purpose::tracing) {
+    scaler_ = Scaler(store_->rows(), store_->features());
+    plan_->set_observed(std::vector<double>(static_cast<std::size_t>(domain_.info.steps), 1.0));
+    return;
+  }
+  const auto at = [this](Index step) { return store_->at(step); };
+  const auto read = plan_->steps_of(windows_);
+  const auto counted = store_->counted();
+  std::vector<Index> training;
+  std::set_intersection(read.begin(), read.end(), counted.begin(), counted.end(),
+                        std::back_inserter(training));
+  MpiReducer space(grid_.space()), groups(grid_.time());
+  scaler_ =
+      Scaler::fit({store_->rows(), store_->features(), training, at, grid_.groups() > 1 ? &groups : nullptr},
+                  scaler_spec(*config_), space);
+  std::vector<double> observed(static_cast<std::size_t>(domain_.info.steps));
+  const Index width = store_->rows() * store_->features();
+  double all = 0;
+  for (const Index step : training)
+    for (Index k = 0; k < width; ++k) {
+      if (!std::isnan(store_->at(step)[k])) observed[static_cast<std::size_t>(step)] += 1;
+      this->suspects_.look_at(store_->at(step)[k]);
+    }
+  plane_reducer_.sum(observed);
+  plane_reducer_.sum(this->suspects_.counts());
+  for (const Index start : windows_)
+    for (Index h = 0; h < shape_.outputs; ++h)
+      all += observed[static_cast<std::size_t>(start + shape_.inputs + h)];
+  if (all == 0 && std::any_of(observed.begin(), observed.end(), [](double count) { return count > 0; }))
+    user_error(
+        "{}: no target of the {} training windows is observed, only inputs are; move the training part with "
+        "split.train or data.first_step",
+        domain_.info.path, windows_.size());
+  this->require_observed(all);
+  const auto whole = static_cast<double>(domain_.nodes() * store_->features());
+  reads_zero_ = config_->text("window.fill") == "mean" && config_->text("data.center") == "none" &&
+                std::any_of(read.begin(), read.end(),
+                            [&](Index step) { return observed[static_cast<std::size_t>(step)] < whole; });
+  plan_->set_observed(std::move(observed));
+  sees_validation_ = sees_validation();
+  if (purpose != Purpose::forecasting) this->require_validation(sees_validation_);
+  this->data_hash_ = rossby::data_hash(grid_.plane(), *config_, domain_, counted, read, at);
+}
+
+/// Whether a validation window has a target that is not missing.
+template <class T>
+bool WindowRun<T>::sees_validation() {
+  const auto& origins = validation_[static_cast<std::size_t>(store_->group())];
+  const Index width = store_->rows() * store_->features();
+  const auto seen = [&](Index origin) {
+    for (Index h = 1; h <= shape_.outputs; ++h)
+      if (const float* x = store_->at(origin + h);
+          std::any_of(x, x + width, [](float value) { return !std::isnan(value); }))
+        return true;
+    return false;
+  };
+  double observed = std::any_of(origins.begin(), origins.end(), seen) ? 1 : 0;
+  plane_reducer_.sum(std::span<double>(&observed, 1));
+  return observed > 0;
+}
+
+template <class T>
+void WindowRun<T>::make_graph(Purpose purpose) {
+  const Communicator& comm = grid_.space();
+  // A group fails as a whole: what communicates within groups may stand in here.
+  const GlobalEdges supports = agree(grid_.world(), [&] {
+    return rows_of_rank(comm, domain_, [&](const Communicator& ranks, const Domain& domain) {
+      return make_supports(ranks, *config_, domain, !checks_starts(purpose));
+    });
+  });
+  const GlobalEdges* groups[] = {&supports};
+  const GhostList ghosts = collect_ghosts(domain_.partition, comm.rank(), groups);
+  exchange_ = make_halo_exchange(comm, domain_, ghosts);
+  Exchange* exchange = exchange_.get();
+  if (Device* device = this->device()) {
+    ports_ = std::make_unique<DevicePorts>(comm, *device, training_exec_, this->uses_nccl(), *exchange_,
+                                           reducer_, domain_.partition, ghosts, this->link_of(comm));
+    exchange = &ports_->exchange();
+  }
+  graph_exchange_ = exchange;
+  block_ = localise(supports, domain_.partition, comm.rank(), ghosts);
+  if (config_->text("model.name") == "graph_wavenet" && config_->flag("model.adaptive") && comm.size() > 1)
+    all_rows_ = make_all_rows_exchange(comm, domain_);
+  if (Device* device = this->device(); device && all_rows_) {
+    GhostList all(static_cast<std::size_t>(domain_.partition.rows()));
+    for (Index p = 0; p < domain_.partition.rows(); ++p) all[static_cast<std::size_t>(p)] = Position{p};
+    all_ports_ = std::make_unique<DevicePorts>(comm, *device, training_exec_, this->uses_nccl(), *all_rows_,
+                                               reducer_, domain_.partition, all, ports_->link());
+  }
+}
+
+template <class T>
+Pipeline WindowRun<T>::pipeline() {
+  return {stage_link_.get(), &stages_reducer_, grid_.stages(), grid_.stage()};
+}
+
+/// Every rank tries, as they will run side by side; what the slowest took decides. Collective.
+template <class T>
+void WindowRun<T>::choose_sparse() {
+  const std::string& asked = config_->text("parallel.sparse_products");
+  const bool can = training_exec_.backend == Backend::cuda && grid_.space().size() == 1;
+  if (!can || asked == "own" || block_.entries() == 0) return;
+  double seconds[2] = {0, 0}, lacking = 0;
+  agree(grid_.world(), [&] {
+    const SparseApi* api = cusparse();
+    if (!api) {
+      lacking = 1;
+      return;
+    }
+    const std::vector<T> weight(block_.value.begin(), block_.value.end());
+    const auto make = [&] {
+      sparse_library_ = std::make_shared<SparseLibrary<T>>(training_exec_, *api, block_, weight);
+    };
+    if (asked != "auto") return make();
+    const std::string& model = config_->text("model.name");
+    SparseTrial trial;
+    trial.columns =
+        std::max<Index>(1, plan_->options().batch / grid_.groups() / plan_->options().micro_batches);
+    trial.channels = config_->integer(model == "graph_wavenet" ? "model.channels" : "model.units");
+    trial.steps = model == "tgcn" ? 0 : static_cast<int>(config_->integer("model.diffusion_steps"));
+    trial.variant = variant_of(*config_);
+    try {
+      make();
+      const SparseChoice tried = try_sparse_products<T>(training_exec_, *sparse_library_, block_, trial);
+      seconds[0] = tried.own_seconds;
+      seconds[1] = tried.sparse_library_seconds;
+    } catch (const UserError& error) {  // own kernels need none of it
+      why_no_library_ = error.what();
+    }
+    lacking = seconds[0] == 0;
+  });
+  reducer_.max(std::span<double>(&lacking, 1));
+  reducer_.max(seconds);
+  sparse_choice_ = {SparseKernel::library, seconds[0], seconds[1]};
+  if (asked == "auto") choose(sparse_choice_);
+  if (lacking > 0) sparse_choice_ = {};
+  if (sparse_choice_.kernel == SparseKernel::own) sparse_library_.reset();
+}
+
+template <class T>
+void WindowRun<T>::make_model() {
+  const bool graph_wavenet = config_->text("model.name") == "graph_wavenet";
+  const auto steps = static_cast<int>(config_->integer("model.diffusion_steps"));
+  Diffusion<T> diffusion(block_, *graph_exchange_, steps, variant_of(*config_));
+  diffusion.alone = grid_.space().size() == 1;
+  diffusion.sparse_library = sparse_library_;
+  if (Device* device = this->device(); device && graph_wavenet)
+    plane_sums_ = std::make_unique<DeviceSums>(grid_.plane(), *device, this->uses_nccl(), plane_reducer_,
+                                               this->link_of(grid_.plane()));
+  if (Device* device = this->device())
+    for (Device::Copy& copy : diffusion.keep_on(*device)) kept_.push_back(std::move(copy));
+  if (graph_wavenet) {
+    model_ = make_graph_wavenet(*config_, shape_, *reader_, std::move(diffusion), domain_.partition,
+                                grid_.space().rank(), all_ports_ ? &all_ports_->exchange() : all_rows_.get(),
+                                plane_sums_ ? plane_sums_->reducer() : plane_reducer_, pipeline(), stage_of_);
+    return;
+  }
+  const Index channels = reader_->channels(), features = reader_->features();
+  const Index units = config_->integer("model.units");
+  const Recompute recompute = recompute_of(*config_);
+  if (config_->text("model.name") == "tgcn") {
+    model_ = std::make_unique<Tgcn<T>>(
+        TgcnOptions{shape_.inputs, shape_.outputs, channels, features, units, recompute},
+        std::move(diffusion));
+    return;
+  }
+  const auto layers = static_cast<int>(config_->integer("model.layers"));
+  if (layers > Dcrnn<T>::most_layers)
+    user_error("model.layers = {}: a {} has 1 to {} layers", layers, config_->text("model.name"),
+               Dcrnn<T>::most_layers);
+  model_ = std::make_unique<Dcrnn<T>>(
+      DcrnnOptions{shape_.inputs, channels, features, layers, units, recompute, pipeline(), stage_of_},
+      std::move(diffusion));
+}
+
+template <class T>
+Traffic WindowRun<T>::sent() const {
+  Traffic sent = ModelRun<T>::sent();
+  sent += graph_exchange_->sent();
+  if (all_ports_ || all_rows_) sent += all_ports_ ? all_ports_->exchange().sent() : all_rows_->sent();
+  sent += step_exchange_->sent();
+  sent += plane_reducer_.sent();
+  sent += stages_reducer_.sent();
+  if (stage_link_) sent += stage_link_->sent();
+  return sent;
+}
+
+template <class T>
+std::unique_ptr<WindowTask<T>> WindowRun<T>::make_window_task() {
+  WindowTaskOptions options;
+  options.sampling_decay = config_->real("model.sampling_decay");
+  // No more than a training step has at once, whose memory they are made in.
+  const Index windows = std::min<Index>(plan_->options().batch, std::ssize(windows_));
+  const Index parts = grid_.stages() > 1 ? 1 : plan_->options().micro_batches;
+  options.score_batch = std::max<Index>(1, windows / grid_.groups() / parts);
+  options.seed = plan_->options().seed;
+  options.stage = grid_.stage();
+  options.stages = grid_.stages();
+  return std::make_unique<WindowTask<T>>(options, *plan_, *model_, *reader_, *store_, validation_, reducer_);
+}
+
+template <class T>
+std::string WindowRun<T>::remarks() const {
+  const bool blind = !domain_.split.validation.empty() && !sees_validation_;
+  constexpr Index filling = 10'000;  // rows of a product that keep a GPU busy
+  const Index parts = plan_->options().micro_batches;
+  const Index rows = reader_->rows() * plan_->options().batch / grid_.groups() / parts;
+  return fmt::format("windows   {} of {} + {} steps for training, {} channels\n{}", windows_.size(),
+                     shape_.inputs, shape_.outputs, reader_->channels(),
+                     blind ? "validation left out: no window of it has a target that is observed\n" : "") +
+         (training_exec_.backend == Backend::cuda && block_.entries() > 0
+              ? fmt::format("graph     products: {}{}\n", to_string(sparse_choice_),
+                            why_no_library_.empty() ? "" : "; " + why_no_library_)
+              : "") +
+         (training_exec_.backend == Backend::cuda && parts > 1 && rows < filling
+              ? fmt::format("warning   window.micro_batches = {} leaves a GPU {} rows at once; where memory "
+                            "is enough, 1 is faster\n",
+                            parts, rows)
+              : "") +
+         (reads_zero_
+              ? "warning   missing inputs are read as 0 in original units: with data.center = \"none\" "
+                "window.fill = \"mean\" knows no mean; set data.center, or window.fill = \"zero\" if that is "
+                "meant\n"
+              : "") +
+         different_units(domain_.info.variables) + this->suspects();
+}
+
+template <class T>
+void WindowRun<T>::add_metadata(nlohmann::ordered_json& json) const {
+  if (training_exec_.backend == Backend::cuda && block_.entries() > 0)
+    json["sparse_kernel"] = std::string(to_string(sparse_choice_.kernel));
+}
+
+template <class T>
+std::vector<Index> WindowRun<T>::usable(std::vector<Index> origins, Index horizons) const {
+  if (horizons > shape_.outputs)
+    user_error("{} horizons: the model puts out window.outputs = {} steps; ask for at most so many", horizons,
+               shape_.outputs);
+  auto usable = window_origins(origins, shape_, horizons, breaks_);
+  if (usable.empty() && !origins.empty())
+    user_error(
+        "no forecast origin has window.inputs = {} known steps up to it, and the {} behind it that are "
+        "asked for, without a gap of the time axis; choose others with evaluate.first_origin, "
+        "evaluate.last_origin or split.test (forecast: --origin, or fewer --steps)",
+        shape_.inputs, horizons);
+  return usable;
+}
+
+template <class T>
+void WindowRun<T>::forecast(std::span<const Index> origins, Index horizons,
+                            const typename ModelRun<T>::Visit& visit) {
+  Tape<T> tape(training_exec_);
+  make_window_task()->forecast(tape, origins, horizons, visit);
+}
+
+template <class T>
+void WindowRun<T>::add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) {
+  Tape<T> tape(training_exec_);
+  make_window_task()->add_errors(tape, errors, origins, horizons);
+}
+
+template class WindowRun<float>;
+template class WindowRun<double>;
+
+}  // namespace rossby

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <memory>
+
+#include "rossby/data/windows.hpp"
+#include "rossby/kernels/sparse_library.hpp"
+#include "rossby/model/window_model.hpp"
+#include "rossby/relation/relation_block.hpp"
+#include "rossby/run/device_ports.hpp"
+#include "rossby/run/model_run.hpp"
+#include "rossby/train/window_task.hpp"
+
+namespace rossby {
+
+/// A forecaster of windows and all it stands on. A rank holds its rows at its time group's steps, in original
+/// units; windows are scaled as they are read.
+template <class T>
+class WindowRun final : public ModelRun<T> {
+ public:
+  /// Collective.
+  WindowRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose);
+
+  [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return model_->parameters(); }
+  [[nodiscard]] std::unique_ptr<Task<T>> make_task() override { return make_window_task(); }
+  [[nodiscard]] Traffic sent() const override;
+  [[nodiscard]] Traffic brought() const override { return step_exchange_->sent(); }
+  [[nodiscard]] int relations() const override { return block_.relations; }
+  [[nodiscard]] Index entries() const override { return block_.entries(); }
+  [[nodiscard]] std::size_t list_bytes() const override {
+    return ModelRun<T>::list_bytes() + scaler_.bytes() + (ports_ ? ports_->kept_bytes() : 0) +
+           (all_ports_ ? all_ports_->kept_bytes() : 0);
+  }
+  [[nodiscard]] std::string remarks() const override;
+  [[nodiscard]] Index unseen_nodes() const override { return scaler_.unseen(); }
+  void add_metadata(nlohmann::ordered_json& json) const override;
+  [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index horizons) const override;
+  void forecast(std::span<const Index> origins, Index horizons,
+                const typename ModelRun<T>::Visit& visit) override;
+  void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) override;
+
+ private:
+  [[nodiscard]] std::unique_ptr<WindowTask<T>> make_window_task();
+  void make_store(Purpose purpose);
+  void fit(Purpose purpose);
+  [[nodiscard]] bool sees_validation();
+  void make_graph(Purpose purpose);
+  void choose_sparse();
+  void make_model();
+  [[nodiscard]] Pipeline pipeline();
+  void keep_data(Device& device);
+
+  using ModelRun<T>::grid_;
+  using ModelRun<T>::config_;
+  using ModelRun<T>::domain_;
+  using ModelRun<T>::reducer_;
+  using ModelRun<T>::exec_;
+  using ModelRun<T>::training_exec_;
+  using ModelRun<T>::kept_;
+  WindowShape shape_;
+  std::vector<Index> breaks_;                   // of the time axis
+  std::vector<Index> windows_;                  // first steps of the training windows
+  std::vector<std::vector<Index>> validation_;  // origins, of every group
+  bool sees_validation_ = true;                 // they have targets that are not missing
+  bool reads_zero_ = false;  // missing inputs, in original units, where a mean was asked for
+  TimeFeatures times_;
+  std::unique_ptr<WindowPlan> plan_;
+  std::unique_ptr<StepExchange> step_exchange_;
+  std::unique_ptr<StepStore> store_;
+  Scaler scaler_;
+  std::unique_ptr<SeriesReader<T>> reader_;
+  CsrBlock block_;  // supports
+  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<DevicePorts> ports_;
+  Exchange* graph_exchange_ = nullptr;  // the one that diffusions use
+  std::unique_ptr<Exchange> all_rows_;  // where a model relates all nodes to all, on several ranks
+  std::unique_ptr<DevicePorts> all_ports_;
+  std::unique_ptr<DeviceSums> plane_sums_;  // of statistics on the device
+  MpiReducer plane_reducer_;                // over the ranks of this stage
+  MpiReducer stages_reducer_;               // over those with these rows and times
+  std::unique_ptr<RowLink> stage_link_;
+  std::vector<int> stage_of_;  // of the model's layers
+  SparseChoice sparse_choice_;
+  std::string why_no_library_;
+  std::shared_ptr<SparseLibrary<T>> sparse_library_;  // where it was chosen
+  std::unique_ptr<WindowModel<T>> model_;
+};
+
+}  // namespace rossby
