@@ -204,10 +204,8 @@ TEST(VectorRuns, MissingTargetsAndBadPredictionsInEveryLane) {
       for (const MaskedError kind : {MaskedError::squared, MaskedError::absolute}) {
         x[at] = 1;
         EXPECT_TRUE(std::isnan(masked_error_sum(exec, kind, prediction, target)));
-        EXPECT_EQ(count_observed(exec, target), 37);
         x[at] = nan;
         EXPECT_EQ(masked_error_sum(exec, kind, prediction, target), 36);
-        EXPECT_EQ(count_observed(exec, target), 36);
         std::fill(d.begin(), d.end(), 0.0F);
         masked_error_backward(exec, kind, {d.data(), 37, 1, 1}, prediction, target, 0.5);
         for (std::size_t k = 0; k < 37; ++k)
