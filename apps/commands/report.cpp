@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "apps/commands.hpp"
 #include "rossby/io/files.hpp"

@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "rossby/base/stopwatch.hpp"

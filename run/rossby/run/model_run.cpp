@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <thread>
 
+#include <nlohmann/json.hpp>
+
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/plane_service.hpp"

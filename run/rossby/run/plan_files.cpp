@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "rossby/base/error.hpp"
 #include "rossby/run/console.hpp"

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "rossby/base/error.hpp"
 #include "rossby/run/console.hpp"

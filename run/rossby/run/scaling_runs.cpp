@@ -7,6 +7,8 @@
 #include <set>
 #include <sstream>
 
+#include <nlohmann/json.hpp>
+
 #include "rossby/io/config.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/state_file.hpp"

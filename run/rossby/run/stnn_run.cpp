@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "rossby/data/anomalies.hpp"
 #include "rossby/mpi/agree.hpp"

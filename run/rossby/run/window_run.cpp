@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "rossby/autograd/sparse_trial.hpp"
 #include "rossby/base/release.hpp"
