@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/run/scaling_plots.hpp"

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "rossby/base/stopwatch.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/series_writer.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"

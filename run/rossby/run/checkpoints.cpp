@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/kernels/blas_setup.hpp"
 #include "rossby/kernels/isa.hpp"

@@ -1,5 +1,7 @@
 #include "rossby/run/graph_wavenet_run.hpp"
 
+#include "rossby/base/user_error.hpp"
+
 namespace rossby {
 namespace {
 

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rossby/base/user_error.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/plane_service.hpp"

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/run/console.hpp"
 
 namespace rossby {

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/config.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/state_file.hpp"

@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/kernels/blas_setup.hpp"
 #include "rossby/mpi/agree.hpp"

@@ -10,6 +10,7 @@
 
 #include "rossby/autograd/sparse_trial.hpp"
 #include "rossby/base/release.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/exchange/traced.hpp"
 #include "rossby/model/dcrnn.hpp"
 #include "rossby/model/tgcn.hpp"

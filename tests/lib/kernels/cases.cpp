@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include "rossby/base/random.hpp"
 #include "rossby/kernels/activation.hpp"
 #include "rossby/kernels/batch_norm.hpp"

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "rossby/kernels/activation.hpp"
