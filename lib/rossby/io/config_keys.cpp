@@ -362,7 +362,8 @@ constexpr KeySpec keys[] = {
      "GPUs are given a step at once, as a CUDA graph, where the host need not wait within it", "", -1e300,
      1e300, true},
     {"parallel.isa", text, "\"auto\"", "",
-     "vector instructions of the kernels, the same on all ranks; auto: the widest that every rank has",
+     "vector instructions of the kernels, the same on all ranks; auto: the widest that every rank has; "
+     "model.precision = \"double\" always uses portable",
      "auto|portable|avx2|avx512", -1e300, 1e300, true},
     {"parallel.dense_kernel", text, "\"auto\"", "",
      "products of dense relations: own kernels, BLAS; auto: tried at the start on rank 0, BLAS where it "

@@ -202,8 +202,9 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   for (const Isa known : supported_isas())
     if (isa == to_string(known)) lacking = 0;
   reducer.max(std::span<double>(&lacking, 1));
-  if (asked == "auto" && lacking == 0) sets.push_back("parallel.isa=" + isa);
-  if (asked == "auto" ? lacking != 0 : asked != isa)
+  const bool doubles = config.text("model.precision") == "double";  // computed with the portable set only
+  if (!doubles && asked == "auto" && lacking == 0) sets.push_back("parallel.isa=" + isa);
+  if (doubles ? isa != to_string(Isa::portable) : asked == "auto" ? lacking != 0 : asked != isa)
     warn(fmt::format("{} was computed with {} instructions", checkpoint.path, isa));
   const auto keep = [&](const char* member, const char* key, std::initializer_list<std::string_view> known) {
     const std::string meant = member_text(*checkpoint.metadata, member);

@@ -49,7 +49,7 @@ ModelRun<T>::ModelRun(const ProcessGrid& grid, const Config& config, Domain doma
       reducer_(grid.world()),
       groups_reducer_(grid.time()) {
   exec_.threads = threads_per_rank(grid.world(), config);
-  exec_.isa = common_isa(grid.world(), config, reducer_);
+  exec_.isa = isa_of<T>(common_isa(grid.world(), config, reducer_));
 }
 
 template <class T>

@@ -23,7 +23,7 @@ void test_one(const Case<T>& test, const Shape& shape, Layout layout, double tol
   test.run({Backend::reference, 1}, reference, shape);
   EXPECT_EQ(reference.damaged(), 0);
   EXPECT_EQ(reference.unwritten(), 0);
-  for (const Isa isa : supported_isas()) {
+  for (const Isa isa : supported_isas_of<T>()) {
     SCOPED_TRACE(to_string(isa));
     Rig<T> cpu(layout), three(layout);
     test.run({Backend::cpu, 1, isa}, cpu, shape);

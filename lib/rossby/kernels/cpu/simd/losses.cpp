@@ -189,7 +189,6 @@ const LossKernels<T>& loss_kernels() {
                                           clamp_backward<T>};
   return kernels;
 }
-template const LossKernels<float>& loss_kernels<float>();
-template const LossKernels<double>& loss_kernels<double>();
+ROSSBY_INSTANTIATE(LossKernels, loss_kernels)
 
 }  // namespace rossby::cpu::ROSSBY_ISA
