@@ -43,6 +43,9 @@ function(rossby_set_test_properties NAME)
   cmake_parse_arguments(TEST "" "PROCESSORS" "LABELS;ENVIRONMENT" ${ARGN})
   set_tests_properties(${NAME} PROPERTIES LABELS "${TEST_LABELS}" ENVIRONMENT "${TEST_ENVIRONMENT}" TIMEOUT 300
                                           PROCESSORS ${TEST_PROCESSORS} SKIP_RETURN_CODE 77)
+  if(ROSSBY_SANITIZE)
+    set_tests_properties(${NAME} PROPERTIES TIMEOUT 600)
+  endif()
 endfunction()
 
 function(rossby_lib_test NAME)
@@ -73,7 +76,8 @@ function(rossby_mpi_test NAME)
   foreach(RANKS IN LISTS TEST_RANKS)
     add_test(NAME ${NAME}.np${RANKS}
              COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${RANKS} $<TARGET_FILE:test_${NAME}>)
-    rossby_set_test_properties(${NAME}.np${RANKS} PROCESSORS ${RANKS} LABELS mpi np${RANKS} ${TEST_LABELS}
+    math(EXPR PROCESSORS "(${RANKS} + 1) / 2")  # ranks start one after the other and wait for each other
+    rossby_set_test_properties(${NAME}.np${RANKS} PROCESSORS ${PROCESSORS} LABELS mpi np${RANKS} ${TEST_LABELS}
                                ENVIRONMENT ${ROSSBY_MPI_TEST_ENVIRONMENT})
   endforeach()
 endfunction()
