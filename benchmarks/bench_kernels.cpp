@@ -12,6 +12,7 @@
 #include "benchmarks/device.hpp"
 #include "benchmarks/kernel_case.hpp"
 #include "benchmarks/options.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/kernels/blas_setup.hpp"
 #include "rossby/kernels/queue_clock.hpp"
 #include "rossby/kernels/sparse_library.hpp"

@@ -14,6 +14,7 @@
 #include "benchmarks/device.hpp"
 #include "benchmarks/options.hpp"
 #include "benchmarks/step_run.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/kernels/blas_setup.hpp"
 
 namespace rossby::bench {

@@ -19,6 +19,7 @@
 #include "benchmarks/window_reading.hpp"
 #include "benchmarks/window_training.hpp"
 #include "rossby/base/flush_subnormals.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/kernels/blas_setup.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/plan/rates.hpp"

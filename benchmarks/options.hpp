@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/kernels/isa.hpp"
 
 namespace rossby::bench {

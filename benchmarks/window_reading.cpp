@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "rossby/base/user_error.hpp"
+
 namespace rossby::bench {
 
 Reading time_reading(WindowTraining& training, int repeats) {

@@ -21,6 +21,13 @@ if(ROSSBY_SANITIZE)
   target_link_options(rossby_options INTERFACE -fsanitize=${ROSSBY_SANITIZE})
 endif()
 
+# Code that computes nothing in loops (commands, assembly of runs, tests) need not be fast, and compiles in two
+# thirds of the time. The last -O of a command line counts; sanitizers have theirs (CMakePresets.json).
+set(ROSSBY_COLD_OPTIONS)
+if(NOT ROSSBY_SANITIZE)
+  set(ROSSBY_COLD_OPTIONS $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>,$<CONFIG:Release>>:-O1>)
+endif()
+
 if(ROSSBY_BUILD_FUZZERS)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "ROSSBY_BUILD_FUZZERS needs clang (cmake --preset fuzz), not ${CMAKE_CXX_COMPILER_ID}")

@@ -4,6 +4,8 @@
 #     one CTest entry per rank count, main of tests/mpi/main.cpp
 # rossby_command_test(<name> COMMAND ... [LABELS ...])
 #     any command; exit code 77 means skipped
+# rossby_nightly_test(<name> COMMAND ... TIMEOUT seconds [LABELS ...])
+#     a long one: only preset nightly runs it (ctest -C Nightly)
 # rossby_fuzz_target(<name> SOURCES ... LINK targets... [LABELS ...])
 #     fuzz_<name> from a source with LLVMFuzzerTestOneInput; its CTest entry fuzz_corpus_<name> runs every file of
 #     tests/fuzz/corpus/<name> once, in any build
@@ -33,12 +35,6 @@ add_library(rossby_test_main STATIC ${PROJECT_SOURCE_DIR}/tests/support/main.cpp
 target_include_directories(rossby_test_main PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(rossby_test_main PUBLIC GTest::gtest PRIVATE rossby_options)
 
-# What tests do beside calling the library need not be fast, and compiles in half the time (three objects: 42 -> 23 s of a
-# processor), of which they take a third. The last -O of a command line counts; sanitizers have theirs (CMakePresets.json).
-if(NOT ROSSBY_SANITIZE)
-  set(ROSSBY_TEST_OPTIONS $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>,$<CONFIG:Release>>:-O1>)
-endif()
-
 # Builds the tests of lib/ and mpi/, and neither the program nor its tests.
 add_custom_target(library_tests)
 
@@ -47,6 +43,9 @@ function(rossby_set_test_properties NAME)
   cmake_parse_arguments(TEST "" "PROCESSORS" "LABELS;ENVIRONMENT" ${ARGN})
   set_tests_properties(${NAME} PROPERTIES LABELS "${TEST_LABELS}" ENVIRONMENT "${TEST_ENVIRONMENT}" TIMEOUT 300
                                           PROCESSORS ${TEST_PROCESSORS} SKIP_RETURN_CODE 77)
+  if(ROSSBY_SANITIZE)
+    set_tests_properties(${NAME} PROPERTIES TIMEOUT 600)
+  endif()
 endfunction()
 
 function(rossby_lib_test NAME)
@@ -54,7 +53,7 @@ function(rossby_lib_test NAME)
   add_executable(test_${NAME} ${TEST_SOURCES})
   target_include_directories(test_${NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(test_${NAME} PRIVATE ${TEST_LINK} rossby_options rossby_test_main)
-  target_compile_options(test_${NAME} PRIVATE ${ROSSBY_TEST_OPTIONS})
+  target_compile_options(test_${NAME} PRIVATE ${ROSSBY_COLD_OPTIONS})
   add_dependencies(library_tests test_${NAME})
   add_test(NAME ${NAME} COMMAND test_${NAME})
   rossby_set_test_properties(${NAME} PROCESSORS 1 LABELS lib ${TEST_LABELS} ENVIRONMENT ${ROSSBY_TEST_ENVIRONMENT})
@@ -72,12 +71,13 @@ function(rossby_mpi_test NAME)
   add_executable(test_${NAME} ${TEST_SOURCES} ${PROJECT_SOURCE_DIR}/tests/mpi/main.cpp)
   target_include_directories(test_${NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(test_${NAME} PRIVATE ${TEST_LINK} rossby_options GTest::gtest)
-  target_compile_options(test_${NAME} PRIVATE ${ROSSBY_TEST_OPTIONS})
+  target_compile_options(test_${NAME} PRIVATE ${ROSSBY_COLD_OPTIONS})
   add_dependencies(library_tests test_${NAME})
   foreach(RANKS IN LISTS TEST_RANKS)
     add_test(NAME ${NAME}.np${RANKS}
              COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${RANKS} $<TARGET_FILE:test_${NAME}>)
-    rossby_set_test_properties(${NAME}.np${RANKS} PROCESSORS ${RANKS} LABELS mpi np${RANKS} ${TEST_LABELS}
+    math(EXPR PROCESSORS "(${RANKS} + 1) / 2")  # ranks start one after the other and wait for each other
+    rossby_set_test_properties(${NAME}.np${RANKS} PROCESSORS ${PROCESSORS} LABELS mpi np${RANKS} ${TEST_LABELS}
                                ENVIRONMENT ${ROSSBY_MPI_TEST_ENVIRONMENT})
   endforeach()
 endfunction()
@@ -86,6 +86,13 @@ function(rossby_command_test NAME)
   cmake_parse_arguments(TEST "" "" "COMMAND;LABELS" ${ARGN})
   add_test(NAME ${NAME} COMMAND ${TEST_COMMAND})
   rossby_set_test_properties(${NAME} PROCESSORS 1 LABELS ${TEST_LABELS} ENVIRONMENT ${ROSSBY_MPI_TEST_ENVIRONMENT})
+endfunction()
+
+function(rossby_nightly_test NAME)
+  cmake_parse_arguments(TEST "" "TIMEOUT" "COMMAND;LABELS" ${ARGN})
+  add_test(NAME ${NAME} CONFIGURATIONS Nightly COMMAND ${TEST_COMMAND})
+  rossby_set_test_properties(${NAME} PROCESSORS 2 LABELS nightly ${TEST_LABELS} ENVIRONMENT ${ROSSBY_MPI_TEST_ENVIRONMENT})
+  set_tests_properties(${NAME} PROPERTIES TIMEOUT ${TEST_TIMEOUT})
 endfunction()
 
 # Builds every fuzz target and nothing else of the tests.

@@ -13,6 +13,7 @@
 
 #include "apps/commands.hpp"
 #include "rossby/base/stopwatch.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/kernels/blas_setup.hpp"
 #include "rossby/mpi/agree.hpp"

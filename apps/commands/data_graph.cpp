@@ -5,7 +5,7 @@
 #include <fmt/core.h>
 
 #include "apps/commands.hpp"
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/data/correlation.hpp"
 #include "rossby/data/split.hpp"
 #include "rossby/io/edge_table.hpp"

@@ -48,6 +48,37 @@ quietly() {
   fi
 }
 
+# with_steps PATTERN LOG COMMAND...: as quietly, and passes on the lines that match the extended regular expression PATTERN:
+# one after the other in the same place on a terminal, one every 5 s elsewhere.
+with_steps() {
+  local pattern=$1 log=$2 status=0
+  shift 2
+  mkdir -p "$(dirname "$log")"
+  "$@" 2>&1 | tee "$log" | show_steps "$pattern" || status=$?
+  if ((status != 0)); then
+    tail -n 60 "$log" >&2
+    printf 'error: %s failed with exit code %d; all of its output is in %s\n' "$1" "$status" "$log" >&2
+    exit "$status"
+  fi
+}
+
+show_steps() {
+  local pattern=$1 line waiting='' next=0 width
+  width=$(tput cols 2>/dev/null || echo 100)
+  while IFS= read -r line; do
+    if [[ ! $line =~ $pattern ]]; then continue; fi
+    waiting=$line
+    if [[ -t 1 ]]; then
+      printf '\r\033[K%s' "${line:0:width - 1}"
+    elif ((SECONDS >= next)); then
+      printf '%s\n' "$line"
+      waiting='' next=$((SECONDS + 5))
+    fi
+  done
+  if [[ -t 1 ]]; then printf '\r\033[K'; fi
+  if [[ -n $waiting ]]; then printf '%s\n' "$waiting"; fi
+}
+
 # ensure_packages PACKAGE...: installs those that are missing, or says which and stops.
 ensure_packages() {
   local package missing=() become=()
@@ -76,13 +107,13 @@ ensure_packages() {
   fi
   say "installing ${#missing[@]} packages: ${missing[*]}"
   quietly "$rossby_root/build/logs/apt_update.log" "${become[@]}" apt-get update
-  quietly "$rossby_root/build/logs/apt_install.log" "${become[@]}" env DEBIAN_FRONTEND=noninteractive \
+  with_steps '^(Get:[0-9]+|Unpacking|Setting up) ' "$rossby_root/build/logs/apt_install.log" "${become[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
-# build_preset PRESET [TARGET]: configures and builds in build/PRESET.
+# build_preset PRESET [TARGET [CMAKE OPTION...]]: configures and builds in build/PRESET.
 build_preset() {
-  local preset=$1 target=${2:-all} folder=$rossby_root/build/$1 options=()
+  local preset=$1 target=${2:-all} folder=$rossby_root/build/$1 options=("${@:3}")
   if [[ -z ${CMAKE_GENERATOR:-} ]] && command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
   if command -v ccache >/dev/null; then options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache); fi
   cd "$rossby_root"
@@ -90,7 +121,9 @@ build_preset() {
   if [[ -f $folder/CMakeCache.txt ]]; then unset CMAKE_GENERATOR; fi
   say "building $target ($preset) in $folder"
   quietly "$folder/logs/configure.log" cmake --preset "$preset" "${options[@]}"
-  quietly "$folder/logs/build.log" cmake --build --preset "$preset" --target "$target" --parallel "$rossby_jobs"
+  # A cache that finds nothing need not run the preprocessor: the compiler lists the headers anyway.
+  export CCACHE_DEPEND=${CCACHE_DEPEND:-1}
+  with_steps '^\[[ 0-9/%]+\] ' "$folder/logs/build.log" cmake --build --preset "$preset" --target "$target" --parallel "$rossby_jobs"
 }
 
 # mpi_settings RANKS: makes Open MPI behave on one machine, as root in a container and with fewer cores than ranks.

@@ -8,7 +8,8 @@ usage() {
   cat <<TEXT
 usage: jobscripts/local/fuzz.sh TARGET|all SECONDS [LIBFUZZER OPTION...]
 
-Installs clang 19 where it is missing (Debian packages), builds preset fuzz and runs a target for so long.
+Installs clang 19 where it is missing (Debian packages), builds preset fuzz and runs a target for so long;
+of all targets ROSSBY_JOBS at a time (default: the cores of this machine).
 
   TARGET     ${targets[*]}
   SECONDS    of each target
@@ -43,16 +44,15 @@ mpi_settings 1
 export LSAN_OPTIONS=suppressions=$rossby_root/tests/support/lsan.supp:print_suppressions=0
 
 folder=$rossby_root/build/fuzz
-for target in "${targets[@]}"; do
-  program=$folder/tests/fuzz/fuzz_$target
-  asan=detect_leaks=1
+fuzz_one() {
+  local target=$1 program=$folder/tests/fuzz/fuzz_$1 asan=detect_leaks=1 status=0
+  shift
   if [[ $target == state ]]; then
     program=$folder/tests/mpi/fuzz_state
     asan=detect_leaks=0
   fi
   mkdir -p "$folder/corpus/$target" "$folder/findings/$target"
   say "fuzzing $target for $seconds s"
-  status=0
   ASAN_OPTIONS=$asan timeout $((seconds + 120)) "$program" -max_total_time="$seconds" -max_len=4096 -timeout=20 \
     -detect_leaks=0 -print_final_stats=1 -artifact_prefix="$folder/findings/$target/" "$@" \
     "$folder/corpus/$target" "$rossby_root/tests/fuzz/corpus/$target" >"$folder/logs/fuzz_$target.log" 2>&1 || status=$?
@@ -60,5 +60,14 @@ for target in "${targets[@]}"; do
     tail -n 60 "$folder/logs/fuzz_$target.log" >&2
     die "$target ended with exit code $status; all of its output is in $folder/logs/fuzz_$target.log"
   fi
-  grep -aE '^stat::(number_of_executed_units|peak_rss_mb)' "$folder/logs/fuzz_$target.log"
+  say "$target: $(grep -aoE '(number_of_executed_units|peak_rss_mb): *[0-9]+' "$folder/logs/fuzz_$target.log" | tr -s '\n ' ' ')"
+}
+
+# A target is one process: as many side by side as there are jobs.
+failed=0
+for target in "${targets[@]}"; do
+  while (($(jobs -rp | wc -l) >= rossby_jobs)); do wait -n || failed=1; done
+  fuzz_one "$target" "$@" &
 done
+while (($(jobs -p | wc -l) > 0)); do wait -n || failed=1; done
+exit "$failed"

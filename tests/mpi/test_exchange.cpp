@@ -3,17 +3,18 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
-#include "rossby/exchange/dry_run.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/mpi/petsc_exchange.hpp"
 #include "tests/lib/exchange/exchange_checks.hpp"
 #include "tests/mpi/message_count.hpp"
+#include "tests/support/dry_run.hpp"
 
 namespace rossby {
 namespace {
 
 using testing::Case;
+using testing::DryRunWorld;
 using testing::Players;
 
 Players me(Exchange& exchange, GhostList ghosts, MpiReducer& reducer) {

@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "rossby/base/error.hpp"
 #include "rossby/base/random.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/data/anomalies.hpp"
 #include "rossby/exchange/one_rank.hpp"
 #include "rossby/model/baselines/baselines.hpp"

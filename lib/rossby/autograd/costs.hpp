@@ -71,9 +71,6 @@ namespace detail {
 [[nodiscard]] constexpr OpCost layer_norm(double size, double word) {
   return {detail::cost(7 * size, 2 * size, word), detail::cost(13 * size, 4 * size, word)};
 }
-[[nodiscard]] constexpr OpCost gru_update(double size, double word) {
-  return {detail::cost(3 * size, 4 * size, word), detail::cost(8 * size, 10 * size, word)};
-}
 [[nodiscard]] constexpr OpCost gru_reset(double size, double word) {
   return {detail::cost((transcendental_flops + 1) * size, 4 * size, word),
           detail::cost(7 * size, 7 * size, word)};

@@ -217,18 +217,6 @@ Var<T> layer_norm(Tape<T>& tape, const Var<T>& x, Parameter<T>& gain, Parameter<
 }
 
 template <class T>
-Var<T> gru_update(Tape<T>& tape, const Var<T>& u, const Var<T>& h, const Var<T>& c) {
-  const Var<T> y = tape.make(u.rows(), u.cols(), u.channels(), u.tracked() || h.tracked() || c.tracked());
-  gru_update_forward(tape.exec(), y.value, read(u.value), read(h.value), read(c.value));
-  finish(tape, "gru_update", costs::gru_update(count(y), word<T>), y.tracked(),
-         [exec = tape.exec(), u, h, c, y] {
-           gru_update_backward(exec, u.gradient, h.gradient, c.gradient, read(y.gradient), read(u.value),
-                               read(h.value), read(c.value));
-         });
-  return y;
-}
-
-template <class T>
 void masked_squared_error(Tape<T>& tape, const Var<T>& prediction, NodeView<const float> truth, double scale,
                           double* sum) {
   masked_error(tape, MaskedError::squared, "masked_squared_error", prediction, truth, scale, sum);
@@ -291,7 +279,6 @@ void clamp_l1(Tape<T>& tape, Parameter<T>& weights, double scale, double* sum) {
   template Var<T> dropout(Tape<T>&, const Var<T>&, double, const Random&, std::span<const Index>,       \
                           const ColumnKeys&);                                                           \
   template Var<T> layer_norm(Tape<T>&, const Var<T>&, Parameter<T>&, Parameter<T>&, double);            \
-  template Var<T> gru_update(Tape<T>&, const Var<T>&, const Var<T>&, const Var<T>&);                    \
   template void masked_squared_error(Tape<T>&, const Var<T>&, NodeView<const float>, double, double*);  \
   template void masked_absolute_error(Tape<T>&, const Var<T>&, NodeView<const float>, double, double*); \
   template void squared_difference(Tape<T>&, const Var<T>&, const Var<T>&, double, double*);            \

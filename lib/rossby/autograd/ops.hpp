@@ -90,11 +90,6 @@ template <class T>
 [[nodiscard]] Var<T> layer_norm(Tape<T>& tape, const Var<T>& x, Parameter<T>& gain, Parameter<T>& bias,
                                 double epsilon);
 
-/// u ∘ h + (1 − u) ∘ c, same shapes: the new state of a gated recurrent unit. Cho et al., EMNLP 2014, with u
-/// the share of the old state, as in DCRNN (Li et al., ICLR 2018).
-template <class T>
-[[nodiscard]] Var<T> gru_update(Tape<T>& tape, const Var<T>& u, const Var<T>& h, const Var<T>& c);
-
 // Losses. Each adds its unscaled sum to *sum at once and, in backward, scale times that sum's gradient: the
 // loss is scale · Σ, where the caller's scale holds weight and 1 / (global count). Sums are taken in double.
 

@@ -4,12 +4,18 @@
 #include <numeric>
 #include <vector>
 
+#include "rossby/base/user_error.hpp"
+
 namespace rossby {
 
 std::string one_line(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   return text;
+}
+
+void throw_user_error(fmt::string_view format, fmt::format_args arguments) {
+  throw UserError(fmt::vformat(format, arguments));
 }
 
 void bug(std::string_view what, std::source_location where) {

@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include <fmt/core.h>
-
 namespace rossby {
 
 /// `text` with a blank for every control character: names and texts of files go into messages, and may hold
@@ -26,12 +24,6 @@ class BugError : public std::logic_error {
  public:
   explicit BugError(const std::string& message) : std::logic_error(message) {}
 };
-
-/// Throws UserError with a formatted one-line message.
-template <class... Args>
-[[noreturn]] void user_error(fmt::format_string<Args...> format, Args&&... args) {
-  throw UserError(fmt::format(format, std::forward<Args>(args)...));
-}
 
 /// Throws BugError naming the failed promise and the caller's place in the source.
 [[noreturn]] void bug(std::string_view what, std::source_location where = std::source_location::current());

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 
 namespace rossby {
 namespace {

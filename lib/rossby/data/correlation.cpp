@@ -6,7 +6,7 @@
 
 #include <cblas.h>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 
 namespace rossby {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numbers>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 
 namespace rossby {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/data/windows.hpp"
 
 namespace rossby {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/kernels/steps.hpp"
 
 namespace rossby {

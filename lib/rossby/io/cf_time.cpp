@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/calendar.hpp"
 
 namespace rossby {

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <map>
 
+#include <fmt/core.h>
+
 #include "rossby/base/error.hpp"
 #include "rossby/io/calendar.hpp"
 #include "rossby/io/cf_time.hpp"

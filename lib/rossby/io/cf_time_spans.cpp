@@ -2,7 +2,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/calendar.hpp"
 #include "rossby/io/cf_time.hpp"
 

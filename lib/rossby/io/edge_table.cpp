@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/io/netcdf.hpp"
 

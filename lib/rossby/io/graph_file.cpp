@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/io/netcdf.hpp"
 

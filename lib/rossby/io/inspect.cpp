@@ -6,6 +6,8 @@
 #include <numeric>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include "rossby/base/error.hpp"
 #include "rossby/io/graph_file.hpp"
 #include "rossby/io/series_file.hpp"

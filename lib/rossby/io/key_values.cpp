@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "rossby/base/error.hpp"
 #include "rossby/base/text_hash.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/io/raw_value.hpp"
 

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <vector>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 
 namespace rossby {
 namespace {

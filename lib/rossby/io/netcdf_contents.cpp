@@ -4,7 +4,7 @@
 #include <netcdf.h>
 #include <netcdf_filter.h>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/netcdf.hpp"
 
 namespace rossby {

@@ -3,7 +3,7 @@
 
 #include <netcdf.h>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/netcdf.hpp"
 
 namespace rossby {

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/hyperslabs.hpp"
 #include "rossby/io/netcdf.hpp"
 #include "rossby/io/series_layout.hpp"

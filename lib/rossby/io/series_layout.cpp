@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 
 namespace rossby::detail {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 
 namespace rossby {

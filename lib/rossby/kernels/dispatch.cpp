@@ -201,10 +201,6 @@ void masked_error_backward(const Exec& exec, MaskedError kind, NodeView<T> dpred
   ROSSBY_DISPATCH(masked_error_backward, exec, kind, dprediction, prediction, target, scale);
 }
 
-Index count_observed(const Exec& exec, NodeView<const float> target) {
-  ROSSBY_DISPATCH(count_observed, exec, target);
-}
-
 template <class T>
 void squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b, double* sum) {
   require(same_shape(a, b), shapes_differ);

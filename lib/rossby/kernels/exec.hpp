@@ -24,7 +24,7 @@ enum class Backend {
 struct Exec {
   Backend backend = Backend::cpu;
   int threads = 1;
-  Isa isa = widest_isa();    // of the cpu kernels
+  Isa isa = widest_isa();    // of the cpu kernels for float (isa_of)
   Device* device = nullptr;  // of the back ends that have one
 };
 

@@ -21,22 +21,6 @@ void require_absent_or_same(const NodeView<A>& a, const NodeView<B>& b) {
 }  // namespace
 
 template <class T>
-void gru_update_forward(const Exec& exec, NodeView<T> y, NodeView<const T> u, NodeView<const T> h,
-                        NodeView<const T> c) {
-  require_same_shape(y, u, h, c);
-  ROSSBY_DISPATCH(gru_update_forward, exec, y, u, h, c);
-}
-
-template <class T>
-void gru_update_backward(const Exec& exec, NodeView<T> du, NodeView<T> dh, NodeView<T> dc,
-                         NodeView<const T> dy, NodeView<const T> u, NodeView<const T> h,
-                         NodeView<const T> c) {
-  require_same_shape(dy, u, h, c);
-  for (const auto& gradient : {du, dh, dc}) require_absent_or_same(gradient, dy);
-  ROSSBY_DISPATCH(gru_update_backward, exec, du, dh, dc, dy, u, h, c);
-}
-
-template <class T>
 void gru_reset_forward(const Exec& exec, NodeView<T> r, NodeView<T> y, NodeView<const T> h, const T* bias) {
   require_same_shape(r, y, h);
   ROSSBY_DISPATCH(gru_reset_forward, exec, r, y, h, bias);
@@ -67,10 +51,6 @@ void gru_output_backward(const Exec& exec, NodeView<T> da_u, NodeView<T> da_c, N
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                                              \
-  template void gru_update_forward(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,         \
-                                   NodeView<const T>);                                                     \
-  template void gru_update_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \
-                                    NodeView<const T>, NodeView<const T>, NodeView<const T>);              \
   template void gru_reset_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>, const T*);     \
   template void gru_reset_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>,               \
                                    NodeView<const T>, NodeView<const T>);                                  \

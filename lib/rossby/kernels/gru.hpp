@@ -5,16 +5,6 @@
 
 namespace rossby {
 
-/// y = u ∘ h + (1 − u) ∘ c. Shapes equal, any strides. (The reset gate's r ∘ h is `multiply`.)
-template <class T>
-void gru_update_forward(const Exec& exec, NodeView<T> y, NodeView<const T> u, NodeView<const T> h,
-                        NodeView<const T> c);
-
-/// du += dy ∘ (h − c), dh += dy ∘ u, dc += dy ∘ (1 − u); a gradient whose data is null is skipped.
-template <class T>
-void gru_update_backward(const Exec& exec, NodeView<T> du, NodeView<T> dh, NodeView<T> dc,
-                         NodeView<const T> dy, NodeView<const T> u, NodeView<const T> h, NodeView<const T> c);
-
 /// A cell's gates on pre-activations, in place: r = sigmoid(r + bias), y = r ∘ h. Shapes equal, any strides;
 /// no overlap. A bias is one value a channel; null: none.
 template <class T>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace rossby {
@@ -23,5 +24,18 @@ enum class Isa {
 [[nodiscard]] std::vector<Isa> supported_isas();
 
 [[nodiscard]] std::string_view to_string(Isa isa);
+
+/// The set that computes scalars of type T when `isa` is allowed. Only the portable set has kernels for
+/// double: reference results need the precision, not the speed, and every further set costs compile time.
+template <class T>
+[[nodiscard]] constexpr Isa isa_of(Isa isa) {
+  return std::is_same_v<T, double> ? Isa::portable : isa;
+}
+
+/// All supported sets that have kernels for T, narrowest first.
+template <class T>
+[[nodiscard]] std::vector<Isa> supported_isas_of() {
+  return std::is_same_v<T, double> ? std::vector<Isa>{Isa::portable} : supported_isas();
+}
 
 }  // namespace rossby

@@ -32,9 +32,6 @@ template <class T>
 void masked_error_backward(const Exec& exec, MaskedError kind, NodeView<T> dprediction,
                            NodeView<const T> prediction, NodeView<const float> target, double scale);
 
-/// Entries that are not NaN.
-[[nodiscard]] Index count_observed(const Exec& exec, NodeView<const float> target);
-
 /// *sum += Σ (a − b)².
 template <class T>
 void squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b, double* sum);

@@ -11,7 +11,7 @@
 
 #include <fmt/core.h>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 
 namespace rossby {
 namespace {

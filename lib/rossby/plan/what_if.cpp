@@ -4,7 +4,7 @@
 #include <iterator>
 #include <limits>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 
 namespace rossby {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <tuple>
 
-#include "rossby/base/error.hpp"
 #include "rossby/base/release.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/relation/builders.hpp"
 #include "rossby/relation/letters.hpp"
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/relation/builders.hpp"
 
 namespace rossby {

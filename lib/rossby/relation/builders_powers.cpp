@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/relation/builders.hpp"
 #include "rossby/relation/letters.hpp"
 

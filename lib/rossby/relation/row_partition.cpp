@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 
 namespace rossby {
 

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <new>
 
+#include "rossby/base/user_error.hpp"
+
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
@@ -137,6 +139,11 @@ void release(void* pointer, std::size_t bytes) noexcept {
 std::size_t resident_bytes(std::size_t bytes, std::size_t touched) {
   if (bytes < mapped_bytes) return taken(bytes);  // cleared as a whole
   return round_up(touched, bytes >= huge_bytes ? huge_page : page);
+}
+
+void out_of_pinned_memory(std::size_t bytes) {
+  user_error("out of pinned memory: {:.3f} GiB; take pageable memory (relation.transfer) or more ranks",
+             static_cast<double>(bytes) / (1 << 30));
 }
 
 Index allocation_count() {

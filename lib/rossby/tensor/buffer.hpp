@@ -37,6 +37,8 @@ void give_back(void* pointer, std::size_t bytes) noexcept;
 /// Resident memory of a buffer of `bytes` whose first `touched` were read or written: whole pages, huge ones
 /// where `allocate` asks for them.
 std::size_t resident_bytes(std::size_t bytes, std::size_t touched);
+/// Throws UserError.
+[[noreturn]] void out_of_pinned_memory(std::size_t bytes);
 /// Buffers allocated by this process so far: what the "no allocation after the first step" test counts.
 Index allocation_count();
 }  // namespace detail
@@ -73,9 +75,7 @@ class Buffer {
     if (size == 0) return buffer;
     const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(T);
     buffer.data_ = static_cast<T*>(device.driver().allocate_pinned(bytes));
-    if (!buffer.data_)
-      user_error("out of pinned memory: {:.3f} GiB; take pageable memory (relation.transfer) or more ranks",
-                 static_cast<double>(bytes) / (1 << 30));
+    if (!buffer.data_) detail::out_of_pinned_memory(bytes);
     std::fill_n(buffer.data_, size, T{});
     return buffer;
   }

@@ -1,6 +1,6 @@
 #include <vector>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/tensor/buffer.hpp"
 #include "rossby/tensor/chunk_transport.hpp"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "rossby/base/error.hpp"
 #include "rossby/base/stopwatch.hpp"
+#include "rossby/base/user_error.hpp"
 
 namespace rossby {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 
 namespace rossby {
 

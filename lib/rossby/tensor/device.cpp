@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/tensor/buffer.hpp"
 
 namespace rossby {

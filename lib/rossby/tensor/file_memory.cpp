@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 
 namespace rossby {
 namespace {

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "rossby/base/user_error.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/reductions.hpp"
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <exception>
 
+#include "rossby/base/user_error.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/optimiser.hpp"
 

@@ -315,7 +315,8 @@ std::span<const Key<ParallelSettings>> parallel_keys() {
           .may_change(),
       key<&ParallelSettings::isa>(
           "parallel.isa", "\"auto\"", "",
-          "vector instructions of the kernels, the same on all ranks; auto: the widest that every rank has")
+          "vector instructions of the kernels, the same on all ranks; auto: the widest that every rank has; "
+          "model.precision = \"double\" always uses portable")
           .one_of("auto|portable|avx2|avx512")
           .may_change(),
       key<&ParallelSettings::dense_kernel>("parallel.dense_kernel", "\"auto\"", "",

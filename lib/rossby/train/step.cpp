@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "rossby/base/flush_subnormals.hpp"
 #include "rossby/kernels/optimiser.hpp"
 #include "rossby/kernels/reductions.hpp"

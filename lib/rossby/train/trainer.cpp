@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "rossby/base/user_error.hpp"
+
 namespace rossby {
 namespace {
 

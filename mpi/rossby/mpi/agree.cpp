@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "rossby/base/text_hash.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/mpi/watchdog.hpp"
 
 namespace rossby {

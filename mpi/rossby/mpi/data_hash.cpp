@@ -4,6 +4,8 @@
 #include <limits>
 #include <numeric>
 
+#include <fmt/core.h>
+
 #include "rossby/base/error.hpp"
 #include "rossby/base/text_hash.hpp"
 #include "rossby/mpi/agree.hpp"

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "rossby/base/text_hash.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/graph_partition.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"

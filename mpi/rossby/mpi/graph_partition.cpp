@@ -11,7 +11,7 @@
 
 #include <petscmat.h>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"
 #include "rossby/mpi/petsc_error.hpp"

@@ -6,7 +6,7 @@
 
 #include <petscksp.h>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/mpi/petsc_error.hpp"
 #include "rossby/mpi/watchdog.hpp"
 

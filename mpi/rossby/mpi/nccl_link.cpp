@@ -2,7 +2,7 @@
 
 #include <exception>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/watchdog.hpp"
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/core.h>
 #include <petscsys.h>
 
 #include "rossby/base/error.hpp"

@@ -1,6 +1,6 @@
 #include "rossby/mpi/process_grid.hpp"
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 
 namespace rossby {
 namespace {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "rossby/base/user_error.hpp"
 #include "rossby/mpi/state_file.hpp"
 #include "rossby/mpi/state_layout.hpp"
 

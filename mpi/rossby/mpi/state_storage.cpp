@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "rossby/base/user_error.hpp"
+
 namespace rossby::state {
 namespace {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "rossby/run/candidates.hpp"
 #include "rossby/run/console.hpp"

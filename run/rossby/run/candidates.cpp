@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "rossby/base/error.hpp"
 #include "rossby/base/stopwatch.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/run/balance.hpp"
 #include "rossby/run/device_choice.hpp"

@@ -5,7 +5,9 @@
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/kernels/blas_setup.hpp"
 #include "rossby/kernels/isa.hpp"
@@ -86,10 +88,11 @@ Checkpoint read_checkpoint(const std::string& path) {
   Checkpoint checkpoint{path, {}, {}};
   const std::string text = read_state_metadata(path);
   try {
-    checkpoint.metadata = Json::parse(text);
-    if (member_text(checkpoint.metadata, "kind") != "checkpoint" || !checkpoint.metadata.contains("training"))
+    checkpoint.metadata = std::make_shared<const Json>(Json::parse(text));
+    const Json& json = *checkpoint.metadata;
+    if (member_text(json, "kind") != "checkpoint" || !json.contains("training"))
       user_error("it is not a checkpoint");
-    checkpoint.training = training_state(checkpoint.metadata.at("training"));
+    checkpoint.training = training_state(json.at("training"));
   } catch (const Json::exception&) {
     user_error("checkpoint '{}' cannot be used: its metadata is not JSON", path);
   } catch (const UserError& error) {
@@ -111,7 +114,7 @@ std::optional<Checkpoint> next_checkpoint(const Communicator& comm, std::vector<
     try {
       found = read_checkpoint(candidate);
       path = candidate;
-      text = found.metadata.dump();
+      text = found.metadata->dump();
     } catch (const UserError& error) {
       warn_skipped(comm, candidate, error.what());
     }
@@ -121,8 +124,8 @@ std::optional<Checkpoint> next_checkpoint(const Communicator& comm, std::vector<
   text = broadcast(comm, std::move(text));
   if (comm.rank() != 0) {
     found.path = path;
-    found.metadata = Json::parse(text);
-    found.training = training_state(found.metadata.at("training"));
+    found.metadata = std::make_shared<const Json>(Json::parse(text));
+    found.training = training_state(found.metadata->at("training"));
   }
   return found;
 }
@@ -134,8 +137,8 @@ namespace {
 template <class Warn>
 void keep_chunks(const Checkpoint& checkpoint, const Config& config, std::vector<std::string>& sets,
                  const Warn& warn) {
-  const auto stored = checkpoint.metadata.find("chunk_mib");
-  if (stored == checkpoint.metadata.end() || !stored->is_number()) return;
+  const auto stored = checkpoint.metadata->find("chunk_mib");
+  if (stored == checkpoint.metadata->end() || !stored->is_number()) return;
   const double before = *stored, now = config.relation.chunk_mib;
   const bool less = now == 0 && config.relation.memory == "streamed" && most_chunk_mib(config) < before;
   if (now == 0 && before > 0 && !less) sets.push_back(fmt::format("relation.chunk_mib={}", before));
@@ -177,10 +180,10 @@ void warn_of_rounding(const Communicator& comm, const std::string& text) {
 
 Config settings_to_resume(const Communicator& comm, const Config& config, const Checkpoint& checkpoint) {
   const Config written = agree(
-      comm, [&] { return Config::parse(member_text(checkpoint.metadata, "config"), checkpoint.path, {}); });
+      comm, [&] { return Config::parse(member_text(*checkpoint.metadata, "config"), checkpoint.path, {}); });
   auto differences = config.differences(written);
   // A checkpoint of an earlier version does not know enough of its data to tell them from others.
-  if (!member_text(checkpoint.metadata, "training_hash").empty()) std::erase_if(differences, names_file);
+  if (!member_text(*checkpoint.metadata, "training_hash").empty()) std::erase_if(differences, names_file);
   std::erase_if(differences, [&](const std::string& difference) { return cuts_batches(config, difference); });
   if (!differences.empty())
     throw BadContinuation(
@@ -188,19 +191,20 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
                     checkpoint.path, fmt::join(differences, "; ")));
   std::vector<std::string> sets;
   const auto warn = [&](const std::string& text) { warn_of_rounding(comm, text); };
-  const std::string isa = member_text(checkpoint.metadata, "isa");
+  const std::string isa = member_text(*checkpoint.metadata, "isa");
   const std::string& asked = config.parallel.isa;
   MpiReducer reducer(comm);
   double lacking = 1;
   for (const Isa known : supported_isas())
     if (isa == to_string(known)) lacking = 0;
   reducer.max(std::span<double>(&lacking, 1));
-  if (asked == "auto" && lacking == 0) sets.push_back("parallel.isa=" + isa);
-  if (asked == "auto" ? lacking != 0 : asked != isa)
+  const bool doubles = config.model.precision == "double";  // computed with the portable set only
+  if (!doubles && asked == "auto" && lacking == 0) sets.push_back("parallel.isa=" + isa);
+  if (doubles ? isa != to_string(Isa::portable) : asked == "auto" ? lacking != 0 : asked != isa)
     warn(fmt::format("{} was computed with {} instructions", checkpoint.path, isa));
   const auto keep = [&](const char* member, const char* key, const std::string& now,
                         std::initializer_list<std::string_view> known) {
-    const std::string meant = member_text(checkpoint.metadata, member);
+    const std::string meant = member_text(*checkpoint.metadata, member);
     if (std::find(known.begin(), known.end(), meant) == known.end()) return;
     if (now == "auto") sets.push_back(fmt::format("{}={}", key, meant));
     if (now != "auto" && now != meant)
@@ -239,13 +243,14 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
 }
 
 void warn_of_other_blas(const Communicator& comm, const Checkpoint& checkpoint) {
-  if (const std::string blas = member_text(checkpoint.metadata, "blas"); !blas.empty() && blas != blas_core())
+  if (const std::string blas = member_text(*checkpoint.metadata, "blas");
+      !blas.empty() && blas != blas_core())
     warn_of_rounding(comm, fmt::format("{} was computed with BLAS kernels for {}, not for {}",
                                        checkpoint.path, blas, blas_core()));
 }
 
 std::vector<std::string> changes_of_learning(const Config& config, const Checkpoint& checkpoint) {
-  const std::string text = member_text(checkpoint.metadata, "config");
+  const std::string text = member_text(*checkpoint.metadata, "config");
   auto changes = config.changes(Config::parse(text, checkpoint.path, {}));
   std::erase_if(changes, [](const std::string& change) {
     const auto of = [&](const char* name) { return change.starts_with(name); };

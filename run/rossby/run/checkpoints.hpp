@@ -1,10 +1,11 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "rossby/base/error.hpp"
 #include "rossby/mpi/environment.hpp"
@@ -38,7 +39,7 @@ class CheckpointFolder {
 /// A checkpoint without its arrays; the same on every rank.
 struct Checkpoint {
   std::string path;
-  nlohmann::ordered_json metadata;
+  std::shared_ptr<const nlohmann::ordered_json> metadata;  // not null
   TrainingState training;
 };
 

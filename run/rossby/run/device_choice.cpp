@@ -5,7 +5,7 @@
 
 #include <fmt/core.h>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/kernels/product.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/device_binding.hpp"

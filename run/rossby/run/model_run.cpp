@@ -4,6 +4,9 @@
 #include <cstdlib>
 #include <thread>
 
+#include <nlohmann/json.hpp>
+
+#include "rossby/base/user_error.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/plane_service.hpp"
@@ -47,7 +50,7 @@ ModelRun<T>::ModelRun(const ProcessGrid& grid, const Config& config, Domain doma
       reducer_(grid.world()),
       groups_reducer_(grid.time()) {
   exec_.threads = threads_per_rank(grid.world(), config);
-  exec_.isa = common_isa(grid.world(), config, reducer_);
+  exec_.isa = isa_of<T>(common_isa(grid.world(), config, reducer_));
 }
 
 template <class T>

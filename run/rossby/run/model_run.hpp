@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "rossby/data/scaler.hpp"
 #include "rossby/io/suspect_values.hpp"

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/run/console.hpp"
 #include "rossby/run/planning.hpp"
 

@@ -11,6 +11,7 @@
 
 #include <fmt/core.h>
 
+#include "rossby/base/user_error.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"

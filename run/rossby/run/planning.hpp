@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/whole_graph.hpp"

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/run/external_program.hpp"
 

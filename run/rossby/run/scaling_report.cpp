@@ -8,8 +8,9 @@
 #include <tuple>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/run/console.hpp"
 
 namespace rossby {

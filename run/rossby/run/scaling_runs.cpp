@@ -7,6 +7,9 @@
 #include <set>
 #include <sstream>
 
+#include <nlohmann/json.hpp>
+
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/state_file.hpp"
 #include "rossby/run/run_files.hpp"

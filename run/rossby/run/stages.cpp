@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 
 namespace rossby {
 namespace {

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
+#include "rossby/base/user_error.hpp"
 #include "rossby/data/anomalies.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"

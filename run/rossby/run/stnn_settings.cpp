@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "rossby/base/bf16.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/mpi/whole_graph.hpp"
 #include "rossby/run/device_choice.hpp"
 

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 
 namespace rossby {
 namespace {

@@ -6,7 +6,9 @@
 #include <filesystem>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
+#include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/kernels/blas_setup.hpp"
 #include "rossby/mpi/agree.hpp"
@@ -262,11 +264,11 @@ std::string Training<T>::checkpoint_summary(double seconds) const {
 
 template <class T>
 void Training<T>::load(const Checkpoint& checkpoint) {
-  if (const std::string hash = checkpoint.metadata.value("data_hash", ""); hash != run_->data_hash())
+  if (const std::string hash = checkpoint.metadata->value("data_hash", ""); hash != run_->data_hash())
     throw BadContinuation(fmt::format("{} was written with other data: its data_hash is {}, that of {} is {}",
                                       checkpoint.path, hash, run_->domain().info.path, run_->data_hash()));
   // It knows the shape of grids and what times stand for, which the other, of older checkpoints, does not.
-  if (const std::string hash = checkpoint.metadata.value("training_hash", run_->training_hash());
+  if (const std::string hash = checkpoint.metadata->value("training_hash", run_->training_hash());
       hash != run_->training_hash())
     throw BadContinuation(
         fmt::format("{} was written with other data: the training part of {} has other times, or a grid of "

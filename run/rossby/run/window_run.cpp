@@ -6,9 +6,11 @@
 #include <numeric>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "rossby/autograd/sparse_trial.hpp"
 #include "rossby/base/release.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/exchange/traced.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "rossby/base/user_error.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"
 

@@ -53,18 +53,6 @@ std::vector<Case<T>> elementwise_cases() {
     for (std::size_t b = 0; b < cols.size(); ++b) cols[b] = static_cast<Index>(b + 7);
     return dropout(tape, x, 0.4, Random(3, "dropout"), rows, cols);
   }));
-  cases.push_back({"gru_update", [](Bank<T>& bank, Shape s) -> Graph<T> {
-                     auto& gates = bank.make("gates", {s.rows, s.cols, 2 * s.channels});
-                     auto& h = bank.make("h", {s.rows, s.cols, s.channels});
-                     return [&gates, &h, s](Tp& tape) {
-                       const V g = sigmoid(tape, packed_leaf(tape, gates, {s.rows, s.cols, 2 * s.channels}));
-                       const V state = time_major_leaf(tape, h, s);
-                       const V r = slice_channels(g, 0, s.channels);
-                       const V u = slice_channels(g, s.channels, s.channels);
-                       const V c = tanh(tape, multiply(tape, r, state));
-                       return distinct_loss(tape, gru_update(tape, u, state, c));
-                     };
-                   }});
   cases.push_back(
       {"gru_reset and gru_output", [](Bank<T>& bank, Shape s) -> Graph<T> {
          const Index c = s.channels;

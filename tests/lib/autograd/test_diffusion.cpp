@@ -102,8 +102,7 @@ void compare_products(Index n, const Layout& layout) {
   const double allowed = sizeof(T) == 4 ? 5e-6 : 1e-13;
   Product<T> product(n, layout);
   const Exec truth{Backend::reference, 1, Isa::portable};
-  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
-    if (!supported(isa)) continue;
+  for (const Isa isa : supported_isas_of<T>()) {
     const Exec exec{Backend::cpu, 1, isa}, two{Backend::cpu, 2, isa};
     for (const bool minus : {false, true}) {
       const auto got = product.forward(exec, minus);

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "rossby/autograd/gradient_check.hpp"

@@ -312,20 +312,22 @@ struct SparseOutputs {
   }
 };
 
-TEST_P(RelateKernels, SparseEqualsReferenceOnEveryInstructionSetAtAnyThreadCount) {
+template <class T>
+void check_sparse(const Shape& shape, double tolerance) {
   for (const bool identity : {false, true})
-    for (const Isa isa : supported_isas()) {
+    for (const Isa isa : supported_isas_of<T>()) {
       SCOPED_TRACE(std::string(to_string(isa)) + (identity ? " with identity" : ""));
-      const Problem<double> p(GetParam());
-      const SparseOutputs<double> truth(p, {Backend::reference, 1, isa}, identity),
+      const Problem<T> p(shape);
+      const SparseOutputs<T> truth(p, {Backend::reference, 1, isa}, identity),
           one(p, {Backend::cpu, 1, isa}, identity), three(p, {Backend::cpu, 3, isa}, identity);
-      one.expect_near(truth, 1e-13);
+      one.expect_near(truth, tolerance);
       three.expect_equal(one);
-      const Problem<float> pf(GetParam());
-      const SparseOutputs<float> single(pf, {Backend::cpu, 1, isa}, identity),
-          single_truth(pf, {Backend::reference, 1, isa}, identity);
-      single.expect_near(single_truth, 1e-4);
     }
+}
+
+TEST_P(RelateKernels, SparseEqualsReferenceOnEveryInstructionSetAtAnyThreadCount) {
+  check_sparse<double>(GetParam(), 1e-13);
+  check_sparse<float>(GetParam(), 1e-4);
 }
 
 TEST_P(RelateKernels, ANanWeightReachesItsRowOnEveryInstructionSet) {
@@ -346,26 +348,28 @@ TEST_P(RelateKernels, ANanWeightReachesItsRowOnEveryInstructionSet) {
 }
 
 /// What is left of a row behind its registers has a way of its own for each width, and so have channels.
-TEST(RelateColumns, EveryNumberOfThemEqualsReference) {
+template <class T>
+void check_columns(double tolerance) {
   struct Channels {
     Index in, out;
   };
   for (const auto& [d, w] :
        {Channels{1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6}, {7, 7}, {8, 8}, {2, 5}, {7, 3}, {8, 1}})
     for (Index cols = 1; cols <= (d == 1 ? 70 : 20); cols += cols < 36 ? 1 : 11)
-      for (const Isa isa : supported_isas())
+      for (const Isa isa : supported_isas_of<T>())
         for (const bool identity : {false, true}) {
           SCOPED_TRACE(std::string(to_string(isa)) + ", " + std::to_string(cols) + " columns of " +
                        std::to_string(d) + " and " + std::to_string(w) + (identity ? ", with identity" : ""));
-          const Shape shape{11, cols, d, w};
-          const Problem<double> p(shape);
+          const Problem<T> p(Shape{11, cols, d, w});
           ASSERT_NE(p.block.entries() % 8, 0);  // some are left when eight are taken at once
-          const SparseOutputs<double> truth(p, {Backend::reference, 1, isa}, identity);
-          SparseOutputs<double>(p, {Backend::cpu, 1, isa}, identity).expect_near(truth, 1e-13);
-          const Problem<float> pf(shape);
-          const SparseOutputs<float> single_truth(pf, {Backend::reference, 1, isa}, identity);
-          SparseOutputs<float>(pf, {Backend::cpu, 1, isa}, identity).expect_near(single_truth, 1e-4);
+          const SparseOutputs<T> truth(p, {Backend::reference, 1, isa}, identity);
+          SparseOutputs<T>(p, {Backend::cpu, 1, isa}, identity).expect_near(truth, tolerance);
         }
+}
+
+TEST(RelateColumns, EveryNumberOfThemEqualsReference) {
+  check_columns<double>(1e-13);
+  check_columns<float>(1e-4);
 }
 
 TEST(RelateColumns, MemoryBehindTheLastRowIsNotRead) {

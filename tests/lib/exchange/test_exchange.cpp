@@ -1,13 +1,14 @@
 #include <gtest/gtest.h>
 
-#include "rossby/exchange/dry_run.hpp"
 #include "rossby/exchange/one_rank.hpp"
 #include "rossby/exchange/traced.hpp"
 #include "tests/lib/exchange/exchange_checks.hpp"
+#include "tests/support/dry_run.hpp"
 
 namespace rossby {
 namespace {
 
+using testing::DryRunWorld;
 using testing::Players;
 
 Players all_of(DryRunWorld& world, const RowPartition& partition, bool dense) {

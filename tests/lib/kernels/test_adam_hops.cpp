@@ -208,19 +208,18 @@ TEST(AdamHops, LeaveZerosAndWhatIsNotANumberAsUpdatesDo) {
 }
 
 TEST(AdamHops, OfDoublesAndOfUnlikeUpdatesAreReplaysToTheBit) {
+  const State<float> drawn_state = drawn(777, false, 23);
+  State<double> wide{
+      {drawn_state.theta.begin(), drawn_state.theta.end()}, {}, {drawn_state.v.begin(), drawn_state.v.end()}};
+  State<double> wide_slow = wide;
+  const auto doubles = missed<double>(settings[0], 5, 40);
+  wide.replay({Backend::cpu, 1}, doubles);
+  for (const AdamConstants<double>& step : doubles) wide_slow.replay({Backend::cpu, 1}, {&step, 1});
+  EXPECT_EQ(wide.theta, wide_slow.theta);
+  EXPECT_EQ(wide.v, wide_slow.v);
+
   for (const Isa isa : supported_isas()) {
     const Exec exec{Backend::cpu, 1, isa};
-    const State<float> drawn_state = drawn(777, false, 23);
-    State<double> wide{{drawn_state.theta.begin(), drawn_state.theta.end()},
-                       {},
-                       {drawn_state.v.begin(), drawn_state.v.end()}};
-    State<double> wide_slow = wide;
-    const auto doubles = missed<double>(settings[0], 5, 40);
-    wide.replay(exec, doubles);
-    for (const AdamConstants<double>& step : doubles) wide_slow.replay(exec, {&step, 1});
-    EXPECT_EQ(wide.theta, wide_slow.theta);
-    EXPECT_EQ(wide.v, wide_slow.v);
-
     auto unlike = missed<float>(settings[0], 5, 40);
     unlike[20].decay *= 2;
     State<float> fast = drawn_state, slow = fast;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <thread>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "rossby/base/bf16.hpp"

@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "rossby/base/error.hpp"
@@ -22,7 +23,7 @@ void test_one(const Case<T>& test, const Shape& shape, Layout layout, double tol
   test.run({Backend::reference, 1}, reference, shape);
   EXPECT_EQ(reference.damaged(), 0);
   EXPECT_EQ(reference.unwritten(), 0);
-  for (const Isa isa : supported_isas()) {
+  for (const Isa isa : supported_isas_of<T>()) {
     SCOPED_TRACE(to_string(isa));
     Rig<T> cpu(layout), three(layout);
     test.run({Backend::cpu, 1, isa}, cpu, shape);
@@ -115,7 +116,6 @@ TEST(Kernels, MissingTargetsHideEvenNaNPredictions) {
     const NodeView<const float> x(target.data(), 1, 1, 3);
     EXPECT_EQ(masked_error_sum(exec, MaskedError::squared, p, x), 5);
     EXPECT_EQ(masked_error_sum(exec, MaskedError::absolute, p, x), 3);
-    EXPECT_EQ(count_observed(exec, x), 2);
     std::vector<double> gradient(3, 0);
     masked_error_backward(exec, MaskedError::squared, NodeView<double>(gradient.data(), 1, 1, 3), p, x, 0.5);
     EXPECT_EQ(gradient, (std::vector<double>{1, 0, 2}));

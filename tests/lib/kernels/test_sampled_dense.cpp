@@ -75,7 +75,7 @@ void expect_like_reference(double tolerance) {
         for (const Index count : {1, 3, 40}) {
           Sampled<double> truth(shape, kind, layout, count);
           truth.run({.backend = Backend::reference});
-          for (const Isa isa : supported_isas()) {
+          for (const Isa isa : supported_isas_of<T>()) {
             SCOPED_TRACE(std::string(to_string(isa)) + " n = " + std::to_string(shape.columns) +
                          " d = " + std::to_string(shape.d) + " samples " + std::to_string(count));
             Sampled<T> here(shape, kind, layout, count);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "rossby/kernels/activation.hpp"
@@ -95,17 +96,16 @@ TEST(VectorRuns, SpecialValuesOfActivations) {
 
 TEST(VectorRuns, EveryKernelAtEveryLengthAroundARegister) {
   // Runs end inside, at and after a register; the sentinels of the rig stand right behind.
-  const auto check = [](const auto& cases, double tolerance) {
+  const auto check = []<class T>(const std::vector<Case<T>>& cases, double tolerance) {
     for (const auto& test : cases)
       for (const Index size : {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129}) {
-        using R = std::remove_const_t<std::remove_reference_t<decltype(test)>>;
         SCOPED_TRACE(fmt::format("{} of {}", test.name, size));
-        typename R::Operands reference(Layout::packed);
+        Rig<T> reference(Layout::packed);
         const Shape shape{1, 1, size};
         test.run({Backend::reference, 1}, reference, shape);
         const auto expected = reference.everything();
-        for (const Isa isa : supported_isas()) {
-          typename R::Operands cpu(Layout::packed);
+        for (const Isa isa : supported_isas_of<T>()) {
+          Rig<T> cpu(Layout::packed);
           test.run({Backend::cpu, 1, isa}, cpu, shape);
           EXPECT_EQ(cpu.damaged(), 0);
           const auto got = cpu.everything();
@@ -168,15 +168,18 @@ void check_columns(const Exec& exec, Index n, Index columns, Index d, Index gap)
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(VectorRuns, ColumnsOfEveryWidth) {
-  for (const Isa isa : supported_isas())
+template <class T>
+void check_columns_of_every_width() {
+  for (const Isa isa : supported_isas_of<T>())
     for (const Index n : {1, 15, 16, 33, 67})
       for (const Index columns : {1, 2, 3, 4, 7, 8, 9, 15, 16})
         for (const Index d : {1, 2, 3, 4, 8, 16})
-          for (const Index gap : {0, 3}) {
-            check_columns<float>({Backend::cpu, 1, isa}, n, columns, d, gap);
-            check_columns<double>({Backend::cpu, 1, isa}, n, columns, d, gap);
-          }
+          for (const Index gap : {0, 3}) check_columns<T>({Backend::cpu, 1, isa}, n, columns, d, gap);
+}
+
+TEST(VectorRuns, ColumnsOfEveryWidth) {
+  check_columns_of_every_width<float>();
+  check_columns_of_every_width<double>();
 }
 
 TEST(VectorRuns, OneGradientMayBeBothOfADifference) {
@@ -204,10 +207,8 @@ TEST(VectorRuns, MissingTargetsAndBadPredictionsInEveryLane) {
       for (const MaskedError kind : {MaskedError::squared, MaskedError::absolute}) {
         x[at] = 1;
         EXPECT_TRUE(std::isnan(masked_error_sum(exec, kind, prediction, target)));
-        EXPECT_EQ(count_observed(exec, target), 37);
         x[at] = nan;
         EXPECT_EQ(masked_error_sum(exec, kind, prediction, target), 36);
-        EXPECT_EQ(count_observed(exec, target), 36);
         std::fill(d.begin(), d.end(), 0.0F);
         masked_error_backward(exec, kind, {d.data(), 37, 1, 1}, prediction, target, 0.5);
         for (std::size_t k = 0; k < 37; ++k)

@@ -7,7 +7,6 @@
 
 #include "rossby/base/error.hpp"
 #include "rossby/relation/builders.hpp"
-#include "rossby/relation/dense_block.hpp"
 #include "rossby/relation/relation_block.hpp"
 #include "tests/lib/relation/parts.hpp"
 
@@ -146,26 +145,6 @@ TEST(CsrBlock, RefusesAColumnThatIsNeitherOwnedNorAGhost) {
   edges.value = {1};
   EXPECT_THROW((void)localise(edges, partition, 0, {Position{2}}), BugError);
   EXPECT_NO_THROW((void)localise(edges, partition, 0, {Position{3}}));
-}
-
-TEST(DenseBlock, HoldsEachEntryAtItsPosition) {
-  each_part([](const GlobalEdges& edges, const RowPartition& partition, int part) {
-    const DenseBlock block = densify(edges, partition, part);
-    const auto mask = pattern_mask(edges, partition, part);
-    ASSERT_EQ(block.value.size(), relations * partition.size(part) * partition.rows());
-    ASSERT_EQ(static_cast<Index>(mask.size()), block.value.size());
-    for (int k = 0; k < relations; ++k)
-      for (Index i = 0; i < block.rows; ++i)
-        for (Index j = 0; j < block.columns; ++j) {
-          const GlobalRow column = partition.global(Position{j});
-          double expected = 0;
-          for (Index e = edges.begin(i, k); e < edges.end(i, k); ++e)
-            if (edges.column[static_cast<std::size_t>(e)] == column)
-              expected = edges.value[static_cast<std::size_t>(e)];
-          EXPECT_EQ(block.row(k, i)[j], expected);
-          EXPECT_EQ(mask[static_cast<std::size_t>((k * block.rows + i) * block.columns + j)], expected != 0);
-        }
-  });
 }
 
 }  // namespace

@@ -23,44 +23,6 @@ void add_bias(const Exec& exec, const NodeView<T>& a, const T* bias) {
 }  // namespace
 
 template <class T>
-void gru_update_forward(const Exec& exec, NodeView<T> y, NodeView<const T> u, NodeView<const T> h,
-                        NodeView<const T> c) {
-  for_each_run(
-      exec,
-      [](Index size, T* out, const T* gate, const T* old, const T* candidate) {
-        for (Index k = 0; k < size; ++k) out[k] = gate[k] * old[k] + (1 - gate[k]) * candidate[k];
-      },
-      y, u, h, c);
-}
-
-template <class T>
-void gru_update_backward(const Exec& exec, NodeView<T> du, NodeView<T> dh, NodeView<T> dc,
-                         NodeView<const T> dy, NodeView<const T> u, NodeView<const T> h,
-                         NodeView<const T> c) {
-  if (du.data)
-    for_each_run(
-        exec,
-        [](Index size, T* to, const T* g, const T* old, const T* candidate) {
-          for (Index k = 0; k < size; ++k) to[k] += g[k] * (old[k] - candidate[k]);
-        },
-        du, dy, h, c);
-  if (dh.data)
-    for_each_run(
-        exec,
-        [](Index size, T* to, const T* g, const T* gate) {
-          for (Index k = 0; k < size; ++k) to[k] += g[k] * gate[k];
-        },
-        dh, dy, u);
-  if (dc.data)
-    for_each_run(
-        exec,
-        [](Index size, T* to, const T* g, const T* gate) {
-          for (Index k = 0; k < size; ++k) to[k] += g[k] * (1 - gate[k]);
-        },
-        dc, dy, u);
-}
-
-template <class T>
 void gru_reset_forward(const Exec& exec, NodeView<T> r, NodeView<T> y, NodeView<const T> h, const T* bias) {
   add_bias(exec, r, bias);
   for_each_run(exec, gru_kernels<T>(exec.isa).reset, r, y, h);
@@ -108,10 +70,6 @@ void gru_output_backward(const Exec& exec, NodeView<T> da_u, NodeView<T> da_c, N
   template void gru_output_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>,  \
                                    const T*, const T*);                                                    \
   template void gru_output_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \
-                                    NodeView<const T>, NodeView<const T>, NodeView<const T>);              \
-  template void gru_update_forward(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,         \
-                                   NodeView<const T>);                                                     \
-  template void gru_update_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \
                                     NodeView<const T>, NodeView<const T>, NodeView<const T>);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

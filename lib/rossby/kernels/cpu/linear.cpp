@@ -101,7 +101,7 @@ bool is_narrow(MatrixView<A> x, MatrixView<B> y) {
 template <class T>
 bool is_tall(const Exec& exec, Index m, Index inner, Index cols) {
   constexpr Index panel = 128 / static_cast<Index>(sizeof(T));
-  return exec.isa == Isa::avx512 && m >= 64 && inner >= 16 && inner <= 2048 && cols <= 1024 &&
+  return isa_of<T>(exec.isa) == Isa::avx512 && m >= 64 && inner >= 16 && inner <= 2048 && cols <= 1024 &&
          5 * cols >= 4 * ((cols + panel - 1) / panel * panel);
 }
 

@@ -27,10 +27,6 @@ void masked_error_backward(const Exec& exec, MaskedError kind, NodeView<T> dpred
       prediction, target);
 }
 
-Index count_observed(const Exec& exec, NodeView<const float> target) {
-  return static_cast<Index>(reduce_runs(exec, loss_kernels<float>(exec.isa).observed, target));
-}
-
 template <class T>
 void squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b, double* sum) {
   *sum += reduce_runs(exec, loss_kernels<T>(exec.isa).squared_difference_sum, a, b);

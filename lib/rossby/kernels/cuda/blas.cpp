@@ -7,7 +7,7 @@
 
 #include <cublas_v2.h>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cuda/library.hpp"
 #include "rossby/tensor/cuda_device.hpp"

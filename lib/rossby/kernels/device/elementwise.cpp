@@ -120,27 +120,6 @@ void weigh_rows_backward(const Exec& exec, NodeView<T> dx, T* ds, const T* s, No
 }
 
 template <class T>
-void gru_update_forward(const Exec& exec, NodeView<T> y, NodeView<const T> u, NodeView<const T> h,
-                        NodeView<const T> c) {
-  for_each_entry(exec, entries_of(y, u, h, c), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index k) {
-    const T gate = u.at(i, b)[k];
-    y.at(i, b)[k] = gate * h.at(i, b)[k] + (T(1) - gate) * c.at(i, b)[k];
-  });
-}
-
-template <class T>
-void gru_update_backward(const Exec& exec, NodeView<T> du, NodeView<T> dh, NodeView<T> dc,
-                         NodeView<const T> dy, NodeView<const T> u, NodeView<const T> h,
-                         NodeView<const T> c) {
-  for_each_entry(exec, entries_of(dy, u, h, c, du, dh, dc), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index k) {
-    const T g = dy.at(i, b)[k], gate = u.at(i, b)[k];
-    if (du.data) du.at(i, b)[k] += g * (h.at(i, b)[k] - c.at(i, b)[k]);
-    if (dh.data) dh.at(i, b)[k] += g * gate;
-    if (dc.data) dc.at(i, b)[k] += g * (T(1) - gate);
-  });
-}
-
-template <class T>
 void gru_reset_forward(const Exec& exec, NodeView<T> r, NodeView<T> y, NodeView<const T> h, const T* bias) {
   const Entries entries = bias ? numbered(y) : entries_of(y, r, h);
   for_each_entry(exec, entries, [=] ROSSBY_ON_DEVICE(Index i, Index b, Index k) {
@@ -202,10 +181,6 @@ void gru_output_backward(const Exec& exec, NodeView<T> da_u, NodeView<T> da_c, N
   template void weigh_rows_forward(const Exec&, NodeView<T>, const T*, NodeView<const T>);                 \
   template void weigh_rows_backward(const Exec&, NodeView<T>, T*, const T*, NodeView<const T>,             \
                                     NodeView<const T>);                                                    \
-  template void gru_update_forward(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,         \
-                                   NodeView<const T>);                                                     \
-  template void gru_update_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \
-                                    NodeView<const T>, NodeView<const T>, NodeView<const T>);              \
   template void gru_reset_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>, const T*);     \
   template void gru_reset_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<const T>,               \
                                    NodeView<const T>, NodeView<const T>);                                  \

@@ -35,19 +35,6 @@ void masked_error_backward(const Exec& exec, MaskedError kind, NodeView<T> dpred
                  });
 }
 
-Index count_observed(const Exec& exec, NodeView<const float> target) {
-  double count = 0;
-  sum_entries_later(
-      exec, entries_of(target),
-      [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
-        const float x = target.at(i, b)[c];
-        return x == x ? 1.0 : 0.0;
-      },
-      &count);
-  exec.device->settle();
-  return static_cast<Index>(count);
-}
-
 template <class T>
 void squared_difference_sum(const Exec& exec, NodeView<const T> a, NodeView<const T> b, double* sum) {
   sum_entries_later(

@@ -8,30 +8,6 @@
 namespace rossby::reference {
 
 template <class T>
-void gru_update_forward(const Exec&, NodeView<T> y, NodeView<const T> u, NodeView<const T> h,
-                        NodeView<const T> c) {
-  for_each_entry(y, [&](Index i, Index b, Index k) {
-    const double gate = entry(u, i, b, k);
-    entry(y, i, b, k) = static_cast<T>(gate * entry(h, i, b, k) + (1 - gate) * entry(c, i, b, k));
-  });
-}
-
-template <class T>
-void gru_update_backward(const Exec&, NodeView<T> du, NodeView<T> dh, NodeView<T> dc, NodeView<const T> dy,
-                         NodeView<const T> u, NodeView<const T> h, NodeView<const T> c) {
-  for_each_entry(dy, [&](Index i, Index b, Index k) {
-    const double g = entry(dy, i, b, k);
-    const double gate = entry(u, i, b, k);
-    const auto add_to = [&](NodeView<T> to, double x) {
-      if (to.data) entry(to, i, b, k) = static_cast<T>(entry(to, i, b, k) + x);
-    };
-    add_to(du, g * (double{entry(h, i, b, k)} - double{entry(c, i, b, k)}));
-    add_to(dh, g * gate);
-    add_to(dc, g * (1 - gate));
-  });
-}
-
-template <class T>
 void gru_reset_forward(const Exec&, NodeView<T> r, NodeView<T> y, NodeView<const T> h, const T* bias) {
   for_each_entry(y, [&](Index i, Index b, Index k) {
     const double gate = 1 / (1 + std::exp(-(double{entry(r, i, b, k)} + (bias ? bias[k] : 0))));
@@ -84,10 +60,6 @@ void gru_output_backward(const Exec&, NodeView<T> da_u, NodeView<T> da_c, NodeVi
   template void gru_output_forward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>,  \
                                    const T*, const T*);                                                    \
   template void gru_output_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \
-                                    NodeView<const T>, NodeView<const T>, NodeView<const T>);              \
-  template void gru_update_forward(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,         \
-                                   NodeView<const T>);                                                     \
-  template void gru_update_backward(const Exec&, NodeView<T>, NodeView<T>, NodeView<T>, NodeView<const T>, \
                                     NodeView<const T>, NodeView<const T>, NodeView<const T>);
 ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
 #undef ROSSBY_INSTANTIATE

@@ -33,12 +33,6 @@ void masked_error_backward(const Exec&, MaskedError kind, NodeView<T> dpredictio
   });
 }
 
-Index count_observed(const Exec&, NodeView<const float> target) {
-  Index count = 0;
-  for_each_entry(target, [&](Index i, Index b, Index c) { count += !std::isnan(entry(target, i, b, c)); });
-  return count;
-}
-
 template <class T>
 void squared_difference_sum(const Exec&, NodeView<const T> a, NodeView<const T> b, double* to) {
   double sum = 0;

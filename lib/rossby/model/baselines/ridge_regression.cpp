@@ -5,7 +5,7 @@
 
 #include <cblas.h>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/data/anomalies.hpp"
 
 namespace rossby {

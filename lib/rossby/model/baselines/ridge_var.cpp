@@ -2,7 +2,7 @@
 
 #include <cblas.h>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/data/anomalies.hpp"
 #include "rossby/model/baselines/baselines.hpp"
 #include "rossby/model/baselines/gram_steps.hpp"

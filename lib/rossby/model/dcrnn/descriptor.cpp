@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/model/architecture.hpp"
 #include "rossby/model/dcrnn/dcrnn.hpp"
 #include "rossby/model/registry.hpp"

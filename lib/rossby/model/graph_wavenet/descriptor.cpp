@@ -1,4 +1,4 @@
-#include "rossby/base/error.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/model/architecture.hpp"
 #include "rossby/model/graph_wavenet/graph_wavenet.hpp"
 #include "rossby/model/registry.hpp"

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "rossby/base/release.hpp"
+#include "rossby/base/user_error.hpp"
 
 namespace rossby {
 namespace {

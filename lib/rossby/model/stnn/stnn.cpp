@@ -11,6 +11,7 @@
 #include "rossby/autograd/relate.hpp"
 #include "rossby/autograd/table_loss.hpp"
 #include "rossby/autograd/time_halo.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/kernels/embed.hpp"
 
 namespace rossby {

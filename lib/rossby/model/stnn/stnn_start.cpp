@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "rossby/base/user_error.hpp"
 #include "rossby/model/stnn/stnn.hpp"
 
 namespace rossby {

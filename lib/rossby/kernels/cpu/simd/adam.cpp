@@ -171,7 +171,6 @@ const AdamKernels<T>& adam_kernels() {
   static constexpr AdamKernels<T> kernels{update<T>, multiply<T>};
   return kernels;
 }
-template const AdamKernels<float>& adam_kernels<float>();
-template const AdamKernels<double>& adam_kernels<double>();
+ROSSBY_INSTANTIATE(AdamKernels, adam_kernels)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

@@ -178,7 +178,6 @@ const ColumnKernels<T>& column_kernels() {
   static constexpr ColumnKernels<T> kernels{join<T>, split_add<T>};
   return kernels;
 }
-template const ColumnKernels<float>& column_kernels<float>();
-template const ColumnKernels<double>& column_kernels<double>();
+ROSSBY_INSTANTIATE(ColumnKernels, column_kernels)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

@@ -19,8 +19,7 @@ const DenseKernels<S>& dense_kernels() {
       {sink_rows<none, S>, sink_rows<accumulate, S>, sink_rows<adam, S>, sink_rows<adam_moment, S>}};
   return kernels;
 }
-template const DenseKernels<float>& dense_kernels<float>();
-template const DenseKernels<double>& dense_kernels<double>();
+ROSSBY_INSTANTIATE(DenseKernels, dense_kernels)
 template const DenseKernels<Bf16>& dense_kernels<Bf16>();
 
 }  // namespace rossby::cpu::ROSSBY_ISA

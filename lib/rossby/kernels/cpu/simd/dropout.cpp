@@ -132,7 +132,6 @@ const DropoutKernels<T>& dropout_kernels() {
   static constexpr DropoutKernels<T> kernels{draw<T>, apply<T>, apply_backward<T>};
   return kernels;
 }
-template const DropoutKernels<float>& dropout_kernels<float>();
-template const DropoutKernels<double>& dropout_kernels<double>();
+ROSSBY_INSTANTIATE(DropoutKernels, dropout_kernels)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

@@ -107,7 +107,6 @@ const ElementwiseKernels<T>& elementwise_kernels() {
       add<T>,  scale<T>,   accumulate<T>, multiply<T>,      multiply_accumulate<T>, clamp_unit<T>};
   return kernels;
 }
-template const ElementwiseKernels<float>& elementwise_kernels<float>();
-template const ElementwiseKernels<double>& elementwise_kernels<double>();
+ROSSBY_INSTANTIATE(ElementwiseKernels, elementwise_kernels)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

@@ -98,7 +98,6 @@ const GruKernels<T>& gru_kernels() {
   static constexpr GruKernels<T> kernels{reset<T>, reset_backward<T>, output<T>, output_backward<T>};
   return kernels;
 }
-template const GruKernels<float>& gru_kernels<float>();
-template const GruKernels<double>& gru_kernels<double>();
+ROSSBY_INSTANTIATE(GruKernels, gru_kernels)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

@@ -80,7 +80,6 @@ const NarrowLinearKernels<T>& narrow_linear_kernels() {
   static constexpr NarrowLinearKernels<T> kernels{multiply_rows<T>, outer_rows<T>};
   return kernels;
 }
-template const NarrowLinearKernels<float>& narrow_linear_kernels<float>();
-template const NarrowLinearKernels<double>& narrow_linear_kernels<double>();
+ROSSBY_INSTANTIATE(NarrowLinearKernels, narrow_linear_kernels)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

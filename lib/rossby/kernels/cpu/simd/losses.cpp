@@ -75,22 +75,6 @@ double masked_squared_gradient(Index size, T* to, const T* p, const float* x, T 
       p, x);
 }
 
-double observed(Index size, const float* x) {
-  constexpr int count = lanes<float>;
-  using V = Vec<float, count>;
-  Vec<int, count> missing{};
-  Index k = 0;
-  for (; k + count <= size; k += count) {
-    const V v = load<V>(x + k);
-    missing += v != v;  // −1 where true
-  }
-  if (k < size) {
-    const V v = load_first<V>(x + k, size - k);
-    missing += v != v;
-  }
-  return static_cast<double>(size + sum_of_lanes<int, count>(missing));
-}
-
 template <class T>
 double squared_difference_sum(Index size, const T* a, const T* b) {
   return sum_registers(
@@ -191,16 +175,20 @@ void clamp_backward(Index size, T* dm, const T* m, T step) {
 
 template <class T>
 const LossKernels<T>& loss_kernels() {
-  static constexpr LossKernels<T> kernels{masked_squared_sum<T>,      masked_absolute_sum<T>,
-                                          masked_squared_backward<T>, masked_absolute_backward<T>,
-                                          masked_squared_gradient<T>, observed,
-                                          squared_difference_sum<T>,  squared_difference_gradients<T>,
-                                          sum_of_squares<T>,          dot<T>,
-                                          sum_of_nothing<T>,          clamp_sum<T>,
+  static constexpr LossKernels<T> kernels{masked_squared_sum<T>,
+                                          masked_absolute_sum<T>,
+                                          masked_squared_backward<T>,
+                                          masked_absolute_backward<T>,
+                                          masked_squared_gradient<T>,
+                                          squared_difference_sum<T>,
+                                          squared_difference_gradients<T>,
+                                          sum_of_squares<T>,
+                                          dot<T>,
+                                          sum_of_nothing<T>,
+                                          clamp_sum<T>,
                                           clamp_backward<T>};
   return kernels;
 }
-template const LossKernels<float>& loss_kernels<float>();
-template const LossKernels<double>& loss_kernels<double>();
+ROSSBY_INSTANTIATE(LossKernels, loss_kernels)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

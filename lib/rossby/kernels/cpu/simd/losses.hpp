@@ -17,8 +17,6 @@ struct LossKernels {
   void (*masked_absolute_backward)(Index size, T* to, const T* p, const float* x, T factor);
   /// The sum of squares, and to = factor·(p − x), 0 where x is NaN.
   double (*masked_squared_gradient)(Index size, T* to, const T* p, const float* x, T factor);
-  /// Values that are not NaN.
-  double (*observed)(Index size, const float* x);
   double (*squared_difference_sum)(Index size, const T* a, const T* b);
   /// The same; and da = or += factor·(a − b), db = or −= that; either may be null.
   double (*squared_difference_gradients)(Index size, T* da, bool add_a, T* db, bool add_b, const T* a,

@@ -198,7 +198,6 @@ const SampledKernels<T>& sampled_kernels() {
                                              backward<T>};
   return kernels;
 }
-template const SampledKernels<float>& sampled_kernels<float>();
-template const SampledKernels<double>& sampled_kernels<double>();
+ROSSBY_INSTANTIATE(SampledKernels, sampled_kernels)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

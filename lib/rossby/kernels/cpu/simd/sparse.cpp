@@ -324,7 +324,6 @@ const SparseKernels<T>& sparse_kernels() {
                                             clear<T>,       backward<T>,   collect<T>};
   return kernels;
 }
-template const SparseKernels<float>& sparse_kernels<float>();
-template const SparseKernels<double>& sparse_kernels<double>();
+ROSSBY_INSTANTIATE(SparseKernels, sparse_kernels)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

@@ -68,7 +68,6 @@ const SpmmKernels<T>& spmm_kernels() {
   static constexpr SpmmKernels<T> kernels{gather<T>};
   return kernels;
 }
-template const SpmmKernels<float>& spmm_kernels<float>();
-template const SpmmKernels<double>& spmm_kernels<double>();
+ROSSBY_INSTANTIATE(SpmmKernels, spmm_kernels)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

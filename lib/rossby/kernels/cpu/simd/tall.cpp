@@ -158,7 +158,6 @@ const TallKernels<T>& tall_kernels() {
   static constexpr TallKernels<T> kernels{multiply<T>};
   return kernels;
 }
-template const TallKernels<float>& tall_kernels<float>();
-template const TallKernels<double>& tall_kernels<double>();
+ROSSBY_INSTANTIATE(TallKernels, tall_kernels)
 
 }  // namespace rossby::cpu::ROSSBY_ISA

@@ -15,6 +15,15 @@
 #error "lib/rossby/kernels/CMakeLists.txt compiles the sources of this folder once for each of ISA_SETS"
 #endif
 
+/// Instantiates the table TYPE<T> that NAME<T>() returns. Only the portable set has doubles (rossby::isa_of).
+#ifdef ROSSBY_ISA_DOUBLES
+#define ROSSBY_INSTANTIATE(TYPE, NAME)       \
+  template const TYPE<float>& NAME<float>(); \
+  template const TYPE<double>& NAME<double>();
+#else
+#define ROSSBY_INSTANTIATE(TYPE, NAME) template const TYPE<float>& NAME<float>();
+#endif
+
 #define ROSSBY_INLINE inline __attribute__((always_inline))
 
 namespace rossby::cpu::ROSSBY_ISA {

@@ -7,11 +7,10 @@
 #include "rossby/relation/relation_block.hpp"
 #include "rossby/relation/row_partition.hpp"
 
-namespace rossby {
+namespace rossby::testing {
 
 /// P pretended ranks in one process, each with an Exchange that moves data and counts messages and bytes
-/// exactly as the real ones do: for tests without MPI and for planners that ask what a partition costs at any
-/// P.
+/// exactly as the real ones do.
 ///
 /// The caller plays the ranks one after the other: all begin, then all end, in any order. Data is copied at
 /// begin, so a rank that has ended may go on while others have not. An end that comes before all ranks have
@@ -42,4 +41,4 @@ class DryRunWorld {
   std::vector<std::unique_ptr<Port>> ports_;
 };
 
-}  // namespace rossby
+}  // namespace rossby::testing

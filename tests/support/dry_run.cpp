@@ -1,4 +1,4 @@
-#include "rossby/exchange/dry_run.hpp"
+#include "tests/support/dry_run.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include "rossby/base/error.hpp"
 #include "rossby/exchange/packing.hpp"
 
-namespace rossby {
+namespace rossby::testing {
 namespace {
 
 enum class Direction { gather, scatter };
@@ -279,4 +279,4 @@ Exchange& DryRunWorld::exchange(int part) {
   return *ports_[static_cast<std::size_t>(part)];
 }
 
-}  // namespace rossby
+}  // namespace rossby::testing
