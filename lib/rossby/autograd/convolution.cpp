@@ -236,15 +236,7 @@ Var<T> batch_norm(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, bool train
   OpCost cost = costs::batch_norm(count(y), sizeof(T));
   const Traffic before = reducer.sent();
   const auto backward = normalise(tape, x, y, norm, training, reducer, dgain, dbias);
-  // What is summed on devices alone no host counts.
-  const bool between_devices = training && tape.exec().device && reducer.enqueues() && !reducer.alone();
-  const double messages =
-      between_devices ? 1 : static_cast<double>(reducer.sent().messages - before.messages);
-  for (Cost* side : {&cost.forward, &cost.backward}) {
-    side->messages = messages;
-    side->message_bytes = messages * static_cast<double>(2 * channels) * sizeof(double);
-  }
-  cost.forward.message_bytes += messages * sizeof(double);
+  if (training) detail::add_sums(cost, tape.exec(), reducer, before, 2 * channels + 1, 2 * channels);
   finish(tape, "batch_norm", cost, y.tracked(), backward);
   return y;
 }

@@ -84,12 +84,6 @@ template <class T>
 [[nodiscard]] Var<T> dropout(Tape<T>& tape, const Var<T>& x, double rate, const Random& random,
                              std::span<const Index> row_keys, const ColumnKeys& col_keys);
 
-/// (x − mean) / √(variance + epsilon) · gain + bias over the channels of every (row, col); variance over
-/// channels, biased. Ba, Kiros, Hinton, "Layer normalization", 2016. `gain` and `bias` are (channels).
-template <class T>
-[[nodiscard]] Var<T> layer_norm(Tape<T>& tape, const Var<T>& x, Parameter<T>& gain, Parameter<T>& bias,
-                                double epsilon);
-
 /// u ∘ h + (1 − u) ∘ c, same shapes: the new state of a gated recurrent unit. Cho et al., EMNLP 2014, with u
 /// the share of the old state, as in DCRNN (Li et al., ICLR 2018).
 template <class T>
