@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "rossby/autograd/costs.hpp"
+#include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/record.hpp"
+#include "rossby/autograd/recurrent.hpp"
 #include "rossby/kernels/batch_norm.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/linear.hpp"
@@ -241,10 +243,18 @@ Var<T> batch_norm(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, bool train
   return y;
 }
 
+template <class T>
+Var<T> gated_linear_unit(Tape<T>& tape, const Var<T>& x) {
+  require(x.channels() % 2 == 0, "a gated linear unit has as many gates as values");
+  const Index out = x.channels() / 2;
+  return gru_reset(tape, slice_channels(x, out, out), slice_channels(x, 0, out));
+}
+
 #define ROSSBY_INSTANTIATE(T)                                                                              \
   template Var<T> column_convolution(Tape<T>&, const Var<T>&, Parameter<T>&, Parameter<T>&, Index, Index); \
   template void add_to(Tape<T>&, const Var<T>&, const Var<T>&);                                            \
   template struct BatchNorm<T>;                                                                            \
+  template Var<T> gated_linear_unit(Tape<T>&, const Var<T>&);                                              \
   template Var<T> batch_norm(Tape<T>&, const Var<T>&, BatchNorm<T>&, bool, Reducer&);
 ROSSBY_INSTANTIATE(float)
 ROSSBY_INSTANTIATE(double)

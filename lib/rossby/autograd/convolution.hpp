@@ -60,6 +60,11 @@ template <class T>
 [[nodiscard]] Var<T> batch_norm(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, bool training,
                                 Reducer& reducer);
 
+/// P ∘ sigmoid(Q) of x = [P, Q], channels side by side: a gated linear unit (Dauphin, Fan, Auli, Grangier,
+/// ICML 2017). x (rows, cols, 2·c), result (rows, cols, c). It computes as a reset gate does.
+template <class T>
+[[nodiscard]] Var<T> gated_linear_unit(Tape<T>& tape, const Var<T>& x);
+
 /// Parameters of one layer normalisation of the owned rows: <name>_gain and <name>_bias, (1, owned, channels)
 /// each, which belong to the ranks that own the rows.
 template <class T>

@@ -337,6 +337,22 @@ Case<T> layer_norm_case() {
           }};
 }
 
+/// (P + x) ∘ sigmoid(Q) of P and Q side by side, as temporal convolutions of STGCN have it.
+template <class T>
+Case<T> gated_linear_unit_case() {
+  return {"gated linear unit", [](Bank<T>& bank, Shape s) -> Graph<T> {
+            auto& x = bank.make("x", {s.rows, s.cols, s.channels});
+            auto& w = bank.make("weight", {2 * (s.channels + 1), s.channels});
+            auto& b = bank.make("bias", {2 * (s.channels + 1)});
+            return [&x, &w, &b, s](Tape<T>& tape) {
+              const Var<T> in = packed_leaf(tape, x, s);
+              const Var<T> a = column_convolution(tape, in, w, b, 1, 1);
+              add_to(tape, slice_channels(a, 0, s.channels), in);
+              return distinct_loss(tape, gated_linear_unit(tape, a));
+            };
+          }};
+}
+
 template <class T>
 std::vector<Case<T>> convolution_cases() {
   std::vector<Case<T>> cases;
@@ -359,6 +375,7 @@ std::vector<Case<T>> convolution_cases() {
                          };
                        }});
   cases.push_back(layer_norm_case<T>());
+  cases.push_back(gated_linear_unit_case<T>());
   cases.push_back(batch_norm_case<T>(true));
   cases.push_back(batch_norm_case<T>(false));
   // Positions in another order than rows; two powers of the adjacency.
