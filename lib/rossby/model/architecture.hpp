@@ -140,6 +140,8 @@ struct ModelDescriptor {
   std::shared_ptr<const Architecture> (*configure)(const KeyValues&) = nullptr;
   std::vector<CalibrationCase> (*calibration)() = nullptr;        // trainings that measure a machine
   std::vector<CalibrationCase> (*quick_calibration)() = nullptr;  // for tests; null: none
+  /// Lines of TOML below [model]: a small model of 4 input steps, for tests of every forecaster of windows.
+  std::string_view small = "";
 };
 
 /// Of a settings table.
