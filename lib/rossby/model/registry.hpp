@@ -20,7 +20,8 @@ namespace rossby {
   MODEL(dcrnn)               \
   MODEL(gru)                 \
   MODEL(tgcn)                \
-  MODEL(graph_wavenet)
+  MODEL(graph_wavenet)       \
+  MODEL(stgcn)
 
 #define ROSSBY_DECLARE(NAME) [[nodiscard]] ModelDescriptor NAME##_descriptor();
 ROSSBY_MODELS(ROSSBY_DECLARE)
