@@ -2,10 +2,13 @@
 
 #include <cmath>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "rossby/base/random.hpp"
 #include "rossby/data/series.hpp"
+#include "rossby/model/registry.hpp"
 #include "rossby/relation/edges.hpp"
 #include "rossby/relation/row_partition.hpp"
 #include "tests/support/shuffled_rows.hpp"
@@ -58,6 +61,29 @@ inline Series random_series(const RowPartition& partition, int part, Index steps
         series.at(t, static_cast<Index>(i), f) = missing ? NAN : static_cast<float>(data.normal(key));
       }
   return series;
+}
+
+/// The first relation alone.
+inline GlobalEdges first_relation(const GlobalEdges& graph) {
+  GlobalEdges one;
+  one.rows = graph.rows;
+  one.relations = 1;
+  one.ptr = {0};
+  for (Index i = 0; i < graph.rows; ++i) {
+    for (Index e = graph.begin(i, 0); e < graph.end(i, 0); ++e) {
+      one.column.push_back(graph.column[static_cast<std::size_t>(e)]);
+      one.value.push_back(graph.value[static_cast<std::size_t>(e)]);
+    }
+    one.ptr.push_back(one.entries());
+  }
+  return one;
+}
+
+/// The small model of a descriptor.
+inline std::shared_ptr<const Architecture> small_architecture(const ModelDescriptor& descriptor) {
+  const std::string toml =
+      "[model]\nname = \"" + std::string(descriptor.name) + "\"\n" + std::string(descriptor.small);
+  return descriptor.configure(KeyValues::parse(model_keys(), toml, "small model", {}));
 }
 
 }  // namespace rossby::small_training

@@ -10,6 +10,7 @@
 #include "rossby/autograd/staged_ports.hpp"
 #include "rossby/model/dcrnn/dcrnn.hpp"
 #include "rossby/model/graph_wavenet/graph_wavenet.hpp"
+#include "rossby/model/registry.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
@@ -38,6 +39,7 @@ enum class Way { host, staged, nccl };
 struct Setting {
   bool windows = false;  // a DCRNN, else an STNN
   bool wavenet = false;  // a Graph WaveNet in place of the DCRNN: it has parameters that ranks own, too
+  const ModelDescriptor* of_registry = nullptr;  // its small model in place of the DCRNN
   Index n = 37;
   double clip = 0;
   Index groups = 1;
@@ -100,14 +102,9 @@ class Ranks {
     return {grid.groups() > 1 ? reducer : nullptr, grid.group() == 0};
   }
   /// Sums over this stage of arrays on the device, beside the host's.
-  Reducer& plane(Reducer& host) {
-    if (way_ == Way::host) return host;
-    if (way_ == Way::staged)
-      plane_ = std::make_unique<StagedReducer>(*device_, host);
-    else
-      plane_ = std::make_unique<NcclReducer>(*plane_link_, host);
-    return *plane_;
-  }
+  Reducer& plane(Reducer& host) { return beside(host, plane_link_); }
+  /// Over the row blocks of this group and stage.
+  Reducer& space(Reducer& host) { return beside(host, space_); }
   /// An exchange of the device's arrays beside the host's.
   Exchange& between(const Communicator& comm, Exchange& host, const RowPartition& partition,
                     const GhostList& ghosts) {
@@ -120,6 +117,12 @@ class Ranks {
   }
 
  private:
+  Reducer& beside(Reducer& host, NcclLink* link) {
+    if (way_ == Way::host) return host;
+    if (way_ == Way::staged) return *of_model_.emplace_back(std::make_unique<StagedReducer>(*device_, host));
+    return *of_model_.emplace_back(std::make_unique<NcclReducer>(*link, host));
+  }
+
   Way way_;
   MpiReducer host_, across_;
   Exec exec_;
@@ -128,7 +131,8 @@ class Ranks {
   std::vector<std::unique_ptr<FakeNccl>> apis_;
   std::vector<std::unique_ptr<NcclLink>> links_;
   NcclLink *space_ = nullptr, *plane_link_ = nullptr;
-  std::unique_ptr<Reducer> sums_, groups_, plane_;
+  std::unique_ptr<Reducer> sums_, groups_;
+  std::vector<std::unique_ptr<Reducer>> of_model_;
   std::vector<std::unique_ptr<Exchange>> exchanges_;
 };
 
@@ -226,13 +230,24 @@ Outcome train_windows(const Setting& setting, Way way, Index epochs) {
   const TimeFeatures times =
       TimeFeatures::of(TimeAxis::regular(30, "hours since 2001-01-01", 0, 1), true, false);
   MpiMailbox mailbox(comm);
-  const GlobalEdges supports = random_walks(random_edges(partition, part, 0.15), false, partition, mailbox);
+  const std::shared_ptr<const Architecture> architecture =
+      setting.of_registry ? small_architecture(*setting.of_registry) : nullptr;
+  const WindowArchitecture* small = architecture ? architecture->windows() : nullptr;
+  const GlobalEdges graph = random_edges(partition, part, 0.15);
+  const Supports wanted = small ? small->supports() : Supports{.kind = Supports::Kind::random_walk};
+  const GlobalEdges supports =
+      make_supports(wanted, wanted.one_relation ? first_relation(graph) : graph, partition, mailbox);
   const GlobalEdges* lists[] = {&supports};
   const GhostList ghosts = collect_ghosts(partition, part, lists);
   PetscExchange exchange(comm, partition, part, ghosts);
   const CsrBlock block = localise(supports, partition, part, ghosts);
-  Diffusion<double> diffusion(block, ranks.between(comm, exchange, partition, ghosts), 2,
-                              setting.wavenet ? DiffusionVariant::powers : DiffusionVariant::paper);
+  const ConvolutionShape convolution =
+      small
+          ? small->convolution()
+          : ConvolutionShape{.steps = 2,
+                             .variant = setting.wavenet ? DiffusionVariant::powers : DiffusionVariant::paper};
+  Diffusion<double> diffusion(block, ranks.between(comm, exchange, partition, ghosts), convolution.steps,
+                              convolution.variant);
   std::vector<Device::Copy> kept;
   if (ranks.device()) kept = diffusion.keep_on(*ranks.device());
   const FakeSparse sparse;
@@ -241,16 +256,27 @@ Outcome train_windows(const Setting& setting, Way way, Index epochs) {
         std::make_shared<SparseLibrary<double>>(ranks.exec(), sparse, block, diffusion.weight.span());
   std::unique_ptr<WindowModel<double>> owner;
   AllgatherExchange everyone(comm, partition, part);
-  MpiReducer plane(grid.plane());
-  if (setting.wavenet) {
+  MpiReducer plane(grid.plane()), space(grid.space());
+  GhostList positions;
+  for (Index p = 0; p < setting.n; ++p) positions.push_back(Position{p});
+  if (small) {
+    WindowParts<double> parts;
+    parts.shape = {4, 3};
+    parts.channels = 3;
+    parts.features = 2;
+    parts.diffusion = std::move(diffusion);
+    parts.partition = &partition;
+    parts.part = part;
+    parts.all_rows = &ranks.between(comm, everyone, partition, positions);
+    parts.plane = &ranks.plane(plane);
+    parts.row_blocks = &ranks.space(space);
+    parts.seed = 5;
+    owner = small->make(std::move(parts));
+  } else if (setting.wavenet) {
     AllNodes nodes;
     nodes.first = partition.begin(part);
     nodes.owned = partition.size(part);
-    GhostList positions;
-    for (Index p = 0; p < setting.n; ++p) {
-      nodes.global.push_back(partition.global(Position{p}).value);
-      positions.push_back(Position{p});
-    }
+    for (Index p = 0; p < setting.n; ++p) nodes.global.push_back(partition.global(Position{p}).value);
     nodes.exchange = &ranks.between(comm, everyone, partition, positions);
     const GraphWavenetOptions options{4, 3, 3, 2, 2, 2, 5, 7, 6, 2, true, 3, 0.3, 5, Recompute::none, {}, {}};
     owner = std::make_unique<GraphWavenet<double>>(options, std::move(diffusion), nodes, ranks.plane(plane));
@@ -338,20 +364,37 @@ std::vector<Setting> settings() {
   return all;
 }
 
+void expect_that_of_the_host(const Setting& setting) {
+  const Outcome host = train(setting, Way::host);
+  for (const Way way : {Way::staged, Way::nccl}) {
+    const Outcome there = train(setting, way);
+    expect_near(there.losses, host.losses, 1e-10);
+    expect_near(there.parameters, host.parameters, 1e-9);
+    EXPECT_EQ(there.steps, host.steps);
+    const Outcome again = train(setting, way);
+    EXPECT_EQ(again.losses, there.losses) << "two runs are bit-equal";
+    EXPECT_EQ(again.parameters, there.parameters);
+  }
+}
+
 TEST(NcclTraining, IsThatOfTheHost) {
   int number = 0;
   for (const Setting& setting : settings()) {
     SCOPED_TRACE(number++);
-    const Outcome host = train(setting, Way::host);
-    for (const Way way : {Way::staged, Way::nccl}) {
-      const Outcome there = train(setting, way);
-      expect_near(there.losses, host.losses, 1e-10);
-      expect_near(there.parameters, host.parameters, 1e-9);
-      EXPECT_EQ(there.steps, host.steps);
-      const Outcome again = train(setting, way);
-      EXPECT_EQ(again.losses, there.losses) << "two runs are bit-equal";
-      EXPECT_EQ(again.parameters, there.parameters);
-    }
+    expect_that_of_the_host(setting);
+  }
+}
+
+/// Small models of the registry, in two time groups if ranks allow.
+TEST(NcclTraining, IsThatOfTheHostForEveryForecasterOfWindows) {
+  for (const ModelDescriptor& descriptor : models()) {
+    if (!descriptor.of_windows) continue;
+    SCOPED_TRACE(descriptor.name);
+    expect_that_of_the_host({.windows = true,
+                             .of_registry = &descriptor,
+                             .n = 11,
+                             .clip = 0.05,
+                             .groups = ranks() % 2 == 0 ? 2 : 1});
   }
 }
 

@@ -18,6 +18,48 @@ namespace {
 
 using namespace small_training;
 
+/// Trained parameters of both, those of rows by their global row.
+void expect_same_parameters(const Training& many, const Training& one) {
+  for (std::size_t p = 0; p < one.model->parameters().size(); ++p) {
+    const Parameter<double>& a = *many.model->parameters()[p];
+    const Parameter<double>& b = *one.model->parameters()[p];
+    if (b.placement == Placement::replicated) {
+      for (Index i = 0; i < b.size(); ++i)
+        EXPECT_NEAR(a.value[i], b.value[i], 1e-10) << b.name << "[" << i << "]";
+      continue;
+    }
+    const Index width = b.shape[2];
+    const auto rows = many.partition.rows_of(many.grid.space().rank());
+    ASSERT_EQ(a.size(), std::ssize(rows) * width);
+    for (Index i = 0; i < a.size(); ++i) {
+      const GlobalRow row = rows[static_cast<std::size_t>(i / width)];
+      const Index there = one.partition.position(row).value * width + i % width;
+      EXPECT_NEAR(a.value[i], b.value[there], 1e-10) << b.name << " of row " << row.value;
+    }
+  }
+}
+
+bool recomputes_steps(const Case& c) {
+  if (!c.of_registry) return c.model != Model::graph_wavenet;
+  const auto modes = small_architecture(*c.of_registry)->windows()->recompute_modes();
+  return std::ranges::find(modes, "step") != modes.end();
+}
+
+/// Small models of the registry, on many rows and on fewer than ranks.
+std::vector<Case> cases_of_registry() {
+  std::vector<Case> cases;
+  for (const ModelDescriptor& descriptor : models()) {
+    if (!descriptor.of_windows) continue;
+    cases.push_back({.name = std::string(descriptor.name), .n = 11, .of_registry = &descriptor});
+    cases.push_back({.name = std::string(descriptor.name) + "_two_rows",
+                     .n = 2,
+                     .shuffled = false,
+                     .clip = 0,
+                     .of_registry = &descriptor});
+  }
+  return cases;
+}
+
 class WindowRanks : public testing::TestWithParam<Case> {};
 
 TEST_P(WindowRanks, GiveTheSameLossesAsOneRank) {
@@ -31,20 +73,14 @@ TEST_P(WindowRanks, GiveTheSameLossesAsOneRank) {
   EXPECT_NEAR(many.validation, one.validation, 1e-10 * one.validation);
   for (std::size_t i = 0; i < one.forecasts.size(); ++i)
     EXPECT_NEAR(many.forecasts[i], one.forecasts[i], 1e-10) << "forecast " << i;
-  for (std::size_t p = 0; p < one.model->parameters().size(); ++p) {
-    const auto& a = many.model->parameters()[p]->value;
-    const auto& b = one.model->parameters()[p]->value;
-    for (Index i = 0; i < b.size(); ++i)
-      EXPECT_NEAR(a[i], b[i], 1e-10) << one.model->parameters()[p]->name << "[" << i << "]";
-  }
+  expect_same_parameters(many, one);
 }
 
 TEST_P(WindowRanks, RepeatBitForBitWithAndWithoutRecomputing) {
   Case c = GetParam();
   const Training first(c, Communicator::world());
   for (const Recompute recompute : {Recompute::none, Recompute::cell, Recompute::step}) {
-    if (c.model == Model::graph_wavenet && recompute == Recompute::step)
-      continue;  // it has no recurrent steps
+    if (recompute == Recompute::step && !recomputes_steps(c)) continue;
     c.recompute = recompute;
     const Training second(c, Communicator::world());
     EXPECT_EQ(first.losses, second.losses);
@@ -53,31 +89,39 @@ TEST_P(WindowRanks, RepeatBitForBitWithAndWithoutRecomputing) {
   }
 }
 
-/// Every grid of these ranks has the losses of one rank, where the windows of a step do not depend on it.
-TEST(WindowGrid, GivesTheSameLossesAsOneRank) {
+/// If the windows of a step do not depend on the grid, every grid of these ranks has the losses of one rank.
+void expect_same_on_grids(const Case& c) {
   const int ranks = Communicator::world().size();
+  const Training one(c, Communicator::self());
+  for (int groups = 1; groups <= ranks; ++groups) {
+    if (ranks % groups != 0 || 6 % groups != 0) continue;
+    SCOPED_TRACE(std::string(one.model->name()) + " " + std::to_string(ranks / groups) + " x " +
+                 std::to_string(groups));
+    const Training many(c, Communicator::world(), groups);
+    ASSERT_EQ(many.losses.size(), one.losses.size());
+    for (std::size_t s = 0; s < one.losses.size(); ++s)
+      EXPECT_NEAR(many.losses[s], one.losses[s], 1e-10 * std::abs(one.losses[s])) << "step " << s / 2;
+    EXPECT_NEAR(many.validation, one.validation, 1e-10 * one.validation);
+    expect_same_parameters(many, one);
+    const Training again(c, Communicator::world(), groups);
+    EXPECT_EQ(again.losses, many.losses) << "bit for bit";
+  }
+}
+
+TEST(WindowGrid, GivesTheSameLossesAsOneRank) {
   for (const auto& [model, sampling] : {std::pair{Model::dcrnn, WindowSampling::blocked},
                                         {Model::dcrnn, WindowSampling::global},
                                         {Model::graph_wavenet, WindowSampling::blocked},
-                                        {Model::graph_wavenet, WindowSampling::global}}) {
-    const Case c{.name = "", .n = 11, .sampling = sampling, .batch = 6, .lanes = 6, .model = model};
-    const Training one(c, Communicator::self());
-    for (int groups = 1; groups <= ranks; ++groups) {
-      if (ranks % groups != 0 || 6 % groups != 0) continue;
-      SCOPED_TRACE(std::string(one.model->name()) + " " + std::to_string(ranks / groups) + " x " +
-                   std::to_string(groups));
-      const Training many(c, Communicator::world(), groups);
-      ASSERT_EQ(many.losses.size(), one.losses.size());
-      for (std::size_t s = 0; s < one.losses.size(); ++s)
-        EXPECT_NEAR(many.losses[s], one.losses[s], 1e-10 * std::abs(one.losses[s])) << "step " << s / 2;
-      EXPECT_NEAR(many.validation, one.validation, 1e-10 * one.validation);
-      for (std::size_t p = 0; p < one.model->parameters().size(); ++p)
-        for (Index i = 0; i < one.model->parameters()[p]->size(); ++i)
-          EXPECT_NEAR(many.model->parameters()[p]->value[i], one.model->parameters()[p]->value[i], 1e-10);
-      const Training again(c, Communicator::world(), groups);
-      EXPECT_EQ(again.losses, many.losses) << "bit for bit";
-    }
-  }
+                                        {Model::graph_wavenet, WindowSampling::global}})
+    expect_same_on_grids({.name = "", .n = 11, .sampling = sampling, .batch = 6, .lanes = 6, .model = model});
+  for (const ModelDescriptor& descriptor : models())
+    if (descriptor.of_windows)
+      expect_same_on_grids({.name = "",
+                            .n = 11,
+                            .sampling = WindowSampling::blocked,
+                            .batch = 6,
+                            .lanes = 6,
+                            .of_registry = &descriptor});
 }
 
 TEST(WindowGrid, LocalSamplingMovesNothing) {
@@ -127,7 +171,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{.name = "GraphWavenetOneRow", .n = 1, .model = Model::graph_wavenet},
         Case{.name = "GraphAlone", .model = Model::graph_wavenet, .adaptive = false},
         Case{.name = "AdaptiveAlone", .steps = 0, .model = Model::graph_wavenet}),
-    [](const auto& chosen) { return std::string(chosen.param.name); });
+    [](const auto& chosen) { return chosen.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(Registry, WindowRanks, testing::ValuesIn(cases_of_registry()),
+                         [](const auto& chosen) { return chosen.param.name; });
 
 }  // namespace
 }  // namespace rossby

@@ -8,6 +8,7 @@
 
 #include "rossby/model/dcrnn/dcrnn.hpp"
 #include "rossby/model/graph_wavenet/graph_wavenet.hpp"
+#include "rossby/model/registry.hpp"
 #include "rossby/model/tgcn/tgcn.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/environment.hpp"
@@ -28,7 +29,7 @@ namespace rossby::small_training {
 enum class Model { dcrnn, tgcn, graph_wavenet };
 
 struct Case {
-  const char* name;
+  std::string name;
   Index n = 37;
   DiffusionVariant variant = DiffusionVariant::paper;
   int steps = 2;
@@ -41,13 +42,14 @@ struct Case {
   Model model = Model::dcrnn;
   bool adaptive = true;  // graph_wavenet
   Index micro_batches = 1;
-  std::vector<int> stage_of = {};  // of the layers
+  std::vector<int> stage_of = {};                // of the layers
+  const ModelDescriptor* of_registry = nullptr;  // its small model in place of `model`
 };
 
 struct Training {
   ProcessGrid grid;
   RowPartition partition;
-  MpiReducer reducer, plane, stages_sum;
+  MpiReducer reducer, plane, space, across, stages_sum;
   MpiRowLink link;
   Series series;
   Scaler scaler;
@@ -55,6 +57,7 @@ struct Training {
   Split split;
   CsrBlock block;
   std::unique_ptr<Exchange> exchange, everyone;
+  std::shared_ptr<const Architecture> architecture;
   std::unique_ptr<WindowModel<double>> model;
   std::vector<double> losses, forecasts;
   Traffic sent;         // steps between groups
@@ -67,6 +70,8 @@ struct Training {
         partition(make_partition(c.n, c.shuffled, grid.space().size())),
         reducer(world),
         plane(grid.plane()),
+        space(grid.space()),
+        across(grid.time()),
         stages_sum(grid.pipeline()),
         link(grid.pipeline()) {
     const Communicator& comm = grid.space();
@@ -76,15 +81,16 @@ struct Training {
     times = TimeFeatures::of(TimeAxis::regular(30, "hours since 2001-01-01", 0, 1), true, false);
     MpiMailbox mailbox(comm);
     const GlobalEdges graph = random_edges(partition, part, 0.15);
-    const GlobalEdges supports = c.model == Model::tgcn
-                                     ? normalise_symmetrically(first_relation(graph), partition, mailbox)
-                                     : random_walks(graph, false, partition, mailbox);
+    if (c.of_registry) architecture = small_architecture(*c.of_registry);
+    const GlobalEdges supports = supports_of(c.model, graph, mailbox);
     const GlobalEdges* lists[] = {&supports};
     const GhostList ghosts = collect_ghosts(partition, part, lists);
     exchange = std::make_unique<PetscExchange>(comm, partition, part, ghosts);
     block = localise(supports, partition, part, ghosts);
     Diffusion<double> diffusion(block, *exchange, c.steps, c.variant);
-    if (c.model == Model::tgcn)
+    if (architecture)
+      make_by_architecture(c);
+    else if (c.model == Model::tgcn)
       model = std::make_unique<Tgcn<double>>(TgcnOptions{4, 3, 3, 2, 5, c.recompute}, std::move(diffusion));
     else if (c.model == Model::graph_wavenet)
       make_graph_wavenet(c);
@@ -93,6 +99,33 @@ struct Training {
           DcrnnOptions{4, 3, 2, 2, 5, c.recompute, pipeline(), stages_of(c)}, std::move(diffusion));
     model->start(3);
     train(c);
+  }
+
+  GlobalEdges supports_of(Model kind, const GlobalEdges& graph, Mailbox& mailbox) const {
+    Supports wanted{.kind = Supports::Kind::random_walk};
+    if (kind == Model::tgcn) wanted = {.kind = Supports::Kind::symmetric, .one_relation = true};
+    if (architecture) wanted = architecture->windows()->supports();
+    return make_supports(wanted, wanted.one_relation ? first_relation(graph) : graph, partition, mailbox);
+  }
+
+  void make_by_architecture(const Case& c) {
+    const WindowArchitecture& of = *architecture->windows();
+    const ConvolutionShape convolution = of.convolution();
+    const Communicator& comm = grid.space();
+    everyone = std::make_unique<AllgatherExchange>(comm, partition, comm.rank());
+    WindowParts<double> parts;
+    parts.shape = {4, 3};
+    parts.channels = 3;
+    parts.features = 2;
+    parts.diffusion = Diffusion<double>(block, *exchange, convolution.steps, convolution.variant);
+    parts.partition = &partition;
+    parts.part = comm.rank();
+    parts.all_rows = everyone.get();
+    parts.plane = &plane;
+    parts.row_blocks = &space;
+    parts.recompute = c.recompute;
+    parts.seed = 5;
+    model = of.make(std::move(parts));
   }
 
   /// Seven steps for four inputs, with dropout. Its pieces of all columns are exchanged on one rank too.
@@ -113,22 +146,6 @@ struct Training {
   Pipeline pipeline() { return {&link, &stages_sum, grid.stages(), grid.stage()}; }
   std::vector<int> stages_of(const Case& c) const {
     return grid.stages() > 1 ? c.stage_of : std::vector<int>{};
-  }
-
-  /// The first relation alone.
-  static GlobalEdges first_relation(const GlobalEdges& graph) {
-    GlobalEdges one;
-    one.rows = graph.rows;
-    one.relations = 1;
-    one.ptr = {0};
-    for (Index i = 0; i < graph.rows; ++i) {
-      for (Index e = graph.begin(i, 0); e < graph.end(i, 0); ++e) {
-        one.column.push_back(graph.column[static_cast<std::size_t>(e)]);
-        one.value.push_back(graph.value[static_cast<std::size_t>(e)]);
-      }
-      one.ptr.push_back(one.entries());
-    }
-    return one;
   }
 
   /// What this group holds of the series.
@@ -152,7 +169,6 @@ struct Training {
     std::vector<Index> training;
     std::copy_if(counted.begin(), counted.end(), std::back_inserter(training),
                  [](Index t) { return t < 20; });
-    MpiReducer space(grid.space()), across(grid.time());
     scaler = Scaler::fit({series.rows, 2, training, [&](Index t) { return store.at(t); }, &across},
                          {.center = ScaleBy::node, .spread = ScaleBy::global, .factor = 1}, space);
     std::vector<double> observed(30);
@@ -189,7 +205,8 @@ struct Training {
         {.sampling_decay = 8, .score_batch = 3, .seed = 2, .stage = grid.stage(), .stages = grid.stages()},
         plan, *model, reader, store, origins, reducer);
     Optimiser<double> optimiser({.beta1 = 0.9, .epsilon = 1e-3}, model->parameters());
-    Step<double> step(model->parameters(), optimiser, reducer, c.clip);
+    const TimeGroups time_groups{groups > 1 ? &across : nullptr, grid.group() == 0};
+    Step<double> step(model->parameters(), optimiser, reducer, c.clip, time_groups);
     Tape<double> tape{Exec{}};
     Losses terms;
     Index count = 0;

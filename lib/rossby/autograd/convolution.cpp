@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "rossby/autograd/costs.hpp"
+#include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/record.hpp"
+#include "rossby/autograd/recurrent.hpp"
 #include "rossby/kernels/batch_norm.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/linear.hpp"
@@ -236,23 +238,23 @@ Var<T> batch_norm(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, bool train
   OpCost cost = costs::batch_norm(count(y), sizeof(T));
   const Traffic before = reducer.sent();
   const auto backward = normalise(tape, x, y, norm, training, reducer, dgain, dbias);
-  // What is summed on devices alone no host counts.
-  const bool between_devices = training && tape.exec().device && reducer.enqueues() && !reducer.alone();
-  const double messages =
-      between_devices ? 1 : static_cast<double>(reducer.sent().messages - before.messages);
-  for (Cost* side : {&cost.forward, &cost.backward}) {
-    side->messages = messages;
-    side->message_bytes = messages * static_cast<double>(2 * channels) * sizeof(double);
-  }
-  cost.forward.message_bytes += messages * sizeof(double);
+  if (training) detail::add_sums(cost, tape.exec(), reducer, before, 2 * channels + 1, 2 * channels);
   finish(tape, "batch_norm", cost, y.tracked(), backward);
   return y;
+}
+
+template <class T>
+Var<T> gated_linear_unit(Tape<T>& tape, const Var<T>& x) {
+  require(x.channels() % 2 == 0, "a gated linear unit has as many gates as values");
+  const Index out = x.channels() / 2;
+  return gru_reset(tape, slice_channels(x, out, out), slice_channels(x, 0, out));
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                                              \
   template Var<T> column_convolution(Tape<T>&, const Var<T>&, Parameter<T>&, Parameter<T>&, Index, Index); \
   template void add_to(Tape<T>&, const Var<T>&, const Var<T>&);                                            \
   template struct BatchNorm<T>;                                                                            \
+  template Var<T> gated_linear_unit(Tape<T>&, const Var<T>&);                                              \
   template Var<T> batch_norm(Tape<T>&, const Var<T>&, BatchNorm<T>&, bool, Reducer&);
 ROSSBY_INSTANTIATE(float)
 ROSSBY_INSTANTIATE(double)

@@ -60,4 +60,29 @@ template <class T>
 [[nodiscard]] Var<T> batch_norm(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, bool training,
                                 Reducer& reducer);
 
+/// P ∘ sigmoid(Q) of x = [P, Q], channels side by side: a gated linear unit (Dauphin, Fan, Auli, Grangier,
+/// ICML 2017). x (rows, cols, 2·c), result (rows, cols, c). It computes as a reset gate does.
+template <class T>
+[[nodiscard]] Var<T> gated_linear_unit(Tape<T>& tape, const Var<T>& x);
+
+/// Parameters of one layer normalisation of the owned rows: <name>_gain and <name>_bias, (1, owned, channels)
+/// each, which belong to the ranks that own the rows.
+template <class T>
+struct LayerNorm {
+  Parameter<T> gain, bias;
+  double epsilon = 1e-6;
+
+  LayerNorm(const std::string& name, Index owned, Index channels);
+  /// Gain 1, bias 0.
+  void start();
+};
+
+/// (x − mean) / √(variance + epsilon) ∘ gain + bias with one mean and variance a column over all nodes and
+/// channels (Ba, Kiros, Hinton, "Layer normalization", 2016); variance biased; gain and bias of every node
+/// and channel, as STGCN has them (Yu, Yin, Zhu, IJCAI 2018). `rows` sums over row blocks: ranks of other
+/// time groups have other columns. Collective over its ranks, forward and backward, with one sum of 2·cols +
+/// 1 or 2·cols doubles; also where this rank has no rows. It may be computed again in backward.
+template <class T>
+[[nodiscard]] Var<T> layer_norm(Tape<T>& tape, const Var<T>& x, LayerNorm<T>& norm, Reducer& rows);
+
 }  // namespace rossby

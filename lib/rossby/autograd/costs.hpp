@@ -68,9 +68,6 @@ namespace detail {
 [[nodiscard]] constexpr OpCost dropout(double size, double word) {
   return {{60 * size, 2 * size * word + size, 0, 0}, {2 * size, 3 * size * word + size, 0, 0}};
 }
-[[nodiscard]] constexpr OpCost layer_norm(double size, double word) {
-  return {detail::cost(7 * size, 2 * size, word), detail::cost(13 * size, 4 * size, word)};
-}
 [[nodiscard]] constexpr OpCost gru_reset(double size, double word) {
   return {detail::cost((transcendental_flops + 1) * size, 4 * size, word),
           detail::cost(7 * size, 7 * size, word)};
@@ -92,6 +89,12 @@ namespace detail {
 /// Moments, then one pass; backward the same.
 [[nodiscard]] constexpr OpCost batch_norm(double size, double word) {
   return {detail::cost(7 * size, 3 * size, word), detail::cost(11 * size, 6 * size, word)};
+}
+/// Of node data of `size` values with a table of `table` gains and one of biases: moments, then one pass;
+/// backward the sums of columns, the parameters, then the input.
+[[nodiscard]] constexpr OpCost layer_norm(double size, double table, double word) {
+  return {detail::cost(7 * size, 3 * size + 2 * table, word),
+          detail::cost(17 * size, 8 * size + 6 * table, word)};
 }
 /// softmax(relu(S Tᵀ)) of (m, n) from (m, k) and (n, k).
 [[nodiscard]] constexpr OpCost adaptive_adjacency(double m, double n, double k, double word) {

@@ -9,7 +9,6 @@
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/embed.hpp"
 #include "rossby/kernels/gru.hpp"
-#include "rossby/kernels/layer_norm.hpp"
 #include "rossby/kernels/loss.hpp"
 #include "rossby/kernels/reductions.hpp"
 
@@ -188,35 +187,6 @@ Var<T> dropout(Tape<T>& tape, const Var<T>& x, double rate, const Random& random
 }
 
 template <class T>
-Var<T> layer_norm(Tape<T>& tape, const Var<T>& x, Parameter<T>& gain, Parameter<T>& bias, double epsilon) {
-  require(gain.size() == x.channels() && bias.size() == x.channels(),
-          "layer norm has a gain and a bias a channel");
-  T* dgain = target(tape, gain);
-  T* dbias = target(tape, bias);
-  const Var<T> y = tape.make(x.rows(), x.cols(), x.channels(), x.tracked() || dgain || dbias);
-  Arena& arena = tape.memory();
-  const auto mean = arena.take<T>(x.rows() * x.cols());
-  const auto inverse = arena.take<T>(x.rows() * x.cols());
-  layer_norm_forward(tape.exec(), y.value, mean, inverse, read(x.value),
-                     static_cast<const T*>(gain.data(tape.exec().device)),
-                     static_cast<const T*>(bias.data(tape.exec().device)), epsilon);
-  const auto scratch = arena.take<T>(dgain || dbias ? layer_norm_scratch_size(x.rows(), x.channels()) : 0);
-  finish(tape, "layer_norm", costs::layer_norm(count(x), word<T>), y.tracked(),
-         [exec = tape.exec(), x, y, mean, inverse, scratch, dgain, dbias,
-          weights = gain.data(tape.exec().device)] {
-           const std::span<const T> middle = mean;
-           const std::span<const T> deviation = inverse;
-           if (x.tracked())
-             layer_norm_backward_input(exec, x.gradient, read(y.gradient), read(x.value), middle, deviation,
-                                       static_cast<const T*>(weights));
-           if (dgain || dbias)
-             layer_norm_backward_parameters(exec, dgain, dbias, read(y.gradient), read(x.value), middle,
-                                            deviation, scratch);
-         });
-  return y;
-}
-
-template <class T>
 void masked_squared_error(Tape<T>& tape, const Var<T>& prediction, NodeView<const float> truth, double scale,
                           double* sum) {
   masked_error(tape, MaskedError::squared, "masked_squared_error", prediction, truth, scale, sum);
@@ -278,7 +248,6 @@ void clamp_l1(Tape<T>& tape, Parameter<T>& weights, double scale, double* sum) {
   template Var<T> embed_pairs(Tape<T>&, Parameter<T>&, std::span<const Index>, std::span<const Index>); \
   template Var<T> dropout(Tape<T>&, const Var<T>&, double, const Random&, std::span<const Index>,       \
                           const ColumnKeys&);                                                           \
-  template Var<T> layer_norm(Tape<T>&, const Var<T>&, Parameter<T>&, Parameter<T>&, double);            \
   template void masked_squared_error(Tape<T>&, const Var<T>&, NodeView<const float>, double, double*);  \
   template void masked_absolute_error(Tape<T>&, const Var<T>&, NodeView<const float>, double, double*); \
   template void squared_difference(Tape<T>&, const Var<T>&, const Var<T>&, double, double*);            \

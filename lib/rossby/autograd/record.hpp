@@ -4,6 +4,7 @@
 
 #include "rossby/autograd/costs.hpp"
 #include "rossby/autograd/tape.hpp"
+#include "rossby/exchange/reducer.hpp"
 
 // Inside of lib/rossby/autograd: what the definitions of ops share.
 
@@ -22,6 +23,20 @@ double count(const Var<T>& x) {
 /// Of one message.
 inline Cost message_cost(Index values, std::size_t word) {
   return {0, 0, 1, static_cast<double>(values) * static_cast<double>(word)};
+}
+
+/// Adds an op's two sums of doubles over ranks to its cost. Forward's has run since the reducer had sent
+/// `before`; no host counts sums that devices make alone.
+inline void add_sums(OpCost& cost, const Exec& exec, const Reducer& reducer, const Traffic& before,
+                     Index forward_values, Index backward_values) {
+  const bool between_devices = exec.device && reducer.enqueues() && !reducer.alone();
+  const double messages =
+      between_devices ? 1 : static_cast<double>(reducer.sent().messages - before.messages);
+  const auto sum = [messages](Index values) {
+    return Cost{0, 0, messages, messages * static_cast<double>(values) * sizeof(double)};
+  };
+  cost.forward += sum(forward_values);
+  cost.backward += sum(backward_values);
 }
 
 /// Counts an op; keeps its backward only where its output has a gradient to pass on.

@@ -11,6 +11,7 @@
 #include "rossby/kernels/batch_norm.hpp"
 #include "rossby/kernels/dropout.hpp"
 #include "rossby/kernels/exec.hpp"
+#include "rossby/kernels/layer_norm.hpp"
 #include "rossby/kernels/loss.hpp"
 #include "rossby/kernels/optimiser.hpp"
 #include "rossby/kernels/product.hpp"
@@ -45,6 +46,19 @@ namespace rossby {
   template void batch_norm_slopes(const Exec&, Index, T*, T*, const double*, const double*, const T*);      \
   template void batch_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,   \
                                           const T*, const T*, const T*, const T*);
+
+/// The same for layer_norm.hpp.
+#define ROSSBY_LAYER_NORM(T)                                                                              \
+  template void layer_norm_sums(const Exec&, double*, NodeView<const T>, std::span<double>);              \
+  template void layer_norm_moments(const Exec&, Index, T*, T*, const double*, double);                    \
+  template void layer_norm_forward(const Exec&, NodeView<T>, NodeView<const T>, const T*, const T*,       \
+                                   const T*, const T*);                                                   \
+  template void layer_norm_backward_sums(const Exec&, double*, NodeView<const T>, NodeView<const T>,      \
+                                         const T*, const T*, const T*, std::span<double>);                \
+  template void layer_norm_backward_parameters(const Exec&, T*, T*, NodeView<const T>, NodeView<const T>, \
+                                               const T*, const T*);                                       \
+  template void layer_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>, \
+                                          const T*, const T*, const T*, const double*, const double*);
 
 // The GPU's, which a build without CUDA does not have.
 #if defined(ROSSBY_CUDA)

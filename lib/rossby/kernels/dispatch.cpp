@@ -7,7 +7,6 @@
 #include "rossby/kernels/dropout.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/embed.hpp"
-#include "rossby/kernels/layer_norm.hpp"
 #include "rossby/kernels/linear.hpp"
 #include "rossby/kernels/reductions.hpp"
 #include "rossby/tensor/device.hpp"
@@ -215,35 +214,6 @@ void squared_difference_gradients(const Exec& exec, const GradientOut<T>& da, co
 }
 
 template <class T>
-void layer_norm_forward(const Exec& exec, NodeView<T> y, std::span<T> mean, std::span<T> inverse_deviation,
-                        NodeView<const T> x, const T* gain, const T* bias, double epsilon) {
-  require(same_shape(y, x) && std::ssize(mean) == x.rows * x.cols && mean.size() == inverse_deviation.size(),
-          "layer norm keeps one mean and one deviation for every row and column");
-  require(epsilon > 0, "layer norm needs an epsilon above 0");
-  ROSSBY_DISPATCH(layer_norm_forward, exec, y, mean, inverse_deviation, x, gain, bias, epsilon);
-}
-
-template <class T>
-void layer_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const T> dy, NodeView<const T> x,
-                               std::span<const T> mean, std::span<const T> inverse_deviation, const T* gain) {
-  require(
-      same_shape(dx, dy, x) && std::ssize(mean) == x.rows * x.cols && mean.size() == inverse_deviation.size(),
-      "layer norm keeps one mean and one deviation for every row and column");
-  ROSSBY_DISPATCH(layer_norm_backward_input, exec, dx, dy, x, mean, inverse_deviation, gain);
-}
-
-template <class T>
-void layer_norm_backward_parameters(const Exec& exec, T* dgain, T* dbias, NodeView<const T> dy,
-                                    NodeView<const T> x, std::span<const T> mean,
-                                    std::span<const T> inverse_deviation, std::span<T> scratch) {
-  require(same_shape(dy, x) && std::ssize(mean) == x.rows * x.cols && mean.size() == inverse_deviation.size(),
-          "layer norm keeps one mean and one deviation for every row and column");
-  require(std::ssize(scratch) >= layer_norm_scratch_size(x.rows, x.channels), "the scratch is large enough");
-  ROSSBY_DISPATCH(layer_norm_backward_parameters, exec, dgain, dbias, dy, x, mean, inverse_deviation,
-                  scratch);
-}
-
-template <class T>
 void dropout_forward(const Exec& exec, NodeView<T> y, std::span<std::uint8_t> keep, NodeView<const T> x,
                      double rate, const Random& random, std::span<const Index> row_keys,
                      const ColumnKeys& col_keys) {
@@ -316,12 +286,6 @@ void clamp_l1_backward(const Exec& exec, std::span<T> dm, std::span<const T> m, 
                                     std::span<const Index>, std::span<const Index>);                         \
   template void embed_pairs_backward(const Exec&, T*, Index, Index, NodeView<const T>,                       \
                                      std::span<const Index>, std::span<const Index>);                        \
-  template void layer_norm_forward(const Exec&, NodeView<T>, std::span<T>, std::span<T>, NodeView<const T>,  \
-                                   const T*, const T*, double);                                              \
-  template void layer_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,    \
-                                          std::span<const T>, std::span<const T>, const T*);                 \
-  template void layer_norm_backward_parameters(const Exec&, T*, T*, NodeView<const T>, NodeView<const T>,    \
-                                               std::span<const T>, std::span<const T>, std::span<T>);        \
   template void bias_add(const Exec&, MatrixView<T>, const T*);                                              \
   template void linear_forward(const Exec&, MatrixView<T>, MatrixView<const T>, MatrixView<const T>,         \
                                const T*, bool);                                                              \

@@ -7,25 +7,49 @@
 
 namespace rossby {
 
-/// y = (x − mean)·inverse_deviation·gain + bias for every (row, col), with mean and biased variance over
-/// channels and inverse_deviation = 1/√(variance + epsilon). x, y (rows, cols, c), c >= 1 unless they are
-/// empty; gain, bias (c); `mean` and `inverse_deviation` (rows·cols) are written for backward. epsilon > 0.
-template <class T>
-void layer_norm_forward(const Exec& exec, NodeView<T> y, std::span<T> mean, std::span<T> inverse_deviation,
-                        NodeView<const T> x, const T* gain, const T* bias, double epsilon);
+// Normalisation of each column over all rows and channels: Ba, Kiros, Hinton, "Layer normalization", 2016, on
+// node data, as STGCN (Yu, Yin, Zhu, IJCAI 2018) has it. Sums are taken in double over fixed blocks of rows
+// and left to the caller, who adds those of other row blocks. Views are (rows, cols, c); `mean` and
+// `inverse_deviation` hold one value a column; gain, bias and their gradients are (rows, c). All arrays,
+// those of sums among them, lie where the kernels compute, but for `scratch`, which holds
+// layer_norm_scratch_size(exec, rows, cols) values or more. Shapes are checked; NaN goes on.
 
-/// dx += gradient with respect to x.
+/// sums (2·cols + 1) = Σ x of each column, then Σ x², then the number of values of a column. Moments about
+/// zero let one allreduce carry both. Doubles of activations leave the variance right to about
+/// 1e-16·(1 + mean² / variance) of itself.
 template <class T>
-void layer_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const T> dy, NodeView<const T> x,
-                               std::span<const T> mean, std::span<const T> inverse_deviation, const T* gain);
+void layer_norm_sums(const Exec& exec, double* sums, NodeView<const T> x, std::span<double> scratch);
 
-/// dgain (c) += Σ dy·(x − mean)·inverse_deviation, dbias (c) += Σ dy; either may be null. Sums over fixed
-/// blocks of rows; `scratch` holds layer_norm_scratch_size(rows, c) values or more.
+/// mean and 1 / √(variance + epsilon) of `sums` as above, of all row blocks together; biased variance.
+/// epsilon > 0.
+template <class T>
+void layer_norm_moments(const Exec& exec, Index cols, T* mean, T* inverse_deviation, const double* sums,
+                        double epsilon);
+
+/// y = (x − mean)·inverse_deviation·gain + bias
+template <class T>
+void layer_norm_forward(const Exec& exec, NodeView<T> y, NodeView<const T> x, const T* mean,
+                        const T* inverse_deviation, const T* gain, const T* bias);
+
+/// sums (2·cols) = Σ dy·gain of each column, then Σ dy·gain·x̂, with x̂ = (x − mean)·inverse_deviation.
+template <class T>
+void layer_norm_backward_sums(const Exec& exec, double* sums, NodeView<const T> dy, NodeView<const T> x,
+                              const T* mean, const T* inverse_deviation, const T* gain,
+                              std::span<double> scratch);
+
+/// dgain += Σ dy·x̂ and dbias += Σ dy over columns; either may be null.
 template <class T>
 void layer_norm_backward_parameters(const Exec& exec, T* dgain, T* dbias, NodeView<const T> dy,
-                                    NodeView<const T> x, std::span<const T> mean,
-                                    std::span<const T> inverse_deviation, std::span<T> scratch);
+                                    NodeView<const T> x, const T* mean, const T* inverse_deviation);
 
-[[nodiscard]] Index layer_norm_scratch_size(Index rows, Index channels);
+/// dx += inverse_deviation·(dy·gain − (Σ dy·gain + x̂·Σ dy·gain·x̂) / N) with the sums of all row blocks and
+/// the number N of values of a column that `count` points to.
+template <class T>
+void layer_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const T> dy, NodeView<const T> x,
+                               const T* mean, const T* inverse_deviation, const T* gain, const double* sums,
+                               const double* count);
+
+/// Zero on a device, which has its own.
+[[nodiscard]] Index layer_norm_scratch_size(const Exec& exec, Index rows, Index cols);
 
 }  // namespace rossby

@@ -12,7 +12,7 @@
 #include "rossby/io/key.hpp"
 #include "rossby/model/calibration_case.hpp"
 #include "rossby/model/window_model.hpp"
-#include "rossby/relation/row_partition.hpp"
+#include "rossby/relation/builders.hpp"
 
 namespace rossby {
 
@@ -39,11 +39,17 @@ struct Supports {
     symmetric,         // D^{−1/2} (A + I) D^{−1/2}
     random_walk,       // (D_out⁻¹ A)ᵀ
     dual_random_walk,  // that, and (D_in⁻¹ Aᵀ)ᵀ
+    laplacian,         // 2 L / λ_max − I of the undirected graph: scaled_laplacian
   };
   Kind kind = Kind::none;
   bool optional = false;      // the model can do without a graph
   bool one_relation = false;  // a graph of several relations is refused
+  bool undirected = false;    // symmetric: of the graph with both directions of every edge
 };
+
+/// Their rows of this part, of a graph whose weights are not negative. Collective over the mailbox.
+[[nodiscard]] GlobalEdges make_supports(const Supports& wanted, const GlobalEdges& graph,
+                                        const RowPartition& partition, Mailbox& mailbox);
 
 /// Layers that the stages of a pipeline share out; none if the model trains on one stage only.
 struct PipelineLayers {
@@ -77,6 +83,7 @@ struct WindowParts {
   int part = 0;                             // this rank's
   Exchange* all_rows = nullptr;             // only if relates_all_nodes(); null on one rank
   Reducer* plane = nullptr;                 // over row blocks and time groups
+  Reducer* row_blocks = nullptr;            // over the ranks that share this one's windows
   Pipeline pipeline = {};
   std::vector<int> stage_of = {};  // of the pipeline's layers
   Recompute recompute = Recompute::none;
@@ -99,6 +106,8 @@ class WindowArchitecture : public Architecture {
   }
   /// True if statistics over a micro-batch enter the model: cutting a batch differently changes the result.
   [[nodiscard]] virtual bool normalises_batches() const { return false; }
+  /// True if statistics over all nodes enter the model: it sums over row blocks.
+  [[nodiscard]] virtual bool normalises_nodes() const { return false; }
   /// True if the model reads all nodes, not only neighbours.
   [[nodiscard]] virtual bool relates_all_nodes() const { return false; }
   /// τ of scheduled sampling, steps; 0: never.
@@ -131,6 +140,8 @@ struct ModelDescriptor {
   std::shared_ptr<const Architecture> (*configure)(const KeyValues&) = nullptr;
   std::vector<CalibrationCase> (*calibration)() = nullptr;        // trainings that measure a machine
   std::vector<CalibrationCase> (*quick_calibration)() = nullptr;  // for tests; null: none
+  /// Lines of TOML below [model]: a small model of 4 input steps, for tests of every forecaster of windows.
+  std::string_view small = "";
 };
 
 /// Of a settings table.

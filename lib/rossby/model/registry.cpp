@@ -11,13 +11,9 @@
 namespace rossby {
 
 std::span<const ModelDescriptor> models() {
-  static const ModelDescriptor all[] = {
-      stnn_descriptor(),           //
-      dcrnn_descriptor(),          //
-      gru_descriptor(),            //
-      tgcn_descriptor(),           //
-      graph_wavenet_descriptor(),  //
-  };
+#define ROSSBY_DESCRIPTOR(NAME) NAME##_descriptor(),
+  static const ModelDescriptor all[] = {ROSSBY_MODELS(ROSSBY_DESCRIPTOR)};
+#undef ROSSBY_DESCRIPTOR
   return all;
 }
 

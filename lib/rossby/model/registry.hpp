@@ -14,12 +14,18 @@ namespace rossby {
 /// The model of that name. Throws BugError if there is none: model.name has been checked.
 [[nodiscard]] const ModelDescriptor& model_named(std::string_view name);
 
-// One descriptor a model, each defined in the model's folder and listed in registry.cpp.
-[[nodiscard]] ModelDescriptor stnn_descriptor();
-[[nodiscard]] ModelDescriptor dcrnn_descriptor();
-[[nodiscard]] ModelDescriptor gru_descriptor();
-[[nodiscard]] ModelDescriptor tgcn_descriptor();
-[[nodiscard]] ModelDescriptor graph_wavenet_descriptor();
+// One line a model. <name>_descriptor() is defined in the model's folder.
+#define ROSSBY_MODELS(MODEL) \
+  MODEL(stnn)                \
+  MODEL(dcrnn)               \
+  MODEL(gru)                 \
+  MODEL(tgcn)                \
+  MODEL(graph_wavenet)       \
+  MODEL(stgcn)
+
+#define ROSSBY_DECLARE(NAME) [[nodiscard]] ModelDescriptor NAME##_descriptor();
+ROSSBY_MODELS(ROSSBY_DECLARE)
+#undef ROSSBY_DECLARE
 
 /// Keys model.name and model.precision, and the model that they name.
 struct ModelSettings {

@@ -105,6 +105,21 @@ GlobalEdges random_walks(const GlobalEdges& edges, bool both_directions, const R
 GlobalEdges normalise_symmetrically(const GlobalEdges& edges, const RowPartition& partition,
                                     Mailbox& mailbox);
 
+/// Both directions of every edge: W'[i, j] = max(W[i, j], W[j, i]), where an edge of one direction alone
+/// counts for both. Collective.
+GlobalEdges undirected(const GlobalEdges& edges, const RowPartition& partition, Mailbox& mailbox);
+
+/// L̃ = 2 L / λ_max − I of each relation, made undirected, with weights that are not negative: what graph
+/// convolutions take Chebyshev polynomials of (Defferrard, Bresson, Vandergheynst, NeurIPS 2016; Yu, Yin,
+/// Zhu, IJCAI 2018, eq. 4). L = I − D^{−1/2} W D^{−1/2} is the normalised Laplacian; a node without edges has
+/// a row of zeros in L.
+///
+/// λ_max is taken as 2, which no eigenvalue of L exceeds, so that L̃ = L − I. The exact value would bring
+/// nothing: polynomials of one degree of two scalings of L are the same functions of the signal, the spectrum
+/// of L̃ is within [−1, 1] in any case, and an iteration for λ_max would sum over ranks, so that entries would
+/// depend on their number. Collective.
+GlobalEdges scaled_laplacian(const GlobalEdges& edges, const RowPartition& partition, Mailbox& mailbox);
+
 /// Relations of several groups as one, in order.
 GlobalEdges stack(std::span<const GlobalEdges* const> groups);
 

@@ -232,7 +232,7 @@ std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& co
   const Index groups = forecasts ? 1 : config.parallel.time_groups;
   const Index stages = forecasts ? 1 : config.parallel.stages;
   if (!windowed && stages > 1)
-    user_error("parallel.stages = {} is for models of layers ({}); an {} has one layer", stages,
+    user_error("parallel.stages = {} is for models of layers ({}); set 1 for an {}", stages,
                models_of_layers(), config.model.name);
   if (stages == 1 && !forecasts && !config.parallel.stage_layers.empty())
     user_error("parallel.stage_layers is for parallel.stages of 2 or more, not of 1");

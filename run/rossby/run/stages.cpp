@@ -42,7 +42,7 @@ std::string models_of_layers() {
 std::vector<int> stages_of_layers(const Config& config, Index stages) {
   const auto [all, recurrent] = layers_of(config);
   if (all == 0)
-    user_error("parallel.stages = {} is for models of layers ({}); a {} has one layer", stages,
+    user_error("parallel.stages = {} is for models of layers ({}); set 1 for a {}", stages,
                models_of_layers(), config.model.name);
   if (config.train.recompute == "step")
     user_error(

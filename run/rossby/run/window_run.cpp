@@ -66,6 +66,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
       shape_{config.window.inputs, config.window.outputs},
       breaks_(time_breaks(domain_.info.time)),
       plane_reducer_(grid_.plane()),
+      block_reducer_(grid_.space()),
       stages_reducer_(grid_.pipeline()) {
   domain_.split.breaks = breaks_;  // windows do not cross a gap, nor do pairs of steps for baselines
   agree(grid_.world(), [&] {
@@ -293,6 +294,9 @@ void WindowRun<T>::make_model() {
   if (Device* device = this->device(); device && architecture_.normalises_batches())
     plane_sums_ = std::make_unique<DeviceSums>(grid_.plane(), *device, this->uses_nccl(), plane_reducer_,
                                                this->link_of(grid_.plane()));
+  if (Device* device = this->device(); device && architecture_.normalises_nodes())
+    block_sums_ = std::make_unique<DeviceSums>(grid_.space(), *device, this->uses_nccl(), block_reducer_,
+                                               this->link_of(grid_.space()));
   if (Device* device = this->device())
     for (Device::Copy& copy : diffusion.keep_on(*device)) kept_.push_back(std::move(copy));
   WindowParts<T> parts;
@@ -304,6 +308,7 @@ void WindowRun<T>::make_model() {
   parts.part = grid_.space().rank();
   parts.all_rows = all_ports_ ? &all_ports_->exchange() : all_rows_.get();
   parts.plane = plane_sums_ ? &plane_sums_->reducer() : &plane_reducer_;
+  parts.row_blocks = block_sums_ ? &block_sums_->reducer() : &block_reducer_;
   parts.pipeline = pipeline();
   parts.stage_of = stage_of_;
   parts.recompute = recompute_of(*config_);
@@ -318,6 +323,7 @@ Traffic WindowRun<T>::sent() const {
   if (all_ports_ || all_rows_) sent += all_ports_ ? all_ports_->exchange().sent() : all_rows_->sent();
   sent += step_exchange_->sent();
   sent += plane_reducer_.sent();
+  sent += block_reducer_.sent();
   sent += stages_reducer_.sent();
   if (stage_link_) sent += stage_link_->sent();
   return sent;

@@ -77,6 +77,8 @@ class WindowRun final : public ModelRun<T> {
   std::unique_ptr<DevicePorts> all_ports_;
   std::unique_ptr<DeviceSums> plane_sums_;  // of statistics on the device
   MpiReducer plane_reducer_;                // over the ranks of this stage
+  std::unique_ptr<DeviceSums> block_sums_;  // of statistics of one group, on the device
+  MpiReducer block_reducer_;                // over the ranks with these times, of this stage
   MpiReducer stages_reducer_;               // over those with these rows and times
   std::unique_ptr<RowLink> stage_link_;
   std::vector<int> stage_of_;  // of the model's layers

@@ -53,10 +53,7 @@ GlobalEdges make_supports(const Communicator& comm, const Config& config, const 
                  *negative, config.model.name);
   });
   MpiMailbox mailbox(comm);
-  if (wanted.kind == Kind::symmetric)
-    return normalise_symmetrically(with_self_loops(graph, 1, domain.partition, comm.rank()), domain.partition,
-                                   mailbox);
-  return random_walks(graph, wanted.kind == Kind::dual_random_walk, domain.partition, mailbox);
+  return make_supports(wanted, graph, domain.partition, mailbox);
 }
 
 }  // namespace rossby

@@ -84,15 +84,6 @@ std::vector<Case<T>> elementwise_cases() {
            return distinct_loss(tape, y);
          };
        }});
-  cases.push_back({"layer_norm", [](Bank<T>& bank, Shape s) -> Graph<T> {
-                     auto& x = bank.make("x", {s.rows, s.cols, s.channels});
-                     auto& gain = bank.make("gain", {s.channels}, 0.5, 1.5);
-                     auto& bias = bank.make("bias", {s.channels});
-                     return [&x, &gain, &bias, s](Tp& tape) {
-                       return distinct_loss(tape,
-                                            layer_norm(tape, packed_leaf(tape, x, s), gain, bias, 1e-2));
-                     };
-                   }});
   return cases;
 }
 
@@ -313,6 +304,44 @@ Case<T> batch_norm_case(bool training) {
 }
 
 template <class T>
+Case<T> layer_norm_case() {
+  struct State {
+    LayerNorm<T> norm;
+    Into<T> gain, bias;
+    OneRankReducer reducer;
+    explicit State(Shape s) : norm("norm", s.rows, s.channels) { norm.epsilon = 1e-2; }
+  };
+  return {"layer_norm", [](Bank<T>& bank, Shape s) -> Graph<T> {
+            auto& x = bank.make("x", {s.rows, s.cols, s.channels});
+            auto& gain = bank.make("gain", {1, s.rows, s.channels}, 0.5, 1.5);
+            auto& bias = bank.make("bias", {1, s.rows, s.channels});
+            const auto state = std::make_shared<State>(s);
+            return [&x, &gain, &bias, state, s](Tape<T>& tape) {
+              state->gain.stand_for(state->norm.gain, gain);
+              state->bias.stand_for(state->norm.bias, bias);
+              const Var<T> in = time_major_leaf(tape, x, s);
+              return distinct_loss(tape, add(tape, layer_norm(tape, in, state->norm, state->reducer), in));
+            };
+          }};
+}
+
+/// (P + x) ∘ sigmoid(Q) of P and Q side by side, as temporal convolutions of STGCN have it.
+template <class T>
+Case<T> gated_linear_unit_case() {
+  return {"gated linear unit", [](Bank<T>& bank, Shape s) -> Graph<T> {
+            auto& x = bank.make("x", {s.rows, s.cols, s.channels});
+            auto& w = bank.make("weight", {2 * (s.channels + 1), s.channels});
+            auto& b = bank.make("bias", {2 * (s.channels + 1)});
+            return [&x, &w, &b, s](Tape<T>& tape) {
+              const Var<T> in = packed_leaf(tape, x, s);
+              const Var<T> a = column_convolution(tape, in, w, b, 1, 1);
+              add_to(tape, slice_channels(a, 0, s.channels), in);
+              return distinct_loss(tape, gated_linear_unit(tape, a));
+            };
+          }};
+}
+
+template <class T>
 std::vector<Case<T>> convolution_cases() {
   std::vector<Case<T>> cases;
   for (const Index taps : {1, 2, 3})
@@ -333,6 +362,8 @@ std::vector<Case<T>> convolution_cases() {
                            return distinct_loss(tape, y);
                          };
                        }});
+  cases.push_back(layer_norm_case<T>());
+  cases.push_back(gated_linear_unit_case<T>());
   cases.push_back(batch_norm_case<T>(true));
   cases.push_back(batch_norm_case<T>(false));
   // Positions in another order than rows; two powers of the adjacency.

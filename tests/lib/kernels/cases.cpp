@@ -245,22 +245,24 @@ std::vector<Case<T>> row_cases() {
                        s.cols /= windows;
                      }
                    }});
-  cases.push_back(
-      {"layer_norm", [](const Exec& exec, R& rig, Shape s) {
-         if (s.channels == 0) return;
-         const NodeView<T> x = rig.input(s);
-         const auto gain = rig.vector(s.channels);
-         const auto mean = rig.vector(s.rows * s.cols);
-         const auto inverse = rig.vector(s.rows * s.cols);
-         layer_norm_forward(exec, rig.output(s), mean, inverse, read(x), static_cast<const T*>(gain.data()),
-                            static_cast<const T*>(rig.vector(s.channels).data()), 1e-2);
-         const NodeView<T> dy = rig.input(s);
-         layer_norm_backward_input(exec, rig.input(s), read(dy), read(x), read(mean), read(inverse),
-                                   static_cast<const T*>(gain.data()));
-         layer_norm_backward_parameters(exec, rig.vector(s.channels).data(), rig.vector(s.channels).data(),
-                                        read(dy), read(x), read(mean), read(inverse),
-                                        rig.scratch(layer_norm_scratch_size(s.rows, s.channels)));
-       }});
+  for (const bool trained : {true, false})
+    cases.push_back({trained ? "layer_norm" : "layer_norm, dx alone", [=](const Exec& exec, R& rig, Shape s) {
+                       std::vector<double> scratch(
+                           static_cast<std::size_t>(layer_norm_scratch_size(exec, s.rows, s.cols)), NAN);
+                       const auto table = [&] { return rig.vector(s.rows * s.channels).data(); };
+                       const NodeView<T> x = rig.input(s), dy = rig.input(s);
+                       double *sums = rig.sums(2 * s.cols + 1), *back = rig.sums(2 * s.cols);
+                       T *mean = rig.output_vector(s.cols), *inverse = rig.output_vector(s.cols);
+                       const T* gain = table();
+                       layer_norm_sums<T>(exec, sums, x, scratch);
+                       layer_norm_moments<T>(exec, s.cols, mean, inverse, sums, 1e-2);
+                       layer_norm_forward<T>(exec, rig.output(s), x, mean, inverse, gain, table());
+                       layer_norm_backward_sums<T>(exec, back, dy, x, mean, inverse, gain, scratch);
+                       layer_norm_backward_parameters<T>(exec, trained ? table() : nullptr,
+                                                         trained ? table() : nullptr, dy, x, mean, inverse);
+                       layer_norm_backward_input<T>(exec, rig.input(s), dy, x, mean, inverse, gain, back,
+                                                    sums + 2 * s.cols);
+                     }});
   for (const bool constants : {false, true})
     cases.push_back(
         {constants ? "batch_norm of constants" : "batch_norm", [=](const Exec& exec, R& rig, Shape s) {

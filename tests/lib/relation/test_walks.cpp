@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -6,7 +7,7 @@
 #include "rossby/relation/builders.hpp"
 #include "tests/lib/relation/parts.hpp"
 
-// Transposes over parts, random walks and symmetric normalisation, against dense matrices.
+// Transposes over parts, random walks, symmetric normalisation and Laplacians, against dense matrices.
 
 namespace rossby {
 namespace {
@@ -141,6 +142,55 @@ TEST_P(Walks, SymmetricNormalisationDividesByTheRootsOfBothDegrees) {
       [](const auto& w, std::size_t k, std::size_t i, std::size_t j) {
         return over(w[k][i][j], std::sqrt(row_sum(w[k], i) * row_sum(w[k], j)));
       });
+}
+
+Matrix both_ways(const Matrix& w) {
+  Matrix both = w;
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < n; ++j) both[i][j] = std::max(w[i][j], w[j][i]);
+  return both;
+}
+
+/// 2 L / 2 − I with L = I − D^{−1/2} W D^{−1/2}, and L = 0 in rows without edges.
+double laplacian(const Matrix& w, std::size_t i, std::size_t j) {
+  const Matrix both = both_ways(w);
+  const double scale = std::sqrt(row_sum(both, i) * row_sum(both, j));
+  const double identity = i == j ? 1 : 0, of_l = row_sum(both, i) > 0 ? identity : 0;
+  return of_l - over(both[i][j], scale) - identity;
+}
+
+TEST_P(Walks, UndirectedEdgesHaveTheLargerWeight) {
+  compare(
+      2, [](const GlobalEdges& own, const RowPartition& p, Mailbox& m) { return undirected(own, p, m); }, 2,
+      [](const auto& w, std::size_t k, std::size_t i, std::size_t j) { return both_ways(w[k])[i][j]; });
+}
+
+TEST_P(Walks, ScaledLaplaciansAreThoseOfDenseMatrices) {
+  compare(
+      2,
+      [](const GlobalEdges& own, const RowPartition& p, Mailbox& m) { return scaled_laplacian(own, p, m); },
+      2, [](const auto& w, std::size_t k, std::size_t i, std::size_t j) { return laplacian(w[k], i, j); });
+}
+
+/// Polynomials of Chebyshev stay within ±1 there.
+TEST(Laplacian, HasItsSpectrumWithinTheUnitInterval) {
+  const auto all = built(1, 3, true, [](const GlobalEdges& own, const RowPartition& p, Mailbox& m) {
+    return scaled_laplacian(own, p, m);
+  });
+  std::vector<double> x(n), y(n);
+  for (std::size_t i = 0; i < n; ++i) x[i] = std::sin(static_cast<double>(i) + 1);
+  double norm = 0;
+  for (int turn = 0; turn < 500; ++turn) {
+    norm = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      y[i] = 0;
+      for (std::size_t j = 0; j < n; ++j) y[i] += all[0][i][j] * x[j];
+      norm += y[i] * y[i];
+    }
+    norm = std::sqrt(norm);
+    for (std::size_t i = 0; i < n; ++i) x[i] = y[i] / norm;
+  }
+  EXPECT_NEAR(norm, 1, 1e-12);
 }
 
 INSTANTIATE_TEST_SUITE_P(Parts, Walks, testing::Combine(testing::Values(1, 2, 3, 7, 17), testing::Bool()));

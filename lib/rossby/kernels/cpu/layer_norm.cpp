@@ -1,19 +1,19 @@
 #include "rossby/kernels/layer_norm.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 
 namespace rossby::cpu {
-
 namespace {
 
-constexpr Index most_partials = 16;
+constexpr Index most_partials = 32;
 
-/// Rows a partial sum of the parameter gradients covers: a function of the shape alone.
+/// Rows a partial sum covers: a function of the shape alone.
 Index partial_rows(Index rows) {
-  return std::max<Index>(64, (rows + most_partials - 1) / most_partials);
+  return std::max<Index>(1, (rows + most_partials - 1) / most_partials);
 }
 
 template <class T>
@@ -21,101 +21,124 @@ Index rows_a_piece(NodeView<T> x) {
   return std::max<Index>(1, flat_piece / std::max<Index>(1, x.width()));
 }
 
+/// sums (2·cols): of each column the first, then the second of the pair sums that add(row, column, first,
+/// second) adds a row's channels to.
+template <class T, class Add>
+void sum_columns(const Exec& exec, double* sums, NodeView<const T> x, std::span<double> scratch,
+                 const Add& add) {
+  const Index size = 2 * x.cols, rows = partial_rows(x.rows);
+  for_each_piece(exec, x.rows, rows, 2 * x.size(), [&](Index first, Index last) {
+    double* partial = scratch.data() + first / rows * size;
+    std::fill_n(partial, size, 0.0);
+    for (Index i = first; i < last; ++i)
+      for (Index b = 0; b < x.cols; ++b) add(i, b, partial[b], partial[x.cols + b]);
+  });
+  std::fill_n(sums, size, 0.0);
+  for (Index p = 0; p * rows < x.rows; ++p)
+    for (Index k = 0; k < size; ++k) sums[k] += scratch[static_cast<std::size_t>(p * size + k)];
+}
+
 }  // namespace
 
 template <class T>
-void layer_norm_forward(const Exec& exec, NodeView<T> y, std::span<T> mean, std::span<T> inverse_deviation,
-                        NodeView<const T> x, const T* gain, const T* bias, double epsilon) {
-  const auto size = static_cast<double>(x.channels);
+void layer_norm_sums(const Exec& exec, double* sums, NodeView<const T> x, std::span<double> scratch) {
+  sum_columns(exec, sums, x, scratch, [x](Index i, Index b, double& sum, double& squares) {
+    const T* from = x.at(i, b);
+    sum += sum_lanes(x.channels, [from](Index c) { return double{from[c]}; });
+    squares += sum_lanes(x.channels, [from](Index c) { return double{from[c]} * double{from[c]}; });
+  });
+  sums[2 * x.cols] = static_cast<double>(x.rows * x.channels);
+}
+
+template <class T>
+void layer_norm_moments(const Exec&, Index cols, T* mean, T* inverse_deviation, const double* sums,
+                        double epsilon) {
+  const double over = 1 / std::max(1.0, sums[2 * cols]);
+  for (Index b = 0; b < cols; ++b) {
+    const double average = sums[b] * over;
+    double variance = sums[cols + b] * over - average * average;
+    if (variance < 0) variance = 0;  // NaN stays NaN
+    mean[b] = static_cast<T>(average);
+    inverse_deviation[b] = static_cast<T>(1 / std::sqrt(variance + epsilon));
+  }
+}
+
+template <class T>
+void layer_norm_forward(const Exec& exec, NodeView<T> y, NodeView<const T> x, const T* mean,
+                        const T* inverse_deviation, const T* gain, const T* bias) {
   for_each_piece(exec, x.rows, rows_a_piece(x), x.size(), [&](Index first, Index last) {
-    for (Index i = first; i < last; ++i)
+    for (Index i = first; i < last; ++i) {
+      const T *factor = gain + i * x.channels, *shift = bias + i * x.channels;
       for (Index b = 0; b < x.cols; ++b) {
         const T* from = x.at(i, b);
         T* to = y.at(i, b);
-        const double average = sum_lanes(x.channels, [from](Index c) { return double{from[c]}; }) / size;
-        const double variance = sum_lanes(x.channels,
-                                          [from, average](Index c) {
-                                            const double deviation = double{from[c]} - average;
-                                            return deviation * deviation;
-                                          }) /
-                                size;
-        const T middle = mean[i * x.cols + b] = static_cast<T>(average);
-        const T inverse = inverse_deviation[i * x.cols + b] =
-            static_cast<T>(1 / std::sqrt(variance + epsilon));
-        for (Index c = 0; c < x.channels; ++c) to[c] = (from[c] - middle) * inverse * gain[c] + bias[c];
+        const T average = mean[b], inverse = inverse_deviation[b];
+        for (Index c = 0; c < x.channels; ++c) to[c] = (from[c] - average) * inverse * factor[c] + shift[c];
+      }
+    }
+  });
+}
+
+template <class T>
+void layer_norm_backward_sums(const Exec& exec, double* sums, NodeView<const T> dy, NodeView<const T> x,
+                              const T* mean, const T* inverse_deviation, const T* gain,
+                              std::span<double> scratch) {
+  sum_columns(exec, sums, x, scratch, [=](Index i, Index b, double& sum, double& normals) {
+    const T *from = x.at(i, b), *g = dy.at(i, b), *factor = gain + i * x.channels;
+    const double average = mean[b];
+    sum += sum_lanes(x.channels, [=](Index c) { return double{g[c]} * double{factor[c]}; });
+    normals += sum_lanes(
+        x.channels, [=](Index c) { return double{g[c]} * double{factor[c]} * (double{from[c]} - average); });
+  });
+  for (Index b = 0; b < x.cols; ++b) sums[x.cols + b] *= double{inverse_deviation[b]};
+}
+
+template <class T>
+void layer_norm_backward_parameters(const Exec& exec, T* dgain, T* dbias, NodeView<const T> dy,
+                                    NodeView<const T> x, const T* mean, const T* inverse_deviation) {
+  for_each_piece(exec, x.rows, rows_a_piece(x), 2 * x.size(), [&](Index first, Index last) {
+    for (Index i = first; i < last; ++i)
+      for (Index b = 0; b < x.cols; ++b) {
+        const T *from = x.at(i, b), *g = dy.at(i, b);
+        const T average = mean[b], inverse = inverse_deviation[b];
+        T* to = dgain + i * x.channels;
+        for (Index c = 0; dgain && c < x.channels; ++c) to[c] += g[c] * ((from[c] - average) * inverse);
+        to = dbias + i * x.channels;
+        for (Index c = 0; dbias && c < x.channels; ++c) to[c] += g[c];
       }
   });
 }
 
 template <class T>
 void layer_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const T> dy, NodeView<const T> x,
-                               std::span<const T> mean, std::span<const T> inverse_deviation, const T* gain) {
-  const auto size = static_cast<double>(x.channels);
+                               const T* mean, const T* inverse_deviation, const T* gain, const double* sums,
+                               const double* count) {
+  const double over = 1 / std::max(1.0, *count);
   for_each_piece(exec, x.rows, rows_a_piece(x), 2 * x.size(), [&](Index first, Index last) {
-    for (Index i = first; i < last; ++i)
+    for (Index i = first; i < last; ++i) {
+      const T* factor = gain + i * x.channels;
       for (Index b = 0; b < x.cols; ++b) {
-        const T* from = x.at(i, b);
-        const T* g = dy.at(i, b);
+        const T *from = x.at(i, b), *g = dy.at(i, b);
         T* to = dx.at(i, b);
-        const T middle = mean[i * x.cols + b];
-        const T inverse = inverse_deviation[i * x.cols + b];
-        const T sum =
-            static_cast<T>(sum_lanes(x.channels, [=](Index c) { return double{g[c] * gain[c]}; }) / size);
-        const T sum_normal = static_cast<T>(
-            sum_lanes(x.channels,
-                      [=](Index c) { return double{g[c] * gain[c] * (from[c] - middle) * inverse}; }) /
-            size);
+        const T average = mean[b], inverse = inverse_deviation[b];
+        const T offset = static_cast<T>(sums[b] * over), slope = static_cast<T>(sums[x.cols + b] * over);
         for (Index c = 0; c < x.channels; ++c)
-          to[c] += inverse * (g[c] * gain[c] - sum - (from[c] - middle) * inverse * sum_normal);
+          to[c] += inverse * (g[c] * factor[c] - offset - (from[c] - average) * inverse * slope);
       }
+    }
   });
 }
 
-template <class T>
-void layer_norm_backward_parameters(const Exec& exec, T* dgain, T* dbias, NodeView<const T> dy,
-                                    NodeView<const T> x, std::span<const T> mean,
-                                    std::span<const T> inverse_deviation, std::span<T> scratch) {
-  const Index size = x.channels;
-  const Index rows = partial_rows(x.rows);
-  if (x.size() == 0) return;
-  for_each_piece(exec, x.rows, rows, 2 * x.size(), [&](Index first, Index last) {
-    T* gains = scratch.data() + first / rows * 2 * size;
-    T* biases = gains + size;
-    std::fill_n(gains, 2 * size, T{0});
-    for (Index i = first; i < last; ++i)
-      for (Index b = 0; b < x.cols; ++b) {
-        const T middle = mean[i * x.cols + b];
-        const T inverse = inverse_deviation[i * x.cols + b];
-        const T* g = dy.at(i, b);
-        const T* from = x.at(i, b);
-        for (Index c = 0; c < size; ++c) gains[c] += g[c] * (from[c] - middle) * inverse;
-        for (Index c = 0; c < size; ++c) biases[c] += g[c];
-      }
-  });
-  for (Index p = 0; p * rows < x.rows; ++p) {
-    const T* gains = scratch.data() + p * 2 * size;
-    for (Index c = 0; dgain && c < size; ++c) dgain[c] += gains[c];
-    for (Index c = 0; dbias && c < size; ++c) dbias[c] += gains[size + c];
-  }
-}
-
-#define ROSSBY_INSTANTIATE(T)                                                                               \
-  template void layer_norm_forward(const Exec&, NodeView<T>, std::span<T>, std::span<T>, NodeView<const T>, \
-                                   const T*, const T*, double);                                             \
-  template void layer_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,   \
-                                          std::span<const T>, std::span<const T>, const T*);                \
-  template void layer_norm_backward_parameters(const Exec&, T*, T*, NodeView<const T>, NodeView<const T>,   \
-                                               std::span<const T>, std::span<const T>, std::span<T>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
+ROSSBY_FOR_SCALARS(ROSSBY_LAYER_NORM)
 
 }  // namespace rossby::cpu
 
 namespace rossby {
 
-Index layer_norm_scratch_size(Index rows, Index channels) {
+Index layer_norm_scratch_size(const Exec& exec, Index rows, Index cols) {
+  if (exec.device && !is_of_host(exec)) return 0;
   const Index partial = cpu::partial_rows(rows);
-  return (rows + partial - 1) / partial * 2 * channels;
+  return (rows + partial - 1) / partial * 2 * cols;
 }
 
 }  // namespace rossby

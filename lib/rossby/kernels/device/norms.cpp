@@ -7,86 +7,99 @@
 
 namespace rossby::ROSSBY_DEVICE {
 
-/// A thread a row and column: channels are few.
+template <class Term>
+void keep_sums(const Exec& exec, double* to, Index count, Index rows, const Term& term) {
+  sum_rows(exec, rows, count, term, [=] ROSSBY_ON_DEVICE(Index o, double sum) { to[o] = sum; });
+}
+
 template <class T>
-void layer_norm_forward(const Exec& exec, NodeView<T> y, std::span<T> mean, std::span<T> inverse_deviation,
-                        NodeView<const T> x, const T* gain, const T* bias, double epsilon) {
-  T* means = mean.data();
-  T* inverses = inverse_deviation.data();
-  for_each(exec, x.rows * x.cols, [=] ROSSBY_ON_DEVICE(Index k) {
-    const Index i = k / x.cols, b = k % x.cols, size = x.channels;
-    const T* from = x.at(i, b);
-    double average = 0, variance = 0;
-    for (Index c = 0; c < size; ++c) average += static_cast<double>(from[c]);
-    average /= static_cast<double>(size);
-    for (Index c = 0; c < size; ++c) {
-      const double distance = static_cast<double>(from[c]) - average;
-      variance += distance * distance;
+void layer_norm_sums(const Exec& exec, double* sums, NodeView<const T> x, std::span<double>) {
+  const Index cols = x.cols;
+  // A thread takes all channels of a row: they lie side by side.
+  keep_sums(exec, sums, 2 * cols, x.rows, [=] ROSSBY_ON_DEVICE(Index i, Index o) {
+    const T* from = x.at(i, o < cols ? o : o - cols);
+    double sum = 0;
+    for (Index c = 0; c < x.channels; ++c) {
+      const auto value = static_cast<double>(from[c]);
+      sum += o < cols ? value : value * value;
     }
-    const double inverse = 1 / std::sqrt(variance / static_cast<double>(size) + epsilon);
-    means[k] = static_cast<T>(average);
-    inverses[k] = static_cast<T>(inverse);
-    T* to = y.at(i, b);
-    for (Index c = 0; c < size; ++c)
-      to[c] = static_cast<T>((static_cast<double>(from[c]) - average) * inverse) * gain[c] + bias[c];
+    return sum;
+  });
+  const auto count = static_cast<double>(x.rows * x.channels);
+  for_each(exec, 1, [=] ROSSBY_ON_DEVICE(Index) { sums[2 * cols] = count; });
+}
+
+template <class T>
+void layer_norm_moments(const Exec& exec, Index cols, T* mean, T* inverse_deviation, const double* sums,
+                        double epsilon) {
+  for_each(exec, cols, [=] ROSSBY_ON_DEVICE(Index b) {
+    const double values = sums[2 * cols] > 1 ? sums[2 * cols] : 1;
+    const double average = sums[b] / values;
+    double variance = sums[cols + b] / values - average * average;
+    if (variance < 0) variance = 0;  // NaN stays NaN
+    mean[b] = static_cast<T>(average);
+    inverse_deviation[b] = static_cast<T>(1 / std::sqrt(variance + epsilon));
+  });
+}
+
+template <class T>
+void layer_norm_forward(const Exec& exec, NodeView<T> y, NodeView<const T> x, const T* mean,
+                        const T* inverse_deviation, const T* gain, const T* bias) {
+  for_each_entry(exec, numbered(y), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
+    const Index place = i * x.channels + c;
+    y.at(i, b)[c] = (x.at(i, b)[c] - mean[b]) * inverse_deviation[b] * gain[place] + bias[place];
+  });
+}
+
+template <class T>
+void layer_norm_backward_sums(const Exec& exec, double* sums, NodeView<const T> dy, NodeView<const T> x,
+                              const T* mean, const T* inverse_deviation, const T* gain, std::span<double>) {
+  const Index cols = x.cols;
+  keep_sums(exec, sums, 2 * cols, x.rows, [=] ROSSBY_ON_DEVICE(Index i, Index o) {
+    const Index b = o < cols ? o : o - cols;
+    const T *from = x.at(i, b), *g = dy.at(i, b), *factor = gain + i * x.channels;
+    double sum = 0;
+    for (Index c = 0; c < x.channels; ++c) {
+      const double slope = static_cast<double>(g[c]) * static_cast<double>(factor[c]);
+      sum += o < cols ? slope : slope * (static_cast<double>(from[c]) - static_cast<double>(mean[b]));
+    }
+    return o < cols ? sum : sum * static_cast<double>(inverse_deviation[b]);
+  });
+}
+
+/// A thread a row and channel, which goes through the columns.
+template <class T>
+void layer_norm_backward_parameters(const Exec& exec, T* dgain, T* dbias, NodeView<const T> dy,
+                                    NodeView<const T> x, const T* mean, const T* inverse_deviation) {
+  for_each(exec, x.rows * x.channels, [=] ROSSBY_ON_DEVICE(Index k) {
+    const Index i = k / x.channels, c = k % x.channels;
+    double of_gain = 0, of_bias = 0;
+    for (Index b = 0; b < x.cols; ++b) {
+      const auto g = static_cast<double>(dy.at(i, b)[c]);
+      of_gain += g * static_cast<double>((x.at(i, b)[c] - mean[b]) * inverse_deviation[b]);
+      of_bias += g;
+    }
+    if (dgain) dgain[k] = static_cast<T>(static_cast<double>(dgain[k]) + of_gain);
+    if (dbias) dbias[k] = static_cast<T>(static_cast<double>(dbias[k]) + of_bias);
   });
 }
 
 template <class T>
 void layer_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const T> dy, NodeView<const T> x,
-                               std::span<const T> mean, std::span<const T> inverse_deviation, const T* gain) {
-  const T* means = mean.data();
-  const T* inverses = inverse_deviation.data();
-  for_each(exec, x.rows * x.cols, [=] ROSSBY_ON_DEVICE(Index k) {
-    const Index i = k / x.cols, b = k % x.cols;
-    const T *from = x.at(i, b), *g = dy.at(i, b);
-    const T average = means[k], inverse = inverses[k];
-    double sum = 0, sum_normal = 0;
-    for (Index c = 0; c < x.channels; ++c) {
-      const T slope = g[c] * gain[c];
-      sum += static_cast<double>(slope);
-      sum_normal += static_cast<double>(slope * (from[c] - average) * inverse);
-    }
-    const T mean_slope = static_cast<T>(sum / static_cast<double>(x.channels));
-    const T mean_normal = static_cast<T>(sum_normal / static_cast<double>(x.channels));
-    T* to = dx.at(i, b);
-    for (Index c = 0; c < x.channels; ++c)
-      to[c] += inverse * (g[c] * gain[c] - mean_slope - (from[c] - average) * inverse * mean_normal);
+                               const T* mean, const T* inverse_deviation, const T* gain, const double* sums,
+                               const double* count) {
+  for_each_entry(exec, numbered(dx), [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
+    const double values = *count > 1 ? *count : 1;
+    const T offset = static_cast<T>(sums[b] / values), slope = static_cast<T>(sums[x.cols + b] / values);
+    const T inverse = inverse_deviation[b], normal = (x.at(i, b)[c] - mean[b]) * inverse;
+    dx.at(i, b)[c] += inverse * (dy.at(i, b)[c] * gain[i * x.channels + c] - offset - normal * slope);
   });
-}
-
-template <class T>
-void layer_norm_backward_parameters(const Exec& exec, T* dgain, T* dbias, NodeView<const T> dy,
-                                    NodeView<const T> x, std::span<const T> mean,
-                                    std::span<const T> inverse_deviation, std::span<T>) {
-  const T* means = mean.data();
-  const T* inverses = inverse_deviation.data();
-  const Index channels = x.channels;
-  sum_rows(
-      exec, x.rows * x.cols, 2 * channels,
-      [=] ROSSBY_ON_DEVICE(Index k, Index o) {
-        const Index i = k / x.cols, b = k % x.cols;
-        if (o >= channels) return static_cast<double>(dy.at(i, b)[o - channels]);
-        return static_cast<double>(dy.at(i, b)[o]) *
-               ((static_cast<double>(x.at(i, b)[o]) - static_cast<double>(means[k])) *
-                static_cast<double>(inverses[k]));
-      },
-      [=] ROSSBY_ON_DEVICE(Index o, double sum) {
-        T* to = o < channels ? dgain : dbias;
-        const Index c = o < channels ? o : o - channels;
-        if (to) to[c] = static_cast<T>(to[c] + sum);
-      });
-}
-
-template <class Term>
-void channel_sums(const Exec& exec, double* to, Index count, Index rows, const Term& term) {
-  sum_rows(exec, rows, count, term, [=] ROSSBY_ON_DEVICE(Index o, double sum) { to[o] = sum; });
 }
 
 template <class T>
 void batch_norm_sums(const Exec& exec, double* sums, NodeView<const T> x, const T* shift, std::span<double>) {
   const Index channels = x.channels;
-  channel_sums(exec, sums, 2 * channels, x.rows * x.cols, [=] ROSSBY_ON_DEVICE(Index k, Index o) {
+  keep_sums(exec, sums, 2 * channels, x.rows * x.cols, [=] ROSSBY_ON_DEVICE(Index k, Index o) {
     const Index c = o < channels ? o : o - channels;
     const double distance =
         static_cast<double>(x.at(k / x.cols, k % x.cols)[c]) - static_cast<double>(shift[c]);
@@ -131,7 +144,7 @@ template <class T>
 void batch_norm_backward_sums(const Exec& exec, double* sums, NodeView<const T> dy, NodeView<const T> x,
                               const T* mean, const T* inverse_deviation, std::span<double>) {
   const Index channels = x.channels;
-  channel_sums(exec, sums, 2 * channels, x.rows * x.cols, [=] ROSSBY_ON_DEVICE(Index k, Index o) {
+  keep_sums(exec, sums, 2 * channels, x.rows * x.cols, [=] ROSSBY_ON_DEVICE(Index k, Index o) {
     const Index i = k / x.cols, b = k % x.cols, c = o < channels ? o : o - channels;
     const double g = static_cast<double>(dy.at(i, b)[c]);
     if (o < channels) return g;
@@ -167,15 +180,7 @@ void batch_norm_backward_input(const Exec& exec, NodeView<T> dx, NodeView<const 
   });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                               \
-  template void layer_norm_forward(const Exec&, NodeView<T>, std::span<T>, std::span<T>, NodeView<const T>, \
-                                   const T*, const T*, double);                                             \
-  template void layer_norm_backward_input(const Exec&, NodeView<T>, NodeView<const T>, NodeView<const T>,   \
-                                          std::span<const T>, std::span<const T>, const T*);                \
-  template void layer_norm_backward_parameters(const Exec&, T*, T*, NodeView<const T>, NodeView<const T>,   \
-                                               std::span<const T>, std::span<const T>, std::span<T>);
-ROSSBY_FOR_SCALARS(ROSSBY_INSTANTIATE)
-#undef ROSSBY_INSTANTIATE
+ROSSBY_FOR_SCALARS(ROSSBY_LAYER_NORM)
 ROSSBY_FOR_SCALARS(ROSSBY_BATCH_NORM)
 
 }  // namespace rossby::ROSSBY_DEVICE

@@ -113,7 +113,8 @@ ModelDescriptor dcrnn_descriptor() {
           .keys = keys_of<Settings>(table),
           .configure = configure<true>,
           .calibration = measured_dcrnn,
-          .quick_calibration = quickly_measured_dcrnn};
+          .quick_calibration = quickly_measured_dcrnn,
+          .small = "layers = 2\nunits = 5"};
 }
 
 ModelDescriptor gru_descriptor() {
@@ -122,7 +123,8 @@ ModelDescriptor gru_descriptor() {
           .of_layers = true,
           .keys = keys_of<Settings>(table),
           .configure = configure<false>,
-          .calibration = measured_gru};
+          .calibration = measured_gru,
+          .small = "layers = 2\nunits = 5"};
 }
 
 }  // namespace rossby

@@ -161,7 +161,8 @@ ModelDescriptor graph_wavenet_descriptor() {
           .of_layers = true,
           .keys = keys_of<Settings>(table),
           .configure = configure,
-          .calibration = measured};
+          .calibration = measured,
+          .small = "channels = 5\nskip = 7\nend = 6\nblocks = 2\nadaptive_width = 3"};
 }
 
 }  // namespace rossby

@@ -70,7 +70,11 @@ std::vector<CalibrationCase> measured() {
 }  // namespace
 
 ModelDescriptor tgcn_descriptor() {
-  return {.name = "tgcn", .keys = keys_of<Settings>(table), .configure = configure, .calibration = measured};
+  return {.name = "tgcn",
+          .keys = keys_of<Settings>(table),
+          .configure = configure,
+          .calibration = measured,
+          .small = "units = 5"};
 }
 
 }  // namespace rossby
