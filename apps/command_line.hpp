@@ -1,16 +1,34 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
+#include "apps/commands.hpp"
 #include "rossby/base/index.hpp"
 
 namespace rossby {
 
 /// Adds --set key=value: one value each time, so that whatever follows is read as itself.
 void add_settings(CLI::App& app, std::vector<std::string>& sets, const std::string& help);
+
+/// What --set says of itself where any key may be set.
+constexpr const char* set_help =
+    "set a configuration key, for example --set train.epochs=20; may be repeated";
+
+/// What --device says of itself where a trained run is opened.
+constexpr const char* device_help =
+    "what forecasts: auto, cpu, cuda; default: what the run was trained on, without a GPU the cores";
+
+/// Runs `act(comm, arguments)` if the subcommand is named; the arguments live as long as the command line.
+template <class Arguments, class Act>
+void choose(CLI::App& sub, commands::Chosen& chosen, const std::shared_ptr<Arguments>& arguments, Act act) {
+  sub.callback([&chosen, arguments, act] {
+    chosen = [arguments, act](const Communicator& comm) { return act(comm, *arguments); };
+  });
+}
 
 /// Checks a whole number of at least `least`, a number of at least 0.
 [[nodiscard]] CLI::Validator whole_number(Index least);

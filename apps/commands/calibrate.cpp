@@ -1,222 +1,60 @@
-#include <algorithm>
-#include <ctime>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <thread>
+#include "rossby/run/calibrate.hpp"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
-#include <sys/file.h>
-#include <unistd.h>
 
+#include "apps/command_line.hpp"
 #include "apps/commands.hpp"
-#include "rossby/base/stopwatch.hpp"
-#include "rossby/base/user_error.hpp"
-#include "rossby/io/files.hpp"
-#include "rossby/kernels/blas_setup.hpp"
-#include "rossby/mpi/agree.hpp"
-#include "rossby/mpi/host.hpp"
-#include "rossby/mpi/libraries.hpp"
-#include "rossby/mpi/watchdog.hpp"
-#include "rossby/plan/rates.hpp"
-#include "rossby/run/calibration.hpp"
-#include "rossby/run/device_choice.hpp"
-#include "rossby/run/model_run.hpp"
-#include "rossby/run/version.hpp"
-#include "rossby/tensor/cuda_device.hpp"
 
 namespace rossby::commands {
 namespace {
 
 constexpr double busy = 0.15;  // by which rounds of a training differ
 
-std::string now() {
-  const std::time_t time = std::time(nullptr);
-  char text[32];
-  (void)std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&time));
-  return text;
-}
-
-MachineProfile describe_machine() {
-  MachineProfile profile;
-  char name[256] = "";
-  (void)gethostname(name, sizeof name - 1);
-  profile.host = name;
-  profile.processor = processor();
-  profile.cores = static_cast<int>(std::thread::hardware_concurrency());
-  profile.memory_bytes =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  profile.date = now();
-  profile.version = version_short();
-  profile.mpi = library_versions();
-  profile.blas = blas_core();
-  return profile;
-}
-
-/// Rank 0's processor and cores, which those of all ranks have to be.
-void expect_alike(const Communicator& comm, const MachineProfile& profile) {
-  agree_same(comm, fmt::format("{}, {} cores", profile.processor, profile.cores),
-             "the machine (processor, cores), which has to be of one kind,");
-}
-
-/// One of any format, or what was begun and never written.
-void expect_machine_file(const std::string& file) {
-  const std::string text = read_text(file);
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  const bool machine =
-      json.is_object() && json.contains("format") && json.contains("ops") && json.contains("processor");
-  if (!text.empty() && !machine)
-    user_error("{}: no machine file, which --replace takes the place of; name another one with -o", file);
-}
-
-/// A folder that other processes of its kind wait for. Where the file system has no locks, nobody waits.
-class FolderLock {
- public:
-  explicit FolderLock(const std::string& folder)
-      : fd_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (fd_ >= 0) (void)::flock(fd_, LOCK_EX);
-  }
-  ~FolderLock() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int fd_;
-};
-
-/// Writes what was measured into the file, with what it holds by now where that is not to be replaced: others
-/// may have written since.
-void write_profile(const std::string& file, const MachineProfile& measured, bool replace) {
-  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
-  const FolderLock lock(folder.empty() ? "." : folder.string());
-  MachineProfile profile = measured;
-  if (!replace && std::filesystem::exists(file)) try {
-      MachineProfile known = read_profile(file);
-      merge(known, measured);
-      profile = std::move(known);
-    } catch (const UserError& error) {
-      const std::string aside = fmt::format("{}.{}", file, ::getpid());
-      atomic_write(aside, json_of(measured).dump(1) + "\n");
-      user_error("{}: another one than when measuring began: {}; what was measured is in {}", file,
-                 error.what(), aside);
-    }
-  atomic_write(file, json_of(profile).dump(1) + "\n");
-}
-
-/// Whether --precision is one of a GPU's products.
-bool of_products(const std::string& precision) {
-  return precision == "tf32" || precision == "bf16";
-}
-
-/// The device that is measured, too, on all ranks; empty: none.
-std::string device_of(const Communicator& comm, const Calibrate& arguments) {
-  const bool wanted = arguments.only.empty() || std::find(arguments.only.begin(), arguments.only.end(),
-                                                          "device") != arguments.only.end();
-  const bool rounds = of_products(arguments.precision);
-  agree(comm, [&] {
-    if (rounds && arguments.device == "none")
-      user_error("--precision {} is of GPUs: it needs --device cuda", arguments.precision);
-  });
-  if (!wanted || arguments.device == "none") return "";
-  if (arguments.device == "simulated") return arguments.device;
-  const CudaDevices found = cuda_devices();
-  agree(comm, [&] {
-    const bool needed = arguments.device == "cuda" || rounds || !arguments.only.empty();
-    if (needed && found.count == 0) user_error("there is no GPU to measure: {}", found.reason);
-  });
-  return lacks_gpus(comm) ? "" : "cuda";
-}
-
-/// Ops, messages and rates of a device.
-void measure_all_of(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
-  measure_device(comm, options, profile);
-  measure_messages(comm, options, profile);
-  (void)measure_ops(comm, options, profile);
+int act(const Communicator& comm, const CalibrateOptions& options) {
+  const Calibrated made = calibrate(comm, options);
+  if (comm.rank() != 0) return 0;
+  const MachineProfile& profile = made.profile;
+  fmt::print("measured  {} ranks x {} threads{} in {:.0f} s: {} ops, {} message rounds, {} rates\n",
+             comm.size(), made.threads,
+             made.device.empty() ? "" : fmt::format(", {} x {}", profile.device.count, profile.device.name),
+             made.seconds, profile.ops.size(), profile.messages.size(), profile.rates.size());
+  if (options.wants("ops"))
+    fmt::print("rounds    of a training differ by {:.0f} % (median){}\n", 100 * made.apart,
+               made.apart < busy
+                   ? ""
+                   : ": the machine does something else besides, and predictions can be no better; "
+                     "measure again with --replace when it is quiet");
+  fmt::print("written   {}\n", options.output);
+  return 0;
 }
 
 }  // namespace
 
-int calibrate(const Communicator& comm, const Calibrate& arguments) {
-  MachineProfile profile = describe_machine();
-  expect_alike(comm, profile);
-  CalibrationOptions options;
-  options.quick = arguments.quick;
-  const bool rounds = of_products(arguments.precision);
-  options.products = rounds ? arguments.precision : "model";
-  options.precision = rounds ? "float" : arguments.precision;
-  if (options.quick) options.case_seconds = 0.02;
-  options.threads = threads_per_rank(comm, Config());
-  const std::string threads = different_numbers(comm, options.threads);
-  agree(comm, [&] {
-    if (!threads.empty())
-      user_error("ranks have different numbers of threads: {}; set OMP_NUM_THREADS alike", threads);
-  });
-  const std::string device = device_of(comm, arguments);
-  agree(comm, [&] {
-    if (arguments.only == std::vector<std::string>{"messages"} && comm.size() == 1 && device.empty())
-      user_error("--only messages: one rank has nobody to send to; start two or more with mpirun");
-    options.folder = std::filesystem::temp_directory_path().string();
-    refuse_to_replace(arguments.output, {});
-    for (const std::string& file : arguments.configs) {
-      refuse_to_replace(arguments.output, {file});
-      const std::vector<std::string> sets{"parallel.device=cpu", "parallel.time_groups=1",
-                                          fmt::format("parallel.threads={}", options.threads)};
-      options.own.push_back(Config::load(file, sets));
-    }
-    if (comm.rank() != 0) return;
-    // Not found at the end of minutes of measuring.
-    if (!arguments.replace && std::filesystem::exists(arguments.output)) {
-      MachineProfile test = read_profile(arguments.output);
-      try {
-        merge(test, profile);
-      } catch (const UserError& error) {
-        user_error("{}: {}; --replace takes its place, -o names another one", arguments.output, error.what());
-      }
-    } else {
-      // Of what it replaces nothing is lost before there is something else.
-      if (std::filesystem::exists(arguments.output)) expect_machine_file(arguments.output);
-    }
-    const std::string trial = temporary_name(arguments.output);
-    atomic_write(trial, "");
-    std::filesystem::remove(trial);
-  });
-  const Stopwatch begin;
-  const auto wanted = [&](const char* what) {
-    const std::vector<std::string>& only = arguments.only;
-    if (rounds && only.empty()) return false;  // of the host all is there in float
-    return only.empty() || std::find(only.begin(), only.end(), what) != only.end();
-  };
-  if (wanted("ops")) measure_process(comm, options, profile);
-  if (wanted("rates")) measure_rates(comm, options, profile);
-  if (wanted("messages")) measure_messages(comm, options, profile);
-  const double apart = wanted("ops") ? measure_ops(comm, options, profile) : 0;
-  if (!device.empty()) {
-    CalibrationOptions there = options;
-    there.device = device;
-    const std::vector<std::string> sets{"parallel.device=" + device, "parallel.products=" + options.products};
-    for (Config& config : there.own) config = config.with(sets);
-    measure_all_of(comm, there, profile);
-  }
-  agree(comm, [&] {
-    if (comm.rank() != 0) return;
-    write_profile(arguments.output, profile, arguments.replace);
-    fmt::print("measured  {} ranks x {} threads{} in {:.0f} s: {} ops, {} message rounds, {} rates\n",
-               comm.size(), options.threads,
-               device.empty() ? "" : fmt::format(", {} x {}", profile.device.count, profile.device.name),
-               begin.seconds(), profile.ops.size(), profile.messages.size(), profile.rates.size());
-    if (wanted("ops"))
-      fmt::print("rounds    of a training differ by {:.0f} % (median){}\n", 100 * apart,
-                 apart < busy
-                     ? ""
-                     : ": the machine does something else besides, and predictions can be no better; "
-                       "measure again with --replace when it is quiet");
-    fmt::print("written   {}\n", arguments.output);
-  });
-  return 0;
+void add_calibrate(CLI::App& app, Chosen& chosen) {
+  const auto arguments = std::make_shared<CalibrateOptions>();
+  CalibrateOptions& a = *arguments;
+  auto* c = app.add_subcommand("calibrate", "measure this machine, under all ranks, for 'rossby plan'");
+  c->add_option("-o,--output", a.output, "file (JSON) to write, or to add to")->required();
+  c->add_option("--config", a.configs,
+                "a training of yours (TOML) to measure beside the built-in ones; may be repeated");
+  c->add_option(
+       "--precision", a.precision,
+       "of the built-in trainings: float or double; tf32, bf16: float on GPUs whose products are of operands "
+       "rounded to that")
+      ->check(CLI::IsMember({"float", "double", "tf32", "bf16"}));
+  c->add_option(
+       "--device", a.device,
+       "measured beside the host: cuda, simulated (for tests), none; auto: GPUs, where there are some")
+      ->check(CLI::IsMember({"auto", "none", "cuda", "simulated"}))
+      ->capture_default_str();
+  c->add_option("--only", a.only,
+                "measure ops, messages or rates of the host alone, or all of its devices, for example "
+                "messages over the "
+                "hosts of a network; may be repeated")
+      ->check(CLI::IsMember({"ops", "messages", "rates", "device"}));
+  c->add_flag("--replace", a.replace, "forget what the file holds, instead of adding to it");
+  c->add_flag("--quick", a.quick, "a few small cases for a moment each: to try it out");
+  choose(*c, chosen, arguments, act);
 }
 
 }  // namespace rossby::commands

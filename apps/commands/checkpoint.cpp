@@ -1,80 +1,32 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/command_line.hpp"
 #include "apps/commands.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/state_file.hpp"
-#include "rossby/run/console.hpp"
+#include "rossby/run/state_summary.hpp"
 
 namespace rossby::commands {
 namespace {
 
-using Json = nlohmann::ordered_json;
+struct Arguments {
+  std::string file;
+  bool json = false;
+};
 
-std::string_view placement_text(Placement placement) {
-  switch (placement) {
-    case Placement::replicated:
-      return "replicated";
-    case Placement::rows:
-      return "rows";
-    case Placement::entries:
-      return "entries";
-  }
-  return "";
-}
-
-Json array_json(const StoredArray& array) {
-  Json json;
-  json["name"] = array.name;
-  json["placement"] = std::string(placement_text(array.placement));
-  json["shape"] = array.extents;
-  json["value_bytes"] = array.value_bytes;
-  json["checksum"] = fmt::format("{:016x}", array.checksum);
-  return json;
-}
-
-/// Everything but the arrays: what the file says of itself, without the configuration's text and the
-/// optimiser's books.
-Json summary(const std::string& file, const StoredState& state) {
-  const Json metadata = Json::parse(state.metadata, nullptr, false);
-  Json json;
-  json["file"] = file;
-  json["file_bytes"] = state.bytes;
-  if (metadata.is_object())
-    for (const auto& [key, value] : metadata.items())
-      if (key != "config" && key != "training") json[key] = value;
-  json["nodes"] = state.nodes;
-  const auto training = metadata.is_object() ? metadata.find("training") : metadata.end();
-  if (metadata.is_object() && training != metadata.end() && training->is_object())
-    for (const char* name : {"epoch", "batch", "best_epoch", "has_best", "rollbacks", "seconds"})
-      if (training->contains(name)) json["training"][name] = training->at(name);
-  return json;
-}
-
-}  // namespace
-
-int checkpoint_inspect(const Communicator& comm, const StateFile& arguments) {
+int inspect(const Communicator& comm, const Arguments& arguments) {
   agree(comm, [&] {
     if (comm.rank() != 0) return;
-    const StoredState state = list_state(arguments.file);
-    Json json = summary(arguments.file, state);
-    if (arguments.json) {
-      json["arrays"] = Json::array();
-      for (const StoredArray& array : state.arrays) json["arrays"].push_back(array_json(array));
-      fmt::print("{}\n", json.dump(2));
-      return;
-    }
-    for (const auto& [key, value] : json.items())
-      fmt::print("{:<16} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
-    for (const StoredArray& array : state.arrays)
-      fmt::print("array            {:<28} {:<10} ({}, {}, {}) {}, checksum {:016x}\n", array.name,
-                 placement_text(array.placement), array.extents[0], array.extents[1], array.extents[2],
-                 array.value_bytes == 8 ? "double" : "float", array.checksum);
+    if (arguments.json)
+      fmt::print("{}\n", state_summary(arguments.file).dump(2));
+    else
+      fmt::print("{}", state_summary_text(arguments.file));
   });
   return 0;
 }
 
-int checkpoint_verify(const Communicator& comm, const StateFile& arguments) {
+int verify(const Communicator& comm, const Arguments& arguments) {
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     const auto arrays = list_state(arguments.file).arrays.size();
@@ -82,6 +34,21 @@ int checkpoint_verify(const Communicator& comm, const StateFile& arguments) {
     fmt::print("{}: {} arrays, all checksums are right\n", arguments.file, arrays);
   });
   return 0;
+}
+
+}  // namespace
+
+void add_checkpoint(CLI::App& app, Chosen& chosen) {
+  const auto arguments = std::make_shared<Arguments>();
+  Arguments& a = *arguments;
+  auto* k = app.add_subcommand("checkpoint", "look at checkpoints and state files")->require_subcommand(1);
+  auto* i = k->add_subcommand("inspect", "say what a file holds");
+  i->add_option("file", a.file, "checkpoint or state file")->required();
+  i->add_flag("--json", a.json, "as JSON");
+  choose(*i, chosen, arguments, inspect);
+  auto* v = k->add_subcommand("verify", "hold every checksum of a file against its values");
+  v->add_option("file", a.file, "checkpoint or state file")->required();
+  choose(*v, chosen, arguments, verify);
 }
 
 }  // namespace rossby::commands

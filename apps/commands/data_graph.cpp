@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include "apps/command_line.hpp"
 #include "apps/commands.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/data/correlation.hpp"
@@ -18,6 +19,26 @@
 namespace rossby::commands {
 namespace {
 
+struct Arguments {
+  std::string file;  // the series whose nodes are joined
+  std::string output;
+  std::string from;        // distances | coordinates | correlation | edges | matrix
+  std::string table;       // comma-separated values; empty: none
+  std::string ids;         // variable with the names that the table uses; empty: node numbers
+  std::string kernel;      // of coordinates: none | gaussian; empty: none
+  std::string variable;    // empty: the only one that fits
+  std::string null_value;  // empty: none
+  std::string train;       // as split.train; empty: its default
+  double threshold = -1;   // −1: the kind's own
+  double sigma = -1;       // −1: standard deviation of the distances
+  Index neighbours = 0;    // 0: the kind's own
+  Index overlap = 0;       // 0: its default
+  Index first_step = 0;    // as data.first_step and data.last_step
+  Index last_step = -1;
+  bool skip_unknown = false;
+  bool symmetric = false;
+};
+
 /// Edges and what is said of their weights.
 struct Made {
   std::vector<Edge> edges;
@@ -25,7 +46,7 @@ struct Made {
 };
 
 /// Refuses options that the kind of graph has no use for.
-void check_options(const Graph& a) {
+void check_options(const Arguments& a) {
   const std::string& from = a.from;
   const bool table = from == "distances" || from == "edges" || from == "matrix";
   const bool names = (from == "distances" || from == "edges") && !a.table.empty();
@@ -63,7 +84,7 @@ std::vector<Edge> relation_edges(const std::vector<FileEdge>& edges) {
   return out;
 }
 
-NodeNames names_of(const Graph& a, const SeriesInfo& info) {
+NodeNames names_of(const Arguments& a, const SeriesInfo& info) {
   return a.ids.empty() ? NodeNames(info.file_nodes) : NodeNames::read(a.file, a.ids, info.file_nodes);
 }
 
@@ -75,21 +96,21 @@ void check_nodes(const std::vector<Edge>& edges, const std::string& path, Index 
                    edges[e].destination, node, nodes - 1);
 }
 
-GaussianKernel kernel_of(const Graph& a) {
+GaussianKernel kernel_of(const Arguments& a) {
   GaussianKernel kernel;
   if (a.sigma > 0) kernel.sigma = a.sigma;
   if (a.threshold >= 0) kernel.threshold = a.threshold;
   return kernel;
 }
 
-std::string kernel_text(const Graph& a, const GaussianGraph& graph, const char* distance) {
+std::string kernel_text(const Arguments& a, const GaussianGraph& graph, const char* distance) {
   return fmt::format("exp(-({}/sigma)^2), sigma = {:.8g}{}, entries below {:g} dropped", distance,
                      graph.sigma,
                      a.sigma > 0 ? "" : fmt::format(" (standard deviation of {} distances)", graph.pairs),
                      kernel_of(a).threshold);
 }
 
-Made from_distances(const Graph& a, const SeriesInfo& info) {
+Made from_distances(const Arguments& a, const SeriesInfo& info) {
   std::vector<Edge> distances;
   if (a.table.empty()) {
     distances = relation_edges(GraphFile::open(a.file).distances());
@@ -108,7 +129,7 @@ Made from_distances(const Graph& a, const SeriesInfo& info) {
   return {std::move(graph.edges), std::move(meaning)};
 }
 
-Made from_coordinates(const Graph& a, const SeriesFile& file) {
+Made from_coordinates(const Arguments& a, const SeriesFile& file) {
   const SeriesInfo& info = file.info();
   if (info.node_lat.empty())
     user_error("--from coordinates needs latitudes and longitudes, but {} has none", info.path);
@@ -128,7 +149,7 @@ Made from_coordinates(const Graph& a, const SeriesFile& file) {
   return {std::move(graph.edges), std::move(meaning)};
 }
 
-Made from_correlation(const Graph& a, const SeriesFile& file) {
+Made from_correlation(const Arguments& a, const SeriesFile& file) {
   const SeriesInfo& info = file.info();
   if (info.features != 1)
     user_error("{}: correlation takes one feature, variable {} has {}", info.path,
@@ -160,7 +181,7 @@ Made from_correlation(const Graph& a, const SeriesFile& file) {
   return {correlation_graph(values, steps, info.file_nodes, rule), std::move(meaning)};
 }
 
-SeriesFile open_series(const Graph& a) {
+SeriesFile open_series(const Arguments& a) {
   std::vector<std::string> variables;
   if (!a.variable.empty()) variables = {a.variable};
   // Where values do not matter, any variable tells what the nodes are.
@@ -169,7 +190,7 @@ SeriesFile open_series(const Graph& a) {
   return SeriesFile::open(a.file, variables, a.first_step, a.last_step, parse_null_value(a.null_value));
 }
 
-Made make(const Graph& a, const SeriesFile& file) {
+Made make(const Arguments& a, const SeriesFile& file) {
   const SeriesInfo& info = file.info();
   if (a.from == "distances") return from_distances(a, info);
   if (a.from == "coordinates") return from_coordinates(a, file);
@@ -180,7 +201,7 @@ Made make(const Graph& a, const SeriesFile& file) {
   return {relation_edges(table.edges), "as given"};
 }
 
-GraphLayout layout_of(const Graph& a, const SeriesInfo& info, const Made& made) {
+GraphLayout layout_of(const Arguments& a, const SeriesInfo& info, const Made& made) {
   GraphLayout layout;
   layout.nodes = info.file_nodes;
   for (const Edge& e : made.edges) layout.edges.push_back({e.source, e.destination, e.weight});
@@ -196,7 +217,7 @@ GraphLayout layout_of(const Graph& a, const SeriesInfo& info, const Made& made) 
   return layout;
 }
 
-void report(const Graph& a, const GraphLayout& layout, const std::string& meaning) {
+void report(const Arguments& a, const GraphLayout& layout, const std::string& meaning) {
   std::vector<char> joined(static_cast<std::size_t>(layout.nodes), 0);
   for (const FileEdge& e : layout.edges)
     if (e.source != e.destination)
@@ -212,7 +233,7 @@ void report(const Graph& a, const GraphLayout& layout, const std::string& meanin
   fmt::print("weights: {}\n", meaning);
 }
 
-void write(const Graph& a) {
+void write(const Arguments& a) {
   check_options(a);
   std::error_code code;
   for (const std::string& input : {a.file, a.table})
@@ -228,13 +249,53 @@ void write(const Graph& a) {
   report(a, layout, made.meaning);
 }
 
-}  // namespace
-
-int graph(const Communicator& comm, const Graph& arguments) {
+int graph(const Communicator& comm, const Arguments& arguments) {
   agree(comm, [&] {
     if (comm.rank() == 0) write(arguments);
   });
   return 0;
+}
+
+}  // namespace
+
+void add_data_graph(CLI::App& data, Chosen& chosen) {
+  const auto arguments = std::make_shared<Arguments>();
+  Arguments& a = *arguments;
+  auto* g = data.add_subcommand("graph", "make a graph for the nodes of a series, which relation.file reads");
+  g->add_option("file", a.file, "NetCDF-4/CF file with the series")->required();
+  g->add_option(
+       "--from", a.from,
+       "distances: a table of source,destination,distance, or edge_distance of the file, through a Gaussian "
+       "kernel; coordinates: k nearest nodes; correlation: of the training part; edges: a table of "
+       "source,destination[,weight]; matrix: a table of n x n weights")
+      ->required()
+      ->check(CLI::IsMember({"distances", "coordinates", "correlation", "edges", "matrix"}));
+  g->add_option("-o,--output", a.output, "file to write")->required();
+  g->add_option("--table", a.table, "file of comma-separated values");
+  g->add_option("--ids", a.ids, "variable with the names that the table uses; default: node numbers from 0");
+  g->add_flag("--skip-unknown", a.skip_unknown, "leave out lines of the table with unknown nodes");
+  g->add_option("--threshold", a.threshold,
+                "smallest weight; default: 0.1, for correlations 0.5, or 0 with --neighbours")
+      ->check(non_negative_number());
+  g->add_option(
+       "--sigma", a.sigma,
+       "width of the Gaussian kernel, in the unit of the distances; default: their standard deviation")
+      ->check(non_negative_number());
+  g->add_option("--neighbours", a.neighbours, "nearest (default: 8) or most correlated nodes of each node")
+      ->check(whole_number(1));
+  g->add_option("--kernel", a.kernel,
+                "weights of coordinates: none: 1; gaussian: of kilometres; default: none")
+      ->check(CLI::IsMember({"none", "gaussian"}));
+  g->add_option("--variable", a.variable, "variable to correlate; default: the only one that fits");
+  g->add_option("--null-value", a.null_value, "a number that stands for a missing value");
+  g->add_option("--train", a.train, "training part, as split.train; default: 0.7");
+  g->add_option("--first-step", a.first_step, "first step used, as data.first_step")->check(whole_number(0));
+  g->add_option("--last-step", a.last_step, "one past the last step used, as data.last_step")
+      ->check(whole_number(0));
+  g->add_option("--overlap", a.overlap, "fewest steps that two correlated nodes have in common; default: 30")
+      ->check(whole_number(2));
+  g->add_flag("--symmetric", a.symmetric, "both directions of every edge, with the larger weight");
+  choose(*g, chosen, arguments, graph);
 }
 
 }  // namespace rossby::commands

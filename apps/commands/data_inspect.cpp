@@ -1,19 +1,41 @@
 #include <fmt/core.h>
 
+#include "apps/command_line.hpp"
 #include "apps/commands.hpp"
 #include "rossby/io/inspect.hpp"
 #include "rossby/io/series_file.hpp"
 #include "rossby/mpi/agree.hpp"
 
 namespace rossby::commands {
+namespace {
 
-int inspect(const Communicator& comm, const Inspect& arguments) {
+struct Arguments {
+  std::string file;
+  std::vector<std::string> variables;
+  std::string null_value;  // empty: none
+};
+
+int inspect(const Communicator& comm, const Arguments& arguments) {
   agree(comm, [&] {
     if (comm.rank() == 0)
       fmt::print("{}",
                  inspect_series(arguments.file, arguments.variables, parse_null_value(arguments.null_value)));
   });
   return 0;
+}
+
+}  // namespace
+
+void add_data_inspect(CLI::App& data, Chosen& chosen) {
+  const auto arguments = std::make_shared<Arguments>();
+  Arguments& a = *arguments;
+  auto* i = data.add_subcommand("inspect", "describe a NetCDF series");
+  i->add_option("file", a.file, "NetCDF-4/CF file")->required();
+  i->add_option("--variable", a.variables, "variable to describe; may be repeated; default: all that fit")
+      ->take_all()
+      ->allow_extra_args(false);
+  i->add_option("--null-value", a.null_value, "a number that stands for a missing value");
+  choose(*i, chosen, arguments, inspect);
 }
 
 }  // namespace rossby::commands

@@ -1,85 +1,40 @@
-#include <cmath>
-#include <memory>
-
 #include <fmt/core.h>
 
+#include "apps/command_line.hpp"
 #include "apps/commands.hpp"
-#include "rossby/data/synthetic.hpp"
-#include "rossby/io/series_writer.hpp"
+#include "rossby/data/synthetic_series.hpp"
 #include "rossby/mpi/agree.hpp"
 
 namespace rossby::commands {
 namespace {
 
-std::unique_ptr<SyntheticField> make_field(const Synth& arguments) {
-  if (arguments.kind == "heat") {
-    HeatSpec spec;
-    spec.n_lat = arguments.lat;
-    spec.n_lon = arguments.lon;
-    spec.seed = static_cast<std::uint64_t>(arguments.seed);
-    if (arguments.noise >= 0) spec.noise = arguments.noise;
-    return std::make_unique<HeatField>(spec);
-  }
-  PacificSpec spec;
-  spec.n_lat = arguments.lat;
-  spec.n_lon = arguments.lon;
-  spec.seed = static_cast<std::uint64_t>(arguments.seed);
-  if (arguments.noise >= 0) spec.noise = arguments.noise;
-  return std::make_unique<PacificField>(spec);
-}
-
-/// A grid of temperatures with its land, or a rod or plate of sensors with the edges that made it.
-SeriesLayout layout(const Synth& arguments, const SyntheticField& field) {
-  SeriesLayout layout;
-  SeriesVariable variable;
-  layout.nodes = field.cells();
-  if (const auto* heat = dynamic_cast<const HeatField*>(&field)) {
-    variable.name = "heat";
-    variable.units = "1";
-    variable.long_name = "temperature, simulated heat diffusion";
-    layout.time = TimeAxis::counter(arguments.steps);
-    layout.has_edges = true;
-    for (const Edge& edge : heat->edges())
-      layout.edges.push_back({edge.source, edge.destination, edge.weight});
-    layout.title = "Simulated heat diffusion";
-  } else {
-    variable.name = "sst";
-    variable.units = "degree_Celsius";
-    variable.long_name = "synthetic sea surface temperature";
-    variable.standard_name = "sea_surface_temperature";
-    layout.gridded = true;
-    for (Index i = 0; i < field.n_lat(); ++i) layout.lat.push_back(field.latitude(i));
-    for (Index j = 0; j < field.n_lon(); ++j) layout.lon.push_back(field.longitude(j));
-    layout.land_mask.assign(field.land().begin(), field.land().end());
-    layout.time = TimeAxis::monthly(arguments.steps, "1970-01");
-    layout.title = "Synthetic Pacific sea surface temperature";
-  }
-  layout.variables.push_back(variable);
-  layout.attributes.emplace_back(
-      "source", fmt::format("rossby data synth --kind {} --seed {}", arguments.kind, arguments.seed));
-  return layout;
-}
-
-void write(const Synth& arguments) {
-  const auto field = make_field(arguments);
-  SeriesWriter writer = SeriesWriter::create(arguments.output, layout(arguments, *field));
-  std::vector<float> values(static_cast<std::size_t>(field->cells()));
-  for (Index t = 0; t < arguments.steps; ++t) {
-    field->next(values);
-    writer.append(values);
-  }
-  writer.finish();
-  fmt::print("{}: {} steps, {} x {} cells, {} with values\n", arguments.output, arguments.steps,
-             field->n_lat(), field->n_lon(), field->sea_cells());
+int synth(const Communicator& comm, const SyntheticSeries& series) {
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    const SyntheticGrid grid = write_synthetic(series);
+    fmt::print("{}: {} steps, {} x {} cells, {} with values\n", series.output, series.steps, grid.lat,
+               grid.lon, grid.with_values);
+  });
+  return 0;
 }
 
 }  // namespace
 
-int synth(const Communicator& comm, const Synth& arguments) {
-  agree(comm, [&] {
-    if (comm.rank() == 0) write(arguments);
-  });
-  return 0;
+void add_data_synth(CLI::App& data, Chosen& chosen) {
+  const auto arguments = std::make_shared<SyntheticSeries>();
+  SyntheticSeries& a = *arguments;
+  auto* s = data.add_subcommand("synth", "write a synthetic series");
+  s->add_option("--kind", a.kind, "pacific: a sea surface temperature; heat: diffusion with known relations")
+      ->check(CLI::IsMember({"pacific", "heat"}))
+      ->capture_default_str();
+  s->add_option("--lat", a.lat, "rows of the grid")->check(whole_number(1))->capture_default_str();
+  s->add_option("--lon", a.lon, "columns of the grid")->check(whole_number(1))->capture_default_str();
+  s->add_option("--steps", a.steps, "time steps")->check(whole_number(1))->capture_default_str();
+  s->add_option("--seed", a.seed, "seed")->check(whole_number(0))->capture_default_str();
+  s->add_option("--noise", a.noise, "standard deviation of the noise; default: the kind's own")
+      ->check(non_negative_number());
+  s->add_option("-o,--output", a.output, "file to write")->required();
+  choose(*s, chosen, arguments, synth);
 }
 
 }  // namespace rossby::commands

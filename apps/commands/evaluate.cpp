@@ -1,233 +1,29 @@
-#include <algorithm>
+#include "rossby/run/evaluate.hpp"
 
-#include <fmt/core.h>
-#include <nlohmann/json.hpp>
-
+#include "apps/command_line.hpp"
 #include "apps/commands.hpp"
-#include "rossby/base/user_error.hpp"
-#include "rossby/io/files.hpp"
-#include "rossby/model/baselines/baselines.hpp"
-#include "rossby/mpi/agree.hpp"
-#include "rossby/mpi/ksp_solver.hpp"
-#include "rossby/mpi/watchdog.hpp"
-#include "rossby/run/model_run.hpp"
-#include "rossby/run/run_files.hpp"
-#include "rossby/train/evaluation.hpp"
-#include "rossby/train/stnn_task.hpp"
 
 namespace rossby::commands {
-namespace {
 
-/// What is scored: origins and horizons of the test part.
-struct Test {
-  std::vector<Index> origins;
-  Index horizons = 0;
-};
-
-/// One rollout over the test part. Throws UserError where the model does not reach its end.
-Rollout rollout_of(const Config& config, const Split& split) {
-  Rollout rollout = rollout_over(split.test);
-  if (config.windows() && rollout.horizons > config.window.outputs)
-    user_error(
-        "evaluate.kind = \"rollout\" is one forecast over the whole test part, {} steps, and the model puts "
-        "out "
-        "window.outputs = {}; set evaluate.kind = \"origins\"",
-        rollout.horizons, config.window.outputs);
-  return rollout;
-}
-
-/// evaluate.horizons, or as many as the model puts out.
-Index horizons_of(const Config& config) {
-  const Index horizons = config.evaluate.horizons;
-  if (!config.windows()) return horizons;
-  return std::min(horizons, config.window.outputs);
-}
-
-Test test_of(const Config& config, const Split& split) {
-  if (config.evaluate.kind == "rollout") {
-    if (split.test.size() < 1) user_error("evaluate: there is no test part; set split.test");
-    Rollout rollout = rollout_of(config, split);
-    return {std::move(rollout.origins), rollout.horizons};
-  }
-  const Index horizons = horizons_of(config);
-  return {split.test_origins(horizons, config.evaluate.first_origin, config.evaluate.last_origin), horizons};
-}
-
-/// Adds the classical forecasters, which work in original units.
-template <class T>
-void add_baselines(const Communicator& comm, const Config& config, ModelRun<T>& run, const Test& test,
-                   std::vector<std::unique_ptr<Baseline>>& baselines, HorizonErrors& errors) {
-  if (baselines.empty()) return;
-  const Series series = read_series(comm, config, run.domain());
-  int number = 1;
-  for (const auto& baseline : baselines) {
-    baseline->fit(series, run.domain().split, run.reducer());
-    baseline->forecast(series, test.origins, test.horizons, run.reducer(),
-                       [&](Index horizon, NodeView<const float> x) {
-                         errors.add<float>(number, horizon, x, series, test.origins);
-                       });
-    ++number;
-  }
-}
-
-std::string units_of(const Domain& domain) {
-  const std::string& units = domain.info.variables.front().units;
-  for (const SeriesVariable& variable : domain.info.variables)
-    if (variable.units != units) return "mixed";
-  return units.empty() ? "1" : units;
-}
-
-/// What is scored on its own: each of several variables, or each of the features that the one has.
-struct Part {
-  const SeriesVariable* variable;
-  Index features;
-  std::string feature = {};  // of one, what it is called: its coordinate, or its number
-
-  [[nodiscard]] std::string units() const { return variable->units.empty() ? "1" : variable->units; }
-};
-
-std::vector<Part> parts_of(const Domain& domain) {
-  constexpr Index most_features = 32;
-  std::vector<Part> parts;
-  const auto& variables = domain.info.variables;
-  const SeriesVariable& only = variables.front();
-  if (variables.size() > 1)
-    for (const SeriesVariable& variable : variables) parts.push_back({&variable, variable.features});
-  else if (only.features > 1 && only.features <= most_features)
-    for (Index f = 0; f < only.features; ++f) {
-      const auto place = static_cast<std::size_t>(f);
-      const bool labelled = place < only.feature_labels.size() && !only.feature_labels[place].empty();
-      parts.push_back({&only, 1, labelled ? only.feature_labels[place] : std::to_string(f)});
-    }
-  return parts;
-}
-
-/// Tables of each part, if they are few, and of all together, or of the one that there is.
-std::string tables_of(const Domain& domain, const std::vector<Part>& parts,
-                      const std::vector<HorizonScores>& of_parts, const HorizonScores& scores,
-                      std::span<const Lead> leads, std::span<const Index> report) {
-  constexpr std::size_t few_features = 4;
-  const std::string units = units_of(domain), all = evaluation_table(scores, units, leads, report);
-  const SeriesVariable& first = domain.info.variables.front();
-  if (parts.empty())
-    return (first.features > 1 ? fmt::format("the {} features of {} together\n", first.features, first.name)
-                               : "") +
-           all;
-  const bool of_features = !parts.front().feature.empty();
-  std::string text;
-  for (std::size_t p = 0; p < parts.size() && !(of_features && parts.size() > few_features); ++p)
-    text += (of_features
-                 ? fmt::format("{}, {} {}\n", first.name,
-                               first.feature_name.empty() ? "feature" : first.feature_name, parts[p].feature)
-                 : fmt::format("variable {}\n", parts[p].variable->name)) +
-            evaluation_table(of_parts[p], parts[p].units(), leads, report) + "\n";
-  if (of_features)
-    return text + fmt::format(
-                      "all {} features of {} together: where their units differ, those with large "
-                      "values rule{}\n{}",
-                      first.features, first.name, text.empty() ? "; each by itself is in the file" : "", all);
-  return text + fmt::format(
-                    "all variables together{}\n{}",
-                    units == "mixed" ? ", though their units differ: those with large values rule" : "", all);
-}
-
-template <class T>
-int evaluate_with(const Communicator& comm, const OpenRun& open, const std::string& output) {
-  const Config& config = open.config;
-  const std::string path = agree(
-      comm, [&] { return comm.rank() == 0 ? open.output(output, open.directory->evaluation_file()) : ""; });
-  const auto made = make_run<T>(comm, config, Purpose::forecasting);
-  ModelRun<T>& run = *made;
-  run.load(open.state, open.other_file);
-  if (comm.rank() == 0 && !run.device_remark().empty()) fmt::print("{}\n", run.device_remark());
-  const Domain& domain = run.domain();
-  const Test test = agree(comm, [&] {
-    Test all = test_of(config, domain.split);
-    all.origins = run.usable(std::move(all.origins), all.horizons);
-    return all;
-  });
-
-  const TimeAxis& time = domain.info.time;
-  const auto report =
-      agree(comm, [&] { return reported_horizons(config.evaluate.report, time, test.horizons); });
-
-  const KspSolver solver(comm);
-  std::vector<std::unique_ptr<Baseline>> baselines;
-  if (config.evaluate.baselines)
-    baselines = classical_baselines({.lim_modes = config.evaluate.lim_modes,
-                                     .ridge = config.evaluate.ridge,
-                                     .var_solver = config.evaluate.var_solver,
-                                     .solver = &solver},
-                                    &time);
-  std::vector<std::string> names{"model"};
-  for (const auto& baseline : baselines) names.emplace_back(baseline->name());
-  const std::vector<Part> parts = parts_of(domain);
-  std::vector<Index> part_features;
-  for (const Part& part : parts) part_features.push_back(part.features);
-  HorizonErrors errors(names, test.horizons, part_features, run.exec().threads);
-  const std::span<const Index> origins(test.origins);
-  in_exchanges([&] { run.add_errors(errors, origins, test.horizons); });
-  add_baselines(comm, config, run, test, baselines, errors);
-  const HorizonScores scores = errors.reduce(run.reducer());
-  std::vector<HorizonScores> of_parts;
-  if (!parts.empty()) of_parts = errors.reduce_parts(run.reducer());
-
-  const std::vector<Lead> leads = horizon_leads(time, origins, test.horizons);
-  const Stage stage(comm, "writing the evaluation", patience_with_files);
-  agree(comm, [&] {
-    if (comm.rank() != 0) return;
-    for (const auto& baseline : baselines)
-      if (const std::string remark = baseline->remark(); !remark.empty()) fmt::print("{}\n", remark);
-    if (config.evaluate.kind != "rollout" && test.horizons < config.evaluate.horizons)
-      fmt::print("evaluate.horizons = {}: the model puts out window.outputs = {} steps, which are scored\n",
-                 config.evaluate.horizons, test.horizons);
-    nlohmann::ordered_json json = evaluation_json(scores, units_of(domain), leads);
-    for (std::size_t p = 0; p < parts.size(); ++p) {
-      nlohmann::ordered_json part{{"variable", parts[p].variable->name}};
-      if (!parts[p].feature.empty()) part["feature"] = parts[p].feature;
-      part.update(evaluation_json(of_parts[p], parts[p].units(), leads));
-      json["variables"].push_back(std::move(part));
-    }
-    const bool seen = std::any_of(origins.begin(), origins.end(), [&](Index origin) {
-      return domain.split.reaches_training(origin, test.horizons);
-    });
-    json["data"] = {{"file", domain.info.path},
-                    {"first_origin", time.text(origins.front())},
-                    {"last_origin", time.text(origins.back())},
-                    {"origins", origins.size()},
-                    {"seen", seen}};
-    atomic_write(path, json.dump(2) + "\n");
-    if (seen)
-      fmt::print("warning: forecasts of the training part are among them, which the model has seen\n");
-    fmt::print("{} origins from {} to {}\n{}\nwritten to {}\n", origins.size(), time.text(origins.front()),
-               time.text(origins.back()), tables_of(domain, parts, of_parts, scores, leads, report), path);
-  });
-  return 0;
-}
-
-}  // namespace
-
-std::string check_evaluation(const Config& config, const Domain& domain) {
-  const bool rollout = config.evaluate.kind == "rollout";
-  const Index horizons = rollout ? domain.split.test.size() : horizons_of(config);
-  if (horizons > 0) (void)reported_horizons(config.evaluate.report, domain.info.time, horizons);
-  const Index first = config.evaluate.first_origin, last = config.evaluate.last_origin;
-  if (rollout && !domain.split.test.empty()) (void)rollout_of(config, domain.split);
-  if (rollout || domain.split.test.empty()) return "";
-  if (first >= 0 || last >= 0) (void)domain.split.test_origins(horizons, first, last);
-  if (first >= 0 || last >= 0 || !domain.split.origins(Role::test, horizons).empty()) return "";
-  return fmt::format(
-      "warning   the test part has {} steps: 'rossby evaluate' finds no origin in it with {} horizons "
-      "(evaluate.horizons)\n",
-      domain.split.test.size(), horizons);
-}
-
-int evaluate(const Communicator& comm, const Evaluate& arguments) {
-  const OpenRun open = open_run(comm, arguments.run, arguments.sets, arguments.device);
-  watch(comm, open.config.parallel.watchdog_seconds, arguments.run);
-  return or_on_the_cores([&] {
-    return open.config.model.precision == "double" ? evaluate_with<double>(comm, open, arguments.output)
-                                                   : evaluate_with<float>(comm, open, arguments.output);
+void add_evaluate(CLI::App& app, Chosen& chosen) {
+  struct Arguments : EvaluateOptions {
+    std::string run;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  Arguments& a = *arguments;
+  a.prints = true;
+  auto* e =
+      app.add_subcommand("evaluate", "score a trained model and the classical baselines on the test part");
+  e->add_option("run", a.run, "run directory")->required();
+  e->add_option("-o,--output", a.output, "file to write; default: evaluation.json in the run directory");
+  e->add_option("--device", a.device, device_help);
+  add_settings(
+      *e, a.sets,
+      "set a key that does not change the model, such as evaluate.horizons, or data.file, for data that "
+      "have gone on");
+  choose(*e, chosen, arguments, [](const Communicator& comm, const Arguments& given) {
+    evaluate(comm, given.run, given);
+    return 0;
   });
 }
 

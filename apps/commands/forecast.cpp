@@ -1,117 +1,33 @@
-#include <cmath>
-#include <limits>
+#include "rossby/run/forecast.hpp"
 
-#include <fmt/core.h>
-
+#include "apps/command_line.hpp"
 #include "apps/commands.hpp"
-#include "rossby/base/user_error.hpp"
-#include "rossby/io/netcdf.hpp"
-#include "rossby/io/series_writer.hpp"
-#include "rossby/mpi/agree.hpp"
-#include "rossby/mpi/gather_nodes.hpp"
-#include "rossby/mpi/watchdog.hpp"
-#include "rossby/run/model_run.hpp"
-#include "rossby/run/run_files.hpp"
-#include "rossby/run/version.hpp"
 
 namespace rossby::commands {
-namespace {
 
-Index origin_of(const Forecast& arguments, const TimeAxis& time) {
-  return arguments.origin.empty() ? time.size() - 1 : time.step_of(arguments.origin);
-}
-
-/// The values of all file nodes, one step after the other: NaN where a file node is no node of the run.
-std::vector<float> on_file_nodes(const Domain& domain, const std::vector<float>& nodes, Index steps) {
-  const Index m = domain.info.features;
-  std::vector<float> values(static_cast<std::size_t>(steps * domain.info.file_nodes * m),
-                            std::numeric_limits<float>::quiet_NaN());
-  for (Index i = 0; i < domain.nodes(); ++i)
-    for (Index h = 0; h < steps; ++h)
-      for (Index f = 0; f < m; ++f)
-        values[static_cast<std::size_t>(
-            (h * domain.info.file_nodes + domain.file_node[static_cast<std::size_t>(i)]) * m + f)] =
-            nodes[static_cast<std::size_t>((i * steps + h) * m + f)];
-  return values;
-}
-
-SeriesLayout forecast_layout(const Domain& domain, const OpenRun& open, Index origin, Index steps) {
-  SeriesLayout layout = layout_of(domain.info);
-  layout.time = domain.info.time.after(origin, steps);
-  layout.reference = domain.info.time.values()[static_cast<std::size_t>(origin)];
-  layout.title = fmt::format("Forecast of {} steps from {}", steps, domain.info.time.text(origin));
-  layout.attributes.emplace_back("source", fmt::format("rossby {}, {}, run {}", version_short(),
-                                                       open.config.model.name, open.directory->path()));
-  if (layout.planar()) {
-    layout.land_mask.assign(static_cast<std::size_t>(domain.info.file_nodes), 1);
-    for (const Index node : domain.file_node) layout.land_mask[static_cast<std::size_t>(node)] = 0;
-  }
-  return layout;
-}
-
-template <class T>
-int forecast_with(const Communicator& comm, const OpenRun& open, const Forecast& arguments) {
-  const Config& config = open.config;
-  agree(comm, [&] {
-    if (comm.rank() == 0) (void)open.output(arguments.output, "");
-  });
-  const auto made = make_run<T>(comm, config, Purpose::forecasting);
-  ModelRun<T>& run = *made;
-  run.load(open.state, open.other_file);
-  if (comm.rank() == 0 && !run.device_remark().empty()) fmt::print("{}\n", run.device_remark());
-  const Domain& domain = run.domain();
-  const Index steps = arguments.steps;
-  agree(comm, [&] {
-    constexpr Index most = 10'000'000;
-    if (steps > most) user_error("--steps {}: a forecast has at most {} steps", steps, most);
-    check_memory(steps * domain.nodes() * domain.info.features, sizeof(float),
-                 fmt::format("a forecast of {} steps", steps));
-  });
-  const Index origin = agree(comm, [&] {
-    (void)domain.info.time.after(origin_of(arguments, domain.info.time), steps);  // has to be known
-    const Index asked = origin_of(arguments, domain.info.time);
-    (void)run.usable({asked}, steps);
-    return asked;
-  });
-
-  const Index m = domain.info.features;
-  const auto owned = static_cast<Index>(domain.rows.size());
-  std::vector<float> local(static_cast<std::size_t>(owned * steps * m));
-  const std::vector<Index> origins{origin};
-  const auto keep = [&](Index, Index horizon, NodeView<const T> x) {
-    for (Index i = 0; i < owned; ++i)
-      for (Index f = 0; f < m; ++f)
-        local[static_cast<std::size_t>((i * steps + horizon - 1) * m + f)] =
-            static_cast<float>(x.at(i, 0)[f]);
+void add_forecast(CLI::App& app, Chosen& chosen) {
+  struct Arguments : ForecastOptions {
+    std::string run;
   };
-  in_exchanges([&] { run.forecast(origins, steps, keep); });
-  const Stage stage(comm, "writing the forecast", patience_with_files);
-  const auto nodes = gather_nodes(comm, domain.partition, local, steps * m);
-  agree(comm, [&] {
-    if (comm.rank() != 0) return;
-    for (const float value : nodes)
-      if (!std::isfinite(value))
-        user_error(
-            "forecast: the model diverges within {} steps from {}; forecast fewer steps or train longer",
-            steps, domain.info.time.text(origin));
-    const std::string path = open.output(arguments.output, open.directory->forecast_file());
-    write_series(path, forecast_layout(domain, open, origin, steps), on_file_nodes(domain, nodes, steps));
-    fmt::print("{} steps from {}, written to {}{}\n", steps, domain.info.time.text(origin), path,
-               domain.split.reaches_training(origin, steps)
-                   ? " (steps of the training part are among them: the model has seen those)"
-                   : "");
-  });
-  return 0;
-}
-
-}  // namespace
-
-int forecast(const Communicator& comm, const Forecast& arguments) {
-  const OpenRun open = open_run(comm, arguments.run, arguments.sets, arguments.device);
-  watch(comm, open.config.parallel.watchdog_seconds, arguments.run);
-  return or_on_the_cores([&] {
-    return open.config.model.precision == "double" ? forecast_with<double>(comm, open, arguments)
-                                                   : forecast_with<float>(comm, open, arguments);
+  const auto arguments = std::make_shared<Arguments>();
+  Arguments& a = *arguments;
+  a.prints = true;
+  auto* f = app.add_subcommand("forecast", "write a forecast as CF NetCDF");
+  f->add_option("run", a.run, "run directory")->required();
+  f->add_option("--steps", a.steps, "steps to forecast")->required()->check(whole_number(1));
+  f->add_option("--origin", a.origin,
+                "date of the last known values (where the data have no dates, their value of the time axis); "
+                "default: the last "
+                "of the data");
+  f->add_option("-o,--output", a.output, "file to write; default: forecast.nc in the run directory");
+  f->add_option("--device", a.device, device_help);
+  add_settings(
+      *f, a.sets,
+      "set a key that does not change the model, such as relation.stream_folder, or data.file, for data "
+      "that have gone on");
+  choose(*f, chosen, arguments, [](const Communicator& comm, const Arguments& given) {
+    forecast(comm, given.run, given);
+    return 0;
   });
 }
 

@@ -1,59 +1,26 @@
-#include <cstddef>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/command_line.hpp"
 #include "apps/commands.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
-#include "rossby/mpi/mpi_mailbox.hpp"
-#include "rossby/mpi/process_grid.hpp"
-#include "rossby/plan/step_graph.hpp"
 #include "rossby/run/external_program.hpp"
-#include "rossby/run/model_run.hpp"
+#include "rossby/run/step_graph_run.hpp"
 
 namespace rossby::commands {
 namespace {
 
-/// On rank 0 those of all stages with its rows and times. Collective.
-std::vector<StepGraph> stages_of(const ProcessGrid& grid, const StepGraph& mine) {
-  if (grid.stages() == 1) return {mine};
-  const std::string text = json_of(std::vector{mine}).dump();
-  std::vector<std::vector<std::byte>> letters(static_cast<std::size_t>(grid.stages()));
-  letters.front().resize(text.size());
-  std::memcpy(letters.front().data(), text.data(), text.size());
-  std::vector<StepGraph> stages;
-  for (const auto& letter : MpiMailbox(grid.pipeline()).swap(std::move(letters))) {
-    if (letter.empty()) continue;
-    const std::string_view json(reinterpret_cast<const char*>(letter.data()), letter.size());
-    stages.push_back(step_graph_of(nlohmann::ordered_json::parse(json)));
-  }
-  return stages;
-}
-
-template <class T>
-std::vector<StepGraph> trace(const Communicator& comm, const Config& config, bool measure) {
-  constexpr int repeats = 5;
-  const auto run = make_run<T>(comm, config, measure ? Purpose::training : Purpose::tracing);
-  const auto task = run->make_task();
-  Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
-  StepGraph graph = trace_steps<T>(*task, optimiser, run->step_reducer(), config.optimiser.clip,
-                                   run->training_exec(), run->time_groups(), measure ? repeats : 0);
-  graph.model = config.model.name;
-  graph.rank = comm.rank();
-  graph.ranks = comm.size();
-  graph.stage = run->grid().stage();
-  graph.stages = run->grid().stages();
-  return stages_of(run->grid(), graph);
-}
+struct Arguments {
+  std::string config;
+  std::string output;             // .txt, .json, .dot, .svg; empty: text to the console
+  bool measure = false;           // compute the steps on the host, and time them
+  std::vector<std::string> sets;  // --set key=value
+};
 
 /// Graphviz draws it: the program `dot`, or the one that GRAPHVIZ_DOT names. Throws UserError where there is
 /// none.
@@ -73,9 +40,7 @@ void draw(const std::string& dot, const std::string& file) {
   if (!done) user_error("{}: Graphviz could not draw it; install graphviz, or write a .dot file", file);
 }
 
-}  // namespace
-
-int step_graph(const Communicator& comm, const StepGraphFile& arguments) {
+int step_graph(const Communicator& comm, const Arguments& arguments) {
   std::vector<std::string> sets = arguments.sets;
   if (arguments.measure) sets.emplace_back("parallel.device=cpu");
   const Config config = agree(comm, [&] { return Config::load(arguments.config, sets); });
@@ -86,9 +51,7 @@ int step_graph(const Communicator& comm, const StepGraphFile& arguments) {
       if (ending == known) return;
     user_error("-o {}: its ending must be .txt, .json, .dot or .svg", arguments.output);
   });
-  const bool is_double = config.model.precision == "double";
-  const auto stages = is_double ? trace<double>(comm, config, arguments.measure)
-                                : trace<float>(comm, config, arguments.measure);
+  const auto stages = trace_step_graph(comm, config, arguments.measure);
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     if (arguments.output.empty())
@@ -101,6 +64,21 @@ int step_graph(const Communicator& comm, const StepGraphFile& arguments) {
                                                         : text_of(stages));
   });
   return 0;
+}
+
+}  // namespace
+
+void add_graph(CLI::App& app, Chosen& chosen) {
+  const auto arguments = std::make_shared<Arguments>();
+  Arguments& a = *arguments;
+  auto* g =
+      app.add_subcommand("graph", "what a training step computes: blocks of the model, shapes, flops, bytes");
+  g->add_option("config", a.config, "configuration (TOML)")->required();
+  g->add_option("-o,--output", a.output,
+                "file to write: .txt, .json, .dot, or .svg (by Graphviz); default: text to the console");
+  g->add_flag("--measure", a.measure, "compute the steps on the host, and time their blocks");
+  add_settings(*g, a.sets, "set a configuration key, for example --set window.batch=16; may be repeated");
+  choose(*g, chosen, arguments, step_graph);
 }
 
 }  // namespace rossby::commands

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/command_line.hpp"
 #include "apps/commands.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
@@ -13,6 +14,13 @@
 namespace rossby::commands {
 namespace {
 
+struct Arguments {
+  std::string folder;           // that the run directories lie in
+  std::string output;           // folder for table.md, scaling.json and plots; empty: table to the console
+  std::string kind = "strong";  // strong | weak: of runs without study.json
+  double band = -1;             // per cent, around predictions; −1: their mean error
+};
+
 void make_folder(const std::string& folder) {
   std::error_code code;
   std::filesystem::create_directories(folder, code);
@@ -21,9 +29,7 @@ void make_folder(const std::string& folder) {
                code ? code.message() : "a file has that name");
 }
 
-}  // namespace
-
-int report_scaling(const Communicator& comm, const ReportScaling& arguments) {
+int report_scaling(const Communicator& comm, const Arguments& arguments) {
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     const ScalingReport report = make_scaling_report(arguments.folder, arguments.kind);
@@ -43,6 +49,25 @@ int report_scaling(const Communicator& comm, const ReportScaling& arguments) {
                  why);
   });
   return 0;
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, Chosen& chosen) {
+  const auto arguments = std::make_shared<Arguments>();
+  Arguments& a = *arguments;
+  auto* report = app.add_subcommand("report", "tables and plots of several runs")->require_subcommand(1);
+  auto* s = report->add_subcommand("scaling", "speed-up and efficiency of trainings on different ranks");
+  s->add_option("folder", a.folder, "folder with run directories, one or two levels below it")->required();
+  s->add_option("-o,--output", a.output,
+                "folder for table.md, scaling.json, plots (by gnuplot), their data and scripts");
+  s->add_option("--kind", a.kind, "of runs beside which there is no study.json: strong or weak")
+      ->check(CLI::IsMember({"strong", "weak"}))
+      ->capture_default_str();
+  s->add_option("--band", a.band,
+                "half width of the band around predictions, per cent of them; default: their mean error")
+      ->check(non_negative_number());
+  choose(*s, chosen, arguments, report_scaling);
 }
 
 }  // namespace rossby::commands

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# test_consumer.sh BUILD_DIR CONSUMER_DIR CMAKE GENERATOR CXX WITH_MPI SANITIZE_FLAG
+# test_consumer.sh BUILD_DIR CONSUMER_DIR CMAKE GENERATOR CXX WITH_MPI SANITIZE_FLAG MPIEXEC
 # Installs BUILD_DIR to a temporary prefix, builds CONSUMER_DIR against it and runs what came out.
 set -euo pipefail
 
-build=$1 consumer=$2 cmake=$3 generator=$4 cxx=$5 with_mpi=$6 sanitize=$7
+build=$1 consumer=$2 cmake=$3 generator=$4 cxx=$5 with_mpi=$6 sanitize=$7 mpiexec=$8
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [[ $sanitize == "-fsanitize=" ]]; then sanitize=; fi
@@ -24,5 +24,7 @@ fi
 "$work/build/consumer"
 if [[ $with_mpi == 1 ]]; then
   "$work/build/consumer_mpi"
+  cp "$consumer/heat.toml" "$work"
+  "$mpiexec" -n 2 "$work/build/consumer_run" "$work"
 fi
 if [[ -x $work/prefix/bin/rossby ]]; then "$work/prefix/bin/rossby" --version; fi

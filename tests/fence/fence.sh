@@ -10,7 +10,7 @@ set -euo pipefail
 readonly rooms=(base tensor io relation exchange kernels autograd data model train plan)
 # Folders that must be there and hold sources, or nothing would be checked in them.
 # They stand on one line: test_fence.sh reads it.
-readonly filled=(lib/rossby/base lib/rossby/tensor lib/rossby/io lib/rossby/relation lib/rossby/exchange lib/rossby/kernels lib/rossby/autograd lib/rossby/data lib/rossby/model lib/rossby/train lib/rossby/plan mpi/rossby/mpi run/rossby/run apps benchmarks tests/lib tests/mpi)
+readonly filled=(lib/rossby/base lib/rossby/tensor lib/rossby/io lib/rossby/relation lib/rossby/exchange lib/rossby/kernels lib/rossby/autograd lib/rossby/data lib/rossby/model lib/rossby/train lib/rossby/plan mpi/rossby/mpi run/rossby/run apps benchmarks tests/lib tests/mpi tests/run)
 readonly long_file=450
 
 root=${1:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
@@ -133,6 +133,13 @@ check_include() {
   fi
 }
 
+# check_names FILE WHERE: names of MPI, which run/ and apps/ have no use for, in comments neither.
+check_names() {
+  case $1 in
+    run/* | apps/*) violation "$2: a name of MPI: run/ and apps/ call it through mpi/ (Communicator, Reducer)" ;;
+  esac
+}
+
 cd "$root" || exit 2
 for folder in "${filled[@]}"; do
   if [[ ! -d $folder ]]; then
@@ -141,7 +148,7 @@ for folder in "${filled[@]}"; do
     violation "$folder: no source in it, nothing was checked"
   fi
 done
-for folder in lib/rossby/*/ mpi/rossby/*/ run/rossby/*/ apps/ benchmarks/ tests/mpi/ tests/apps/; do
+for folder in lib/rossby/*/ mpi/rossby/*/ run/rossby/*/ apps/ benchmarks/ tests/mpi/ tests/run/ tests/apps/; do
   folder=${folder%/}
   if [[ ! -d $folder || -z $(sources "$folder") ]]; then continue; fi
   if [[ $folder == lib/* && -z ${rank_of[${folder##*/}]:-} ]]; then
@@ -159,6 +166,9 @@ if ((${#files[@]} > 0)); then
   while IFS=: read -r file line text; do
     check_include "$file" "$line" "$text"
   done < <(grep -HnE '^[[:space:]]*#[[:space:]]*include' "${files[@]}" || true)
+  while IFS=: read -r file line text; do
+    check_names "$file" "$file:$line"
+  done < <(grep -HnE '\bP?MPI_[A-Za-z]' "${files[@]}" || true)
   wc -l "${files[@]}" | awk -v most="$long_file" \
     '$2 != "total" && $1 > most { print $2 ": note: " $1 " lines, the aim is 400" }'
 fi

@@ -5,9 +5,12 @@
 #include <mpi.h>
 
 #include "rossby/mpi/environment.hpp"
+#include "tests/mpi/world.hpp"
 #include "tests/support/exit_code.hpp"
 
 namespace {
+
+const rossby::Communicator* all_ranks = nullptr;
 
 /// Prints this rank's failures, each with its rank: what ranks other than 0 have to say.
 class FailuresOfRank : public testing::EmptyTestEventListener {
@@ -31,9 +34,14 @@ class FailuresOfRank : public testing::EmptyTestEventListener {
 
 }  // namespace
 
+const rossby::Communicator& rossby::test::environment_world() {
+  return *all_ranks;
+}
+
 int main(int argc, char** argv) {
   const rossby::Environment environment;
   const rossby::Communicator world = environment.world();
+  all_ranks = &world;
   testing::InitGoogleTest(&argc, argv);
   // An exception that a test does not expect ends the job at once: its rank would leave the others waiting.
   if (world.size() > 1) GTEST_FLAG_SET(catch_exceptions, false);

@@ -95,6 +95,7 @@ Var<T> adaptive_adjacency(Tape<T>& tape, const AllNodes& nodes, Parameter<T>& so
                  MatrixView<const T>(take_rows(tape, target, std::span<const Index>(nodes.global))), false);
   tape.rewind(mark);
   softmax_relu_forward(tape.exec(), adjacency_matrix(a.value), positive);
+  tape.touches(a, source, target);
   finish(tape, "adaptive_adjacency",
          costs::adaptive_adjacency(static_cast<double>(owned), static_cast<double>(n),
                                    static_cast<double>(source.shape[1]), sizeof(T)),
@@ -189,6 +190,7 @@ Var<T> spread(Tape<T>& tape, const AllNodes& nodes, const Var<T>& adjacency, con
   const Var<T> y = tape.make(x.rows(), x.cols(), x.channels(), x.tracked() || adjacency.tracked());
   const Spread<T> spread{&tape, &nodes, adjacency, x, y};
   spread.forward();
+  tape.touches(y, adjacency, x);
   finish(tape, "spread", spread.cost(), y.tracked(), spread);
   return y;
 }

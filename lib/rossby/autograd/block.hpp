@@ -8,15 +8,17 @@
 namespace rossby {
 
 /// While it lives, what the tape records belongs to a block of the model (a cell, a layer, a loss), by whose
-/// name a trace sums. Costs nothing where the tape has no trace.
+/// name a trace sums. Costs nothing where the tape has neither trace nor check.
 template <class T>
 class Block {
  public:
   Block(Tape<T>& tape, std::string_view name) : tape_(&tape) {
     if (BlockTrace* trace = tape.trace()) trace->enter(name, tape.kept_bytes());
+    if (OpCheck<T>* check = tape.check()) check->enter(name);
   }
   ~Block() {
     if (BlockTrace* trace = tape_->trace()) trace->leave(tape_->kept_bytes(), tape_->recording());
+    if (OpCheck<T>* check = tape_->check()) check->leave();
   }
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;

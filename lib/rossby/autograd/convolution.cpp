@@ -134,6 +134,7 @@ Var<T> column_convolution(Tape<T>& tape, const Var<T>& x, Parameter<T>& weight, 
   const OpCost cost =
       costs::linear(static_cast<double>(x.rows() * cols), static_cast<double>(weight.shape[1]),
                     static_cast<double>(out), sizeof(T), x.tracked(), dweight != nullptr);
+  tape.touches(y, x, weight, bias);
   finish(tape, "column_convolution", cost, y.tracked(), convolution);
   return y;
 }
@@ -143,6 +144,7 @@ void add_to(Tape<T>& tape, const Var<T>& y, const Var<T>& x) {
   require(y.tracked() || !tape.recording() || !x.tracked(),
           "what is added to is tracked where its source is");
   accumulate(tape.exec(), y.value, T{1}, read(x.value));
+  tape.touches(y, x);
   finish(tape, "add_to", costs::add_to(count(y), sizeof(T)), x.tracked(),
          [exec = tape.exec(), x, y] { accumulate(exec, x.gradient, T{1}, read(y.gradient)); });
 }
@@ -239,6 +241,7 @@ Var<T> batch_norm(Tape<T>& tape, const Var<T>& x, BatchNorm<T>& norm, bool train
   const Traffic before = reducer.sent();
   const auto backward = normalise(tape, x, y, norm, training, reducer, dgain, dbias);
   if (training) detail::add_sums(cost, tape.exec(), reducer, before, 2 * channels + 1, 2 * channels);
+  tape.touches(y, x, norm.gain, norm.bias);
   finish(tape, "batch_norm", cost, y.tracked(), backward);
   return y;
 }

@@ -312,6 +312,7 @@ void convolve(Tape<T>& tape, const Var<T>& y, const Diffusion<T>& diffusion, con
                  bias ? bias->data(tape.exec().device) : nullptr, accumulate_to_y);
   if (terms.made_again(tape.exec()) || !tape.recording()) tape.rewind(mark);
   const OpCost cost = cost_of(tape.exec(), terms, x, y.channels(), dweight != nullptr);
+  tape.touches(y, x, weight, bias);
   finish(tape, "diffusion", cost, y.tracked(),
          DiffusionBackward<T>{&tape, terms, z, y, x, w, dweight, dbias});
 }
@@ -412,6 +413,7 @@ Var<T> propagate(Tape<T>& tape, const Diffusion<T>& diffusion, const Var<T>& x) 
     return Cost{flops, static_cast<double>(2 * x.rows() * row_bytes), static_cast<double>(sent.messages),
                 static_cast<double>(sent.bytes)};
   };
+  tape.touches(y, x);
   finish(tape, "propagate",
          OpCost{cost(exchange.gather_cost(row_bytes)), cost(exchange.scatter_cost(row_bytes))}, y.tracked(),
          PropagateBackward<T>{&tape, &diffusion, x, y});

@@ -102,6 +102,7 @@ Var<T> layer_norm(Tape<T>& tape, const Var<T>& x, LayerNorm<T>& norm, Reducer& r
   const Traffic before = rows.sent();
   const auto backward = normalise(tape, x, y, norm, rows, dgain, dbias);
   detail::add_sums(cost, tape.exec(), rows, before, 2 * x.cols() + 1, 2 * x.cols());
+  tape.touches(y, x, norm.gain, norm.bias);
   finish(tape, "layer_norm", cost, y.tracked(), backward);
   return y;
 }

@@ -112,6 +112,7 @@ Var<T> linear(Tape<T>& tape, const Var<T>& x, Parameter<T>& weight,
   for_each_matrix([&](auto to, auto from) { linear_forward(tape.exec(), to, from, w, b, false); }, y.value,
                   read(x.value));
   const std::span<T> scratch = dweight || dbias ? take_scratch(tape, y, x.channels()) : std::span<T>{};
+  tape.touches(y, x, weight, bias);
   record(tape, "linear", cost_of(y, x, false, dweight), y.tracked(),
          {tape.exec(), y, x, w, dweight, dbias, scratch});
   return y;
@@ -135,6 +136,7 @@ void linear_accumulate(Tape<T>& tape, const Var<T>& y, const Var<T>& x, Paramete
       },
       y.value, read(x.value));
   const std::span<T> scratch = dweight ? take_scratch(tape, y, x.channels()) : std::span<T>{};
+  tape.touches(y, x, weight);
   record(tape, "linear_accumulate", cost_of(y, x, true, dweight), y.tracked(),
          {tape.exec(), y, x, w, dweight ? dweight + first_column : nullptr, nullptr, scratch});
 }
@@ -150,6 +152,7 @@ void bias_accumulate(Tape<T>& tape, const Var<T>& y, Parameter<T>& bias) {
   const std::span<T> scratch = dbias ? take_scratch(tape, y, 1) : std::span<T>{};
   const OpCost cost = costs::bias_accumulate(static_cast<double>(y.rows() * y.cols()),
                                              static_cast<double>(y.channels()), sizeof(T));
+  tape.touches(y, bias);
   record(tape, "bias_accumulate", cost, dbias != nullptr,
          {tape.exec(), y, Var<T>{}, {}, nullptr, dbias, scratch});
 }

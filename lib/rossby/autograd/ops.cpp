@@ -47,6 +47,7 @@ template <class T>
 Var<T> activation(Tape<T>& tape, Activation f, std::string_view name, const OpCost& cost, const Var<T>& x) {
   const Var<T> y = tape.make(x.rows(), x.cols(), x.channels(), x.tracked());
   activation_forward(tape.exec(), f, y.value, read(x.value));
+  tape.touches(y, x);
   finish(tape, name, cost, y.tracked(), [exec = tape.exec(), f, x, y] {
     activation_backward(exec, f, x.gradient, read(y.value), read(y.gradient));
   });
@@ -57,6 +58,7 @@ template <class T>
 void masked_error(Tape<T>& tape, MaskedError kind, std::string_view name, const Var<T>& prediction,
                   NodeView<const float> truth, double scale, double* sum) {
   masked_error_sum(tape.exec(), kind, read(prediction.value), truth, sum);
+  tape.touches({}, prediction);
   finish(tape, name, costs::masked_error(count(prediction), word<T>), prediction.tracked(),
          [exec = tape.exec(), kind, prediction, truth, scale] {
            masked_error_backward(exec, kind, prediction.gradient, read(prediction.value), truth, scale);
@@ -84,6 +86,7 @@ template <class T>
 Var<T> add(Tape<T>& tape, const Var<T>& a, const Var<T>& b) {
   const Var<T> y = tape.make(a.rows(), a.cols(), a.channels(), a.tracked() || b.tracked());
   add(tape.exec(), y.value, read(a.value), read(b.value));
+  tape.touches(y, a, b);
   finish(tape, "add", costs::add(count(y), word<T>), y.tracked(), [exec = tape.exec(), a, b, y] {
     if (a.tracked()) accumulate(exec, a.gradient, T{1}, read(y.gradient));
     if (b.tracked()) accumulate(exec, b.gradient, T{1}, read(y.gradient));
@@ -95,6 +98,7 @@ template <class T>
 Var<T> multiply(Tape<T>& tape, const Var<T>& a, const Var<T>& b) {
   const Var<T> y = tape.make(a.rows(), a.cols(), a.channels(), a.tracked() || b.tracked());
   multiply(tape.exec(), y.value, read(a.value), read(b.value));
+  tape.touches(y, a, b);
   finish(tape, "multiply", costs::multiply(count(y), word<T>), y.tracked(), [exec = tape.exec(), a, b, y] {
     if (a.tracked()) multiply_accumulate(exec, a.gradient, read(y.gradient), read(b.value));
     if (b.tracked()) multiply_accumulate(exec, b.gradient, read(y.gradient), read(a.value));
@@ -127,6 +131,7 @@ Var<T> embed_rows(Tape<T>& tape, Parameter<T>& table, std::span<const Index> tim
     sink->reserve(times, slots);
     table.live = table.in_step = true;
   }
+  tape.touches(y, table);
   finish(tape, "embed", costs::embed(count(y), word<T>), tracked,
          [exec = tape.exec(), sink, y, slots, begins] {
            sink->begin_sums(slots, begins);
@@ -147,6 +152,7 @@ Var<T> embed_columns(Tape<T>& tape, Parameter<T>& table, std::span<const Index> 
   const Var<T> y = tape.make(table.shape[1], std::ssize(times), table.shape[2], flows(tape, table));
   embed_columns_forward(tape.exec(), y.value, static_cast<const T*>(table.data(tape.exec().device)), steps,
                         times);
+  tape.touches(y, table);
   finish(tape, "embed", costs::embed(count(y), word<T>), y.tracked(),
          [exec = tape.exec(), gradient, steps, y, kept = keep(tape.arena(), times)] {
            embed_columns_backward(exec, gradient, steps, read(y.gradient), kept);
@@ -164,6 +170,7 @@ Var<T> embed_pairs(Tape<T>& tape, Parameter<T>& table, std::span<const Index> ti
   const Var<T> y = tape.make(std::ssize(times), 1, table.shape[2], flows(tape, table));
   embed_pairs_forward(tape.exec(), y.value, static_cast<const T*>(table.data(tape.exec().device)), steps, n,
                       times, rows);
+  tape.touches(y, table);
   finish(tape, "embed", costs::embed(count(y), word<T>), y.tracked(),
          [exec = tape.exec(), gradient, steps, n, y, t = keep(tape.arena(), times),
           i = keep(tape.arena(), rows)] {
@@ -179,6 +186,7 @@ Var<T> dropout(Tape<T>& tape, const Var<T>& x, double rate, const Random& random
   const Var<T> y = tape.make(x.rows(), x.cols(), x.channels(), x.tracked());
   const auto mask = tape.memory().template take<std::uint8_t>(x.value.size());
   dropout_forward(tape.exec(), y.value, mask, read(x.value), rate, random, row_keys, col_keys);
+  tape.touches(y, x);
   finish(tape, "dropout", costs::dropout(count(x), word<T>), y.tracked(),
          [exec = tape.exec(), x, y, mask, rate] {
            dropout_backward(exec, x.gradient, read(y.gradient), std::span<const std::uint8_t>(mask), rate);
@@ -208,6 +216,9 @@ void squared_difference(Tape<T>& tape, const Var<T>& a, const Var<T>& b, double 
   };
   const GradientOut<T> da = gradient_of(a), db = gradient_of(b);
   squared_difference_gradients(tape.exec(), da, db, read(a.value), read(b.value), scale, sum);
+  if (OpCheck<T>* check = tape.check())
+    for (const Var<T>* x : {&a, &b}) check->look_at_gradient("squared_difference", x->gradient);
+  tape.touches(Var<T>{});
   finish(tape, "squared_difference", costs::squared_difference(count(a), word<T>, tracked), false, [] {});
 }
 
@@ -231,6 +242,7 @@ void clamp_l1(Tape<T>& tape, Parameter<T>& weights, double scale, double* sum) {
   }
   T* gradient = target(tape, weights);
   clamp_l1_sum(tape.exec(), m, sum);
+  tape.touches({}, weights);
   finish(tape, "clamp_l1", costs::clamp_l1(static_cast<double>(m.size()), word<T>), gradient != nullptr,
          [exec = tape.exec(), gradient, m, scale] {
            clamp_l1_backward(exec, std::span<T>(gradient, m.size()), m, scale);

@@ -32,6 +32,7 @@ Var<T> sent(Tape<T>& tape, RowLink& link, const Var<T>& x, int to) {
   const NodeView<T>& value = x.value;
   require(value.packed(), "a value that another stage needs is packed");
   send(tape, link, to, value);
+  tape.touches({}, x);
   detail::finish(tape, "hand_over", {message_cost(value.size(), sizeof(T)), Cost{}}, tape.recording(),
                  [&tape, &link, x, to] {
                    const auto mark = tape.mark();
@@ -49,6 +50,7 @@ Var<T> received(Tape<T>& tape, RowLink& link, Index rows, Index cols, Index chan
   const Block<T> block(tape, "take_over");
   const Var<T> y = tape.make(rows, cols, channels, tape.recording());
   receive(tape, link, from, y.value);
+  tape.touches(y);
   detail::finish(tape, "take_over", {Cost{}, message_cost(y.value.size(), sizeof(T))}, y.tracked(),
                  [&tape, &link, y, from] { send(tape, link, from, y.gradient); });
   return block.hands_on(y);

@@ -380,6 +380,7 @@ Var<T> relate_linear(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& z
   tell_moved(tape, bank, before);
   OpCost cost = layer_costs<T>(bank, z.cols(), d, w, z.tracked());
   for (const LayerTerm<T>& item : layer.terms) cost.backward.bytes += update_bytes(bank, item);
+  detail::touch(tape, bank, h, z, weight, bias);
   tape.record(bank.op, cost.forward, cost.backward, [layer, h, exec] { layer.backward(exec, h.gradient); });
   return h;
 }

@@ -264,6 +264,7 @@ Var<T> relate_linear_sampled(Tape<T>& tape, const RelationBank<T>& bank, const V
   Var<T> own = tape.make(count, 1, d, z.tracked());
   gather_samples<T>(exec, own.value, z.value, kept);
   const OpCost copy = costs::embed(static_cast<double>(count * d), sizeof(T));
+  tape.touches(own, z);
   tape.record("gather_samples", copy.forward, copy.backward, [own, z, kept, exec] {
     if (own.tracked()) scatter_add_samples<T>(exec, z.gradient, own.gradient, kept);
   });
@@ -277,6 +278,7 @@ Var<T> relate_linear_sampled(Tape<T>& tape, const RelationBank<T>& bank, const V
     linear_forward<T>(exec, MatrixView<T>(h.value.data, count, w), item.context, item.a.value, nullptr, true);
   }
   const OpCost cost = sampled_cost(layer, w);
+  detail::touch(tape, bank, h, z, weight, bias);
   tape.record("relate_sampled", cost.forward, cost.backward, [layer, h, exec, count, w] {
     const MatrixView<const T> delta(h.gradient.data, count, w);
     if (layer.d_ghost.data) clear(exec, layer.d_ghost.data, layer.d_ghost.size());

@@ -10,6 +10,18 @@
 
 namespace rossby::detail {
 
+/// Tape::touches for a layer of relations.
+template <class T>
+void touch(Tape<T>& tape, const RelationBank<T>& bank, const Var<T>& h, const Var<T>& z,
+           const Parameter<T>& weight, const Parameter<T>* bias) {
+  OpCheck<T>* check = tape.check();
+  if (!check) return;
+  tape.touches(h, z, weight, bias);
+  for (const RelationTerm<T>& term : bank.terms)
+    for (const Parameter<T>* learned : {term.weight, term.u, term.v})
+      if (learned) check->adds_to(*learned);
+}
+
 /// The weight block of a term within the layer's weight (w, (1 + R)·d), and its gradient's.
 template <class T>
 struct WeightBlock {

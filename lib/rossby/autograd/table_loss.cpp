@@ -46,6 +46,7 @@ Rows<T> read_rows(Tape<T>& tape, Parameter<T>& table, std::span<const Index> tim
 template <class T>
 void count(Tape<T>& tape, std::string_view name, const ValueShape& shape, const OpCost& cost) {
   tape.set_shape(shape);
+  tape.touches(Var<T>{});
   detail::finish(tape, name, cost, false, [] {});
 }
 
@@ -66,6 +67,7 @@ void table_difference(Tape<T>& tape, Parameter<T>& table, std::span<const Index>
   if (x.tracked()) dx = {x.gradient, !tape.claim_gradient(x)};
   if (!tape.exec().device)
     table_difference<T>(tape.exec(), rows.gradient, dx, rows.values, read(x.value), through_tanh, scale, sum);
+  if (OpCheck<T>* check = tape.check()) check->look_at_gradient("table_difference", x.gradient);
   count(tape, "table_difference", {x.rows(), x.cols(), x.channels()},
         costs::table_difference(detail::count(x), sizeof(T), through_tanh, rows.tracked || x.tracked()));
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rossby/autograd/block_trace.hpp"
+#include "rossby/autograd/op_check.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/exec.hpp"
 #include "rossby/tensor/arena.hpp"
@@ -92,6 +93,19 @@ class Tape {
   /// What steps are written down in from now on, by blocks; null (the default): nowhere. It outlives them.
   void set_trace(BlockTrace* trace) { trace_ = trace; }
   [[nodiscard]] BlockTrace* trace() const { return trace_; }
+  /// What looks at values and gradients from now on; null (the default): nothing does. It outlives the steps.
+  void set_check(OpCheck<T>* check) { check_ = check; }
+  [[nodiscard]] OpCheck<T>* check() const { return check_; }
+
+  /// For a check: what the op that is recorded next makes (no data: nothing), then the values and parameters
+  /// that its backward adds to. Ops call it just before they are recorded.
+  template <class... From>
+  void touches(const Var<T>& made, const From&... from) {
+    if (!check_) return;
+    check_->makes(made.value, made.gradient);
+    (adds_to(from), ...);
+  }
+
   /// Bytes of values and gradients of this step so far.
   [[nodiscard]] std::size_t kept_bytes() const {
     return (exec_.device ? device_memory_ : arena_).mark().bytes;
@@ -113,6 +127,7 @@ class Tape {
   void record(std::string_view op, const Cost& forward, const Cost& backward_cost, const Backward& backward) {
     static_assert(std::is_trivially_destructible_v<Backward>, "capture views and pointers, not owners");
     count(op, forward, made_, false);
+    if (check_) check_->computed(op, recording_);
     if (!recording_) return;
     auto memory = arena_.take<std::byte>(sizeof(Backward));
     auto* closure = new (memory.data()) Backward(backward);
@@ -141,6 +156,7 @@ class Tape {
     if (!recording_) return;
     auto kept = arena_.template take<Var<T>>(static_cast<Index>(outputs.size()));
     std::copy(outputs.begin(), outputs.end(), kept.begin());
+    touches(Var<T>{});
     record(name, Cost{}, Cost{}, [this, kept, forward] {
       const Mark moment = mark();
       const std::size_t floor = records_.size();
@@ -151,6 +167,7 @@ class Tape {
   }
 
   void reset() {
+    if (check_) check_->begin_step();
     records_.clear();
     unwritten_.clear();
     arena_.reset();
@@ -188,16 +205,24 @@ class Tape {
     while (records_.size() > floor) {
       const Record record = records_.back();
       records_.pop_back();
+      if (check_) check_->begin_backward(record.op);
       if (trace_) {
         const BlockTrace::Direction before = trace_->enter_backward(record.block);
         record.run(record.closure);
         count(record.op, record.cost, record.made, true);
         trace_->leave_backward(before);
-        continue;
+      } else {
+        record.run(record.closure);
+        count(record.op, record.cost, record.made, true);
       }
-      record.run(record.closure);
-      count(record.op, record.cost, record.made, true);
+      if (check_) check_->end_backward(record.op);
     }
+  }
+
+  void adds_to(const Var<T>& x) { check_->adds_to(x.gradient); }
+  void adds_to(const Parameter<T>& parameter) { check_->adds_to(parameter); }
+  void adds_to(const Parameter<T>* parameter) {
+    if (parameter) check_->adds_to(*parameter);
   }
 
   void clear_unwritten() {
@@ -225,6 +250,7 @@ class Tape {
   bool recording_ = true;
   ValueShape made_;  // last
   BlockTrace* trace_ = nullptr;
+  OpCheck<T>* check_ = nullptr;
   Arena arena_;
   Arena device_memory_;
   std::vector<Record> records_;

@@ -44,6 +44,7 @@ void lend_row(Tape<T>& tape, Parameter<T>& table, Index row, RowLink& link, int 
   detail::send_values(tape, link, group, lent);
   const bool returns = sink || gradient;
   const Cost cost = message_cost(size, sizeof(T));
+  tape.touches({}, table);
   detail::finish(tape, "lend", {cost, Cost{}}, returns && tape.recording(),
                  [&tape, &link, group, sink, gradient, slot, n, d, steps = table.shape[0]] {
                    const auto mark = tape.mark();
@@ -62,6 +63,7 @@ template <class T>
 Var<T> borrow_row(Tape<T>& tape, Index rows, Index channels, RowLink& link, int group) {
   const Var<T> y = tape.make(rows, 1, channels, tape.recording());
   detail::receive_values(tape, link, group, y.value);
+  tape.touches(y);
   detail::finish(tape, "borrow", {Cost{}, message_cost(rows * channels, sizeof(T))}, y.tracked(),
                  [&tape, &link, group, y] { detail::send_values(tape, link, group, read(y.gradient)); });
   return y;
@@ -74,6 +76,7 @@ Var<T> join_columns(Tape<T>& tape, const Var<T>& a, const Var<T>& b) {
   pack(tape.exec(), columns(y.value, 0, a.cols()), read(a.value));
   pack(tape.exec(), columns(y.value, a.cols(), b.cols()), read(b.value));
   const double bytes = 2 * detail::count(y) * sizeof(T);
+  tape.touches(y, a, b);
   detail::finish(tape, "join", {{0, bytes, 0, 0}, {0, bytes, 0, 0}}, y.tracked(),
                  [exec = tape.exec(), a, b, y] {
                    if (a.tracked())

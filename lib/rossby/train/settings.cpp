@@ -149,6 +149,12 @@ std::span<const Key<TrainSettings>> train_keys() {
                                   "checkpoint with a lower rate")
           .one_of("stop|rollback")
           .may_change(),
+      key<&TrainSettings::check>("train.check", "\"none\"", "",
+                                 "look for values that are not finite in what every op computes, forward and "
+                                 "backward: the message names op, block of the model, rank and row; the same "
+                                 "bits, but slower")
+          .one_of("none|ops")
+          .may_change(),
       key<&TrainSettings::rollbacks>("train.rollbacks", "3", "", "most rollbacks of a training")
           .range(0, 1000)
           .may_change(),

@@ -62,6 +62,7 @@ struct TrainSettings {
   std::string recompute;
   std::string stop_after;
   std::string on_nan;
+  std::string check;
   Index rollbacks = 0;
   double rollback_lr = 0;
 };

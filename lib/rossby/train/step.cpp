@@ -71,6 +71,7 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
     seconds.backward += lap();
     if (part + 1 < parts) tape.rewind(before);
   }
+  if (tape.check()) agree_on(*tape.check());
   if (groups_.reducer) sum_over_groups(tape.trace());
 
   owned_squares_ = 0;
@@ -214,6 +215,13 @@ void Step<T>::sum_over_groups(BlockTrace* trace) {
     if (trace)
       trace->note("group_reduction", {0, 0, 1, static_cast<double>(parameter->gradient.span().size_bytes())});
   }
+}
+
+template <class T>
+void Step<T>::agree_on(const OpCheck<T>& check) {
+  double found = check.found() ? 1 : 0;
+  reducer_->max(std::span<double>(&found, 1));
+  if (found > 0) throw NotFinite("what an op computes is not finite");
 }
 
 template <class T>

@@ -74,7 +74,8 @@ class Step {
   /// `forward` records the losses on the tape. On return `losses` holds global sums. Throws NotFinite on
   /// every rank where the loss, its gradient of a replicated parameter or the gradient's norm is not: no
   /// parameter has been changed then but fused ones
-  /// (OptimiserOptions::fuse), which backward has updated. Collective.
+  /// (OptimiserOptions::fuse), which backward has updated. The same where the tape's check (OpCheck) of a
+  /// rank has found something. Collective.
   Result run(Tape<T>& tape, double lr, unsigned votes, Losses& losses, const std::function<void()>& forward) {
     return run(
         tape, lr, votes, losses, [&forward](Index) { forward(); }, 1);
@@ -95,6 +96,7 @@ class Step {
   void add_squares(const Exec& exec, const Parameter<T>& parameter, double* squares);
   void add_owned_squares(const Exec& exec, double* squares);
   void sum_over_groups(BlockTrace* trace);
+  void agree_on(const OpCheck<T>& check);
   [[nodiscard]] bool could_run_ahead(const Exec& exec) const;
   [[nodiscard]] bool runs_ahead(const Exec& exec) const;
   void share_ahead(const Exec& exec, BlockTrace* trace, Losses& losses, unsigned votes, Result& result);

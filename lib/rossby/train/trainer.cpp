@@ -56,7 +56,12 @@ Trainer<T>::Trainer(const TrainerOptions& options, const ScheduleOptions& schedu
       groups_(groups),
       tape_(exec),
       step_(task.parameters(), optimiser, reducer, options.clip, groups) {
-  step_.allow_ahead();
+  if (options.check_ops) {  // whose findings the host waits for
+    check_ = std::make_unique<OpCheck<T>>(exec);
+    tape_.set_check(check_.get());
+  } else {
+    step_.allow_ahead();
+  }
 }
 
 template <class T>

@@ -3,6 +3,7 @@
 #include <deque>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -74,6 +75,7 @@ struct TrainerOptions {
   double clip = 0;
   Index save_every = 0;      // steps between checkpoints; 0: only where a rank votes for one
   double rollback_lr = 0.5;  // factor on the learning rate for each rollback so far
+  bool check_ops = false;    // look at what every op computes (OpCheck): the same bits, but slower
 };
 
 /// Mean of one loss term over the epoch, weighted by batch.
@@ -202,6 +204,7 @@ class Trainer {
   Optimiser<T>* optimiser_;
   TimeGroups groups_;
   Tape<T> tape_;
+  std::unique_ptr<OpCheck<T>> check_;  // null: nobody looks
   Step<T> step_;
   std::deque<Owed> owed_;  // by the last steps; kept for those to come, which go to the same places
   std::size_t owing_ = 0;  // of them

@@ -20,12 +20,6 @@
 
 namespace rossby {
 
-namespace {
-
-Environment* running = nullptr;
-
-}  // namespace
-
 Communicator::Communicator(MPI_Comm handle, bool owned, Watchdog* watchdog)
     : handle_(handle), watchdog_(watchdog) {
   MPI_Comm_rank(handle, &rank_);
@@ -70,7 +64,9 @@ Communicator Communicator::split(int color, int key) const {
   const Wait wait(*this, "the making of groups (comm split)");
   MPI_Comm part = MPI_COMM_NULL;
   MPI_Comm_split(handle_, color, key, &part);
-  return {part, true, watchdog_};
+  Communicator made(part, true, watchdog_);
+  made.ending_ = ending_;
+  return made;
 }
 
 Communicator Communicator::duplicate() const {
@@ -78,7 +74,24 @@ Communicator Communicator::duplicate() const {
   const Wait wait(*this, "the making of a message space (comm dup)");
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Comm_dup(handle_, &copy);
-  return {copy, true, watchdog_};
+  Communicator made(copy, true, watchdog_);
+  made.ending_ = ending_;
+  return made;
+}
+
+Communicator Communicator::for_run() const {
+  if (is_pretended()) return *this;
+  const Wait wait(*this, "the making of a run's message space (comm dup)");
+  Communicator made = *this;
+  made.ending_ = std::make_shared<Ending>(handle_, watchdog_);
+  return made;
+}
+
+bool Communicator::same_ranks(const Communicator& other) const {
+  if (is_pretended() || other.is_pretended()) return rank_ == other.rank_ && size_ == other.size_;
+  int same = MPI_UNEQUAL;
+  MPI_Comm_compare(handle_, other.handle_, &same);
+  return same == MPI_IDENT || same == MPI_CONGRUENT;
 }
 
 void Communicator::barrier() const {
@@ -86,16 +99,32 @@ void Communicator::barrier() const {
   MPI_Barrier(handle_);
 }
 
-Environment::Environment() : exceptions_(std::uncaught_exceptions()) {
+namespace {
+
+int mpi_level(ThreadLevel level) {
+  switch (level) {
+    case ThreadLevel::funneled:
+      return MPI_THREAD_FUNNELED;
+    case ThreadLevel::serialized:
+      return MPI_THREAD_SERIALIZED;
+    case ThreadLevel::multiple:
+      return MPI_THREAD_MULTIPLE;
+  }
+  return MPI_THREAD_FUNNELED;
+}
+
+}  // namespace
+
+Environment::Environment(ThreadLevel level) : exceptions_(std::uncaught_exceptions()) {
   setenv("SCOTCH_PTHREAD_NUMBER", "1", 1);
   int provided = MPI_THREAD_SINGLE;
-  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  MPI_Init_thread(nullptr, nullptr, mpi_level(level), &provided);
   if (provided < MPI_THREAD_FUNNELED)
     abort_all("this MPI library does not allow threads beside the one that calls it");
+  if (provided < mpi_level(level)) abort_all("this MPI library does not allow calls from several threads");
   const Communicator all = Communicator::world();
   watchdog_ = std::make_unique<Watchdog>(all.rank(), all.size(), end_hung_job);
-  MPI_Comm_dup(MPI_COMM_WORLD, &ends_);
-  running = this;
+  ending_ = std::make_shared<Ending>(MPI_COMM_WORLD, watchdog_.get());
 
   std::string name = "rossby";
   std::string no_signals = "-no_signal_handler";
@@ -135,23 +164,41 @@ Environment::~Environment() {
   (void)PetscPopErrorHandler();
   (void)PetscFinalize();
   keep_libraries_mapped();
-  running = nullptr;
-  MPI_Comm_free(&ends_);
+  ending_.reset();
   MPI_Finalize();
 }
 
-bool Environment::all_come(double seconds) {
+Communicator Environment::world() const {
+  Communicator all(MPI_COMM_WORLD, false, watchdog_.get());
+  all.ending_ = ending_;
+  return all;
+}
+
+Ending::Ending(MPI_Comm comm, Watchdog* watchdog) : watchdog_(watchdog) {
+  MPI_Comm_dup(comm, &comm_);
+}
+
+Ending::~Ending() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (!finalized) MPI_Comm_free(&comm_);
+}
+
+bool Ending::all_come(double seconds) {
   if (came_) return true;
-  if (const double limit = watchdog_->limit(); limit > 0) seconds = std::min(seconds, limit / 2);
+  if (const double limit = watchdog_ ? watchdog_->limit() : 0; limit > 0)
+    seconds = std::min(seconds, limit / 2);
   const auto begin = std::chrono::steady_clock::now();
-  const Communicator all = world();
+  int rank = 0, size = 1;
+  MPI_Comm_rank(comm_, &rank);
+  MPI_Comm_size(comm_, &size);
   const auto hears = [this] {
     int found = 0;
-    MPI_Iprobe(MPI_ANY_SOURCE, 0, ends_, &found, MPI_STATUS_IGNORE);
+    MPI_Iprobe(MPI_ANY_SOURCE, 0, comm_, &found, MPI_STATUS_IGNORE);
     return found != 0;
   };
   MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Ibarrier(ends_, &request);
+  MPI_Ibarrier(comm_, &request);
   bool told = false;
   int there = 0;
   while (MPI_Test(&request, &there, MPI_STATUS_IGNORE) == MPI_SUCCESS && there == 0) {
@@ -159,22 +206,30 @@ bool Environment::all_come(double seconds) {
     if (passed > seconds && (passed > 1.5 * seconds || !hears())) return false;
     // Not at once: where all come there is nothing to tell.
     if (!told && passed > seconds / 4)
-      for (int higher = all.rank() + 1; higher < all.size(); ++higher) {
+      for (int higher = rank + 1; higher < size; ++higher) {
         MPI_Request message = MPI_REQUEST_NULL;
-        MPI_Isend(nullptr, 0, MPI_CHAR, higher, 0, ends_, &message);
+        MPI_Isend(nullptr, 0, MPI_CHAR, higher, 0, comm_, &message);
         MPI_Request_free(&message);
       }
     told = told || passed > seconds / 4;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   came_ = there != 0;
-  while (came_ && hears()) MPI_Recv(nullptr, 0, MPI_CHAR, MPI_ANY_SOURCE, 0, ends_, MPI_STATUS_IGNORE);
-  return came_;
+  if (!came_) return false;
+  MPI_Barrier(comm_);  // what others sent while they waited is there: nothing is left when this is freed
+  while (hears()) MPI_Recv(nullptr, 0, MPI_CHAR, MPI_ANY_SOURCE, 0, comm_, MPI_STATUS_IGNORE);
+  return true;
 }
 
-void end_unless_all_come(std::string_view message) {
-  constexpr double seconds = 10;  // between ranks that leave for the same reason
-  if (running && !running->all_come(seconds)) abort_all(message);
+void end_unless_all_come(const Communicator& comm, std::string_view message, double seconds) {
+  if (Ending* ending = comm.ending(); ending && !ending->all_come(seconds)) abort_all(message);
+}
+
+void end_out_of_memory(const Communicator& comm) {
+  constexpr const char* message = "out of memory; use more ranks or a smaller problem";
+  constexpr double seconds = 3;  // ranks that lack memory find out at the same call
+  end_unless_all_come(comm, message, seconds);
+  throw UserError(message);
 }
 
 bool names_rank(std::string_view message) {

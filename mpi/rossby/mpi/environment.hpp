@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <new>
 #include <string_view>
 
 #include <mpi.h>
@@ -9,6 +10,7 @@
 
 namespace rossby {
 
+class Ending;
 class Watchdog;
 
 /// A group of ranks that communicate. Copies share the handle; one that `split` made is freed with its last
@@ -34,6 +36,13 @@ class Communicator {
   /// Collective. The same ranks with a message space of their own.
   [[nodiscard]] Communicator duplicate() const;
 
+  /// Collective. The same ranks as those of one run: what comes from it ends as they do (Ending), whatever
+  /// other ranks of the job do.
+  [[nodiscard]] Communicator for_run() const;
+
+  /// Whether both are of the same ranks in the same order. No communication.
+  [[nodiscard]] bool same_ranks(const Communicator& other) const;
+
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] MPI_Comm handle() const { return handle_; }
@@ -48,6 +57,9 @@ class Communicator {
   void barrier() const;
   /// What notices waits that never end; null where the communicator does not come from Environment::world().
   [[nodiscard]] Watchdog* watchdog() const { return watchdog_; }
+  /// With whom this rank ends; null where the communicator comes neither from Environment::world() nor
+  /// for_run().
+  [[nodiscard]] Ending* ending() const { return ending_.get(); }
 
  private:
   friend class Environment;
@@ -59,23 +71,20 @@ class Communicator {
   int pretended_on_host_ = 0;
   int alone_rank_ = 0, alone_ranks_ = 0;
   Watchdog* watchdog_ = nullptr;
+  std::shared_ptr<Ending> ending_;
   std::shared_ptr<const void> owner_;
 };
 
-/// Starts MPI (FUNNELED: only the main thread communicates) and PETSc, and ends both when it goes out of
-/// scope. One a process, made first in main. PETSc sees neither the command line nor option files and
-/// installs no signal handlers. PT-Scotch is held to one thread, without which its partitions differ from run
-/// to run (SCOTCH_PTHREAD_NUMBER). An exception that unwinds through it aborts the job, since the other ranks
-/// might wait for this one for ever: main catches inside.
-class Environment {
+/// Ranks that end together: those of a run, or of the whole job. An error that all of them have is their
+/// caller's to catch. One that a rank has alone, while others wait for what it would have sent, ends the job:
+/// MPI has no way to call them back.
+class Ending {
  public:
-  Environment();
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-  ~Environment();
-
-  /// All ranks of the job. What comes from it is watched (watchdog.hpp) while this lives.
-  [[nodiscard]] Communicator world() const { return {MPI_COMM_WORLD, false, watchdog_.get()}; }
+  /// Collective over `comm`.
+  Ending(MPI_Comm comm, Watchdog* watchdog);
+  Ending(const Ending&) = delete;
+  Ending& operator=(const Ending&) = delete;
+  ~Ending();
 
   /// Whether all ranks call this within `seconds` of each other: those that an error ends alike do, and one
   /// that fails alone, while others wait for what it would have sent, does not. It waits for no more than
@@ -84,27 +93,65 @@ class Environment {
   [[nodiscard]] bool all_come(double seconds);
 
  private:
-  int exceptions_;
+  MPI_Comm comm_ = MPI_COMM_NULL;  // of its own: what ranks are in the middle of elsewhere does not meet it
+  Watchdog* watchdog_;
   bool came_ = false;
-  MPI_Comm ends_ = MPI_COMM_NULL;  // for all_come: what ranks are in the middle of elsewhere does not meet it
-  std::unique_ptr<Watchdog> watchdog_;
 };
 
-/// For an error that all ranks have alike, or that one has alone: returns in the first case; in the second
-/// one rank says `message` and the job ends (Environment::all_come, ten seconds). While it waits, messages
-/// that were on their way arrive: where they go has to be there still.
-void end_unless_all_come(std::string_view message);
+/// Which threads of a process may call MPI, as the caller of this library needs it. The library itself calls
+/// it from one thread.
+enum class ThreadLevel { funneled, serialized, multiple };
+
+/// Starts MPI and PETSc, and ends both when it goes out of scope. One a process, made first in main. PETSc
+/// sees neither the command line nor option files and installs no signal handlers. PT-Scotch is held to one
+/// thread, without which its partitions differ from run to run (SCOTCH_PTHREAD_NUMBER). An exception that
+/// unwinds through it aborts the job, since the other ranks might wait for this one for ever: main catches
+/// inside.
+class Environment {
+ public:
+  explicit Environment(ThreadLevel level = ThreadLevel::funneled);
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+  ~Environment();
+
+  /// All ranks of the job. What comes from it is watched (watchdog.hpp) while this lives.
+  [[nodiscard]] Communicator world() const;
+
+ private:
+  int exceptions_;
+  std::unique_ptr<Watchdog> watchdog_;
+  std::shared_ptr<Ending> ending_;
+};
+
+/// For an error that all ranks of `comm` have alike, or that one has alone: returns in the first case; in the
+/// second one rank says `message` and the job ends (Ending::all_come). While it waits, messages that were on
+/// their way arrive: where they go has to be there still. Returns at once where nobody ends together
+/// (Communicator::ending).
+void end_unless_all_come(const Communicator& comm, std::string_view message, double seconds = 10);
+
+/// The same for a lack of memory; then throws the UserError that says so.
+[[noreturn]] void end_out_of_memory(const Communicator& comm);
 
 /// Returns f(), which exchanges between ranks. Where an error is of this rank alone the job ends before what
-/// it unwinds takes the memory that values of the others are on their way to.
+/// it unwinds takes the memory that values of the others are on their way to. Where all ranks have one, they
+/// throw UserError, of too little memory, too.
 template <class F>
-decltype(auto) in_exchanges(const F& f) {
+decltype(auto) in_exchanges(const Communicator& comm, const F& f) {
   try {
     return f();
   } catch (const UserError& error) {
-    end_unless_all_come(error.what());
+    end_unless_all_come(comm, error.what());
     throw;
+  } catch (const std::bad_alloc&) {
+    end_out_of_memory(comm);
   }
+}
+
+/// Returns f(run), where `run` is of the ranks of `comm` as one run (Communicator::for_run). Collective.
+template <class F>
+decltype(auto) as_run(const Communicator& comm, const F& f) {
+  const Communicator run = comm.for_run();
+  return in_exchanges(run, [&]() -> decltype(auto) { return f(run); });
 }
 
 /// Whether a message begins with the rank that it is of, "rank 3: ".

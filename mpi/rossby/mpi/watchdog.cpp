@@ -6,7 +6,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <numeric>
 #include <random>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -64,8 +66,9 @@ Watchdog::~Watchdog() {
 
 void Watchdog::watch(Options options) {
   const std::lock_guard lock(mutex_);
-  options_ = std::move(options);
+  const Options before = std::exchange(options_, std::move(options));
   period_ = std::clamp(options_.seconds / 10, 0.02, 1.0);
+  if (board_ && place(before) == 0 && before.folder != options_.folder) board_->remove();
   board_.reset();
   if (!options_.folder.empty()) board_ = std::make_unique<WatchBoard>(options_.folder, options_.job, size_);
   if (size_ > 1 && options_.seconds > 0 && !thread_.joinable()) {
@@ -78,6 +81,17 @@ void Watchdog::watch(Options options) {
 double Watchdog::limit() {
   const std::lock_guard lock(mutex_);
   return options_.seconds;
+}
+
+Watchdog::Options Watchdog::options() {
+  const std::lock_guard lock(mutex_);
+  return options_;
+}
+
+int Watchdog::place(const Options& options) const {
+  if (options.ranks.empty()) return rank_;
+  return static_cast<int>(
+      std::count_if(options.ranks.begin(), options.ranks.end(), [this](int rank) { return rank < rank_; }));
 }
 
 Sighting Watchdog::look() const {
@@ -140,18 +154,24 @@ bool Watchdog::may_speak() {
   const bool lower = known && std::any_of(known->begin(), known->end(), [&](const Sighting& other) {
                        return other.rank < rank_ && !other.wait.empty();
                      });
-  const bool defers = !deferred_ && (!known || lower) && rank_ > 0;
+  const int place_here = place(options_);
+  const bool defers = !deferred_ && (!known || lower) && place_here > 0;
   if (defers) {
     deferred_ = true;
-    defer_ = known ? defer_to_lower : defer_unknown * std::min(rank_, 5);
+    defer_ = known ? defer_to_lower : defer_unknown * std::min(place_here, 5);
   }
   if (known) others_ = std::move(*known);
   return !defers;
 }
 
 std::string Watchdog::message() const {
+  std::vector<int> ranks = options_.ranks;
+  if (ranks.empty()) {
+    ranks.resize(static_cast<std::size_t>(size_));
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
   const auto name = [&](int rank) {
-    const auto r = static_cast<std::size_t>(rank);
+    const auto r = static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
     return r < options_.hosts.size() ? fmt::format("rank {} on {}", rank, options_.hosts[r])
                                      : fmt::format("rank {}", rank);
   };
@@ -160,7 +180,7 @@ std::string Watchdog::message() const {
   // The most suspicious come first: silent ranks, those that work, those that wait for something earlier.
   std::vector<std::string> silent, working;
   std::vector<const Sighting*> behind;
-  for (int rank = 0; rank < size_; ++rank) {
+  for (const int rank : ranks) {
     const Sighting* other = of_rank[static_cast<std::size_t>(rank)];
     if (rank == rank_) continue;
     if (!other)
@@ -198,6 +218,8 @@ void watch(const Communicator& comm, double seconds, const std::string& folder) 
   Name mine{};
   (void)gethostname(mine.data(), mine.size() - 1);
   std::vector<Name> names(static_cast<std::size_t>(comm.size()));
+  const int number = watchdog->rank();
+  std::vector<int> ranks(names.size());
   std::uint64_t job = 0;
   if (comm.rank() == 0) {
     std::random_device device;
@@ -208,10 +230,21 @@ void watch(const Communicator& comm, double seconds, const std::string& folder) 
     MPI_Bcast(&job, 1, MPI_UINT64_T, 0, comm.handle());
     MPI_Allgather(mine.data(), static_cast<int>(sizeof(Name)), MPI_CHAR, names.data(),
                   static_cast<int>(sizeof(Name)), MPI_CHAR, comm.handle());
+    MPI_Allgather(&number, 1, MPI_INT, ranks.data(), 1, MPI_INT, comm.handle());
   }
-  Watchdog::Options options{seconds, folder, job, {}};
+  Watchdog::Options options{seconds, folder, job, {}, std::move(ranks)};
   for (const Name& name : names) options.hosts.emplace_back(name.data());
   watchdog->watch(std::move(options));
+}
+
+Watch::Watch(const Communicator& comm, double seconds, const std::string& folder)
+    : watchdog_(comm.size() > 1 ? comm.watchdog() : nullptr) {
+  if (watchdog_) before_ = watchdog_->options();
+  watch(comm, seconds, folder);
+}
+
+Watch::~Watch() {
+  if (watchdog_) watchdog_->watch(std::move(before_));
 }
 
 void end_hung_job(const std::string& message) {

@@ -37,6 +37,8 @@ constexpr int patience_with_files = 10;
 /// One rank speaks: the lowest of those that wait. It learns of the others from a file of the run directory
 /// (WatchBoard), which is written only where something has lasted for half the limit. Where it cannot, or
 /// where the lowest one does not speak, another one does some seconds later.
+///
+/// One a process. Ranks of several runs in one job are watched run by run (Options::ranks).
 class Watchdog {
  public:
   /// What ends the job; called at most once, by the watchdog's thread.
@@ -52,9 +54,13 @@ class Watchdog {
     std::string folder;              // where ranks tell each other what they do; empty: nowhere
     std::uint64_t job = 0;           // tells this job's notes from another's
     std::vector<std::string> hosts;  // of each rank
+    std::vector<int> ranks = {};     // that wait for each other, by their numbers in the job; empty: all
   };
   /// From now on; replaces what was said before.
   void watch(Options options);
+  [[nodiscard]] Options options();
+  /// This rank's number in the job.
+  [[nodiscard]] int rank() const { return rank_; }
 
   // The rest is called by the main thread alone. Texts are literals.
 
@@ -99,6 +105,8 @@ class Watchdog {
     moves_.store(moves_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
   [[nodiscard]] Sighting look() const;
+  /// How many of those that wait for each other have a lower number.
+  [[nodiscard]] int place(const Options& options) const;
   void run();
   void tick(double passed);
   void write_board();
@@ -176,6 +184,20 @@ class Stage {
 /// Collective: from now on a wait of more than `seconds` ends the job (0: none does). `folder`: a directory
 /// that all ranks see, where they may leave notes for each other; empty: none. One rank alone is not watched.
 void watch(const Communicator& comm, double seconds, const std::string& folder = "");
+
+/// The same while it lives, for the ranks of a run: afterwards waits are watched as before, for other ranks
+/// may be waited for that have a longer run.
+class Watch {
+ public:
+  Watch(const Communicator& comm, double seconds, const std::string& folder);
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  ~Watch();
+
+ private:
+  Watchdog* watchdog_;
+  Watchdog::Options before_;
+};
 
 /// Notes which training step comes next, counted from 1.
 inline void begin_step(const Communicator& comm, Index step) {

@@ -78,9 +78,7 @@ void ModelRun<T>::open_device(Purpose purpose) {
 template <class T>
 std::shared_ptr<NcclLink> ModelRun<T>::link_of(const Communicator& comm) const {
   if (!world_sums_ || !world_sums_->link()) return nullptr;
-  int same = MPI_UNEQUAL;
-  MPI_Comm_compare(comm.handle(), grid_.world().handle(), &same);
-  return same == MPI_IDENT || same == MPI_CONGRUENT ? world_sums_->link() : nullptr;
+  return comm.same_ranks(grid_.world()) ? world_sums_->link() : nullptr;
 }
 
 template <class T>
@@ -311,6 +309,7 @@ TrainerOptions trainer_options(const Config& config, bool has_validation) {
   options.clip = config.optimiser.clip;
   options.save_every = config.checkpoint.every_steps;
   options.rollback_lr = config.train.rollback_lr;
+  options.check_ops = config.train.check == "ops";
   const std::string& keep = config.train.keep;
   options.keep_best = keep == "best" || (keep == "auto" && has_validation && options.watch_validation);
   if (watches_validation(config) && !has_validation)

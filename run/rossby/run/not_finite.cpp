@@ -126,6 +126,41 @@ std::string describe_not_finite(const Communicator& comm, const ModelRun<T>& run
   return broadcast(comm, text, static_cast<int>(static_cast<Index>(-first) % comm.size()));
 }
 
+namespace {
+
+std::string text_of(const NotFiniteOp& found, const std::vector<GlobalRow>& rows, int rank) {
+  std::string what = found.arrives ? fmt::format("the gradient that arrives at {}", found.op)
+                     : !found.parameter.empty()
+                         ? fmt::format("the gradient of {} that {} adds to", found.parameter, found.op)
+                     : found.gradient ? fmt::format("a gradient that {} adds to", found.op)
+                                      : fmt::format("the value of {}", found.op);
+  if (!found.block.empty()) what += fmt::format(" in block {}", found.block);
+  what += fmt::format(" on rank {}: not finite at ", rank);
+  if (found.rows == std::ssize(rows))
+    what += fmt::format("global row {}", rows[static_cast<std::size_t>(found.row)].value);
+  else
+    what += fmt::format("row {} of {}", found.row, found.rows);
+  return what + fmt::format(", column {}, channel {}", found.column, found.channel);
+}
+
+}  // namespace
+
+template <class T>
+std::string describe_op(const Communicator& comm, const ModelRun<T>& run, const OpCheck<T>* check) {
+  if (!check) return "";
+  constexpr double nowhere = std::numeric_limits<double>::max();
+  const auto& found = check->found();
+  double first = found ? -static_cast<double>(found->moment * comm.size() + comm.rank()) : -nowhere;
+  MpiReducer reducer(comm);
+  reducer.max(std::span<double>(&first, 1));
+  if (first == -nowhere) return "";
+  const std::string text = found ? text_of(*found, run.domain().rows, comm.rank()) : "";
+  return broadcast(comm, text, static_cast<int>(static_cast<Index>(-first) % comm.size()));
+}
+
+template std::string describe_op<float>(const Communicator&, const ModelRun<float>&, const OpCheck<float>*);
+template std::string describe_op<double>(const Communicator&, const ModelRun<double>&,
+                                         const OpCheck<double>*);
 template std::string describe_not_finite<float>(const Communicator&, const ModelRun<float>&, bool);
 template std::string describe_not_finite<double>(const Communicator&, const ModelRun<double>&, bool);
 

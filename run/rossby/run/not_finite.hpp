@@ -13,4 +13,11 @@ template <class T>
 [[nodiscard]] std::string describe_not_finite(const Communicator& comm, const ModelRun<T>& run,
                                               bool gradients);
 
+/// What a check of ops found first (train.check = "ops"): op, block of the model, rank, global row. Of
+/// several ranks, that which comes first in the step. Empty where `check` is null or has found nothing. The
+/// same text on every rank. Collective.
+template <class T>
+[[nodiscard]] std::string describe_op(const Communicator& comm, const ModelRun<T>& run,
+                                      const OpCheck<T>* check);
+
 }  // namespace rossby

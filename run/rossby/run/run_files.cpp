@@ -140,8 +140,8 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
       const std::string& share = counted.split.test;
       const bool other = is_share(share) && open_series(counted).info().steps != state.steps;
       if (other) all.emplace_back("split.test=rest");
-      if (other && comm.rank() == 0)
-        fmt::print(
+      if (other)
+        run.remark = fmt::format(
             "split.test = \"{}\" is a share of another file: all steps behind validation are the test part\n",
             share);
     }

@@ -19,6 +19,7 @@ struct OpenRun {
   bool other_file = false;    // data.file is not that of the training,
   std::string trained_on;     // which is this one
   std::string trained_graph;  // relation.file of the training
+  std::string remark;         // a line that evaluate and forecast print; empty: nothing
 
   /// Where rank 0 writes: the file that was asked for, or `usual` of the run directory. Throws UserError
   /// where that may not be written, or would replace what is read.
@@ -44,7 +45,7 @@ struct OpenRun {
 /// Returns what `work` returns. Of its errors, those of too little memory of a device say that the cores
 /// could do the same.
 template <class Work>
-int or_on_the_cores(const Work& work) {
+auto or_on_the_cores(const Work& work) {
   try {
     return work();
   } catch (const UserError& error) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <new>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -90,23 +91,24 @@ double stop_after_seconds(const Config& config) {
 }  // namespace
 
 template <class T>
-Training<T>::Training(const Communicator& comm, const Config& config, const std::string& path,
+Training<T>::Training(const Communicator& comm, const Config& config, const TrainOptions& options,
                       ModelRun<T>& run)
     : comm_(comm),
       hosts_(hosts_of(comm)),
       processor_(processor()),
       config_(&config),
-      folder_(checkpoint_folder_of(path)),
+      start_(&options),
+      folder_(checkpoint_folder_of(options.run)),
       run_(&run),
       task_(run.make_task()),
       options_(trainer_options(config, !run.domain().split.validation.empty())),
       optimiser_(optimiser_options(config), run.parameters(), run.device()),
       trainer_(options_, schedule_options(config), *task_, optimiser_, run.step_reducer(),
                run.training_exec(), run.time_groups()),
-      progress_(comm.rank() == 0, config.log.seconds, options_.epochs),
+      progress_(options.prints && comm.rank() == 0, config.log.seconds, options_.epochs),
       guard_(stop_after_seconds(config)),
       keeps_checkpoints_(config.checkpoint.keep > 0) {
-  if (keeps_checkpoints_) signals_.emplace();
+  if (keeps_checkpoints_ && options.signals) signals_.emplace();
 }
 
 template <class T>
@@ -154,7 +156,8 @@ void Training<T>::observe(const EpochReport& report) {
 template <class T>
 unsigned Training<T>::vote() {
   unsigned votes = 0;
-  if (StopSignals::received()) votes |= vote_pause;
+  if (signals_ && StopSignals::received()) votes |= vote_pause;
+  if (start_->pause && start_->pause()) votes |= vote_pause;
   if (comm_.rank() != 0) return votes;  // one clock decides
   if (guard_.over(save_seconds_)) votes |= vote_pause;
   const double minutes = config_->checkpoint.every_minutes;
@@ -307,7 +310,8 @@ void Training<T>::resume(Checkpoint first, std::vector<std::string> candidates) 
 template <class T>
 void Training<T>::recover(const NotFinite& error) {
   const TrainingState at = trainer_.state();
-  const std::string found = describe_not_finite(comm_, *run_, true);
+  std::string found = describe_op(comm_, *run_, trainer_.tape().check());
+  if (found.empty()) found = describe_not_finite(comm_, *run_, true);
   std::vector<std::string> candidates;
   if (comm_.rank() == 0) candidates = folder_.newest_first();
   const std::string last = broadcast(comm_, candidates.empty() ? "" : candidates.front());
@@ -356,8 +360,10 @@ TrainingResult Training<T>::fit() {
     } catch (const UserError& error) {
       // A device may fail this rank in the middle of exchanges, whose values still come to where they were
       // to.
-      end_unless_all_come(error.what());
+      end_unless_all_come(comm_, error.what());
       throw;
+    } catch (const std::bad_alloc&) {
+      end_out_of_memory(comm_);
     }
 }
 

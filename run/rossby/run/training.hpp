@@ -11,6 +11,7 @@
 #include "rossby/run/console.hpp"
 #include "rossby/run/model_run.hpp"
 #include "rossby/run/stop_request.hpp"
+#include "rossby/run/train.hpp"
 
 namespace rossby {
 
@@ -19,8 +20,8 @@ namespace rossby {
 template <class T>
 class Training {
  public:
-  /// `path` is the run directory; `config` is what the user asked for.
-  Training(const Communicator& comm, const Config& config, const std::string& path, ModelRun<T>& run);
+  /// `config` is what the user asked for. Both outlive it.
+  Training(const Communicator& comm, const Config& config, const TrainOptions& options, ModelRun<T>& run);
 
   /// Before fit: the directory where metrics go, on rank 0; null elsewhere. Metrics of epochs that are still
   /// to come are dropped from it. Collective.
@@ -62,6 +63,7 @@ class Training {
   int hosts_;
   std::string processor_;  // of this rank
   const Config* config_;
+  const TrainOptions* start_;
   const RunDirectory* directory_ = nullptr;
   CheckpointFolder folder_;
   ModelRun<T>* run_;

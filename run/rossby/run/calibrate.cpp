@@ -1,0 +1,228 @@
+#include "rossby/run/calibrate.hpp"
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "rossby/base/stopwatch.hpp"
+#include "rossby/base/user_error.hpp"
+#include "rossby/io/files.hpp"
+#include "rossby/kernels/blas_setup.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/host.hpp"
+#include "rossby/mpi/libraries.hpp"
+#include "rossby/mpi/watchdog.hpp"
+#include "rossby/plan/rates.hpp"
+#include "rossby/run/calibration.hpp"
+#include "rossby/run/device_choice.hpp"
+#include "rossby/run/model_run.hpp"
+#include "rossby/run/version.hpp"
+#include "rossby/tensor/cuda_device.hpp"
+
+namespace rossby {
+namespace {
+
+std::string now() {
+  const std::time_t time = std::time(nullptr);
+  char text[32];
+  (void)std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&time));
+  return text;
+}
+
+MachineProfile describe_machine() {
+  MachineProfile profile;
+  char name[256] = "";
+  (void)gethostname(name, sizeof name - 1);
+  profile.host = name;
+  profile.processor = processor();
+  profile.cores = static_cast<int>(std::thread::hardware_concurrency());
+  profile.memory_bytes =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  profile.date = now();
+  profile.version = version_short();
+  profile.mpi = library_versions();
+  profile.blas = blas_core();
+  return profile;
+}
+
+/// Rank 0's processor and cores, which those of all ranks have to be.
+void expect_alike(const Communicator& comm, const MachineProfile& profile) {
+  agree_same(comm, fmt::format("{}, {} cores", profile.processor, profile.cores),
+             "the machine (processor, cores), which has to be of one kind,");
+}
+
+/// One of any format, or what was begun and never written.
+void expect_machine_file(const std::string& file) {
+  const std::string text = read_text(file);
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const bool machine =
+      json.is_object() && json.contains("format") && json.contains("ops") && json.contains("processor");
+  if (!text.empty() && !machine)
+    user_error("{}: no machine file, which --replace takes the place of; name another one with -o", file);
+}
+
+/// A folder that other processes of its kind wait for. Where the file system has no locks, nobody waits.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder)
+      : fd_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (fd_ >= 0) (void)::flock(fd_, LOCK_EX);
+  }
+  ~FolderLock() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+/// Writes what was measured into the file, with what it holds by now where that is not to be replaced: others
+/// may have written since.
+void write_profile(const std::string& file, const MachineProfile& measured, bool replace) {
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  const FolderLock lock(folder.empty() ? "." : folder.string());
+  MachineProfile profile = measured;
+  if (!replace && std::filesystem::exists(file)) try {
+      MachineProfile known = read_profile(file);
+      merge(known, measured);
+      profile = std::move(known);
+    } catch (const UserError& error) {
+      const std::string aside = fmt::format("{}.{}", file, ::getpid());
+      atomic_write(aside, json_of(measured).dump(1) + "\n");
+      user_error("{}: another one than when measuring began: {}; what was measured is in {}", file,
+                 error.what(), aside);
+    }
+  atomic_write(file, json_of(profile).dump(1) + "\n");
+}
+
+/// Whether --precision is one of a GPU's products.
+bool of_products(const std::string& precision) {
+  return precision == "tf32" || precision == "bf16";
+}
+
+/// The device that is measured, too, on all ranks; empty: none.
+std::string device_of(const Communicator& comm, const CalibrateOptions& asked) {
+  const bool wanted =
+      asked.only.empty() || std::find(asked.only.begin(), asked.only.end(), "device") != asked.only.end();
+  const bool rounds = of_products(asked.precision);
+  agree(comm, [&] {
+    if (rounds && asked.device == "none")
+      user_error("--precision {} is of GPUs: it needs --device cuda", asked.precision);
+  });
+  if (!wanted || asked.device == "none") return "";
+  if (asked.device == "simulated") return asked.device;
+  const CudaDevices found = cuda_devices();
+  agree(comm, [&] {
+    const bool needed = asked.device == "cuda" || rounds || !asked.only.empty();
+    if (needed && found.count == 0) user_error("there is no GPU to measure: {}", found.reason);
+  });
+  return lacks_gpus(comm) ? "" : "cuda";
+}
+
+/// Ops, messages and rates of a device.
+void measure_all_of(const Communicator& comm, const CalibrationOptions& options, MachineProfile& profile) {
+  measure_device(comm, options, profile);
+  measure_messages(comm, options, profile);
+  (void)measure_ops(comm, options, profile);
+}
+
+/// Threads of a rank, the same on all of them.
+int common_threads(const Communicator& comm) {
+  const int mine = threads_per_rank(comm, Config());
+  const std::string threads = different_numbers(comm, mine);
+  agree(comm, [&] {
+    if (!threads.empty())
+      user_error("ranks have different numbers of threads: {}; set OMP_NUM_THREADS alike", threads);
+  });
+  return mine;
+}
+
+/// Throws what can be known before minutes of measuring: a file that cannot be added to, or not written. On
+/// rank 0.
+void try_output(const CalibrateOptions& asked, const MachineProfile& profile) {
+  if (!asked.replace && std::filesystem::exists(asked.output)) {
+    MachineProfile test = read_profile(asked.output);
+    try {
+      merge(test, profile);
+    } catch (const UserError& error) {
+      user_error("{}: {}; --replace takes its place, -o names another one", asked.output, error.what());
+    }
+  } else {
+    // Of what it replaces nothing is lost before there is something else.
+    if (std::filesystem::exists(asked.output)) expect_machine_file(asked.output);
+  }
+  const std::string trial = temporary_name(asked.output);
+  atomic_write(trial, "");
+  std::filesystem::remove(trial);
+}
+
+CalibrationOptions options_of(const CalibrateOptions& asked) {
+  CalibrationOptions options;
+  options.quick = asked.quick;
+  const bool rounds = of_products(asked.precision);
+  options.products = rounds ? asked.precision : "model";
+  options.precision = rounds ? "float" : asked.precision;
+  if (options.quick) options.case_seconds = 0.02;
+  return options;
+}
+
+}  // namespace
+
+bool CalibrateOptions::wants(const char* what) const {
+  if (of_products(precision) && only.empty()) return false;  // of the host all is there in float
+  return only.empty() || std::find(only.begin(), only.end(), what) != only.end();
+}
+
+Calibrated calibrate(const Communicator& comm, const CalibrateOptions& asked) {
+  Calibrated made;
+  MachineProfile& profile = made.profile;
+  profile = describe_machine();
+  expect_alike(comm, profile);
+  CalibrationOptions options = options_of(asked);
+  options.threads = made.threads = common_threads(comm);
+  made.device = device_of(comm, asked);
+  agree(comm, [&] {
+    if (asked.only == std::vector<std::string>{"messages"} && comm.size() == 1 && made.device.empty())
+      user_error("--only messages: one rank has nobody to send to; start two or more with mpirun");
+    options.folder = std::filesystem::temp_directory_path().string();
+    refuse_to_replace(asked.output, {});
+    for (const std::string& file : asked.configs) {
+      refuse_to_replace(asked.output, {file});
+      const std::vector<std::string> sets{"parallel.device=cpu", "parallel.time_groups=1",
+                                          fmt::format("parallel.threads={}", options.threads)};
+      options.own.push_back(Config::load(file, sets));
+    }
+    if (comm.rank() == 0) try_output(asked, profile);
+  });
+  const Stopwatch begin;
+  if (asked.wants("ops")) measure_process(comm, options, profile);
+  if (asked.wants("rates")) measure_rates(comm, options, profile);
+  if (asked.wants("messages")) measure_messages(comm, options, profile);
+  made.apart = asked.wants("ops") ? measure_ops(comm, options, profile) : 0;
+  if (!made.device.empty()) {
+    CalibrationOptions there = options;
+    there.device = made.device;
+    const std::vector<std::string> sets{"parallel.device=" + made.device,
+                                        "parallel.products=" + options.products};
+    for (Config& config : there.own) config = config.with(sets);
+    measure_all_of(comm, there, profile);
+  }
+  agree(comm, [&] {
+    if (comm.rank() == 0) write_profile(asked.output, profile, asked.replace);
+  });
+  made.seconds = begin.seconds();
+  return made;
+}
+
+}  // namespace rossby

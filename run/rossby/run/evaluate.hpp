@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rossby/mpi/domain.hpp"
+#include "rossby/train/config.hpp"
+#include "rossby/train/metrics.hpp"
+
+namespace rossby {
+
+/// How a trained run is scored. The same on every rank.
+struct EvaluateOptions {
+  std::string output;             // file; empty: evaluation.json in the run directory
+  std::string device;             // parallel.device; empty: as trained, without a GPU the cores
+  std::vector<std::string> sets;  // key=value: harmless keys, split.test, data.file and relation.file only
+  bool prints = false;            // rank 0 prints what `rossby evaluate` does
+};
+
+/// What evaluation found; the same on every rank.
+struct Evaluation {
+  std::string file;      // that rank 0 wrote
+  HorizonScores scores;  // of the model, then of the baselines: all variables together
+};
+
+/// Scores the state of a run directory on its test part, beside the classical baselines, and writes that.
+/// Throws UserError on every rank of `comm`, as `train` does. Collective over `comm`.
+Evaluation evaluate(const Communicator& comm, const std::string& run, const EvaluateOptions& options = {});
+
+/// Throws UserError if settings that evaluate will use fit neither each other nor the data. Returns a line of
+/// warning, or nothing, of what evaluate will not find.
+[[nodiscard]] std::string check_evaluation(const Config& config, const Domain& domain);
+
+}  // namespace rossby

@@ -1,0 +1,126 @@
+#include "rossby/run/forecast.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include <fmt/core.h>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/io/netcdf.hpp"
+#include "rossby/io/series_writer.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/gather_nodes.hpp"
+#include "rossby/mpi/watchdog.hpp"
+#include "rossby/run/model_run.hpp"
+#include "rossby/run/run_files.hpp"
+#include "rossby/run/version.hpp"
+
+namespace rossby {
+namespace {
+
+Index origin_of(const ForecastOptions& options, const TimeAxis& time) {
+  return options.origin.empty() ? time.size() - 1 : time.step_of(options.origin);
+}
+
+/// The values of all file nodes, one step after the other: NaN where a file node is no node of the run.
+std::vector<float> on_file_nodes(const Domain& domain, const std::vector<float>& nodes, Index steps) {
+  const Index m = domain.info.features;
+  std::vector<float> values(static_cast<std::size_t>(steps * domain.info.file_nodes * m),
+                            std::numeric_limits<float>::quiet_NaN());
+  for (Index i = 0; i < domain.nodes(); ++i)
+    for (Index h = 0; h < steps; ++h)
+      for (Index f = 0; f < m; ++f)
+        values[static_cast<std::size_t>(
+            (h * domain.info.file_nodes + domain.file_node[static_cast<std::size_t>(i)]) * m + f)] =
+            nodes[static_cast<std::size_t>((i * steps + h) * m + f)];
+  return values;
+}
+
+SeriesLayout forecast_layout(const Domain& domain, const OpenRun& open, Index origin, Index steps) {
+  SeriesLayout layout = layout_of(domain.info);
+  layout.time = domain.info.time.after(origin, steps);
+  layout.reference = domain.info.time.values()[static_cast<std::size_t>(origin)];
+  layout.title = fmt::format("Forecast of {} steps from {}", steps, domain.info.time.text(origin));
+  layout.attributes.emplace_back("source", fmt::format("rossby {}, {}, run {}", version_short(),
+                                                       open.config.model.name, open.directory->path()));
+  if (layout.planar()) {
+    layout.land_mask.assign(static_cast<std::size_t>(domain.info.file_nodes), 1);
+    for (const Index node : domain.file_node) layout.land_mask[static_cast<std::size_t>(node)] = 0;
+  }
+  return layout;
+}
+
+template <class T>
+std::string forecast_with(const Communicator& comm, const OpenRun& open, const ForecastOptions& options) {
+  const Config& config = open.config;
+  agree(comm, [&] {
+    if (comm.rank() == 0) (void)open.output(options.output, "");
+  });
+  if (options.prints && comm.rank() == 0) fmt::print("{}", open.remark);
+  const auto made = make_run<T>(comm, config, Purpose::forecasting);
+  ModelRun<T>& run = *made;
+  run.load(open.state, open.other_file);
+  if (options.prints && comm.rank() == 0 && !run.device_remark().empty())
+    fmt::print("{}\n", run.device_remark());
+  const Domain& domain = run.domain();
+  const Index steps = options.steps;
+  agree(comm, [&] {
+    constexpr Index most = 10'000'000;
+    if (steps < 1) user_error("a forecast of {} steps; ask for 1 or more", steps);
+    if (steps > most) user_error("--steps {}: a forecast has at most {} steps", steps, most);
+    check_memory(steps * domain.nodes() * domain.info.features, sizeof(float),
+                 fmt::format("a forecast of {} steps", steps));
+  });
+  const Index origin = agree(comm, [&] {
+    (void)domain.info.time.after(origin_of(options, domain.info.time), steps);  // has to be known
+    const Index asked = origin_of(options, domain.info.time);
+    (void)run.usable({asked}, steps);
+    return asked;
+  });
+
+  const Index m = domain.info.features;
+  const auto owned = static_cast<Index>(domain.rows.size());
+  std::vector<float> local(static_cast<std::size_t>(owned * steps * m));
+  const std::vector<Index> origins{origin};
+  const auto keep = [&](Index, Index horizon, NodeView<const T> x) {
+    for (Index i = 0; i < owned; ++i)
+      for (Index f = 0; f < m; ++f)
+        local[static_cast<std::size_t>((i * steps + horizon - 1) * m + f)] =
+            static_cast<float>(x.at(i, 0)[f]);
+  };
+  in_exchanges(comm, [&] { run.forecast(origins, steps, keep); });
+  const Stage stage(comm, "writing the forecast", patience_with_files);
+  const auto nodes = gather_nodes(comm, domain.partition, local, steps * m);
+  const std::string written = agree(comm, [&] {
+    if (comm.rank() != 0) return std::string();
+    for (const float value : nodes)
+      if (!std::isfinite(value))
+        user_error(
+            "forecast: the model diverges within {} steps from {}; forecast fewer steps or train longer",
+            steps, domain.info.time.text(origin));
+    const std::string path = open.output(options.output, open.directory->forecast_file());
+    write_series(path, forecast_layout(domain, open, origin, steps), on_file_nodes(domain, nodes, steps));
+    if (!options.prints) return path;
+    fmt::print("{} steps from {}, written to {}{}\n", steps, domain.info.time.text(origin), path,
+               domain.split.reaches_training(origin, steps)
+                   ? " (steps of the training part are among them: the model has seen those)"
+                   : "");
+    return path;
+  });
+  return broadcast(comm, written);
+}
+
+}  // namespace
+
+std::string forecast(const Communicator& comm, const std::string& run, const ForecastOptions& options) {
+  return as_run(comm, [&](const Communicator& ranks) {
+    const OpenRun open = open_run(ranks, run, options.sets, options.device);
+    const Watch watching(ranks, open.config.parallel.watchdog_seconds, run);
+    return or_on_the_cores([&] {
+      return open.config.model.precision == "double" ? forecast_with<double>(ranks, open, options)
+                                                     : forecast_with<float>(ranks, open, options);
+    });
+  });
+}
+
+}  // namespace rossby

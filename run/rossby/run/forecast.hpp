@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rossby/base/index.hpp"
+#include "rossby/mpi/environment.hpp"
+
+namespace rossby {
+
+/// What is forecast from a trained run. The same on every rank.
+struct ForecastOptions {
+  Index steps = 1;
+  std::string origin;             // date or value of the time axis; empty: the last step of the data
+  std::string output;             // file; empty: forecast.nc in the run directory
+  std::string device;             // parallel.device; empty: as trained, without a GPU the cores
+  std::vector<std::string> sets;  // key=value: harmless keys, split.test, data.file and relation.file only
+  bool prints = false;            // rank 0 prints what `rossby forecast` does
+};
+
+/// Forecasts from the state of a run directory and writes a CF NetCDF file, whose path is returned on every
+/// rank. Throws UserError on every rank of `comm`, as `train` does; also if the model diverges within the
+/// steps. Collective over `comm`.
+std::string forecast(const Communicator& comm, const std::string& run, const ForecastOptions& options);
+
+}  // namespace rossby

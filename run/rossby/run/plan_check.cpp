@@ -1,0 +1,178 @@
+#include "rossby/run/plan_check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/io/files.hpp"
+
+namespace rossby {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+TrainingPlan read_plan(const std::string& run) {
+  const std::string file = plan_file_of(run);
+  std::error_code code;
+  if (!std::filesystem::exists(file, code))
+    user_error("{}: cannot be read; a run has one that was started with rossby train --machine", file);
+  const Json json = Json::parse(read_text(file), nullptr, false);
+  if (json.is_discarded()) user_error("{}: not JSON", file);
+  return plan_of(json, file);
+}
+
+/// That of a training that has ended.
+TrainingPlan read_measured(const std::string& run) {
+  TrainingPlan plan = read_plan(run);
+  if (plan.measured.empty()) user_error("{}: its training has not ended", plan_file_of(run));
+  return plan;
+}
+
+double error_of(double predicted, double measured) {
+  return measured > 0 ? 100 * (predicted / measured - 1) : 0;
+}
+
+/// For other ranks, on the way or behind.
+double waiting_of(const Prediction& p) {
+  return p.messages + p.reduction + p.pipeline + p.straggler;
+}
+
+/// Messages and bytes: as they were told, epoch by epoch where that is known, or how far off.
+std::string sent_text(const TrainingPlan& plan) {
+  const TrainingPlan::Measured& m = plan.measured.front();
+  const Prediction& p = plan.interpolated;
+  if (p.sent_ranks != plan.place.ranks) return "-";
+  const auto off = [](double messages, double bytes, double sent_messages, double sent_bytes) {
+    return fmt::format("{:+.2f} % messages, {:+.2f} % bytes", error_of(messages, sent_messages),
+                       error_of(bytes, sent_bytes));
+  };
+  bool equal = true, told = false;
+  Traffic predicted, sent;
+  for (const auto& [epoch, traffic] : m.sent_epochs)
+    if (static_cast<std::size_t>(epoch) < p.sent_epochs.size()) {
+      const Traffic& expected = p.sent_epochs[static_cast<std::size_t>(epoch)].sent;
+      told = true;
+      equal = equal && expected == traffic;
+      predicted += expected;
+      sent += traffic;
+    }
+  if (told && equal) return "exact";
+  if (told)
+    return off(static_cast<double>(predicted.messages), static_cast<double>(predicted.bytes),
+               static_cast<double>(sent.messages), static_cast<double>(sent.bytes));
+  const auto same = [](double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); };
+  if (same(p.sent_messages, m.sent_messages) && same(p.sent_bytes, m.sent_bytes)) return "exact";
+  return off(p.sent_messages, p.sent_bytes, m.sent_messages, m.sent_bytes);
+}
+
+}  // namespace
+
+CheckedRuns read_checked_runs(const std::vector<std::string>& runs) {
+  CheckedRuns all;
+  for (const std::string& run : runs) try {
+      all.plans.push_back(read_measured(run));
+      all.runs.push_back(run);
+    } catch (const UserError& error) {
+      all.faults.emplace_back(error.what());
+    }
+  return all;
+}
+
+std::string check_table(const CheckedRuns& all) {
+  std::string table;
+  const auto& [runs, plans, faults] = all;
+  table += fmt::format("{:<28}{:>6}{:>8}{:>12}{:>12}{:>9}{:>13}{:>11}{:>11}{:>9}  {}\n", "run", "ranks",
+                       "threads", "measured ms", "predicted", "error %", "polynomials %", "waiting ms",
+                       "predicted", "memory %", "sent");
+  double sum = 0, worst = 0, sum_model = 0, validations = 0, worst_validation = 0;
+  int count = 0, validated = 0;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::string& run = runs[i];
+    const TrainingPlan& plan = plans[i];
+    const TrainingPlan::Measured& m = plan.measured.front();
+    const Prediction& p = plan.interpolated;
+    const double error = error_of(p.step(), m.step), model = error_of(plan.modelled.step(), m.step);
+    const std::string memory = p.device_bytes > 0 && m.device_bytes > 0
+                                   ? fmt::format("{:.1f}", error_of(p.device_bytes, m.device_bytes))
+                               : p.memory_bytes > 0
+                                   ? fmt::format("{:.1f}", error_of(p.memory_bytes, m.memory_bytes))
+                                   : "-";
+    table += fmt::format("{:<28}{:>6}{:>8}{:>12.3f}{:>12.3f}{:>9.1f}{:>13.1f}{:>11.3f}{:>11.3f}{:>9}  {}\n",
+                         run, plan.place.ranks, plan.place.threads, 1e3 * m.step, 1e3 * p.step(), error,
+                         model, 1e3 * m.waiting, 1e3 * waiting_of(p), memory, sent_text(plan));
+    sum += std::abs(error);
+    sum_model += std::abs(model);
+    worst = std::max(worst, std::abs(error));
+    ++count;
+    if (p.validation == 0 || m.validation == 0) continue;
+    const double off = std::abs(error_of(p.validation, m.validation));
+    validations += off;
+    worst_validation = std::max(worst_validation, off);
+    ++validated;
+  }
+  table += fmt::format("{} run{}: mean error {:.1f} %, worst {:.1f} %; by polynomials {:.1f} %\n", count,
+                       count == 1 ? "" : "s", sum / count, worst, sum_model / count);
+  if (validated > 0)
+    table += fmt::format("validations of {} run{}: mean error {:.1f} %, worst {:.1f} %\n", validated,
+                         validated == 1 ? "" : "s", validations / validated, worst_validation);
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (const std::string text = caveats(plans[i].interpolated); !text.empty())
+      table += fmt::format("{}:\n{}", runs[i], text);
+  return table;
+}
+
+std::string region_table(const CheckedRuns& checked) {
+  std::string table;
+  const auto& [runs, plans, faults] = checked;
+  struct Region {
+    const char* name;
+    double measured, predicted;
+    double error = 0;  // sum of absolute ones
+    int count = 0;
+  };
+  std::vector<Region> sums{
+      {"computing", 0, 0}, {"chunks", 0, 0}, {"optimiser", 0, 0}, {"waiting", 0, 0}, {"other", 0, 0}};
+  table += fmt::format("{:<28}{:<12}{:>12}{:>12}{:>9}{:>9}\n", "run", "region", "measured ms", "predicted",
+                       "error %", "% step");
+  const auto line = [&table](const std::string& run, const Region& r, double error, double step) {
+    table += fmt::format("{:<28}{:<12}{:>12.4f}{:>12.4f}{:>9}{:>9.1f}\n", run, r.name, 1e3 * r.measured,
+                         1e3 * r.predicted, r.measured > 0 ? fmt::format("{:.1f}", error) : "-",
+                         step > 0 ? 100 * r.measured / step : 0);
+  };
+  double steps = 0;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::string& run = runs[i];
+    const TrainingPlan& plan = plans[i];
+    const TrainingPlan::Measured& m = plan.measured.front();
+    const Prediction& p = plan.interpolated;
+    // Waiting is part of the others; most of it is in forward, backward and the reduction, that for chunks in
+    // forward and backward.
+    const double regions = m.forward + m.backward + m.optimiser + m.reduction;
+    const std::vector<Region> of_run{
+        {"computing", std::max(0.0, regions - m.optimiser - m.waiting - m.transfer),
+         p.forward + p.backward + p.launches},
+        {"chunks", m.transfer, p.transfer},
+        {"optimiser", m.optimiser, p.optimiser},
+        {"waiting", m.waiting, waiting_of(p)},
+        {"other", std::max(0.0, m.step - regions), 0}};
+    steps += m.step;
+    for (std::size_t r = 0; r < of_run.size(); ++r) {
+      const double error = error_of(of_run[r].predicted, of_run[r].measured);
+      line(run, of_run[r], error, m.step);
+      sums[r].measured += of_run[r].measured;
+      sums[r].predicted += of_run[r].predicted;
+      if (of_run[r].measured <= 0) continue;
+      sums[r].error += std::abs(error);
+      ++sums[r].count;
+    }
+  }
+  const std::string all = fmt::format("{} run{}, mean |error|", runs.size(), runs.size() == 1 ? "" : "s");
+  for (const Region& r : sums) line(all, r, r.count > 0 ? r.error / r.count : 0, steps);
+  return table;
+}
+
+}  // namespace rossby

@@ -1,0 +1,184 @@
+#include "rossby/run/plan_question.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/io/files.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/plan/what_if.hpp"
+#include "rossby/run/candidates.hpp"
+#include "rossby/run/planning.hpp"
+#include "rossby/tensor/simulated_device.hpp"
+
+namespace rossby {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// "2x" or "2": times as fast.
+double factor_of(const std::string& text, const std::string& all) {
+  const std::string digits = text.ends_with('x') ? text.substr(0, text.size() - 1) : text;
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc{} || end != digits.data() + digits.size() || !(value > 0) || !std::isfinite(value))
+    user_error("--what-if {}: \"{}\" is no factor above 0, as 2x", all, text);
+  return value;
+}
+
+/// What --what-if asks for.
+struct WhatIf {
+  FasterBy factors;
+  std::vector<std::string> settings;
+  std::string gpu;  // file of the machine whose devices take the place of these; empty: none
+};
+
+WhatIf what_if_of(const std::string& text) {
+  WhatIf asked;
+  std::istringstream parts(text);
+  std::set<std::string> named;
+  for (std::string part; std::getline(parts, part, ',');) {
+    const std::size_t equals = part.find('=');
+    const std::string name = part.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : part.substr(equals + 1);
+    // bf16 is of relations, the others are of the model: two keys.
+    const std::string key = name == "precision" && value == "bf16" ? "precision=bf16" : name;
+    if (!named.insert(key).second) user_error("--what-if {}: {} is given twice", text, key);
+    FasterBy& factors = asked.factors;
+    if (name == "network")
+      factors.network = factor_of(value, text);
+    else if (name == "latency")
+      factors.latency = factor_of(value, text);
+    else if (name == "memory")
+      factors.memory = factor_of(value, text);
+    else if (name == "compute")
+      factors.compute = factor_of(value, text);
+    else if (name == "transfer")
+      factors.transfer = factor_of(value, text);
+    else if (name == "gpu" && !value.empty())
+      asked.gpu = value;
+    else if (name == "products" && (value == "tf32" || value == "bf16"))
+      asked.settings.push_back("parallel.products=" + value);
+    else if (name == "precision" && value == "bf16")
+      asked.settings.emplace_back("relation.precision=bf16");
+    else if (name == "precision" && (value == "float" || value == "double"))
+      asked.settings.push_back("model.precision=" + value);
+    else
+      user_error(
+          "--what-if {}: \"{}\" is none of network=2x, latency=2x, memory=2x, compute=2x, transfer=2x, "
+          "precision=float|double|bf16, products=tf32|bf16, gpu=MACHINE.json",
+          text, part);
+  }
+  return asked;
+}
+
+/// The machine that is asked about. `asked` then says what trainings there compute on.
+MachineProfile other_machine(const MachineProfile& profile, WhatIf& asked) {
+  if (asked.gpu.empty()) return what_if(profile, asked.factors);
+  const MachineProfile other = read_profile(asked.gpu);
+  if (other.device.name.empty()) user_error("--what-if gpu={}: it was measured without a GPU", asked.gpu);
+  const bool simulated = other.device.name == simulated_device;
+  asked.settings.emplace_back(simulated ? "parallel.device=simulated" : "parallel.device=cuda");
+  return what_if(with_devices_of(profile, other), asked.factors);
+}
+
+/// What would change nothing is a mistake.
+void check_what_if(const PlanQuestion& question, const WhatIf& asked, const MachineProfile& there) {
+  std::vector<std::string> sets = question.sets;
+  sets.insert(sets.end(), asked.settings.begin(), asked.settings.end());
+  const Config config = planned_config(Config::load(question.config, sets), there);
+  if (config.parallel.products != "model" && config.parallel.device == "cpu" &&
+      question.what_if.find("products=") != std::string::npos)
+    user_error("--what-if {}: only GPUs round operands of products, and this training is planned on CPUs",
+               question.what_if);
+  const bool host = config.parallel.device == "cpu";
+  if (asked.factors.transfer != 1 && host)
+    user_error("--what-if {}: nothing travels to devices, as this training is planned on CPUs",
+               question.what_if);
+  const auto lacks = [&](const char* kind) {
+    return std::none_of(there.rates.begin(), there.rates.end(),
+                        [&](const RateSample& rate) { return rate.kind == kind; });
+  };
+  if ((asked.factors.memory != 1 && lacks(host ? "stream" : "device_stream")) ||
+      (asked.factors.compute != 1 && lacks(host ? "gemm" : "device_gemm")))
+    user_error(
+        "--what-if {}: {} has no rates of memory and products, by which calls are split; measure them with "
+        "'rossby calibrate --only {}'",
+        question.what_if, question.machine, host ? "rates" : "device");
+}
+
+class Plans {
+ public:
+  Plans(const Communicator& comm, const PlanQuestion& question) : comm_(&comm), question_(&question) {
+    agree(comm, [&] {
+      if (!question.ranks.empty()) space_.ranks = rank_counts(question.ranks);
+      for (const std::string& text : question.vary) {
+        auto varied = varied_key(text);
+        for (const auto& [key, values] : space_.vary)
+          if (key == varied.first)
+            user_error("--vary {}: {} is given twice; name all values at once", text, key);
+        space_.vary.push_back(std::move(varied));
+      }
+    });
+    space_.on_host = question.ranks_per_host;
+    space_.target_batch = question.target_batch;
+    space_.tolerance = question.tolerance;
+  }
+
+  [[nodiscard]] PlanAnswer make(const MeasuredMachine& machine,
+                                const std::vector<std::string>& settings) const {
+    const auto read = [&](const std::vector<std::string>& more) {
+      std::vector<std::string> sets = question_->sets;
+      sets.insert(sets.end(), settings.begin(), settings.end());
+      sets.insert(sets.end(), more.begin(), more.end());
+      return Config::load(question_->config, sets);
+    };
+    if (space_.ranks.empty() && !question_->candidates && space_.vary.empty() && space_.target_batch == 0) {
+      const Config config = agree(*comm_, [&] { return read({}); });
+      const TrainingPlan plan = plan_training(*comm_, config, machine);
+      return {text_of(plan), json_of(plan), plan.compared_seconds()};
+    }
+    const std::vector<Candidate> candidates = plan_candidates(*comm_, machine, read, space_);
+    const Candidate* best = fastest(candidates);
+    Json json{{"format", 1}, {"candidates", json_of(candidates)}};
+    return {text_of(candidates), std::move(json), best ? best->compared_seconds() : 0};
+  }
+
+ private:
+  const Communicator* comm_;
+  const PlanQuestion* question_;
+  CandidateSpace space_;
+};
+
+void check_output(const PlanQuestion& question, const WhatIf& asked) {
+  const Config config = Config::load(question.config, question.sets);
+  refuse_to_replace(question.output, {config.data.file, config.relation.file, asked.gpu});
+}
+
+}  // namespace
+
+PlanAnswer answer(const Communicator& comm, const PlanQuestion& question) {
+  if (!question.output.empty())
+    agree(comm, [&] { refuse_to_replace(question.output, {question.config, question.machine}); });
+  WhatIf asked = agree(comm, [&] { return what_if_of(question.what_if); });
+  if (!question.output.empty()) agree(comm, [&] { check_output(question, asked); });
+  const Plans plans(comm, question);
+  const MeasuredMachine machine{agree(comm, [&] { return read_profile(question.machine); })};
+  PlanAnswer made = plans.make(machine, {});
+  if (question.what_if.empty()) return made;
+  const MeasuredMachine there{agree(comm, [&] { return other_machine(machine.profile, asked); })};
+  agree(comm, [&] { check_what_if(question, asked, there.profile); });
+  const PlanAnswer other = plans.make(there, asked.settings);
+  made.text += fmt::format("\nwhat if {}:\n{}", question.what_if, other.text);
+  const double speed_up = other.training > 0 ? made.training / other.training : 0;
+  if (made.training > 0 && other.training > 0) made.text += fmt::format("speed-up: {:.3f}\n", speed_up);
+  made.json["what_if"] = {{"asked", question.what_if}, {"speed_up", speed_up}, {"plan", other.json}};
+  return made;
+}
+
+}  // namespace rossby

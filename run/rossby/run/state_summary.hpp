@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace rossby {
+
+/// What a checkpoint or state file holds: what it says of itself, without the text of the configuration and
+/// the optimiser's counts, and "arrays" with name, placement, shape and checksum. Reads no array. Throws
+/// UserError naming the file. Not collective.
+[[nodiscard]] nlohmann::ordered_json state_summary(const std::string& file);
+
+/// The same as lines for people.
+[[nodiscard]] std::string state_summary_text(const std::string& file);
+
+}  // namespace rossby

@@ -1,0 +1,207 @@
+#include "rossby/run/train.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/host.hpp"
+#include "rossby/mpi/watchdog.hpp"
+#include "rossby/run/evaluate.hpp"
+#include "rossby/run/run_files.hpp"
+#include "rossby/run/run_prediction.hpp"
+#include "rossby/run/run_start.hpp"
+#include "rossby/run/training.hpp"
+#include "rossby/run/training_report.hpp"
+#include "rossby/run/version.hpp"
+
+namespace rossby {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+bool keeps_best(const Config& config, const Domain& domain) {
+  return trainer_options(config, !domain.split.validation.empty()).keep_best;
+}
+
+template <class T>
+Json run_metadata(const Config& config, ModelRun<T>& run, const TrainingResult& result) {
+  Json json;
+  json["format"] = 1;
+  json["rossby"] = version_short();
+  json["model"] = config.model.name;
+  json["precision"] = config.model.precision;
+  json["config_hash"] = config.hash();
+  json["isa"] = std::string(to_string(run.exec().isa));
+  json["nodes"] = run.domain().nodes();
+  json["steps"] = run.domain().info.steps;
+  // What a longer file leaves as it was: counts of steps, where shares of it would be others.
+  const Split& split = run.domain().split;
+  const bool folds = config.split.folds > 0;
+  json["training_steps"] = folds ? std::max(split.train.last, split.validation.last) : split.train.last;
+  if (!folds) json["validation_steps"] = split.validation.size();
+  json["training_hash"] = run.training_hash();
+  run.add_metadata(json);
+  json["epochs"] = result.epochs;
+  json["optimiser_steps"] = result.steps;
+  json["best_epoch"] = result.best_epoch;
+  json["kept"] = keeps_best(config, run.domain()) ? "best" : "last";  // what the state is of
+  json["config"] = config.to_toml();
+  return json;
+}
+
+/// With what a run that is over goes on.
+std::string advice_for(StopReason over) {
+  switch (over) {
+    case StopReason::epochs:
+      return "; raise train.epochs to go on";
+    case StopReason::early_stop:
+      return "; raise train.early_stop to go on";
+    case StopReason::time:
+      return "; raise train.max_seconds to go on";
+    case StopReason::plateau:
+    case StopReason::asked:
+    case StopReason::paused:
+      return "";
+  }
+  return "";
+}
+
+/// Why nothing is left to do for a run that has ended, or nullopt. Collective.
+template <class T>
+std::optional<StopReason> ended(const Communicator& comm, const Training<T>& training,
+                                const std::string& run) {
+  const auto over = training.over();
+  if (!over) return std::nullopt;
+  const Stage stage(comm, "reading the state", patience_with_files);
+  const bool final = agree(comm, [&] { return comm.rank() == 0 && has_final_state(run, training.state()); });
+  return broadcast(comm, final ? "yes" : "").empty() ? std::nullopt : over;
+}
+
+/// Remarks on what evaluate would do with these settings, whole lines. What it refuses stops a new run alone.
+std::string remarks_on_evaluation(const Communicator& comm, const Config& config, const Domain& domain,
+                                  bool resumes) {
+  return agree(comm, [&] {
+    try {
+      return check_evaluation(config, domain);
+    } catch (const UserError& error) {
+      if (!resumes) throw;
+      return fmt::format("warning   evaluate would fail: {}\n", error.what());
+    }
+  });
+}
+
+/// One start of a training, as it goes.
+template <class T>
+class Started {
+ public:
+  Started(const Communicator& comm, const Config& asked, const TrainOptions& options)
+      : comm_(comm),
+        asked_(asked),
+        options_(options),
+        start_(look_at_run(comm, options)),
+        config_(start_.checkpoint ? settings_to_resume(comm, asked, *start_.checkpoint) : asked),
+        // Everything that can be wrong with data and settings is found before the run directory is changed.
+        plan_(predict_run(comm, config_, options, resumes())),
+        run_(make_run<T>(comm, config_, resumes() ? Purpose::resuming : Purpose::training)) {}
+
+  Trained train() {
+    if (resumes() && !run_->device()) warn_of_other_blas(comm_, *start_.checkpoint);
+    evaluation_ = remarks_on_evaluation(comm_, config_, run_->domain(), resumes());
+    Training<T> training(comm_, asked_, options_, *run_);
+    if (resumes()) {
+      training.resume(*start_.checkpoint, std::move(start_.older));
+      // What the run holds is of the settings that it was trained with, and stays as it is.
+      if (const auto over = ended(comm_, training, options_.run)) return leave_as_it_is(training, *over);
+    }
+    prepare(training);
+    describe_all(training);
+    const TrainingResult result = training.fit();
+    if (result.reason == StopReason::paused) return {result, false, training.saved()};
+    run_->save(state_file_of(options_.run), run_metadata(config_, *run_, result));
+    const double peak = worst_peak_resident(run_->reducer());
+    if (options_.prints)
+      report_end(comm_, config_, training, result, keeps_best(config_, run_->domain()), peak, options_.run);
+    if (plan_) compare(training);
+    return {result, false, training.saved()};
+  }
+
+ private:
+  [[nodiscard]] bool resumes() const { return start_.checkpoint.has_value(); }
+  [[nodiscard]] bool speaks() const { return options_.prints && comm_.rank() == 0; }
+  [[nodiscard]] std::string metrics() const {
+    return start_.directory ? start_.directory->metrics_file() : "";
+  }
+
+  void prepare(Training<T>& training) {
+    const Stage stage(comm_, "preparing the run directory", patience_with_files);
+    agree(comm_, [&] {
+      if (comm_.rank() != 0) return;
+      prepare_run(start_, asked_, options_.run);
+      if (plan_) write_prediction(options_.run, *plan_);
+    });
+    expect_shared_run(comm_, options_.run);
+    training.use(start_.directory ? &*start_.directory : nullptr);
+  }
+
+  void describe_all(const Training<T>& training) {
+    if (!options_.prints) return;
+    describe(comm_, *run_, config_, evaluation_, run_->reducer());
+    if (plan_ && speaks()) print_prediction(*plan_);
+    if (resumes()) report_resumption(comm_, config_, *start_.checkpoint, training);
+  }
+
+  Trained leave_as_it_is(const Training<T>& training, StopReason over) {
+    if (options_.prints) {
+      describe(comm_, *run_, config_, evaluation_, run_->reducer());
+      report_resumption(comm_, config_, *start_.checkpoint, training);
+    }
+    if (speaks()) fmt::print("done      nothing is left to do: {}{}\n", to_string(over), advice_for(over));
+    if (plan_ &&
+        lacks_prediction(comm_, asked_, options_.run, [&] { return training.last_trained_here(metrics()); }))
+      compare(training);
+    const TrainingState at = training.state();
+    Trained trained{{}, true, training.saved()};
+    trained.result.reason = over;
+    trained.result.epochs = at.epoch;
+    trained.result.steps = at.steps;
+    trained.result.best_epoch = at.best_epoch;
+    return trained;
+  }
+
+  void compare(const Training<T>& training) {
+    compare_prediction(comm_, options_, metrics(), std::move(*plan_),
+                       [&] { return training.last_trained_here(metrics()); });
+  }
+
+  const Communicator& comm_;
+  const Config& asked_;
+  const TrainOptions& options_;
+  RunStart start_;
+  Config config_;
+  std::optional<TrainingPlan> plan_;
+  std::unique_ptr<ModelRun<T>> run_;
+  std::string evaluation_;
+};
+
+}  // namespace
+
+double worst_peak_resident(Reducer& reducer) {
+  double peak = peak_resident_bytes();
+  reducer.max(std::span<double>(&peak, 1));
+  return peak;
+}
+
+Trained train(const Communicator& comm, const Config& config, const TrainOptions& options) {
+  return as_run(comm, [&](const Communicator& run) {
+    const Watch watching(run, config.parallel.watchdog_seconds, options.run);
+    agree_same(run, config.to_toml(), "the configuration");
+    return config.model.precision == "double" ? Started<double>(run, config, options).train()
+                                              : Started<float>(run, config, options).train();
+  });
+}
+
+}  // namespace rossby
