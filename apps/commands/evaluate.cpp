@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -69,6 +70,11 @@ void add_baselines(const Communicator& comm, const Config& config, ModelRun<T>& 
                        });
     ++number;
   }
+}
+
+void drop_relative(HorizonScores& scores) {
+  for (double& value : scores.mape_percent) value = std::numeric_limits<double>::quiet_NaN();
+  for (double& count : scores.ratio_count) count = 0;
 }
 
 std::string units_of(const Domain& domain) {
@@ -165,9 +171,13 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
   const std::span<const Index> origins(test.origins);
   in_exchanges([&] { run.add_errors(errors, origins, test.horizons); });
   add_baselines(comm, config, run, test, baselines, errors);
-  const HorizonScores scores = errors.reduce(run.reducer());
+  HorizonScores scores = errors.reduce(run.reducer());
   std::vector<HorizonScores> of_parts;
   if (!parts.empty()) of_parts = errors.reduce_parts(run.reducer());
+  if (!domain.centers.empty()) {  // of values whose offset is subtracted there are no relative errors
+    drop_relative(scores);
+    for (HorizonScores& part : of_parts) drop_relative(part);
+  }
 
   const std::vector<Lead> leads = horizon_leads(time, origins, test.horizons);
   const Stage stage(comm, "writing the evaluation", patience_with_files);
@@ -204,15 +214,30 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
 
 }  // namespace
 
+namespace {
+
+/// The classical forecasters that the test part will be scored beside.
+std::string baselines_line(const Config& config, const Domain& domain) {
+  if (!config.flag("evaluate.baselines")) return "";
+  std::vector<std::string> names;
+  for (const auto& baseline : classical_baselines(baseline_settings(config), &domain.info.time))
+    names.emplace_back(baseline->name());
+  return fmt::format("baselines {}\n", fmt::join(names, ", "));
+}
+
+}  // namespace
+
 std::string check_evaluation(const Config& config, const Domain& domain) {
   const bool rollout = config.text("evaluate.kind") == "rollout";
   const Index horizons = rollout ? domain.split.test.size() : horizons_of(config);
   if (horizons > 0) (void)reported_horizons(config.texts("evaluate.report"), domain.info.time, horizons);
   const Index first = config.integer("evaluate.first_origin"), last = config.integer("evaluate.last_origin");
   if (rollout && !domain.split.test.empty()) (void)rollout_of(config, domain.split);
-  if (rollout || domain.split.test.empty()) return "";
+  if (domain.split.test.empty()) return "";
+  if (rollout) return baselines_line(config, domain);
   if (first >= 0 || last >= 0) (void)domain.split.test_origins(horizons, first, last);
-  if (first >= 0 || last >= 0 || !domain.split.origins(Role::test, horizons).empty()) return "";
+  if (first >= 0 || last >= 0 || !domain.split.origins(Role::test, horizons).empty())
+    return baselines_line(config, domain);
   return fmt::format(
       "warning   the test part has {} steps: 'rossby evaluate' finds no origin in it with {} horizons "
       "(evaluate.horizons)\n",
