@@ -27,13 +27,14 @@ Index origin_of(const Communicator& comm, const Config& config, const Domain& do
   const Index observed = last_observed_step(comm, config, domain, asked);
   if (observed == asked || observed < 0) return asked;
   const Index empty = asked - observed;
-  const std::string which =
-      empty == 1 ? fmt::format("step {} has", time.text(asked))
-                 : fmt::format("the {} steps from {} to {} have", empty, time.text(observed + 1), time.text(asked));
+  const std::string which = empty == 1 ? fmt::format("step {} has", time.text(asked))
+                                       : fmt::format("the {} steps from {} to {} have", empty,
+                                                     time.text(observed + 1), time.text(asked));
   if (comm.rank() == 0)
-    fmt::print("{}: {} no value of any node; {}\n", domain.info.path, which,
-               named ? fmt::format("warning: the last values before that origin are of {}", time.text(observed))
-                     : fmt::format("the forecast starts from {}, the last step with values", time.text(observed)));
+    fmt::print(
+        "{}: {} no value of any node; {}\n", domain.info.path, which,
+        named ? fmt::format("warning: the last values before that origin are of {}", time.text(observed))
+              : fmt::format("the forecast starts from {}, the last step with values", time.text(observed)));
   return named ? asked : observed;
 }
 

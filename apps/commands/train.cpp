@@ -207,9 +207,11 @@ std::string command_to_resume(const Train& arguments) {
 }
 
 /// Says how to go on after a pause.
-int leave(const Communicator& comm, const Train& arguments, const std::string& saved) {
+int leave(const Communicator& comm, const Train& arguments, const std::string& saved,
+          const std::string& why) {
   if (comm.rank() == 0)
-    fmt::print("paused    checkpoint written: {}; resume with: {}\n", saved, command_to_resume(arguments));
+    fmt::print("paused    {}\npaused    checkpoint written: {}; resume with: {}\n", why, saved,
+               command_to_resume(arguments));
   return exit_resume;
 }
 
@@ -346,10 +348,12 @@ int train_with(const Communicator& comm, const Config& asked, const Train& argum
     training.use(start.directory ? &*start.directory : nullptr);
   }
   describe(comm, run, config, evaluation, run.reducer());
+  if (comm.rank() == 0) fmt::print("{}", training.doubts());
   if (plan) describe_plan(comm, *plan);
   if (start.checkpoint) report_resumption(comm, config, *start.checkpoint, training);
   const TrainingResult result = training.fit();
-  if (result.reason == StopReason::paused) return leave(comm, arguments, training.saved());
+  if (result.reason == StopReason::paused)
+    return leave(comm, arguments, training.saved(), training.why_paused());
   run.save(state_file_of(arguments.run), run_metadata(config, run, result));
   report_end(comm, config, training, result, keeps_best(config, run.domain()), worst_peak(run.reducer()),
              arguments.run);

@@ -111,7 +111,7 @@ TimeAxis TimeAxis::parse(std::vector<double> values, const std::string& units, c
     axis.calendar_ = calendar.empty() ? "standard" : lower(calendar);
     if (axis.calendar_ == "360") axis.calendar_ = "360_day";
     axis.unit_ = parsed.unit;
-    axis.reference_ = moment(parsed.reference, axis.days_);
+    axis.reference_ = moment(parsed.reference, axis.days_) + parsed.shift_days * day_milliseconds;
   }
   const double limit = axis.dated_ ? static_cast<double>(latest_stamp) / axis.unit_ : 9e15;
   for (std::size_t t = 0; t < values.size(); ++t) {

@@ -18,6 +18,22 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+/// Days from the midnight before the Julian day number 0 to 1970-01-01.
+constexpr std::int64_t julian_days_before_1970 = 2'440'588;
+
+/// If a date is that of Julian day 0, the Gregorian 1970-01-01 in its place; else the text itself.
+std::string without_julian_epoch(const std::string& date, Calendar calendar, std::int64_t& shift_days) {
+  if (calendar != Calendar::standard && calendar != Calendar::gregorian && calendar != Calendar::julian)
+    return date;
+  for (const std::string_view epoch : {"-4712-01-01", "-4712-1-1", "-4713-01-01", "-4713-1-1", "-4713-11-24"})
+    if (date.starts_with(epoch) &&
+        (date.size() == epoch.size() || date[epoch.size()] == ' ' || date[epoch.size()] == 'T')) {
+      shift_days = -julian_days_before_1970;
+      return (calendar == Calendar::julian ? "1969-12-19" : "1970-01-01") + date.substr(epoch.size());
+    }
+  return date;
+}
+
 bool is_month(std::string_view name) {
   return name == "months" || name == "month" || name == "mon" || name == "mons";
 }
@@ -102,7 +118,7 @@ TimeUnits parse_time_units(const std::string& units, Calendar calendar, const st
         "{}: time unit \"{}\" is not supported; weeks, days, hours, minutes, seconds and their thousandths "
         "(milliseconds, microseconds, nanoseconds) are, common_years, and months in calendar 360_day",
         origin, units.substr(0, name.size()));
-  const auto reference = parse_date(date, calendar);
+  const auto reference = parse_date(without_julian_epoch(date, calendar, parsed.shift_days), calendar);
   if (!reference)
     user_error("{}: \"{}\" in units \"{}\" is no date; e.g. 1970-01-01 00:00 is", origin, date, units);
   parsed.reference = *reference;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "rossby/io/calendar.hpp"
@@ -10,11 +11,13 @@ namespace rossby::detail {
 struct TimeUnits {
   double unit = 1;
   ParsedDate reference;
+  std::int64_t shift_days = 0;  // added to the date
 };
 
-/// Units of exact length: nanoseconds to weeks and common_years (365 days); in calendars whose months or
-/// years are all alike, these, too. Throws UserError beginning with `origin` where the text is another one,
-/// with what to do.
+/// The date may be the first Julian day as people write it: -4712-01-01, -4713-01-01 or -4713-11-24; other
+/// years before 0 are refused. Units of exact length: nanoseconds to weeks and common_years (365 days); in
+/// calendars whose months or years are all alike, these, too. Throws UserError beginning with `origin` where
+/// the text is another one, with what to do.
 [[nodiscard]] TimeUnits parse_time_units(const std::string& units, Calendar calendar,
                                          const std::string& origin);
 

@@ -182,6 +182,21 @@ bool all_whole(const std::vector<double>& values) {
   return std::all_of(values.begin(), values.end(), [](double x) { return x == std::floor(x); });
 }
 
+/// Julian days and modified ones: what is subtracted to have days since 1858-11-17, or none.
+std::optional<double> julian_offset(const std::string& units) {
+  const std::string text = letters(units);
+  for (const char* name : {"jd", "julianday", "juliandays", "juliandate", "juliandaynumber", "daysjulianday"})
+    if (text == name) return 2'400'000.5;
+  for (const char* name : {"mjd", "modifiedjulianday", "modifiedjuliandays", "modifiedjuliandate"})
+    if (text == name) return 0.0;
+  return std::nullopt;
+}
+
+/// A hundred years about today.
+bool look_like_julian_days(const std::vector<double>& values) {
+  return values.front() >= 2'420'000 && values.back() <= 2'490'000;
+}
+
 std::string advice() {
   return "write dates, with xarray: ds[\"time\"] = pd.to_datetime(…), or plain counts from 0 on";
 }
@@ -194,10 +209,22 @@ std::optional<DatedNumbers> dates_in_numbers(const std::vector<double>& values, 
   if (values.empty() ||
       !std::all_of(values.begin(), values.end(), [](double x) { return std::abs(x) < 1e15; }))
     return std::nullopt;
+  if (const auto offset = julian_offset(units)) {
+    DatedNumbers dated{{}, "days since 1858-11-17", "standard", ""};
+    for (const double value : values) dated.values.push_back(value - *offset);
+    dated.remark = fmt::format("its numbers ({} to {}) are read as {}Julian days", values.front(),
+                               values.back(), *offset > 0 ? "" : "modified ");
+    return dated;
+  }
   Form form = form_of_units(units);
   const bool guessed = form == Form::none;
   if (guessed && (!is_counter_unit(units) || values.size() < 2)) return std::nullopt;
   if (guessed) {
+    if (values.size() > 1 && look_like_julian_days(values))
+      remark = fmt::format(
+          "its numbers ({} to {}) look like Julian days, but have no unit: they are taken for plain counts "
+          "(guessed); units = \"Julian day\" makes them dates",
+          values.front(), values.back());
     form = form_of_size(values.front());
     if (form == Form::none || form_of_size(values.back()) != form) return std::nullopt;
   }

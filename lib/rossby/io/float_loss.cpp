@@ -46,7 +46,8 @@ FloatLoss float_loss(const SeriesFile& file, std::span<const Index> nodes, Index
   loss.first.assign(width, nan_value);
   for (auto* list : {&loss.varying, &loss.lost, &loss.level, &loss.spread, &loss.spacing}) list->assign(m, 0);
   std::vector<Moments> moments(width);
-  const Index block = std::clamp<Index>((Index{1} << 18) / std::max<Index>(static_cast<Index>(width), 1), 1, stretch);
+  const Index block =
+      std::clamp<Index>((Index{1} << 18) / std::max<Index>(static_cast<Index>(width), 1), 1, stretch);
   std::vector<double> values(static_cast<std::size_t>(block) * width);
   for (const Index start : starts_of(first, last))
     for (Index t = start; t < std::min(start + stretch, last); t += block) {

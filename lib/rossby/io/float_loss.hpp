@@ -18,8 +18,8 @@ struct FloatLoss {
   std::vector<double> level, spread, spacing;
 };
 
-/// Looks at a sample of steps [first, last) for these nodes: up to three stretches of 64 steps. Nothing (empty
-/// lists) where the file holds no values finer than float32.
+/// Looks at a sample of steps [first, last) for these nodes: up to three stretches of 64 steps. Nothing
+/// (empty lists) where the file holds no values finer than float32.
 [[nodiscard]] FloatLoss float_loss(const SeriesFile& file, std::span<const Index> nodes, Index first,
                                    Index last);
 

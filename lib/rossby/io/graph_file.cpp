@@ -119,7 +119,8 @@ std::vector<FileEdge> GraphFile::edges(Index first, Index count) const {
   require(first >= 0 && count >= 0 && first + count <= size_, "the edges are in the file");
   std::vector<FileEdge> edges = detail::read_edges(*file_, "edge_weight", first, count);
   const auto renumber = [&](Index& node) {  // what is no node is refused by those who know the series
-    if (node >= 0 && node < static_cast<Index>(places_.size())) node = places_[static_cast<std::size_t>(node)];
+    if (node >= 0 && node < static_cast<Index>(places_.size()))
+      node = places_[static_cast<std::size_t>(node)];
   };
   for (FileEdge& edge : edges) {
     renumber(edge.source);

@@ -76,8 +76,8 @@ struct GraphLayout {
   std::vector<std::pair<std::string, std::string>> attributes;         // further global ones
 };
 
-/// Writes a CF-1.8 NetCDF-4 file with node(node), node_id(node), edge_src, edge_dst, edge_weight and coordinates, under a
-/// temporary name until it is whole. Throws UserError where there is no edge or no room.
+/// Writes a CF-1.8 NetCDF-4 file with node(node), node_id(node), edge_src, edge_dst, edge_weight and
+/// coordinates, under a temporary name until it is whole. Throws UserError where there is no edge or no room.
 void write_graph(const std::string& path, const GraphLayout& layout);
 
 namespace detail {

@@ -63,7 +63,8 @@ std::vector<Index> match_nodes(const GraphFile& graph, const std::string& path, 
     const auto place = places.find(id);
     if (place == places.end())
       user_error(
-          "{}: its node {} is \"{}\", which is no node of {} (variable {}): the graph is of other nodes; make it "
+          "{}: its node {} is \"{}\", which is no node of {} (variable {}): the graph is of other nodes; "
+          "make it "
           "from this series (relation.file)",
           path, match.size(), id, series.path, graph.ids_of().empty() ? series.label_name : graph.ids_of());
     same = same && place->second == static_cast<Index>(match.size());

@@ -83,8 +83,7 @@ std::string file_text(const SeriesInfo& info) {
   if (!info.title.empty()) out += fmt::format("title     {}\n", info.title);
   out += fmt::format("shape     {}\n", shape_text(info));
   if (!info.node_lat.empty())
-    out +=
-        fmt::format("latitude  {}\nlongitude {}\n", range_text(info.node_lat), range_text(info.node_lon));
+    out += fmt::format("latitude  {}\nlongitude {}\n", range_text(info.node_lat), range_text(info.node_lon));
   out += time_lines(info);
   if (info.has_edges)
     out += fmt::format("edges     {} ({:.3g} a node)\n", info.edges,
@@ -146,8 +145,7 @@ std::string time_lines(const SeriesInfo& info) {
   for (std::size_t g = 0; g < std::min(shown, time.gaps().size()); ++g)
     out += fmt::format("            {} to {}: {} steps missing\n", time.text(time.gaps()[g].after),
                        time.text(time.gaps()[g].after + 1), time.gaps()[g].missing);
-  if (time.gaps().size() > shown)
-    out += fmt::format("            and {} more\n", time.gaps().size() - shown);
+  if (time.gaps().size() > shown) out += fmt::format("            and {} more\n", time.gaps().size() - shown);
   return out;
 }
 
@@ -168,10 +166,11 @@ std::string variable_lines(const SeriesVariable& variable, const ValueSummary& s
   if (summary.finite() > 0) {
     const double low = summary.low(), high = summary.high();
     int digits = 6;  // as many as tell small variations on a large offset
-    while (digits < 15 && low < high && fmt::format("{:.{}g}", low, digits - 2) == fmt::format("{:.{}g}", high, digits - 2))
+    while (digits < 15 && low < high &&
+           fmt::format("{:.{}g}", low, digits - 2) == fmt::format("{:.{}g}", high, digits - 2))
       ++digits;
-    out += fmt::format("values    {:.{}g} to {:.{}g}, mean {:.{}g}\n", low, digits, high, digits, summary.mean(),
-                       digits);
+    out += fmt::format("values    {:.{}g} to {:.{}g}, mean {:.{}g}\n", low, digits, high, digits,
+                       summary.mean(), digits);
   }
   if (summary.values() > 0)
     out += fmt::format("missing   {:.2f} % of {}\n",

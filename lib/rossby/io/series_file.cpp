@@ -221,9 +221,8 @@ void SeriesFile::State::read_rectangle(std::size_t v, Index feature_offset, cons
           const Index at = position * info.features + feature_offset + f;
           const double center = request.centers.empty() ? 0 : request.centers[static_cast<std::size_t>(at)];
           const Raw raw = piece[static_cast<std::size_t>(place)];
-          request.out[(t + s) * nodes * info.features + at] =
-              static_cast<Out>(std::is_same_v<Out, float> ? decoder.value(raw, center)
-                                                          : decoder.number(raw) - center);
+          request.out[(t + s) * nodes * info.features + at] = static_cast<Out>(
+              std::is_same_v<Out, float> ? decoder.value(raw, center) : decoder.number(raw) - center);
         }
   }
 }

@@ -102,7 +102,9 @@ TimeAxis read_time(const NetcdfFile& file, const VariableLayout& layout, std::ve
   std::string doubt;
   if (const auto dated = dates_in_numbers(values, units, calendar, origin, doubt)) {
     remark(dated->remark);
-    return parse_dated(*dated, origin);
+    TimeAxis axis = parse_dated(*dated, origin);
+    remark(axis.remark());
+    return axis;
   }
   remark(doubt);
   TimeAxis axis = TimeAxis::parse(std::move(values), units, calendar, origin);

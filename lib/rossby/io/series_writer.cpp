@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <type_traits>
 
 #include <unistd.h>
 
@@ -296,8 +297,8 @@ void SeriesWriter::define_variables(const SeriesLayout& layout, const std::vecto
       }
       dimensions.push_back(at->second.first);
     }
-    const int id = file_.define_variable(
-        variable.name, layout.wide ? NetcdfType::float64 : NetcdfType::float32, dimensions);
+    const int id = file_.define_variable(variable.name,
+                                         layout.wide ? NetcdfType::float64 : NetcdfType::float32, dimensions);
     file_.fill_with_nan(id, layout.wide);
     describe(id, variable.standard_name, variable.long_name, variable.units);
     if (!auxiliary.empty()) file_.put_text(id, "coordinates", auxiliary);
@@ -345,7 +346,7 @@ void SeriesWriter::write_coordinates() {
 void SeriesWriter::append(std::span<const float> values) {
   append_values(values);
 }
-void SeriesWriter::append(std::span<const double> values) {
+void SeriesWriter::append_in_double(std::span<const double> values) {
   append_values(values);
 }
 
@@ -395,7 +396,10 @@ namespace {
 template <class T>
 void write_all(const std::string& path, const SeriesLayout& layout, std::span<const T> values) {
   SeriesWriter writer = SeriesWriter::create(path, layout);
-  writer.append(values);
+  if constexpr (std::is_same_v<T, double>)
+    writer.append_in_double(values);
+  else
+    writer.append(values);
   writer.finish();
 }
 
@@ -404,7 +408,8 @@ void write_all(const std::string& path, const SeriesLayout& layout, std::span<co
 void write_series(const std::string& path, const SeriesLayout& layout, std::span<const float> values) {
   write_all(path, layout, values);
 }
-void write_series_in_double(const std::string& path, const SeriesLayout& layout, std::span<const double> values) {
+void write_series_in_double(const std::string& path, const SeriesLayout& layout,
+                            std::span<const double> values) {
   write_all(path, layout, values);
 }
 

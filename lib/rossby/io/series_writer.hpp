@@ -46,9 +46,9 @@ struct SeriesLayout {
 /// The layout of a file that was read: same nodes, variables, times and title, without edges or land mask.
 [[nodiscard]] SeriesLayout layout_of(const SeriesInfo& info);
 
-/// Writes a CF-1.8 NetCDF-4 file, var(time, row, column) or var(time, node[, feature]), float32 (or float64) with
-/// _FillValue NaN, deflated. The file has a temporary name beside `path` until `finish`; if the writer dies
-/// before, nothing stays. Every failure is a UserError with path and cause (directory not writable, disk
+/// Writes a CF-1.8 NetCDF-4 file, var(time, row, column) or var(time, node[, feature]), float32 (or float64)
+/// with _FillValue NaN, deflated. The file has a temporary name beside `path` until `finish`; if the writer
+/// dies before, nothing stays. Every failure is a UserError with path and cause (directory not writable, disk
 /// full, …).
 class SeriesWriter {
  public:
@@ -63,7 +63,7 @@ class SeriesWriter {
   /// The next steps: (any number of steps, nodes, m), m the sum of the variables' features. NaN is missing;
   /// infinite values are written as missing.
   void append(std::span<const float> values);
-  void append(std::span<const double> values);
+  void append_in_double(std::span<const double> values);
 
   /// After the last step: makes the file durable and gives it its name.
   void finish();
@@ -102,6 +102,7 @@ class SeriesWriter {
 
 /// All of it at once.
 void write_series(const std::string& path, const SeriesLayout& layout, std::span<const float> values);
-void write_series_in_double(const std::string& path, const SeriesLayout& layout, std::span<const double> values);
+void write_series_in_double(const std::string& path, const SeriesLayout& layout,
+                            std::span<const double> values);
 
 }  // namespace rossby

@@ -18,7 +18,8 @@ std::string line_about(const Domain& domain, Index feature, double level, double
   }
   const std::string unit = variable->units.empty() ? "" : " " + variable->units;
   return fmt::format(
-      "remark    {}: values of {:.3g}{} with a spread of {:.2g}{}: float32 keeps {:.2g} there, so each node's "
+      "remark    {}: values of {:.3g}{} with a spread of {:.2g}{}: float32 keeps {:.2g} there, so each "
+      "node's "
       "first value is subtracted in double, and added to forecasts; relative errors (MAPE) are not given\n",
       variable->name, level, unit, spread, unit, spacing);
 }
@@ -39,7 +40,8 @@ std::vector<double> find_centers(const Communicator& comm, const SeriesFile& fil
   counts.insert(counts.end(), loss.lost.begin(), loss.lost.end());
   MpiReducer reducer(comm);
   reducer.sum(std::span<double>(counts));
-  if (std::none_of(counts.begin() + static_cast<std::ptrdiff_t>(m), counts.end(), [](double x) { return x > 0; }))
+  if (std::none_of(counts.begin() + static_cast<std::ptrdiff_t>(m), counts.end(),
+                   [](double x) { return x > 0; }))
     return {};
   std::vector<char> wanted(m, 0);
   for (std::size_t f = 0; f < m; ++f) wanted[f] = needs_center(counts[f], counts[m + f]) ? 1 : 0;
@@ -62,7 +64,8 @@ std::vector<double> centers_of_rows(const Domain& domain) {
   if (domain.centers.empty()) return mine;
   const auto m = static_cast<std::size_t>(domain.info.features);
   for (const GlobalRow row : domain.rows) {
-    const auto at = domain.centers.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(row.value) * m);
+    const auto at =
+        domain.centers.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(row.value) * m);
     mine.insert(mine.end(), at, at + static_cast<std::ptrdiff_t>(m));
   }
   return mine;

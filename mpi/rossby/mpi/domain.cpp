@@ -363,8 +363,8 @@ RowPartition choose_partition(const Communicator& comm, const Config& config, co
 
 std::size_t Domain::bytes() const {
   const std::size_t words = info.node_lat.size() + info.node_lon.size() + info.time.values().size() +
-                            file_node.size() + grid.node_of_cell.size() + centers.size() + latitude.size() + longitude.size() +
-                            rows.size();
+                            file_node.size() + grid.node_of_cell.size() + centers.size() + latitude.size() +
+                            longitude.size() + rows.size();
   return words * sizeof(double) + partition.bytes();
 }
 

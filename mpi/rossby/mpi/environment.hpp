@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include <mpi.h>
@@ -106,6 +107,10 @@ decltype(auto) in_exchanges(const F& f) {
     throw;
   }
 }
+
+/// Of a job of one rank: which variable of a launcher (Slurm, Open MPI, MPICH) says that there are more, and
+/// what that means. Empty: none does.
+[[nodiscard]] std::string launcher_mismatch(int ranks);
 
 /// Whether a message begins with the rank that it is of, "rank 3: ".
 [[nodiscard]] bool names_rank(std::string_view message);

@@ -25,8 +25,7 @@ Index last_observed_step(const Communicator& comm, const Config& config, const D
     read_steps(comm, config, domain, steps, values);
     double found = -1;
     for (std::size_t k = 0; k < values.size(); ++k)
-      if (!std::isnan(values[k]))
-        found = static_cast<double>(steps[k / static_cast<std::size_t>(width)]);
+      if (!std::isnan(values[k])) found = static_cast<double>(steps[k / static_cast<std::size_t>(width)]);
     reducer.max(std::span<double>(&found, 1));
     if (found >= 0) return static_cast<Index>(found);
   }

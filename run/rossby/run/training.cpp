@@ -116,6 +116,8 @@ template <class T>
 void Training<T>::use(const RunDirectory* directory) {
   directory_ = directory;
   cut_metrics();
+  // Not at the first checkpoint, hours from now.
+  if (keeps_checkpoints_) run_->check_room(folder_.file(trainer_.steps() + 1), trainer_.arrays(false));
 }
 
 template <class T>
@@ -152,7 +154,7 @@ void Training<T>::observe(const EpochReport& report) {
 template <class T>
 unsigned Training<T>::vote() {
   unsigned votes = 0;
-  if (StopSignals::received()) votes |= vote_pause;
+  if (StopSignals::received() != 0) votes |= vote_pause;
   if (comm_.rank() != 0) return votes;  // one clock decides
   if (guard_.over(save_seconds_)) votes |= vote_pause;
   const double minutes = config_->real("checkpoint.every_minutes");
@@ -160,6 +162,24 @@ unsigned Training<T>::vote() {
   const double least = config_->given("checkpoint.every_minutes") ? 0 : 50 * save_seconds_;
   if (minutes > 0 && since_save() >= std::max(60 * minutes, least)) votes |= vote_save;
   return votes;
+}
+
+template <class T>
+std::string Training<T>::why_paused() {
+  double number = StopSignals::received();  // may have come to one rank alone
+  run_->reducer().max(std::span<double>(&number, 1));
+  const std::string& reason = guard_.reason();
+  if (comm_.rank() == 0 && !reason.empty()) return reason;
+  return number > 0 ? fmt::format("{} was received", signal_name(static_cast<int>(number))) : "";
+}
+
+template <class T>
+std::string Training<T>::doubts() const {
+  std::string lines = launcher_mismatch(comm_.size());
+  if (!lines.empty()) lines = fmt::format("warning   {}\n", lines);
+  if (keeps_checkpoints_ && !guard_.doubt().empty())
+    lines += fmt::format("warning   {}: not used\n", guard_.doubt());
+  return lines;
 }
 
 template <class T>
