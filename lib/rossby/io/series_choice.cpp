@@ -22,7 +22,29 @@ bool is_count(const NetcdfFile& file, const NetcdfVariable& variable) {
          !file.text(variable, "flag_meanings");
 }
 
-/// CF-1.8, chapter 9.3: samples of all stations one after the other, or 2-d times.
+/// CF-1.8, chapter 9.3.2: times (station, obs), other ones for each station.
+std::string own_times_text(const NetcdfFile& file) {
+  for (const NetcdfVariable& time : file.variables()) {
+    if (time.dimensions.size() != 2 ||
+        file.text(time, "units").value_or("").find(" since ") == std::string::npos)
+      continue;
+    for (const NetcdfVariable& values : file.variables())
+      if (&values != &time && is_data(file, values) && values.dimensions.size() == 2 &&
+          values.dimensions[0].name == time.dimensions[0].name &&
+          values.dimensions[1].name == time.dimensions[1].name)
+        return fmt::format(
+            "; each {} has times of its own ({}({}, {})): make (time, node) of it with xarray: df = "
+            "ds[[\"{}\", "
+            "\"{}\"]].to_dataframe().dropna().reset_index(); df.set_index([\"{}\", "
+            "\"{}\"])[\"{}\"].to_xarray()"
+            ".to_netcdf(\"regular.nc\")",
+            time.dimensions[0].name, time.name, time.dimensions[0].name, time.dimensions[1].name, time.name,
+            values.name, time.name, time.dimensions[0].name, values.name);
+  }
+  return "";
+}
+
+/// CF-1.8, chapter 9.3.3 and 9.3.4: samples of all stations one after the other.
 std::string ragged_text(const NetcdfFile& file) {
   const NetcdfVariable *counts = nullptr, *index = nullptr, *values = nullptr, *times = nullptr;
   for (const NetcdfVariable& v : file.variables()) {
@@ -54,6 +76,7 @@ std::string ragged_text(const NetcdfFile& file) {
 /// The reason behind "no variable fits", and what to do.
 std::string why_nothing_fits(const NetcdfFile& file) {
   if (std::string ragged = ragged_text(file); !ragged.empty()) return ragged;
+  if (std::string times = own_times_text(file); !times.empty()) return times;
   const std::set<std::string> auxiliary = auxiliary_variables(file);
   std::string reason, hint;
   std::vector<std::string> left_out;

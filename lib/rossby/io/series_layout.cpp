@@ -95,16 +95,36 @@ bool is_time(const NetcdfFile& file, const NetcdfDimension& dimension) {
   return axis_of(file, dimension) == Axis::time;
 }
 
+namespace {
+
+/// Without standard_name: an angle whose long_name says so, or of a name that only such variables have.
+/// Rotated coordinates are others.
+bool is_called(const NetcdfFile& file, const NetcdfVariable& variable, const std::string& kind,
+               std::initializer_list<std::string_view> names) {
+  const std::string units = lower(file.text(variable, "units").value_or("")),
+                    long_name = lower(file.text(variable, "long_name").value_or(""));
+  if (file.has(variable, "standard_name") ||
+      !one_of(units, {"radian", "radians", "rad", "degree", "degrees", "deg"}))
+    return false;
+  return long_name == kind || one_of(lower(variable.name), names);
+}
+
+}  // namespace
+
 bool is_latitude(const NetcdfFile& file, const NetcdfVariable& variable) {
   return one_of(lower(file.text(variable, "units").value_or("")),
                 {"degrees_north", "degree_north", "degree_n", "degrees_n", "degreen", "degreesn"}) ||
-         file.text(variable, "standard_name") == "latitude";
+         file.text(variable, "standard_name") == "latitude" ||
+         is_called(file, variable, "latitude",
+                   {"lat", "latitude", "clat", "nav_lat", "xlat", "tlat", "lat_rho"});
 }
 
 bool is_longitude(const NetcdfFile& file, const NetcdfVariable& variable) {
   return one_of(lower(file.text(variable, "units").value_or("")),
                 {"degrees_east", "degree_east", "degree_e", "degrees_e", "degreee", "degreese"}) ||
-         file.text(variable, "standard_name") == "longitude";
+         file.text(variable, "standard_name") == "longitude" ||
+         is_called(file, variable, "longitude",
+                   {"lon", "longitude", "clon", "nav_lon", "xlong", "tlong", "tlon", "lon_rho"});
 }
 
 const NetcdfVariable* coordinate(const NetcdfFile& file, const NetcdfDimension& dimension) {

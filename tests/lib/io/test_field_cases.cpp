@@ -163,6 +163,30 @@ ramp t 0 1 4
   EXPECT_HAS(join(grid.info().remarks), "radian");
 }
 
+TEST_F(FieldCases, CoordinatesThatOnlyTheirNamesTell) {
+  const std::string grid = R"(
+dim time 2
+dim y 1
+dim x 2
+var time double time
+att time units char "days since 2000-01-01"
+ramp time 0 1 2
+var nav_lat float y x
+att nav_lat units char radian
+data nav_lat 0.5 1.0
+var east float y x
+att east long_name char Longitude
+att east units char radian
+data east 0.1 0.2
+var t float time y x
+ramp t 0 1 4
+)";
+  const SeriesFile file = open(grid);
+  EXPECT_TRUE(file.info().curvilinear);
+  EXPECT_NEAR(file.info().node_lat[1], 180 / std::numbers::pi, 1e-5);
+  EXPECT_NEAR(file.info().node_lon[0], 18 / std::numbers::pi, 1e-5);
+}
+
 TEST_F(FieldCases, CoordinatesWithoutAUnitThatLookLikeRadiansAreSaid) {
   const SeriesFile file = open(with_coordinates("", "-1.2 0.3 1.1", "0.1 3.0 6.1"));
   EXPECT_HAS(join(file.info().remarks), "guessed");
@@ -631,6 +655,14 @@ data x 1 2 3 10 20 30
     EXPECT_HAS(message, "ragged");
     EXPECT_HAS(message, "to_netcdf");
   }
+}
+
+TEST_F(FieldCases, StationsWithTimesOfTheirOwnAreRefusedWithTheRemedy) {
+  const std::string message = refusal(
+      "dim station 2\ndim obs 3\nvar when double station obs\natt when units char \"days since 2000-01-01\"\n"
+      "ramp when 0 1 6\nvar x float station obs\nramp x 0 1 6\n");
+  EXPECT_HAS(message, "each station has times of its own (when(station, obs))");
+  EXPECT_HAS(message, "to_netcdf");
 }
 
 // Causes that HDF5 knows.
