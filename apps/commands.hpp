@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "rossby/base/index.hpp"
-#include "rossby/io/config.hpp"
 #include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/environment.hpp"
+#include "rossby/train/config.hpp"
 
 // One function a subcommand of the program. Each is called on every rank, throws the same UserError on every
 // rank where something is wrong, and returns the exit code.

@@ -1,4 +1,4 @@
-#include "rossby/io/config.hpp"
+#include "rossby/train/config.hpp"
 
 #include <cstdio>
 
@@ -13,7 +13,7 @@ int print_config(const Communicator& comm, const PrintConfig& arguments) {
   const bool resolve = !arguments.config.empty() || !arguments.sets.empty();
   const Config config = agree(comm, [&] { return Config::load(arguments.config, arguments.sets); });
   agree(comm, [&] {
-    if (comm.rank() == 0) fmt::print("{}", resolve ? config.to_toml() : describe_config_keys());
+    if (comm.rank() == 0) fmt::print("{}", resolve ? config.to_toml() : describe_keys(config_keys()));
   });
   return 0;
 }

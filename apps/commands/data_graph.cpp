@@ -138,7 +138,7 @@ Made from_correlation(const Graph& a, const SeriesFile& file) {
     user_error(
         "{}: correlation of {} nodes; at most {} are correlated with each other: use --from coordinates",
         info.path, info.file_nodes, most_correlated_nodes);
-  SplitSpec spec;
+  SplitSettings spec;
   if (!a.train.empty()) spec.train = a.train;
   const Split split =
       make_split(info.steps, spec, [&](std::string_view date) { return info.time.steps_before(date); });

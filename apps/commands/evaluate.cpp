@@ -6,7 +6,7 @@
 
 #include "apps/commands.hpp"
 #include "rossby/io/files.hpp"
-#include "rossby/model/baselines.hpp"
+#include "rossby/model/baselines/baselines.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/ksp_solver.hpp"
 #include "rossby/mpi/watchdog.hpp"
@@ -27,32 +27,30 @@ struct Test {
 /// One rollout over the test part. Throws UserError where the model does not reach its end.
 Rollout rollout_of(const Config& config, const Split& split) {
   Rollout rollout = rollout_over(split.test);
-  if (config.text("model.name") != "stnn" && rollout.horizons > config.integer("window.outputs"))
+  if (config.windows() && rollout.horizons > config.window.outputs)
     user_error(
         "evaluate.kind = \"rollout\" is one forecast over the whole test part, {} steps, and the model puts "
         "out "
         "window.outputs = {}; set evaluate.kind = \"origins\"",
-        rollout.horizons, config.integer("window.outputs"));
+        rollout.horizons, config.window.outputs);
   return rollout;
 }
 
 /// evaluate.horizons, or as many as the model puts out.
 Index horizons_of(const Config& config) {
-  const Index horizons = config.integer("evaluate.horizons");
-  if (config.text("model.name") == "stnn") return horizons;
-  return std::min(horizons, config.integer("window.outputs"));
+  const Index horizons = config.evaluate.horizons;
+  if (!config.windows()) return horizons;
+  return std::min(horizons, config.window.outputs);
 }
 
 Test test_of(const Config& config, const Split& split) {
-  if (config.text("evaluate.kind") == "rollout") {
+  if (config.evaluate.kind == "rollout") {
     if (split.test.size() < 1) user_error("evaluate: there is no test part; set split.test");
     Rollout rollout = rollout_of(config, split);
     return {std::move(rollout.origins), rollout.horizons};
   }
   const Index horizons = horizons_of(config);
-  return {split.test_origins(horizons, config.integer("evaluate.first_origin"),
-                             config.integer("evaluate.last_origin")),
-          horizons};
+  return {split.test_origins(horizons, config.evaluate.first_origin, config.evaluate.last_origin), horizons};
 }
 
 /// Adds the classical forecasters, which work in original units.
@@ -156,12 +154,16 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
 
   const TimeAxis& time = domain.info.time;
   const auto report =
-      agree(comm, [&] { return reported_horizons(config.texts("evaluate.report"), time, test.horizons); });
+      agree(comm, [&] { return reported_horizons(config.evaluate.report, time, test.horizons); });
 
   const KspSolver solver(comm);
   std::vector<std::unique_ptr<Baseline>> baselines;
-  if (config.flag("evaluate.baselines"))
-    baselines = classical_baselines(baseline_settings(config, &solver), &time);
+  if (config.evaluate.baselines)
+    baselines = classical_baselines({.lim_modes = config.evaluate.lim_modes,
+                                     .ridge = config.evaluate.ridge,
+                                     .var_solver = config.evaluate.var_solver,
+                                     .solver = &solver},
+                                    &time);
   std::vector<std::string> names{"model"};
   for (const auto& baseline : baselines) names.emplace_back(baseline->name());
   const std::vector<Part> parts = parts_of(domain);
@@ -185,9 +187,9 @@ int evaluate_with(const Communicator& comm, const OpenRun& open, const std::stri
     if (comm.rank() != 0) return;
     for (const auto& baseline : baselines)
       if (const std::string remark = baseline->remark(); !remark.empty()) fmt::print("{}\n", remark);
-    if (config.text("evaluate.kind") != "rollout" && test.horizons < config.integer("evaluate.horizons"))
+    if (config.evaluate.kind != "rollout" && test.horizons < config.evaluate.horizons)
       fmt::print("evaluate.horizons = {}: the model puts out window.outputs = {} steps, which are scored\n",
-                 config.integer("evaluate.horizons"), test.horizons);
+                 config.evaluate.horizons, test.horizons);
     nlohmann::ordered_json json = evaluation_json(scores, units_of(domain), leads);
     for (std::size_t p = 0; p < parts.size(); ++p) {
       nlohmann::ordered_json part{{"variable", parts[p].variable->name}};
@@ -218,9 +220,9 @@ namespace {
 
 /// The classical forecasters that the test part will be scored beside.
 std::string baselines_line(const Config& config, const Domain& domain) {
-  if (!config.flag("evaluate.baselines")) return "";
+  if (!config.evaluate.baselines) return "";
   std::vector<std::string> names;
-  for (const auto& baseline : classical_baselines(baseline_settings(config), &domain.info.time))
+  for (const auto& baseline : classical_baselines({}, &domain.info.time))
     names.emplace_back(baseline->name());
   return fmt::format("baselines {}\n", fmt::join(names, ", "));
 }
@@ -228,10 +230,10 @@ std::string baselines_line(const Config& config, const Domain& domain) {
 }  // namespace
 
 std::string check_evaluation(const Config& config, const Domain& domain) {
-  const bool rollout = config.text("evaluate.kind") == "rollout";
+  const bool rollout = config.evaluate.kind == "rollout";
   const Index horizons = rollout ? domain.split.test.size() : horizons_of(config);
-  if (horizons > 0) (void)reported_horizons(config.texts("evaluate.report"), domain.info.time, horizons);
-  const Index first = config.integer("evaluate.first_origin"), last = config.integer("evaluate.last_origin");
+  if (horizons > 0) (void)reported_horizons(config.evaluate.report, domain.info.time, horizons);
+  const Index first = config.evaluate.first_origin, last = config.evaluate.last_origin;
   if (rollout && !domain.split.test.empty()) (void)rollout_of(config, domain.split);
   if (domain.split.test.empty()) return "";
   if (rollout) return baselines_line(config, domain);
@@ -246,11 +248,10 @@ std::string check_evaluation(const Config& config, const Domain& domain) {
 
 int evaluate(const Communicator& comm, const Evaluate& arguments) {
   const OpenRun open = open_run(comm, arguments.run, arguments.sets, arguments.device);
-  watch(comm, open.config.real("parallel.watchdog_seconds"), arguments.run);
+  watch(comm, open.config.parallel.watchdog_seconds, arguments.run);
   return or_on_the_cores([&] {
-    return open.config.text("model.precision") == "double"
-               ? evaluate_with<double>(comm, open, arguments.output)
-               : evaluate_with<float>(comm, open, arguments.output);
+    return open.config.model.precision == "double" ? evaluate_with<double>(comm, open, arguments.output)
+                                                   : evaluate_with<float>(comm, open, arguments.output);
   });
 }
 

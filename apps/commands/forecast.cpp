@@ -64,9 +64,8 @@ SeriesLayout forecast_layout(const Domain& domain, const OpenRun& open, Index or
   layout.time = domain.info.time.after(origin, steps);
   layout.reference = domain.info.time.values()[static_cast<std::size_t>(origin)];
   layout.title = fmt::format("Forecast of {} steps from {}", steps, domain.info.time.text(origin));
-  layout.attributes.emplace_back(
-      "source", fmt::format("rossby {}, {}, run {}", version_short(), open.config.text("model.name"),
-                            open.directory->path()));
+  layout.attributes.emplace_back("source", fmt::format("rossby {}, {}, run {}", version_short(),
+                                                       open.config.model.name, open.directory->path()));
   if (layout.planar()) {
     layout.land_mask.assign(static_cast<std::size_t>(domain.info.file_nodes), 1);
     for (const Index node : domain.file_node) layout.land_mask[static_cast<std::size_t>(node)] = 0;
@@ -136,10 +135,10 @@ int forecast_with(const Communicator& comm, const OpenRun& open, const Forecast&
 
 int forecast(const Communicator& comm, const Forecast& arguments) {
   const OpenRun open = open_run(comm, arguments.run, arguments.sets, arguments.device);
-  watch(comm, open.config.real("parallel.watchdog_seconds"), arguments.run);
+  watch(comm, open.config.parallel.watchdog_seconds, arguments.run);
   return or_on_the_cores([&] {
-    return open.config.text("model.precision") == "double" ? forecast_with<double>(comm, open, arguments)
-                                                           : forecast_with<float>(comm, open, arguments);
+    return open.config.model.precision == "double" ? forecast_with<double>(comm, open, arguments)
+                                                   : forecast_with<float>(comm, open, arguments);
   });
 }
 

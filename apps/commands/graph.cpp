@@ -44,9 +44,9 @@ std::vector<StepGraph> trace(const Communicator& comm, const Config& config, boo
   const auto run = make_run<T>(comm, config, measure ? Purpose::training : Purpose::tracing);
   const auto task = run->make_task();
   Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
-  StepGraph graph = trace_steps<T>(*task, optimiser, run->step_reducer(), config.real("optimiser.clip"),
+  StepGraph graph = trace_steps<T>(*task, optimiser, run->step_reducer(), config.optimiser.clip,
                                    run->training_exec(), run->time_groups(), measure ? repeats : 0);
-  graph.model = config.text("model.name");
+  graph.model = config.model.name;
   graph.rank = comm.rank();
   graph.ranks = comm.size();
   graph.stage = run->grid().stage();
@@ -85,7 +85,7 @@ int step_graph(const Communicator& comm, const StepGraphFile& arguments) {
       if (ending == known) return;
     user_error("-o {}: its ending must be .txt, .json, .dot or .svg", arguments.output);
   });
-  const bool is_double = config.text("model.precision") == "double";
+  const bool is_double = config.model.precision == "double";
   const auto stages = is_double ? trace<double>(comm, config, arguments.measure)
                                 : trace<float>(comm, config, arguments.measure);
   agree(comm, [&] {

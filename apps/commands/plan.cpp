@@ -265,11 +265,11 @@ void check_what_if(const PlanTraining& arguments, const WhatIf& asked, const Mac
   std::vector<std::string> sets = arguments.sets;
   sets.insert(sets.end(), asked.settings.begin(), asked.settings.end());
   const Config config = planned_config(Config::load(arguments.config, sets), there);
-  if (config.text("parallel.products") != "model" && config.text("parallel.device") == "cpu" &&
+  if (config.parallel.products != "model" && config.parallel.device == "cpu" &&
       arguments.what_if.find("products=") != std::string::npos)
     user_error("--what-if {}: only GPUs round operands of products, and this training is planned on CPUs",
                arguments.what_if);
-  const bool host = config.text("parallel.device") == "cpu";
+  const bool host = config.parallel.device == "cpu";
   if (asked.factors.transfer != 1 && host)
     user_error("--what-if {}: nothing travels to devices, as this training is planned on CPUs",
                arguments.what_if);
@@ -354,8 +354,7 @@ int plan(const Communicator& comm, const PlanTraining& arguments) {
   if (!arguments.output.empty() && !arguments.residuals)
     agree(comm, [&] {
       const Config config = Config::load(arguments.config, arguments.sets);
-      refuse_to_replace(arguments.output,
-                        {config.text("data.file"), config.text("relation.file"), asked.gpu});
+      refuse_to_replace(arguments.output, {config.data.file, config.relation.file, asked.gpu});
     });
   if (arguments.residuals) {
     agree(comm, [&] {

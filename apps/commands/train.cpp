@@ -41,15 +41,15 @@ Json run_metadata(const Config& config, ModelRun<T>& run, const TrainingResult& 
   Json json;
   json["format"] = 1;
   json["rossby"] = version_short();
-  json["model"] = config.text("model.name");
-  json["precision"] = config.text("model.precision");
+  json["model"] = config.model.name;
+  json["precision"] = config.model.precision;
   json["config_hash"] = config.hash();
   json["isa"] = std::string(to_string(run.exec().isa));
   json["nodes"] = run.domain().nodes();
   json["steps"] = run.domain().info.steps;
   // What a longer file leaves as it was: counts of steps, where shares of it would be others.
   const Split& split = run.domain().split;
-  const bool folds = config.integer("split.folds") > 0;
+  const bool folds = config.split.folds > 0;
   json["training_steps"] = folds ? std::max(split.train.last, split.validation.last) : split.train.last;
   if (!folds) json["validation_steps"] = split.validation.size();
   json["training_hash"] = run.training_hash();
@@ -243,7 +243,7 @@ std::optional<TrainingPlan> predict(const Communicator& comm, const Config& conf
   {
     MeasuredMachine machine{agree(comm, [&] { return read_profile(arguments.machine); })};
     // As the training itself decides it.
-    if (config.text("parallel.device") == "auto" && lacks_gpus(comm)) machine.profile.device = {};
+    if (config.parallel.device == "auto" && lacks_gpus(comm)) machine.profile.device = {};
     try {
       plan = plan_training(comm, config, machine, planned_epochs);
     } catch (const UserError& error) {  // of all ranks alike
@@ -374,9 +374,9 @@ int train(const Communicator& comm, const Train& arguments) {
   Config config = agree(comm, [&] { return Config::load(arguments.config, sets); });
   agree_same(comm, config.to_toml(), arguments.config);
   if (arguments.plan == "auto") config = choose_plan(comm, arguments, sets);
-  watch(comm, config.real("parallel.watchdog_seconds"), arguments.run);
-  return config.text("model.precision") == "double" ? train_with<double>(comm, config, arguments)
-                                                    : train_with<float>(comm, config, arguments);
+  watch(comm, config.parallel.watchdog_seconds, arguments.run);
+  return config.model.precision == "double" ? train_with<double>(comm, config, arguments)
+                                            : train_with<float>(comm, config, arguments);
 }
 
 }  // namespace rossby::commands

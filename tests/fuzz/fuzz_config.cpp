@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "rossby/io/config.hpp"
+#include "rossby/train/config.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace rossby;

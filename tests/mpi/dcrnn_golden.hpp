@@ -6,7 +6,7 @@
 
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/recurrent.hpp"
-#include "rossby/model/dcrnn.hpp"
+#include "rossby/model/dcrnn/dcrnn.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"

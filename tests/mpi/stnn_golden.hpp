@@ -7,7 +7,7 @@
 
 #include "rossby/autograd/tape.hpp"
 #include "rossby/data/batches.hpp"
-#include "rossby/model/stnn.hpp"
+#include "rossby/model/stnn/stnn.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"

@@ -8,8 +8,8 @@
 
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/staged_ports.hpp"
-#include "rossby/model/dcrnn.hpp"
-#include "rossby/model/graph_wavenet.hpp"
+#include "rossby/model/dcrnn/dcrnn.hpp"
+#include "rossby/model/graph_wavenet/graph_wavenet.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"

@@ -11,9 +11,9 @@
 #include "rossby/base/random.hpp"
 #include "rossby/data/anomalies.hpp"
 #include "rossby/exchange/one_rank.hpp"
-#include "rossby/model/baselines.hpp"
-#include "rossby/model/gram_steps.hpp"
-#include "rossby/model/ridge_regression.hpp"
+#include "rossby/model/baselines/baselines.hpp"
+#include "rossby/model/baselines/gram_steps.hpp"
+#include "rossby/model/baselines/ridge_regression.hpp"
 #include "rossby/mpi/ksp_solver.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/relation/row_partition.hpp"
@@ -97,7 +97,7 @@ TEST(RidgeVar, IterativeEqualsDenseOnAnyNumberOfRanks) {
                                                      {150, 29, 1, 3},
                                                      {12, 11, 1, 0}}) {
     const Series whole = noisy(steps, rows, features);
-    SplitSpec spec;
+    SplitSettings spec;
     spec.folds = folds;
     spec.fold = folds > 0 ? 1 : 0;
     const Split split = make_split(steps, spec);

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "rossby/model/forecaster.hpp"
+#include "rossby/model/stnn/forecaster.hpp"
 #include "tests/mpi/stnn_golden.hpp"
 
 // Every STNN file of reference numbers, in double and float, with sparse and dense storage, in contiguous and

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "rossby/exchange/traced.hpp"
-#include "rossby/model/dcrnn.hpp"
+#include "rossby/model/dcrnn/dcrnn.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"

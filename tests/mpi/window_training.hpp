@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "rossby/model/dcrnn.hpp"
-#include "rossby/model/graph_wavenet.hpp"
-#include "rossby/model/tgcn.hpp"
+#include "rossby/model/dcrnn/dcrnn.hpp"
+#include "rossby/model/graph_wavenet/graph_wavenet.hpp"
+#include "rossby/model/tgcn/tgcn.hpp"
 #include "rossby/mpi/allgather_exchange.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"

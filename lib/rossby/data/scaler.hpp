@@ -23,9 +23,8 @@ struct ScalerSpec {
 /// Throws UserError naming the key where a text is not none, node or global.
 [[nodiscard]] ScaleBy scale_by(std::string_view key, std::string_view text);
 
-[[nodiscard]] inline ScalerSpec scaler_spec(const Config& config) {
-  return {scale_by("data.center", config.text("data.center")),
-          scale_by("data.spread", config.text("data.spread")), config.real("data.factor")};
+[[nodiscard]] inline ScalerSpec scaler_spec(const DataSettings& data) {
+  return {scale_by("data.center", data.center), scale_by("data.spread", data.spread), data.factor};
 }
 
 /// What a scaler is fitted on: steps and where their (rows, features) values lie. On a process grid each

@@ -47,7 +47,7 @@ void assign(Split& split, StepRange range, Role role) {
   for (Index t = range.first; t < range.last; ++t) split.role[static_cast<std::size_t>(t)] = role;
 }
 
-void hold_out_fold(Split& split, const SplitSpec& spec) {
+void hold_out_fold(Split& split, const SplitSettings& spec) {
   if (!split.validation.empty())
     user_error(
         "split.folds = {} takes the validation part out of the training part: split.validation = \"{}\" must "
@@ -118,7 +118,8 @@ std::vector<Index> Split::test_origins(Index horizons, Index first, Index last) 
   return result;
 }
 
-std::vector<std::string> years_as_counts(const SplitSpec& spec, Index steps, const DateToStep& date_to_step) {
+std::vector<std::string> years_as_counts(const SplitSettings& spec, Index steps,
+                                         const DateToStep& date_to_step) {
   std::vector<std::string> found;
   if (!date_to_step) return found;
   for (const auto& [key, text] : {std::pair<const char*, const std::string&>{"split.train", spec.train},
@@ -135,7 +136,7 @@ std::vector<std::string> years_as_counts(const SplitSpec& spec, Index steps, con
   return found;
 }
 
-Split make_split(Index steps, const SplitSpec& spec, const DateToStep& date_to_step) {
+Split make_split(Index steps, const SplitSettings& spec, const DateToStep& date_to_step) {
   const Index train = part_size("split.train", spec.train, 0, steps, date_to_step);
   if (train < 2)
     user_error("split.train = \"{}\" is {} of {} steps: training needs 2 or more", spec.train, train, steps);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "rossby/base/index.hpp"
-#include "rossby/io/config.hpp"
+#include "rossby/data/settings.hpp"
 
 namespace rossby {
 
@@ -24,22 +24,6 @@ struct StepRange {
   [[nodiscard]] bool contains(Index step) const { return first <= step && step < last; }
   friend bool operator==(const StepRange&, const StepRange&) = default;
 };
-
-/// The values of the keys split.*. A part is a count of steps ("200"), a share of all steps with a decimal
-/// point
-/// ("0.7"), the date that it ends before ("1986-09"), or "rest".
-struct SplitSpec {
-  std::string train = "0.7";
-  std::string validation = "0";
-  std::string test = "rest";
-  Index folds = 0;  // 0: no cross-validation
-  Index fold = 0;
-};
-
-[[nodiscard]] inline SplitSpec split_spec(const Config& config) {
-  return {config.text("split.train"), config.text("split.validation"), config.text("split.test"),
-          config.integer("split.folds"), config.integer("split.fold")};
-}
 
 /// A date → the first step that is not before it (`steps` where all are). Throws UserError where it is no
 /// date of the series' calendar.
@@ -89,13 +73,13 @@ struct Split {
 };
 
 /// Counts of steps that may have been meant as years, since the series has them: "split.train = 1975".
-[[nodiscard]] std::vector<std::string> years_as_counts(const SplitSpec& spec, Index steps,
+[[nodiscard]] std::vector<std::string> years_as_counts(const SplitSettings& spec, Index steps,
                                                        const DateToStep& date_to_step);
 
 /// Builds the split of a series of `steps` steps. Throws UserError, one line with key and numbers, where it
 /// is impossible: text that is no count, share or date, parts that ask for more steps than there are, a part
 /// that ends before it begins, no training pair, a fold that is not there or empty. `date_to_step` may be
 /// empty: dates are then an error.
-[[nodiscard]] Split make_split(Index steps, const SplitSpec& spec, const DateToStep& date_to_step = {});
+[[nodiscard]] Split make_split(Index steps, const SplitSettings& spec, const DateToStep& date_to_step = {});
 
 }  // namespace rossby

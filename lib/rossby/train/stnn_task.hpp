@@ -5,8 +5,8 @@
 #include "rossby/data/batches.hpp"
 #include "rossby/data/scaler.hpp"
 #include "rossby/data/split.hpp"
-#include "rossby/model/forecaster.hpp"
-#include "rossby/model/stnn.hpp"
+#include "rossby/model/stnn/forecaster.hpp"
+#include "rossby/model/stnn/stnn.hpp"
 #include "rossby/train/metrics.hpp"
 #include "rossby/train/trainer.hpp"
 

@@ -44,7 +44,7 @@ Sums values_hash(const Domain& domain, std::span<const Index> steps, std::span<c
 }
 
 std::uint64_t edges_hash(const Communicator& comm, const Config& config, const Domain& domain) {
-  const std::string& graph = config.text("relation.graph");
+  const std::string& graph = config.relation.graph;
   if (!domain.info.has_edges || (graph != "edges" && graph != "auto")) return 0;
   const RowPartition shares = RowPartition::blocks(domain.info.edges, comm.size());
   const Index first = shares.begin(comm.rank());

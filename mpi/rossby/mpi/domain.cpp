@@ -38,7 +38,7 @@ std::uint64_t header_hash(const SeriesInfo& info) {
 std::vector<Index> pick_nodes(const Communicator& comm, const Config& config, const SeriesFile& file) {
   const Index n = file.info().file_nodes;
   std::vector<Index> nodes;
-  if (config.text("data.nodes") == "all") {
+  if (config.data.nodes == "all") {
     nodes.resize(static_cast<std::size_t>(n));
     for (Index i = 0; i < n; ++i) nodes[static_cast<std::size_t>(i)] = i;
     return nodes;
@@ -59,20 +59,18 @@ std::vector<Index> pick_nodes(const Communicator& comm, const Config& config, co
   }
   if (nodes.empty())
     user_error("{}: no node has a single observed value in the steps used{}", file.info().path,
-               config.text("data.null_value").empty()
-                   ? ""
-                   : " (data.null_value = " + config.text("data.null_value") + ")");
+               config.data.null_value.empty() ? "" : " (data.null_value = " + config.data.null_value + ")");
   return nodes;
 }
 
 const std::string& graph_path(const Config& config) {
-  return config.text(config.text("relation.file").empty() ? "data.file" : "relation.file");
+  return config.relation.file.empty() ? config.data.file : config.relation.file;
 }
 
 /// relation.graph with "auto" resolved for this file.
 std::string graph_kind(const Config& config, const SeriesInfo& info) {
-  const std::string& graph = config.text("relation.graph");
-  if (!config.text("relation.file").empty()) {
+  const std::string& graph = config.relation.graph;
+  if (!config.relation.file.empty()) {
     if (graph != "edges" && graph != "auto")
       user_error("relation.file goes with relation.graph = \"edges\" or \"auto\", not with \"{}\"", graph);
     return "edges";
@@ -89,7 +87,7 @@ Grid make_grid(const Config& config, const SeriesInfo& info, const std::vector<I
   grid.node_of_cell.assign(static_cast<std::size_t>(info.file_nodes), -1);
   for (std::size_t i = 0; i < file_node.size(); ++i)
     grid.node_of_cell[static_cast<std::size_t>(file_node[i])] = static_cast<Index>(i);
-  const std::string& periodic = config.text("relation.periodic_lon");
+  const std::string& periodic = config.relation.periodic_lon;
   ColumnJoins joins = join_columns(info.lon);
   grid.periodic_lon = periodic == "yes" || (periodic == "auto" && joins.round);
   grid.apart = std::move(joins.apart);
@@ -130,27 +128,14 @@ void add_coordinates(Domain& domain) {
   }
 }
 
-/// What an entry costs a step in units of what its row does without it: by multiplications, of a cell of a
-/// recurrent forecaster or a layer of a convolution in time, or of a slab's step.
-double entry_cost(const Config& config, int relations) {
-  if (const double given = config.real("parallel.entry_cost"); given > 0) return given;
-  const std::string& model = config.text("model.name");
-  const auto r = static_cast<double>(relations);
-  if (model == "stnn") return 1 / ((r + 1) * static_cast<double>(config.integer("model.latent")));
-  const auto hops = static_cast<double>(config.integer("model.diffusion_steps"));
-  const double supports = config.text("model.supports") == "dual_random_walk" ? 2 * r : r;
-  const double matrices = supports * hops + 1;
-  if (model == "graph_wavenet")
-    return hops / (static_cast<double>(config.integer("model.channels")) * (matrices + 4));
-  return 2 * hops / (3 * static_cast<double>(config.integer("model.units")) * matrices);
-}
-
 /// What each node costs a step. By global row; empty where there are no sparse relations, and all nodes cost
 /// the same.
 std::vector<double> node_costs(const Communicator& comm, const Config& config, const GlobalEdges& edges,
                                const RowPartition& blocks) {
   if (edges.relations == 0) return {};
-  const auto owned = row_costs(edges, 1, entry_cost(config, edges.relations));
+  const double asked = config.parallel.entry_cost;
+  const double entry_cost = asked > 0 ? asked : config.model.architecture->entry_cost(edges.relations);
+  const auto owned = row_costs(edges, 1, entry_cost);
   MpiMailbox mailbox(comm);
   return gather_by_global_row(owned, blocks, mailbox);
 }
@@ -158,10 +143,9 @@ std::vector<double> node_costs(const Communicator& comm, const Config& config, c
 /// Rows inside each rank as parallel.row_order wants them.
 RowPartition order_rows(const Communicator& comm, const Config& config, const Domain& domain,
                         RowPartition partition) {
-  const std::string& order = config.text("parallel.row_order");
+  const std::string& order = config.parallel.row_order;
   const std::string graph = graph_kind(config, domain.info);
-  const bool dense =
-      config.text("relation.discover") == "dense" || config.text("relation.storage") == "dense";
+  const bool dense = config.relation.discover == "dense" || config.relation.storage == "dense";
   if (order == "rcm" && graph == "none")
     user_error("parallel.row_order = \"rcm\" needs relations: set relation.graph");
   if (order == "file" || graph == "none") return partition;
@@ -244,7 +228,7 @@ GlobalEdges base_edges(const Communicator& comm, const Config& config, const Dom
           without, domain.nodes(), domain.info.lat_name, domain.info.path);
     return agree(comm, [&] {
       return nearest_neighbours(domain.latitude, domain.longitude,
-                                static_cast<int>(config.integer("relation.neighbours")), partition, part);
+                                static_cast<int>(config.relation.neighbours), partition, part);
     });
   }
   const auto share = agree(comm, [&] { return file_edges(comm, config, domain); });
@@ -271,20 +255,19 @@ void refuse_turned_signs(const GlobalEdges& edges, const Domain& domain) {
 }  // namespace
 
 SeriesFile open_series(const Config& config) {
-  if (config.text("data.file").empty())
+  if (config.data.file.empty())
     user_error("data.file is not set: name a NetCDF file, for example --set data.file=series.nc");
-  return SeriesFile::open(config.text("data.file"), config.texts("data.variables"),
-                          config.integer("data.first_step"), config.integer("data.last_step"),
-                          parse_null_value(config.text("data.null_value")));
+  return SeriesFile::open(config.data.file, config.data.variables, config.data.first_step,
+                          config.data.last_step, parse_null_value(config.data.null_value));
 }
 
 GraphFile open_graph(const Config& config, const SeriesInfo& info, std::string* remark) {
   GraphFile graph = GraphFile::open(graph_path(config));
-  if (graph.nodes() >= 0 && graph.nodes() != info.file_nodes && !config.text("relation.file").empty())
+  if (graph.nodes() >= 0 && graph.nodes() != info.file_nodes && !config.relation.file.empty())
     user_error("{}: a graph of {} nodes, but {} has {} (relation.file)", graph_path(config), graph.nodes(),
                info.path, info.file_nodes);
   std::string said;
-  if (graph.nodes() >= 0 && !config.text("relation.file").empty())
+  if (graph.nodes() >= 0 && !config.relation.file.empty())
     graph.renumber(match_nodes(graph, graph_path(config), info, said));
   if (remark != nullptr) *remark = std::move(said);
   return graph;
@@ -295,7 +278,7 @@ GlobalEdges build_graph(const Communicator& comm, const Config& config, const Do
   const Stage stage(comm, "building relations", patience_with_files);
   MpiMailbox mailbox(comm);
   const GlobalEdges edges = base_edges(comm, config, domain, partition, mailbox);
-  if (edges.relations == 0 || !config.flag("relation.self_loops")) return edges;
+  if (edges.relations == 0 || !config.relation.self_loops) return edges;
   return with_self_loops(edges, 1, partition, comm.rank());
 }
 
@@ -305,12 +288,12 @@ GlobalEdges build_edges(const Communicator& comm, const Config& config, const Do
   MpiMailbox mailbox(comm);
   GlobalEdges edges = build_graph(comm, config, domain, partition);
   if (edges.relations == 0) return edges;
-  if (config.flag("relation.normalise")) {
+  if (config.relation.normalise) {
     if (turned == TurnedSigns::refused) agree(comm, [&] { refuse_turned_signs(edges, domain); });
     normalise_rows(edges);
   }
   std::vector<int> hops;
-  for (const Index hop : config.integers("relation.hops")) hops.push_back(static_cast<int>(hop));
+  for (const Index hop : config.relation.hops) hops.push_back(static_cast<int>(hop));
   if (hops.empty() || !std::is_sorted(hops.begin(), hops.end()))
     user_error("relation.hops must be a list of ascending powers, for example [1, 2, 4]");
   if (hops != std::vector<int>{1}) edges = powers(edges, hops, partition, mailbox);
@@ -319,9 +302,8 @@ GlobalEdges build_edges(const Communicator& comm, const Config& config, const Do
 
 std::string data_remarks(const Config& config, const Domain& domain) {
   std::string text = remark_lines(domain.info) + domain.graph_remark + domain.center_remark;
-  if (domain.info.gridded && config.text("relation.graph") != "nearest") text += column_remarks(domain);
-  for (const std::string& count :
-       years_as_counts(split_spec(config), domain.info.steps, dates_of(domain.info)))
+  if (domain.info.gridded && config.relation.graph != "nearest") text += column_remarks(domain);
+  for (const std::string& count : years_as_counts(config.split, domain.info.steps, dates_of(domain.info)))
     text += fmt::format("warning   {} is a number of steps; as a year it is written with a month, {}-01\n",
                         count, count.substr(count.size() - 4));
   return text;
@@ -329,9 +311,9 @@ std::string data_remarks(const Config& config, const Domain& domain) {
 
 std::string partition_kind(const Config& config, const Domain& domain, int parts) {
   const std::string graph = graph_kind(config, domain.info);
-  const bool dense = config.text("relation.discover") == "dense" ||
-                     (graph != "none" && config.text("relation.storage") == "dense");
-  const std::string& kind = config.text("parallel.partition");
+  const bool dense =
+      config.relation.discover == "dense" || (graph != "none" && config.relation.storage == "dense");
+  const std::string& kind = config.parallel.partition;
   if (kind == "auto")
     return dense || graph == "none" || parts == 1      ? "blocks"
            : domain.info.gridded && graph != "nearest" ? "tiles"
@@ -374,7 +356,7 @@ Domain make_domain(const Communicator& comm, const Config& config) {
   Domain domain;
   domain.info = file.info();
   agree(comm, [&] {
-    if (config.text("relation.file").empty()) return;
+    if (config.relation.file.empty()) return;
     (void)graph_kind(config, domain.info);
     domain.info.edges = open_graph(config, domain.info, &domain.graph_remark).size();
     domain.info.has_edges = true;
@@ -384,7 +366,7 @@ Domain make_domain(const Communicator& comm, const Config& config) {
   domain.grid = make_grid(config, domain.info, domain.file_node);
   add_coordinates(domain);
   domain.split =
-      agree(comm, [&] { return make_split(domain.info.steps, split_spec(config), dates_of(domain.info)); });
+      agree(comm, [&] { return make_split(domain.info.steps, config.split, dates_of(domain.info)); });
   domain.centers = find_centers(comm, file, domain, domain.center_remark);
   domain.partition = order_rows(comm, config, domain, choose_partition(comm, config, domain, comm.size()));
   domain.cut_graph = comm.size() > 1 && partition_kind(config, domain, comm.size()) == "graph";

@@ -6,11 +6,11 @@
 
 #include "rossby/data/series.hpp"
 #include "rossby/data/split.hpp"
-#include "rossby/io/config.hpp"
 #include "rossby/io/series_file.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/relation/builders.hpp"
 #include "rossby/relation/row_partition.hpp"
+#include "rossby/train/config.hpp"
 
 namespace rossby {
 

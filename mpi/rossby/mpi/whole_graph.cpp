@@ -85,8 +85,7 @@ WholeGraph::WholeGraph(const Config& config) : domain_(make_domain(Communicator:
 }
 
 Domain WholeGraph::domain(const Communicator& space, const Config& config) {
-  const std::string kind =
-      config.text("parallel.partition") + " " + std::to_string(config.real("parallel.entry_cost"));
+  const std::string kind = config.parallel.partition + " " + std::to_string(config.parallel.entry_cost);
   auto& cut = cuts_[{kind, space.size()}];
   if (!cut)
     cut = std::make_unique<RowCut>(*this,
@@ -102,8 +101,7 @@ Domain WholeGraph::domain(const Communicator& space, const Config& config) {
 const std::vector<Index>& WholeGraph::node_entries(const Config& config) {
   if (entries_) return *entries_;
   entries_.emplace();
-  if (config.text("relation.discover") == "dense" || config.text("relation.storage") == "dense")
-    return *entries_;
+  if (config.relation.discover == "dense" || config.relation.storage == "dense") return *entries_;
   const GlobalEdges edges = build_edges(Communicator::self(), config, domain_, domain_.partition);
   if (edges.relations > 0)
     for (Index row = 0; row < edges.rows; ++row)

@@ -82,8 +82,8 @@ TimedOps time_training(const Communicator& together, const Config& config, doubl
 }
 
 TimedOps time_any(const Communicator& together, const Config& config, double seconds) {
-  return config.text("model.precision") == "double" ? time_training<double>(together, config, seconds)
-                                                    : time_training<float>(together, config, seconds);
+  return config.model.precision == "double" ? time_training<double>(together, config, seconds)
+                                            : time_training<float>(together, config, seconds);
 }
 
 /// Σ over steps of the slowest rank's time, and of the ranks' mean.
@@ -126,7 +126,7 @@ std::vector<Apart> by_length(const std::vector<Apart>& trainings) {
 void add_samples(const Communicator& comm, const std::vector<TracedOp>& ops,
                  const std::vector<double>& spread, const Config& config, int ranks, int threads,
                  std::vector<OpSample>& samples) {
-  const bool on_device = config.text("parallel.device") != "cpu";
+  const bool on_device = config.parallel.device != "cpu";
   const std::string precision = precision_of(config, on_device);
   MpiReducer reducer(comm);
   // All have met the same calls in the same order, but for such as some had no time to come to.

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "rossby/io/config.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/plan/machine_profile.hpp"
+#include "rossby/train/config.hpp"
 
 namespace rossby {
 
@@ -46,16 +46,5 @@ void measure_device(const Communicator& comm, const CalibrationOptions& options,
 
 /// This rank alone, which still knows whom it shares its host's devices with. Collective.
 [[nodiscard]] Communicator alone_on_host(const Communicator& comm);
-
-/// The small trainings, as TOML without data.file, split.* and parallel.*; `steps` of data on lat x lon
-/// nodes.
-struct CalibrationCase {
-  Index lat = 1, lon = 1, steps = 0;
-  std::string settings;
-  Index horizons = 1;      // of a forecast
-  Index most_columns = 1;  // of forecasts made together, which take about as long as a step
-  Index validated = 0;     // further steps, the validation part
-};
-[[nodiscard]] std::vector<CalibrationCase> calibration_cases(bool quick);
 
 }  // namespace rossby

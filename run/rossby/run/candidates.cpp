@@ -58,8 +58,8 @@ int rank_count(const std::string& text, const std::string& all) {
 
 /// What a batch holds at most, of all time groups together; 0: all training steps.
 Index batch_of(const Config& config) {
-  if (config.text("model.name") != "stnn") return config.integer("window.batch");
-  return config.integer(config.text("train.sampling") == "pairs" ? "train.pairs" : "train.slab_steps");
+  if (config.windows()) return config.window.batch;
+  return config.train.sampling == "pairs" ? config.train.pairs : config.train.slab_steps;
 }
 
 /// Plans candidates: on the ranks that are there, or by rank 0 for those that are not.
@@ -109,13 +109,13 @@ class Planner {
       return config.given(name) ||
              std::any_of(keys_.begin(), keys_.end(), [&](const auto& key) { return key.first == name; });
     };
-    const bool stnn = config.text("model.name") == "stnn";
-    if (!stnn && !chosen("train.recompute"))
-      keys_.emplace_back("train.recompute",
-                         config.text("model.name") == "graph_wavenet" || config.integer("parallel.stages") > 1
-                             ? std::vector<std::string>{"none", "cell"}
-                             : std::vector<std::string>{"none", "cell", "step"});
-    if (stnn && streamable(config) && !chosen("relation.memory"))
+    const WindowArchitecture* windows = config.windows();
+    if (windows && !chosen("train.recompute")) {
+      auto& modes = keys_.emplace_back("train.recompute", std::vector<std::string>{}).second;
+      for (const std::string_view mode : windows->recompute_modes())
+        if (mode != "step" || config.parallel.stages <= 1) modes.emplace_back(mode);
+    }
+    if (!windows && streamable(config) && !chosen("relation.memory"))
       keys_.emplace_back("relation.memory", std::vector<std::string>{"resident", "streamed"});
     return keys_;
   }
@@ -145,7 +145,7 @@ class Planner {
     const int ranks = candidate.ranks, groups = candidate.time_groups;
     tell_progress(ranks);
     const Config config = load(candidate.settings);
-    candidate.stages = static_cast<int>(std::min<Index>(config.integer("parallel.stages"), ranks / groups));
+    candidate.stages = static_cast<int>(std::min<Index>(config.parallel.stages, ranks / groups));
     candidate.row_blocks = ranks / groups / candidate.stages;
     candidate.batch = batch_of(config);
     try {
@@ -211,19 +211,18 @@ class Planner {
     return all;
   }
 
-  /// Micro-batches for four rounds of all stages, where nobody has chosen, and they do not make another
+  /// Micro-batches for four rounds of all stages, if nobody has chosen, and if they do not make another
   /// model: batch normalisation is of one of them.
   std::vector<std::string> with_micro_batches(std::vector<std::string> stages,
                                               const std::vector<std::string>& settings) {
     constexpr Index rounds = 4;
     if (stages.empty() || asked("window.micro_batches")) return stages;
-    if (base().text("model.name") == "graph_wavenet") return stages;
+    if (base().windows() && base().windows()->normalises_batches()) return stages;
     std::vector<std::string> all = stages;
     all.insert(all.end(), settings.begin(), settings.end());
     const Config config = load(all);
-    stages.push_back(
-        fmt::format("window.micro_batches={}",
-                    std::min(rounds * config.integer("parallel.stages"), config.integer("window.batch"))));
+    stages.push_back(fmt::format("window.micro_batches={}",
+                                 std::min(rounds * config.parallel.stages, config.window.batch)));
     return stages;
   }
 
@@ -250,8 +249,7 @@ class Planner {
   /// is something to balance. On rank 0, for all.
   void balance(const std::vector<int>& counts) {
     const Config& config = base();
-    if (counts.back() == 1 || asked("parallel.entry_cost") || config.text("parallel.partition") == "blocks")
-      return;
+    if (counts.back() == 1 || asked("parallel.entry_cost") || config.parallel.partition == "blocks") return;
     const auto of_machine = [&]() -> std::string {
       const auto times = fit_row_times(*machine_, job_of(config, counts.back()), *load_, whole({}));
       return times.empty() ? "" : fmt::format("parallel.entry_cost={:.6g}", times.front().entry_cost());

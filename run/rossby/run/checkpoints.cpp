@@ -136,11 +136,10 @@ void keep_chunks(const Checkpoint& checkpoint, const Config& config, std::vector
                  const Warn& warn) {
   const auto stored = checkpoint.metadata.find("chunk_mib");
   if (stored == checkpoint.metadata.end() || !stored->is_number()) return;
-  const double before = *stored, now = config.real("relation.chunk_mib");
-  const bool less =
-      now == 0 && config.text("relation.memory") == "streamed" && most_chunk_mib(config) < before;
+  const double before = *stored, now = config.relation.chunk_mib;
+  const bool less = now == 0 && config.relation.memory == "streamed" && most_chunk_mib(config) < before;
   if (now == 0 && before > 0 && !less) sets.push_back(fmt::format("relation.chunk_mib={}", before));
-  const bool whole = before == 0 && now == 0 && config.text("relation.memory") == "streamed";
+  const bool whole = before == 0 && now == 0 && config.relation.memory == "streamed";
   if ((now > 0 && now != before) || whole || less)
     warn(fmt::format("{} was computed with relation.chunk_mib = {}{}", checkpoint.path, before,
                      before == 0 ? " on a device: all of the relation at once" : ""));
@@ -149,19 +148,16 @@ void keep_chunks(const Checkpoint& checkpoint, const Config& config, std::vector
 /// A slab is made of as many stretches of time as there are lanes, and so is a batch of windows: groups,
 /// where nobody has said. All steps at once are the same ones on every grid.
 void warn_of_other_batches(const Config& config, const Config& written) {
-  const Index before = written.integer("parallel.time_groups"), now = config.integer("parallel.time_groups");
+  const Index before = written.parallel.time_groups, now = config.parallel.time_groups;
   if (now == before) return;
-  const auto counts_groups = [&](const char* key) {
-    return config.integer(key) == 0 && written.integer(key) == 0;
-  };
   std::string others;
-  if (config.text("model.name") == "stnn") {
-    if (config.text("train.sampling") == "slabs" && config.integer("train.slab_steps") > 0 &&
-        counts_groups("train.lanes"))
+  if (!config.windows()) {
+    if (config.train.sampling == "slabs" && config.train.slab_steps > 0 && config.train.lanes == 0 &&
+        written.train.lanes == 0)
       others = "train.lanes = 0: slabs are of other steps";
-  } else if (config.text("window.sampling") == "local") {
+  } else if (config.window.sampling == "local") {
     others = "window.sampling = \"local\": batches are of other windows";
-  } else if (config.text("window.sampling") == "blocked" && counts_groups("window.lanes")) {
+  } else if (config.window.sampling == "blocked" && config.window.lanes == 0 && written.window.lanes == 0) {
     others = "window.lanes = 0: batches are of other windows";
   }
   if (!others.empty())
@@ -193,7 +189,7 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   std::vector<std::string> sets;
   const auto warn = [&](const std::string& text) { warn_of_rounding(comm, text); };
   const std::string isa = member_text(checkpoint.metadata, "isa");
-  const std::string& asked = config.text("parallel.isa");
+  const std::string& asked = config.parallel.isa;
   MpiReducer reducer(comm);
   double lacking = 1;
   for (const Isa known : supported_isas())
@@ -202,10 +198,10 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   if (asked == "auto" && lacking == 0) sets.push_back("parallel.isa=" + isa);
   if (asked == "auto" ? lacking != 0 : asked != isa)
     warn(fmt::format("{} was computed with {} instructions", checkpoint.path, isa));
-  const auto keep = [&](const char* member, const char* key, std::initializer_list<std::string_view> known) {
+  const auto keep = [&](const char* member, const char* key, const std::string& now,
+                        std::initializer_list<std::string_view> known) {
     const std::string meant = member_text(checkpoint.metadata, member);
     if (std::find(known.begin(), known.end(), meant) == known.end()) return;
-    const std::string& now = config.text(key);
     if (now == "auto") sets.push_back(fmt::format("{}={}", key, meant));
     if (now != "auto" && now != meant)
       warn(fmt::format("{} was computed with {} = \"{}\"", checkpoint.path, key, meant));
@@ -218,27 +214,25 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
                  "epochs before, by which the best state was chosen\n",
                  key, now, before);
   };
-  if (config.text("model.name") == "stnn" && config.text("split.validation") != "0") {
-    if (config.text("validation.kind") == "origins")
-      measures("evaluate.horizons", static_cast<double>(config.integer("evaluate.horizons")),
-               static_cast<double>(written.integer("evaluate.horizons")));
-    measures("evaluate.filter_lambda", config.real("evaluate.filter_lambda"),
-             written.real("evaluate.filter_lambda"));
+  if (!config.windows() && config.split.validation != "0") {
+    if (config.validation.kind == "origins")
+      measures("evaluate.horizons", static_cast<double>(config.evaluate.horizons),
+               static_cast<double>(written.evaluate.horizons));
+    measures("evaluate.filter_lambda", config.evaluate.filter_lambda, written.evaluate.filter_lambda);
   }
-  keep("dense_kernel", "parallel.dense_kernel", {"own", "blas"});
-  keep("update_place", "relation.update", {"device", "host"});
-  keep("sparse_kernel", "parallel.sparse_products", {"own", "cusparse"});
+  keep("dense_kernel", "parallel.dense_kernel", config.parallel.dense_kernel, {"own", "blas"});
+  keep("update_place", "relation.update", config.relation.update, {"device", "host"});
+  keep("sparse_kernel", "parallel.sparse_products", config.parallel.sparse_products, {"own", "cusparse"});
   keep_chunks(checkpoint, config, sets, warn);
   const auto differs = [&](const char* key, const auto& before, const auto& now) {
     if (now != before) warn(fmt::format("{} was computed with {} = {}", checkpoint.path, key, before));
   };
-  const auto of_groups = [](const Config& one) { return one.integer("parallel.time_groups") > 1; };
-  if (config.text("model.name") != "stnn") {
-    differs("window.micro_batches", written.integer("window.micro_batches"),
-            config.integer("window.micro_batches"));
-  } else if (config.text("relation.discover") == "dense" && of_groups(config) && of_groups(written)) {
+  const auto of_groups = [](const Config& one) { return one.parallel.time_groups > 1; };
+  if (config.windows()) {
+    differs("window.micro_batches", written.window.micro_batches, config.window.micro_batches);
+  } else if (config.relation.discover == "dense" && of_groups(config) && of_groups(written)) {
     // Streamed relations are updated from what groups exchange; of those in memory they may sum gradients.
-    differs("relation.memory", written.text("relation.memory"), config.text("relation.memory"));
+    differs("relation.memory", written.relation.memory, config.relation.memory);
   }
   if (comm.rank() == 0) warn_of_other_batches(config, written);
   return Config::parse(config.to_toml(), "configuration", sets);

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "rossby/base/error.hpp"
-#include "rossby/io/config.hpp"
 #include "rossby/mpi/environment.hpp"
+#include "rossby/train/config.hpp"
 #include "rossby/train/training_state.hpp"
 
 namespace rossby {

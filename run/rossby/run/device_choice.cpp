@@ -23,7 +23,7 @@ constexpr double share_of_memory = 0.92;
 
 std::unique_ptr<Device> open_device(const Config& config, Backend backend, int gpu, int ranks_on_gpu) {
   DeviceOptions options;
-  const std::string& products = config.text("parallel.products");
+  const std::string& products = config.parallel.products;
   options.products = products == "tf32"   ? Products::tf32
                      : products == "bf16" ? Products::bf16
                                           : Products::model;
@@ -31,7 +31,7 @@ std::unique_ptr<Device> open_device(const Config& config, Backend backend, int g
   if (backend == Backend::simulated)
     driver = std::make_unique<SimulatedDriver>();
   else
-    driver = std::make_unique<CudaDriver>(gpu, cuda_runtime(), config.flag("parallel.cuda_graphs"));
+    driver = std::make_unique<CudaDriver>(gpu, cuda_runtime(), config.parallel.cuda_graphs);
   options.limit = static_cast<std::size_t>(device_limit(config, driver->total_bytes(), ranks_on_gpu));
   return std::make_unique<Device>(std::move(driver), options);
 }
@@ -64,13 +64,13 @@ std::size_t parse_bytes(const std::string& text, const std::string& key) {
 }
 
 double device_limit(const Config& config, std::size_t total, int ranks) {
-  const std::string& limit = config.text("parallel.device_memory");
+  const std::string& limit = config.parallel.device_memory;
   return limit.empty() ? share_of_memory / ranks * static_cast<double>(total)
                        : static_cast<double>(parse_bytes(limit, "parallel.device_memory"));
 }
 
 std::string precision_of(const Config& config, bool on_device) {
-  const std::string &precision = config.text("model.precision"), &products = config.text("parallel.products");
+  const std::string &precision = config.model.precision, &products = config.parallel.products;
   return on_device && precision == "float" && products != "model" ? products : precision;
 }
 
@@ -83,9 +83,9 @@ bool lacks_gpus(const Communicator& world) {
 
 DeviceChoice choose_device(const Communicator& world, const Config& config) {
   DeviceChoice choice;
-  const std::string& asked = config.text("parallel.device");
+  const std::string& asked = config.parallel.device;
   agree(world, [&] {
-    if (const std::string& limit = config.text("parallel.device_memory"); !limit.empty())
+    if (const std::string& limit = config.parallel.device_memory; !limit.empty())
       (void)parse_bytes(limit, "parallel.device_memory");
   });
   if (asked == "cpu") return choice;
@@ -95,7 +95,7 @@ DeviceChoice choose_device(const Communicator& world, const Config& config) {
     choice.remark = "device    simulated";
     return choice;
   }
-  if (config.flag("parallel.cuda_graphs")) load_kernels_at_once();
+  if (config.parallel.cuda_graphs) load_kernels_at_once();
   const CudaDevices found = cuda_devices();
   if (asked == "cuda")
     agree(world, [&] {
@@ -127,7 +127,7 @@ DeviceChoice choose_device(const Communicator& world, const Config& config) {
     MpiReducer reducer(world);
     double no_nccl = on_gpu > 1 || !nccl_library() ? 1 : 0;
     reducer.max(std::span<double>(&no_nccl, 1));
-    const std::string& transport = config.text("parallel.transport");
+    const std::string& transport = config.parallel.transport;
     if (transport == "nccl" && no_nccl > 0)
       user_error(
           "parallel.transport = \"nccl\" needs libnccl.so.2 and a GPU for every rank ({} rank{} on the "

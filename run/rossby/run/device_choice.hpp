@@ -3,11 +3,11 @@
 #include <memory>
 #include <string>
 
-#include "rossby/io/config.hpp"
 #include "rossby/kernels/exec.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/nccl_link.hpp"
 #include "rossby/tensor/device.hpp"
+#include "rossby/train/config.hpp"
 
 namespace rossby {
 

@@ -8,6 +8,7 @@
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/plane_service.hpp"
 #include "rossby/mpi/whole_graph.hpp"
+#include "rossby/run/stages.hpp"
 #include "rossby/run/stnn_run.hpp"
 #include "rossby/run/window_run.hpp"
 #include "rossby/tensor/simulated_device.hpp"
@@ -20,7 +21,7 @@ Isa common_isa(const Communicator& comm, const Config& config, Reducer& reducer)
   double lacking = -static_cast<double>(widest_isa());
   reducer.max(std::span<double>(&lacking, 1));
   const Isa common = static_cast<Isa>(static_cast<int>(-lacking));
-  const std::string& name = config.text("parallel.isa");
+  const std::string& name = config.parallel.isa;
   if (name == "auto") return common;
   for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512})
     if (name == to_string(isa)) {
@@ -54,11 +55,11 @@ void ModelRun<T>::open_device(Purpose purpose) {
   if (purpose != Purpose::tracing) device_ = choose_device(grid_.world(), *config_);
   if (purpose == Purpose::tracing) {
     device_.backend = Backend::simulated;
-    const std::string& named = config_->text("parallel.device");
+    const std::string& named = config_->parallel.device;
     const bool on_device = named == "cuda" || named == "simulated";
     device_.device = std::make_unique<Device>(
         SimulatedDriver::idle(on_device ? SimulatedDriver::For::device : SimulatedDriver::For::host));
-    device_.nccl = on_device && grid_.world().size() > 1 && config_->text("parallel.transport") == "nccl";
+    device_.nccl = on_device && grid_.world().size() > 1 && config_->parallel.transport == "nccl";
   }
   training_exec_ = exec_;
   training_exec_.backend = device_.backend;
@@ -173,7 +174,7 @@ void ModelRun<T>::load(const std::string& path, bool other_file) {
     const Index nodes = metadata.value("nodes", domain_.nodes());
     if (nodes != domain_.nodes())
       user_error("{}: {} nodes{}, but {} was trained on {}; train anew", domain_.info.path, domain_.nodes(),
-                 config_->text("data.nodes") == "all" ? "" : " have a value at some step", path, nodes);
+                 config_->data.nodes == "all" ? "" : " have a value at some step", path, nodes);
     const std::string trained = metadata.value("training_hash", "");
     if (trained.empty() && other_file)
       fmt::print(
@@ -255,14 +256,13 @@ template <class T>
 std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config, Purpose purpose,
                                       WholeGraph* whole) {
   require((whole != nullptr) == comm.is_pretended(), "pretended ranks own rows of a whole graph");
-  const bool forecasts = purpose == Purpose::forecasting, windowed = config.text("model.name") != "stnn";
-  const Index groups = forecasts ? 1 : config.integer("parallel.time_groups");
-  const Index stages = forecasts ? 1 : config.integer("parallel.stages");
+  const bool forecasts = purpose == Purpose::forecasting, windowed = config.windows() != nullptr;
+  const Index groups = forecasts ? 1 : config.parallel.time_groups;
+  const Index stages = forecasts ? 1 : config.parallel.stages;
   if (!windowed && stages > 1)
-    user_error(
-        "parallel.stages = {} is for models of layers (dcrnn, gru, graph_wavenet); an stnn has one layer",
-        stages);
-  if (stages == 1 && !forecasts && !config.integers("parallel.stage_layers").empty())
+    user_error("parallel.stages = {} is for models of layers ({}); an {} has one layer", stages,
+               models_of_layers(), config.model.name);
+  if (stages == 1 && !forecasts && !config.parallel.stage_layers.empty())
     user_error("parallel.stage_layers is for parallel.stages of 2 or more, not of 1");
   const ProcessGrid grid = groups * stages == 1 ? ProcessGrid(comm) : ProcessGrid(comm, groups, stages);
   Domain domain = domain_of(grid, config, whole);
@@ -279,67 +279,67 @@ template std::unique_ptr<ModelRun<double>> make_run(const Communicator&, const C
 
 OptimiserOptions optimiser_options(const Config& config) {
   OptimiserOptions options;
-  const std::string& name = config.text("optimiser.name");
+  const std::string& name = config.optimiser.name;
   options.kind = name == "adam"    ? OptimiserKind::adam
                  : name == "adamw" ? OptimiserKind::adamw
                                    : OptimiserKind::sgd;
-  options.beta1 = config.real("optimiser.beta1");
-  options.beta2 = config.real("optimiser.beta2");
-  options.epsilon = config.real("optimiser.epsilon");
-  options.momentum = config.real("optimiser.momentum");
-  options.absent = config.text("train.absent") == "skip" ? Absent::skip : Absent::zero;
-  options.seed = static_cast<std::uint64_t>(config.integer("train.seed"));
-  options.fuse = config.text("train.sampling") == "slabs";  // batches of pairs touch a few rows of a relation
+  options.beta1 = config.optimiser.beta1;
+  options.beta2 = config.optimiser.beta2;
+  options.epsilon = config.optimiser.epsilon;
+  options.momentum = config.optimiser.momentum;
+  options.absent = config.train.absent == "skip" ? Absent::skip : Absent::zero;
+  options.seed = static_cast<std::uint64_t>(config.train.seed);
+  options.fuse = config.train.sampling == "slabs";  // batches of pairs touch a few rows of a relation
   return options;
 }
 
 ScheduleOptions schedule_options(const Config& config) {
   ScheduleOptions options;
-  const std::string& name = config.text("schedule.name");
+  const std::string& name = config.schedule.name;
   options.kind = name == "plateau"  ? ScheduleKind::plateau
                  : name == "cosine" ? ScheduleKind::cosine
                  : name == "linear" ? ScheduleKind::linear
                  : name == "step"   ? ScheduleKind::step
                                     : ScheduleKind::constant;
-  const double batches = static_cast<double>(config.integer("window.batch")) /
-                         static_cast<double>(config.integer("optimiser.reference_batch"));
-  const std::string& scaling = config.text("optimiser.lr_scaling");
-  options.lr = scaled_rate(config.real("optimiser.lr"),
+  const double batches =
+      static_cast<double>(config.window.batch) / static_cast<double>(config.optimiser.reference_batch);
+  const std::string& scaling = config.optimiser.lr_scaling;
+  options.lr = scaled_rate(config.optimiser.lr,
                            scaling == "linear" ? RateScaling::linear
                            : scaling == "sqrt" ? RateScaling::sqrt
                                                : RateScaling::none,
                            batches);
-  options.epochs = config.integer("train.epochs");
-  options.warmup = config.integer("schedule.warmup");
-  options.patience = config.integer("schedule.patience");
-  options.ratio = config.real("schedule.ratio");
-  options.threshold = config.real("schedule.threshold");
-  options.min_lr = config.real("schedule.min_lr");
-  options.milestones = config.integers("schedule.milestones");
+  options.epochs = config.train.epochs;
+  options.warmup = config.schedule.warmup;
+  options.patience = config.schedule.patience;
+  options.ratio = config.schedule.ratio;
+  options.threshold = config.schedule.threshold;
+  options.min_lr = config.schedule.min_lr;
+  options.milestones = config.schedule.milestones;
   if (!std::ranges::is_sorted(options.milestones, std::ranges::less_equal{}))
     user_error("schedule.milestones must ascend, epoch by epoch, as [20, 30, 40]");
-  options.hold = config.real("schedule.hold");
-  options.final_share = config.real("schedule.final");
+  options.hold = config.schedule.hold;
+  options.final_share = config.schedule.final;
   return options;
 }
 
 bool watches_validation(const Config& config) {
-  const bool watches = config.integer("train.early_stop") > 0 || config.text("schedule.name") == "plateau" ||
-                       config.text("train.keep") == "best";
-  return watches && config.text("schedule.metric") == "validation";
+  const bool watches =
+      config.train.early_stop > 0 || config.schedule.name == "plateau" || config.train.keep == "best";
+  return watches && config.schedule.metric == "validation";
 }
 
 TrainerOptions trainer_options(const Config& config, bool has_validation) {
   TrainerOptions options;
-  options.epochs = config.integer("train.epochs");
-  options.early_stop = config.integer("train.early_stop");
-  options.max_seconds = config.real("train.max_seconds");
-  options.validate_every = config.integer("validation.every");
-  options.watch_validation = config.text("schedule.metric") == "validation";
-  options.clip = config.real("optimiser.clip");
-  options.save_every = config.integer("checkpoint.every_steps");
-  options.rollback_lr = config.real("train.rollback_lr");
-  const std::string& keep = config.text("train.keep");
+  options.epochs = config.train.epochs;
+  options.early_stop = config.train.early_stop;
+  options.max_seconds = config.train.max_seconds;
+  options.validate_every = config.validation.every;
+  options.watch_validation = config.schedule.metric == "validation";
+  options.clip = config.optimiser.clip;
+  options.save_every = config.checkpoint.every_steps;
+  options.rollback_lr = config.train.rollback_lr;
+  const std::string& keep = config.train.keep;
   options.keep_best = keep == "best" || (keep == "auto" && has_validation && options.watch_validation);
   if (watches_validation(config) && !has_validation)
     user_error(
@@ -350,7 +350,7 @@ TrainerOptions trainer_options(const Config& config, bool has_validation) {
 
 int threads_per_rank(const Communicator& comm, const Config& config) {
   const int ranks = ranks_on_host(comm);
-  if (const Index asked = config.integer("parallel.threads"); asked > 0) return static_cast<int>(asked);
+  if (const Index asked = config.parallel.threads; asked > 0) return static_cast<int>(asked);
   if (const char* set = std::getenv("OMP_NUM_THREADS"))
     if (const int threads = std::atoi(set); threads > 0) return threads;
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / ranks);

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "rossby/data/scaler.hpp"
-#include "rossby/io/config.hpp"
 #include "rossby/io/inspect.hpp"
 #include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
@@ -17,6 +16,7 @@
 #include "rossby/mpi/state_file.hpp"
 #include "rossby/run/device_choice.hpp"
 #include "rossby/run/device_ports.hpp"
+#include "rossby/train/config.hpp"
 #include "rossby/train/metrics.hpp"
 #include "rossby/train/trainer.hpp"
 

@@ -55,11 +55,10 @@ Index validations_in(Index epochs, Index every) {
 
 /// What the first batch holds, of all time groups together. `sizes`: Task::sizes of it.
 Index batch_of(const Config& config, const Split& split, Index nodes, const std::vector<Index>& sizes) {
-  if (config.text("model.name") != "stnn") return std::accumulate(sizes.begin(), sizes.end(), Index{0});
+  if (config.windows()) return std::accumulate(sizes.begin(), sizes.end(), Index{0});
   const auto steps = std::ssize(split.training_steps());
-  if (config.text("train.sampling") == "pairs")
-    return std::min<Index>(config.integer("train.pairs"), steps * nodes);
-  const Index slab = config.integer("train.slab_steps");
+  if (config.train.sampling == "pairs") return std::min<Index>(config.train.pairs, steps * nodes);
+  const Index slab = config.train.slab_steps;
   return slab > 0 ? std::min<Index>(slab, steps) : steps;
 }
 
@@ -72,7 +71,7 @@ StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan&
   plan.stages = run->grid().stages();
   const auto task = run->make_task();
   Optimiser<T> optimiser(optimiser_options(config), run->parameters(), run->device());
-  const double clip = config.real("optimiser.clip");
+  const double clip = config.optimiser.clip;
   const auto sent = [&run] { return run->sent(); };
   StepOps ops =
       trace_ops<T>(*task, optimiser, run->step_reducer(), clip, run->training_exec(), run->time_groups(),
@@ -91,17 +90,17 @@ StepOps trace_rank(const Communicator& comm, const Config& config, TrainingPlan&
 
 StepOps trace(const Communicator& comm, const Config& config, TrainingPlan& plan, WholeGraph* whole = nullptr,
               Index epochs = 0) {
-  return config.text("model.precision") == "double" ? trace_rank<double>(comm, config, plan, whole, epochs)
-                                                    : trace_rank<float>(comm, config, plan, whole, epochs);
+  return config.model.precision == "double" ? trace_rank<double>(comm, config, plan, whole, epochs)
+                                            : trace_rank<float>(comm, config, plan, whole, epochs);
 }
 
 /// What the training computes on, and how what lies there travels. Returns the configuration with that way: a
 /// trace of steps does not know the machine.
 Config choose_place(const Config& config, const MachineProfile& profile, Place& place) {
-  place.on_device = config.text("parallel.device") != "cpu";
+  place.on_device = config.parallel.device != "cpu";
   if (!place.on_device) return config;
-  place.transfer = transfer_named(config.text("relation.transfer"));
-  const std::string& transport = config.text("parallel.transport");
+  place.transfer = transfer_named(config.relation.transfer);
+  const std::string& transport = config.parallel.transport;
   const bool own = profile.device.count >= place.ranks_on_host();
   const bool measured = std::any_of(profile.messages.begin(), profile.messages.end(),
                                     [](const MessageSample& sample) { return sample.transport == "nccl"; });
@@ -253,7 +252,7 @@ std::string lacks_memory(const TrainingPlan& plan, const Config& config, const M
 }  // namespace
 
 Config planned_config(const Config& config, const MachineProfile& profile) {
-  const std::string& asked = config.text("parallel.device");
+  const std::string& asked = config.parallel.device;
   const bool any = !profile.device.name.empty(), simulated = profile.device.name == simulated_device;
   const auto with = [&](const char* device) {
     const std::string setting = fmt::format("parallel.device={}", device);
@@ -273,8 +272,8 @@ TrainingPlan plan_training(const Communicator& comm, const Config& asked, const 
   TrainingPlan plan;
   plan.place = {comm.size(), hosts_of(comm), threads_per_rank(comm, asked)};
   const Config config = choose_place(planned_config(asked, machine.profile), machine.profile, plan.place);
-  plan.model = config.text("model.name");
-  const StepOps mine = trace(comm, config, plan, nullptr, std::min(epochs, config.integer("train.epochs")));
+  plan.model = config.model.name;
+  const StepOps mine = trace(comm, config, plan, nullptr, std::min(epochs, config.train.epochs));
   plan.place.time_groups = plan.time_groups;
   plan.place.stages = plan.stages;
   if (plan.place.on_device) plan.device = machine.profile.device.name;
@@ -300,7 +299,7 @@ TrainingPlan plan_training(const Communicator& comm, const Config& asked, const 
 }
 
 int threads_of_job(const Config& config, const MeasuredMachine& machine, int on_host) {
-  if (const Index asked = config.integer("parallel.threads"); asked > 0) return static_cast<int>(asked);
+  if (const Index asked = config.parallel.threads; asked > 0) return static_cast<int>(asked);
   if (const char* text = std::getenv("OMP_NUM_THREADS"); text && std::atoi(text) > 0) return std::atoi(text);
   return std::max(1, machine.profile.cores / std::max(1, on_host));
 }
@@ -324,7 +323,7 @@ TrainingPlan plan_job(const Config& asked, const MeasuredMachine& machine, const
   TrainingPlan plan;
   plan.place = {job.ranks, (job.ranks + job.on_host - 1) / job.on_host, job.threads};
   const Config config = choose_place(planned_config(asked, machine.profile), machine.profile, plan.place);
-  plan.model = config.text("model.name");
+  plan.model = config.model.name;
   std::vector<StepOps> ranks;
   // All stages that have these rows and times, as ProcessGrid counts them.
   int blocks = job.ranks;

@@ -6,10 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "rossby/io/config.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/whole_graph.hpp"
 #include "rossby/plan/prediction.hpp"
+#include "rossby/train/config.hpp"
 
 namespace rossby {
 

@@ -59,7 +59,8 @@ bool names_file(const std::string& difference) {
 }
 
 bool cuts_batches(const Config& config, const std::string& difference) {
-  return difference.starts_with("window.micro_batches:") && config.text("model.name") != "graph_wavenet";
+  return difference.starts_with("window.micro_batches:") &&
+         !(config.windows() && config.windows()->normalises_batches());
 }
 
 std::string state_file_of(const std::string& run) {
@@ -71,9 +72,9 @@ std::string OpenRun::output(const std::string& asked, const std::string& usual) 
     const std::string folder = std::filesystem::path(asked).parent_path().string();
     if (const char* place = folder.empty() ? "." : folder.c_str(); ::access(place, W_OK) != 0)
       user_error("{}: cannot be written: {}: {}", asked, place, std::strerror(errno));
-    refuse_to_replace(
-        asked, {config.text("data.file"), trained_on, config.text("relation.file"), trained_graph, state,
-                directory->config_file(), directory->metrics_file(), plan_file_of(directory->path())});
+    refuse_to_replace(asked,
+                      {config.data.file, trained_on, config.relation.file, trained_graph, state,
+                       directory->config_file(), directory->metrics_file(), plan_file_of(directory->path())});
     const std::string checkpoints = std::filesystem::path(state).parent_path().string();
     if (std::error_code code; std::filesystem::equivalent(folder.empty() ? "." : folder, checkpoints, code))
       user_error("{}: the run keeps its checkpoints in this folder; name a file elsewhere with -o", asked);
@@ -112,9 +113,9 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
                    fmt::join(edited, "; "));
     }
     std::error_code code;
-    const std::string &before = trained.text("data.file"), &now = changed.text("data.file");
+    const std::string &before = trained.data.file, &now = changed.data.file;
     run.trained_on = before;
-    run.trained_graph = trained.text("relation.file");
+    run.trained_graph = trained.relation.file;
     run.other_file = now != before && !std::filesystem::equivalent(now, before, code);
     // Once training and validation part are counts of steps, the test part is nobody's but the evaluation's.
     const auto of_evaluation = [&](const std::string& difference) {
@@ -129,14 +130,14 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     const bool names_device = std::any_of(sets.begin(), sets.end(), [](const std::string& set) {
       return set.starts_with("parallel.device") && !set.starts_with("parallel.device_");
     });
-    if (!names_device && changed.text("parallel.device") == "cuda") all.emplace_back("parallel.device=auto");
+    if (!names_device && changed.parallel.device == "cuda") all.emplace_back("parallel.device=auto");
     // A share of the longer file would leave its newest steps out.
     const bool names_test = std::any_of(sets.begin(), sets.end(), [](const std::string& set) {
       return set.starts_with("split.test") || set.starts_with("split.folds");
     });
     if (run.other_file && !state.parts.empty() && !names_test) {
       const Config counted = Config::load(file, all);
-      const std::string& share = counted.text("split.test");
+      const std::string& share = counted.split.test;
       const bool other = is_share(share) && open_series(counted).info().steps != state.steps;
       if (other) all.emplace_back("split.test=rest");
       if (other && comm.rank() == 0)

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "rossby/base/error.hpp"
-#include "rossby/io/config.hpp"
 #include "rossby/io/run_directory.hpp"
 #include "rossby/mpi/environment.hpp"
+#include "rossby/train/config.hpp"
 
 namespace rossby {
 

@@ -7,10 +7,10 @@
 #include <set>
 #include <sstream>
 
-#include "rossby/io/config.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/state_file.hpp"
 #include "rossby/run/run_files.hpp"
+#include "rossby/train/config.hpp"
 
 namespace rossby {
 namespace {

@@ -21,36 +21,39 @@ std::vector<Index> equal_parts(Index layers, Index stages) {
   return parts;
 }
 
-bool is_recurrent(const Config& config) {
-  return config.text("model.name") == "dcrnn" || config.text("model.name") == "gru";
+PipelineLayers layers_of(const Config& config) {
+  const WindowArchitecture* windows = config.windows();
+  return windows ? windows->pipeline_layers() : PipelineLayers{};
 }
 
 }  // namespace
 
 Index layers_for_stages(const Config& config) {
-  if (is_recurrent(config)) return 2 * config.integer("model.layers");
-  if (config.text("model.name") == "graph_wavenet")
-    return config.integer("model.blocks") * config.integer("model.block_layers");
-  return 0;
+  return layers_of(config).count;
+}
+
+std::string models_of_layers() {
+  std::string names;
+  for (const ModelDescriptor& model : models())
+    if (model.of_layers) names += fmt::format("{}{}", names.empty() ? "" : ", ", model.name);
+  return names;
 }
 
 std::vector<int> stages_of_layers(const Config& config, Index stages) {
-  const std::string& model = config.text("model.name");
-  if (model == "tgcn")
-    user_error(
-        "parallel.stages = {} is for models of layers (dcrnn, gru, graph_wavenet); a tgcn has one layer",
-        stages);
-  if (config.text("train.recompute") == "step")
+  const auto [all, recurrent] = layers_of(config);
+  if (all == 0)
+    user_error("parallel.stages = {} is for models of layers ({}); a {} has one layer", stages,
+               models_of_layers(), config.model.name);
+  if (config.train.recompute == "step")
     user_error(
         "train.recompute = \"step\" computes all layers together, which parallel.stages = {} keep apart; "
         "set \"cell\"",
         stages);
-  const bool recurrent = is_recurrent(config);
-  const Index all = layers_for_stages(config), layers = recurrent ? all / 2 : all;
+  const Index layers = recurrent ? all / 2 : all;
   const char* kind = recurrent ? "cells of encoder and decoder" : "layers";
   if (stages > all)
     user_error("parallel.stages = {}: the model has {} {}, at least one for every stage", stages, all, kind);
-  std::vector<Index> parts = config.integers("parallel.stage_layers");
+  std::vector<Index> parts = config.parallel.stage_layers;
   if (parts.empty()) parts = equal_parts(recurrent && stages <= layers ? layers : all, stages);
   const Index sum = std::accumulate(parts.begin(), parts.end(), Index{0});
   if (std::ssize(parts) != stages || (sum != all && (!recurrent || sum != layers)))
@@ -121,7 +124,7 @@ std::vector<std::vector<Index>> stage_layouts(const Config& config, const std::v
                                               Index stages) {
   std::vector<std::vector<Index>> layouts;
   if (stages > std::ssize(layer_seconds)) return layouts;
-  if (is_recurrent(config) && stages <= std::ssize(layer_seconds) / 2) {
+  if (layers_of(config).mirrored && stages <= std::ssize(layer_seconds) / 2) {
     const auto half = layer_seconds.begin() + std::ssize(layer_seconds) / 2;
     std::vector<double> both(layer_seconds.begin(), half);
     std::transform(both.begin(), both.end(), half, both.begin(), std::plus<>());

@@ -4,13 +4,15 @@
 #include <string>
 #include <vector>
 
-#include "rossby/io/config.hpp"
 #include "rossby/run/planning.hpp"
+#include "rossby/train/config.hpp"
 
 namespace rossby {
 
 /// The layers that stages may hold: cells of a DCRNN's encoder, then of its decoder; 0: the model has none.
 [[nodiscard]] Index layers_for_stages(const Config& config);
+/// The models that have layers, by name: "dcrnn, gru".
+[[nodiscard]] std::string models_of_layers();
 
 /// The stage of every layer of the model, by parallel.stage_layers: of a DCRNN's encoder, then of its
 /// decoder. Throws UserError naming the key where the model has no layers, too few of them or others.

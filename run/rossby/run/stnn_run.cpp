@@ -100,7 +100,7 @@ void StnnRun<T>::fit(Purpose purpose) {
   this->data_hash_ = hash_data();
   const auto at = [this](Index t) { return series_.at(t); };
   scaler_ = Scaler::fit({series_.rows, series_.features, steps, at, this->time_groups().reducer},
-                        scaler_spec(*config_), space_reducer_);
+                        scaler_spec(config_->data), space_reducer_);
   scaler_.apply(series_);
 }
 
@@ -200,14 +200,13 @@ bool StnnRun<T>::exchanges_factors(const Parameter<T>& parameter) const {
 /// Every rank tries, as they will run side by side; rank 0 decides.
 template <class T>
 void StnnRun<T>::choose_dense(Relations<T>& relations) {
-  const std::string& kernel = config_->text("parallel.dense_kernel");
+  const std::string& kernel = config_->parallel.dense_kernel;
   if (kernel == "auto" && relations.needs_all() && !this->device()) {
-    const Index slab = config_->integer("train.slab_steps");
+    const Index slab = config_->train.slab_steps;
     const Index steps = slab > 0 ? std::min(slab, domain_.split.train.last) : domain_.split.train.last;
-    const Index width = std::max<Index>(1, steps / grid_.groups()) * config_->integer("model.latent");
-    dense_choice_ =
-        choose_dense_product<T>(exec_, domain_.partition.size(grid_.space().rank()), domain_.nodes(), width,
-                                config_->text("relation.precision") == "bf16");
+    const Index width = std::max<Index>(1, steps / grid_.groups()) * stnn_settings(*config_).latent;
+    dense_choice_ = choose_dense_product<T>(exec_, domain_.partition.size(grid_.space().rank()),
+                                            domain_.nodes(), width, config_->relation.precision == "bf16");
   } else if (kernel == "blas") {
     dense_choice_.product = DenseProduct::blas;
   }
@@ -236,21 +235,21 @@ void StnnRun<T>::choose_update_place() {
 template <class T>
 void StnnRun<T>::start(Purpose purpose) {
   StnnStart start;
-  start.seed = static_cast<std::uint64_t>(config_->integer("train.seed"));
-  start.z_range = config_->real("model.z_range");
-  if (config_->text("model.start") == "data") {
-    if (domain_.info.features != config_->integer("model.latent"))
+  start.seed = static_cast<std::uint64_t>(config_->train.seed);
+  start.z_range = stnn_settings(*config_).z_range;
+  if (stnn_settings(*config_).start == "data") {
+    if (domain_.info.features != stnn_settings(*config_).latent)
       user_error(
           "model.start = \"data\" needs model.latent = features, but latent is {} and the series has {}",
-          config_->integer("model.latent"), domain_.info.features);
+          stnn_settings(*config_).latent, domain_.info.features);
     start.data = &series_;
     start.learned = learned_steps(domain_.split);  // a fold that is held out is not for training to see
     if (grid_.groups() > 1) start.around = observed_around();
   }
-  start.persistence = config_->text("model.dynamics_start") == "persistence";
+  start.persistence = stnn_settings(*config_).dynamics_start == "persistence";
   if (purpose == Purpose::tracing) return;  // nobody reads the values
   model_->start(start);
-  if (config_->text("relation.low_rank_start") == "eof" && config_->text("relation.discover") == "low_rank")
+  if (config_->relation.low_rank_start == "eof" && config_->relation.discover == "low_rank")
     start_low_rank_at_eofs();
 }
 
@@ -358,7 +357,7 @@ std::string StnnRun<T>::remarks() const {
 template <class T>
 void StnnRun<T>::add_metadata(nlohmann::ordered_json& json) const {
   if (model_->relations().needs_all()) json["dense_kernel"] = std::string(to_string(dense_choice_.product));
-  if (config_->text("relation.discover") == "dense") json["chunk_mib"] = chunk_mib(*config_, this->device());
+  if (config_->relation.discover == "dense") json["chunk_mib"] = chunk_mib(*config_, this->device());
   if (this->device() && model_->relations().streams())
     json["update_place"] = std::string(to_string(update_place_.place));
 }
@@ -368,8 +367,7 @@ void StnnRun<T>::roll(std::span<const Index> origins, Index horizons,
                       const typename ModelRun<T>::Visit& visit) {
   Tape<T> tape(training_exec_);
   Forecaster<T> forecaster(tape, *model_, series_, learned_steps(domain_.split),
-                           config_->real("evaluate.filter_lambda"),
-                           origins_at_once(training_exec_, batches_));
+                           config_->evaluate.filter_lambda, origins_at_once(training_exec_, batches_));
   forecaster.run(origins, horizons, visit);
 }
 

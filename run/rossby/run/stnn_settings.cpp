@@ -14,7 +14,7 @@ namespace rossby {
 namespace {
 
 double discover_start(const Config& config, Index nodes) {
-  const std::string& text = config.text("relation.discover_start");
+  const std::string& text = config.relation.discover_start;
   if (text == "1/n") return 1.0 / static_cast<double>(nodes);
   std::size_t used = 0;
   double value = 0;
@@ -33,22 +33,28 @@ void check_bf16(const Config& config) {
   const auto need = [](bool has, const char* what) {
     if (!has) user_error("relation.precision = \"bf16\" needs {}", what);
   };
-  need(config.text("model.precision") == "float", "model.precision = \"float\"");
-  need(config.text("train.sampling") == "slabs",
+  need(config.model.precision == "float", "model.precision = \"float\"");
+  need(config.train.sampling == "slabs",
        "train.sampling = \"slabs\": batches of pairs do not update relations tile by tile");
-  need(config.text("optimiser.name") != "sgd", "optimiser.name = \"adam\" or \"adamw\"");
-  const bool refined = config.text("relation.graph") != "none" && config.text("relation.mode") == "refine" &&
-                       config.text("relation.storage") == "dense";
-  need(refined || config.text("relation.discover") == "dense",
+  need(config.optimiser.name != "sgd", "optimiser.name = \"adam\" or \"adamw\"");
+  const bool refined = config.relation.graph != "none" && config.relation.mode == "refine" &&
+                       config.relation.storage == "dense";
+  need(refined || config.relation.discover == "dense",
        "a dense learned relation: relation.discover = \"dense\", or relation.mode = \"refine\" with "
        "relation.storage = \"dense\"");
 }
 
 }  // namespace
 
+const StnnSettings& stnn_settings(const Config& config) {
+  const auto* stnn = dynamic_cast<const StnnArchitecture*>(config.model.architecture.get());
+  require(stnn != nullptr, "the settings of an STNN are asked of a configuration of one");
+  return stnn->settings();
+}
+
 double stream_bytes(const Config& config) {
-  const double asked = config.real("relation.stream_gib") * (1 << 30);
-  const std::string& limit = config.text("parallel.device_memory");
+  const double asked = config.relation.stream_gib * (1 << 30);
+  const std::string& limit = config.parallel.device_memory;
   return limit.empty()
              ? asked
              : std::min(asked, static_cast<double>(parse_bytes(limit, "parallel.device_memory")) / 3);
@@ -59,50 +65,48 @@ namespace {
 /// Streams dense learned relations, as relation.memory = "streamed" asks for.
 template <class T>
 void stream(const Config& config, Device* device, UpdatePlace place, Relations<T>& relations) {
-  const std::string& folder = config.text("relation.stream_folder");
+  const std::string& folder = config.relation.stream_folder;
   const char* temporary = std::getenv("TMPDIR");
   relations.stream_dense({.folder = !folder.empty()           ? folder
                                     : temporary && *temporary ? temporary
                                                               : "/tmp",
                           .device = device,
-                          .transfer = transfer_named(config.text("relation.transfer")),
+                          .transfer = transfer_named(config.relation.transfer),
                           .budget = static_cast<std::size_t>(stream_bytes(config)),
                           .host_updates = device && place == UpdatePlace::host});
 }
 
 /// What relation.memory = "streamed" asks of the other keys and they do not give; null: nothing.
 const char* missing_for_streams(const Config& config) {
-  if (config.text("relation.discover") != "dense")
-    return "a dense learned relation: relation.discover = \"dense\"";
-  if (config.text("train.sampling") != "slabs")
+  if (config.relation.discover != "dense") return "a dense learned relation: relation.discover = \"dense\"";
+  if (config.train.sampling != "slabs")
     return "train.sampling = \"slabs\": batches of pairs do not update relations tile by tile";
-  if (config.text("optimiser.name") == "sgd") return "optimiser.name = \"adam\" or \"adamw\"";
-  if (config.real("relation.stream_gib") <= 0) return "memory for chunks: relation.stream_gib above 0";
+  if (config.optimiser.name == "sgd") return "optimiser.name = \"adam\" or \"adamw\"";
+  if (config.relation.stream_gib <= 0) return "memory for chunks: relation.stream_gib above 0";
   return nullptr;
 }
 
 /// A start as the model's precision holds it; subnormal numbers count as zero there.
 double as_stored(const Config& config, double value, bool bf16) {
-  if (config.text("model.precision") == "double") return value;
+  if (config.model.precision == "double") return value;
   const auto as_float = static_cast<float>(value);
   if (std::abs(as_float) < std::numeric_limits<float>::min()) return 0;
   return static_cast<double>(bf16 ? widen(round_nearest(as_float)) : as_float);
 }
 
 /// Rates are multiples of optimiser.lr, which the schedule moves.
-double rate_scale(const Config& config, std::string_view key) {
-  const double lr = config.real("optimiser.lr");
-  return config.real(key) >= 0 && lr > 0 ? config.real(key) / lr : 1.0;
+double rate_scale(const Config& config, double rate) {
+  const double lr = config.optimiser.lr;
+  return rate >= 0 && lr > 0 ? rate / lr : 1.0;
 }
 
 }  // namespace
 
 void check_starts(const Config& config, Index nodes) {
-  if (config.real("optimiser.lr_relation") == 0 || config.real("optimiser.lr") == 0)
-    return;  // frozen on purpose
+  if (config.optimiser.lr_relation == 0 || config.optimiser.lr == 0) return;  // frozen on purpose
   // Decay alone moves what is clamped, towards 0.
-  const bool decays = config.real("optimiser.decay_relation") > 0;
-  const bool bf16 = config.text("relation.precision") == "bf16";
+  const bool decays = config.optimiser.decay_relation > 0;
+  const bool bf16 = config.relation.precision == "bf16";
   const auto check = [&](const char* key, double value, bool dense) {
     const double kept = as_stored(config, value, bf16 && dense);
     if (kept > 0 && (kept < 1 || decays)) return;
@@ -111,28 +115,28 @@ void check_starts(const Config& config, Index nodes) {
         "{} = {}{}: weights that start there never learn, as they are clamped to 0 … 1; give one in between",
         key, value, rounded ? fmt::format(" (rounded to {})", kept) : "");
   };
-  if (config.text("relation.graph") != "none" && config.text("relation.mode") == "refine")
-    check("relation.refine_start", config.real("relation.refine_start"),
-          config.text("relation.storage") == "dense");
-  if (config.flag("relation.self")) check("relation.self_start", config.real("relation.self_start"), false);
-  if (config.text("relation.discover") == "dense" && nodes > 1)
+  if (config.relation.graph != "none" && config.relation.mode == "refine")
+    check("relation.refine_start", config.relation.refine_start, config.relation.storage == "dense");
+  if (config.relation.self) check("relation.self_start", config.relation.self_start, false);
+  if (config.relation.discover == "dense" && nodes > 1)
     check("relation.discover_start", discover_start(config, nodes), true);
 }
 
 void check_rates(const Config& config) {
-  if (config.text("optimiser.lr_scaling") != "none")
+  if (config.optimiser.lr_scaling != "none")
     user_error(
         "optimiser.lr_scaling = \"{}\" is for forecasters of windows, by window.batch; leave it out for "
         "model.name = "
         "\"stnn\"",
-        config.text("optimiser.lr_scaling"));
-  for (const char* key : {"optimiser.lr_z", "optimiser.lr_relation"})
-    if (config.real("optimiser.lr") == 0 && config.real(key) > 0)
+        config.optimiser.lr_scaling);
+  const OptimiserSettings& rates = config.optimiser;
+  for (const auto& [key, rate] :
+       {std::pair{"optimiser.lr_z", rates.lr_z}, std::pair{"optimiser.lr_relation", rates.lr_relation}})
+    if (rates.lr == 0 && rate > 0)
       user_error(
           "{} = {} is a multiple of optimiser.lr, which the schedule moves and which is 0: nothing would "
-          "learn; "
-          "give optimiser.lr a value above 0, however small",
-          key, config.real(key));
+          "learn; give optimiser.lr a value above 0, however small",
+          key, rate);
 }
 
 double most_chunk_mib(const Config& config) {
@@ -142,9 +146,9 @@ double most_chunk_mib(const Config& config) {
 
 double chunk_mib(const Config& config, const Device* device) {
   constexpr double usual = 32;
-  const double asked = config.real("relation.chunk_mib");
+  const double asked = config.relation.chunk_mib;
   if (asked > 0) return asked;
-  if (config.text("relation.memory") == "resident") return device ? 0 : usual;
+  if (config.relation.memory == "resident") return device ? 0 : usual;
   return std::min(usual, std::exp2(std::floor(std::log2(most_chunk_mib(config)))));
 }
 
@@ -157,36 +161,36 @@ StnnOptions model_options(const Config& config, const Domain& domain) {
   // Latents exist up to the last training step; with held-out folds some of them are never trained.
   options.steps = domain.split.train.last;
   options.features = domain.info.features;
-  options.latent = config.integer("model.latent");
-  options.layers = static_cast<int>(config.integer("model.layers"));
-  options.hidden = config.integer("model.hidden");
+  options.latent = stnn_settings(config).latent;
+  options.layers = static_cast<int>(stnn_settings(config).layers);
+  options.hidden = stnn_settings(config).hidden;
   options.activation =
-      config.text("model.activation") == "tanh" ? LatentActivation::tanh : LatentActivation::identity;
-  options.learned_decoder = config.text("model.decoder") == "learned";
-  options.lambda = config.real("model.lambda");
-  options.l2_z = config.real("model.l2_z");
-  options.l1_rel = config.real("model.l1_rel");
-  options.dropout_z = config.real("model.dropout_z");
-  options.dropout_dynamics = config.real("model.dropout_dynamics");
+      stnn_settings(config).activation == "tanh" ? LatentActivation::tanh : LatentActivation::identity;
+  options.learned_decoder = stnn_settings(config).decoder == "learned";
+  options.lambda = stnn_settings(config).lambda;
+  options.l2_z = stnn_settings(config).l2_z;
+  options.l1_rel = stnn_settings(config).l1_rel;
+  options.dropout_z = stnn_settings(config).dropout_z;
+  options.dropout_dynamics = stnn_settings(config).dropout_dynamics;
   return options;
 }
 
 template <class T>
 UpdatePlaceChoice try_update_places(const Exec& exec, const Config& config, Index nodes, Index rows) {
-  const std::string& asked = config.text("relation.update");
-  const bool streams = exec.device && config.text("relation.discover") == "dense" &&
-                       config.text("relation.memory") == "streamed";
+  const std::string& asked = config.relation.update;
+  const bool streams =
+      exec.device && config.relation.discover == "dense" && config.relation.memory == "streamed";
   if (!streams || asked != "auto" || exec.device->driver().only_addresses())
     return {asked == "host" ? UpdatePlace::host : UpdatePlace::device, 0, 0};
-  const bool bf16 = config.text("relation.precision") == "bf16";
+  const bool bf16 = config.relation.precision == "bf16";
   const double row_bytes = static_cast<double>(nodes) * static_cast<double>(bf16 ? sizeof(Bf16) : sizeof(T));
   const auto chunk =
       static_cast<Index>(chunk_mib(config, exec.device) * (1 << 20) / std::max(row_bytes, 1.0));
   return try_update_places<T>(exec, {.rows = std::min(rows, std::max<Index>(chunk, 1)),
                                      .columns = nodes,
                                      .bf16 = bf16,
-                                     .moment = config.real("optimiser.beta1") != 0,
-                                     .transfer = transfer_named(config.text("relation.transfer"))});
+                                     .moment = config.optimiser.beta1 != 0,
+                                     .transfer = transfer_named(config.relation.transfer)});
 }
 
 template <class T>
@@ -194,47 +198,47 @@ std::unique_ptr<Relations<T>> make_relations(const Communicator& comm, const Con
                                              const Domain& domain, Device* device, UpdatePlace place,
                                              TurnedSigns turned) {
   auto relations = std::make_unique<Relations<T>>(domain.partition, comm.rank());
-  if (config.text("relation.precision") == "bf16") {
+  if (config.relation.precision == "bf16") {
     check_bf16(config);
     relations->hold_dense_in_bf16();
   }
-  if (config.text("relation.memory") == "streamed")
+  if (config.relation.memory == "streamed")
     if (const char* missing = missing_for_streams(config))
       user_error("relation.memory = \"streamed\" needs {}", missing);
   if (device && device->driver().only_addresses()) relations->hold_dense_nowhere();
   GlobalEdges edges = rows_of_rank(comm, domain, [&](const Communicator& ranks, const Domain& whole) {
     return build_edges(ranks, config, whole, whole.partition,
-                       config.text("relation.mode") == "refine" ? TurnedSigns::taken : turned);
+                       config.relation.mode == "refine" ? TurnedSigns::taken : turned);
   });
   if (edges.relations > 0) {
-    const bool refine = config.text("relation.mode") == "refine";
-    const double start = config.real("relation.refine_start");
-    if (config.text("relation.storage") == "dense")
+    const bool refine = config.relation.mode == "refine";
+    const double start = config.relation.refine_start;
+    if (config.relation.storage == "dense")
       relations->add_dense(edges, refine, start);
     else if (refine)
       relations->add_refine(std::move(edges), start);
     else
       relations->add_given(std::move(edges));
   }
-  if (config.flag("relation.self")) relations->add_self(config.real("relation.self_start"));
-  const std::string& discover = config.text("relation.discover");
+  if (config.relation.self) relations->add_self(config.relation.self_start);
+  const std::string& discover = config.relation.discover;
   if (discover == "dense") {
     relations->work_in_chunks(static_cast<Index>(chunk_mib(config, device) * (1 << 20)));
-    if (config.text("relation.memory") == "streamed") stream(config, device, place, *relations);
+    if (config.relation.memory == "streamed") stream(config, device, place, *relations);
   }
   if (discover == "dense") relations->add_discover(discover_start(config, domain.nodes()));
-  if (discover == "low_rank") relations->add_low_rank(config.integer("relation.rank"));
+  if (discover == "low_rank") relations->add_low_rank(config.relation.rank);
   return relations;
 }
 
 BatchOptions batch_options(const Config& config, const ProcessGrid& grid) {
   BatchOptions batches;
-  batches.pairs = config.text("train.sampling") == "pairs";
-  batches.pairs_per_batch = config.integer("train.pairs");
-  batches.slab_steps = config.integer("train.slab_steps");
-  batches.joint = config.flag("train.joint");
-  batches.seed = static_cast<std::uint64_t>(config.integer("train.seed"));
-  batches.lanes = config.integer("train.lanes") > 0 ? config.integer("train.lanes") : grid.groups();
+  batches.pairs = config.train.sampling == "pairs";
+  batches.pairs_per_batch = config.train.pairs;
+  batches.slab_steps = config.train.slab_steps;
+  batches.joint = config.train.joint;
+  batches.seed = static_cast<std::uint64_t>(config.train.seed);
+  batches.lanes = config.train.lanes > 0 ? config.train.lanes : grid.groups();
   batches.groups = grid.groups();
   batches.group = grid.group();
   if (batches.pairs && batches.joint)
@@ -246,25 +250,25 @@ BatchOptions batch_options(const Config& config, const ProcessGrid& grid) {
 template <class T>
 void set_rates(const Config& config, Stnn<T>& model) {
   for (Parameter<T>* parameter : model.parameters()) {
-    parameter->decay = config.real("optimiser.decay");
+    parameter->decay = config.optimiser.decay;
     if (parameter->name == "factors") {
-      parameter->decay = config.real("optimiser.decay_z");
-      parameter->lr_scale = rate_scale(config, "optimiser.lr_z");
+      parameter->decay = config.optimiser.decay_z;
+      parameter->lr_scale = rate_scale(config, config.optimiser.lr_z);
     } else if (parameter->name.starts_with("low_rank")) {
-      parameter->decay = config.real("optimiser.decay_low_rank");
-      parameter->lr_scale = rate_scale(config, "optimiser.lr_relation");
+      parameter->decay = config.optimiser.decay_low_rank;
+      parameter->lr_scale = rate_scale(config, config.optimiser.lr_relation);
     } else if (parameter->placement != Placement::replicated) {
-      parameter->decay = config.real("optimiser.decay_relation");
-      parameter->lr_scale = rate_scale(config, "optimiser.lr_relation");
+      parameter->decay = config.optimiser.decay_relation;
+      parameter->lr_scale = rate_scale(config, config.optimiser.lr_relation);
     }
   }
 }
 
 StnnTaskOptions task_options(const Config& config) {
   StnnTaskOptions options;
-  options.horizons = config.integer("evaluate.horizons");
-  options.rollout = config.text("validation.kind") == "rollout";
-  options.filter_lambda = config.real("evaluate.filter_lambda");
+  options.horizons = config.evaluate.horizons;
+  options.rollout = config.validation.kind == "rollout";
+  options.filter_lambda = config.evaluate.filter_lambda;
   return options;
 }
 

@@ -3,17 +3,20 @@
 #include <memory>
 
 #include "rossby/data/batches.hpp"
-#include "rossby/io/config.hpp"
 #include "rossby/kernels/update_place.hpp"
-#include "rossby/model/stnn.hpp"
+#include "rossby/model/stnn/architecture.hpp"
+#include "rossby/model/stnn/stnn.hpp"
 #include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/process_grid.hpp"
+#include "rossby/train/config.hpp"
 #include "rossby/train/stnn_task.hpp"
 
 // What the keys of a configuration make of an STNN. Errors are UserErrors that name the key.
 
 namespace rossby {
 
+/// model.*
+[[nodiscard]] const StnnSettings& stnn_settings(const Config& config);
 [[nodiscard]] StnnOptions model_options(const Config& config, const Domain& domain);
 /// train.*, and this rank's place in the grid.
 [[nodiscard]] BatchOptions batch_options(const Config& config, const ProcessGrid& grid);

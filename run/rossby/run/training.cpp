@@ -75,8 +75,8 @@ Json epoch_json(const EpochReport& report, std::string_view error, double peak_b
 }
 
 double stop_after_seconds(const Config& config) {
-  const std::string& text = config.text("train.stop_after");
-  if (!text.empty() && config.integer("checkpoint.keep") == 0)
+  const std::string& text = config.train.stop_after;
+  if (!text.empty() && config.checkpoint.keep == 0)
     user_error(
         "train.stop_after = \"{}\" (--stop-after) leaves with a checkpoint, and checkpoint.keep = 0 writes "
         "none; "
@@ -101,9 +101,9 @@ Training<T>::Training(const Communicator& comm, const Config& config, const std:
       optimiser_(optimiser_options(config), run.parameters(), run.device()),
       trainer_(options_, schedule_options(config), *task_, optimiser_, run.step_reducer(),
                run.training_exec(), run.time_groups()),
-      progress_(comm.rank() == 0, config.real("log.seconds"), options_.epochs),
+      progress_(comm.rank() == 0, config.log.seconds, options_.epochs),
       guard_(stop_after_seconds(config)),
-      keeps_checkpoints_(config.integer("checkpoint.keep") > 0) {
+      keeps_checkpoints_(config.checkpoint.keep > 0) {
   if (keeps_checkpoints_) signals_.emplace();
 }
 
@@ -157,7 +157,7 @@ unsigned Training<T>::vote() {
   if (StopSignals::received() != 0) votes |= vote_pause;
   if (comm_.rank() != 0) return votes;  // one clock decides
   if (guard_.over(save_seconds_)) votes |= vote_pause;
-  const double minutes = config_->real("checkpoint.every_minutes");
+  const double minutes = config_->checkpoint.every_minutes;
   // Where nobody asked for an interval, checkpoints take at most 2 % of the time.
   const double least = config_->given("checkpoint.every_minutes") ? 0 : 50 * save_seconds_;
   if (minutes > 0 && since_save() >= std::max(60 * minutes, least)) votes |= vote_save;
@@ -188,8 +188,8 @@ Json Training<T>::metadata(const TrainingState& state) const {
   json["format"] = 1;
   json["kind"] = "checkpoint";
   json["rossby"] = version_short();
-  json["model"] = config_->text("model.name");
-  json["precision"] = config_->text("model.precision");
+  json["model"] = config_->model.name;
+  json["precision"] = config_->model.precision;
   json["config_hash"] = config_->hash();
   json["data_hash"] = run_->data_hash();
   json["training_hash"] = run_->training_hash();
@@ -242,7 +242,7 @@ void Training<T>::save(SaveReason reason) {
   try {
     run_->write(path, arrays, text);
     saved_ = path;
-    if (comm_.rank() == 0) folder_.prune(config_->integer("checkpoint.keep"));
+    if (comm_.rank() == 0) folder_.prune(config_->checkpoint.keep);
   } catch (const UserError& error) {  // of all ranks alike
     if (reason == SaveReason::pause)
       user_error(
@@ -331,8 +331,8 @@ void Training<T>::recover(const NotFinite& error) {
   const std::string last = broadcast(comm_, candidates.empty() ? "" : candidates.front());
   const std::string what = fmt::format("training: {} in step {} (epoch {}){}{}", error.what(), at.steps + 1,
                                        at.epoch + 1, found.empty() ? "" : ": ", found);
-  const Index most = config_->integer("train.rollbacks");
-  const bool may = config_->text("train.on_nan") == "rollback" && at.rollbacks < most;
+  const Index most = config_->train.rollbacks;
+  const bool may = config_->train.on_nan == "rollback" && at.rollbacks < most;
   // Trouble that comes back within an epoch was already in the checkpoint: further back than before.
   if (rollbacks_ > 0 && at.steps < failed_step_ + task_->batches())
     while (candidates.size() > 1 && CheckpointFolder::steps(candidates.front()) >= rolled_back_to_)

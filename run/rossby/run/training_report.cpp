@@ -38,6 +38,14 @@ void describe_blas() {
 
 }  // namespace
 
+namespace {
+
+bool goes_without_graph(const Config& config) {
+  return config.windows() && config.windows()->supports().kind == Supports::Kind::none;
+}
+
+}  // namespace
+
 template <class T>
 void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, const std::string& evaluation,
               Reducer& reducer) {
@@ -61,14 +69,13 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
     fmt::print("{}", variable_lines(domain.info.variables[v], summaries[v], "the training part"));
   if (domain.nodes() < domain.info.file_nodes)
     fmt::print("nodes     {} of {} in the file are used (data.nodes = \"{}\")\n", domain.nodes(),
-               domain.info.file_nodes, config.text("data.nodes"));
+               domain.info.file_nodes, config.data.nodes);
   fmt::print("split     train {} steps{}, validation {}{}, test {}{}\n", domain.split.training_steps().size(),
              dates_text(domain, domain.split.train), domain.split.validation.size(),
              dates_text(domain, domain.split.validation), domain.split.test.size(),
              dates_text(domain, domain.split.test));
-  fmt::print("model     {}, {} parameters, {} relations with {} non-zeros, {}\n", config.text("model.name"),
-             count_text(sums[0] + sums[1]), run.relations(), count_text(sums[2]),
-             config.text("model.precision"));
+  fmt::print("model     {}, {} parameters, {} relations with {} non-zeros, {}\n", config.model.name,
+             count_text(sums[0] + sums[1]), run.relations(), count_text(sums[2]), config.model.precision);
   fmt::print("ranks     {} x {} threads, {}\n", comm.size(), run.exec().threads, to_string(run.exec().isa));
   if (!run.device()) describe_blas();
   if (!threads.empty())
@@ -77,13 +84,12 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
         "set "
         "OMP_NUM_THREADS or parallel.threads alike\n",
         run.exec().threads, threads);
-  const std::string& graph = config.text("relation.graph");
-  if (sums[2] == 0 && graph != "none" && config.text("model.name") != "gru" &&
-      config.text("relation.storage") != "dense" &&
-      (run.relations() == 0 || config.text("relation.mode") == "given"))
+  const std::string& graph = config.relation.graph;
+  if (sums[2] == 0 && graph != "none" && !goes_without_graph(config) && config.relation.storage != "dense" &&
+      (run.relations() == 0 || config.relation.mode == "given"))
     fmt::print("warning   the graph has no edges (relation.graph = \"{}\"){}\n", graph,
-               config.text("relation.discover") == "none" ? ": every node is forecast by itself" : "");
-  if (sums[3] > 0 && config.text("data.nodes") != "all")
+               config.relation.discover == "none" ? ": every node is forecast by itself" : "");
+  if (sums[3] > 0 && config.data.nodes != "all")
     fmt::print(
         "warning   {} of {} nodes {} a feature without a value in the training part: {} scaled by what all "
         "nodes have, and forecast by what others taught the model\n",
@@ -94,8 +100,7 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
                run.grid().groups());
   if (!run.device_remark().empty()) fmt::print("{}\n", run.device_remark());
   if (const std::vector<std::string> idle = config.idle(); !idle.empty())
-    fmt::print("warning   not read by model.name = \"{}\": {}\n", config.text("model.name"),
-               fmt::join(idle, ", "));
+    fmt::print("warning   not read by model.name = \"{}\": {}\n", config.model.name, fmt::join(idle, ", "));
   fmt::print("{}{}{}", data_remarks(config, domain), run.remarks(), evaluation);
   std::fflush(stdout);
 }
@@ -120,14 +125,14 @@ void report_end(const Communicator& comm, const Config& config, const Training<T
     fmt::print("saved     {}\n", saves);
   if (result.best_epoch >= 0 && std::isfinite(result.best_metric))
     fmt::print(
-        "best      {} {:.5g} after epoch {}{}\n", config.text("schedule.metric"), result.best_metric,
+        "best      {} {:.5g} after epoch {}{}\n", config.schedule.metric, result.best_metric,
         result.best_epoch + 1,
         kept_best || result.best_epoch + 1 == result.epochs ? "" : "; the last state is kept (train.keep)");
   else if (result.epochs > 0 && kept_best)
     fmt::print(
         "warning   {} was no finite number after any epoch: the state is that of the last one; a smaller "
         "optimiser.lr may help\n",
-        config.text("schedule.metric"));
+        config.schedule.metric);
   fmt::print("state     {}\n", state_file_of(run));
 }
 

@@ -10,15 +10,12 @@
 #include "rossby/autograd/sparse_trial.hpp"
 #include "rossby/base/release.hpp"
 #include "rossby/exchange/traced.hpp"
-#include "rossby/model/dcrnn.hpp"
-#include "rossby/model/tgcn.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/centers.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/ports.hpp"
 #include "rossby/mpi/whole_graph.hpp"
 #include "rossby/relation/builders.hpp"
-#include "rossby/run/graph_wavenet_run.hpp"
 #include "rossby/run/stages.hpp"
 #include "rossby/run/window_supports.hpp"
 
@@ -26,38 +23,24 @@ namespace rossby {
 namespace {
 
 Recompute recompute_of(const Config& config) {
-  const std::string& text = config.text("train.recompute");
+  const std::string& text = config.train.recompute;
   return text == "cell" ? Recompute::cell : text == "step" ? Recompute::step : Recompute::none;
-}
-
-DiffusionVariant variant_of(const Config& config) {
-  if (config.text("model.name") == "graph_wavenet") return DiffusionVariant::powers;
-  return config.text("model.diffusion") == "legacy" ? DiffusionVariant::legacy : DiffusionVariant::paper;
 }
 
 WindowOptions window_options(const Config& config, const WindowShape& shape, int groups) {
   WindowOptions options;
   options.shape = shape;
-  options.batch = config.integer("window.batch");
-  options.seed = static_cast<std::uint64_t>(config.integer("train.seed"));
-  const std::string& sampling = config.text("window.sampling");
+  options.batch = config.window.batch;
+  options.seed = static_cast<std::uint64_t>(config.train.seed);
+  const std::string& sampling = config.window.sampling;
   options.sampling = sampling == "global"    ? WindowSampling::global
                      : sampling == "blocked" ? WindowSampling::blocked
                                              : WindowSampling::local;
   options.groups = groups;
-  options.lanes = config.integer("window.lanes") > 0 ? config.integer("window.lanes") : groups;
-  options.blocks = config.integer("window.blocks");
-  options.micro_batches = config.integer("window.micro_batches");
+  options.lanes = config.window.lanes > 0 ? config.window.lanes : groups;
+  options.blocks = config.window.blocks;
+  options.micro_batches = config.window.micro_batches;
   return options;
-}
-
-/// Refuses settings that do nothing: they would stay in the run's configuration as if they did.
-void check_tgcn(const Config& config) {
-  if (config.integer("model.layers") != 1)
-    user_error("model.layers is not for model.name = \"tgcn\": it has one layer; leave the key out");
-  if (config.real("model.sampling_decay") > 0)
-    user_error(
-        "model.sampling_decay is not for model.name = \"tgcn\": it forecasts all steps at once; set 0");
 }
 
 /// One loss in original units is that of the largest values.
@@ -78,19 +61,18 @@ std::string different_units(const std::vector<SeriesVariable>& variables) {
 template <class T>
 WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose)
     : ModelRun<T>(grid, config, std::move(domain)),
-      shape_{config.integer("window.inputs"), config.integer("window.outputs")},
+      architecture_(*config.windows()),
+      shape_{config.window.inputs, config.window.outputs},
       breaks_(time_breaks(domain_.info.time)),
       plane_reducer_(grid_.plane()),
       stages_reducer_(grid_.pipeline()) {
   domain_.split.breaks = breaks_;  // windows do not cross a gap, nor do pairs of steps for baselines
   agree(grid_.world(), [&] {
     check_window_relations(config);
-    if (checks_starts(purpose) && config.text("model.name") == "tgcn") check_tgcn(config);
     if (grid_.stages() > 1) stage_of_ = stages_of_layers(config, grid_.stages());
-    if (config.text("model.name") == "graph_wavenet") check_graph_wavenet(config, shape_);
-    windows_ = training_windows(domain_.split, shape_, config.integer("window.stride"), breaks_);
-    times_ = TimeFeatures::of(domain_.info.time, config.flag("window.time_of_day"),
-                              config.flag("window.day_of_week"));
+    architecture_.check({shape_, config.relation.graph, recompute_of(config), checks_starts(purpose)});
+    windows_ = training_windows(domain_.split, shape_, config.window.stride, breaks_);
+    times_ = TimeFeatures::of(domain_.info.time, config.window.time_of_day, config.window.day_of_week);
     plan_ = std::make_unique<WindowPlan>(window_options(config, shape_, grid_.groups()), windows_,
                                          domain_.info.steps);
   });
@@ -112,7 +94,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   if (trains(purpose)) release_unused_memory();  // of graphs on their way to supports
   fit(purpose);
   reader_ = std::make_unique<SeriesReader<T>>(*store_, scaler_, times_,
-                                              config.text("window.fill") == "zero" ? Fill::zero : Fill::mean);
+                                              config.window.fill == "zero" ? Fill::zero : Fill::mean);
   choose_sparse();
   agree(grid_.world(), [&] {
     make_model();
@@ -120,8 +102,8 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
     if (Device* device = this->device()) keep_data(*device);
   });
   // Nobody reads the values of steps that are traced.
-  if (purpose != Purpose::tracing) model_->start(static_cast<std::uint64_t>(config.integer("train.seed")));
-  for (Parameter<T>* parameter : model_->parameters()) parameter->decay = config.real("optimiser.decay");
+  if (purpose != Purpose::tracing) model_->start(static_cast<std::uint64_t>(config.train.seed));
+  for (Parameter<T>* parameter : model_->parameters()) parameter->decay = config.optimiser.decay;
 }
 
 /// The series on the device, where it takes no more than half of the memory left, stays what it is and is all
@@ -177,7 +159,7 @@ void WindowRun<T>::fit(Purpose purpose) {
   MpiReducer space(grid_.space()), groups(grid_.time());
   scaler_ =
       Scaler::fit({store_->rows(), store_->features(), training, at, grid_.groups() > 1 ? &groups : nullptr},
-                  scaler_spec(*config_), space);
+                  scaler_spec(config_->data), space);
   std::vector<double> observed(static_cast<std::size_t>(domain_.info.steps));
   const Index width = store_->rows() * store_->features();
   double all = 0;
@@ -199,7 +181,7 @@ void WindowRun<T>::fit(Purpose purpose) {
         domain_.info.path, windows_.size());
   this->require_observed(all);
   const auto whole = static_cast<double>(domain_.nodes() * store_->features());
-  reads_zero_ = config_->text("window.fill") == "mean" && config_->text("data.center") == "none" &&
+  reads_zero_ = config_->window.fill == "mean" && config_->data.center == "none" &&
                 std::any_of(read.begin(), read.end(),
                             [&](Index step) { return observed[static_cast<std::size_t>(step)] < whole; });
   plan_->set_observed(std::move(observed));
@@ -245,8 +227,7 @@ void WindowRun<T>::make_graph(Purpose purpose) {
   }
   graph_exchange_ = exchange;
   block_ = localise(supports, domain_.partition, comm.rank(), ghosts);
-  if (config_->text("model.name") == "graph_wavenet" && config_->flag("model.adaptive") && comm.size() > 1)
-    all_rows_ = make_all_rows_exchange(comm, domain_);
+  if (architecture_.relates_all_nodes() && comm.size() > 1) all_rows_ = make_all_rows_exchange(comm, domain_);
   if (Device* device = this->device(); device && all_rows_) {
     GhostList all(static_cast<std::size_t>(domain_.partition.rows()));
     for (Index p = 0; p < domain_.partition.rows(); ++p) all[static_cast<std::size_t>(p)] = Position{p};
@@ -263,7 +244,7 @@ Pipeline WindowRun<T>::pipeline() {
 /// Every rank tries, as they will run side by side; what the slowest took decides. Collective.
 template <class T>
 void WindowRun<T>::choose_sparse() {
-  const std::string& asked = config_->text("parallel.sparse_products");
+  const std::string& asked = config_->parallel.sparse_products;
   const bool can = training_exec_.backend == Backend::cuda && grid_.space().size() == 1;
   if (!can || asked == "own" || block_.entries() == 0) return;
   double seconds[2] = {0, 0}, lacking = 0;
@@ -278,13 +259,13 @@ void WindowRun<T>::choose_sparse() {
       sparse_library_ = std::make_shared<SparseLibrary<T>>(training_exec_, *api, block_, weight);
     };
     if (asked != "auto") return make();
-    const std::string& model = config_->text("model.name");
+    const ConvolutionShape convolution = architecture_.convolution();
     SparseTrial trial;
     trial.columns =
         std::max<Index>(1, plan_->options().batch / grid_.groups() / plan_->options().micro_batches);
-    trial.channels = config_->integer(model == "graph_wavenet" ? "model.channels" : "model.units");
-    trial.steps = model == "tgcn" ? 0 : static_cast<int>(config_->integer("model.diffusion_steps"));
-    trial.variant = variant_of(*config_);
+    trial.channels = convolution.channels;
+    trial.steps = convolution.steps;
+    trial.variant = convolution.variant;
     try {
       make();
       const SparseChoice tried = try_sparse_products<T>(training_exec_, *sparse_library_, block_, trial);
@@ -305,38 +286,29 @@ void WindowRun<T>::choose_sparse() {
 
 template <class T>
 void WindowRun<T>::make_model() {
-  const bool graph_wavenet = config_->text("model.name") == "graph_wavenet";
-  const auto steps = static_cast<int>(config_->integer("model.diffusion_steps"));
-  Diffusion<T> diffusion(block_, *graph_exchange_, steps, variant_of(*config_));
+  const ConvolutionShape convolution = architecture_.convolution();
+  Diffusion<T> diffusion(block_, *graph_exchange_, convolution.steps, convolution.variant);
   diffusion.alone = grid_.space().size() == 1;
   diffusion.sparse_library = sparse_library_;
-  if (Device* device = this->device(); device && graph_wavenet)
+  if (Device* device = this->device(); device && architecture_.normalises_batches())
     plane_sums_ = std::make_unique<DeviceSums>(grid_.plane(), *device, this->uses_nccl(), plane_reducer_,
                                                this->link_of(grid_.plane()));
   if (Device* device = this->device())
     for (Device::Copy& copy : diffusion.keep_on(*device)) kept_.push_back(std::move(copy));
-  if (graph_wavenet) {
-    model_ = make_graph_wavenet(*config_, shape_, *reader_, std::move(diffusion), domain_.partition,
-                                grid_.space().rank(), all_ports_ ? &all_ports_->exchange() : all_rows_.get(),
-                                plane_sums_ ? plane_sums_->reducer() : plane_reducer_, pipeline(), stage_of_);
-    return;
-  }
-  const Index channels = reader_->channels(), features = reader_->features();
-  const Index units = config_->integer("model.units");
-  const Recompute recompute = recompute_of(*config_);
-  if (config_->text("model.name") == "tgcn") {
-    model_ = std::make_unique<Tgcn<T>>(
-        TgcnOptions{shape_.inputs, shape_.outputs, channels, features, units, recompute},
-        std::move(diffusion));
-    return;
-  }
-  const auto layers = static_cast<int>(config_->integer("model.layers"));
-  if (layers > Dcrnn<T>::most_layers)
-    user_error("model.layers = {}: a {} has 1 to {} layers", layers, config_->text("model.name"),
-               Dcrnn<T>::most_layers);
-  model_ = std::make_unique<Dcrnn<T>>(
-      DcrnnOptions{shape_.inputs, channels, features, layers, units, recompute, pipeline(), stage_of_},
-      std::move(diffusion));
+  WindowParts<T> parts;
+  parts.shape = shape_;
+  parts.channels = reader_->channels();
+  parts.features = reader_->features();
+  parts.diffusion = std::move(diffusion);
+  parts.partition = &domain_.partition;
+  parts.part = grid_.space().rank();
+  parts.all_rows = all_ports_ ? &all_ports_->exchange() : all_rows_.get();
+  parts.plane = plane_sums_ ? &plane_sums_->reducer() : &plane_reducer_;
+  parts.pipeline = pipeline();
+  parts.stage_of = stage_of_;
+  parts.recompute = recompute_of(*config_);
+  parts.seed = static_cast<std::uint64_t>(config_->train.seed);
+  model_ = architecture_.make(std::move(parts));
 }
 
 template <class T>
@@ -354,7 +326,7 @@ Traffic WindowRun<T>::sent() const {
 template <class T>
 std::unique_ptr<WindowTask<T>> WindowRun<T>::make_window_task() {
   WindowTaskOptions options;
-  options.sampling_decay = config_->real("model.sampling_decay");
+  options.sampling_decay = architecture_.sampling_decay();
   // No more than a training step has at once, whose memory they are made in.
   const Index windows = std::min<Index>(plan_->options().batch, std::ssize(windows_));
   const Index parts = grid_.stages() > 1 ? 1 : plan_->options().micro_batches;

@@ -4,7 +4,7 @@
 
 #include "rossby/data/windows.hpp"
 #include "rossby/kernels/sparse_library.hpp"
-#include "rossby/model/window_model.hpp"
+#include "rossby/model/architecture.hpp"
 #include "rossby/relation/relation_block.hpp"
 #include "rossby/run/device_ports.hpp"
 #include "rossby/run/model_run.hpp"
@@ -56,6 +56,7 @@ class WindowRun final : public ModelRun<T> {
   using ModelRun<T>::exec_;
   using ModelRun<T>::training_exec_;
   using ModelRun<T>::kept_;
+  const WindowArchitecture& architecture_;
   WindowShape shape_;
   std::vector<Index> breaks_;                   // of the time axis
   std::vector<Index> windows_;                  // first steps of the training windows

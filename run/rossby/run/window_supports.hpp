@@ -1,9 +1,9 @@
 #pragma once
 
-#include "rossby/io/config.hpp"
 #include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/relation/builders.hpp"
+#include "rossby/train/config.hpp"
 
 namespace rossby {
 

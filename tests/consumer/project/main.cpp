@@ -2,7 +2,7 @@
 #include <string>
 
 #include "rossby/base/random.hpp"
-#include "rossby/io/config.hpp"
+#include "rossby/train/config.hpp"
 
 // Uses a header, a compiled function and a table of the installed libraries.
 int main() {

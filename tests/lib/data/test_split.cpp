@@ -13,7 +13,7 @@ std::vector<Index> range(Index first, Index last) {
 }
 
 /// The one-line message of an impossible split.
-std::string error_of(Index steps, const SplitSpec& spec, const DateToStep& date = {}) {
+std::string error_of(Index steps, const SplitSettings& spec, const DateToStep& date = {}) {
   try {
     (void)make_split(steps, spec, date);
   } catch (const UserError& error) {

@@ -9,7 +9,7 @@
 #include "rossby/base/random.hpp"
 #include "rossby/data/anomalies.hpp"
 #include "rossby/exchange/one_rank.hpp"
-#include "rossby/model/baselines.hpp"
+#include "rossby/model/baselines/baselines.hpp"
 #include "tests/lib/model/thread_ranks.hpp"
 
 namespace rossby {

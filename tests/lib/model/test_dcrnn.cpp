@@ -6,7 +6,7 @@
 
 #include "rossby/exchange/one_rank.hpp"
 #include "rossby/kernels/elementwise.hpp"
-#include "rossby/model/dcrnn.hpp"
+#include "rossby/model/dcrnn/dcrnn.hpp"
 #include "tests/lib/model/noise_windows.hpp"
 #include "tests/support/random_edges.hpp"
 #include "tests/support/test_device.hpp"

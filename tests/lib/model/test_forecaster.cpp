@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "rossby/exchange/one_rank.hpp"
-#include "rossby/model/forecaster.hpp"
+#include "rossby/model/stnn/forecaster.hpp"
 
 namespace rossby {
 namespace {

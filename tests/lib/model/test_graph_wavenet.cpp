@@ -11,7 +11,7 @@
 #include "rossby/autograd/ops.hpp"
 #include "rossby/base/random.hpp"
 #include "rossby/exchange/one_rank.hpp"
-#include "rossby/model/graph_wavenet.hpp"
+#include "rossby/model/graph_wavenet/graph_wavenet.hpp"
 #include "tests/lib/model/dual.hpp"
 #include "tests/lib/model/noise_windows.hpp"
 

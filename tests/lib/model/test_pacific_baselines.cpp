@@ -10,7 +10,7 @@
 #include <netcdf.h>
 
 #include "rossby/exchange/one_rank.hpp"
-#include "rossby/model/baselines.hpp"
+#include "rossby/model/baselines/baselines.hpp"
 
 namespace rossby {
 namespace {

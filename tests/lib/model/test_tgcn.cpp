@@ -6,7 +6,7 @@
 #include "rossby/autograd/gradient_check.hpp"
 #include "rossby/autograd/ops.hpp"
 #include "rossby/exchange/one_rank.hpp"
-#include "rossby/model/tgcn.hpp"
+#include "rossby/model/tgcn/tgcn.hpp"
 #include "tests/lib/model/noise_windows.hpp"
 
 // T-GCN against its equations written out, and its gradients against finite differences, on one rank. Over

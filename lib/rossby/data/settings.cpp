@@ -1,0 +1,104 @@
+#include "rossby/data/settings.hpp"
+
+namespace rossby {
+
+std::span<const Key<DataSettings>> data_keys() {
+  static constexpr Key<DataSettings> table[] = {
+      key<&DataSettings::file>("data.file", "\"\"", "", "NetCDF-4/CF file with the series"),
+      key<&DataSettings::variables>("data.variables", "[]", "",
+                                    "variables to read, one a feature; empty: the only one that fits"),
+      key<&DataSettings::nodes>("data.nodes", "\"observed\"", "",
+                                "observed: drop nodes that are never observed; all: keep them")
+          .one_of("observed|all"),
+      key<&DataSettings::first_step>("data.first_step", "0", "steps", "first time step that is used")
+          .at_least(0),
+      key<&DataSettings::last_step>("data.last_step", "-1", "steps",
+                                    "one past the last time step that is used; -1: to the end")
+          .at_least(-1),
+      key<&DataSettings::null_value>("data.null_value", "\"\"", "",
+                                     "a number that stands for a missing value, such as \"0\", beside "
+                                     "_FillValue and missing_value; empty: none"),
+      key<&DataSettings::center>("data.center", "\"none\"", "",
+                                 "subtract the mean of the training part: per node, over all nodes, or not")
+          .one_of("none|node|global"),
+      key<&DataSettings::spread>(
+          "data.spread", "\"none\"", "",
+          "divide by the standard deviation of the training part: per node, over all nodes, or not")
+          .one_of("none|node|global"),
+      key<&DataSettings::factor>("data.factor", "1", "", "factor on the scaled series, as the model sees it")
+          .range(1e-30, 1e+30),
+  };
+  return table;
+}
+
+std::span<const Key<SplitSettings>> split_keys() {
+  static constexpr Key<SplitSettings> table[] = {
+      key<&SplitSettings::train>("split.train", "\"0.7\"", "",
+                                 "training part: a count of steps, a share of all steps (below 1), the date "
+                                 "it ends before, or rest: all that the others leave"),
+      key<&SplitSettings::validation>(
+          "split.validation", "\"0\"", "",
+          "validation part behind it: a count, a share or the date it ends before"),
+      key<&SplitSettings::test>("split.test", "\"rest\"", "",
+                                "test part behind that: a count, a share, a date or the rest"),
+      key<&SplitSettings::folds>(
+          "split.folds", "0", "",
+          "blocked cross-validation: folds inside the training part, 2 or more; 0: none")
+          .range(0, 1000),
+      key<&SplitSettings::fold>("split.fold", "0", "", "the fold that is held out as validation part")
+          .range(0, 999),
+  };
+  return table;
+}
+
+std::span<const Key<WindowSettings>> window_keys() {
+  static constexpr Key<WindowSettings> table[] = {
+      key<&WindowSettings::inputs>("window.inputs", "12", "steps",
+                                   "steps that a window's forecast is made from")
+          .range(1, 1000000)
+          .read_by("windows"),
+      key<&WindowSettings::outputs>("window.outputs", "12", "steps", "steps that are forecast")
+          .range(1, 1000000)
+          .read_by("windows"),
+      key<&WindowSettings::stride>("window.stride", "1", "steps", "distance of training windows")
+          .range(1, 1000000)
+          .read_by("windows"),
+      key<&WindowSettings::batch>("window.batch", "64", "", "windows a batch")
+          .range(1, 1000000)
+          .read_by("windows"),
+      key<&WindowSettings::micro_batches>(
+          "window.micro_batches", "1", "",
+          "parts of a batch that are computed one after the other and whose gradients add up: they take less "
+          "memory, and keep the stages of a pipeline busy; batch normalisation is of one of them, any other "
+          "model may go on with another number")
+          .range(1, 1000000)
+          .read_by("windows"),
+      key<&WindowSettings::sampling>("window.sampling", "\"local\"", "",
+                                     "windows of a time group: of its own share; any, their steps fetched "
+                                     "from other groups; blocks dealt out anew each epoch")
+          .one_of("local|global|blocked")
+          .read_by("windows"),
+      key<&WindowSettings::lanes>(
+          "window.lanes", "0", "",
+          "blocked: queues that make up a batch in equal parts, a multiple of the time groups; 0: as many")
+          .range(0, 65536)
+          .read_by("windows"),
+      key<&WindowSettings::blocks>("window.blocks", "8", "", "blocked: blocks a lane")
+          .range(1, 65536)
+          .read_by("windows"),
+      key<&WindowSettings::time_of_day>("window.time_of_day", "false", "",
+                                        "the fraction of the day as a further input channel")
+          .read_by("windows"),
+      key<&WindowSettings::day_of_week>("window.day_of_week", "false", "",
+                                        "the day of the week, Monday 0, over 7 as a further input channel")
+          .read_by("windows"),
+      key<&WindowSettings::fill>(
+          "window.fill", "\"mean\"", "",
+          "what a missing input is read as: data.center's mean (with center none, 0), or 0 in original units")
+          .one_of("mean|zero")
+          .read_by("windows"),
+  };
+  return table;
+}
+
+}  // namespace rossby

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rossby/base/index.hpp"
+#include "rossby/io/key.hpp"
+
+// Settings of this room, read from the configuration; the tables in settings.cpp say what each one means.
+
+namespace rossby {
+
+/// Keys data.*: what is read, and how it is scaled.
+struct DataSettings {
+  std::string file;
+  std::vector<std::string> variables;
+  std::string nodes;
+  Index first_step = 0;
+  Index last_step = 0;
+  std::string null_value;
+  std::string center;
+  std::string spread;
+  double factor = 0;
+};
+[[nodiscard]] std::span<const Key<DataSettings>> data_keys();
+
+/// Keys split.*: the parts of the time axis. A part is a count of steps ("200"), a share of all steps with a
+/// decimal point ("0.7"), the date that it ends before ("1986-09"), or "rest".
+struct SplitSettings {
+  std::string train = "0.7";
+  std::string validation = "0";
+  std::string test = "rest";
+  Index folds = 0;  // 0: no cross-validation
+  Index fold = 0;
+};
+[[nodiscard]] std::span<const Key<SplitSettings>> split_keys();
+
+/// Keys window.*: windows and their batches.
+struct WindowSettings {
+  Index inputs = 0;
+  Index outputs = 0;
+  Index stride = 0;
+  Index batch = 0;
+  Index micro_batches = 0;
+  std::string sampling;
+  Index lanes = 0;
+  Index blocks = 0;
+  bool time_of_day = false;
+  bool day_of_week = false;
+  std::string fill;
+};
+[[nodiscard]] std::span<const Key<WindowSettings>> window_keys();
+
+}  // namespace rossby

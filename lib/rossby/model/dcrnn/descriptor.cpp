@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+
+#include "rossby/base/error.hpp"
+#include "rossby/model/architecture.hpp"
+#include "rossby/model/dcrnn/dcrnn.hpp"
+#include "rossby/model/registry.hpp"
+#include "rossby/model/shared_keys.hpp"
+
+namespace rossby {
+namespace {
+
+struct Settings {
+  Index layers = 1;
+  Index units = 64;
+  std::string diffusion;
+  Index diffusion_steps = 2;
+  std::string supports;
+  double sampling_decay = 0;
+};
+
+constexpr Key<Settings> table[] = {
+    bind<&Settings::layers>(shared::layers),       bind<&Settings::units>(shared::units),
+    bind<&Settings::diffusion>(shared::diffusion), bind<&Settings::diffusion_steps>(shared::diffusion_steps),
+    bind<&Settings::supports>(shared::supports),   bind<&Settings::sampling_decay>(shared::sampling_decay),
+};
+
+/// DCRNN, and the GRU of every node that is left of it without a graph.
+class Recurrent final : public WindowArchitectureOf<Recurrent> {
+ public:
+  Recurrent(bool on_graph, const KeyValues& values)
+      : on_graph_(on_graph), settings_(read_settings<Settings>(values, table)) {}
+
+  [[nodiscard]] std::string_view name() const override { return on_graph_ ? "dcrnn" : "gru"; }
+  [[nodiscard]] double entry_cost(int relations) const override {
+    const auto hops = static_cast<double>(settings_.diffusion_steps);
+    const double matrices = (both_ways() ? 2.0 : 1.0) * relations * hops + 1;
+    return 2 * hops / (3 * static_cast<double>(settings_.units) * matrices);
+  }
+  [[nodiscard]] Supports supports() const override {
+    using enum Supports::Kind;
+    return {!on_graph_ ? none : both_ways() ? dual_random_walk : random_walk};
+  }
+  [[nodiscard]] ConvolutionShape convolution() const override {
+    return {settings_.units, static_cast<int>(settings_.diffusion_steps),
+            settings_.diffusion == "legacy" ? DiffusionVariant::legacy : DiffusionVariant::paper};
+  }
+  [[nodiscard]] PipelineLayers pipeline_layers() const override { return {2 * settings_.layers, true}; }
+  [[nodiscard]] double sampling_decay() const override { return settings_.sampling_decay; }
+
+  template <class T>
+  [[nodiscard]] std::unique_ptr<WindowModel<T>> build(WindowParts<T> parts) const {
+    if (settings_.layers > Dcrnn<T>::most_layers)
+      user_error("model.layers = {}: a {} has 1 to {} layers", settings_.layers, name(),
+                 Dcrnn<T>::most_layers);
+    return std::make_unique<Dcrnn<T>>(
+        DcrnnOptions{parts.shape.inputs, parts.channels, parts.features, static_cast<int>(settings_.layers),
+                     settings_.units, parts.recompute, parts.pipeline, parts.stage_of},
+        std::move(parts.diffusion));
+  }
+
+ private:
+  [[nodiscard]] bool both_ways() const { return settings_.supports == "dual_random_walk"; }
+
+  bool on_graph_;
+  Settings settings_;
+};
+
+std::vector<CalibrationCase> measured_dcrnn() {
+  struct Size {
+    CalibrationWindows windows;
+    Index units;
+  };
+  std::vector<CalibrationCase> cases;
+  for (const auto& [windows, units] : {Size{{5, 10, 8, 2}, 16},
+                                       {{5, 10, 32, 4}, 64},
+                                       {{8, 12, 12, 8}, 24},
+                                       {{10, 20, 8, 12}, 32},
+                                       {{10, 20, 16, 2}, 64},
+                                       {{10, 20, 20, 4}, 40},
+                                       {{10, 20, 64, 2}, 64},
+                                       {{20, 30, 4, 6}, 16},
+                                       {{20, 30, 6, 12}, 20},
+                                       {{20, 30, 16, 3}, 32},
+                                       {{15, 20, 10, 6}, 56}})
+    cases.push_back(calibration_case("dcrnn", windows, fmt::format("units = {}", units)));
+  cases.push_back(
+      calibration_case("dcrnn", {10, 20, 8, 4}, "units = 32\nlayers = 1\n[train]\nrecompute = \"cell\""));
+  cases.push_back(calibration_case("dcrnn", {18, 28, 10, 6}, "units = 28\nlayers = 3"));
+  return cases;
+}
+
+std::vector<CalibrationCase> quickly_measured_dcrnn() {
+  return {calibration_case("dcrnn", {4, 5, 4, 2}, "units = 8")};
+}
+
+std::vector<CalibrationCase> measured_gru() {
+  std::vector<CalibrationCase> cases;
+  for (const auto& [windows, units] : recurrent_calibration_sizes())
+    cases.push_back(calibration_case("gru", windows, fmt::format("units = {}", units), "none"));
+  return cases;
+}
+
+template <bool on_graph>
+std::shared_ptr<const Architecture> configure(const KeyValues& values) {
+  return std::make_shared<Recurrent>(on_graph, values);
+}
+
+}  // namespace
+
+ModelDescriptor dcrnn_descriptor() {
+  return {.name = "dcrnn",
+          .of_layers = true,
+          .keys = keys_of<Settings>(table),
+          .configure = configure<true>,
+          .calibration = measured_dcrnn,
+          .quick_calibration = quickly_measured_dcrnn};
+}
+
+ModelDescriptor gru_descriptor() {
+  return {.name = "gru",
+          .remark = "of every node on its own",
+          .of_layers = true,
+          .keys = keys_of<Settings>(table),
+          .configure = configure<false>,
+          .calibration = measured_gru};
+}
+
+}  // namespace rossby

@@ -1,0 +1,167 @@
+#include "rossby/base/error.hpp"
+#include "rossby/model/architecture.hpp"
+#include "rossby/model/graph_wavenet/graph_wavenet.hpp"
+#include "rossby/model/registry.hpp"
+#include "rossby/model/shared_keys.hpp"
+
+namespace rossby {
+namespace {
+
+struct Settings {
+  Index diffusion_steps = 2;
+  std::string supports;
+  Index blocks = 4;
+  Index block_layers = 2;
+  Index channels = 32;
+  Index skip = 256;
+  Index end = 512;
+  double dropout = 0.3;
+  bool adaptive = true;
+  Index adaptive_width = 10;
+};
+
+constexpr Key<Settings> table[] = {
+    bind<&Settings::diffusion_steps>(shared::diffusion_steps),
+    bind<&Settings::supports>(shared::supports),
+    key<&Settings::blocks>("model.blocks", "4", "", "blocks of layers").range(1, 64),
+    key<&Settings::block_layers>("model.block_layers", "2", "", "layers a block, dilations 1, 2, 4, …")
+        .range(1, 16),
+    key<&Settings::channels>("model.channels", "32", "", "channels of its layers").range(1, 65536),
+    key<&Settings::skip>("model.skip", "256", "", "channels of its skip connections").range(1, 65536),
+    key<&Settings::end>("model.end", "512", "", "channels of its last hidden layer").range(1, 65536),
+    key<&Settings::dropout>("model.dropout", "0.3", "", "dropout behind graph convolutions").range(0, 0.999),
+    key<&Settings::adaptive>(
+        "model.adaptive", "true", "",
+        "the self-adaptive adjacency, learned between all nodes; memory: owned nodes x nodes"),
+    key<&Settings::adaptive_width>("model.adaptive_width", "10", "", "columns of its two tables")
+        .range(1, 4096),
+};
+
+class WaveNet final : public WindowArchitectureOf<WaveNet> {
+ public:
+  explicit WaveNet(const KeyValues& values)
+      : settings_(read_settings<Settings>(values, table)),
+        legacy_(values.text(shared::diffusion.spec.name) == "legacy"),
+        samples_(values.real(shared::sampling_decay.spec.name) > 0),
+        layers_set_(!values.is_default(shared::layers.spec.name)),
+        units_set_(!values.is_default(shared::units.spec.name)) {}
+
+  [[nodiscard]] std::string_view name() const override { return "graph_wavenet"; }
+  [[nodiscard]] double entry_cost(int relations) const override {
+    const auto hops = static_cast<double>(settings_.diffusion_steps);
+    const double matrices = (both_ways() ? 2.0 : 1.0) * relations * hops + 1;
+    return hops / (static_cast<double>(settings_.channels) * (matrices + 4));
+  }
+  [[nodiscard]] Supports supports() const override {
+    using enum Supports::Kind;
+    return {.kind = both_ways() ? dual_random_walk : random_walk, .optional = true};
+  }
+  [[nodiscard]] ConvolutionShape convolution() const override {
+    return {settings_.channels, static_cast<int>(settings_.diffusion_steps), DiffusionVariant::powers};
+  }
+  [[nodiscard]] PipelineLayers pipeline_layers() const override {
+    return {settings_.blocks * settings_.block_layers, false};
+  }
+  [[nodiscard]] std::vector<std::string_view> recompute_modes() const override { return {"none", "cell"}; }
+  [[nodiscard]] bool normalises_batches() const override { return true; }
+  [[nodiscard]] bool relates_all_nodes() const override { return settings_.adaptive; }
+  void check(const WindowChecks& checks) const override;
+
+  template <class T>
+  [[nodiscard]] std::unique_ptr<WindowModel<T>> build(WindowParts<T> parts) const {
+    GraphWavenetOptions options = options_of(parts.shape);
+    options.channels = parts.channels;
+    options.features = parts.features;
+    options.seed = parts.seed;
+    options.recompute = parts.recompute == Recompute::cell ? Recompute::cell : Recompute::none;
+    options.pipeline = parts.pipeline;
+    options.stage_of = std::move(parts.stage_of);
+    AllNodes nodes;
+    const RowPartition& partition = *parts.partition;
+    nodes.first = partition.begin(parts.part);
+    nodes.owned = partition.size(parts.part);
+    nodes.exchange = parts.all_rows;
+    nodes.global.resize(static_cast<std::size_t>(partition.rows()));
+    for (Index p = 0; p < partition.rows(); ++p)
+      nodes.global[static_cast<std::size_t>(p)] = partition.global(Position{p}).value;
+    return std::make_unique<GraphWavenet<T>>(options, std::move(parts.diffusion), std::move(nodes),
+                                             *parts.plane);
+  }
+
+ private:
+  [[nodiscard]] bool both_ways() const { return settings_.supports == "dual_random_walk"; }
+  [[nodiscard]] GraphWavenetOptions options_of(const WindowShape& shape) const {
+    GraphWavenetOptions options;
+    options.inputs = shape.inputs;
+    options.outputs = shape.outputs;
+    options.blocks = settings_.blocks;
+    options.block_layers = settings_.block_layers;
+    options.width = settings_.channels;
+    options.skip = settings_.skip;
+    options.end = settings_.end;
+    options.powers = settings_.diffusion_steps;
+    options.adaptive = settings_.adaptive;
+    options.adaptive_width = settings_.adaptive_width;
+    options.dropout = settings_.dropout;
+    return options;
+  }
+
+  Settings settings_;
+  // Settings of other models, to be refused.
+  bool legacy_, samples_, layers_set_, units_set_;
+};
+
+void WaveNet::check(const WindowChecks& checks) const {
+  const GraphWavenetOptions options = options_of(checks.shape);
+  if (checks.shape.inputs > options.receptive_steps())
+    user_error(
+        "window.inputs = {}: model.blocks = {} of model.block_layers = {} see {} steps; raise one of the "
+        "two, or set window.inputs to {} or less",
+        checks.shape.inputs, options.blocks, options.block_layers, options.receptive_steps(),
+        options.receptive_steps());
+  if (options.layers() < 2)
+    user_error(
+        "model.blocks = 1 of model.block_layers = 1: the last layer of a graph_wavenet has no graph "
+        "convolution; it needs two or more");
+  if (options.powers < 1)
+    user_error("model.diffusion_steps = 0: a graph_wavenet takes one power of its supports or more");
+  if (!options.adaptive && checks.graph == "none")
+    user_error(
+        "model.name = \"graph_wavenet\" needs a graph or model.adaptive = true: set relation.graph, or leave "
+        "model.adaptive as it is");
+  const auto refuse = [](bool asked, const char* setting, const char* instead) {
+    if (asked) user_error("{} is not for model.name = \"graph_wavenet\": {}", setting, instead);
+  };
+  refuse(checks.recompute == Recompute::step, "train.recompute = \"step\"",
+         "it has no recurrent steps; \"cell\" computes its layers again");
+  refuse(legacy_, "model.diffusion = \"legacy\"", "it takes powers of its supports; leave the key out");
+  refuse(samples_, "model.sampling_decay", "it forecasts all steps at once; set 0");
+  refuse(layers_set_, "model.layers", "set model.blocks and model.block_layers, and leave it out");
+  refuse(units_set_, "model.units", "set model.channels, and leave it out");
+}
+
+std::shared_ptr<const Architecture> configure(const KeyValues& values) {
+  return std::make_shared<WaveNet>(values);
+}
+
+std::vector<CalibrationCase> measured() {
+  std::vector<CalibrationCase> cases;
+  for (const char* widths :
+       {"channels = 16\nskip = 64\nend = 128", "channels = 32", "channels = 20\nskip = 96\nend = 200"}) {
+    cases.push_back(calibration_case("graph_wavenet", {5, 10, 8, 12}, widths));
+    cases.push_back(calibration_case("graph_wavenet", {12, 16, 6, 12}, widths));
+  }
+  return cases;
+}
+
+}  // namespace
+
+ModelDescriptor graph_wavenet_descriptor() {
+  return {.name = "graph_wavenet",
+          .of_layers = true,
+          .keys = keys_of<Settings>(table),
+          .configure = configure,
+          .calibration = measured};
+}
+
+}  // namespace rossby

@@ -1,0 +1,76 @@
+#include <fmt/format.h>
+
+#include "rossby/base/error.hpp"
+#include "rossby/model/architecture.hpp"
+#include "rossby/model/registry.hpp"
+#include "rossby/model/shared_keys.hpp"
+#include "rossby/model/tgcn/tgcn.hpp"
+
+namespace rossby {
+namespace {
+
+struct Settings {
+  Index units = 64;
+  // Read to be refused: they would stay in a run's configuration as if they did something.
+  Index layers = 1;
+  double sampling_decay = 0;
+};
+
+constexpr Key<Settings> table[] = {bind<&Settings::units>(shared::units)};
+constexpr Key<Settings> refused[] = {bind<&Settings::layers>(shared::layers),
+                                     bind<&Settings::sampling_decay>(shared::sampling_decay)};
+
+class TemporalGcn final : public WindowArchitectureOf<TemporalGcn> {
+ public:
+  explicit TemporalGcn(const KeyValues& values) : settings_(read_settings<Settings>(values, table)) {
+    for (const Key<Settings>& key : refused) key.read(settings_, values, key.spec.name);
+  }
+
+  [[nodiscard]] std::string_view name() const override { return "tgcn"; }
+  [[nodiscard]] double entry_cost(int relations) const override {
+    // As of a DCRNN of two steps both ways, by which rows have been balanced so far.
+    constexpr double hops = 2;
+    return 2 * hops / (3 * static_cast<double>(settings_.units) * (2 * relations * hops + 1));
+  }
+  [[nodiscard]] Supports supports() const override {
+    return {.kind = Supports::Kind::symmetric, .one_relation = true};
+  }
+  [[nodiscard]] ConvolutionShape convolution() const override { return {.channels = settings_.units}; }
+  void check(const WindowChecks& checks) const override {
+    if (!checks.is_new) return;
+    if (settings_.layers != 1)
+      user_error("model.layers is not for model.name = \"tgcn\": it has one layer; leave the key out");
+    if (settings_.sampling_decay > 0)
+      user_error(
+          "model.sampling_decay is not for model.name = \"tgcn\": it forecasts all steps at once; set 0");
+  }
+
+  template <class T>
+  [[nodiscard]] std::unique_ptr<WindowModel<T>> build(WindowParts<T> parts) const {
+    return std::make_unique<Tgcn<T>>(TgcnOptions{parts.shape.inputs, parts.shape.outputs, parts.channels,
+                                                 parts.features, settings_.units, parts.recompute},
+                                     std::move(parts.diffusion));
+  }
+
+ private:
+  Settings settings_;
+};
+
+std::shared_ptr<const Architecture> configure(const KeyValues& values) {
+  return std::make_shared<TemporalGcn>(values);
+}
+
+std::vector<CalibrationCase> measured() {
+  std::vector<CalibrationCase> cases;
+  for (const auto& [windows, units] : recurrent_calibration_sizes())
+    cases.push_back(calibration_case("tgcn", windows, fmt::format("units = {}", units)));
+  return cases;
+}
+
+}  // namespace
+
+ModelDescriptor tgcn_descriptor() {
+  return {.name = "tgcn", .keys = keys_of<Settings>(table), .configure = configure, .calibration = measured};
+}
+
+}  // namespace rossby
