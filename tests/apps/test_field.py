@@ -238,7 +238,8 @@ class Field(support.ProgramTest):
 
     def test_bytes_that_are_no_utf8(self):
         cdl = series(waves(60, 4), attributes='v:units = "DEGC" ; v:long_name = "Temperatur K\\366ln" ;')
-        self.netcdf("latin.nc", cdl)
+        self.write("latin.cdl", cdl)
+        subprocess.run(["ncgen", "-k", "classic", "-o", self.path("latin.nc"), self.path("latin.cdl")], check=True)
         with open(self.path("latin.nc"), "rb") as file:
             content = file.read()
         with open(self.path("latin.nc"), "wb") as file:
@@ -295,7 +296,7 @@ class Field(support.ProgramTest):
             line = next(line for line in inspected if line.startswith(begin))
             self.assertIn(line, trained)
         self.assertRegex("\n".join(trained), r"values    -\d.*, mean .*\nmissing   0\.00 % of the training part\n")
-        self.assertIn("baselines persistence, climatology, ar1, lim, ridge_var", trained)
+        self.assertRegex("\n".join(trained), r"\nbaselines persistence, climatology, .*ar1, lim, ridge_var\n")
 
     # Machines
 

@@ -30,6 +30,9 @@ double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+/// About when the process started: reading data takes its time, in which the end of the own job may pass.
+const double process_start = wall_clock();
+
 /// "2026-11-29T02:15:00Z"
 std::string time_text(double seconds) {
   const auto whole = static_cast<std::time_t>(seconds);
@@ -110,7 +113,7 @@ TimeGuard::TimeGuard(double stop_after_seconds) : limit_(stop_after_seconds) {
   constexpr double latest = 1e11;  // the year 5138: beyond, these are not seconds
   if (error != std::errc{} || rest != text.data() + text.size() || !(job_end_ > 0 && job_end_ < latest))
     doubt_ = fmt::format("{} = \"{}\" is no time in seconds since 1970", job_end_variable, text);
-  else if (job_end_ <= wall_clock())
+  else if (job_end_ <= process_start)
     doubt_ = fmt::format("{} = {} ({}) has passed: it is that of another job", job_end_variable, text,
                          time_text(job_end_));
   if (!doubt_.empty()) job_end_ = 0;

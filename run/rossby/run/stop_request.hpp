@@ -32,8 +32,8 @@ class StopSignals {
 
 /// Says when it is time to leave: train.stop_after from its construction on, and the end of a Slurm job
 /// (SLURM_JOB_END_TIME, seconds since 1970), so much ahead of it that a checkpoint and the longest pause
-/// between two questions fit in twice. An end that has already passed at the construction is that of another
-/// job, whose environment this process has inherited: it does not count.
+/// between two questions fit in twice. An end that had already passed when the process started is that of
+/// another job, whose environment it has inherited: it does not count.
 class TimeGuard {
  public:
   explicit TimeGuard(double stop_after_seconds);
