@@ -11,6 +11,7 @@
 #include "rossby/data/split.hpp"
 #include "rossby/io/edge_table.hpp"
 #include "rossby/io/graph_file.hpp"
+#include "rossby/io/graph_match.hpp"
 #include "rossby/io/netcdf.hpp"
 #include "rossby/io/series_file.hpp"
 #include "rossby/mpi/agree.hpp"
@@ -207,6 +208,8 @@ GraphLayout layout_of(const Arguments& a, const SeriesInfo& info, const Made& ma
   for (const Edge& e : made.edges) layout.edges.push_back({e.source, e.destination, e.weight});
   layout.node_lat = info.node_lat;
   layout.node_lon = info.node_lon;
+  layout.ids_of = a.ids.empty() ? info.label_name : a.ids;
+  layout.node_ids = node_ids(info, layout.ids_of);
   layout.title = info.title.empty() ? "Graph of sensors" : "Graph: " + info.title;
   const std::string origin = a.table.empty() ? a.file : a.table;
   layout.weight_attributes = {{"meaning", made.meaning},
@@ -244,6 +247,7 @@ void write(const Arguments& a) {
   if (a.symmetric) made.edges = both_directions(std::move(made.edges));
   if (made.edges.empty())
     user_error("{}: no edge is left ({}); the graph is not written", a.file, made.meaning);
+  for (const std::string& remark : file.info().remarks) fmt::print("remark: {}\n", remark);
   const GraphLayout layout = layout_of(a, file.info(), made);
   write_graph(a.output, layout);
   report(a, layout, made.meaning);

@@ -86,8 +86,8 @@ int act(const Communicator& comm, const Arguments& arguments) {
   const Trained trained = train(comm, config, options);
   if (trained.result.reason != StopReason::paused || trained.had_ended) return 0;
   if (comm.rank() == 0)
-    fmt::print("paused    checkpoint written: {}; resume with: {}\n", trained.checkpoint,
-               arguments.command_to_resume());
+    fmt::print("paused    {}\npaused    checkpoint written: {}; resume with: {}\n", trained.why_paused,
+               trained.checkpoint, arguments.command_to_resume());
   return exit_resume;
 }
 

@@ -95,8 +95,10 @@ describe_job() {
 
 # The limit of the job, for programs that stop in time: older versions of Slurm do not say it.
 export_end_time() {
-  if [[ -n ${SLURM_JOB_END_TIME:-} || -z ${SLURM_JOB_ID:-} ]]; then return; fi
-  local end
+  if [[ -z ${SLURM_JOB_ID:-} ]]; then return; fi
+  local end=${SLURM_JOB_END_TIME:-}
+  # One that has passed is that of a job from inside which this one was submitted.
+  if [[ $end =~ ^[0-9]+$ ]] && ((end > $(date +%s))); then return; fi
   end=$(scontrol show job "$SLURM_JOB_ID" 2>/dev/null | sed -nE 's/.* EndTime=([0-9T:-]+).*/\1/p' | head -n 1)
   if [[ -n $end ]]; then
     SLURM_JOB_END_TIME=$(date -d "$end" +%s)

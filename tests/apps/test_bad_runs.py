@@ -243,13 +243,18 @@ class FullDisk(BadInput):
     def test_metrics(self):
         fill = "dd if=/dev/zero of=small/fill bs=1k 2>/dev/null; truncate -s -24576 small/fill; "
         train = '"$2" -n 2 "$1" train sensors.toml --run small/run'
-        left = self.check(8192, f"{fill} {train} --set train.epochs=60", r"small/run/metrics\.jsonl: cannot write",
+        left = self.check(8192, f"{fill} {train} --set train.epochs=60 --set checkpoint.keep=0", r"small/run/metrics\.jsonl: cannot write",
                           after="find small/run -type f; tail -c 1 small/run/metrics.jsonl | od -An -c; rm small/fill; "
                                 f"{train} >>out.txt 2>>again.txt && wc -l small/run/metrics.jsonl && "
                                 "ls small/run/checkpoints")
         self.assertIn("\\n", left, "whole lines only")
         self.assertRegex(left, "(?m)^2 small/run/metrics.jsonl\nstate.h5\nstep-",
                          "the directory serves again, when there is room")
+
+    def test_no_room_for_checkpoints_is_found_before_the_first_step(self):
+        left = self.check(200, '"$2" -n 2 "$1" train sensors.toml --run small/run', r"step-\d+\.h5' could not be written",
+                          after="find small/run -type f; cat small/run/metrics.jsonl; cat out.txt")
+        self.assertNotRegex(left, r"\.h5\n|epoch")
 
     def test_state(self):
         left = self.check(40, '"$2" -n 2 "$1" train sensors.toml --run small/run --set checkpoint.keep=0', r"state\.h5' is not written")

@@ -227,10 +227,10 @@ class Told(Runs):
             out = self.start_of("data.file=marked.nc", "data.center=none", "data.spread=none", *settings)
             self.assertIn(f"warning   {told} in the training part: if that marks missing values, set data.null_value", out)
             self.assertNotIn("warning", self.start_of("data.file=ranged.nc", *settings))
-        self.assertIn(f"suspect     {told}", self.succeed(1, "data", "inspect", "marked.nc").out)
+        self.assertIn(f"suspect   {told}", self.succeed(1, "data", "inspect", "marked.nc").out)
         ranged = self.succeed(1, "data", "inspect", "ranged.nc").out
         self.assertNotIn("suspect", ranged)
-        self.assertIn("missing     5.00 %", ranged)
+        self.assertIn("missing   5.00 %", ranged)
 
     def test_nodes_that_report_late(self):
         self.netcdf("late.nc", sensors(holes=[(t, 2) for t in range(14)]))

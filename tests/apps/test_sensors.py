@@ -251,7 +251,7 @@ class NullValue(Sensors):
         """A short integer that means the null value after scale and offset, but for the last bits."""
         self.netcdf("packed.nc", sensors(steps=30).replace("float v(", "short v(").replace(
             "v:_FillValue = NaNf", "v:scale_factor = 0.1 ; v:add_offset = 0.7").replace("0.5", "-7").replace("0.0", "-7"))
-        self.assertIn("missing     0.00 %", self.succeed(1, "data", "inspect", "packed.nc").out)
+        self.assertIn("missing   0.00 %", self.succeed(1, "data", "inspect", "packed.nc").out)
         self.assertRegex(self.succeed(2, "data", "inspect", "packed.nc", "--null-value", "0").out, "missing +[1-9]")
 
     def test_inspect(self):

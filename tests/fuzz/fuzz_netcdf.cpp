@@ -12,6 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "rossby/io/attribute_text.hpp"
+#include "rossby/io/float_loss.hpp"
+#include "rossby/io/graph_match.hpp"
 #include "rossby/io/inspect.hpp"
 #include "rossby/io/series_file.hpp"
 #include "rossby/relation/builders.hpp"
@@ -60,6 +63,22 @@ void use(const SeriesFile& file) {
   }
   fuzz::survives([&] { (void)file.observed(last / 2, std::min<Index>(last - last / 2 + 1, 1000)); });
   fuzz::survives([&] { use_edges(file); });
+  for (const std::string& remark : info.remarks)
+    fuzz::check(utf8_text(remark) == remark, "what is said of a file is UTF-8");
+  for (const SeriesVariable& variable : info.variables)
+    fuzz::check(utf8_text(variable.units) == variable.units, "units are UTF-8");
+  if (info.features <= 100)
+    fuzz::survives([&] {
+      FloatLoss loss = float_loss(file, nodes, 0, info.steps);
+      complete_first(file, nodes, loss.first);
+    });
+}
+
+/// A graph that is matched with a series of the same file.
+void match(const std::string& path, const SeriesFile& file) {
+  const GraphFile graph = GraphFile::open(path);
+  std::string remark;
+  if (graph.nodes() == file.info().file_nodes) (void)match_nodes(graph, path, file.info(), remark);
 }
 
 void damage(const std::string& path, const std::vector<fuzz::Statement>& statements) {
@@ -96,8 +115,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::string> names;
   fuzz::survives([&] { names = SeriesFile::candidates(made.path()); });
   if (names.size() > 4) names.resize(4);
-  for (const std::string& name : names)
+  for (const std::string& name : names) {
     fuzz::survives([&] { use(SeriesFile::open(made.path(), std::vector{name})); });
+    fuzz::survives([&] { match(made.path(), SeriesFile::open(made.path(), std::vector{name})); });
+  }
   fuzz::survives([&] { use(SeriesFile::open(made.path(), wanted, first, last)); });
   fuzz::survives([&] { (void)inspect_series(made.path(), wanted); });
   return 0;

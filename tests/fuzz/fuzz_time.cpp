@@ -3,13 +3,16 @@
 //     units "days since 1970-01-01"     calendar standard
 //     at 0 1 2.5 nan                    stamps
 //     ramp FIRST STEP COUNT             more stamps
-//     date 1986-08                      asked for once the axis stands
+//     date 1986-08                      asked for once the axis stands; all of them are a time axis of text,
+//     too
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "rossby/io/attribute_text.hpp"
 #include "rossby/io/cf_time.hpp"
+#include "rossby/io/dated_numbers.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/fuzz/statements.hpp"
 
@@ -74,6 +77,22 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     use(axis);
     for (const std::string& date : dates) ask(axis, date);
   });
+  const auto use_dated = [](const detail::DatedNumbers& dated) {
+    use(TimeAxis::parse(dated.values, dated.units, dated.calendar, "input"));
+  };
+  fuzz::survives([&] {
+    std::string remark;
+    if (const auto dated = detail::dates_in_numbers(values, units, calendar, "input", remark))
+      use_dated(*dated);
+  });
+  fuzz::survives([&] {
+    if (!dates.empty()) use_dated(detail::dates_in_texts(dates, calendar, "input"));
+  });
+  for (const std::string& text : {units, calendar}) {
+    const std::string clean = clean_text(text);
+    fuzz::check(clean_text(clean) == clean && utf8_text(clean) == clean, "clean text stays as it is");
+    (void)numbers_in_text(text);
+  }
   for (const std::string& date : dates) fuzz::survives([&] { (void)TimeAxis::monthly(3, date); });
   return 0;
 }

@@ -138,6 +138,27 @@ void put_data(int file, int variable, const Statement& s) {
   }
 }
 
+void put_texts(int file, int variable, const Statement& s) {
+  int rank = 0, ids[NC_MAX_VAR_DIMS];
+  nc_type type = NC_NAT;
+  nc_inq_varndims(file, variable, &rank);
+  nc_inq_vardimid(file, variable, ids);
+  nc_inq_vartype(file, variable, &type);
+  if (rank != (type == NC_CHAR ? 2 : 1) || (type != NC_CHAR && type != NC_STRING)) return;
+  std::size_t width = 1;
+  if (type == NC_CHAR) nc_inq_dimlen(file, ids[1], &width);
+  for (std::size_t i = 2; i < s.words.size(); ++i) {
+    const std::size_t start[] = {i - 2, 0};
+    std::size_t count[] = {1, width};
+    std::string line = s.word(i);
+    const char* text = line.c_str();
+    if (type == NC_STRING) nc_put_var1_string(file, variable, start, &text);
+    if (width > 4096) return;
+    line.resize(width, ' ');
+    if (type == NC_CHAR) nc_put_vara_text(file, variable, start, count, line.data());
+  }
+}
+
 }  // namespace
 
 void make_netcdf(const std::string& path, const std::vector<Statement>& statements) {
@@ -168,6 +189,8 @@ void make_netcdf(const std::string& path, const std::vector<Statement>& statemen
     if ((s.words[0] == "data" || s.words[0] == "ramp") &&
         nc_inq_varid(file, s.word(1).c_str(), &id) == NC_NOERR)
       put_data(file, id, s);
+    if (s.words[0] == "texts" && nc_inq_varid(file, s.word(1).c_str(), &id) == NC_NOERR)
+      put_texts(file, id, s);
   }
   nc_close(file);
 }

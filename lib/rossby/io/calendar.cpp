@@ -210,7 +210,7 @@ std::optional<ParsedDate> parse_date(std::string_view text, Calendar calendar) {
     }
   if (!take_day(text, date, calendar)) return std::nullopt;
   if (text.empty()) return date;
-  if (date.fields != 3 || (!take(text, 'T') && !take(text, ' '))) return std::nullopt;
+  if (date.fields != 3 || (!take(text, 'T') && !take(text, ' ') && !take(text, '_'))) return std::nullopt;
   skip_blanks();
   if (!text.empty() && (text.front() == '+' || text.front() == '-'))
     return take_zone(text, date) && text.empty() ? std::optional(date) : std::nullopt;

@@ -47,8 +47,8 @@ struct ParsedDate {
   int fields = 0;
 };
 
-/// "1986[-8[-15[T|blank 6[:30[:15[.5]]]]]]", one or two digits a field, an optional Z, UTC or GMT behind it,
-/// or where it has a time of day an offset from UTC ("+01:00", "-5:30", "+0100", " 1:00").
+/// "1986[-8[-15[T|blank|_ 6[:30[:15[.5]]]]]]", one or two digits a field, an optional Z, UTC or GMT behind
+/// it, or where it has a time of day an offset from UTC ("+01:00", "-5:30", "+0100", " 1:00").
 std::optional<ParsedDate> parse_date(std::string_view text, Calendar = Calendar::gregorian);
 
 }  // namespace rossby::detail

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/calendar.hpp"
+#include "rossby/io/cf_time_units.hpp"
 
 namespace rossby {
 namespace {
@@ -16,39 +18,43 @@ using namespace detail;
 /// 12.7 million years: stamps and their distances stay far from the ends of 64 bits.
 constexpr Milliseconds latest_stamp = 400'000'000'000'000'000;
 
-struct Units {
-  Milliseconds unit = 1;
-  ParsedDate reference;
-};
-
 std::string lower(std::string_view text) {
   std::string out(text);
   for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   return out;
 }
 
-Milliseconds unit_length(std::string_view name, Calendar calendar) {
-  if (calendar == Calendar::days_360 && (name == "months" || name == "month")) return 30 * day_milliseconds;
-  constexpr std::pair<std::string_view, Milliseconds> names[] = {
-      {"milliseconds", 1}, {"millisecond", 1},   {"msec", 1},          {"ms", 1},
-      {"seconds", 1000},   {"second", 1000},     {"sec", 1000},        {"secs", 1000},
-      {"s", 1000},         {"minutes", 60'000},  {"minute", 60'000},   {"min", 60'000},
-      {"mins", 60'000},    {"hours", 3'600'000}, {"hour", 3'600'000},  {"hr", 3'600'000},
-      {"hrs", 3'600'000},  {"h", 3'600'000},     {"days", 86'400'000}, {"day", 86'400'000},
-      {"d", 86'400'000}};
-  for (const auto& [known, length] : names)
-    if (known == name) return length;
-  return 0;
+Milliseconds moment(const ParsedDate& date, Calendar calendar) {
+  const std::int64_t days = days_from_civil(date.year, date.month, date.day, calendar);
+  return days * day_milliseconds + date.hour * 3'600'000LL + (date.minute - date.zone) * 60'000LL +
+         date.milliseconds;
 }
 
-bool is_counter(const std::string& units) {
-  for (const std::string_view plain :
-       {"", "1", "step", "steps", "time_step", "time step", "index", "count", "level"})
-    if (units == plain) return true;
-  return false;
+/// `back`: milliseconds that a stamp lies before the one before it.
+std::string why_it_does_not_ascend(Milliseconds back, const std::vector<double>& values, std::size_t t,
+                                   double unit) {
+  if (back > 0 && back < 3'600'000) return "; local time at the end of summer time? UTC is right";
+  if (back == 0 && values[t] > values[t - 1])
+    return "; stamps are kept to the millisecond: give the time a coarser step, or count steps (units \"1\")";
+  const auto x = static_cast<float>(values[t]);
+  const double next = static_cast<double>(std::nextafter(x, std::numeric_limits<float>::infinity()));
+  const double spacing = (next - static_cast<double>(x)) * unit;
+  if (values[t] == values[t - 1] && values[t] == static_cast<double>(x) && spacing >= 1000)
+    return fmt::format("; float32 keeps {:.4g} s there: store the time as double, or count from a later date",
+                       1e-3 * spacing);
+  return "";
 }
 
-Calendar parse_calendar(const std::string& name, const std::string& origin) {
+std::optional<double> plain_number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+Calendar TimeAxis::calendar_named(const std::string& name, const std::string& origin) {
   constexpr std::pair<std::string_view, Calendar> names[] = {
       {"", Calendar::standard},          {"standard", Calendar::standard},
       {"gregorian", Calendar::standard}, {"proleptic_gregorian", Calendar::gregorian},
@@ -64,44 +70,6 @@ Calendar parse_calendar(const std::string& name, const std::string& origin) {
       "are",
       origin, name);
 }
-
-Units parse_units(const std::string& units, Calendar calendar, const std::string& origin) {
-  const std::string text = lower(units);
-  const auto since = text.find(" since ");
-  if (since == std::string::npos)
-    user_error(
-        "{}: units \"{}\" are no time axis; \"days since 1970-01-01\" (or hours, minutes, seconds) or \"1\" "
-        "is right",
-        origin, units);
-  Units parsed;
-  parsed.unit = unit_length(std::string_view(text).substr(0, since), calendar);
-  if (parsed.unit == 0)
-    user_error(
-        "{}: time unit \"{}\" is not supported; days, hours, minutes and seconds are, and months in calendar "
-        "360_day",
-        origin, units.substr(0, since));
-  const std::string date = units.substr(since + 7);
-  const auto reference = parse_date(date, calendar);
-  if (!reference)
-    user_error("{}: \"{}\" in units \"{}\" is no date; e.g. 1970-01-01 00:00 is", origin, date, units);
-  parsed.reference = *reference;
-  return parsed;
-}
-
-Milliseconds moment(const ParsedDate& date, Calendar calendar) {
-  const std::int64_t days = days_from_civil(date.year, date.month, date.day, calendar);
-  return days * day_milliseconds + date.hour * 3'600'000LL + (date.minute - date.zone) * 60'000LL +
-         date.milliseconds;
-}
-
-std::optional<double> plain_number(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
-
-}  // namespace
 
 std::optional<Period> Period::parse(std::string_view text, Calendar calendar) {
   const auto date = parse_date(text, calendar);
@@ -135,23 +103,21 @@ TimeAxis TimeAxis::parse(std::vector<double> values, const std::string& units, c
                          const std::string& origin) {
   TimeAxis axis;
   axis.origin_ = origin;
-  axis.dated_ = !is_counter(lower(units));
+  axis.dated_ = !is_counter_unit(units);
   if (axis.dated_) {
-    axis.days_ = parse_calendar(calendar, origin);
-    const Units parsed = parse_units(units, axis.days_, origin);
+    axis.days_ = calendar_named(calendar, origin);
+    const TimeUnits parsed = parse_time_units(units, axis.days_, origin);
     axis.units_ = units;
     axis.calendar_ = calendar.empty() ? "standard" : lower(calendar);
     if (axis.calendar_ == "360") axis.calendar_ = "360_day";
     axis.unit_ = parsed.unit;
-    axis.reference_ = moment(parsed.reference, axis.days_);
+    axis.reference_ = moment(parsed.reference, axis.days_) + parsed.shift_days * day_milliseconds;
   }
-  const double limit =
-      axis.dated_ ? static_cast<double>(latest_stamp) / static_cast<double>(axis.unit_) : 9e15;
+  const double limit = axis.dated_ ? static_cast<double>(latest_stamp) / axis.unit_ : 9e15;
   for (std::size_t t = 0; t < values.size(); ++t) {
     if (!(std::abs(values[t]) < limit))
       user_error("{}: step {} has no usable time ({})", origin, t, values[t]);
-    const Milliseconds stamp =
-        axis.dated_ ? axis.reference_ + std::llround(values[t] * static_cast<double>(axis.unit_)) : 0;
+    const Milliseconds stamp = axis.dated_ ? axis.reference_ + std::llround(values[t] * axis.unit_) : 0;
     const bool ascends = t == 0 || (axis.dated_ ? stamp > axis.stamps_.back() : values[t] > values[t - 1]);
     if (!ascends) {
       const auto date = [&](Milliseconds at) {
@@ -163,14 +129,13 @@ TimeAxis TimeAxis::parse(std::vector<double> values, const std::string& units, c
       const Milliseconds before = axis.dated_ ? axis.stamps_.back() : 0;
       user_error("{}: time does not ascend: step {} has {}{}, the step before it {}{}{}", origin, t,
                  values[t], date(stamp), values[t - 1], date(before),
-                 axis.dated_ && before - stamp > 0 && before - stamp < 3'600'000
-                     ? "; local time at the end of summer time? UTC is right"
-                     : "");
+                 why_it_does_not_ascend(axis.dated_ ? before - stamp : 0, values, t, axis.unit_));
     }
     if (axis.dated_) axis.stamps_.push_back(stamp);
   }
   axis.values_ = std::move(values);
   axis.detect_spacing();
+  axis.undo_rounding();
   axis.detect_form();
   return axis;
 }
@@ -202,7 +167,7 @@ std::string TimeAxis::unit() const {
 }
 
 double TimeAxis::to_value(Milliseconds stamp) const {
-  return static_cast<double>(stamp - reference_) / static_cast<double>(unit_);
+  return static_cast<double>(stamp - reference_) / unit_;
 }
 
 /// The shortest form that tells all stamps: text() is asked for many of them.

@@ -9,6 +9,7 @@
 #include "rossby/base/error.hpp"
 #include "rossby/base/index.hpp"
 #include "rossby/io/calendar.hpp"
+#include "rossby/io/calendar_rule.hpp"
 
 namespace rossby {
 
@@ -35,6 +36,7 @@ class TimeAxis {
     none,      // fewer than two stamps, nothing known
     duration,  // step_milliseconds()
     months,    // step_months(): stamps at the same place of each month
+    calendar,  // days that the calendar names: dekads, 8 days from 1 January, business days
     counter    // step_count(): plain numbers
   };
 
@@ -50,6 +52,9 @@ class TimeAxis {
   /// understood, or stamps are not finite or not strictly ascending (naming the first offending step).
   static TimeAxis parse(std::vector<double> values, const std::string& units, const std::string& calendar,
                         const std::string& origin);
+
+  /// One of CF's calendars; standard where the name is empty. Throws UserError beginning with `origin`.
+  static Calendar calendar_named(const std::string& name, const std::string& origin);
 
   /// A plain counter 0, 1, ….
   static TimeAxis counter(Index steps);
@@ -74,6 +79,7 @@ class TimeAxis {
   [[nodiscard]] std::string unit() const;
 
   [[nodiscard]] Spacing spacing() const { return spacing_; }
+  /// The usual one on an axis of calendar days.
   [[nodiscard]] Milliseconds step_milliseconds() const { return step_; }
   [[nodiscard]] Index step_months() const { return step_; }
   [[nodiscard]] double step_count() const { return count_step_; }
@@ -92,6 +98,8 @@ class TimeAxis {
   [[nodiscard]] bool spans(Index from, Index steps) const;
   /// Where stamps are missing on the regular axis.
   [[nodiscard]] const std::vector<Gap>& gaps() const { return gaps_; }
+  /// What was guessed when the stamps were read, for the log; empty: nothing.
+  [[nodiscard]] const std::string& remark() const { return remark_; }
   /// False where some distance is not a whole number of steps.
   [[nodiscard]] bool regular() const { return regular_; }
 
@@ -141,6 +149,11 @@ class TimeAxis {
   void detect_counter();
   bool detect_months();
   void detect_duration();
+  bool detect_calendar();
+  void undo_rounding();
+  bool snap(double error);                // in milliseconds
+  [[nodiscard]] double rounding() const;  // between neighbouring stamps if they are float32, else 0
+  static Milliseconds typical_distance(std::vector<Milliseconds> distances);
   [[nodiscard]] Milliseconds next_stamp(Milliseconds last) const;
   [[nodiscard]] double to_value(Milliseconds stamp) const;
 
@@ -154,7 +167,7 @@ class TimeAxis {
   std::string origin_ = "time axis";
   bool dated_ = false;
   Milliseconds reference_ = 0;
-  Milliseconds unit_ = 1;
+  double unit_ = 1;  // milliseconds
   Spacing spacing_ = Spacing::none;
   Form form_ = Form::day;
   Milliseconds step_ = 0;
@@ -162,6 +175,8 @@ class TimeAxis {
   bool regular_ = true;
   bool month_end_ = false;
   std::vector<Gap> gaps_;
+  std::optional<detail::CalendarRule> rule_;
+  std::string remark_;
 };
 
 }  // namespace rossby

@@ -29,10 +29,25 @@ T usual(const std::vector<T>& distances) {
   return best;
 }
 
+/// How far into its month a moment lies, 0 to 1.
+double month_share(Milliseconds stamp, Calendar calendar) {
+  const auto month = month_index(civil(stamp, calendar));
+  const Milliseconds start = month_start(month, calendar);
+  return static_cast<double>(stamp - start) / static_cast<double>(month_start(month + 1, calendar) - start);
+}
+
+Milliseconds at_day(std::int64_t month, int day, std::int64_t in_day, Calendar calendar) {
+  const Milliseconds start = month_start(month, calendar);
+  const auto days = (month_start(month + 1, calendar) - start) / day_milliseconds;
+  return start + (std::min<std::int64_t>(day, days) - 1) * day_milliseconds + in_day;
+}
+
+}  // namespace
+
 /// The usual distance of stamps that are hardly ever the same distance apart, as those of clocks that go late
 /// now and then: what their median is by the mean of all that are near to multiples of it, in whole seconds,
 /// minutes, hours or days where it is within a hundredth.
-Milliseconds typical(std::vector<Milliseconds> distances) {
+Milliseconds TimeAxis::typical_distance(std::vector<Milliseconds> distances) {
   const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
   std::nth_element(distances.begin(), middle, distances.end());
   const double median = static_cast<double>(*middle);
@@ -51,32 +66,34 @@ Milliseconds typical(std::vector<Milliseconds> distances) {
   return std::max<Milliseconds>(1, std::llround(mean));
 }
 
-/// How far into its month a moment lies, 0 to 1.
-double month_share(Milliseconds stamp, Calendar calendar) {
-  const auto month = month_index(civil(stamp, calendar));
-  const Milliseconds start = month_start(month, calendar);
-  return static_cast<double>(stamp - start) / static_cast<double>(month_start(month + 1, calendar) - start);
-}
-
-Milliseconds at_day(std::int64_t month, int day, std::int64_t in_day, Calendar calendar) {
-  const Milliseconds start = month_start(month, calendar);
-  const auto days = (month_start(month + 1, calendar) - start) / day_milliseconds;
-  return start + (std::min<std::int64_t>(day, days) - 1) * day_milliseconds + in_day;
-}
-
-}  // namespace
-
 void TimeAxis::detect_spacing() {
   gaps_.clear();
   regular_ = true;
+  rule_.reset();
   if (size() < 2) {
     spacing_ = Spacing::none;
     return;
   }
   if (!dated_)
     detect_counter();
-  else if (!detect_months())
+  else if (!detect_months()) {
     detect_duration();
+    if (!regular_ || !gaps_.empty()) (void)detect_calendar();
+  }
+}
+
+/// Days that follow the calendar: their distances are no multiples of one, or leave gaps at every week's end.
+bool TimeAxis::detect_calendar() {
+  const auto rule = CalendarRule::find(stamps_, days_);
+  if (!rule) return false;
+  spacing_ = Spacing::calendar;
+  rule_ = rule;
+  regular_ = true;
+  gaps_.clear();
+  for (std::size_t t = 1; t < stamps_.size(); ++t)
+    if (const Index missing = *rule->ordinal(stamps_[t]) - *rule->ordinal(stamps_[t - 1]) - 1; missing > 0)
+      gaps_.push_back({static_cast<Index>(t) - 1, missing});
+  return true;
 }
 
 void TimeAxis::detect_counter() {
@@ -135,7 +152,7 @@ void TimeAxis::detect_duration() {
   };
   if (distances.size() >= 8 &&
       2 * std::count_if(distances.begin(), distances.end(), multiple) < std::ssize(distances))
-    step_ = typical(distances);
+    step_ = typical_distance(distances);
   const Milliseconds slack = step_ / 1000;
   for (std::size_t t = 0; t < distances.size(); ++t) {
     const Milliseconds steps = (distances[t] + step_ / 2) / step_;
@@ -147,6 +164,7 @@ void TimeAxis::detect_duration() {
 }
 
 Milliseconds TimeAxis::next_stamp(Milliseconds last) const {
+  if (spacing_ == Spacing::calendar) return rule_->stamp(*rule_->ordinal(last) + 1);
   if (spacing_ != Spacing::months) return last + step_;
   const CivilTime time = civil(last, days_);
   const std::int64_t month = month_index(time) + step_;
@@ -172,6 +190,8 @@ std::string TimeAxis::step_text() const {
     case Spacing::months:
       return step_ % 12 == 0 ? plural(static_cast<double>(step_ / 12), "year")
                              : plural(static_cast<double>(step_), "month");
+    case Spacing::calendar:
+      return rule_->text(1);
     case Spacing::duration:
       break;
   }

@@ -35,6 +35,7 @@ std::string TimeAxis::span_text(Index steps) const {
   const double span = static_cast<double>(steps) * static_cast<double>(step_);
   if (spacing_ == Spacing::months)
     return std::fmod(span, 12) == 0 ? counted(span / 12, "year") : counted(span, "month");
+  if (spacing_ == Spacing::calendar) return rule_->text(steps);
   if (spacing_ != Spacing::duration) return "";
   if (std::fmod(span, day) == 0) return counted(span / day, "day");
   if (std::fmod(span, hour) == 0) return fmt::format("{} h", span / hour);
@@ -75,6 +76,8 @@ bool TimeAxis::spans(Index from, Index steps) const {
     return detail::month_index(detail::civil(stamps_[last], days_)) -
                detail::month_index(detail::civil(stamps_[first], days_)) ==
            steps * step_;
+  if (spacing_ == Spacing::calendar)
+    return *rule_->ordinal(stamps_[last]) - *rule_->ordinal(stamps_[first]) == steps;
   if (spacing_ != Spacing::duration) return spacing_ == Spacing::counter;
   const double span = static_cast<double>(stamps_[last]) - static_cast<double>(stamps_[first]);
   const auto step = static_cast<double>(step_);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/attribute_text.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/io/netcdf.hpp"
 
@@ -93,7 +94,7 @@ std::string NodeNames::what() const {
 }
 
 EdgeTable read_edge_table(const std::string& path, const NodeNames& names, const EdgeTableOptions& options) {
-  return parse_edge_table(read_text(path, largest_table), path, names, options);
+  return parse_edge_table(utf8_text(read_text(path, largest_table)), path, names, options);
 }
 
 EdgeTable parse_edge_table(std::string_view text, const std::string& path, const NodeNames& names,

@@ -1,5 +1,6 @@
 #include "rossby/io/graph_file.hpp"
 
+#include <charconv>
 #include <numeric>
 
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/io/netcdf.hpp"
+#include "rossby/io/series_coordinates.hpp"
 
 namespace rossby {
 namespace detail {
@@ -76,9 +78,55 @@ std::string GraphFile::meaning() const {
   return weight == nullptr ? "" : file_->text(*weight, "meaning").value_or("");
 }
 
+std::vector<std::string> GraphFile::ids() const {
+  const NetcdfVariable *found = file_->find("node_id"), *number = file_->find("node");
+  const auto of_nodes = [&](const NetcdfVariable* v) {
+    return v != nullptr && !v->dimensions.empty() && v->dimensions[0].name == "node" &&
+           v->type != NetcdfType::float32 && v->type != NetcdfType::float64 &&
+           v->dimensions.size() <= (v->type == NetcdfType::text ? 2U : 1U);
+  };
+  for (const NetcdfVariable& v : file_->variables())
+    if (!of_nodes(found) && of_nodes(&v) && file_->text(v, "cf_role") == "timeseries_id") found = &v;
+  if (of_nodes(found)) return file_->read_names(*found);
+  if (!of_nodes(number)) return {};
+  std::vector<std::string> names = file_->read_names(*number);
+  bool counts = true;
+  for (std::size_t i = 0; i < names.size(); ++i) counts = counts && names[i] == std::to_string(i);
+  if (counts) names.clear();
+  return names;
+}
+
+std::string GraphFile::ids_of() const {
+  const NetcdfVariable* v = file_->find("node_id");
+  return v == nullptr ? "" : file_->text(*v, "series_variable").value_or("");
+}
+
+std::vector<double> GraphFile::coordinate(const char* name) const {
+  const NetcdfVariable* v = file_->find(name);
+  if (v == nullptr || v->type == NetcdfType::text || v->dimensions.size() != 1 ||
+      v->dimensions[0].length != nodes_)
+    return {};
+  std::vector<std::string> remarks;
+  return detail::read_degrees(*file_, *v, remarks);
+}
+
+void GraphFile::renumber(std::vector<Index> places) {
+  require(places.empty() || static_cast<Index>(places.size()) == nodes_, "every node has a place");
+  places_ = std::move(places);
+}
+
 std::vector<FileEdge> GraphFile::edges(Index first, Index count) const {
   require(first >= 0 && count >= 0 && first + count <= size_, "the edges are in the file");
-  return detail::read_edges(*file_, "edge_weight", first, count);
+  std::vector<FileEdge> edges = detail::read_edges(*file_, "edge_weight", first, count);
+  const auto renumber = [&](Index& node) {  // what is no node is refused by those who know the series
+    if (node >= 0 && node < static_cast<Index>(places_.size()))
+      node = places_[static_cast<std::size_t>(node)];
+  };
+  for (FileEdge& edge : edges) {
+    renumber(edge.source);
+    renumber(edge.destination);
+  }
+  return edges;
 }
 
 std::vector<FileEdge> GraphFile::distances() const {
@@ -108,6 +156,18 @@ void define_coordinate(NetcdfFile& file, int id, const char* name, const char* u
   file.put_text(id, "units", units);
 }
 
+/// The labels as integers; none where one of them is another text, such as 0012.
+std::vector<Index> whole_numbers(const std::vector<std::string>& labels) {
+  std::vector<Index> numbers;
+  for (const std::string& label : labels) {
+    Index number = 0;
+    const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), number);
+    if (error != std::errc{} || fmt::format("{}", number) != label) return {};
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
 void write_to(NetcdfFile& file, const GraphLayout& layout) {
   const int node = file.define_dimension("node", layout.nodes);
   const int edge = file.define_dimension("edge", static_cast<Index>(layout.edges.size()));
@@ -120,7 +180,14 @@ void write_to(NetcdfFile& file, const GraphLayout& layout) {
       define(file, "edge_weight", NetcdfType::float64, edge, "edge weight, larger means closer");
   file.put_text(weight, "units", "1");
   for (const auto& [name, value] : layout.weight_attributes) file.put_text(weight, name.c_str(), value);
-  int lat = -1, lon = -1;
+  const std::vector<Index> id_numbers = whole_numbers(layout.node_ids);
+  int id = -1, lat = -1, lon = -1;
+  if (!layout.node_ids.empty()) {
+    id = define(file, "node_id", id_numbers.empty() ? NetcdfType::text : NetcdfType::other_integer, node,
+                "what the series file calls the node");
+    file.put_text(id, "cf_role", "timeseries_id");
+    if (!layout.ids_of.empty()) file.put_text(id, "series_variable", layout.ids_of);
+  }
   if (!layout.node_lat.empty()) {
     lat = define(file, "node_lat", NetcdfType::float64, node, "node latitude");
     lon = define(file, "node_lon", NetcdfType::float64, node, "node longitude");
@@ -144,6 +211,8 @@ void write_to(NetcdfFile& file, const GraphLayout& layout) {
   put_list(file, source, from);
   put_list(file, destination, to);
   put_list(file, weight, weights);
+  if (id >= 0 && id_numbers.empty()) file.write(id, layout.node_ids);
+  if (id >= 0 && !id_numbers.empty()) put_list(file, id, id_numbers);
   if (lat >= 0) put_list(file, lat, layout.node_lat);
   if (lon >= 0) put_list(file, lon, layout.node_lon);
   file.close();
@@ -155,6 +224,8 @@ void write_graph(const std::string& path, const GraphLayout& layout) {
   require(layout.node_lat.size() == layout.node_lon.size() &&
               (layout.node_lat.empty() || static_cast<Index>(layout.node_lat.size()) == layout.nodes),
           "coordinates have all nodes");
+  require(layout.node_ids.empty() || static_cast<Index>(layout.node_ids.size()) == layout.nodes,
+          "all nodes have ids, or none");
   if (layout.edges.empty() || layout.nodes == 0)
     user_error("{}: a graph of {} nodes and {} edges is not written; both have to be 1 or more", path,
                layout.nodes, layout.edges.size());

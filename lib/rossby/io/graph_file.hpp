@@ -36,6 +36,17 @@ class GraphFile {
   /// How the weights were made, as the file says it; empty where it does not.
   [[nodiscard]] std::string meaning() const;
 
+  /// What the file calls its nodes, one a node: node_id(node), a variable with cf_role timeseries_id, or
+  /// node(node) if that is more than their numbers. Empty: nothing.
+  [[nodiscard]] std::vector<std::string> ids() const;
+  /// The variable of the series whose values these are; empty where the file does not say.
+  [[nodiscard]] std::string ids_of() const;
+  /// One of node_lat and node_lon, degrees; empty where the file has none.
+  [[nodiscard]] std::vector<double> coordinate(const char* name) const;
+
+  /// From now on edges name nodes by `places`, one a node of the file.
+  void renumber(std::vector<Index> places);
+
   /// Edges [first, first + count) of the list; weight 1 where the file has no edge_weight.
   [[nodiscard]] std::vector<FileEdge> edges(Index first, Index count) const;
 
@@ -47,6 +58,7 @@ class GraphFile {
   std::unique_ptr<NetcdfFile> file_;
   Index nodes_ = -1;
   Index size_ = 0;
+  std::vector<Index> places_;  // empty: as in the file
 };
 
 /// Whether a NetCDF file has edge_src or edge_dst. Throws UserError where it cannot be read.
@@ -57,13 +69,15 @@ struct GraphLayout {
   Index nodes = 0;
   std::vector<FileEdge> edges;
   std::vector<double> node_lat, node_lon;  // degrees, one a node; empty: not written
+  std::vector<std::string> node_ids;       // what the series calls them, one a node; empty: not written
+  std::string ids_of;                      // its variable
   std::string title;
   std::vector<std::pair<std::string, std::string>> weight_attributes;  // how the weights were made
   std::vector<std::pair<std::string, std::string>> attributes;         // further global ones
 };
 
-/// Writes a CF-1.8 NetCDF-4 file with node(node), edge_src, edge_dst, edge_weight and coordinates, under a
-/// temporary name until it is whole. Throws UserError where there is no edge or no room.
+/// Writes a CF-1.8 NetCDF-4 file with node(node), node_id(node), edge_src, edge_dst, edge_weight and
+/// coordinates, under a temporary name until it is whole. Throws UserError where there is no edge or no room.
 void write_graph(const std::string& path, const GraphLayout& layout);
 
 namespace detail {

@@ -16,12 +16,11 @@
 namespace rossby {
 namespace {
 
-constexpr Index piece_values = Index{1} << 22;
+constexpr Index piece_values = Index{1} << 21;
 
 struct Summary {
-  Index finite = 0, values = 0, nodes_observed = 0;
-  double sum = 0, low = std::numeric_limits<double>::infinity(), high = -low;
-  SuspectValues suspects;
+  ValueSummary values;
+  Index nodes_observed = 0;
 };
 
 /// One pass over all values, in pieces of whole steps (or of nodes where a step alone is larger).
@@ -34,22 +33,16 @@ Summary summarise(const SeriesFile& file) {
     std::iota(nodes.begin(), nodes.end(), begin);
     const Index width = static_cast<Index>(nodes.size()) * info.features;
     const Index block = std::clamp<Index>(piece_values / width, 1, info.steps);
-    std::vector<float> values(static_cast<std::size_t>(block * width));
+    std::vector<double> values(static_cast<std::size_t>(block * width));
     std::vector<char> seen(nodes.size(), 0);
     for (Index first = 0; first < info.steps; first += block) {
       const Index steps = std::min(block, info.steps - first);
-      file.read_steps(nodes, first, steps, values.data());
+      file.read_numbers(nodes, first, steps, values.data());
       for (Index k = 0; k < steps * width; ++k) {
         const double value = values[static_cast<std::size_t>(k)];
-        if (std::isnan(value)) continue;
-        ++summary.finite;
-        summary.sum += value;
-        summary.low = std::min(summary.low, value);
-        summary.high = std::max(summary.high, value);
-        summary.suspects.look_at(static_cast<float>(value));
-        seen[static_cast<std::size_t>(k % width / info.features)] = 1;
+        summary.values.look_at(value);
+        if (!std::isnan(value)) seen[static_cast<std::size_t>(k % width / info.features)] = 1;
       }
-      summary.values += steps * width;
     }
     summary.nodes_observed += std::count(seen.begin(), seen.end(), 1);
   }
@@ -87,68 +80,36 @@ std::string range_text(const std::vector<double>& values) {
                      missing > 0 ? fmt::format(", {} missing", missing) : "");
 }
 
-std::string time_text(const SeriesInfo& info) {
-  const TimeAxis& time = info.time;
-  std::string out = fmt::format("time        {} to {}, {} step{}, step {}{}\n", time.text(0),
-                                time.text(time.size() - 1), time.size(), time.size() == 1 ? "" : "s",
-                                time.step_text(), time.regular() ? "" : ", not regular");
-  Index missing = 0;
-  for (const auto& gap : time.gaps()) missing += gap.missing;
-  out += time.gaps().empty()
-             ? "gaps        none\n"
-             : fmt::format("gaps        {}, {} steps missing in all\n", time.gaps().size(), missing);
-  constexpr std::size_t shown = 3;
-  for (std::size_t g = 0; g < std::min(shown, time.gaps().size()); ++g)
-    out += fmt::format("              {} to {}: {} steps missing\n", time.text(time.gaps()[g].after),
-                       time.text(time.gaps()[g].after + 1), time.gaps()[g].missing);
-  if (time.gaps().size() > shown)
-    out += fmt::format("              and {} more\n", time.gaps().size() - shown);
-  return out;
-}
-
 std::string file_text(const SeriesInfo& info) {
-  std::string out = fmt::format("file        {}\n", info.path);
-  if (!info.title.empty()) out += fmt::format("title       {}\n", info.title);
-  out += fmt::format("shape       {}\n", shape_text(info));
+  std::string out = fmt::format("file      {}\n", info.path);
+  if (!info.title.empty()) out += fmt::format("title     {}\n", info.title);
+  out += fmt::format("shape     {}\n", shape_text(info));
   if (!info.node_lat.empty())
-    out +=
-        fmt::format("latitude    {}\nlongitude   {}\n", range_text(info.node_lat), range_text(info.node_lon));
-  out += time_text(info);
+    out += fmt::format("latitude  {}\nlongitude {}\n", range_text(info.node_lat), range_text(info.node_lon));
+  out += time_lines(info);
   if (info.has_edges)
-    out += fmt::format("edges       {} ({:.3g} a node)\n", info.edges,
+    out += fmt::format("edges     {} ({:.3g} a node)\n", info.edges,
                        static_cast<double>(info.edges) / static_cast<double>(info.file_nodes));
   else
-    out += "edges       none\n";
+    out += "edges     none\n";
   return out;
 }
 
 std::string variable_text(const SeriesFile& file) {
   const SeriesInfo& info = file.info();
   const Summary s = summarise(file);
-  const SeriesVariable& variable = info.variables.front();
-  std::string out = fmt::format("\nvariable    {}{}\n", variable.name,
-                                variable.long_name.empty() ? "" : ": " + variable.long_name);
-  out += fmt::format("units       {}\n", variable.units.empty() ? "not stated" : variable.units);
-  if (s.finite > 0)
-    out += fmt::format("values      {:.6g} to {:.6g}, mean {:.6g}\n", s.low, s.high,
-                       s.sum / static_cast<double>(s.finite));
-  out += fmt::format("missing     {:.2f} % of all values\n",
-                     100.0 * static_cast<double>(s.values - s.finite) / static_cast<double>(s.values));
-  if (s.suspects.any())
-    out += fmt::format("suspect     {}: marks of missing values are named by _FillValue or --null-value\n",
-                       s.suspects.text());
+  std::string out = "\n" + variable_lines(info.variables.front(), s.values, "all values");
+  if (s.values.suspects().any())
+    out += fmt::format("suspect   {}: marks of missing values are named by _FillValue or --null-value\n",
+                       s.values.suspects().text());
   const Index never = info.file_nodes - s.nodes_observed;
-  out += fmt::format("nodes       {} observed, {} never\n", s.nodes_observed, never);
-  out += "memory      a rank, float32 series of the observed nodes:";
+  out += fmt::format("nodes     {} observed, {} never\n", s.nodes_observed, never);
+  out += "memory    a rank, float32 series of the observed nodes:";
   for (const Index ranks : {1, 2, 4, 8, 16})
     out += fmt::format("{} {} at P = {}", ranks == 1 ? "" : ",",
                        bytes_text(info.bytes((s.nodes_observed + ranks - 1) / ranks)), ranks);
   return out + "\n";
 }
-
-}  // namespace
-
-namespace {
 
 /// A file that holds a graph and no series: what `rossby data graph` writes.
 std::string graph_text(const std::string& path) {
@@ -161,16 +122,69 @@ std::string graph_text(const std::string& path) {
     high = std::max(high, e.weight);
     loops += e.source == e.destination;
   }
-  std::string out = fmt::format("file        {}\n", path);
-  out += graph.nodes() < 0 ? "nodes       not stated\n" : fmt::format("nodes       {}\n", graph.nodes());
-  out += fmt::format("edges       {}, {} of them self-loops\n", edges.size(), loops);
-  if (!edges.empty()) out += fmt::format("weights     {:.6g} to {:.6g}\n", low, high);
+  std::string out = fmt::format("file      {}\n", path);
+  out += graph.nodes() < 0 ? "nodes     not stated\n" : fmt::format("nodes     {}\n", graph.nodes());
+  out += fmt::format("edges     {}, {} of them self-loops\n", edges.size(), loops);
+  if (!edges.empty()) out += fmt::format("weights   {:.6g} to {:.6g}\n", low, high);
   if (const std::string meaning = graph.meaning(); !meaning.empty())
-    out += fmt::format("meaning     {}\n", meaning);
+    out += fmt::format("meaning   {}\n", meaning);
   return out;
 }
 
 }  // namespace
+
+std::string time_lines(const SeriesInfo& info) {
+  const TimeAxis& time = info.time;
+  std::string out = fmt::format("time      {} to {}, {} step{}, step {}{}\n", time.text(0),
+                                time.text(time.size() - 1), time.size(), time.size() == 1 ? "" : "s",
+                                time.step_text(), time.regular() ? "" : ", not regular");
+  Index missing = 0;
+  for (const auto& gap : time.gaps()) missing += gap.missing;
+  out += time.gaps().empty()
+             ? "gaps      none\n"
+             : fmt::format("gaps      {}, {} steps missing in all\n", time.gaps().size(), missing);
+  constexpr std::size_t shown = 3;
+  for (std::size_t g = 0; g < std::min(shown, time.gaps().size()); ++g)
+    out += fmt::format("            {} to {}: {} steps missing\n", time.text(time.gaps()[g].after),
+                       time.text(time.gaps()[g].after + 1), time.gaps()[g].missing);
+  if (time.gaps().size() > shown) out += fmt::format("            and {} more\n", time.gaps().size() - shown);
+  return out;
+}
+
+void ValueSummary::look_at(double value) {
+  sums_[0] += 1;
+  if (std::isnan(value)) return;
+  sums_[1] += 1;
+  sums_[2] += value;
+  extremes_[0] = std::max(extremes_[0], -value);
+  extremes_[1] = std::max(extremes_[1], value);
+  suspects_.look_at(static_cast<float>(value));
+}
+
+std::string variable_lines(const SeriesVariable& variable, const ValueSummary& summary, std::string_view of) {
+  std::string out = fmt::format("variable  {}{}\n", variable.name,
+                                variable.long_name.empty() ? "" : ": " + variable.long_name);
+  out += fmt::format("units     {}\n", variable.units.empty() ? "not stated" : variable.units);
+  if (summary.finite() > 0) {
+    const double low = summary.low(), high = summary.high();
+    int digits = 6;  // as many as tell small variations on a large offset
+    while (digits < 15 && low < high &&
+           fmt::format("{:.{}g}", low, digits - 2) == fmt::format("{:.{}g}", high, digits - 2))
+      ++digits;
+    out += fmt::format("values    {:.{}g} to {:.{}g}, mean {:.{}g}\n", low, digits, high, digits,
+                       summary.mean(), digits);
+  }
+  if (summary.values() > 0)
+    out += fmt::format("missing   {:.2f} % of {}\n",
+                       100 * (summary.values() - summary.finite()) / summary.values(), of);
+  return out;
+}
+
+std::string remark_lines(const SeriesInfo& info) {
+  std::string out;
+  for (const std::string& remark : info.remarks) out += fmt::format("remark    {}\n", remark);
+  return out;
+}
 
 std::string inspect_series(const std::string& path, std::span<const std::string> variables,
                            std::optional<double> null_value) {
@@ -183,6 +197,8 @@ std::string inspect_series(const std::string& path, std::span<const std::string>
     const SeriesFile file = SeriesFile::open(path, std::span(&name, 1), 0, -1, null_value);
     if (out.empty()) out = file_text(file.info());
     out += variable_text(file);
+    const std::string remarks = remark_lines(file.info());
+    if (out.find(remarks) == std::string::npos) out += remarks;
   }
   return out;
 }

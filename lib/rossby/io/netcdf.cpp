@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -16,7 +15,9 @@
 #include <unistd.h>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/attribute_text.hpp"
 #include "rossby/io/netcdf_classic.hpp"
+#include "rossby/io/netcdf_locks.hpp"
 
 namespace rossby {
 namespace {
@@ -95,26 +96,6 @@ std::string_view foreign_kind(const std::string& path) {
   return "";
 }
 
-std::optional<std::string> text_attribute(int file, int variable, const char* name) {
-  nc_type type = NC_NAT;
-  std::size_t length = 0;
-  if (nc_inq_att(file, variable, name, &type, &length) != NC_NOERR) return std::nullopt;
-  if (type == NC_CHAR && length < (std::size_t{1} << 20)) {
-    std::string text(length, '\0');
-    if (nc_get_att_text(file, variable, name, text.data()) != NC_NOERR) return std::nullopt;
-    while (!text.empty() && text.back() == '\0') text.pop_back();
-    return text;
-  }
-  if (type == NC_STRING && length == 1) {
-    char* value = nullptr;
-    if (nc_get_att_string(file, variable, name, &value) != NC_NOERR) return std::nullopt;
-    std::string text = value == nullptr ? "" : value;
-    nc_free_string(1, &value);
-    return text;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 Index NetcdfVariable::size() const {
@@ -145,11 +126,14 @@ NetcdfFile NetcdfFile::open(const std::string& path) {
   if (::access(path.c_str(), R_OK) != 0)
     user_error("{}: cannot read this file: {}", path, std::strerror(errno));
   check_classic_size(path);
+  refuse_locked(path);
+  use_own_locks();
   int id = -1;
   if (const int result = nc_open(path.c_str(), NC_NOWRITE, &id); result != NC_NOERR) {
     if (const std::string_view kind = foreign_kind(path); !kind.empty())
       user_error("{}: not a NetCDF file but {}; xarray makes one of it: apps/README.md, \"Your own data\"",
                  path, kind);
+    if (const std::string cause = why_hdf5_refuses(path); !cause.empty()) user_error("{}: {}", path, cause);
     user_error("{}: not a readable NetCDF file ({}); is it truncated or damaged?", path, nc_strerror(result));
   }
   NetcdfFile file(path, id);
@@ -168,6 +152,7 @@ NetcdfFile NetcdfFile::create(const std::string& path, const std::string& shown)
   const int known = ::fstat(descriptor, &status);
   ::close(descriptor);
   require(known == 0, "an open file has a status");
+  use_own_locks();
   int id = -1;
   errno = 0;
   if (const int result = nc_create(path.c_str(), NC_NETCDF4 | NC_CLOBBER, &id); result != NC_NOERR) {
@@ -228,6 +213,16 @@ void NetcdfFile::check(int status, std::string_view variable) const {
   user_error("{}: cannot read {}: {}; is the file damaged?", path_, variable, nc_strerror(status));
 }
 
+void NetcdfFile::check_read(int status, const NetcdfVariable& variable) const {
+  if (status == NC_NOERR) return;
+  const int cause = errno;
+  if (const std::string filters = foreign_filters(variable); !filters.empty())
+    user_error("{}: cannot read variable {}: {}", path_, variable.name, filters);
+  if (cause == EIO || cause == ESTALE || cause == ENOMEM || cause == EACCES)
+    user_error("{}: cannot read variable {}: {}", path_, variable.name, std::strerror(cause));
+  check(status, "variable " + variable.name);
+}
+
 void NetcdfFile::cannot_write(int status, int cause) const {
   // The HDF5 layer reports every failed write alike; errno or a full disk tells more.
   std::error_code code;
@@ -253,13 +248,13 @@ void NetcdfFile::read_header() {
     check(nc_inq_varndims(id_, id, &rank), "a variable");
     require(rank <= NC_MAX_VAR_DIMS, "the library keeps its limit on dimensions");
     check(nc_inq_var(id_, id, name, &type, &rank, ids, nullptr), "a variable");
-    NetcdfVariable variable{id, name, type_of(type), {}};
+    NetcdfVariable variable{id, utf8_text(name), type_of(type), {}};
     for (int d = 0; d < rank; ++d) {
       std::size_t length = 0;
       check(nc_inq_dim(id_, ids[d], name, &length), variable.name);
       if (length > static_cast<std::size_t>(std::numeric_limits<Index>::max()))
         user_error("{}: dimension {} is too long", path_, name);
-      variable.dimensions.push_back({name, static_cast<Index>(length)});
+      variable.dimensions.push_back({utf8_text(name), static_cast<Index>(length)});
     }
     variables_.push_back(std::move(variable));
   }
@@ -269,62 +264,6 @@ const NetcdfVariable* NetcdfFile::find(std::string_view name) const {
   for (const auto& variable : variables_)
     if (variable.name == name) return &variable;
   return nullptr;
-}
-
-std::optional<std::string> NetcdfFile::text(const NetcdfVariable& variable, const char* attribute) const {
-  return text_attribute(id_, variable.id, attribute);
-}
-
-std::optional<std::string> NetcdfFile::title(const char* attribute) const {
-  return text_attribute(id_, NC_GLOBAL, attribute);
-}
-
-std::vector<double> NetcdfFile::numbers(const NetcdfVariable& variable, const char* attribute) const {
-  nc_type type = NC_NAT;
-  std::size_t length = 0;
-  if (nc_inq_att(id_, variable.id, attribute, &type, &length) != NC_NOERR) return {};
-  if (type == NC_CHAR || type == NC_STRING || length == 0 || length > 1024) return {};
-  std::vector<double> values(length);
-  if (nc_get_att_double(id_, variable.id, attribute, values.data()) != NC_NOERR) return {};
-  return values;
-}
-
-std::optional<double> NetcdfFile::number(const NetcdfVariable& variable, const char* attribute) const {
-  const std::vector<double> values = numbers(variable, attribute);
-  return values.empty() ? std::nullopt : std::optional(values.front());
-}
-
-bool NetcdfFile::is_real(const NetcdfVariable& variable, const char* attribute) const {
-  nc_type type = NC_NAT;
-  return nc_inq_atttype(id_, variable.id, attribute, &type) == NC_NOERR &&
-         (type == NC_FLOAT || type == NC_DOUBLE);
-}
-
-bool NetcdfFile::unpacks_to_float(const NetcdfVariable& variable) const {
-  nc_type type = NC_NAT;
-  if (nc_inq_vartype(id_, variable.id, &type) != NC_NOERR) return false;
-  bool floats =
-      type == NC_BYTE || type == NC_UBYTE || type == NC_SHORT || type == NC_USHORT || type == NC_FLOAT;
-  for (const char* name : {"scale_factor", "add_offset"})
-    if (nc_inq_atttype(id_, variable.id, name, &type) == NC_NOERR) floats = floats && type == NC_FLOAT;
-  return floats;
-}
-
-int NetcdfFile::bits_of_other_sign(const NetcdfVariable& variable) const {
-  std::string told = text(variable, "_Unsigned").value_or("");
-  for (char& c : told) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  nc_type type = NC_NAT;
-  if (told.empty() || nc_inq_vartype(id_, variable.id, &type) != NC_NOERR) return 0;
-  struct Pair {
-    nc_type with, without;
-    int bits;
-  };
-  for (const Pair& pair : {Pair{NC_BYTE, NC_UBYTE, 8}, Pair{NC_SHORT, NC_USHORT, 16},
-                           Pair{NC_INT, NC_UINT, 32}, Pair{NC_INT64, NC_UINT64, 64}}) {
-    if (type == pair.with && told == "true") return pair.bits;
-    if (type == pair.without && told == "false") return -pair.bits;
-  }
-  return 0;
 }
 
 template <class T>
@@ -337,9 +276,10 @@ void NetcdfFile::read(const NetcdfVariable& variable, std::span<const Index> sta
   for (const Index c : count)
     if (c == 0) return;
   const auto first = sizes(start), length = sizes(count);
+  errno = 0;
   const int status = get(id_, variable.id, first.data(), length.data(), out);
   if (status == NC_ERANGE && !std::is_integral_v<T>) return;  // became ±inf, which readers take as missing
-  check(status, "variable " + variable.name);
+  check_read(status, variable);
 }
 template void NetcdfFile::read(const NetcdfVariable&, std::span<const Index>, std::span<const Index>,
                                float*) const;
@@ -384,13 +324,16 @@ void NetcdfFile::compress(int variable, std::span<const Index> chunk_lengths, In
         "chunk cache");
 }
 
-void NetcdfFile::fill_with_nan(int variable) {
+void NetcdfFile::fill_with_nan(int variable, bool wide) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  check(nc_def_var_fill(id_, variable, NC_FILL, &nan), "_FillValue");
+  const double wide_nan = std::numeric_limits<double>::quiet_NaN();
+  const void* value = wide ? static_cast<const void*>(&wide_nan) : &nan;
+  check(nc_def_var_fill(id_, variable, NC_FILL, value), "_FillValue");
 }
 
 void NetcdfFile::put_text(int variable, const char* attribute, std::string_view value) {
-  check(nc_put_att_text(id_, variable < 0 ? NC_GLOBAL : variable, attribute, value.size(), value.data()),
+  const std::string text = utf8_text(value);  // paths may be anything
+  check(nc_put_att_text(id_, variable < 0 ? NC_GLOBAL : variable, attribute, text.size(), text.data()),
         attribute);
 }
 

@@ -60,13 +60,15 @@ class NetcdfFile {
   [[nodiscard]] const NetcdfVariable* find(std::string_view name) const;
   /// Names of the groups below the root, whose variables are not read.
   [[nodiscard]] std::vector<std::string> groups() const;
-  /// A text attribute; none where absent or of another type.
+  /// A text attribute without what pads it, as UTF-8 (clean_text); none where absent or of another type.
   [[nodiscard]] std::optional<std::string> text(const NetcdfVariable& variable, const char* attribute) const;
-  /// The first value of a numeric attribute.
+  [[nodiscard]] bool has(const NetcdfVariable& variable, const char* attribute) const;
+  /// The first value of a numeric attribute, or of the numbers that a text holds.
   [[nodiscard]] std::optional<double> number(const NetcdfVariable& variable, const char* attribute) const;
-  /// All of an attribute; empty where it has none.
+  /// All of an attribute; empty where it has none, or text that is no list of numbers.
   [[nodiscard]] std::vector<double> numbers(const NetcdfVariable& variable, const char* attribute) const;
-  /// Whether a numeric attribute is of a floating type; false where it is absent.
+  /// Whether a numeric attribute is of a floating type, or a text of numbers that are not whole; false where
+  /// it is absent.
   [[nodiscard]] bool is_real(const NetcdfVariable& variable, const char* attribute) const;
   /// Whether packed values become floats: scale_factor and add_offset, those that are there, are floats, and
   /// so are all values that are packed (CF-1.8, chapter 8.1: unpacked data are of the attributes' type).
@@ -103,7 +105,7 @@ class NetcdfFile {
   int define_dimension(const std::string& name, Index length);
   int define_variable(const std::string& name, NetcdfType type, std::span<const int> dimensions);
   void compress(int variable, std::span<const Index> chunk_lengths, Index cache_bytes);
-  void fill_with_nan(int variable);                                            // _FillValue, float32
+  void fill_with_nan(int variable, bool wide = false);  // _FillValue, float32 or float64
   void put_text(int variable, const char* attribute, std::string_view value);  // variable −1: global
   void put_flags(int variable, const char* attribute, std::span<const signed char> values);
   void end_define();
@@ -120,6 +122,9 @@ class NetcdfFile {
   void read_header();
   void abandon() noexcept;
   void check(int status, std::string_view variable) const;
+  void check_read(int status, const NetcdfVariable& variable) const;
+  /// Filters of the variable that HDF5 does not have by itself, and how to get them; empty: none.
+  [[nodiscard]] std::string foreign_filters(const NetcdfVariable& variable) const;
   void check_claim(const NetcdfVariable& variable, double bytes_each, double ratio) const;
   [[noreturn]] void cannot_write(int status, int cause) const;
 

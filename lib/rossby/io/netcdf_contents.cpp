@@ -86,6 +86,10 @@ std::vector<double> NetcdfFile::read_all(const NetcdfVariable& variable) const {
     for (double& value : values)
       if (bits > 0 ? value < 0 : value >= wraps / 2) value += bits > 0 ? wraps : -wraps;
   }
+  for (const char* name : {"scale_factor", "add_offset"})
+    if (has(variable, name) && !number(variable, name))
+      user_error("{}: variable {}: {} = \"{}\" is no number: make it one, or remove it", path_, variable.name,
+                 name, text(variable, name).value_or(""));
   const auto scale = number(variable, "scale_factor"), offset = number(variable, "add_offset");
   if (scale || offset)
     for (double& value : values) value = value * scale.value_or(1) + offset.value_or(0);

@@ -4,6 +4,7 @@
 #include <netcdf.h>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/attribute_text.hpp"
 #include "rossby/io/netcdf.hpp"
 
 namespace rossby {
@@ -30,15 +31,13 @@ std::vector<std::string> NetcdfFile::read_names(const NetcdfVariable& variable) 
     std::string all(count * length, '\0');
     if (!all.empty()) check(nc_get_var_text(id_, variable.id, all.data()), variable.name);
     for (std::size_t i = 0; i < count; ++i) {
-      std::string name = all.substr(i * length, length);
-      name.resize(name.find_last_not_of(std::string_view(" \0", 2)) + 1);
-      names.push_back(std::move(name));
+      names.push_back(clean_text(std::string_view(all).substr(i * length, length)));
     }
     return names;
   }
   std::vector<char*> texts(count, nullptr);
   if (count > 0) check(nc_get_var_string(id_, variable.id, texts.data()), variable.name);
-  for (const char* text : texts) names.emplace_back(text == nullptr ? "" : text);
+  for (const char* text : texts) names.push_back(clean_text(text == nullptr ? "" : text));
   if (count > 0) nc_free_string(count, texts.data());
   return names;
 }

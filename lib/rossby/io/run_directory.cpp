@@ -50,12 +50,13 @@ int take_lock(const std::string& path) {
   const std::string name = path + "/" + lock_name;
   const int fd = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0) user_error("{}: cannot write into this run directory: {}", path, std::strerror(errno));
-  const int locked = ::flock(fd, LOCK_EX | LOCK_NB);
+  int locked = ::flock(fd, LOCK_EX | LOCK_NB);
+  while (locked != 0 && errno == EINTR) locked = ::flock(fd, LOCK_EX | LOCK_NB);
   const int cause = errno;
   const std::string line = holder(fd);
-  // A file system without locks: the note in the file has to do.
-  const bool no_locks =
-      locked != 0 && (cause == ENOLCK || cause == ENOSYS || cause == EOPNOTSUPP || cause == EINVAL);
+  // Any other answer is that of a file system without locks, whose numbers differ (NFS without a lock daemon,
+  // Lustre without flock, DVS): the note in the file has to do.
+  const bool no_locks = locked != 0 && cause != EWOULDBLOCK && cause != EACCES;
   if ((locked != 0 && !no_locks) || (no_locks && lives_here(line))) {
     ::close(fd);
     refuse_in_use(path, line);

@@ -3,19 +3,21 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <numeric>
-#include <sstream>
+#include <type_traits>
 
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/hyperslabs.hpp"
 #include "rossby/io/netcdf.hpp"
+#include "rossby/io/series_coordinates.hpp"
+#include "rossby/io/series_decoder.hpp"
 #include "rossby/io/series_layout.hpp"
 #include "rossby/tensor/buffer.hpp"
 
 namespace rossby {
 namespace {
 
+using detail::Decoder;
 using detail::Rectangle;
 using detail::VariableLayout;
 
@@ -26,153 +28,12 @@ constexpr Index piece_values = Index{1} << 18;
 constexpr Index observed_values = Index{1} << 22;
 constexpr Index largest_chunk_cache = Index{512} << 20;
 
-constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
-
-/// How raw values become float32 with NaN where missing.
-struct Decoder {
-  double scale = 1, offset = 0;
-  bool packed = false, in_float = false;  // the arithmetic, which makes the zeros that were packed
-  double wraps = 0;  // 2^bits of integers that _Unsigned says have no sign, −2^bits: have one; 0: as stored
-  std::vector<double> missing;
-  struct Range {
-    double low = -std::numeric_limits<double>::infinity(), high = -low;
-    [[nodiscard]] bool holds(double x, double tolerance = 0) const {
-      return x >= low - tolerance && x <= high + tolerance;
-    }
-  };
-  Range stored, scaled;        // that are valid, before and after scaling
-  std::optional<double> null;  // after scaling
-
-  Decoder(const NetcdfFile& file, const NetcdfVariable& variable, std::optional<double> null_value)
-      : null(null_value) {
-    const auto factor = file.number(variable, "scale_factor"), shift = file.number(variable, "add_offset");
-    packed = factor || shift;
-    in_float = packed && file.unpacks_to_float(variable);
-    scale = factor.value_or(1);
-    offset = shift.value_or(0);
-    if (const int bits = file.bits_of_other_sign(variable); bits != 0)
-      wraps = std::copysign(std::exp2(std::abs(bits)), bits);
-    for (const char* name : {"_FillValue", "missing_value"})
-      for (const double value : file.numbers(variable, name))
-        if (!std::isnan(value)) missing.push_back(file.is_real(variable, name) ? value : with_sign(value));
-    const bool real = variable.type == NetcdfType::float32 || variable.type == NetcdfType::float64;
-    if (const auto fill = file.default_fill(variable); fill && !file.number(variable, "_FillValue"))
-      missing.push_back(with_sign(*fill));
-    // Of integers that stand for real numbers, a real bound is one of those: NetCDF User Guide, appendix A.
-    const auto bound = [&](const char* name, std::size_t place, bool is_high) {
-      const auto values = file.numbers(variable, name);
-      if (place >= values.size()) return;
-      Range& range = packed && !real && file.is_real(variable, name) ? scaled : stored;
-      // In the type of the data: 1.1 of a double is no bound for 1.1 of a float.
-      const double value = variable.type == NetcdfType::float32
-                               ? static_cast<double>(static_cast<float>(values[place]))
-                           : file.is_real(variable, name) ? values[place]
-                                                          : with_sign(values[place]);
-      if (!std::isnan(value)) (is_high ? range.high : range.low) = value;
-    };
-    if (file.numbers(variable, "valid_range").size() == 2) {
-      bound("valid_range", 0, false);
-      bound("valid_range", 1, true);
-    }
-    bound("valid_min", 0, false);
-    bound("valid_max", 0, true);
-  }
-
-  /// An integer as its attribute _Unsigned wants it read (NetCDF User Guide, appendix A).
-  [[nodiscard]] double with_sign(double value) const {
-    const bool turns = wraps > 0 ? value < 0 : value >= -wraps / 2;
-    return turns ? value + wraps : value;
-  }
-
-  template <class Raw>
-  [[nodiscard]] float value(Raw raw) const {
-    if (wraps != 0) raw = static_cast<Raw>(with_sign(static_cast<double>(raw)));
-    for (const double m : missing)
-      if (raw == static_cast<Raw>(m)) return nan_value;
-    if (!stored.holds(static_cast<double>(raw))) return nan_value;
-    const double exact = in_float ? static_cast<double>(in_floats(static_cast<float>(raw)))
-                         : packed ? static_cast<double>(raw) * scale + offset
-                                  : static_cast<double>(raw);
-    const auto value = static_cast<float>(exact);
-    if (!scaled.holds(exact, rounding())) return nan_value;
-    return std::isfinite(value) && !is_null(value) ? value : nan_value;
-  }
-
-  [[nodiscard]] float in_floats(float raw) const {
-    const float product = raw * static_cast<float>(scale);
-    return product + static_cast<float>(offset);
-  }
-  /// Packed values are steps of `scale` apart: they are off by rounding where they mean the same.
-  [[nodiscard]] double rounding() const { return packed ? 1e-3 * std::abs(scale) : 0; }
-  [[nodiscard]] bool is_null(float value) const {
-    if (!null) return false;
-    if (value == static_cast<float>(*null)) return true;
-    return packed && std::abs(static_cast<double>(value) - *null) <= rounding();
-  }
-};
-
-/// Degrees, NaN where missing.
-std::vector<double> read_degrees(const NetcdfFile& file, const NetcdfVariable& variable) {
-  std::vector<double> values = file.read_all(variable);
-  std::vector<double> missing = file.numbers(variable, "_FillValue");
-  for (const double mark : file.numbers(variable, "missing_value")) missing.push_back(mark);
-  if (const auto fill = file.default_fill(variable); fill && missing.empty()) missing.push_back(*fill);
-  const auto scale = file.number(variable, "scale_factor"), offset = file.number(variable, "add_offset");
-  if (scale || offset)  // as the values are
-    for (double& mark : missing) mark = mark * scale.value_or(1) + offset.value_or(0);
-  for (double& value : values)
-    if (std::abs(value) > 1e6 || std::find(missing.begin(), missing.end(), value) != missing.end())
-      value = nan_value;
-  return values;
-}
-
-/// Latitude or longitude of sensors: what the variable's `coordinates` names and its units tell, or what is
-/// called `name`, which becomes the variable's.
-std::vector<double> node_coordinate(const NetcdfFile& file, const VariableLayout& layout,
-                                    bool is_kind(const NetcdfFile&, const NetcdfVariable&),
-                                    std::string& name) {
-  const auto& dimension = layout.dimension(layout.column);
-  std::istringstream names(file.text(*layout.variable, "coordinates").value_or("") + " " + name);
-  for (std::string other; names >> other;) {
-    const NetcdfVariable* v = file.find(other);
-    if (v == nullptr || v->type == NetcdfType::text || v->dimensions.size() != 1 ||
-        v->dimensions[0].name != dimension.name)
-      continue;
-    if (!is_kind(file, *v) && other != name) continue;
-    name = other;
-    return read_degrees(file, *v);
-  }
-  return {};
-}
-
-/// What a dimension's elements are called, by its coordinate or a variable that says it identifies them
-/// (CF-1.8, chapter 9.5: cf_role), whose name is then in `variable`. None where there are no names.
-std::vector<std::string> labels_of(const NetcdfFile& file, const NetcdfDimension& dimension,
-                                   std::string& variable) {
-  for (const NetcdfVariable& v : file.variables()) {
-    const bool text = v.type == NetcdfType::text;
-    if (v.dimensions.empty() || v.dimensions[0].name != dimension.name ||
-        v.dimensions.size() > (text ? 2 : 1) ||
-        (v.name != dimension.name && file.text(v, "cf_role") != "timeseries_id"))
-      continue;
-    if (v.type == NetcdfType::float32 || v.type == NetcdfType::float64) continue;
-    try {
-      std::vector<std::string> names = file.read_names(v);
-      variable = v.name;
-      return names;
-    } catch (const UserError&) {  // of a type that is no name: the series is readable without
-      return {};
-    }
-  }
-  return {};
-}
-
 void read_grid(const NetcdfFile& file, const VariableLayout& layout, SeriesInfo& info) {
   info.n_lat = layout.length(layout.row);
   info.n_lon = layout.length(layout.column);
   const auto axis = [&](int dimension) {
     const NetcdfVariable* v = detail::coordinate(file, layout.dimension(dimension));
-    return v == nullptr ? std::vector<double>{} : file.read_all(*v);
+    return v == nullptr ? std::vector<double>{} : detail::read_degrees(file, *v, info.remarks);
   };
   info.lat = axis(layout.row);
   info.lon = axis(layout.column);
@@ -184,6 +45,15 @@ void read_grid(const NetcdfFile& file, const VariableLayout& layout, SeriesInfo&
       info.node_lon.push_back(lon);
     }
 }
+
+/// What is read: (count, nodes, m) into `out`, `centers` (nodes, m) subtracted before a value becomes an Out.
+template <class Out>
+struct Request {
+  std::span<const Index> nodes;
+  Index first = 0, count = 0;
+  std::span<const double> centers;  // empty: none
+  Out* out = nullptr;
+};
 
 }  // namespace
 
@@ -197,11 +67,13 @@ struct SeriesFile::State {
 
   explicit State(NetcdfFile&& f) : file(std::move(f)) {}
   void describe(Index first_step, Index last_step);
-  void read_variable(std::size_t v, Index feature_offset, std::span<const Index> nodes, Index first,
-                     Index count, float* out) const;
-  template <class Raw>
-  void read_rectangle(std::size_t v, Index feature_offset, const Rectangle& rectangle, Index nodes,
-                      Index first, Index count, float* out) const;
+  template <class Out>
+  void read_steps(const Request<Out>& request) const;
+  template <class Out>
+  void read_variable(std::size_t v, Index feature_offset, const Request<Out>& request) const;
+  template <class Raw, class Out>
+  void read_rectangle(std::size_t v, Index feature_offset, const Rectangle& rectangle,
+                      const Request<Out>& request) const;
 };
 
 void SeriesFile::State::describe(Index first_step, Index last_step) {
@@ -219,13 +91,13 @@ void SeriesFile::State::describe(Index first_step, Index last_step) {
       SeriesVariable& variable = info.variables.back();
       variable.feature_name = l.dimension(l.feature).name;
       std::string coordinate;
-      variable.feature_labels = labels_of(file, l.dimension(l.feature), coordinate);
+      variable.feature_labels = detail::labels_of(file, l.dimension(l.feature), coordinate);
       if (coordinate != variable.feature_name) variable.feature_labels.clear();
     }
     info.features += l.features;
-    decoders.emplace_back(file, v, null_value);
+    decoders.emplace_back(file, v, null_value, info.remarks);
   }
-  const TimeAxis time = detail::read_time(file, layout);
+  const TimeAxis time = detail::read_time(file, layout, info.remarks);
   info.all_steps = time.size();
   const Index last = last_step == -1 ? time.size() : last_step;
   if (first_step < 0 || last > time.size() || first_step >= last)
@@ -249,13 +121,14 @@ void SeriesFile::State::describe(Index first_step, Index last_step) {
     info.n_lon = layout.length(layout.column);
     info.lat_name = layout.latitude->name;
     info.lon_name = layout.longitude->name;
-    info.node_lat = read_degrees(file, *layout.latitude);
-    info.node_lon = read_degrees(file, *layout.longitude);
-  } else {
-    info.node_lat = node_coordinate(file, layout, detail::is_latitude, info.lat_name);
-    info.node_lon = node_coordinate(file, layout, detail::is_longitude, info.lon_name);
+    info.node_lat = detail::read_degrees(file, *layout.latitude, info.remarks);
+    info.node_lon = detail::read_degrees(file, *layout.longitude, info.remarks);
     if (info.node_lat.empty() || info.node_lon.empty()) info.node_lat = info.node_lon = {};
-    info.node_labels = labels_of(file, layout.dimension(layout.column), info.label_name);
+  } else {
+    info.node_lat = detail::node_coordinate(file, layout, detail::is_latitude, info.lat_name, info.remarks);
+    info.node_lon = detail::node_coordinate(file, layout, detail::is_longitude, info.lon_name, info.remarks);
+    if (info.node_lat.empty() || info.node_lon.empty()) info.node_lat = info.node_lon = {};
+    info.node_labels = detail::labels_of(file, layout.dimension(layout.column), info.label_name);
   }
   const Index edges = detail::count_edges(file);
   info.has_edges = edges >= 0;
@@ -300,14 +173,15 @@ const SeriesInfo& SeriesFile::info() const {
   return state_->info;
 }
 
-template <class Raw>
+template <class Raw, class Out>
 void SeriesFile::State::read_rectangle(std::size_t v, Index feature_offset, const Rectangle& rectangle,
-                                       Index nodes, Index first, Index count, float* out) const {
+                                       const Request<Out>& request) const {
   const VariableLayout& layout = layouts[v];
   const NetcdfVariable& variable = *layout.variable;
   const Index m = layout.features, plane = rectangle.area() * m;
+  const auto nodes = static_cast<Index>(request.nodes.size());
   const std::vector<Index> chunk = file.chunks(variable);
-  Index block = std::clamp<Index>(piece_values / std::max<Index>(plane, 1), 1, count);
+  Index block = std::clamp<Index>(piece_values / std::max<Index>(plane, 1), 1, request.count);
   const auto time = static_cast<std::size_t>(layout.time);
   if (!chunk.empty() && block > chunk[time]) block -= block % chunk[time];
   check_memory(block * plane, sizeof(Raw),
@@ -334,22 +208,30 @@ void SeriesFile::State::read_rectangle(std::size_t v, Index feature_offset, cons
     }
   }
   const Decoder& decoder = decoders[v];
-  for (Index t = 0; t < count; t += block) {
-    const Index steps = std::min(block, count - t);
-    start[time] = info.first_step + first + t;
+  for (Index t = 0; t < request.count; t += block) {
+    const Index steps = std::min(block, request.count - t);
+    start[time] = info.first_step + request.first + t;
     length[time] = steps;
     file.read(variable, start, length, piece.data());
+    const bool nodes_first = layout.time > layout.column;  // (node, time[, feature])
     for (Index s = 0; s < steps; ++s)
       for (const auto& [position, cell] : rectangle.nodes)
-        for (Index f = 0; f < m; ++f)
-          out[((t + s) * nodes + position) * info.features + feature_offset + f] =
-              decoder.value(piece[static_cast<std::size_t>(s * plane + cell * m + f)]);
+        for (Index f = 0; f < m; ++f) {
+          const Index place = (nodes_first ? (cell * steps + s) * m : s * plane + cell * m) + f;
+          const Index at = position * info.features + feature_offset + f;
+          const double center = request.centers.empty() ? 0 : request.centers[static_cast<std::size_t>(at)];
+          const Raw raw = piece[static_cast<std::size_t>(place)];
+          request.out[(t + s) * nodes * info.features + at] = static_cast<Out>(
+              std::is_same_v<Out, float> ? decoder.value(raw, center) : decoder.number(raw) - center);
+        }
   }
 }
 
-void SeriesFile::State::read_variable(std::size_t v, Index feature_offset, std::span<const Index> nodes,
-                                      Index first, Index count, float* out) const {
+template <class Out>
+void SeriesFile::State::read_variable(std::size_t v, Index feature_offset,
+                                      const Request<Out>& request) const {
   const VariableLayout& layout = layouts[v];
+  const std::span<const Index> nodes = request.nodes;
   const std::vector<Index> chunk = file.chunks(*layout.variable);
   // Cells of a chunk are decompressed together, wanted or not.
   Index free_cells = 64;
@@ -366,31 +248,49 @@ void SeriesFile::State::read_variable(std::size_t v, Index feature_offset, std::
   }
   for (Rectangle& rectangle : detail::cover(order.empty() ? nodes : std::span<const Index>(ascending),
                                             layout.length(layout.column), free_cells)) {
-    const auto n = static_cast<Index>(nodes.size());
     if (!order.empty())
       for (auto& node : rectangle.nodes) node.position = order[static_cast<std::size_t>(node.position)];
     if (layout.variable->type == NetcdfType::float32)
-      read_rectangle<float>(v, feature_offset, rectangle, n, first, count, out);
+      read_rectangle<float>(v, feature_offset, rectangle, request);
     else
-      read_rectangle<double>(v, feature_offset, rectangle, n, first, count, out);
+      read_rectangle<double>(v, feature_offset, rectangle, request);
   }
 }
 
-void SeriesFile::read(std::span<const Index> file_nodes, float* out) const {
-  read_steps(file_nodes, 0, state_->info.steps, out);
-}
-
-void SeriesFile::read_steps(std::span<const Index> file_nodes, Index first, Index count, float* out) const {
-  const SeriesInfo& series = state_->info;
-  require(first >= 0 && count >= 0 && first + count <= series.steps, "the steps are in use");
-  if (file_nodes.empty() || count == 0) return;
-  const auto [low, high] = std::minmax_element(file_nodes.begin(), file_nodes.end());
-  require(*low >= 0 && *high < series.file_nodes, "the nodes are in the file");
+template <class Out>
+void SeriesFile::State::read_steps(const Request<Out>& request) const {
+  require(request.first >= 0 && request.count >= 0 && request.first + request.count <= info.steps,
+          "the steps are in use");
+  if (request.nodes.empty() || request.count == 0) return;
+  const auto [low, high] = std::minmax_element(request.nodes.begin(), request.nodes.end());
+  require(*low >= 0 && *high < info.file_nodes, "the nodes are in the file");
+  require(request.centers.empty() ||
+              request.centers.size() == request.nodes.size() * static_cast<std::size_t>(info.features),
+          "every node and feature has a center");
   Index feature_offset = 0;
-  for (std::size_t v = 0; v < state_->layouts.size(); ++v) {
-    state_->read_variable(v, feature_offset, file_nodes, first, count, out);
-    feature_offset += state_->layouts[v].features;
+  for (std::size_t v = 0; v < layouts.size(); ++v) {
+    read_variable(v, feature_offset, request);
+    feature_offset += layouts[v].features;
   }
+}
+
+void SeriesFile::read(std::span<const Index> file_nodes, float* out, std::span<const double> centers) const {
+  read_steps(file_nodes, 0, state_->info.steps, out, centers);
+}
+
+void SeriesFile::read_steps(std::span<const Index> file_nodes, Index first, Index count, float* out,
+                            std::span<const double> centers) const {
+  state_->read_steps(Request<float>{file_nodes, first, count, centers, out});
+}
+
+void SeriesFile::read_numbers(std::span<const Index> file_nodes, Index first, Index count,
+                              double* out) const {
+  state_->read_steps(Request<double>{file_nodes, first, count, {}, out});
+}
+
+bool SeriesFile::finer_than_float() const {
+  return std::any_of(state_->decoders.begin(), state_->decoders.end(),
+                     [](const Decoder& decoder) { return decoder.finer_than_float(); });
 }
 
 std::vector<std::uint8_t> SeriesFile::observed(Index first, Index count) const {

@@ -49,6 +49,8 @@ struct SeriesInfo {
   bool has_edges = false;
   Index edges = 0;
   std::string title;
+  /// What was converted, guessed or looks wrong, a line each: for the log.
+  std::vector<std::string> remarks;
 
   /// Bytes of the values of `nodes` nodes as float32.
   [[nodiscard]] double bytes(Index nodes) const {
@@ -82,11 +84,18 @@ class SeriesFile {
   /// Values of some file nodes (without duplicates) at all steps in use: out is (T, nodes, m),
   /// float32, NaN where missing (_FillValue, missing_value, infinite, the null value); scale_factor and
   /// add_offset are applied. Only parts of the file that hold these nodes are read, in pieces of bounded
-  /// size.
-  void read(std::span<const Index> file_nodes, float* out) const;
+  /// size. `centers`, (nodes, m) or empty, are subtracted in double before values become float32.
+  void read(std::span<const Index> file_nodes, float* out, std::span<const double> centers = {}) const;
 
   /// The same for steps [first, first + count) of those in use: out is (count, nodes, m).
-  void read_steps(std::span<const Index> file_nodes, Index first, Index count, float* out) const;
+  void read_steps(std::span<const Index> file_nodes, Index first, Index count, float* out,
+                  std::span<const double> centers = {}) const;
+
+  /// The same in double.
+  void read_numbers(std::span<const Index> file_nodes, Index first, Index count, double* out) const;
+
+  /// Whether values in the file may be finer than float32: doubles, large integers, packed ones.
+  [[nodiscard]] bool finer_than_float() const;
 
   /// For file nodes [first, first + count): 1 where any value at a step in use is finite. Memory is bounded.
   [[nodiscard]] std::vector<std::uint8_t> observed(Index first, Index count) const;

@@ -10,7 +10,7 @@
 namespace rossby::detail {
 
 /// How a variable of a file fits var(time, lat, lon), var(time, row, column) of a curvilinear grid or
-/// var(time, node[, feature]).
+/// var(time, node[, feature]); station files (CF-1.8, chapter 9) may have var(node, time[, feature]).
 struct VariableLayout {
   const NetcdfVariable* variable = nullptr;
   bool gridded = false;  // lat and lon are axes
@@ -20,7 +20,7 @@ struct VariableLayout {
   int column = -1;   // lon, a curvilinear grid's column, or node
   int feature = -1;  // feature
   Index features = 1;
-  // A curvilinear grid's, of (row, column).
+  // A curvilinear grid's, of (row, column), or of (time, row, column) and the same at all times.
   const NetcdfVariable *latitude = nullptr, *longitude = nullptr;
 
   [[nodiscard]] const NetcdfDimension& dimension(int place) const {
@@ -33,8 +33,8 @@ struct VariableLayout {
 std::optional<VariableLayout> fit(const NetcdfFile& file, const NetcdfVariable& variable,
                                   std::string& reason);
 
-/// Variables that `open` finds by itself: those that fit and are real numbers or packed ones; where there is
-/// none, integers that are no flags.
+/// Variables that `open` finds by itself: those that fit, are real numbers or packed ones and do not describe
+/// others (auxiliary_variables); where there is none, integers that are no flags.
 std::vector<VariableLayout> fitting(const NetcdfFile& file);
 
 /// The layouts of the named variables (or of the only one that fits). Throws UserError.
@@ -44,8 +44,19 @@ std::vector<VariableLayout> choose(const NetcdfFile& file, const std::vector<std
 [[nodiscard]] bool is_latitude(const NetcdfFile& file, const NetcdfVariable& variable);
 [[nodiscard]] bool is_longitude(const NetcdfFile& file, const NetcdfVariable& variable);
 
-/// The time axis of the file's dimension `time`. Throws UserError where there is none.
-TimeAxis read_time(const NetcdfFile& file, const VariableLayout& layout);
+/// The time axis of a layout: the coordinate variable of its dimension, a variable along it that
+/// `coordinates` names or that has a reference date, or dates as text. What was guessed joins `remarks`.
+/// Throws UserError where there is none.
+[[nodiscard]] TimeAxis read_time(const NetcdfFile& file, const VariableLayout& layout,
+                                 std::vector<std::string>& remarks);
+
+/// Whether a dimension without a coordinate variable has stamps: a variable with a reference date that
+/// `coordinates` of the data names, or that says it is the time.
+[[nodiscard]] bool has_auxiliary_time(const NetcdfFile& file, const NetcdfVariable& data,
+                                      const NetcdfDimension& dimension);
+
+/// Whether a dimension is the time by its coordinate variable or its name.
+[[nodiscard]] bool is_time(const NetcdfFile& file, const NetcdfDimension& dimension);
 
 /// The coordinate variable of a dimension, or null.
 const NetcdfVariable* coordinate(const NetcdfFile& file, const NetcdfDimension& dimension);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <type_traits>
 
 #include <unistd.h>
 
@@ -296,8 +297,9 @@ void SeriesWriter::define_variables(const SeriesLayout& layout, const std::vecto
       }
       dimensions.push_back(at->second.first);
     }
-    const int id = file_.define_variable(variable.name, NetcdfType::float32, dimensions);
-    file_.fill_with_nan(id);
+    const int id = file_.define_variable(variable.name,
+                                         layout.wide ? NetcdfType::float64 : NetcdfType::float32, dimensions);
+    file_.fill_with_nan(id, layout.wide);
     describe(id, variable.standard_name, variable.long_name, variable.units);
     if (!auxiliary.empty()) file_.put_text(id, "coordinates", auxiliary);
     if (!layout.land_mask.empty()) file_.put_text(id, "ancillary_variables", "land_mask");
@@ -342,22 +344,30 @@ void SeriesWriter::write_coordinates() {
 }
 
 void SeriesWriter::append(std::span<const float> values) {
+  append_values(values);
+}
+void SeriesWriter::append_in_double(std::span<const double> values) {
+  append_values(values);
+}
+
+template <class T>
+void SeriesWriter::append_values(std::span<const T> values) {
   const Index step_values = nodes_ * features_;
   require(static_cast<Index>(values.size()) % step_values == 0, "whole steps are appended");
   const Index steps = static_cast<Index>(values.size()) / step_values;
   require(written_ + steps <= steps_, "no more steps are appended than the time axis has");
   const Index block = std::clamp<Index>(piece_values / step_values, 1, std::max<Index>(steps, 1));
-  std::vector<float> piece;
+  std::vector<T> piece;
   for (Index first = 0; first < steps; first += block) {
     const Index count = std::min(block, steps - first);
     for (const Column& column : columns_) {
       piece.resize(static_cast<std::size_t>(count * nodes_ * column.features));
-      const float* in = values.data() + first * step_values + column.offset;
+      const T* in = values.data() + first * step_values + column.offset;
       for (Index k = 0; k < count * nodes_; ++k)
         for (Index f = 0; f < column.features; ++f) {
-          const float value = in[k * features_ + f];
+          const T value = in[k * features_ + f];
           piece[static_cast<std::size_t>(k * column.features + f)] =
-              std::isfinite(value) ? value : std::numeric_limits<float>::quiet_NaN();
+              std::isfinite(value) ? value : std::numeric_limits<T>::quiet_NaN();
         }
       std::vector<Index> start{written_ + first, 0}, length{count, nodes_};
       if (planar_) {
@@ -381,10 +391,26 @@ void SeriesWriter::finish() {
   pending_ = false;
 }
 
-void write_series(const std::string& path, const SeriesLayout& layout, std::span<const float> values) {
+namespace {
+
+template <class T>
+void write_all(const std::string& path, const SeriesLayout& layout, std::span<const T> values) {
   SeriesWriter writer = SeriesWriter::create(path, layout);
-  writer.append(values);
+  if constexpr (std::is_same_v<T, double>)
+    writer.append_in_double(values);
+  else
+    writer.append(values);
   writer.finish();
+}
+
+}  // namespace
+
+void write_series(const std::string& path, const SeriesLayout& layout, std::span<const float> values) {
+  write_all(path, layout, values);
+}
+void write_series_in_double(const std::string& path, const SeriesLayout& layout,
+                            std::span<const double> values) {
+  write_all(path, layout, values);
 }
 
 }  // namespace rossby

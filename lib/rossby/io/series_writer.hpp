@@ -32,6 +32,7 @@ struct SeriesLayout {
   TimeAxis time;                          // (T) stamps
   std::vector<FileEdge> edges;            // sensors: written where `has_edges`
   bool has_edges = false;
+  bool wide = false;  // values are written as float64
   std::string title;
   std::vector<std::pair<std::string, std::string>> attributes;  // further global ones
   /// Forecasts: the stamp (in `time`'s units) that they start from. Adds forecast_reference_time (scalar) and
@@ -45,9 +46,9 @@ struct SeriesLayout {
 /// The layout of a file that was read: same nodes, variables, times and title, without edges or land mask.
 [[nodiscard]] SeriesLayout layout_of(const SeriesInfo& info);
 
-/// Writes a CF-1.8 NetCDF-4 file, var(time, row, column) or var(time, node[, feature]), float32 with
-/// _FillValue NaN, deflated. The file has a temporary name beside `path` until `finish`; if the writer dies
-/// before, nothing stays. Every failure is a UserError with path and cause (directory not writable, disk
+/// Writes a CF-1.8 NetCDF-4 file, var(time, row, column) or var(time, node[, feature]), float32 (or float64)
+/// with _FillValue NaN, deflated. The file has a temporary name beside `path` until `finish`; if the writer
+/// dies before, nothing stays. Every failure is a UserError with path and cause (directory not writable, disk
 /// full, …).
 class SeriesWriter {
  public:
@@ -62,6 +63,7 @@ class SeriesWriter {
   /// The next steps: (any number of steps, nodes, m), m the sum of the variables' features. NaN is missing;
   /// infinite values are written as missing.
   void append(std::span<const float> values);
+  void append_in_double(std::span<const double> values);
 
   /// After the last step: makes the file durable and gives it its name.
   void finish();
@@ -69,6 +71,8 @@ class SeriesWriter {
  private:
   SeriesWriter(std::string path, std::string temporary, NetcdfFile file);
   void define(const SeriesLayout& layout);
+  template <class T>
+  void append_values(std::span<const T> values);
   std::string define_time(const SeriesLayout& layout, int time);  // names for the `coordinates` attribute
   std::string define_space(const SeriesLayout& layout, std::span<const int> space);  // the same
   void define_edges(const SeriesLayout& layout);
@@ -98,5 +102,7 @@ class SeriesWriter {
 
 /// All of it at once.
 void write_series(const std::string& path, const SeriesLayout& layout, std::span<const float> values);
+void write_series_in_double(const std::string& path, const SeriesLayout& layout,
+                            std::span<const double> values);
 
 }  // namespace rossby

@@ -73,6 +73,9 @@ void add_nodes(TextHash& header, const Domain& domain) {
   header.add("; ");
   header.add_list(domain.longitude);
   for (const SeriesVariable& variable : domain.info.variables) header.add_format("; {}", variable.name);
+  if (domain.centers.empty()) return;
+  header.add("; less ");
+  header.add_list(domain.centers);
 }
 
 }  // namespace

@@ -7,7 +7,10 @@
 
 #include "rossby/base/text_hash.hpp"
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/graph_match.hpp"
+#include "rossby/io/inspect.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/centers.hpp"
 #include "rossby/mpi/graph_partition.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"
 #include "rossby/mpi/row_order.hpp"
@@ -259,11 +262,15 @@ SeriesFile open_series(const Config& config) {
                           config.data.last_step, parse_null_value(config.data.null_value));
 }
 
-GraphFile open_graph(const Config& config, const SeriesInfo& info) {
+GraphFile open_graph(const Config& config, const SeriesInfo& info, std::string* remark) {
   GraphFile graph = GraphFile::open(graph_path(config));
   if (graph.nodes() >= 0 && graph.nodes() != info.file_nodes && !config.relation.file.empty())
     user_error("{}: a graph of {} nodes, but {} has {} (relation.file)", graph_path(config), graph.nodes(),
                info.path, info.file_nodes);
+  std::string said;
+  if (graph.nodes() >= 0 && !config.relation.file.empty())
+    graph.renumber(match_nodes(graph, graph_path(config), info, said));
+  if (remark != nullptr) *remark = std::move(said);
   return graph;
 }
 
@@ -295,7 +302,8 @@ GlobalEdges build_edges(const Communicator& comm, const Config& config, const Do
 }
 
 std::string data_remarks(const Config& config, const Domain& domain) {
-  std::string text = domain.info.gridded && config.relation.graph != "nearest" ? column_remarks(domain) : "";
+  std::string text = remark_lines(domain.info) + domain.graph_remark + domain.center_remark;
+  if (domain.info.gridded && config.relation.graph != "nearest") text += column_remarks(domain);
   for (const std::string& count : years_as_counts(config.split, domain.info.steps, dates_of(domain.info)))
     text += fmt::format("warning   {} is a number of steps; as a year it is written with a month, {}-01\n",
                         count, count.substr(count.size() - 4));
@@ -338,8 +346,8 @@ RowPartition choose_partition(const Communicator& comm, const Config& config, co
 
 std::size_t Domain::bytes() const {
   const std::size_t words = info.node_lat.size() + info.node_lon.size() + info.time.values().size() +
-                            file_node.size() + grid.node_of_cell.size() + latitude.size() + longitude.size() +
-                            rows.size();
+                            file_node.size() + grid.node_of_cell.size() + centers.size() + latitude.size() +
+                            longitude.size() + rows.size();
   return words * sizeof(double) + partition.bytes();
 }
 
@@ -351,7 +359,7 @@ Domain make_domain(const Communicator& comm, const Config& config) {
   agree(comm, [&] {
     if (config.relation.file.empty()) return;
     (void)graph_kind(config, domain.info);
-    domain.info.edges = open_graph(config, domain.info).size();
+    domain.info.edges = open_graph(config, domain.info, &domain.graph_remark).size();
     domain.info.has_edges = true;
   });
   agree_same(comm, header_hash(domain.info), domain.info.path);
@@ -360,6 +368,7 @@ Domain make_domain(const Communicator& comm, const Config& config) {
   add_coordinates(domain);
   domain.split =
       agree(comm, [&] { return make_split(domain.info.steps, config.split, dates_of(domain.info)); });
+  domain.centers = find_centers(comm, file, domain, domain.center_remark);
   domain.partition = order_rows(comm, config, domain, choose_partition(comm, config, domain, comm.size()));
   domain.cut_graph = comm.size() > 1 && partition_kind(config, domain, comm.size()) == "graph";
   domain.rows = domain.partition.rows_of(comm.rank());
@@ -376,10 +385,12 @@ void read_steps(const Communicator& comm, const Config& config, const Domain& do
       nodes.push_back(domain.file_node[static_cast<std::size_t>(row.value)]);
     const std::size_t width = nodes.size() * static_cast<std::size_t>(domain.info.features);
     require(out.size() == steps.size() * width, "room for the steps that are read");
+    const std::vector<double> centers = centers_of_rows(domain);
     for (std::size_t first = 0; first < steps.size();) {
       std::size_t last = first + 1;
       while (last < steps.size() && steps[last] == steps[last - 1] + 1) ++last;
-      file.read_steps(nodes, steps[first], static_cast<Index>(last - first), out.data() + first * width);
+      file.read_steps(nodes, steps[first], static_cast<Index>(last - first), out.data() + first * width,
+                      centers);
       first = last;
     }
   });
@@ -393,7 +404,7 @@ Series read_series(const Communicator& comm, const Config& config, const Domain&
     std::vector<Index> nodes;
     for (const GlobalRow row : domain.rows)
       nodes.push_back(domain.file_node[static_cast<std::size_t>(row.value)]);
-    file.read(nodes, series.values.data());
+    file.read(nodes, series.values.data(), centers_of_rows(domain));
     return series;
   });
 }

@@ -28,7 +28,12 @@ struct Domain {
   RowPartition partition;
   bool cut_graph = false;       // whether it was cut as a graph, into several parts
   std::vector<GlobalRow> rows;  // owned by this rank, in local order
-  RowCut* cut = nullptr;        // of pretended ranks: where their relations come from (whole_graph.hpp)
+  /// Subtracted from values before they become float32, (nodes, m) by global row; empty: nothing
+  /// (centers.hpp).
+  std::vector<double> centers;
+  std::string graph_remark;   // how its nodes were matched with those of relation.file, a line
+  std::string center_remark;  // what `centers` are for, a line a feature
+  RowCut* cut = nullptr;      // of pretended ranks: where their relations come from (whole_graph.hpp)
 
   [[nodiscard]] Index nodes() const { return static_cast<Index>(file_node.size()); }
   /// Memory of its lists on this rank.
@@ -53,8 +58,8 @@ struct Domain {
 [[nodiscard]] RowPartition choose_partition(const Communicator& comm, const Config& config,
                                             const Domain& domain, int parts);
 
-/// The values of the rank's rows at all steps in use, original units, float32, NaN where missing. Each rank
-/// reads its own hyperslabs. Collective (errors are agreed on).
+/// The values of the rank's rows at all steps in use, original units less `centers`, float32, NaN where
+/// missing. Each rank reads its own hyperslabs. Collective (errors are agreed on).
 [[nodiscard]] Series read_series(const Communicator& comm, const Config& config, const Domain& domain);
 
 /// The same for some steps (ascending): out is (steps, rows, features). Collective.
@@ -80,8 +85,10 @@ struct DataHash {
 [[nodiscard]] SeriesFile open_series(const Config& config);
 
 /// The file that relation.graph = "edges" reads: relation.file, or data.file where that is empty. Throws
-/// UserError where it has no edges or is a graph of another number of nodes.
-[[nodiscard]] GraphFile open_graph(const Config& config, const SeriesInfo& info);
+/// UserError where it has no edges or is a graph of another number of nodes. Nodes of relation.file are
+/// matched by their ids (match_nodes); a line about that is then in `remark`.
+[[nodiscard]] GraphFile open_graph(const Config& config, const SeriesInfo& info,
+                                   std::string* remark = nullptr);
 
 /// The graph that relation.graph names, with self-loops where relation.self_loops asks for them and weights
 /// as they are: this rank's rows under `partition`. Collective.

@@ -1,6 +1,7 @@
 #include "rossby/mpi/environment.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
 #include <petscsys.h>
 #if defined(__linux__)
 #include <dlfcn.h>
@@ -230,6 +232,29 @@ void end_out_of_memory(const Communicator& comm) {
   constexpr double seconds = 3;  // ranks that lack memory find out at the same call
   end_unless_all_come(comm, message, seconds);
   throw UserError(message);
+}
+
+std::string launcher_mismatch(int ranks) {
+  if (ranks != 1) return "";
+  for (const char* name :
+       {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr) continue;
+    const std::string_view text(value);
+    long long tasks = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), tasks);
+    if (error != std::errc{} || end != text.data() + text.size() || tasks < 2) continue;
+    char library[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length = 0;
+    MPI_Get_library_version(library, &length);
+    const std::string_view version(library, static_cast<std::size_t>(length));
+    return fmt::format(
+        "this is one MPI rank, but {} = {}: if {} are meant, start them with mpirun or srun --mpi=pmix of "
+        "the MPI "
+        "that this program uses ({})",
+        name, tasks, tasks, version.substr(0, version.find_first_of(",\n")));
+  }
+  return "";
 }
 
 bool names_rank(std::string_view message) {

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <new>
+#include <string>
 #include <string_view>
 
 #include <mpi.h>
@@ -153,6 +154,10 @@ decltype(auto) as_run(const Communicator& comm, const F& f) {
   const Communicator run = comm.for_run();
   return in_exchanges(run, [&]() -> decltype(auto) { return f(run); });
 }
+
+/// Of a job of one rank: which variable of a launcher (Slurm, Open MPI, MPICH) says that there are more, and
+/// what that means. Empty: none does.
+[[nodiscard]] std::string launcher_mismatch(int ranks);
 
 /// Whether a message begins with the rank that it is of, "rank 3: ".
 [[nodiscard]] bool names_rank(std::string_view message);

@@ -92,6 +92,12 @@ template <class T>
 void write_state(const Communicator& comm, const std::string& path, const RowPartition& partition,
                  std::span<const StateArray<T>> arrays, const std::string& metadata_json);
 
+/// Throws UserError if such a file could not be written now: the file system is full or read-only. Nothing
+/// stays behind. Collective.
+template <class T>
+void check_state_room(const Communicator& comm, const std::string& path, const RowPartition& partition,
+                      std::span<const StateArray<T>> arrays);
+
 /// Fills the arrays from a file written at any P under any partition; values stored in another precision
 /// are converted (to bf16: to the nearest). Arrays of the file that are not asked for are left alone.
 /// Collective. Throws UserError on all ranks, naming the array and the difference, where the file cannot be

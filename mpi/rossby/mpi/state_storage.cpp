@@ -29,6 +29,15 @@ Hdf5Properties transfer_mode(bool collective) {
   return transfer;
 }
 
+/// Access without HDF5's own locks: a run directory has one, and some file systems have none.
+Hdf5Properties access_without_locks() {
+  Hdf5Properties access(checked(H5Pcreate(H5P_FILE_ACCESS), "make a property list"));
+#if (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0)) || H5_VERSION_GE(1, 12, 1)
+  checked(H5Pset_file_locking(access, false, true), "leave files unlocked");
+#endif
+  return access;
+}
+
 /// HDF5 refuses collective transfers of datasets without values, which have no place in the file.
 bool without_values(hid_t dataset) {
   const Hdf5Space space(checked(H5Dget_space(dataset), "read a dataset's extents"));
@@ -76,7 +85,8 @@ void reserve(const std::string& path, std::uint64_t size) {
 std::vector<std::uint64_t> create_skeleton(const std::string& path,
                                            const std::vector<PlannedDataset>& datasets,
                                            const std::vector<PlannedNumber>& numbers) {
-  Hdf5File file(checked(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), "create the file"));
+  Hdf5File file(checked(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access_without_locks()),
+                        "create the file"));
   Hdf5Properties groups(checked(H5Pcreate(H5P_LINK_CREATE), "make a property list"));
   checked(H5Pset_create_intermediate_group(groups, 1), "make groups");
   Hdf5Properties creation(checked(H5Pcreate(H5P_DATASET_CREATE), "make a property list"));
@@ -112,7 +122,7 @@ std::vector<std::uint64_t> create_skeleton(const std::string& path,
 }
 
 void overwrite_numbers(const std::string& path, const std::vector<PlannedNumber>& numbers) {
-  Hdf5File file(checked(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open the file again"));
+  Hdf5File file(checked(H5Fopen(path.c_str(), H5F_ACC_RDWR, access_without_locks()), "open the file again"));
   for (const PlannedNumber& number : numbers) {
     const Hdf5Object object(checked(H5Oopen(file, number.path.c_str(), H5P_DEFAULT), "open an object"));
     const Hdf5Attribute attribute(
@@ -167,7 +177,7 @@ void refuse(const char* what) {
 }
 
 Hdf5File open_file(const std::string& path, MPI_Comm comm) {
-  Hdf5Properties access(checked(H5Pcreate(H5P_FILE_ACCESS), "make a property list"));
+  const Hdf5Properties access = access_without_locks();
   if (comm != MPI_COMM_NULL) checked(H5Pset_fapl_mpio(access, comm, MPI_INFO_NULL), "use MPI");
   return Hdf5File(checked(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access),
                           "open it: the file is truncated, damaged or no HDF5 file"));

@@ -316,6 +316,25 @@ void write_state(const Communicator& comm, const std::string& path, const RowPar
   }
 }
 
+template <class T>
+void check_state_room(const Communicator& comm, const std::string& path, const RowPartition& partition,
+                      std::span<const StateArray<T>> arrays) {
+  const std::string trial = path + ".tmp";
+  std::string cause;
+  try {
+    check_room(comm, trial, RowRedistribution(comm, partition), arrays, 0);
+  } catch (const UserError& error) {  // agreed on by all ranks
+    cause = error.what();
+  }
+  if (comm.rank() == 0) std::remove(trial.c_str());
+  comm.barrier();
+  if (!cause.empty()) user_error("state file '{}' could not be written: {}", path, cause);
+}
+
+template void check_state_room<float>(const Communicator&, const std::string&, const RowPartition&,
+                                      std::span<const StateArray<float>>);
+template void check_state_room<double>(const Communicator&, const std::string&, const RowPartition&,
+                                       std::span<const StateArray<double>>);
 template void write_state<float>(const Communicator&, const std::string&, const RowPartition&,
                                  std::span<const StateArray<float>>, const std::string&);
 template void write_state<double>(const Communicator&, const std::string&, const RowPartition&,

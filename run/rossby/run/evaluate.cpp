@@ -1,8 +1,9 @@
 #include "rossby/run/evaluate.hpp"
 
 #include <algorithm>
+#include <limits>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "rossby/base/user_error.hpp"
@@ -69,6 +70,11 @@ void add_baselines(const Communicator& comm, const Config& config, ModelRun<T>& 
                        });
     ++number;
   }
+}
+
+void drop_relative(HorizonScores& scores) {
+  for (double& value : scores.mape_percent) value = std::numeric_limits<double>::quiet_NaN();
+  for (double& count : scores.ratio_count) count = 0;
 }
 
 std::string units_of(const Domain& domain) {
@@ -230,6 +236,10 @@ Evaluation evaluate_with(const Communicator& comm, const OpenRun& open, const Ev
   add_baselines(comm, config, run, test, baselines, errors);
   found.scores = errors.reduce(run.reducer());
   if (!found.parts.empty()) found.of_parts = errors.reduce_parts(run.reducer());
+  if (!domain.centers.empty()) {  // of values whose offset is subtracted there are no relative errors
+    drop_relative(found.scores);
+    for (HorizonScores& part : found.of_parts) drop_relative(part);
+  }
   found.leads = horizon_leads(time, origins, test.horizons);
 
   const Stage stage(comm, "writing the evaluation", patience_with_files);
@@ -242,6 +252,15 @@ Evaluation evaluate_with(const Communicator& comm, const OpenRun& open, const Ev
   return {broadcast(comm, path), std::move(found.scores)};
 }
 
+/// The classical forecasters that the test part will be scored beside.
+std::string baselines_line(const Config& config, const Domain& domain) {
+  if (!config.evaluate.baselines) return "";
+  std::vector<std::string> names;
+  for (const auto& baseline : classical_baselines({}, &domain.info.time))
+    names.emplace_back(baseline->name());
+  return fmt::format("baselines {}\n", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 std::string check_evaluation(const Config& config, const Domain& domain) {
@@ -250,9 +269,11 @@ std::string check_evaluation(const Config& config, const Domain& domain) {
   if (horizons > 0) (void)reported_horizons(config.evaluate.report, domain.info.time, horizons);
   const Index first = config.evaluate.first_origin, last = config.evaluate.last_origin;
   if (rollout && !domain.split.test.empty()) (void)rollout_of(config, domain.split);
-  if (rollout || domain.split.test.empty()) return "";
+  if (domain.split.test.empty()) return "";
+  if (rollout) return baselines_line(config, domain);
   if (first >= 0 || last >= 0) (void)domain.split.test_origins(horizons, first, last);
-  if (first >= 0 || last >= 0 || !domain.split.origins(Role::test, horizons).empty()) return "";
+  if (first >= 0 || last >= 0 || !domain.split.origins(Role::test, horizons).empty())
+    return baselines_line(config, domain);
   return fmt::format(
       "warning   the test part has {} steps: 'rossby evaluate' finds no origin in it with {} horizons "
       "(evaluate.horizons)\n",

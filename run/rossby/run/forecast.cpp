@@ -10,6 +10,7 @@
 #include "rossby/io/series_writer.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/gather_nodes.hpp"
+#include "rossby/mpi/observed_steps.hpp"
 #include "rossby/mpi/watchdog.hpp"
 #include "rossby/run/model_run.hpp"
 #include "rossby/run/run_files.hpp"
@@ -18,26 +19,50 @@
 namespace rossby {
 namespace {
 
-Index origin_of(const ForecastOptions& options, const TimeAxis& time) {
-  return options.origin.empty() ? time.size() - 1 : time.step_of(options.origin);
+/// The step that is asked for, or the last one at which a node has a value. Says if values end before it.
+/// Collective.
+Index origin_of(const Communicator& comm, const Config& config, const Domain& domain,
+                const ForecastOptions& options) {
+  const TimeAxis& time = domain.info.time;
+  const bool named = !options.origin.empty();
+  const Index asked = agree(comm, [&] { return named ? time.step_of(options.origin) : time.size() - 1; });
+  const Index observed = last_observed_step(comm, config, domain, asked);
+  if (observed == asked || observed < 0) return asked;
+  const Index empty = asked - observed;
+  const std::string which = empty == 1 ? fmt::format("step {} has", time.text(asked))
+                                       : fmt::format("the {} steps from {} to {} have", empty,
+                                                     time.text(observed + 1), time.text(asked));
+  if (options.prints && comm.rank() == 0)
+    fmt::print(
+        "{}: {} no value of any node; {}\n", domain.info.path, which,
+        named ? fmt::format("warning: the last values before that origin are of {}", time.text(observed))
+              : fmt::format("the forecast starts from {}, the last step with values", time.text(observed)));
+  return named ? asked : observed;
 }
 
-/// The values of all file nodes, one step after the other: NaN where a file node is no node of the run.
-std::vector<float> on_file_nodes(const Domain& domain, const std::vector<float>& nodes, Index steps) {
+/// The values of all file nodes, one step after the other: NaN where a file node is no node of the run. What
+/// was subtracted from the data is added.
+template <class V>
+std::vector<V> on_file_nodes(const Domain& domain, const std::vector<float>& nodes, Index steps) {
   const Index m = domain.info.features;
-  std::vector<float> values(static_cast<std::size_t>(steps * domain.info.file_nodes * m),
-                            std::numeric_limits<float>::quiet_NaN());
+  std::vector<V> values(static_cast<std::size_t>(steps * domain.info.file_nodes * m),
+                        std::numeric_limits<V>::quiet_NaN());
+  const auto center = [&](Index i, Index f) {
+    return domain.centers.empty() ? 0 : domain.centers[static_cast<std::size_t>(i * m + f)];
+  };
   for (Index i = 0; i < domain.nodes(); ++i)
     for (Index h = 0; h < steps; ++h)
       for (Index f = 0; f < m; ++f)
         values[static_cast<std::size_t>(
             (h * domain.info.file_nodes + domain.file_node[static_cast<std::size_t>(i)]) * m + f)] =
-            nodes[static_cast<std::size_t>((i * steps + h) * m + f)];
+            static_cast<V>(static_cast<double>(nodes[static_cast<std::size_t>((i * steps + h) * m + f)]) +
+                           center(i, f));
   return values;
 }
 
 SeriesLayout forecast_layout(const Domain& domain, const OpenRun& open, Index origin, Index steps) {
   SeriesLayout layout = layout_of(domain.info);
+  layout.wide = !domain.centers.empty();
   layout.time = domain.info.time.after(origin, steps);
   layout.reference = domain.info.time.values()[static_cast<std::size_t>(origin)];
   layout.title = fmt::format("Forecast of {} steps from {}", steps, domain.info.time.text(origin));
@@ -71,11 +96,10 @@ std::string forecast_with(const Communicator& comm, const OpenRun& open, const F
     check_memory(steps * domain.nodes() * domain.info.features, sizeof(float),
                  fmt::format("a forecast of {} steps", steps));
   });
-  const Index origin = agree(comm, [&] {
-    (void)domain.info.time.after(origin_of(options, domain.info.time), steps);  // has to be known
-    const Index asked = origin_of(options, domain.info.time);
-    (void)run.usable({asked}, steps);
-    return asked;
+  const Index origin = origin_of(comm, config, domain, options);
+  agree(comm, [&] {
+    (void)domain.info.time.after(origin, steps);  // has to be known
+    (void)run.usable({origin}, steps);
   });
 
   const Index m = domain.info.features;
@@ -99,7 +123,11 @@ std::string forecast_with(const Communicator& comm, const OpenRun& open, const F
             "forecast: the model diverges within {} steps from {}; forecast fewer steps or train longer",
             steps, domain.info.time.text(origin));
     const std::string path = open.output(options.output, open.directory->forecast_file());
-    write_series(path, forecast_layout(domain, open, origin, steps), on_file_nodes(domain, nodes, steps));
+    const SeriesLayout layout = forecast_layout(domain, open, origin, steps);
+    if (layout.wide)
+      write_series_in_double(path, layout, on_file_nodes<double>(domain, nodes, steps));
+    else
+      write_series(path, layout, on_file_nodes<float>(domain, nodes, steps));
     if (!options.prints) return path;
     fmt::print("{} steps from {}, written to {}{}\n", steps, domain.info.time.text(origin), path,
                domain.split.reaches_training(origin, steps)

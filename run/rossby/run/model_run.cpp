@@ -89,10 +89,35 @@ Traffic ModelRun<T>::sent() const {
 }
 
 template <class T>
+void ModelRun<T>::summarise(const float* values, Index rows, std::span<const double> centers) {
+  const auto& variables = domain_.info.variables;
+  summaries_.resize(variables.size());
+  for (Index i = 0, k = 0; i < rows; ++i)
+    for (std::size_t v = 0; v < variables.size(); ++v)
+      for (Index f = 0; f < variables[v].features; ++f, ++k)
+        summaries_[v].look_at(static_cast<double>(values[k]) +
+                              (centers.empty() ? 0 : centers[static_cast<std::size_t>(k)]));
+}
+
+template <class T>
+void ModelRun<T>::complete_summaries(Reducer& reducer) {
+  summaries_.resize(domain_.info.variables.size());
+  for (ValueSummary& summary : summaries_) {
+    reducer.sum(summary.sums());
+    reducer.max(summary.extremes());
+    reducer.sum(summary.suspects().counts());
+  }
+}
+
+template <class T>
 std::string ModelRun<T>::suspects() const {
-  if (!suspects_.any()) return "";
-  return fmt::format("warning   {} in the training part: if that marks missing values, set data.null_value\n",
-                     suspects_.text());
+  std::string lines;
+  for (const ValueSummary& summary : summaries_)
+    if (summary.suspects().any())
+      lines += fmt::format(
+          "warning   {} in the training part: if that marks missing values, set data.null_value\n",
+          summary.suspects().text());
+  return lines;
 }
 
 /// A model of steps without a single value would be trained on nothing, without a word.
@@ -202,6 +227,12 @@ void ModelRun<T>::write(const std::string& path, std::span<const NamedArray<T>> 
     planes.serve_through(all);
     write_all();
   });
+}
+
+template <class T>
+void ModelRun<T>::check_room(const std::string& path, std::span<const NamedArray<T>> arrays) {
+  if (grid_.groups() * grid_.stages() == 1)
+    check_state_room<T>(grid_.space(), path, domain_.partition, state_arrays(arrays));
 }
 
 template <class T>

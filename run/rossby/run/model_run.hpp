@@ -9,7 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "rossby/data/scaler.hpp"
-#include "rossby/io/suspect_values.hpp"
+#include "rossby/io/inspect.hpp"
 #include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/mpi/process_grid.hpp"
@@ -88,6 +88,8 @@ class ModelRun {
   [[nodiscard]] virtual std::size_t list_bytes() const { return domain_.bytes(); }
   /// What the start of a training says beside data, split and parameters; empty: nothing. Rank 0's.
   [[nodiscard]] virtual std::string remarks() const { return ""; }
+  /// One a variable, of the values of the training part on all ranks.
+  [[nodiscard]] const std::vector<ValueSummary>& summaries() const { return summaries_; }
   /// Nodes of this rank that have a feature without a value in the training part.
   [[nodiscard]] virtual Index unseen_nodes() const = 0;
   /// What states and checkpoints say beside what every model's do.
@@ -111,6 +113,9 @@ class ModelRun {
   /// Collective.
   void write(const std::string& path, std::span<const NamedArray<T>> arrays, const std::string& metadata);
   void read(const std::string& path, std::span<const NamedArray<T>> arrays);
+  /// Throws UserError if `write` would fail now for want of room or of a file system that can be written.
+  /// Grids of several groups or stages are not asked. Collective.
+  void check_room(const std::string& path, std::span<const NamedArray<T>> arrays);
   /// Writes the model's parameters to `path`, in global row order, with `metadata`. Collective.
   void save(const std::string& path, const nlohmann::ordered_json& metadata);
   /// Reads them back, whatever the rank count that wrote them. Throws UserError where they were trained on
@@ -127,6 +132,10 @@ class ModelRun {
   void open_device(Purpose purpose);
   /// The link of all ranks where `comm` is of them, in their order; else null: it needs one of its own.
   [[nodiscard]] std::shared_ptr<NcclLink> link_of(const Communicator& comm) const;
+  /// Adds values of one step, (rows, features), to `summaries_`; `centers` is of the same shape, or empty.
+  void summarise(const float* values, Index rows, std::span<const double> centers);
+  /// Sums them over ranks. Collective.
+  void complete_summaries(Reducer& reducer);
   /// A line where values of the training part look like marks of missing ones.
   [[nodiscard]] std::string suspects() const;
   /// Throws where the training part has no observed value.
@@ -141,7 +150,7 @@ class ModelRun {
   MpiReducer groups_reducer_;  // over the ranks with these rows and this stage
   Exec exec_;
   DataHash data_hash_;
-  SuspectValues suspects_;  // of the training part, on all ranks
+  std::vector<ValueSummary> summaries_;
   DeviceChoice device_;
   Exec training_exec_;
   std::unique_ptr<DeviceSums> world_sums_;   // of arrays on the device, over all ranks; null: by the host

@@ -12,6 +12,7 @@
 #include "rossby/base/user_error.hpp"
 #include "rossby/data/anomalies.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/centers.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/ports.hpp"
 #include "rossby/run/stnn_settings.hpp"
@@ -83,12 +84,12 @@ void StnnRun<T>::fit(Purpose purpose) {
     if (grid_.groups() == 1 || held_.contains(t)) steps.push_back(t);
   double observed = 0;
   const Index width = series_.rows * series_.features;
-  for (const Index t : steps)
-    for (Index k = 0; k < width; ++k) {
-      observed += std::isnan(series_.at(t)[k]) ? 0 : 1;
-      this->suspects_.look_at(series_.at(t)[k]);
-    }
-  reducer_.sum(this->suspects_.counts());
+  const std::vector<double> centers = centers_of_rows(domain_);
+  for (const Index t : steps) {
+    for (Index k = 0; k < width; ++k) observed += std::isnan(series_.at(t)[k]) ? 0 : 1;
+    this->summarise(series_.at(t), series_.rows, centers);
+  }
+  this->complete_summaries(reducer_);
   reducer_.sum(std::span<double>(&observed, 1));
   this->require_observed(observed);
   if (trains(purpose)) check_validation();

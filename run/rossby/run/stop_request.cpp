@@ -1,9 +1,14 @@
 #include "rossby/run/stop_request.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
+
+#include <fmt/format.h>
 
 #include "rossby/base/user_error.hpp"
 
@@ -15,8 +20,27 @@ volatile std::sig_atomic_t stop_received = 0;
 
 constexpr int signals[] = {SIGTERM, SIGINT, SIGUSR1};
 
-void take_note(int) {
-  stop_received = 1;
+void take_note(int number) {
+  stop_received = number;
+}
+
+constexpr const char* job_end_variable = "SLURM_JOB_END_TIME";
+
+double wall_clock() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// About when the process started: reading data takes its time, in which the end of the own job may pass.
+const double process_start = wall_clock();
+
+/// "2026-11-29T02:15:00Z"
+std::string time_text(double seconds) {
+  const auto whole = static_cast<std::time_t>(seconds);
+  std::tm parts{};
+  char text[32];
+  if (gmtime_r(&whole, &parts) == nullptr || std::strftime(text, sizeof text, "%FT%TZ", &parts) == 0)
+    return "?";
+  return text;
 }
 
 double seconds_of_unit(char unit) {
@@ -70,21 +94,43 @@ StopSignals::~StopSignals() {
   for (const int number : signals) sigaction(number, before++, nullptr);
 }
 
-bool StopSignals::received() {
-  return stop_received != 0;
+int StopSignals::received() {
+  return stop_received;
+}
+
+std::string signal_name(int number) {
+  return number == SIGTERM   ? "SIGTERM"
+         : number == SIGINT  ? "SIGINT"
+         : number == SIGUSR1 ? "SIGUSR1"
+                             : fmt::format("signal {}", number);
 }
 
 TimeGuard::TimeGuard(double stop_after_seconds) : limit_(stop_after_seconds) {
-  if (const char* end = std::getenv("SLURM_JOB_END_TIME")) job_end_ = std::strtod(end, nullptr);
+  const char* end = std::getenv(job_end_variable);
+  if (end == nullptr || *end == '\0') return;
+  const std::string_view text(end);
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), job_end_);
+  constexpr double latest = 1e11;  // the year 5138: beyond, these are not seconds
+  if (error != std::errc{} || rest != text.data() + text.size() || !(job_end_ > 0 && job_end_ < latest))
+    doubt_ = fmt::format("{} = \"{}\" is no time in seconds since 1970", job_end_variable, text);
+  else if (job_end_ <= process_start)
+    doubt_ = fmt::format("{} = {} ({}) has passed: it is that of another job", job_end_variable, text,
+                         time_text(job_end_));
+  if (!doubt_.empty()) job_end_ = 0;
 }
 
 bool TimeGuard::over(double checkpoint_seconds) {
   longest_ = std::max(longest_, last_.restart());
-  if (limit_ > 0 && begin_.seconds() >= limit_) return true;
+  if (limit_ > 0 && begin_.seconds() >= limit_) {
+    reason_ = "the time of train.stop_after is over";
+    return true;
+  }
   if (job_end_ <= 0) return false;
-  const double wall =
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  return wall >= job_end_ - 5 - 2 * (checkpoint_seconds + longest_);
+  const double ahead = 5 + 2 * (checkpoint_seconds + longest_);
+  if (wall_clock() < job_end_ - ahead) return false;
+  reason_ = fmt::format("the job ends at {} ({}), less than {:.0f} s from now", time_text(job_end_),
+                        job_end_variable, std::ceil(ahead));
+  return true;
 }
 
 }  // namespace rossby

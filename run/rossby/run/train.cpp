@@ -120,13 +120,13 @@ class Started {
     prepare(training);
     describe_all(training);
     const TrainingResult result = training.fit();
-    if (result.reason == StopReason::paused) return {result, false, training.saved()};
+    if (result.reason == StopReason::paused) return {result, training.why_paused(), false, training.saved()};
     run_->save(state_file_of(options_.run), run_metadata(config_, *run_, result));
     const double peak = worst_peak_resident(run_->reducer());
     if (options_.prints)
       report_end(comm_, config_, training, result, keeps_best(config_, run_->domain()), peak, options_.run);
     if (plan_) compare(training);
-    return {result, false, training.saved()};
+    return {result, "", false, training.saved()};
   }
 
  private:
@@ -150,6 +150,7 @@ class Started {
   void describe_all(const Training<T>& training) {
     if (!options_.prints) return;
     describe(comm_, *run_, config_, evaluation_, run_->reducer());
+    if (speaks()) fmt::print("{}", training.doubts());
     if (plan_ && speaks()) print_prediction(*plan_);
     if (resumes()) report_resumption(comm_, config_, *start_.checkpoint, training);
   }
@@ -164,7 +165,7 @@ class Started {
         lacks_prediction(comm_, asked_, options_.run, [&] { return training.last_trained_here(metrics()); }))
       compare(training);
     const TrainingState at = training.state();
-    Trained trained{{}, true, training.saved()};
+    Trained trained{{}, "", true, training.saved()};
     trained.result.reason = over;
     trained.result.epochs = at.epoch;
     trained.result.steps = at.steps;

@@ -23,6 +23,7 @@ struct TrainOptions {
 /// How a start of a training ended; the same on every rank.
 struct Trained {
   TrainingResult result;   // reason StopReason::paused: train it again to go on
+  std::string why_paused;  // a signal, train.stop_after, the end of the job, or the caller; empty: not paused
   bool had_ended = false;  // an earlier start had trained all of it: nothing was changed
   std::string checkpoint;  // that this start wrote last, or went on from; empty: none
 };

@@ -120,6 +120,8 @@ template <class T>
 void Training<T>::use(const RunDirectory* directory) {
   directory_ = directory;
   cut_metrics();
+  // Not at the first checkpoint, hours from now.
+  if (keeps_checkpoints_) run_->check_room(folder_.file(trainer_.steps() + 1), trainer_.arrays(false));
 }
 
 template <class T>
@@ -156,7 +158,7 @@ void Training<T>::observe(const EpochReport& report) {
 template <class T>
 unsigned Training<T>::vote() {
   unsigned votes = 0;
-  if (signals_ && StopSignals::received()) votes |= vote_pause;
+  if (signals_ && StopSignals::received() != 0) votes |= vote_pause;
   if (start_->pause && start_->pause()) votes |= vote_pause;
   if (comm_.rank() != 0) return votes;  // one clock decides
   if (guard_.over(save_seconds_)) votes |= vote_pause;
@@ -165,6 +167,26 @@ unsigned Training<T>::vote() {
   const double least = config_->given("checkpoint.every_minutes") ? 0 : 50 * save_seconds_;
   if (minutes > 0 && since_save() >= std::max(60 * minutes, least)) votes |= vote_save;
   return votes;
+}
+
+template <class T>
+std::string Training<T>::why_paused() {
+  double number = signals_ ? StopSignals::received() : 0;  // may have come to one rank alone
+  run_->reducer().max(std::span<double>(&number, 1));
+  std::string reason = guard_.reason();  // rank 0's
+  if (reason.empty())
+    reason = number > 0 ? fmt::format("{} was received", signal_name(static_cast<int>(number)))
+                        : "the caller asked for it";
+  return broadcast(comm_, reason);
+}
+
+template <class T>
+std::string Training<T>::doubts() const {
+  std::string lines = launcher_mismatch(comm_.size());
+  if (!lines.empty()) lines = fmt::format("warning   {}\n", lines);
+  if (keeps_checkpoints_ && !guard_.doubt().empty())
+    lines += fmt::format("warning   {}: not used\n", guard_.doubt());
+  return lines;
 }
 
 template <class T>

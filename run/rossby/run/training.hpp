@@ -24,7 +24,7 @@ class Training {
   Training(const Communicator& comm, const Config& config, const TrainOptions& options, ModelRun<T>& run);
 
   /// Before fit: the directory where metrics go, on rank 0; null elsewhere. Metrics of epochs that are still
-  /// to come are dropped from it. Collective.
+  /// to come are dropped from it. Throws UserError if there is no room for a checkpoint. Collective.
   void use(const RunDirectory* directory);
 
   /// Goes to `first`, or where its arrays are damaged to the first good one of rank 0's `candidates`
@@ -35,6 +35,10 @@ class Training {
   /// back. Collective.
   TrainingResult fit();
 
+  /// Why fit has paused: a signal, train.stop_after, or the end of the job. Collective.
+  [[nodiscard]] std::string why_paused();
+  /// Lines on what the environment says and is not believed; empty: nothing.
+  [[nodiscard]] std::string doubts() const;
   /// Why nothing is left to do, or nullopt.
   [[nodiscard]] std::optional<StopReason> over() const { return trainer_.over(); }
   [[nodiscard]] TrainingState state() const { return trainer_.state(); }

@@ -63,6 +63,13 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
   const Domain& domain = run.domain();
   fmt::print("data      {}: {} nodes, {} steps, {} feature{}\n", domain.info.path, domain.nodes(),
              domain.info.steps, domain.info.features, domain.info.features == 1 ? "" : "s");
+  fmt::print("{}", time_lines(domain.info));
+  const std::vector<ValueSummary>& summaries = run.summaries();
+  for (std::size_t v = 0; v < summaries.size(); ++v)
+    fmt::print("{}", variable_lines(domain.info.variables[v], summaries[v], "the training part"));
+  if (domain.nodes() < domain.info.file_nodes)
+    fmt::print("nodes     {} of {} in the file are used (data.nodes = \"{}\")\n", domain.nodes(),
+               domain.info.file_nodes, config.data.nodes);
   fmt::print("split     train {} steps{}, validation {}{}, test {}{}\n", domain.split.training_steps().size(),
              dates_text(domain, domain.split.train), domain.split.validation.size(),
              dates_text(domain, domain.split.validation), domain.split.test.size(),

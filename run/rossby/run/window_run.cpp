@@ -13,6 +13,7 @@
 #include "rossby/base/user_error.hpp"
 #include "rossby/exchange/traced.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/centers.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/ports.hpp"
 #include "rossby/mpi/whole_graph.hpp"
@@ -165,13 +166,14 @@ void WindowRun<T>::fit(Purpose purpose) {
   std::vector<double> observed(static_cast<std::size_t>(domain_.info.steps));
   const Index width = store_->rows() * store_->features();
   double all = 0;
-  for (const Index step : training)
-    for (Index k = 0; k < width; ++k) {
+  const std::vector<double> centers = centers_of_rows(domain_);
+  for (const Index step : training) {
+    for (Index k = 0; k < width; ++k)
       if (!std::isnan(store_->at(step)[k])) observed[static_cast<std::size_t>(step)] += 1;
-      this->suspects_.look_at(store_->at(step)[k]);
-    }
+    this->summarise(store_->at(step), store_->rows(), centers);
+  }
   plane_reducer_.sum(observed);
-  plane_reducer_.sum(this->suspects_.counts());
+  this->complete_summaries(plane_reducer_);
   for (const Index start : windows_)
     for (Index h = 0; h < shape_.outputs; ++h)
       all += observed[static_cast<std::size_t>(start + shape_.inputs + h)];

@@ -51,9 +51,7 @@ TEST(GraphFile, ComesBack) {
   EXPECT_TRUE(file.edges(3, 0).empty());
   EXPECT_HAS(user_message([&] { (void)file.distances(); }), "g.nc has no edge_distance");
   const std::string text = inspect_series(path);
-  EXPECT_HAS(
-      text,
-      "nodes       5\nedges       3, 1 of them self-loops\nweights     -2 to 1\nmeaning     as given\n");
+  EXPECT_HAS(text, "nodes     5\nedges     3, 1 of them self-loops\nweights   -2 to 1\nmeaning   as given\n");
   const NetcdfFile raw = NetcdfFile::open(path);
   EXPECT_EQ(raw.text(*raw.find("edge_weight"), "meaning"), "as given");
   EXPECT_EQ(raw.read_all(*raw.find("node_lon"))[4], 9);

@@ -34,17 +34,15 @@ TEST(Inspect, CountsWhatIsThere) {
     }
   write_series(folder / "a.nc", layout, values);
   const std::string text = inspect_series(folder / "a.nc");
-  EXPECT_HAS(text, "shape       time 4 x node 3\n");
-  EXPECT_HAS(text, "time        2000-01-30 to 2000-02-04, 4 steps, step 1 day\n");
-  EXPECT_HAS(
-      text,
-      "gaps        1, 2 steps missing in all\n              2000-02-01 to 2000-02-04: 2 steps missing\n");
-  EXPECT_HAS(text, "edges       2 (0.667 a node)");
-  EXPECT_HAS(
-      text,
-      "variable    flow: discharge\nunits       m3 s-1\nvalues      0 to 32, mean 16\nmissing     33.33 %");
-  EXPECT_HAS(text, "nodes       2 observed, 1 never");
-  EXPECT_HAS(text, "variable    stage\nunits       m\nvalues      1 to 1, mean 1\nmissing     25.00 %");
+  EXPECT_HAS(text, "shape     time 4 x node 3\n");
+  EXPECT_HAS(text, "time      2000-01-30 to 2000-02-04, 4 steps, step 1 day\n");
+  EXPECT_HAS(text,
+             "gaps      1, 2 steps missing in all\n            2000-02-01 to 2000-02-04: 2 steps missing\n");
+  EXPECT_HAS(text, "edges     2 (0.667 a node)");
+  EXPECT_HAS(text,
+             "variable  flow: discharge\nunits     m3 s-1\nvalues    0 to 32, mean 16\nmissing   33.33 %");
+  EXPECT_HAS(text, "nodes     2 observed, 1 never");
+  EXPECT_HAS(text, "variable  stage\nunits     m\nvalues    1 to 1, mean 1\nmissing   25.00 %");
   EXPECT_HAS(text, "48 B at P = 1, 32 B at P = 2, 16 B at P = 4");
   const std::vector<std::string> one{"stage"};
   EXPECT_EQ(inspect_series(folder / "a.nc", one).find("flow"), std::string::npos);
@@ -60,22 +58,22 @@ TEST(Inspect, EveryRealFile) {
     if (name == "ersst_v5_global_2deg_monthly") {
       EXPECT_HAS(text, "10988 observed, 5032 never");
       EXPECT_HAS(text, "2010-01 to 2020-08, 128 steps, step 1 month");
-      EXPECT_HAS(text, "missing     31.41 %");
+      EXPECT_HAS(text, "missing   31.41 %");
     } else if (name == "germany_pm10_daily") {
-      EXPECT_HAS(text, "missing     51.39 %");
+      EXPECT_HAS(text, "missing   51.39 %");
       EXPECT_HAS(text, "mean 17.6973");
     } else if (name == "hangzhou_metro_10min") {
-      EXPECT_HAS(text, "gaps        24, 864 steps missing in all");
+      EXPECT_HAS(text, "gaps      24, 864 steps missing in all");
     } else if (name == "hungary_chickenpox_weekly") {
       EXPECT_HAS(text, "step 7 days");
     } else if (name == "noaa_us_stations_daily") {
-      EXPECT_HAS(text, "variable    precipitation");
-      EXPECT_HAS(text, "edges       1278");
+      EXPECT_HAS(text, "variable  precipitation");
+      EXPECT_HAS(text, "edges     1278");
     } else if (name == "heat_diffusion_1d") {
-      EXPECT_HAS(text, "time        0 to 199, 200 steps, step 1 step");
+      EXPECT_HAS(text, "time      0 to 199, 200 steps, step 1 step");
     }
     if (name != "hangzhou_metro_10min") {
-      EXPECT_HAS(text, "gaps        none");
+      EXPECT_HAS(text, "gaps      none");
     }
   }
 }

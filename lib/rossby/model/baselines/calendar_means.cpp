@@ -103,7 +103,9 @@ std::unique_ptr<Baseline> make_annual_cycle(const TimeAxis& axis) {
   if (!axis.dated() || axis.size() < 2) return nullptr;
   const bool months =
       axis.spacing() == TimeAxis::Spacing::months && axis.step_months() < 12 && 12 % axis.step_months() == 0;
-  const bool shorter = axis.spacing() == TimeAxis::Spacing::duration && axis.step_milliseconds() <= month;
+  const bool by_day =
+      axis.spacing() == TimeAxis::Spacing::duration || axis.spacing() == TimeAxis::Spacing::calendar;
+  const bool shorter = by_day && axis.step_milliseconds() <= month;
   if (!months && !shorter) return nullptr;
   const Milliseconds step = months ? axis.step_months() * month : axis.step_milliseconds();
   if (axis.stamp(axis.size() - 1) - axis.stamp(0) + step < 2 * axis.shortest_year()) return nullptr;

@@ -1,0 +1,89 @@
+// Stamps that a file keeps too coarsely: float32, or a few decimals.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "rossby/io/cf_time.hpp"
+
+namespace rossby {
+namespace {
+
+bool all_floats(const std::vector<double>& values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](double x) { return x == static_cast<double>(static_cast<float>(x)); });
+}
+
+/// The largest distance of neighbouring float32 numbers among the values.
+double float_spacing(const std::vector<double>& values) {
+  double largest = 0;
+  for (const double value : values) largest = std::max(largest, std::abs(value));
+  const auto x = static_cast<float>(largest);
+  return static_cast<double>(std::nextafter(x, std::numeric_limits<float>::infinity()) - x);
+}
+
+/// The power of ten, 0.1 to 1e-6, of which all values are multiples; 0: none, or they are whole.
+double decimal_spacing(const std::vector<double>& values) {
+  double scale = 1;
+  for (int digits = 0; digits <= 6; ++digits, scale *= 10)
+    if (std::all_of(values.begin(), values.end(), [&](double x) {
+          return std::abs(x * scale - std::round(x * scale)) < std::max(1e-6, 1e-15 * std::abs(x) * scale);
+        }))
+      return digits == 0 ? 0 : 1 / scale;
+  return 0;
+}
+
+}  // namespace
+
+double TimeAxis::rounding() const {
+  return all_floats(values_) ? float_spacing(values_) : 0;
+}
+
+/// If all stamps lie within the rounding of their numbers around a regular grid, they are put onto the grid.
+void TimeAxis::undo_rounding() {
+  if (!dated_ || spacing_ != Spacing::duration || regular_ || size() < 4) return;
+  for (const double spacing : {rounding(), decimal_spacing(values_)})
+    if (spacing > 0 && snap(0.5 * spacing * unit_)) {
+      remark_ = fmt::format(
+          "its stamps are rounded to {:.4g} s: they are taken for a step of {} from {} on (guessed)",
+          1e-3 * spacing * unit_, step_text(), text(0));
+      return;
+    }
+}
+
+bool TimeAxis::snap(double error) {
+  std::vector<Milliseconds> distances;
+  for (std::size_t t = 1; t < stamps_.size(); ++t) distances.push_back(stamps_[t] - stamps_[t - 1]);
+  const Milliseconds step = typical_distance(distances);
+  if (!(static_cast<double>(step) > 2 * error)) return false;
+  std::vector<Milliseconds> places;  // on the grid, from the first stamp
+  double low = 0, high = 0;
+  for (const Milliseconds stamp : stamps_) {
+    const Milliseconds place = (stamp - stamps_[0] + step / 2) / step * step;
+    if (!places.empty() && place <= places.back()) return false;
+    places.push_back(place);
+    const auto off = static_cast<double>(stamp - stamps_[0] - place);
+    low = std::min(low, off);
+    high = std::max(high, off);
+  }
+  if (high - low > 2 * error + 2) return false;
+  // The roundest moment that all stamps allow is that of the first.
+  const double least = static_cast<double>(stamps_[0]) + high - error - 1,
+               most = static_cast<double>(stamps_[0]) + low + error + 1;
+  Milliseconds origin = std::llround(0.5 * (least + most));
+  for (const double unit : {86'400'000.0, 3'600'000.0, 600'000.0, 60'000.0, 1000.0}) {
+    const double whole = std::round(0.5 * (least + most) / unit) * unit;
+    if (whole < least || whole > most) continue;
+    origin = std::llround(whole);
+    break;
+  }
+  for (std::size_t t = 0; t < stamps_.size(); ++t) {
+    stamps_[t] = origin + places[t];
+    values_[t] = to_value(stamps_[t]);
+  }
+  detect_spacing();
+  return true;
+}
+
+}  // namespace rossby

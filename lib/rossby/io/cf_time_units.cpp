@@ -1,0 +1,128 @@
+// Units of time after CF-1.8, chapter 4.4, and UDUNITS.
+#include "rossby/io/cf_time_units.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "rossby/base/user_error.hpp"
+
+namespace rossby::detail {
+namespace {
+
+constexpr double second = 1000, minute = 60 * second, hour = 60 * minute, day = 24 * hour;
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return out;
+}
+
+/// Days from the midnight before the Julian day number 0 to 1970-01-01.
+constexpr std::int64_t julian_days_before_1970 = 2'440'588;
+
+/// If a date is that of Julian day 0, the Gregorian 1970-01-01 in its place; else the text itself.
+std::string without_julian_epoch(const std::string& date, Calendar calendar, std::int64_t& shift_days) {
+  if (calendar != Calendar::standard && calendar != Calendar::gregorian && calendar != Calendar::julian)
+    return date;
+  for (const std::string_view epoch : {"-4712-01-01", "-4712-1-1", "-4713-01-01", "-4713-1-1", "-4713-11-24"})
+    if (date.starts_with(epoch) &&
+        (date.size() == epoch.size() || date[epoch.size()] == ' ' || date[epoch.size()] == 'T')) {
+      shift_days = -julian_days_before_1970;
+      return (calendar == Calendar::julian ? "1969-12-19" : "1970-01-01") + date.substr(epoch.size());
+    }
+  return date;
+}
+
+bool is_month(std::string_view name) {
+  return name == "months" || name == "month" || name == "mon" || name == "mons";
+}
+
+bool is_year(std::string_view name) {
+  return name == "years" || name == "year" || name == "yr" || name == "yrs" || name == "a";
+}
+
+/// Milliseconds; 0: of no fixed length, or unknown.
+double unit_length(std::string_view name, Calendar calendar) {
+  if (calendar == Calendar::days_360 && is_month(name)) return 30 * day;
+  if (is_year(name) &&
+      (calendar == Calendar::days_360 || calendar == Calendar::no_leap || calendar == Calendar::all_leap))
+    return days_in_year(calendar) * day;
+  constexpr std::pair<std::string_view, double> names[] = {{"nanosecond", 1e-6},
+                                                           {"nanosec", 1e-6},
+                                                           {"nsec", 1e-6},
+                                                           {"ns", 1e-6},
+                                                           {"microsecond", 1e-3},
+                                                           {"microsec", 1e-3},
+                                                           {"usec", 1e-3},
+                                                           {"us", 1e-3},
+                                                           {"millisecond", 1},
+                                                           {"millisec", 1},
+                                                           {"msec", 1},
+                                                           {"ms", 1},
+                                                           {"second", second},
+                                                           {"sec", second},
+                                                           {"s", second},
+                                                           {"minute", minute},
+                                                           {"min", minute},
+                                                           {"hour", hour},
+                                                           {"hr", hour},
+                                                           {"h", hour},
+                                                           {"day", day},
+                                                           {"d", day},
+                                                           {"week", 7 * day},
+                                                           {"fortnight", 14 * day},
+                                                           {"common_year", 365 * day}};
+  for (const auto& [known, length] : names)
+    if (name == known || (name.ends_with('s') && name.substr(0, name.size() - 1) == known)) return length;
+  return 0;
+}
+
+/// pandas' name of a step.
+std::string_view frequency(std::string_view name) {
+  return is_year(name) ? "YS" : "MS";
+}
+
+}  // namespace
+
+bool is_counter_unit(const std::string& units) {
+  const std::string text = lower(units);
+  for (const std::string_view plain :
+       {"", "1", "step", "steps", "time_step", "time step", "index", "count", "level"})
+    if (text == plain) return true;
+  return false;
+}
+
+TimeUnits parse_time_units(const std::string& units, Calendar calendar, const std::string& origin) {
+  const std::string text = lower(units);
+  const auto since = text.find(" since ");
+  if (since == std::string::npos)
+    user_error(
+        "{}: units \"{}\" are no time axis; \"days since 1970-01-01\" (or hours, minutes, seconds) or \"1\" "
+        "is right",
+        origin, units);
+  TimeUnits parsed;
+  std::string name = text.substr(0, since);
+  name.resize(name.find_last_not_of(' ') + 1);
+  const std::string date = units.substr(since + 7);
+  parsed.unit = unit_length(name, calendar);
+  if (parsed.unit == 0 && (is_month(name) || is_year(name)))
+    user_error(
+        "{}: time unit \"{}\" has no fixed length; write dates instead, with xarray: ds[\"time\"] = "
+        "pd.date_range(\"{}\", periods=ds.sizes[\"time\"], freq=\"{}\"), or name a calendar in which all are "
+        "alike (360_day{})",
+        origin, units.substr(0, name.size()), date.substr(0, 10), frequency(name),
+        is_year(name) ? ", noleap" : "");
+  if (parsed.unit == 0)
+    user_error(
+        "{}: time unit \"{}\" is not supported; weeks, days, hours, minutes, seconds and their thousandths "
+        "(milliseconds, microseconds, nanoseconds) are, common_years, and months in calendar 360_day",
+        origin, units.substr(0, name.size()));
+  const auto reference = parse_date(without_julian_epoch(date, calendar, parsed.shift_days), calendar);
+  if (!reference)
+    user_error("{}: \"{}\" in units \"{}\" is no date; e.g. 1970-01-01 00:00 is", origin, date, units);
+  parsed.reference = *reference;
+  return parsed;
+}
+
+}  // namespace rossby::detail

@@ -1,0 +1,284 @@
+#include "rossby/io/dated_numbers.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/io/calendar.hpp"
+#include "rossby/io/cf_time.hpp"
+#include "rossby/io/cf_time_units.hpp"
+
+namespace rossby::detail {
+namespace {
+
+constexpr int first_year = 1500, last_year = 2500;  // that numbers without a unit are taken for
+
+enum class Form { none, year, month, day, hour, minute, second, decimal_year };
+
+std::string_view name_of(Form form) {
+  switch (form) {
+    case Form::none:
+      return "numbers";
+    case Form::year:
+      return "years";
+    case Form::month:
+      return "YYYYMM";
+    case Form::day:
+      return "YYYYMMDD";
+    case Form::hour:
+      return "YYYYMMDDHH";
+    case Form::minute:
+      return "YYYYMMDDHHMM";
+    case Form::second:
+      return "YYYYMMDDHHMMSS";
+    case Form::decimal_year:
+      return "decimal years";
+  }
+  return "";
+}
+
+/// "day as %Y%m%d.%f" → ymd
+std::string letters(const std::string& text) {
+  std::string out;
+  for (const char c : text)
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) out += static_cast<char>(c | 0x20);
+  return out;
+}
+
+/// The form that units say; none where they do not.
+Form form_of_units(const std::string& units) {
+  std::string text = letters(units);
+  for (const char* as : {"dayas", "monthas", "yearas"})
+    if (text.starts_with(as)) {
+      const std::string_view what(as);
+      return what == "dayas" ? Form::day : what == "monthas" ? Form::month : Form::decimal_year;
+    }
+  constexpr std::pair<std::string_view, Form> names[] = {{"yyyymmdd", Form::day},
+                                                         {"ymd", Form::day},
+                                                         {"yyyymm", Form::month},
+                                                         {"ym", Form::month},
+                                                         {"yyyymmddhh", Form::hour},
+                                                         {"ymdh", Form::hour},
+                                                         {"yyyymmddhhmm", Form::minute},
+                                                         {"ymdhm", Form::minute},
+                                                         {"yyyymmddhhmmss", Form::second},
+                                                         {"ymdhms", Form::second},
+                                                         {"yyyy", Form::year},
+                                                         {"year", Form::year},
+                                                         {"years", Form::year},
+                                                         {"yr", Form::year},
+                                                         {"calendaryear", Form::year},
+                                                         {"decimalyear", Form::decimal_year},
+                                                         {"decimalyears", Form::decimal_year},
+                                                         {"fractionalyear", Form::decimal_year},
+                                                         {"fractionalyears", Form::decimal_year},
+                                                         {"yearfraction", Form::decimal_year}};
+  for (const auto& [name, form] : names)
+    if (text == name) return form;
+  return Form::none;
+}
+
+/// The form that the numbers have by their size.
+Form form_of_size(double value) {
+  const auto within = [&](double scale) {
+    return value >= first_year * scale && value < (last_year + 1) * scale;
+  };
+  return within(1)      ? Form::year
+         : within(1e2)  ? Form::month
+         : within(1e4)  ? Form::day
+         : within(1e6)  ? Form::hour
+         : within(1e8)  ? Form::minute
+         : within(1e10) ? Form::second
+                        : Form::none;
+}
+
+/// The moment of a number of digits, or none where there is no such date. Behind the point: of a day.
+std::optional<Milliseconds> moment_of(double value, Form form, Calendar calendar) {
+  double whole = std::floor(value), fraction = value - whole;
+  if (form != Form::day && fraction != 0) return std::nullopt;
+  std::int64_t digits = std::llround(whole);
+  const auto take = [&](std::int64_t base) {
+    const std::int64_t part = digits % base;
+    digits /= base;
+    return part;
+  };
+  std::int64_t seconds = form >= Form::second ? take(100) : 0;
+  if (form >= Form::minute) seconds += 60 * take(100);
+  const std::int64_t minutes_and_seconds = seconds;
+  if (form >= Form::hour) seconds += 3600 * take(100);
+  const auto day = static_cast<int>(form >= Form::day ? take(100) : 1);
+  const auto month = static_cast<int>(form >= Form::month ? take(100) : 1);
+  if (month < 1 || month > 12 || day < 1 || seconds >= 86'400 || minutes_and_seconds >= 3600 || digits < 0 ||
+      digits > 9999 || day > days_in_month(digits, month, calendar))
+    return std::nullopt;
+  return days_from_civil(digits, month, day, calendar) * day_milliseconds + 1000 * seconds +
+         std::llround(fraction * static_cast<double>(day_milliseconds) / 1000) * 1000;
+}
+
+/// Decimal years a month apart are the months; others are moments, to the nearest half day where they are
+/// days apart.
+std::optional<std::vector<Milliseconds>> moments_of_years(const std::vector<double>& values,
+                                                          Calendar calendar) {
+  std::vector<Milliseconds> moments;
+  bool months = values.size() > 1;
+  for (std::size_t t = 1; t < values.size(); ++t) {
+    const double distance = 12 * (values[t] - values[t - 1]);
+    months = months && distance > 0.5 && std::abs(distance - std::round(distance)) < 0.2;
+  }
+  if (months) {
+    // Where in its month the first one lies: rounding may have put it before the month's start.
+    const double first = 12 * values.front();
+    const double start = std::abs(first - std::round(first)) < 0.1 ? std::round(first) : std::floor(first);
+    const bool middle = first - start > 0.25;
+    for (const double value : values) {
+      const auto month = std::llround(start + std::round(12 * value - first));
+      const Milliseconds begin = month_start(month, calendar),
+                         length = month_start(month + 1, calendar) - begin;
+      moments.push_back(begin + (middle ? length / 2 : 0));
+    }
+    return moments;
+  }
+  for (const double value : values) {
+    const auto year = static_cast<std::int64_t>(std::floor(value));
+    const Milliseconds begin = month_start(12 * year, calendar);
+    const auto length = static_cast<double>(month_start(12 * (year + 1), calendar) - begin);
+    moments.push_back(begin + std::llround((value - std::floor(value)) * length));
+  }
+  std::vector<Milliseconds> distances;
+  for (std::size_t t = 1; t < moments.size(); ++t) distances.push_back(moments[t] - moments[t - 1]);
+  std::nth_element(distances.begin(), distances.begin() + std::ssize(distances) / 2, distances.end());
+  constexpr Milliseconds half_day = day_milliseconds / 2;
+  if (distances.empty() || distances[distances.size() / 2] < day_milliseconds - 3'600'000)
+    return std::nullopt;
+  for (Milliseconds& moment : moments)
+    moment = std::llround(static_cast<double>(moment) / static_cast<double>(half_day)) * half_day;
+  return moments;
+}
+
+/// The coarsest of days, hours, minutes and seconds in which all moments are whole.
+DatedNumbers in_units(std::vector<Milliseconds> moments, const std::string& calendar, Calendar days) {
+  DatedNumbers dated;
+  dated.calendar = calendar.empty() ? "standard" : calendar;
+  const Milliseconds reference = days_from_civil(1970, 1, 1, days) * day_milliseconds;  // not 0 in all
+  for (Milliseconds& moment : moments) moment -= reference;
+  constexpr std::pair<const char*, Milliseconds> units[] = {{"days", day_milliseconds},
+                                                            {"hours", 3'600'000},
+                                                            {"minutes", 60'000},
+                                                            {"seconds", 1000},
+                                                            {"milliseconds", 1}};
+  for (const auto& [name, length] : units) {
+    const auto whole = [length = length](Milliseconds moment) { return moment % length == 0; };
+    if (!std::all_of(moments.begin(), moments.end(), whole)) continue;
+    dated.units = fmt::format("{} since 1970-01-01", name);
+    for (const Milliseconds moment : moments) dated.values.push_back(static_cast<double>(moment / length));
+    break;
+  }
+  return dated;
+}
+
+bool all_whole(const std::vector<double>& values) {
+  return std::all_of(values.begin(), values.end(), [](double x) { return x == std::floor(x); });
+}
+
+/// Julian days and modified ones: what is subtracted to have days since 1858-11-17, or none.
+std::optional<double> julian_offset(const std::string& units) {
+  const std::string text = letters(units);
+  for (const char* name : {"jd", "julianday", "juliandays", "juliandate", "juliandaynumber", "daysjulianday"})
+    if (text == name) return 2'400'000.5;
+  for (const char* name : {"mjd", "modifiedjulianday", "modifiedjuliandays", "modifiedjuliandate"})
+    if (text == name) return 0.0;
+  return std::nullopt;
+}
+
+/// A hundred years about today.
+bool look_like_julian_days(const std::vector<double>& values) {
+  return values.front() >= 2'420'000 && values.back() <= 2'490'000;
+}
+
+std::string advice() {
+  return "write dates, with xarray: ds[\"time\"] = pd.to_datetime(…), or plain counts from 0 on";
+}
+
+}  // namespace
+
+std::optional<DatedNumbers> dates_in_numbers(const std::vector<double>& values, const std::string& units,
+                                             const std::string& calendar, const std::string& origin,
+                                             std::string& remark) {
+  if (values.empty() ||
+      !std::all_of(values.begin(), values.end(), [](double x) { return std::abs(x) < 1e15; }))
+    return std::nullopt;
+  if (const auto offset = julian_offset(units)) {
+    DatedNumbers dated{{}, "days since 1858-11-17", "standard", ""};
+    for (const double value : values) dated.values.push_back(value - *offset);
+    dated.remark = fmt::format("its numbers ({} to {}) are read as {}Julian days", values.front(),
+                               values.back(), *offset > 0 ? "" : "modified ");
+    return dated;
+  }
+  Form form = form_of_units(units);
+  const bool guessed = form == Form::none;
+  if (guessed && (!is_counter_unit(units) || values.size() < 2)) return std::nullopt;
+  if (guessed) {
+    if (values.size() > 1 && look_like_julian_days(values))
+      remark = fmt::format(
+          "its numbers ({} to {}) look like Julian days, but have no unit: they are taken for plain counts "
+          "(guessed); units = \"Julian day\" makes them dates",
+          values.front(), values.back());
+    form = form_of_size(values.front());
+    if (form == Form::none || form_of_size(values.back()) != form) return std::nullopt;
+  }
+  if (form == Form::year && !all_whole(values)) form = Form::decimal_year;
+  const Calendar days = TimeAxis::calendar_named(calendar, origin);
+  if (guessed && form == Form::year) {
+    remark = fmt::format(
+        "its numbers ({} to {}) look like years, but have no unit: they are taken for plain counts "
+        "(guessed); "
+        "units = \"years\" makes them dates",
+        values.front(), values.back());
+    return std::nullopt;
+  }
+  std::vector<Milliseconds> moments;
+  if (form == Form::decimal_year) {
+    const auto found = moments_of_years(values, days);
+    if (!found)
+      user_error(
+          "{}: its numbers ({} to {}) are decimal years less than a day apart, too coarse for a date: {}",
+          origin, values.front(), values.back(), advice());
+    moments = *found;
+  }
+  std::size_t bad = values.size();
+  for (std::size_t t = 0; form != Form::decimal_year && t < values.size(); ++t) {
+    const auto moment = moment_of(values[t], form, days);
+    if (moment) moments.push_back(*moment);
+    if (!moment) bad = std::min(bad, t);
+  }
+  if (bad < values.size()) {
+    // Counts that happen to begin like dates have few of them.
+    if (guessed && 10 * moments.size() < 9 * values.size()) return std::nullopt;
+    user_error("{}: its numbers look like {}, but step {} has {}, which is no date: {}", origin,
+               name_of(form), bad, values[bad], advice());
+  }
+  DatedNumbers dated = in_units(std::move(moments), calendar, days);
+  dated.remark = fmt::format("its numbers ({} to {}) are read as {}{}", values.front(), values.back(),
+                             name_of(form), guessed ? " (guessed: it has no unit)" : "");
+  return dated;
+}
+
+DatedNumbers dates_in_texts(const std::vector<std::string>& texts, const std::string& calendar,
+                            const std::string& origin) {
+  const Calendar days = TimeAxis::calendar_named(calendar, origin);
+  std::vector<Milliseconds> moments;
+  for (std::size_t t = 0; t < texts.size(); ++t) {
+    const auto period = Period::parse(texts[t], days);
+    if (!period)
+      user_error("{}: step {} has \"{}\", which is no date; 2020-01-31T18:00:00 and 2020-01-31_18:00:00 are",
+                 origin, t, texts[t]);
+    moments.push_back(period->begin);
+  }
+  DatedNumbers dated = in_units(std::move(moments), calendar, days);
+  dated.remark = "its stamps are read from text";
+  return dated;
+}
+
+}  // namespace rossby::detail

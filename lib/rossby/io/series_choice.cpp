@@ -1,0 +1,175 @@
+// Which variable of a file is the series, if nobody says.
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/io/auxiliary_variables.hpp"
+#include "rossby/io/series_layout.hpp"
+
+namespace rossby::detail {
+namespace {
+
+bool is_data(const NetcdfFile& file, const NetcdfVariable& variable) {
+  if (variable.type == NetcdfType::float32 || variable.type == NetcdfType::float64) return true;
+  return variable.type != NetcdfType::text && file.has(variable, "scale_factor");
+}
+
+/// Counts, say: integers that mean themselves.
+bool is_count(const NetcdfFile& file, const NetcdfVariable& variable) {
+  return (variable.type == NetcdfType::int32 || variable.type == NetcdfType::other_integer) &&
+         !file.text(variable, "flag_meanings");
+}
+
+/// CF-1.8, chapter 9.3.2: times (station, obs), other ones for each station.
+std::string own_times_text(const NetcdfFile& file) {
+  for (const NetcdfVariable& time : file.variables()) {
+    if (time.dimensions.size() != 2 ||
+        file.text(time, "units").value_or("").find(" since ") == std::string::npos)
+      continue;
+    for (const NetcdfVariable& values : file.variables())
+      if (&values != &time && is_data(file, values) && values.dimensions.size() == 2 &&
+          values.dimensions[0].name == time.dimensions[0].name &&
+          values.dimensions[1].name == time.dimensions[1].name)
+        return fmt::format(
+            "; each {} has times of its own ({}({}, {})): make (time, node) of it with xarray: df = "
+            "ds[[\"{}\", "
+            "\"{}\"]].to_dataframe().dropna().reset_index(); df.set_index([\"{}\", "
+            "\"{}\"])[\"{}\"].to_xarray()"
+            ".to_netcdf(\"regular.nc\")",
+            time.dimensions[0].name, time.name, time.dimensions[0].name, time.dimensions[1].name, time.name,
+            values.name, time.name, time.dimensions[0].name, values.name);
+  }
+  return "";
+}
+
+/// CF-1.8, chapter 9.3.3 and 9.3.4: samples of all stations one after the other.
+std::string ragged_text(const NetcdfFile& file) {
+  const NetcdfVariable *counts = nullptr, *index = nullptr, *values = nullptr, *times = nullptr;
+  for (const NetcdfVariable& v : file.variables()) {
+    if (file.has(v, "sample_dimension")) counts = &v;
+    if (file.has(v, "instance_dimension")) index = &v;
+  }
+  if (counts == nullptr && index == nullptr) return "";
+  const std::string samples =
+      counts != nullptr ? file.text(*counts, "sample_dimension").value_or("") : index->dimensions.at(0).name;
+  for (const NetcdfVariable& v : file.variables()) {
+    if (v.dimensions.size() != 1 || v.dimensions[0].name != samples || &v == index) continue;
+    const bool is_stamp = file.text(v, "units").value_or("").find(" since ") != std::string::npos;
+    (is_stamp ? times : values) = &v;
+  }
+  const std::string name = values == nullptr ? "VARIABLE" : values->name;
+  const std::string stamp = times == nullptr ? "time" : times->name;
+  const std::string node =
+      counts != nullptr
+          ? fmt::format("np.repeat(np.arange(ds.sizes[\"{}\"]), ds[\"{}\"].values)",
+                        counts->dimensions.empty() ? "station" : counts->dimensions[0].name, counts->name)
+          : fmt::format("ds[\"{}\"].values", index->name);
+  return fmt::format(
+      "; its stations lie one after the other along {} ({}, a ragged array): make (time, node) of it with "
+      "xarray: at = pd.MultiIndex.from_arrays([ds[\"{}\"].values, {}], names=[\"time\", \"node\"]); "
+      "pd.Series(ds[\"{}\"].values, at, name=\"{}\").to_xarray().to_netcdf(\"regular.nc\")",
+      samples, counts != nullptr ? counts->name : index->name, stamp, node, name, name);
+}
+
+/// The reason behind "no variable fits", and what to do.
+std::string why_nothing_fits(const NetcdfFile& file) {
+  if (std::string ragged = ragged_text(file); !ragged.empty()) return ragged;
+  if (std::string times = own_times_text(file); !times.empty()) return times;
+  const std::set<std::string> auxiliary = auxiliary_variables(file);
+  std::string reason, hint;
+  std::vector<std::string> left_out;
+  Index largest = 0, of_time = 0;  // the best hint is why the largest variable does not fit
+  for (const NetcdfVariable& variable : file.variables()) {
+    if (!is_data(file, variable) && !is_count(file, variable)) continue;
+    const bool left = auxiliary.contains(variable.name);
+    if (!left && variable.dimensions.size() == 1 && is_time(file, variable.dimensions[0]) &&
+        variable.name != variable.dimensions[0].name)
+      ++of_time;
+    const bool fits = fit(file, variable, reason).has_value();
+    if (left && fits) left_out.push_back(variable.name);
+    if (left || fits || variable.dimensions.size() < 2 || variable.size() <= largest) continue;
+    largest = variable.size();
+    hint = fmt::format("; {} {}", variable.name, reason);
+  }
+  if (hint.empty() && of_time > 1)
+    hint = fmt::format(
+        "; {} variables have the time as their only dimension: join those of all nodes to one "
+        "of (time, node)",
+        of_time);
+  if (!left_out.empty())
+    hint += fmt::format(
+        "; {} would, but {} others (bounds, coordinates, flags, weights): data.variables takes it all the "
+        "same",
+        fmt::join(left_out, ", "), left_out.size() == 1 ? "describes" : "describe");
+  if (const auto groups = file.groups(); !groups.empty())
+    hint += fmt::format("; what lies in its groups ({}) is not read: copy one to a file of its own",
+                        fmt::join(groups, ", "));
+  return hint;
+}
+
+}  // namespace
+
+std::vector<VariableLayout> fitting(const NetcdfFile& file) {
+  std::string reason;
+  const std::set<std::string> auxiliary = auxiliary_variables(file);
+  const auto all = [&](bool wanted(const NetcdfFile&, const NetcdfVariable&)) {
+    std::vector<VariableLayout> layouts;
+    for (const NetcdfVariable& variable : file.variables())
+      if (wanted(file, variable) && !auxiliary.contains(variable.name))
+        if (const auto layout = fit(file, variable, reason)) layouts.push_back(*layout);
+    // A name is a hint that counts beside something else.
+    const auto sounds = [](const VariableLayout& layout) { return sounds_auxiliary(*layout.variable); };
+    if (!std::all_of(layouts.begin(), layouts.end(), sounds)) std::erase_if(layouts, sounds);
+    return layouts;
+  };
+  std::vector<VariableLayout> layouts = all(is_data);
+  // Beside real numbers that do not fit, integers are what belongs to them: quality, counts of observations.
+  const bool other = std::any_of(file.variables().begin(), file.variables().end(), [&](const auto& v) {
+    return is_data(file, v) && v.dimensions.size() > 1 && !auxiliary.contains(v.name) &&
+           std::any_of(v.dimensions.begin(), v.dimensions.end(),
+                       [&](const auto& dimension) { return is_time(file, dimension); });
+  });
+  return layouts.empty() && !other ? all(is_count) : layouts;
+}
+
+std::vector<VariableLayout> choose(const NetcdfFile& file, const std::vector<std::string>& names) {
+  const std::vector<VariableLayout> found = fitting(file);
+  std::vector<std::string> candidates;
+  for (const auto& layout : found) candidates.push_back(layout.variable->name);
+  const std::string list = candidates.empty() ? "none" : fmt::format("{}", fmt::join(candidates, ", "));
+  if (names.empty()) {
+    if (found.size() == 1) return found;
+    if (found.size() > 1)
+      user_error("{}: several variables fit: {}; name one or more (data.variables)", file.path(), list);
+    const std::string hint = why_nothing_fits(file);
+    user_error("{}: no variable fits (time, lat, lon) or (time, node[, feature]){}", file.path(), hint);
+  }
+  std::vector<VariableLayout> layouts;
+  for (const std::string& name : names) {
+    const NetcdfVariable* variable = file.find(name);
+    if (variable == nullptr) {
+      const auto nearest = nearest_name(name, candidates);
+      user_error("{}: no variable {}{}; variables that fit: {}", file.path(), name,
+                 nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest), list);
+    }
+    std::string reason;
+    const auto layout = fit(file, *variable, reason);
+    if (!layout) user_error("{}: variable {} {}", file.path(), name, reason);
+    layouts.push_back(*layout);
+    const VariableLayout& first = layouts.front();
+    const auto same = [&](int a, int b) {
+      return (a < 0) == (b < 0) && (a < 0 || first.dimension(a).name == layout->dimension(b).name);
+    };
+    if (layout->gridded != first.gridded || !same(first.time, layout->time) ||
+        !same(first.row, layout->row) || !same(first.column, layout->column))
+      user_error("{}: variables {} and {} do not share their time and node dimensions", file.path(),
+                 first.variable->name, name);
+    if (std::count(names.begin(), names.end(), name) > 1)
+      user_error("{}: variable {} is named twice", file.path(), name);
+  }
+  return layouts;
+}
+
+}  // namespace rossby::detail

@@ -1,0 +1,174 @@
+#include "rossby/io/series_coordinates.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "rossby/base/user_error.hpp"
+
+namespace rossby::detail {
+namespace {
+
+constexpr double degrees_a_radian = 180 / std::numbers::pi;
+
+struct Angle {
+  std::string_view name;  // begins so
+  double degrees;
+};
+constexpr Angle angles[] = {{"deg", 1},
+                            {"\xC2\xB0", 1},
+                            {"rad", degrees_a_radian},
+                            {"gon", 0.9},
+                            {"grad", 0.9},
+                            {"arcmin", 1 / 60.0},
+                            {"arc_min", 1 / 60.0},
+                            {"arcsec", 1 / 3600.0},
+                            {"arc_sec", 1 / 3600.0}};
+constexpr Angle prefixes[] = {{"micro", 1e-6}, {"milli", 1e-3}};
+
+/// Values that were never written or are marked as missing become NaN.
+void drop_missing(const NetcdfFile& file, const NetcdfVariable& variable, std::vector<double>& values) {
+  std::vector<double> missing = file.numbers(variable, "_FillValue");
+  for (const double mark : file.numbers(variable, "missing_value")) missing.push_back(mark);
+  if (const auto fill = file.default_fill(variable); fill && missing.empty()) missing.push_back(*fill);
+  const auto scale = file.number(variable, "scale_factor"), offset = file.number(variable, "add_offset");
+  if (scale || offset)  // as the values are
+    for (double& mark : missing) mark = mark * scale.value_or(1) + offset.value_or(0);
+  for (double& value : values)
+    if (std::find(missing.begin(), missing.end(), value) != missing.end())
+      value = std::numeric_limits<double>::quiet_NaN();
+}
+
+/// Of a variable (time, row, column) its first step, which the last one has to equal.
+std::vector<double> read_constant(const NetcdfFile& file, const NetcdfVariable& variable) {
+  const Index steps = variable.dimensions[0].length, plane = steps == 0 ? 0 : variable.size() / steps;
+  const Index count[] = {1, variable.dimensions[1].length, variable.dimensions[2].length};
+  check_memory(2 * plane, sizeof(double), fmt::format("{}: variable {}", file.path(), variable.name));
+  std::vector<double> first(static_cast<std::size_t>(plane)), last(first.size());
+  if (plane == 0) return first;
+  const Index begin[] = {0, 0, 0}, end[] = {steps - 1, 0, 0};
+  file.read(variable, begin, count, first.data());
+  file.read(variable, end, count, last.data());
+  const bool same = std::equal(first.begin(), first.end(), last.begin(),
+                               [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); });
+  if (!same)
+    user_error("{}: {} changes with the time: a grid that stays where it is is right", file.path(),
+               variable.name);
+  return first;
+}
+
+/// What degrees cannot be, or what radians without a unit look like.
+std::string doubt(const NetcdfFile& file, const NetcdfVariable& variable, const std::string& units,
+                  const std::vector<double>& degrees) {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  for (const double value : degrees)
+    if (!std::isnan(value)) low = std::min(low, value), high = std::max(high, value);
+  if (low > high) return "";
+  const double limit = is_latitude(file, variable) || variable.name.starts_with("lat") ? 90 : 720;
+  if (low < -limit - 0.01 || high > limit + 0.01)
+    return fmt::format("{} runs from {:.6g} to {:.6g}: {} cannot; its unit may be another one than \"{}\"",
+                       variable.name, low, high, limit == 90 ? "latitudes in degrees" : "degrees",
+                       units.empty() ? "none" : units);
+  const bool unitless = units.empty() || units == "1";
+  const bool counts =
+      std::all_of(degrees.begin(), degrees.end(), [](double x) { return x == std::round(x); });
+  if (unitless && !counts && high - low > 1 && low >= -std::numbers::pi &&
+      high <= 2 * std::numbers::pi + 1e-6)
+    return fmt::format(
+        "{} has no unit and runs from {:.6g} to {:.6g}: taken for degrees (guessed); if these are radians, "
+        "give it units = \"radian\"",
+        variable.name, low, high);
+  return "";
+}
+
+}  // namespace
+
+std::optional<double> degrees_in(std::string_view units) {
+  double factor = 1;
+  const auto [end, error] = std::from_chars(units.data(), units.data() + units.size(), factor);
+  const auto number = static_cast<std::size_t>(end - units.data());
+  if (error != std::errc()) factor = 1;
+  if (error == std::errc() && number < units.size()) units.remove_prefix(number);
+  while (units.starts_with(' ') || units.starts_with('*')) units.remove_prefix(1);
+  std::string name(units);
+  for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  if (name.empty() || name == "1") return factor;
+  std::string_view rest = name;
+  for (const Angle& prefix : prefixes)
+    if (rest.starts_with(prefix.name)) {
+      rest.remove_prefix(prefix.name.size());
+      factor *= prefix.degrees;
+    }
+  for (const Angle& angle : angles)
+    if (rest.starts_with(angle.name)) return factor * angle.degrees;
+  return std::nullopt;
+}
+
+std::vector<double> read_degrees(const NetcdfFile& file, const NetcdfVariable& variable,
+                                 std::vector<std::string>& remarks) {
+  const std::string units = file.text(variable, "units").value_or("");
+  const auto degrees = degrees_in(units);
+  if (!degrees) {
+    remarks.push_back(
+        fmt::format("{} has units \"{}\", which are no angle: these coordinates are not used; degrees and "
+                    "radians are right",
+                    variable.name, units));
+    return {};
+  }
+  std::vector<double> values =
+      variable.dimensions.size() == 3 ? read_constant(file, variable) : file.read_all(variable);
+  drop_missing(file, variable, values);
+  for (double& value : values) {
+    if (*degrees != 1) value *= *degrees;
+    if (std::abs(value) > 1e6) value = std::numeric_limits<double>::quiet_NaN();
+  }
+  if (*degrees != 1)
+    remarks.push_back(fmt::format("{} is converted from {} to degrees", variable.name, units));
+  if (std::string text = doubt(file, variable, units, values); !text.empty())
+    remarks.push_back(std::move(text));
+  return values;
+}
+
+std::vector<double> node_coordinate(const NetcdfFile& file, const VariableLayout& layout,
+                                    bool is_kind(const NetcdfFile&, const NetcdfVariable&), std::string& name,
+                                    std::vector<std::string>& remarks) {
+  const auto& dimension = layout.dimension(layout.column);
+  std::istringstream names(file.text(*layout.variable, "coordinates").value_or("") + " " + name);
+  for (std::string other; names >> other;) {
+    const NetcdfVariable* v = file.find(other);
+    if (v == nullptr || v->type == NetcdfType::text || v->dimensions.size() != 1 ||
+        v->dimensions[0].name != dimension.name)
+      continue;
+    if (!is_kind(file, *v) && other != name) continue;
+    name = other;
+    return read_degrees(file, *v, remarks);
+  }
+  return {};
+}
+
+std::vector<std::string> labels_of(const NetcdfFile& file, const NetcdfDimension& dimension,
+                                   std::string& variable) {
+  for (const NetcdfVariable& v : file.variables()) {
+    const bool text = v.type == NetcdfType::text;
+    if (v.dimensions.empty() || v.dimensions[0].name != dimension.name ||
+        v.dimensions.size() > (text ? 2 : 1) ||
+        (v.name != dimension.name && file.text(v, "cf_role") != "timeseries_id"))
+      continue;
+    if (v.type == NetcdfType::float32 || v.type == NetcdfType::float64) continue;
+    try {
+      std::vector<std::string> names = file.read_names(v);
+      variable = v.name;
+      return names;
+    } catch (const UserError&) {  // of a type that is no name: the series is readable without
+      return {};
+    }
+  }
+  return {};
+}
+
+}  // namespace rossby::detail

@@ -1,0 +1,106 @@
+#include "rossby/io/series_decoder.hpp"
+
+#include <fmt/format.h>
+
+#include "rossby/base/user_error.hpp"
+
+namespace rossby::detail {
+namespace {
+
+bool is_real_type(const NetcdfVariable& variable) {
+  return variable.type == NetcdfType::float32 || variable.type == NetcdfType::float64;
+}
+
+/// Numbers that a file keeps as text: named, since another program may have ignored them.
+void remark_on_text(const NetcdfFile& file, const NetcdfVariable& variable,
+                    std::vector<std::string>& remarks) {
+  for (const char* name : {"scale_factor", "add_offset", "_FillValue", "missing_value", "valid_range",
+                           "valid_min", "valid_max"}) {
+    const auto text = file.text(variable, name);
+    if (!text || text->empty()) continue;
+    const std::vector<double> values = file.numbers(variable, name);
+    remarks.push_back(values.empty()
+                          ? fmt::format("{}: {} = \"{}\" is text and no number: no value is taken for it",
+                                        variable.name, name, *text)
+                          : fmt::format("{}: {} = \"{}\" is text: read as the number {}", variable.name, name,
+                                        *text, fmt::join(values, ", ")));
+  }
+}
+
+}  // namespace
+
+Decoder::Decoder(const NetcdfFile& file, const NetcdfVariable& variable, std::optional<double> null_value,
+                 std::vector<std::string>& remarks)
+    : null_(null_value) {
+  if (const int bits = file.bits_of_other_sign(variable); bits != 0)
+    wraps_ = std::copysign(std::exp2(std::abs(bits)), bits);
+  read_packing(file, variable, remarks);
+  read_missing(file, variable);
+  read_ranges(file, variable);
+  remark_on_text(file, variable, remarks);
+}
+
+void Decoder::read_packing(const NetcdfFile& file, const NetcdfVariable& variable,
+                           std::vector<std::string>& remarks) {
+  for (const char* name : {"scale_factor", "add_offset"}) {
+    const std::vector<double> values = file.numbers(variable, name);
+    if (values.empty() && file.has(variable, name))
+      user_error(
+          "{}: variable {}: {} = \"{}\" is no number, so its values cannot be unpacked: make it a number, or "
+          "remove it (ncatted -a {},{},…)",
+          file.path(), variable.name, name, file.text(variable, name).value_or(""), name, variable.name);
+    if (values.size() > 1)
+      remarks.push_back(fmt::format("{}: {} has {} numbers: the first, {}, is used", variable.name, name,
+                                    values.size(), values.front()));
+  }
+  const auto factor = file.number(variable, "scale_factor"), shift = file.number(variable, "add_offset");
+  packed_ = factor || shift;
+  in_float_ = packed_ && file.unpacks_to_float(variable);
+  scale_ = factor.value_or(1);
+  offset_ = shift.value_or(0);
+  finer_ = !in_float_ && (variable.type != NetcdfType::float32);
+}
+
+void Decoder::read_missing(const NetcdfFile& file, const NetcdfVariable& variable) {
+  for (const char* name : {"_FillValue", "missing_value"})
+    for (const double value : file.numbers(variable, name)) {
+      if (std::isnan(value)) continue;
+      // An integer cannot be -99.9: that is meant of what it stands for.
+      if (packed_ && !is_real_type(variable) && value != std::round(value))
+        missing_scaled_.push_back(value);
+      else
+        missing_.push_back(file.is_real(variable, name) ? value : with_sign(value));
+    }
+  if (const auto fill = file.default_fill(variable); fill && !file.number(variable, "_FillValue"))
+    missing_.push_back(with_sign(*fill));
+}
+
+void Decoder::read_ranges(const NetcdfFile& file, const NetcdfVariable& variable) {
+  const bool real = is_real_type(variable);
+  // Of integers that stand for real numbers, a real bound is one of those: NetCDF User Guide, appendix A.
+  const auto bound = [&](const char* name, std::size_t place, bool is_high) {
+    const auto values = file.numbers(variable, name);
+    if (place >= values.size()) return;
+    Range& range = packed_ && !real && file.is_real(variable, name) ? scaled_ : stored_;
+    // In the type of the data: 1.1 of a double is no bound for 1.1 of a float.
+    const double value = variable.type == NetcdfType::float32
+                             ? static_cast<double>(static_cast<float>(values[place]))
+                         : file.is_real(variable, name) ? values[place]
+                                                        : with_sign(values[place]);
+    if (!std::isnan(value)) (is_high ? range.high : range.low) = value;
+  };
+  if (file.numbers(variable, "valid_range").size() == 2) {
+    bound("valid_range", 0, false);
+    bound("valid_range", 1, true);
+  }
+  bound("valid_min", 0, false);
+  bound("valid_max", 0, true);
+}
+
+/// An integer as its attribute _Unsigned wants it read (NetCDF User Guide, appendix A).
+double Decoder::with_sign(double value) const {
+  const bool turns = wraps_ > 0 ? value < 0 : value >= -wraps_ / 2;
+  return turns ? value + wraps_ : value;
+}
+
+}  // namespace rossby::detail

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rossby/io/netcdf.hpp"
+
+namespace rossby::detail {
+
+/// How the raw values of a variable become float32 in its units, NaN where missing: CF-1.8, chapters 2.5 and
+/// 8.1, and appendix A of the NetCDF User Guide.
+class Decoder {
+ public:
+  /// Throws UserError where scale_factor or add_offset is no number. Attributes that are read otherwise than
+  /// they are written, or not at all, are named in `remarks`.
+  Decoder(const NetcdfFile& file, const NetcdfVariable& variable, std::optional<double> null_value,
+          std::vector<std::string>& remarks);
+
+  /// Raw is float or double. `center` is subtracted before the value becomes a float.
+  template <class Raw>
+  [[nodiscard]] float value(Raw raw, double center = 0) const {
+    const double exact = number(raw);
+    return std::isnan(exact) ? nan_value : static_cast<float>(exact - center);
+  }
+
+  /// The value itself, NaN where missing.
+  template <class Raw>
+  [[nodiscard]] double number(Raw raw) const {
+    if (wraps_ != 0) raw = static_cast<Raw>(with_sign(static_cast<double>(raw)));
+    for (const double m : missing_)
+      if (raw == static_cast<Raw>(m)) return nan_value;
+    if (!stored_.holds(static_cast<double>(raw))) return nan_value;
+    const double exact = in_float_ ? static_cast<double>(in_floats(static_cast<float>(raw)))
+                         : packed_ ? static_cast<double>(raw) * scale_ + offset_
+                                   : static_cast<double>(raw);
+    if (!scaled_.holds(exact, rounding())) return nan_value;
+    const auto value = static_cast<float>(exact);
+    return std::isfinite(value) && !is_null(value) && !is_missing(exact) ? exact : nan_value;
+  }
+
+  /// Whether the values of a variable may be finer than float32: doubles, and integers of more than 24 bits
+  /// or packed ones that are not unpacked in floats.
+  [[nodiscard]] bool finer_than_float() const { return finer_; }
+
+ private:
+  static constexpr float nan_value = std::numeric_limits<float>::quiet_NaN();
+
+  struct Range {
+    double low = -std::numeric_limits<double>::infinity(), high = -low;
+    [[nodiscard]] bool holds(double x, double tolerance = 0) const {
+      return x >= low - tolerance && x <= high + tolerance;
+    }
+  };
+
+  void read_packing(const NetcdfFile& file, const NetcdfVariable& variable,
+                    std::vector<std::string>& remarks);
+  void read_missing(const NetcdfFile& file, const NetcdfVariable& variable);
+  void read_ranges(const NetcdfFile& file, const NetcdfVariable& variable);
+  [[nodiscard]] double with_sign(double value) const;
+
+  [[nodiscard]] float in_floats(float raw) const {
+    const float product = raw * static_cast<float>(scale_);
+    return product + static_cast<float>(offset_);
+  }
+  /// Packed values are steps of `scale` apart: they are off by rounding where they mean the same.
+  [[nodiscard]] double rounding() const { return packed_ ? 1e-3 * std::abs(scale_) : 0; }
+  [[nodiscard]] bool is_null(float value) const {
+    if (!null_) return false;
+    if (value == static_cast<float>(*null_)) return true;
+    return packed_ && std::abs(static_cast<double>(value) - *null_) <= rounding();
+  }
+  [[nodiscard]] bool is_missing(double value) const {
+    for (const double m : missing_scaled_)
+      if (std::abs(value - m) <= rounding()) return true;
+    return false;
+  }
+
+  double scale_ = 1, offset_ = 0;
+  bool packed_ = false, in_float_ = false;  // the arithmetic, which makes the zeros that were packed
+  bool finer_ = false;
+  double wraps_ = 0;  // 2^bits of integers that _Unsigned says have no sign, −2^bits: have one; 0: as stored
+  std::vector<double> missing_;         // as stored
+  std::vector<double> missing_scaled_;  // of packed integers, in the units of the variable
+  Range stored_, scaled_;               // that are valid, before and after scaling
+  std::optional<double> null_;          // after scaling
+};
+
+}  // namespace rossby::detail

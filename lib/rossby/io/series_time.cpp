@@ -1,0 +1,115 @@
+// The time axis of a series: its coordinate, one that the data name, or stamps as text.
+#include <algorithm>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/io/cf_time_units.hpp"
+#include "rossby/io/dated_numbers.hpp"
+#include "rossby/io/series_layout.hpp"
+
+namespace rossby::detail {
+namespace {
+
+bool contains(std::string text, std::string_view part) {
+  for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return text.find(part) != std::string::npos;
+}
+
+bool lies_along(const NetcdfVariable& variable, const NetcdfDimension& dimension) {
+  return !variable.dimensions.empty() && variable.dimensions[0].name == dimension.name;
+}
+
+bool is_stamps(const NetcdfFile& file, const NetcdfVariable& variable, const NetcdfDimension& dimension) {
+  return variable.type != NetcdfType::text && variable.dimensions.size() == 1 &&
+         lies_along(variable, dimension) && contains(file.text(variable, "units").value_or(""), " since ");
+}
+
+/// A string, or a row of characters, a step.
+bool is_texts(const NetcdfVariable& variable, const NetcdfDimension& dimension) {
+  return variable.type == NetcdfType::text && variable.dimensions.size() <= 2 &&
+         lies_along(variable, dimension);
+}
+
+const NetcdfVariable* named_stamps(const NetcdfFile& file, const NetcdfVariable& data,
+                                   const NetcdfDimension& dimension) {
+  std::istringstream names(file.text(data, "coordinates").value_or(""));
+  for (std::string name; names >> name;)
+    if (const NetcdfVariable* v = file.find(name); v != nullptr && is_stamps(file, *v, dimension)) return v;
+  return nullptr;
+}
+
+const NetcdfVariable* find_stamps(const NetcdfFile& file, const NetcdfVariable& data,
+                                  const NetcdfDimension& dimension) {
+  if (const NetcdfVariable* v = coordinate(file, dimension)) return v;
+  if (const NetcdfVariable* v = named_stamps(file, data, dimension)) return v;
+  for (const NetcdfVariable& v : file.variables())
+    if (is_stamps(file, v, dimension)) return &v;
+  for (const NetcdfVariable& v : file.variables())
+    if (is_texts(v, dimension) &&
+        (v.name == dimension.name || contains(v.name, "time") || contains(v.name, "date")))
+      return &v;
+  return nullptr;
+}
+
+TimeAxis parse_dated(const DatedNumbers& dated, const std::string& origin) {
+  return TimeAxis::parse(dated.values, dated.units, dated.calendar, origin);
+}
+
+}  // namespace
+
+bool has_auxiliary_time(const NetcdfFile& file, const NetcdfVariable& data,
+                        const NetcdfDimension& dimension) {
+  if (named_stamps(file, data, dimension) != nullptr) return true;
+  return std::any_of(file.variables().begin(), file.variables().end(), [&](const NetcdfVariable& v) {
+    return is_stamps(file, v, dimension) &&
+           (file.text(v, "standard_name") == "time" || file.text(v, "axis") == "T");
+  });
+}
+
+TimeAxis read_time(const NetcdfFile& file, const VariableLayout& layout, std::vector<std::string>& remarks) {
+  const NetcdfDimension& dimension = layout.dimension(layout.time);
+  const NetcdfVariable* time = find_stamps(file, *layout.variable, dimension);
+  if (time == nullptr)
+    user_error(
+        "{}: no time axis: dimension {} of {} has no coordinate variable {}({}), no other variable along it "
+        "has units such as \"days since 1970-01-01\", and none has dates as text",
+        file.path(), dimension.name, layout.variable->name, dimension.name, dimension.name);
+  if (dimension.length == 0)
+    user_error("{}: variable {} has no time steps", file.path(), layout.variable->name);
+  const std::string origin = fmt::format("{}: variable {}", file.path(), time->name);
+  const std::string units = file.text(*time, "units").value_or(""),
+                    calendar = file.text(*time, "calendar").value_or("");
+  const auto remark = [&](const std::string& text) {
+    if (!text.empty()) remarks.push_back(fmt::format("{}: {}", time->name, text));
+  };
+  if (time->name != dimension.name)
+    remark(fmt::format("taken for the stamps of dimension {}", dimension.name));
+  if (time->type == NetcdfType::text) {
+    const DatedNumbers dated = dates_in_texts(file.read_names(*time), calendar, origin);
+    remark(dated.remark);
+    return parse_dated(dated, origin);
+  }
+  std::vector<double> values = file.read_all(*time);
+  if (time->type == NetcdfType::float32 && is_counter_unit(units) && !values.empty() &&
+      values.front() >= 15'000'000 && values.front() < 1e14)
+    user_error(
+        "{}: its numbers ({:.0f} to {:.0f}) look like dates (YYYYMMDD) in float32, which cannot hold them: "
+        "store "
+        "them as integers or double, or as days since a date",
+        origin, values.front(), values.back());
+  std::string doubt;
+  if (const auto dated = dates_in_numbers(values, units, calendar, origin, doubt)) {
+    remark(dated->remark);
+    TimeAxis axis = parse_dated(*dated, origin);
+    remark(axis.remark());
+    return axis;
+  }
+  remark(doubt);
+  TimeAxis axis = TimeAxis::parse(std::move(values), units, calendar, origin);
+  remark(axis.remark());
+  return axis;
+}
+
+}  // namespace rossby::detail

@@ -1,0 +1,759 @@
+// Files as people's instruments and programs write them, a test for every kind of trouble that was reported:
+// what has to be read, and what has to be refused with the remedy.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <numbers>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "rossby/io/attribute_text.hpp"
+#include "rossby/io/calendar_rule.hpp"
+#include "rossby/io/cf_time_units.hpp"
+#include "rossby/io/dated_numbers.hpp"
+#include "rossby/io/float_loss.hpp"
+#include "rossby/io/graph_match.hpp"
+#include "rossby/io/inspect.hpp"
+#include "rossby/io/netcdf.hpp"
+#include "rossby/io/netcdf_locks.hpp"
+#include "rossby/io/series_coordinates.hpp"
+#include "rossby/io/series_file.hpp"
+#include "tests/fuzz/netcdf_maker.hpp"
+#include "tests/lib/io/files.hpp"
+#include "tests/lib/io/messages.hpp"
+
+namespace rossby {
+namespace {
+
+using testing_support::TemporaryDirectory;
+using testing_support::user_message;
+
+/// The folder with the cases: ROSSBY_FIELD, or ../shared/field beside the source tree.
+std::filesystem::path field_folder() {
+  if (const char* folder = std::getenv("ROSSBY_FIELD")) return folder;
+  return std::filesystem::path(ROSSBY_SOURCE_DIR) / ".." / "shared" / "field";
+}
+
+std::string join(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+class FieldCases : public ::testing::Test {
+ protected:
+  std::string make(const std::string& statements) {
+    std::string path = folder_ / (std::to_string(++files_) + ".nc");
+    fuzz::make_netcdf(path, fuzz::read_statements(statements));
+    return path;
+  }
+  SeriesFile open(const std::string& statements, const std::vector<std::string>& variables = {}) {
+    return SeriesFile::open(make(statements), variables);
+  }
+  std::string refusal(const std::string& statements, const std::vector<std::string>& variables = {}) {
+    return user_message([&] { (void)open(statements, variables); });
+  }
+  static std::vector<float> values(const SeriesFile& file) {
+    const SeriesInfo& info = file.info();
+    std::vector<Index> nodes(static_cast<std::size_t>(info.file_nodes));
+    std::iota(nodes.begin(), nodes.end(), Index{0});
+    std::vector<float> values(static_cast<std::size_t>(info.steps * info.file_nodes * info.features));
+    file.read(nodes, values.data());
+    return values;
+  }
+  const TemporaryDirectory folder_;
+  int files_ = 0;
+};
+
+/// x(time, node) of 4 steps and 3 nodes with values 0, 1, ….
+const std::string small = R"(
+dim time 4
+dim node 3
+var time double time
+att time units char "days since 2000-01-01"
+ramp time 0 1 4
+var x float time node
+ramp x 0 1 12
+)";
+
+// Coordinates whose unit is not degrees.
+
+std::string with_coordinates(const std::string& units, const std::string& lats, const std::string& lons) {
+  return small + "var la double node\natt la standard_name char latitude\natt la units char \"" + units +
+         "\"\ndata la " + lats +
+         "\nvar lo double node\natt lo standard_name char longitude\natt lo units char \"" + units +
+         "\"\ndata lo " + lons + "\natt x coordinates char \"la lo\"\n";
+}
+
+TEST_F(FieldCases, CoordinatesInAnyAngleBecomeDegrees) {
+  const struct {
+    const char *units, *lats, *lons;
+  } same[] = {
+      {"degrees", "-45 0 30", "0 90 180"},
+      {"radian", "-0.7853981633974483 0 0.5235987755982988", "0 1.5707963267948966 3.141592653589793"},
+      {" Radians ", "-0.7853981633974483 0 0.5235987755982988", "0 1.5707963267948966 3.141592653589793"},
+      {"arcminutes", "-2700 0 1800", "0 5400 10800"},
+      {"arc_second", "-162000 0 108000", "0 324000 648000"},
+      {"1e-6 degrees", "-45000000 0 30000000", "0 90000000 180000000"},
+      {"microdegrees", "-45000000 0 30000000", "0 90000000 180000000"},
+      {"gon", "-50 0 33.333333333333336", "0 100 200"}};
+  for (const auto& c : same) {
+    const SeriesFile file = open(with_coordinates(c.units, c.lats, c.lons));
+    ASSERT_EQ(file.info().node_lat.size(), 3U) << c.units;
+    const double lats[] = {-45, 0, 30}, lons[] = {0, 90, 180};
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_NEAR(file.info().node_lat[i], lats[i], 1e-9) << c.units;
+      EXPECT_NEAR(file.info().node_lon[i], lons[i], 1e-9) << c.units;
+    }
+  }
+  // Metres are no angle: they are not used, and the log says so.
+  const SeriesFile metres = open(with_coordinates("m", "0 1000 2000", "0 1000 2000"));
+  EXPECT_TRUE(metres.info().node_lat.empty());
+  EXPECT_HAS(join(metres.info().remarks), "no angle");
+}
+
+TEST_F(FieldCases, AxesAndCurvilinearGridsInRadians) {
+  const SeriesFile axes = open(R"(
+dim time 2
+dim lat 2
+dim lon 3
+var time double time
+att time units char "days since 2000-01-01"
+ramp time 0 1 2
+var lat double lat
+att lat units char radians
+att lat standard_name char latitude
+data lat -0.5235987755982988 0.5235987755982988
+var lon double lon
+att lon units char rad
+att lon standard_name char longitude
+data lon 0 1.5707963267948966 3.141592653589793
+var x float time lat lon
+ramp x 0 1 12
+)");
+  EXPECT_TRUE(axes.info().gridded);
+  EXPECT_NEAR(axes.info().node_lat[5], 30, 1e-9);
+  EXPECT_NEAR(axes.info().node_lon[5], 180, 1e-9);
+  const SeriesFile grid = open(R"(
+dim time 2
+dim y 1
+dim x 2
+var time double time
+att time units char "days since 2000-01-01"
+ramp time 0 1 2
+var la float y x
+att la standard_name char latitude
+att la units char radian
+data la 0.5 1.0
+var lo float y x
+att lo standard_name char longitude
+att lo units char radian
+data lo 0.1 0.2
+var t float time y x
+ramp t 0 1 4
+)");
+  EXPECT_TRUE(grid.info().curvilinear);
+  EXPECT_NEAR(grid.info().node_lat[1], 180 / std::numbers::pi, 1e-5);
+  EXPECT_HAS(join(grid.info().remarks), "radian");
+}
+
+TEST_F(FieldCases, CoordinatesThatOnlyTheirNamesTell) {
+  const std::string grid = R"(
+dim time 2
+dim y 1
+dim x 2
+var time double time
+att time units char "days since 2000-01-01"
+ramp time 0 1 2
+var nav_lat float y x
+att nav_lat units char radian
+data nav_lat 0.5 1.0
+var east float y x
+att east long_name char Longitude
+att east units char radian
+data east 0.1 0.2
+var t float time y x
+ramp t 0 1 4
+)";
+  const SeriesFile file = open(grid);
+  EXPECT_TRUE(file.info().curvilinear);
+  EXPECT_NEAR(file.info().node_lat[1], 180 / std::numbers::pi, 1e-5);
+  EXPECT_NEAR(file.info().node_lon[0], 18 / std::numbers::pi, 1e-5);
+}
+
+TEST_F(FieldCases, CoordinatesWithoutAUnitThatLookLikeRadiansAreSaid) {
+  const SeriesFile file = open(with_coordinates("", "-1.2 0.3 1.1", "0.1 3.0 6.1"));
+  EXPECT_HAS(join(file.info().remarks), "guessed");
+  EXPECT_HAS(join(open(with_coordinates("degrees", "-1.2 95 1.1", "0.1 3.0 6.1")).info().remarks), "cannot");
+  EXPECT_TRUE(open(with_coordinates("degrees", "-1.2 0.3 1.1", "0.1 3.0 6.1")).info().remarks.empty());
+}
+
+// Numbers that are dates.
+
+struct Dated {
+  const char *type, *units, *stamps, *first, *last, *step;
+};
+
+TEST_F(FieldCases, NumbersThatAreDates) {
+  const Dated cases[] = {
+      {"int", "", "20150101 20150201 20150301 20150401", "2015-01", "2015-04", "1 month"},
+      {"int64", "1", "20161230 20161231 20170101 20170102", "2016-12-30", "2017-01-02", "1 day"},
+      {"double", "day as %Y%m%d.%f", "20010101.25 20010101.5 20010101.75 20010102", "2001-01-01T06:00",
+       "2001-01-02T00:00", "6 hours"},
+      {"int", "YYYYMM", "199911 199912 200001 200002", "1999-11", "2000-02", "1 month"},
+      {"int", "", "199911 199912 200001 200002", "1999-11", "2000-02", "1 month"},
+      {"int", "years", "1999 2000 2001 2002", "1999-01", "2002-01", "1 year"},
+      {"int64", "", "2020022812 2020022818 2020022900 2020022906", "2020-02-28T12:00", "2020-02-29T06:00",
+       "6 hours"},
+      {"double", "YYYYMMDDHHMMSS", "20200101000000 20200101000030 20200101000100 20200101000130",
+       "2020-01-01T00:00:00", "2020-01-01T00:01:30", "30 seconds"},
+      {"double", "decimal year", "2000.0417 2000.125 2000.2083 2000.2917", "2000-01-16", "2000-04-16",
+       "1 month"}};
+  for (const Dated& c : cases) {
+    const SeriesFile file =
+        open(std::string("dim time 4\ndim node 3\nvar time ") + c.type + " time\natt time units char \"" +
+             c.units + "\"\ndata time " + c.stamps + "\nvar x float time node\nramp x 0 1 12\n");
+    const TimeAxis& time = file.info().time;
+    EXPECT_TRUE(time.dated()) << c.stamps;
+    EXPECT_EQ(time.text(0).substr(0, std::string(c.first).size()), c.first) << c.stamps;
+    EXPECT_EQ(time.text(3).substr(0, std::string(c.last).size()), c.last) << c.stamps;
+    EXPECT_EQ(time.step_text(), c.step) << c.stamps;
+    EXPECT_TRUE(time.gaps().empty()) << c.stamps;
+    EXPECT_HAS(join(file.info().remarks), "are read as") << c.stamps;
+  }
+}
+
+TEST_F(FieldCases, NumbersThatLookLikeDatesAndAreNone) {
+  const auto with = [](const char* type, const std::string& stamps) {
+    return std::string("dim time 12\ndim node 1\nvar time ") + type + " time\ndata time " + stamps +
+           "\nvar x float time node\nramp x 0 1 12\n";
+  };
+  // One month 13 among dates.
+  EXPECT_HAS(refusal(with("int",
+                          "20150101 20150201 20150301 20150401 20150501 20150601 20150701 20150801 20150901 "
+                          "20151001 20151101 20151301")),
+             "step 11 has 20151301, which is no date");
+  EXPECT_HAS(refusal(with("float",
+                          "20150100 20150200 20150300 20150400 20150500 20150600 20150700 20150800 20150900 "
+                          "20151000 20151100 20151200")),
+             "float32");
+  // Counts stay counts; years without a unit do so with a remark.
+  const SeriesFile counts = open(with("int", "0 1 2 3 4 5 6 7 8 9 10 11"));
+  EXPECT_FALSE(counts.info().time.dated());
+  EXPECT_TRUE(counts.info().remarks.empty());
+  const SeriesFile years = open(with("int", "1990 1991 1992 1993 1994 1995 1996 1997 1998 1999 2000 2001"));
+  EXPECT_FALSE(years.info().time.dated());
+  EXPECT_HAS(join(years.info().remarks), "guessed");
+}
+
+TEST_F(FieldCases, JulianDays) {
+  const std::string data =
+      "dim time 4\ndim node 3\nvar x float time node\nramp x 0 1 12\nvar time double time\n";
+  const struct {
+    const char *units, *first, *text;
+  } cases[] = {{"Julian Day", "2451545", "2000-01-01T12:00"},
+               {"MJD", "51544.5", "2000-01-01T12:00"},
+               {"days since -4712-01-01 12:00:00", "2451545", "2000-01-01T12:00"},
+               {"days since -4713-01-01T12:00:00Z", "2451545.5", "2000-01-02"}};
+  for (const auto& c : cases)
+    EXPECT_EQ(open(data + "att time units char \"" + c.units + "\"\nramp time " + c.first + " 1 4\n")
+                  .info()
+                  .time.text(0)
+                  .substr(0, std::string(c.text).size()),
+              c.text)
+        << c.units;
+  EXPECT_HAS(join(open(data + "ramp time 2451545 1 4\n").info().remarks), "look like Julian days");
+  EXPECT_HAS(refusal(data + "att time units char \"days since -0044-03-15\"\nramp time 0 1 4\n"),
+             "is no date");
+}
+
+// Auxiliary variables.
+
+TEST_F(FieldCases, VariablesThatDescribeOthersAreNoSeries) {
+  const std::string with = small + "att x units char degC\n";
+  for (const char* more :
+       {"dim d2 2\nvar b double time d2\natt time bounds char b\nramp b 0 1 8\n",
+        "dim d2 2\nvar time_bound double time d2\natt time_bound units char \"days since 2000-01-01\"\n",
+        "dim d2 2\nvar cl double time d2\natt time climatology char cl\n",
+        "var w double time node\natt x cell_measures char \"area: w\"\n",
+        "var x_qc float time node\natt x ancillary_variables char x_qc\n",
+        "var f float time node\natt f flag_meanings char \"good bad\"\n",
+        "var n float time node\natt n standard_name char \"air_temperature number_of_observations\"\n",
+        "var z float time node\natt z standard_name char depth\n", "var cell_area float time node\n",
+        "var x_weights float time node\n", "var e float time node\natt x coordinates char e\n"}) {
+    const SeriesFile file = open(with + more);
+    ASSERT_EQ(file.info().variables.size(), 1U) << more;
+    EXPECT_EQ(file.info().variables[0].name, "x") << more;
+    EXPECT_EQ(file.info().variables[0].units, "degC");
+  }
+  // By itself it is refused with the reason, and named it is taken.
+  const std::string flags =
+      "dim time 4\ndim node 3\nvar time double time\natt time units char \"days since 2000-01-01\"\nramp "
+      "time 0 1 4\n"
+      "var f float time node\natt f flag_meanings char \"good bad\"\nramp f 0 1 12\n";
+  EXPECT_HAS(refusal(flags), "f would, but describes others");
+  EXPECT_EQ(open(flags, {"f"}).info().variables[0].name, "f");
+  // Only a name says so: taken where there is nothing else.
+  EXPECT_EQ(
+      open("dim time 4\ndim node 3\nvar time double time\natt time units char \"days since 2000-01-01\"\n"
+           "ramp time 0 1 4\nvar soil_weight float time node\nramp soil_weight 0 1 12\n")
+          .info()
+          .variables[0]
+          .name,
+      "soil_weight");
+}
+
+// Units of time.
+
+TEST_F(FieldCases, ExactUnitsOfTime) {
+  const struct {
+    const char *units, *stamps, *calendar, *last, *step;
+  } cases[] = {{"nanoseconds", "0 100000000000 200000000000 300000000000", "standard", "2020-07-28T00:05",
+                "100 seconds"},
+               {"us", "0 500000 1000000 1500000", "standard", "2020-07-28T00:00:01", "0.5 seconds"},
+               {"milliseconds", "0 20 40 60", "standard", "2020-07-28", "0.02 seconds"},
+               {"weeks", "0 1 2 3", "standard", "2020-08-18", "7 days"},
+               {"common_years", "0 1 2 3", "noleap", "2023-07-28", "1 year"},
+               {"years", "0 1 2 3", "365_day", "2023-07-28", "1 year"},
+               {"fortnights", "0 1 2 3", "", "2020-09-08", "14 days"}};
+  for (const auto& c : cases) {
+    const SeriesFile file =
+        open(std::string("dim time 4\ndim node 3\nvar time double time\natt time units char \"") + c.units +
+             " since 2020-07-28\"\natt time calendar char \"" + c.calendar + "\"\ndata time " + c.stamps +
+             "\nvar x float time node\nramp x 0 1 12\n");
+    EXPECT_EQ(file.info().time.text(3).substr(0, std::string(c.last).size()), c.last) << c.units;
+    EXPECT_EQ(file.info().time.step_text(), c.step) << c.units;
+    EXPECT_TRUE(file.info().time.regular()) << c.units;
+  }
+  for (const char* units : {"years", "months", "calendar_months"}) {
+    const std::string message =
+        refusal(std::string("dim time 4\ndim node 3\nvar time double time\natt time units char \"") + units +
+                " since 1850-01-01\"\nramp time 0 1 4\nvar x float time node\nramp x 0 1 12\n");
+    EXPECT_HAS(message, units);
+    if (std::string(units) != "calendar_months") {
+      EXPECT_HAS(message, "pd.date_range(\"1850-01-01\"");
+    }
+  }
+}
+
+// Attributes as text.
+
+TEST_F(FieldCases, NumbersInTextAreNumbers) {
+  EXPECT_EQ(numbers_in_text(" 0.1 "), std::vector<double>{0.1});
+  EXPECT_EQ(numbers_in_text("-99.9f"), std::vector<double>{-99.9});
+  EXPECT_EQ(numbers_in_text("0, 100"), (std::vector<double>{0, 100}));
+  EXPECT_EQ(numbers_in_text("one"), std::nullopt);
+  EXPECT_EQ(numbers_in_text("1.5 degC"), std::nullopt);
+  EXPECT_EQ(numbers_in_text(""), std::nullopt);
+  const std::string packed =
+      "dim time 2\ndim node 2\nvar time double time\natt time units char \"days since 2000-01-01\"\nramp "
+      "time 0 1 2\n"
+      "var x short time node\ndata x 100 200 -999 50\n";
+  const SeriesFile scaled = open(packed +
+                                 "att x scale_factor char \"0.1\"\natt x add_offset string \" 5 \"\n"
+                                 "att x missing_value char \"-999\"\n");
+  const std::vector<float> got = values(scaled);
+  EXPECT_FLOAT_EQ(got[0], 15);
+  EXPECT_FLOAT_EQ(got[1], 25);
+  EXPECT_TRUE(std::isnan(got[2]));
+  EXPECT_FLOAT_EQ(got[3], 10);
+  EXPECT_HAS(join(scaled.info().remarks), "scale_factor");
+  EXPECT_HAS(refusal(packed + "att x scale_factor char \"a tenth\"\n"),
+             "scale_factor = \"a tenth\" is no number");
+  const SeriesFile ranged =
+      open(small + "att x valid_range char \"2, 9\"\natt x missing_value char \"4.0f\"\n");
+  const std::vector<float> kept = values(ranged);
+  EXPECT_TRUE(std::isnan(kept[1]) && std::isnan(kept[4]) && std::isnan(kept[10]));
+  EXPECT_EQ(kept[9], 9);
+  // What cannot be read is said, not passed over.
+  EXPECT_HAS(join(open(small + "att x missing_value char \"none\"\n").info().remarks), "missing_value");
+}
+
+TEST_F(FieldCases, TextIsReadWithoutWhatPadsIt) {
+  EXPECT_EQ(clean_text(std::string_view("  degC \0\0", 9)), "degC");
+  EXPECT_EQ(clean_text("\xB0"
+                       "C"),
+            "\xC2\xB0"
+            "C");
+  EXPECT_EQ(utf8_text("\xC2\xB0"
+                      "C"),
+            "\xC2\xB0"
+            "C");
+  const std::string plain = R"(
+dim time 3
+dim j 2
+dim i 2
+var time double time
+att time units char "days since 2000-01-01"
+att time calendar char "noleap"
+ramp time 58 1 3
+var la float j i
+att la units char "degrees_north"
+data la 1 1 2 2
+var lo float j i
+att lo units char "degrees_east"
+data lo 5 6 5 6
+var t ubyte time j i
+att t coordinates char "lo la"
+att t scale_factor double 0.5
+att t _Unsigned char "true"
+att t units char "K"
+ramp t 0 1 12
+)";
+  std::string padded = plain;
+  for (const char* text :
+       {"days since 2000-01-01", "noleap", "degrees_north", "degrees_east", "lo la", "true", "K"}) {
+    const std::string quoted = '"' + std::string(text) + '"';
+    padded.replace(padded.find(quoted), quoted.size(), "\" " + std::string(text) + "   \\x00\\x00\"");
+  }
+  const SeriesFile a = open(plain), b = open(padded);
+  EXPECT_TRUE(a.info().curvilinear && b.info().curvilinear);
+  EXPECT_EQ(a.info().node_lat, b.info().node_lat);
+  EXPECT_EQ(b.info().variables[0].units, "K");
+  EXPECT_EQ(a.info().time.text(1), "2000-03-01");  // no 29 February
+  EXPECT_EQ(b.info().time.text(1), "2000-03-01");
+  EXPECT_EQ(values(a), values(b));
+}
+
+TEST_F(FieldCases, BytesThatAreNoUtf8AreLatin1) {
+  const SeriesFile file =
+      open(small +
+           "att x units char \"\\xb0"
+           "C\"\natt x long_name char \"Temp\\xe9rature\"\n"
+           "att - title char \"M\\xfcller\"\ndim width 8\nvar name char node width\n"
+           "att name cf_role char timeseries_id\ntexts name \"K\\xf6ln\" \"Bonn\" \"Ulm\"\n");
+  EXPECT_EQ(file.info().variables[0].units,
+            "\xC2\xB0"
+            "C");
+  EXPECT_EQ(file.info().variables[0].long_name, "Temp\xC3\xA9rature");
+  EXPECT_EQ(file.info().title, "M\xC3\xBCller");
+  ASSERT_EQ(file.info().node_labels.size(), 3U);
+  EXPECT_EQ(file.info().node_labels[0], "K\xC3\xB6ln");
+  EXPECT_EQ(file.info().node_labels[2], "Ulm");
+}
+
+// Auxiliary and textual time coordinates.
+
+TEST_F(FieldCases, StampsOfAnotherNameOrAsText) {
+  const std::string data = "dim Time 3\ndim node 2\nvar x float Time node\nramp x 0 1 6\n";
+  const SeriesFile named = open(data +
+                                "var XTIME float Time\natt XTIME units char \"minutes since 2020-01-01\"\n"
+                                "ramp XTIME 0 60 3\natt x coordinates char XTIME\n");
+  EXPECT_EQ(named.info().time.text(2), "2020-01-01T02:00");
+  EXPECT_EQ(named.info().time.step_text(), "1 hour");
+  EXPECT_HAS(join(named.info().remarks), "XTIME");
+  const SeriesFile wrf = open(data +
+                              "dim len 19\nvar Times char Time len\ntexts Times 2020-01-31_18:00:00 "
+                              "2020-02-01_00:00:00 2020-02-01_06:00:00\n");
+  EXPECT_EQ(wrf.info().time.text(1), "2020-02-01T00:00");
+  EXPECT_EQ(wrf.info().time.step_text(), "6 hours");
+  const SeriesFile iso = open(data +
+                              "var date string Time\ntexts date 2020-01-01T00:00:00Z 2020-01-02T00:00:00Z "
+                              "2020-01-03T00:00:00Z\n");
+  EXPECT_EQ(iso.info().time.text(2), "2020-01-03");
+  EXPECT_HAS(refusal(data + "var date string Time\ntexts date 2020-01-01 noon 2020-01-03\n"),
+             "step 1 has \"noon\", which is no date");
+  // A dimension that says nothing itself, and stamps that say they are the time.
+  const SeriesFile obs = open(
+      "dim obs 3\ndim node 2\nvar x float obs node\nramp x 0 1 6\nvar when double obs\n"
+      "att when units char \"hours since 2020-01-01\"\natt when standard_name char time\n"
+      "ramp when 0 3 3\n");
+  EXPECT_EQ(obs.info().time.step_text(), "3 hours");
+}
+
+// Nodes known by their ids.
+
+std::string graph_text(const std::string& ids) {
+  return "dim node 3\ndim edge 2\nvar node_id int node\natt node_id cf_role char timeseries_id\ndata "
+         "node_id " +
+         ids + "\nvar edge_src int edge\ndata edge_src 0 1\nvar edge_dst int edge\ndata edge_dst 1 2\n";
+}
+
+TEST_F(FieldCases, GraphsAreMatchedByIds) {
+  const SeriesFile file = open(small + "var node int node\ndata node 7 8 9\n");
+  const auto match = [&](const std::string& ids, std::string& remark) {
+    const std::string path = make(graph_text(ids));
+    GraphFile graph = GraphFile::open(path);
+    graph.renumber(match_nodes(graph, path, file.info(), remark));
+    return graph.edges(0, 2);
+  };
+  std::string remark;
+  auto edges = match("7 8 9", remark);
+  EXPECT_EQ(edges[1].destination, 2);
+  EXPECT_EQ(remark, "");
+  edges = match("9 7 8", remark);
+  EXPECT_EQ(edges[0].source, 2);
+  EXPECT_EQ(edges[0].destination, 0);
+  EXPECT_EQ(edges[1].destination, 1);
+  EXPECT_HAS(remark, "another order");
+  EXPECT_HAS(user_message([&] { (void)match("7 8 10", remark); }), "\"10\", which is no node of");
+}
+
+TEST_F(FieldCases, GraphsWithoutIdsAreHeldAgainstCoordinates) {
+  const SeriesFile file = open(with_coordinates("degrees", "1 2 3", "4 5 6"));
+  const auto graph_at = [&](const std::string& lats) {
+    return make(
+        "dim node 3\ndim edge 1\nvar edge_src int edge\ndata edge_src 0\nvar edge_dst int edge\n"
+        "data edge_dst 1\nvar node_lat double node\natt node_lat units char degrees_north\ndata node_lat " +
+        lats + "\nvar node_lon double node\natt node_lon units char degrees_east\ndata node_lon 4 5 6\n");
+  };
+  std::string remark;
+  const std::string same = graph_at("1 2 3"), other = graph_at("3 2 1");
+  EXPECT_TRUE(match_nodes(GraphFile::open(same), same, file.info(), remark).empty());
+  EXPECT_HAS(remark, "by position");
+  EXPECT_HAS(user_message([&] { (void)match_nodes(GraphFile::open(other), other, file.info(), remark); }),
+             "the graph is of other nodes, or of another order");
+}
+
+// Small signals on large offsets.
+
+TEST_F(FieldCases, WhatFloatsWouldLoseIsNoticed) {
+  std::string steps;
+  for (int t = 0; t < 40; ++t) steps += " " + std::to_string(4'100'000 + 0.004 * std::sin(t)) + " 12.5";
+  const std::string head =
+      "dim time 40\ndim node 2\nvar time double time\natt time units char \"days since 2000-01-01\"\n"
+      "ramp time 0 1 40\n";
+  const SeriesFile file = open(head + "var x double time node\ndata x" + steps + "\n");
+  ASSERT_TRUE(file.finer_than_float());
+  const Index nodes[] = {0, 1};
+  const FloatLoss loss = float_loss(file, nodes, 0, 40);
+  EXPECT_EQ(loss.varying[0], 1);  // the second is constant
+  EXPECT_EQ(loss.lost[0], 1);
+  EXPECT_TRUE(needs_center(loss.varying[0], loss.lost[0]));
+  EXPECT_EQ(loss.first[0], 4'100'000);
+  EXPECT_EQ(loss.spacing[0], 0.25);
+  // Less its first value it keeps its signal.
+  std::vector<float> centred(80);
+  file.read(nodes, centred.data(), loss.first);
+  EXPECT_NEAR(centred[2], 0.004 * std::sin(1), 1e-6);
+  EXPECT_EQ(centred[1], 0);
+  // Ordinary data are left alone: floats, and doubles whose variations floats hold.
+  EXPECT_FALSE(open(small).finer_than_float());
+  const SeriesFile pressure = open(head + "var p double time node\nramp p 100000 3.25 80\n");
+  const FloatLoss none = float_loss(pressure, nodes, 0, 40);
+  EXPECT_EQ(none.lost[0], 0);
+  // Integers of more digits than float32 has.
+  const SeriesFile counts =
+      open(head + "var c int time node\natt c scale_factor double 0.001\nramp c 2000000000 1 80\n");
+  EXPECT_TRUE(counts.finer_than_float());
+  EXPECT_EQ(float_loss(counts, nodes, 0, 40).lost[0], 2);
+}
+
+// Rounded stamps.
+
+TimeAxis axis(const std::vector<double>& values, const std::string& units, const std::string& calendar = "") {
+  return TimeAxis::parse(values, units, calendar, "t");
+}
+
+TEST_F(FieldCases, RoundedStampsAreThoseOfTheirStep) {
+  std::vector<double> days, epoch, julian;
+  for (int t = 0; t < 500; ++t) {
+    days.push_back(static_cast<double>(static_cast<float>(57000 + t / 24.0)));
+    epoch.push_back(static_cast<double>(static_cast<float>(1.4e9 + 3600.0 * t)));
+    julian.push_back(std::round((2'451'545.0 + t / 24.0) * 1e4) / 1e4);
+  }
+  for (const TimeAxis& time : {axis(days, "days since 1858-11-17"), axis(epoch, "seconds since 1970-01-01"),
+                               axis(julian, "days since -4712-01-01 12:00", "julian")}) {
+    EXPECT_EQ(time.step_milliseconds(), 3'600'000) << time.units();
+    EXPECT_TRUE(time.regular());
+    EXPECT_TRUE(time.gaps().empty());
+    EXPECT_HAS(time.remark(), "guessed");
+    EXPECT_EQ(time.after(499, 12).stamp(11) - time.stamp(499), 12 * 3'600'000);
+  }
+  // Exact ones are left as they are, without a remark; so are real jitter and real gaps.
+  EXPECT_EQ(axis({0, 1, 2, 3, 4}, "hours since 2000-01-01").remark(), "");
+  EXPECT_EQ(axis({0, 1, 2.4, 3, 4.2, 5, 6}, "hours since 2000-01-01").remark(), "");
+}
+
+// Steps bound to a calendar.
+
+std::vector<double> days_of(const std::vector<std::string>& dates) {
+  std::vector<double> days;
+  for (const std::string& date : dates)
+    days.push_back(static_cast<double>(Period::parse(date)->begin) / 86'400'000.0);
+  return days;
+}
+
+TEST_F(FieldCases, StepsThatFollowTheCalendarAreContinued) {
+  std::vector<std::string> dekads, halves, eight, business;
+  for (int month = 1; month <= 12; ++month) {
+    for (const int day : {1, 11, 21}) dekads.push_back(fmt::format("2017-{:02}-{:02}", month, day));
+    for (const int day : {1, 16}) halves.push_back(fmt::format("2017-{:02}-{:02}", month, day));
+  }
+  const auto continued = [&](const std::vector<double>& days, Index count) {
+    const TimeAxis time = axis(days, "days since 1970-01-01");
+    EXPECT_TRUE(time.regular());
+    EXPECT_TRUE(time.gaps().empty());
+    const TimeAxis next = time.after(time.size() - 1, count);
+    std::vector<std::string> texts;
+    for (Index k = 0; k < count; ++k) {
+      const detail::CivilTime civil = detail::civil(next.stamp(k), Calendar::standard);
+      texts.push_back(fmt::format("{:02}-{:02}", civil.month, civil.day));
+    }
+    return texts;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(continued(days_of(dekads), 4), (Texts{"01-01", "01-11", "01-21", "02-01"}));
+  EXPECT_EQ(continued(days_of(halves), 3), (Texts{"01-01", "01-16", "02-01"}));
+  std::vector<double> composites, weekdays;
+  for (const int year : {2003, 2004, 2005})
+    for (int day = 0; day < 365; day += 8)
+      composites.push_back(days_of({fmt::format("{}-01-01", year)})[0] + day);
+  EXPECT_EQ(continued(composites, 2), (Texts{"01-01", "01-09"}));
+  for (int week = 0; week < 8; ++week)
+    for (int day = 0; day < 5; ++day) weekdays.push_back(4 + 7 * week + day);  // 1970-01-05 was a Monday
+  EXPECT_EQ(continued(weekdays, 2), (Texts{"03-02", "03-03"}));
+  EXPECT_EQ(axis(days_of(dekads), "days since 1970-01-01").step_text(), "1 dekad");
+  EXPECT_EQ(axis(weekdays, "days since 1970-01-01").step_text(), "1 business day");
+  // A dekad that is missing is a gap.
+  dekads.erase(dekads.begin() + 5);
+  const TimeAxis gap = axis(days_of(dekads), "days since 1970-01-01");
+  ASSERT_EQ(gap.gaps().size(), 1U);
+  EXPECT_EQ(gap.gaps()[0].missing, 1);
+  // A holiday is no rule of its own.
+  weekdays.erase(weekdays.begin() + 12);
+  EXPECT_EQ(axis(weekdays, "days since 1970-01-01").gaps().size(), 1U);
+}
+
+// Stations.
+
+TEST_F(FieldCases, StationsAreReadAsTheyAreAndRaggedOnesRefused) {
+  const std::string stations = R"(
+dim station 2
+dim time 3
+att - featureType char "timeSeries "
+var lat float station
+att lat units char degrees_north
+data lat 1 2
+var lon float station
+att lon units char degrees_east
+data lon 3 4
+var time double time
+att time units char "days since 2000-01-01"
+ramp time 0 1 3
+var x float station time
+att x coordinates char "lat lon"
+data x 1 2 3 10 20 30
+)";
+  const SeriesFile file = open(stations);
+  EXPECT_EQ(file.info().file_nodes, 2);
+  EXPECT_EQ(file.info().steps, 3);
+  EXPECT_EQ(values(file), (std::vector<float>{1, 10, 2, 20, 3, 30}));
+  const std::string samples =
+      "dim station 2\ndim obs 6\nvar time double obs\natt time units char \"days since 2000-01-01\"\nramp "
+      "time 0 1 6\n"
+      "var x float obs\natt x coordinates char time\nramp x 0 1 6\n";
+  for (const char* kind : {"var rows int station\natt rows sample_dimension char obs\ndata rows 3 3\n",
+                           "var at int obs\natt at instance_dimension char station\ndata at 0 0 0 1 1 1\n"}) {
+    const std::string message = refusal(samples + kind);
+    EXPECT_HAS(message, "ragged");
+    EXPECT_HAS(message, "to_netcdf");
+  }
+}
+
+TEST_F(FieldCases, StationsWithTimesOfTheirOwnAreRefusedWithTheRemedy) {
+  const std::string message = refusal(
+      "dim station 2\ndim obs 3\nvar when double station obs\natt when units char \"days since 2000-01-01\"\n"
+      "ramp when 0 1 6\nvar x float station obs\nramp x 0 1 6\n");
+  EXPECT_HAS(message, "each station has times of its own (when(station, obs))");
+  EXPECT_HAS(message, "to_netcdf");
+}
+
+// Causes that HDF5 knows.
+
+TEST_F(FieldCases, LockedFilesSaySo) {
+  const std::string path = make(small);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(::flock(fd, LOCK_EX | LOCK_NB), 0);
+  const std::string message = user_message([&] { (void)SeriesFile::open(path, {}); });
+  EXPECT_HAS(message, "HDF5_USE_FILE_LOCKING=FALSE");
+  ::close(fd);
+  EXPECT_EQ(SeriesFile::open(path, {}).info().steps, 4);
+  // Two readers lock nothing out.
+  const int reader = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(::flock(reader, LOCK_SH | LOCK_NB), 0);
+  EXPECT_EQ(SeriesFile::open(path, {}).info().steps, 4);
+  ::close(reader);
+}
+
+TEST_F(FieldCases, FilesThatAWriterLeftOpenSaySo) {
+  // A superblock of version 3 with the mark of an open writer.
+  const std::string path = folder_ / "open.nc";
+  std::ofstream file(path, std::ios::binary);
+  file.write("\x89HDF\r\n\x1a\n\x03\x08\x08\x05", 12);
+  const std::string rest(200, '\0');
+  file.write(rest.data(), static_cast<std::streamsize>(rest.size()));
+  file.close();
+  EXPECT_HAS(user_message([&] { (void)SeriesFile::open(path, {}); }), "h5clear");
+}
+
+// The reported cases themselves.
+
+class ReportedCases : public FieldCases {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::is_directory(field_folder()))
+      GTEST_SKIP() << "no folder of cases; ROSSBY_FIELD names one";
+  }
+  static SeriesFile read(const std::string& name, const std::vector<std::string>& variables = {}) {
+    return SeriesFile::open((field_folder() / name).string(), variables);
+  }
+};
+
+TEST_F(ReportedCases, AreReadRight) {
+  const SeriesInfo degrees = read("01_radians/deg.nc").info(), radians = read("01_radians/rad.nc").info();
+  ASSERT_EQ(degrees.node_lat.size(), radians.node_lat.size());
+  for (std::size_t i = 0; i < degrees.node_lat.size(); ++i) {
+    EXPECT_NEAR(degrees.node_lat[i], radians.node_lat[i], 1e-9);
+    EXPECT_NEAR(degrees.node_lon[i], radians.node_lon[i], 1e-9);
+  }
+  const TimeAxis plain = read("02_yyyymmdd/time_plain.nc").info().time,
+                 standard = read("02_yyyymmdd/time_std.nc").info().time;
+  EXPECT_EQ(plain.step_text(), "1 month");
+  EXPECT_EQ(plain.after(59, 3).text(2), standard.after(59, 3).text(2));
+  EXPECT_EQ(plain.after(59, 3).text(0), "2020-01");
+  EXPECT_EQ(read("03_bounds/pop.nc").info().variables[0].name, "SST");
+  EXPECT_HAS(user_message([&] { (void)read("03_bounds/pop_temp.nc"); }), "TEMP has 3 levels along z_t");
+  EXPECT_EQ(read("06_subsecond/ns_auto.nc").info().time.step_text(), "5 minutes");
+  EXPECT_EQ(read("09_time_units/weeks.nc").info().time.step_text(), "7 days");
+  EXPECT_EQ(read("09_time_units/common_years.nc").info().time.step_text(), "1 year");
+  EXPECT_HAS(user_message([&] { (void)read("09_time_units/years.nc"); }), "pd.date_range");
+  EXPECT_EQ(read("10_wrf/wrf.nc", {"T2"}).info().time.step_text(), "1 hour");
+  EXPECT_TRUE(read("12_padded/padded.nc").info().curvilinear);
+  EXPECT_EQ(read("12_padded/padded.nc").info().file_nodes, 42);
+  EXPECT_EQ(read("18_latin1/latin1.nc").info().variables[0].units,
+            "\xC2\xB0"
+            "C (air, 2m)");
+  EXPECT_EQ(read("23_float_time/fvcom.nc").info().time.step_milliseconds(), 3'600'000);
+  const TimeAxis dekads = read("26_dekads/dekads.nc").info().time.after(287, 4);
+  EXPECT_EQ(dekads.text(0).substr(0, 10), "2018-01-01");
+  const SeriesInfo stations = read("28_stations/station_time.nc").info();
+  EXPECT_EQ(stations.file_nodes, 5);
+  EXPECT_EQ(stations.steps, 60);
+  EXPECT_HAS(user_message([&] { (void)read("28_stations/ragged.nc"); }), "to_xarray().to_netcdf");
+}
+
+TEST_F(ReportedCases, OfValuesAreReadRight) {
+  const auto extremes = [&](const SeriesFile& file) {
+    float low = INFINITY, high = -INFINITY;
+    for (const float value : values(file))
+      if (!std::isnan(value)) low = std::min(low, value), high = std::max(high, value);
+    return std::pair(low, high);
+  };
+  EXPECT_LT(extremes(read("07_text_attributes/scale_text.nc")).second, 60);  // degC
+  EXPECT_GT(extremes(read("07_text_attributes/missing_text.nc")).first, -60);
+  const std::string filters = user_message([&] { (void)values(read("04_filters/lz4.nc")); });
+  EXPECT_HAS(filters, "32004 (lz4)");
+  EXPECT_HAS(filters, "HDF5_PLUGIN_PATH");
+}
+
+}  // namespace
+}  // namespace rossby
