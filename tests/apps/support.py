@@ -4,6 +4,7 @@ A test file is started as  test_x.py ROSSBY MPIEXEC [unittest arguments]  and en
 says that every test was skipped.
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -24,6 +25,14 @@ RANK_WRAPPER = """
 code=$?
 echo $code > "$ROSSBY_TEST_CODES/${OMPI_COMM_WORLD_RANK:-0}"
 exit $code
+"""
+
+
+# The program with a job's end that lies so many seconds behind its own start, however long mpiexec takes.
+ENDS_SOON = """#!/bin/sh
+SLURM_JOB_END_TIME=$(($(date +%s) + 3))
+export SLURM_JOB_END_TIME
+exec '{rossby}' "$@"
 """
 
 
@@ -86,6 +95,20 @@ class ProgramTest(unittest.TestCase):
         for rank, folder in enumerate(folders):
             start += ([":"] if rank else []) + ["-n", "1", "-wdir", folder, *wrapped]
         return start
+
+    @classmethod
+    @contextlib.contextmanager
+    def in_a_job_that_ends(cls):
+        """Programs are started with SLURM_JOB_END_TIME 3 s ahead: less than what a training keeps free."""
+        global rossby
+        before = rossby
+        script = cls.write("ends_soon.sh", ENDS_SOON.format(rossby=before))
+        os.chmod(cls.path(script), 0o755)
+        rossby = cls.path(script)
+        try:
+            yield
+        finally:
+            rossby = before
 
     @classmethod
     def start(cls, ranks, arguments, folders=None, codes=None):

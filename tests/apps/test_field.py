@@ -314,7 +314,8 @@ class Field(support.ProgramTest):
         self.assertNotIn("SLURM_JOB_END_TIME", self.left("unset").out)
 
     def test_every_pause_says_why(self):
-        result = self.left("ends", SLURM_JOB_END_TIME=str(int(time.time()) + 2))
+        with self.in_a_job_that_ends():
+            result = self.left("ends")
         self.assertEqual(result.codes, [75], result.out)
         self.assertRegex(result.out, r"paused    the job ends at 20.*Z \(SLURM_JOB_END_TIME\)")
         result = self.left("after", "--stop-after", "0.000001s")

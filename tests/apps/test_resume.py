@@ -314,12 +314,8 @@ class Resumed(BadInput):
         for text in ["1", "h", "1x", "-3s", "0s", "1h-2m"]:
             self.refuse(2, self.arguments("never", f"train.stop_after={text}"), "is no time: write it as 1h50m")
         self.assertFalse(os.path.exists(self.path("never")))
-        end = str(int(time.time()) + 1)
-        os.environ["SLURM_JOB_END_TIME"] = end
-        try:
+        with self.in_a_job_that_ends():
             self.leave("slurm")
-        finally:
-            del os.environ["SLURM_JOB_END_TIME"]
         self.succeed(2, *self.arguments("slurm"))
         self.assertEqual(self.ends("slurm"), self.whole())
 
