@@ -50,7 +50,7 @@ std::vector<Case> cases_of_registry() {
   std::vector<Case> cases;
   for (const ModelDescriptor& descriptor : models()) {
     if (!descriptor.of_windows) continue;
-    cases.push_back({.name = std::string(descriptor.name), .n = 11, .of_registry = &descriptor});
+    cases.push_back({.name = std::string(descriptor.name), .of_registry = &descriptor});
     cases.push_back({.name = std::string(descriptor.name) + "_two_rows",
                      .n = 2,
                      .shuffled = false,
@@ -69,7 +69,10 @@ TEST_P(WindowRanks, GiveTheSameLossesAsOneRank) {
   ASSERT_GE(one.losses.size(), 20U);
   for (std::size_t s = 0; s < one.losses.size(); ++s)
     EXPECT_NEAR(many.losses[s], one.losses[s], 1e-10 * std::abs(one.losses[s])) << "step " << s / 2;
-  EXPECT_LT(one.losses[one.losses.size() - 2], one.losses[0]) << "it learns";
+  // The loss of one batch of two rows of noise does not tell.
+  if (GetParam().n > 2 || !GetParam().of_registry) {
+    EXPECT_LT(one.losses[one.losses.size() - 2], one.losses[0]) << "it learns";
+  }
   EXPECT_NEAR(many.validation, one.validation, 1e-10 * one.validation);
   for (std::size_t i = 0; i < one.forecasts.size(); ++i)
     EXPECT_NEAR(many.forecasts[i], one.forecasts[i], 1e-10) << "forecast " << i;
