@@ -217,10 +217,10 @@ TEST_F(Runs, ACheckOfOpsNamesOpBlockRankAndRow) {
   const Config diverges = config(stnn, sets);
   const std::string message =
       message_of([&] { train(half_, diverges, options("diverges" + std::to_string(half()))); });
+  // Which op overflows first depends on the instruction set: it may be a parameter that all rows share.
   const std::regex expected(
       "what an op computes is not finite in step \\d+ .*: the (value|gradient) .* in block .* on rank \\d+: "
-      "not "
-      "finite at global row \\d+, column \\d+, channel \\d+");
+      "not finite at (global row \\d+, column \\d+, channel \\d+|number \\d+ of it)");
   EXPECT_TRUE(std::regex_search(message, expected)) << message;
 }
 
@@ -299,7 +299,7 @@ TEST_F(Failing, ARunThatIsRefusedItsMemory) {
         sets = {"model.latent=4096"};
         limit_.emplace(std::size_t{24} << 20);
       },
-      "out of memory; use more ranks or a smaller problem");
+      "out of memory");  // of an array that the message describes, or of something smaller
 }
 
 TEST_F(Failing, ARunWhoseMemoryEndsInAStep) {

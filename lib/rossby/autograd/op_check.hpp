@@ -22,7 +22,7 @@ struct NotFiniteOp {
   bool gradient = false;  // of what the op's backward gets, or adds to; otherwise a value that it made
   bool arrives = false;   // the gradient came from an op behind it
   std::string parameter;  // whose gradient it is; empty: a value's on the tape
-  Index rows = 0;         // of the array that it is in,
+  Index rows = 0;         // of the array that it is in; 0: a parameter that is not of rows, `channel` counts
   Index row = 0;          // and where in it
   Index column = 0, channel = 0;
 };
