@@ -84,7 +84,6 @@ template <class T>
 [[nodiscard]] Var<T> dropout(Tape<T>& tape, const Var<T>& x, double rate, const Random& random,
                              std::span<const Index> row_keys, const ColumnKeys& col_keys);
 
-
 // Losses. Each adds its unscaled sum to *sum at once and, in backward, scale times that sum's gradient: the
 // loss is scale · Σ, where the caller's scale holds weight and 1 / (global count). Sums are taken in double.
 
