@@ -3,7 +3,7 @@
 # Installs BUILD_DIR to a temporary prefix, builds CONSUMER_DIR against it and runs what came out.
 set -euo pipefail
 
-build=$1 consumer=$2 cmake=$3 generator=$4 cxx=$5 with_mpi=$6 sanitize=$7 mpiexec=$8
+build=$1 consumer=$2 cmake=$3 generator=$4 cxx=$5 with_mpi=$6 sanitize=$7 mpiexec=${8:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [[ $sanitize == "-fsanitize=" ]]; then sanitize=; fi

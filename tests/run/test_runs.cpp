@@ -9,6 +9,7 @@
 #include <regex>
 #include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
@@ -20,6 +21,8 @@
 #include "rossby/mpi/watchdog.hpp"
 #include "rossby/run/evaluate.hpp"
 #include "rossby/run/forecast.hpp"
+#include "rossby/run/model_run.hpp"
+#include "rossby/run/not_finite.hpp"
 #include "rossby/run/run_files.hpp"
 #include "rossby/run/train.hpp"
 #include "tests/mpi/world.hpp"
@@ -222,6 +225,29 @@ TEST_F(Runs, ACheckOfOpsNamesOpBlockRankAndRow) {
       "what an op computes is not finite in step \\d+ .*: the (value|gradient) .* in block .* on rank \\d+: "
       "not finite at (global row \\d+, column \\d+, channel \\d+|number \\d+ of it)");
   EXPECT_TRUE(std::regex_search(message, expected)) << message;
+}
+
+/// Each rank finds a number that is not finite in its last row, the last rank one op before the others.
+TEST_F(Runs, WhatACheckFindsFirstIsNamedByItsGlobalRow) {
+  const Config settings = config(stnn);
+  const auto run = make_run<float>(world_, settings, Purpose::training);
+  const Index rows = std::ssize(run->domain().rows);
+  std::vector<float> values(static_cast<std::size_t>(rows * 2 * 3), 1);
+  const NodeView<float> view(values.data(), rows, 2, 3);
+  OpCheck<float> check(run->exec());
+  EXPECT_EQ(describe_op(world_, *run, &check), "");
+  EXPECT_EQ(describe_op<float>(world_, *run, nullptr), "");
+  const int last = world_.size() - 1;
+  check.enter("cell");
+  for (const char* op : {"add", "relu", "tanh"}) {
+    if (std::string(op) == (world_.rank() == last ? "relu" : "tanh")) view.at(rows - 1, 1)[2] = NAN;
+    check.makes(view, {});
+    check.computed(op, false);
+  }
+  EXPECT_EQ(describe_op(world_, *run, &check),
+            fmt::format("the value of relu in block cell on rank {}: not finite at global row {}, column 1, "
+                        "channel 2",
+                        last, run->domain().partition.rows_of(last).back().value));
 }
 
 /// While it lives this process gets so many bytes more, and no others.

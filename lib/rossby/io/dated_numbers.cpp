@@ -240,6 +240,12 @@ std::optional<DatedNumbers> dates_in_numbers(const std::vector<double>& values, 
   }
   std::vector<Milliseconds> moments;
   if (form == Form::decimal_year) {
+    const auto is_year = [](double x) { return x >= 0 && x < 10'000; };
+    if (const auto other = std::find_if_not(values.begin(), values.end(), is_year); other != values.end()) {
+      if (guessed) return std::nullopt;
+      user_error("{}: step {} has {}, which is no year: {}", origin, other - values.begin(), *other,
+                 advice());
+    }
     const auto found = moments_of_years(values, days);
     if (!found)
       user_error(

@@ -244,6 +244,12 @@ TEST_F(FieldCases, NumbersThatLookLikeDatesAndAreNone) {
                           "20150100 20150200 20150300 20150400 20150500 20150600 20150700 20150800 20150900 "
                           "20151000 20151100 20151200")),
              "float32");
+  // Numbers among which there are years alone at both ends are no dates, and years far away are refused.
+  EXPECT_HAS(refusal(with("double", "2001 2e11 2001.5 2002 2003 2004 2005 2006 2007 2008 2009 2010")),
+             "does not ascend");
+  EXPECT_HAS(refusal("dim time 2\ndim node 1\nvar time double time\natt time units char \"decimal year\"\n"
+                     "data time 2001.5 2e11\nvar x float time node\nramp x 0 1 2\n"),
+             "step 1 has 200000000000, which is no year");
   // Counts stay counts; years without a unit do so with a remark.
   const SeriesFile counts = open(with("int", "0 1 2 3 4 5 6 7 8 9 10 11"));
   EXPECT_FALSE(counts.info().time.dated());
