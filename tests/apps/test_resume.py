@@ -430,12 +430,14 @@ class FullCheckpoint(FullDisk):
     """Only the test below; those of FullDisk run elsewhere."""
 
     def test_checkpoint(self):
-        # Room for one checkpoint and a half.
+        # A start is refused if there is no room for a checkpoint; then there is, for two checkpoints and a half.
         self.write("more.toml", MORE)
         script = ('"$2" -n 2 "$1" train more.toml --run small/run --stop-after 0.000001s >out.txt 2>err.txt; echo $?; '
                   "dd if=/dev/zero of=small/fill bs=1k 2>/dev/null; truncate -s -20480 small/fill; "
-                  '"$2" -n 2 "$1" train more.toml --run small/run --set checkpoint.every_steps=5 --stop-after 0.5s '
-                  ">>out.txt 2>>err.txt; echo $?; "
+                  '"$2" -n 2 "$1" train more.toml --run small/run >>out.txt 2>>err.txt; echo $?; '
+                  'size=$(stat -c %s small/run/checkpoints/*.h5); truncate -s -$((5 * size / 2)) small/fill; '
+                  '"$2" -n 2 "$1" train more.toml --run small/run --set checkpoint.every_steps=5 '
+                  "--set checkpoint.keep=50 --stop-after 0.5s >>out.txt 2>>err.txt; echo $?; "
                   "ls small/run/checkpoints; rm small/fill; "
                   '"$2" -n 2 "$1" train more.toml --run small/run >>out.txt 2>again.txt; echo $?')
         result = self.in_small_disk(4096, script)
@@ -443,9 +445,11 @@ class FullCheckpoint(FullDisk):
             err = file.read()
         words = result.stdout.split()
         self.assertEqual(words[0], "75", result.stdout + err)
-        self.assertEqual(words[1], "1", "what cannot be saved is not to be resumed for ever\n" + result.stdout + err)
+        self.assertEqual(words[1], "1", "no room for a checkpoint\n" + result.stdout + err)
+        self.assertEqual(words[2], "1", "what cannot be saved is not to be resumed for ever\n" + result.stdout + err)
         self.assertEqual(words[-1], "0", result.stdout + err)
-        self.assertEqual(len([w for w in words if w.startswith("step-")]), 1, "the earlier checkpoint stays")
+        self.assertGreaterEqual(len([w for w in words if w.startswith("step-")]), 1, "earlier checkpoints stay")
+        self.assertRegex(err, "(?m)^rossby: state file .* could not be written: .*No space left on device")
         self.assertNotIn(".tmp", result.stdout)
         self.assertRegex(err, "warning: state file .* is not written: .*No space left on device; training goes on")
         self.assertRegex(err, "(?m)^rossby: .*not written.*No space left on device")

@@ -278,8 +278,9 @@ ROSSBY_INLINE void hop_registers(float* theta, float* m, float* v, Index begin, 
       }
   }
   const Holds<count> holds = take_hop<count, with_m>(a, b, c, hop);
-  if (!holds.everywhere()) [[unlikely]]
+  if (!holds.everywhere()) [[unlikely]] {
     ROSSBY_EACH overdue.add(begin + r * lanes<float>, holds.lanes[r], theta, m, v);
+  }
   ROSSBY_EACH {
     const Index k = begin + r * lanes<float>;
     store(theta + k, a[r]);
