@@ -430,14 +430,15 @@ class FullCheckpoint(FullDisk):
     """Only the test below; those of FullDisk run elsewhere."""
 
     def test_checkpoint(self):
-        # A start is refused if there is no room for a checkpoint; then there is, for two checkpoints and a half.
+        # A start is refused if there is no room for a checkpoint, for whose structure 1 MiB is asked. Then there is
+        # room for some of them.
         self.write("more.toml", MORE)
         script = ('"$2" -n 2 "$1" train more.toml --run small/run --stop-after 0.000001s >out.txt 2>err.txt; echo $?; '
                   "dd if=/dev/zero of=small/fill bs=1k 2>/dev/null; truncate -s -20480 small/fill; "
                   '"$2" -n 2 "$1" train more.toml --run small/run >>out.txt 2>>err.txt; echo $?; '
-                  'size=$(stat -c %s small/run/checkpoints/*.h5); truncate -s -$((5 * size / 2)) small/fill; '
-                  '"$2" -n 2 "$1" train more.toml --run small/run --set checkpoint.every_steps=5 '
-                  "--set checkpoint.keep=50 --stop-after 0.5s >>out.txt 2>>err.txt; echo $?; "
+                  "truncate -s -1400000 small/fill; "
+                  '"$2" -n 2 "$1" train more.toml --run small/run --set checkpoint.every_steps=2 '
+                  "--set checkpoint.keep=50 --set train.epochs=9999 --stop-after 0.5s >>out.txt 2>>err.txt; echo $?; "
                   "ls small/run/checkpoints; rm small/fill; "
                   '"$2" -n 2 "$1" train more.toml --run small/run >>out.txt 2>again.txt; echo $?')
         result = self.in_small_disk(4096, script)
