@@ -61,6 +61,12 @@ std::string clean_text(std::string_view text) {
   return utf8_text(text.substr(first, text.find_last_not_of(blanks) + 1 - first));
 }
 
+std::string lower_case(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return out;
+}
+
 std::optional<std::vector<double>> numbers_in_text(std::string_view text) {
   constexpr std::string_view separators = " \t\r\n,;";
   std::vector<double> numbers;

@@ -13,6 +13,9 @@ namespace rossby {
 /// Text as files pad it: ended at the first NUL, without white space around it, as UTF-8.
 [[nodiscard]] std::string clean_text(std::string_view text);
 
+/// The text with ASCII letters in lower case.
+[[nodiscard]] std::string lower_case(std::string_view text);
+
 /// The numbers that a text lists, separated by blanks or commas: "0.1", "-99.9f", "0, 100", "NaN". A type
 /// letter of CDL behind a number (f, d, s, b, L) is allowed. None if anything else is in it, or nothing.
 [[nodiscard]] std::optional<std::vector<double>> numbers_in_text(std::string_view text);

@@ -4,15 +4,11 @@
 #include <sstream>
 #include <string_view>
 
+#include "rossby/io/attribute_text.hpp"
 #include "rossby/io/series_layout.hpp"
 
 namespace rossby::detail {
 namespace {
-
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  return text;
-}
 
 bool ends_with_one_of(std::string_view text, std::initializer_list<std::string_view> endings) {
   return std::any_of(endings.begin(), endings.end(), [&](auto ending) { return text.ends_with(ending); });
@@ -20,9 +16,9 @@ bool ends_with_one_of(std::string_view text, std::initializer_list<std::string_v
 
 /// By its own attributes.
 bool describes_others(const NetcdfFile& file, const NetcdfVariable& variable) {
-  if (ends_with_one_of(lower(variable.name), {"_bnds", "_bounds", "_bound"})) return true;
+  if (ends_with_one_of(lower_case(variable.name), {"_bnds", "_bounds", "_bound"})) return true;
   if (is_latitude(file, variable) || is_longitude(file, variable)) return true;
-  if (lower(file.text(variable, "units").value_or("")).find(" since ") != std::string::npos) return true;
+  if (lower_case(file.text(variable, "units").value_or("")).find(" since ") != std::string::npos) return true;
   for (const char* flag : {"flag_meanings", "flag_values", "flag_masks", "cf_role", "axis"})
     if (file.has(variable, flag)) return true;
   const std::string kind = file.text(variable, "standard_name").value_or("");
@@ -52,7 +48,7 @@ std::set<std::string> auxiliary_variables(const NetcdfFile& file) {
 }
 
 bool sounds_auxiliary(const NetcdfVariable& variable) {
-  const std::string name = lower(variable.name);
+  const std::string name = lower_case(variable.name);
   for (const std::string_view known : {"area", "cell_area", "areacella", "areacello", "weight", "weights",
                                        "gw", "mask", "landmask", "lsm", "qc", "flag", "flags", "quality"})
     if (name == known) return true;

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/attribute_text.hpp"
 #include "rossby/io/calendar.hpp"
 #include "rossby/io/cf_time_units.hpp"
 
@@ -17,12 +18,6 @@ using namespace detail;
 
 /// 12.7 million years: stamps and their distances stay far from the ends of 64 bits.
 constexpr Milliseconds latest_stamp = 400'000'000'000'000'000;
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  return out;
-}
 
 Milliseconds moment(const ParsedDate& date, Calendar calendar) {
   const std::int64_t days = days_from_civil(date.year, date.month, date.day, calendar);
@@ -62,7 +57,7 @@ Calendar TimeAxis::calendar_named(const std::string& name, const std::string& or
       {"365_day", Calendar::no_leap},    {"all_leap", Calendar::all_leap},
       {"366_day", Calendar::all_leap},   {"360_day", Calendar::days_360},
       {"360", Calendar::days_360}};  // the last: files that are older than CF
-  const std::string text = lower(name);
+  const std::string text = lower_case(name);
   for (const auto& [known, calendar] : names)
     if (known == text) return calendar;
   user_error(
@@ -108,7 +103,7 @@ TimeAxis TimeAxis::parse(std::vector<double> values, const std::string& units, c
     axis.days_ = calendar_named(calendar, origin);
     const TimeUnits parsed = parse_time_units(units, axis.days_, origin);
     axis.units_ = units;
-    axis.calendar_ = calendar.empty() ? "standard" : lower(calendar);
+    axis.calendar_ = calendar.empty() ? "standard" : lower_case(calendar);
     if (axis.calendar_ == "360") axis.calendar_ = "360_day";
     axis.unit_ = parsed.unit;
     axis.reference_ = moment(parsed.reference, axis.days_) + parsed.shift_days * day_milliseconds;
@@ -163,7 +158,7 @@ TimeAxis TimeAxis::monthly(Index steps, std::string_view first_month) {
 }
 
 std::string TimeAxis::unit() const {
-  return dated_ ? units_.substr(0, lower(units_).find(" since ")) : "1";
+  return dated_ ? units_.substr(0, lower_case(units_).find(" since ")) : "1";
 }
 
 double TimeAxis::to_value(Milliseconds stamp) const {

@@ -6,17 +6,12 @@
 #include <utility>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/attribute_text.hpp"
 
 namespace rossby::detail {
 namespace {
 
 constexpr double second = 1000, minute = 60 * second, hour = 60 * minute, day = 24 * hour;
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  return out;
-}
 
 /// Days from the midnight before the Julian day number 0 to 1970-01-01.
 constexpr std::int64_t julian_days_before_1970 = 2'440'588;
@@ -86,7 +81,7 @@ std::string_view frequency(std::string_view name) {
 }  // namespace
 
 bool is_counter_unit(const std::string& units) {
-  const std::string text = lower(units);
+  const std::string text = lower_case(units);
   for (const std::string_view plain :
        {"", "1", "step", "steps", "time_step", "time step", "index", "count", "level"})
     if (text == plain) return true;
@@ -94,7 +89,7 @@ bool is_counter_unit(const std::string& units) {
 }
 
 TimeUnits parse_time_units(const std::string& units, Calendar calendar, const std::string& origin) {
-  const std::string text = lower(units);
+  const std::string text = lower_case(units);
   const auto since = text.find(" since ");
   if (since == std::string::npos)
     user_error(

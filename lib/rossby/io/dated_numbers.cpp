@@ -6,6 +6,7 @@
 #include <span>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/attribute_text.hpp"
 #include "rossby/io/calendar.hpp"
 #include "rossby/io/cf_time.hpp"
 #include "rossby/io/cf_time_units.hpp"
@@ -39,17 +40,16 @@ std::string_view name_of(Form form) {
   return "";
 }
 
-/// "day as %Y%m%d.%f" → ymd
-std::string letters(const std::string& text) {
-  std::string out;
-  for (const char c : text)
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) out += static_cast<char>(c | 0x20);
-  return out;
+/// Only the ASCII letters of units, in lower case: "day as %Y%m%d.%f" gives "dayasymdf".
+std::string only_letters(const std::string& units) {
+  std::string text = lower_case(units);
+  std::erase_if(text, [](char c) { return c < 'a' || c > 'z'; });
+  return text;
 }
 
 /// The form that units say; none where they do not.
 Form form_of_units(const std::string& units) {
-  std::string text = letters(units);
+  std::string text = only_letters(units);
   for (const char* as : {"dayas", "monthas", "yearas"})
     if (text.starts_with(as)) {
       const std::string_view what(as);
@@ -184,7 +184,7 @@ bool all_whole(const std::vector<double>& values) {
 
 /// Julian days and modified ones: what is subtracted to have days since 1858-11-17, or none.
 std::optional<double> julian_offset(const std::string& units) {
-  const std::string text = letters(units);
+  const std::string text = only_letters(units);
   for (const char* name : {"jd", "julianday", "juliandays", "juliandate", "juliandaynumber", "daysjulianday"})
     if (text == name) return 2'400'000.5;
   for (const char* name : {"mjd", "modifiedjulianday", "modifiedjuliandays", "modifiedjuliandate"})

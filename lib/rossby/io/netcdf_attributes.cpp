@@ -91,7 +91,7 @@ bool NetcdfFile::unpacks_to_float(const NetcdfVariable& variable) const {
 int NetcdfFile::bits_of_other_sign(const NetcdfVariable& variable) const {
   std::string says = text(variable, "_Unsigned").value_or("");
   if (const auto flag = number(variable, "_Unsigned"); flag) says = *flag != 0 ? "true" : "false";
-  for (char& c : says) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  says = lower_case(says);
   nc_type type = NC_NAT;
   if (says.empty() || nc_inq_vartype(id_, variable.id, &type) != NC_NOERR) return 0;
   struct Pair {

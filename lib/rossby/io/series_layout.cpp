@@ -5,16 +5,12 @@
 #include <fmt/format.h>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/attribute_text.hpp"
 
 namespace rossby::detail {
 namespace {
 
 enum class Axis { time, latitude, longitude, projected, vertical, other };
-
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  return text;
-}
 
 bool one_of(const std::string& text, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), text) != words.end();
@@ -23,9 +19,9 @@ bool one_of(const std::string& text, std::initializer_list<std::string_view> wor
 /// CF-1.8, chapter 4: what an axis is follows from its units, standard_name or axis attribute; common names
 /// serve where a file has none of these.
 Axis axis_of(const NetcdfFile& file, const NetcdfDimension& dimension) {
-  const std::string name = lower(dimension.name);
+  const std::string name = lower_case(dimension.name);
   if (const NetcdfVariable* v = coordinate(file, dimension)) {
-    const std::string units = lower(file.text(*v, "units").value_or("")),
+    const std::string units = lower_case(file.text(*v, "units").value_or("")),
                       kind = file.text(*v, "standard_name").value_or("");
     const std::string letter = file.text(*v, "axis").value_or("");
     if (units.find(" since ") != std::string::npos || kind == "time" || letter == "T") return Axis::time;
@@ -82,7 +78,7 @@ bool find_curvilinear(const NetcdfFile& file, VariableLayout& layout, std::strin
 
 /// A dimension of stations: the file says that it holds time series of them, or they have names or latitudes.
 bool is_stations(const NetcdfFile& file, const NetcdfDimension& dimension) {
-  if (lower(file.title("featureType").value_or("")) == "timeseries") return true;
+  if (lower_case(file.title("featureType").value_or("")) == "timeseries") return true;
   return std::any_of(file.variables().begin(), file.variables().end(), [&](const NetcdfVariable& v) {
     return !v.dimensions.empty() && v.dimensions[0].name == dimension.name &&
            (file.text(v, "cf_role") == "timeseries_id" || (v.dimensions.size() == 1 && is_latitude(file, v)));
@@ -101,18 +97,18 @@ namespace {
 /// Rotated coordinates are others.
 bool is_called(const NetcdfFile& file, const NetcdfVariable& variable, const std::string& kind,
                std::initializer_list<std::string_view> names) {
-  const std::string units = lower(file.text(variable, "units").value_or("")),
-                    long_name = lower(file.text(variable, "long_name").value_or(""));
+  const std::string units = lower_case(file.text(variable, "units").value_or("")),
+                    long_name = lower_case(file.text(variable, "long_name").value_or(""));
   if (file.has(variable, "standard_name") ||
       !one_of(units, {"radian", "radians", "rad", "degree", "degrees", "deg"}))
     return false;
-  return long_name == kind || one_of(lower(variable.name), names);
+  return long_name == kind || one_of(lower_case(variable.name), names);
 }
 
 }  // namespace
 
 bool is_latitude(const NetcdfFile& file, const NetcdfVariable& variable) {
-  return one_of(lower(file.text(variable, "units").value_or("")),
+  return one_of(lower_case(file.text(variable, "units").value_or("")),
                 {"degrees_north", "degree_north", "degree_n", "degrees_n", "degreen", "degreesn"}) ||
          file.text(variable, "standard_name") == "latitude" ||
          is_called(file, variable, "latitude",
@@ -120,7 +116,7 @@ bool is_latitude(const NetcdfFile& file, const NetcdfVariable& variable) {
 }
 
 bool is_longitude(const NetcdfFile& file, const NetcdfVariable& variable) {
-  return one_of(lower(file.text(variable, "units").value_or("")),
+  return one_of(lower_case(file.text(variable, "units").value_or("")),
                 {"degrees_east", "degree_east", "degree_e", "degrees_e", "degreee", "degreese"}) ||
          file.text(variable, "standard_name") == "longitude" ||
          is_called(file, variable, "longitude",
@@ -154,9 +150,9 @@ std::optional<VariableLayout> fit(const NetcdfFile& file, const NetcdfVariable& 
     const NetcdfDimension& dimension = variable.dimensions[d];
     // One node of several features is no rare thing: what is behind the time may be it.
     const bool spare = axes[d] == Axis::vertical ||
-                       (axes[d] == Axis::other &&
-                        (axes.size() > 3 || static_cast<std::ptrdiff_t>(d) < time ||
-                         one_of(lower(dimension.name), {"ensemble", "member", "realization", "number"})));
+                       (axes[d] == Axis::other && (axes.size() > 3 || static_cast<std::ptrdiff_t>(d) < time ||
+                                                   one_of(lower_case(dimension.name),
+                                                          {"ensemble", "member", "realization", "number"})));
     if (dimension.length != 1 || !spare) kept.push_back(static_cast<int>(d));
   }
   if (kept.size() == 1 && axes.size() > 1) {  // of a single node

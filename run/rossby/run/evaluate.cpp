@@ -281,14 +281,10 @@ std::string check_evaluation(const Config& config, const Domain& domain) {
 }
 
 Evaluation evaluate(const Communicator& comm, const std::string& run, const EvaluateOptions& options) {
-  return as_run(comm, [&](const Communicator& ranks) {
-    const OpenRun open = open_run(ranks, run, options.sets, options.device);
-    const Watch watching(ranks, open.config.parallel.watchdog_seconds, run);
-    return or_on_the_cores([&] {
-      return open.config.model.precision == "double" ? evaluate_with<double>(ranks, open, options)
-                                                     : evaluate_with<float>(ranks, open, options);
-    });
-  });
+  return with_run(comm, run, options.sets, options.device,
+                  [&]<class T>(const Communicator& ranks, const OpenRun& open) {
+                    return evaluate_with<T>(ranks, open, options);
+                  });
 }
 
 }  // namespace rossby

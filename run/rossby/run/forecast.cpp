@@ -141,14 +141,10 @@ std::string forecast_with(const Communicator& comm, const OpenRun& open, const F
 }  // namespace
 
 std::string forecast(const Communicator& comm, const std::string& run, const ForecastOptions& options) {
-  return as_run(comm, [&](const Communicator& ranks) {
-    const OpenRun open = open_run(ranks, run, options.sets, options.device);
-    const Watch watching(ranks, open.config.parallel.watchdog_seconds, run);
-    return or_on_the_cores([&] {
-      return open.config.model.precision == "double" ? forecast_with<double>(ranks, open, options)
-                                                     : forecast_with<float>(ranks, open, options);
-    });
-  });
+  return with_run(comm, run, options.sets, options.device,
+                  [&]<class T>(const Communicator& ranks, const OpenRun& open) {
+                    return forecast_with<T>(ranks, open, options);
+                  });
 }
 
 }  // namespace rossby

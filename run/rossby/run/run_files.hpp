@@ -7,6 +7,7 @@
 #include "rossby/base/error.hpp"
 #include "rossby/io/run_directory.hpp"
 #include "rossby/mpi/environment.hpp"
+#include "rossby/mpi/watchdog.hpp"
 #include "rossby/train/config.hpp"
 
 namespace rossby {
@@ -53,6 +54,21 @@ auto or_on_the_cores(const Work& work) {
     if (what.find("out of device memory") == std::string::npos) throw;
     throw UserError(what + ", or --device cpu");
   }
+}
+
+/// Opens a run and returns what `work.operator()<T>(ranks, open)` returns, T being the precision of its
+/// model. The ranks of `comm` are one run meanwhile, and are watched. Collective.
+template <class Work>
+auto with_run(const Communicator& comm, const std::string& path, std::span<const std::string> sets,
+              const std::string& device, const Work& work) {
+  return as_run(comm, [&](const Communicator& ranks) {
+    const OpenRun open = open_run(ranks, path, sets, device);
+    const Watch watching(ranks, open.config.parallel.watchdog_seconds, path);
+    return or_on_the_cores([&] {
+      return open.config.model.precision == "double" ? work.template operator()<double>(ranks, open)
+                                                     : work.template operator()<float>(ranks, open);
+    });
+  });
 }
 
 /// Where a run keeps its state: <run>/checkpoints/state.h5.

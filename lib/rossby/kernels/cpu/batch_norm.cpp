@@ -4,46 +4,15 @@
 #include <cmath>
 
 #include "rossby/kernels/backends.hpp"
-#include "rossby/kernels/cpu/loops.hpp"
+#include "rossby/kernels/cpu/norm_sums.hpp"
 
 namespace rossby::cpu {
-namespace {
-
-constexpr Index most_partials = 32;
-
-/// Rows a partial sum covers: a function of the shape alone.
-Index partial_rows(Index rows) {
-  return std::max<Index>(1, (rows + most_partials - 1) / most_partials);
-}
-
-template <class T>
-Index rows_a_piece(NodeView<T> x) {
-  return std::max<Index>(1, flat_piece / std::max<Index>(1, x.width()));
-}
-
-/// sums (2c) = those that add(partial sums, row, column) makes of every row and column.
-template <class T, class Add>
-void sum_entries(const Exec& exec, double* sums, NodeView<const T> x, std::span<double> scratch,
-                 const Add& add) {
-  const Index size = 2 * x.channels, rows = partial_rows(x.rows);
-  for_each_piece(exec, x.rows, rows, 2 * x.size(), [&](Index first, Index last) {
-    double* partial = scratch.data() + first / rows * size;
-    std::fill_n(partial, size, 0.0);
-    for (Index i = first; i < last; ++i)
-      for (Index b = 0; b < x.cols; ++b) add(partial, i, b);
-  });
-  std::fill_n(sums, size, 0.0);
-  for (Index p = 0; p * rows < x.rows; ++p)
-    for (Index k = 0; k < size; ++k) sums[k] += scratch[static_cast<std::size_t>(p * size + k)];
-}
-
-}  // namespace
 
 template <class T>
 void batch_norm_sums(const Exec& exec, double* sums, NodeView<const T> x, const T* shift,
                      std::span<double> scratch) {
   const Index channels = x.channels;
-  sum_entries(exec, sums, x, scratch, [=](double* partial, Index i, Index b) {
+  add_up_pairs(exec, sums, channels, x, scratch, [=](double* partial, Index i, Index b) {
     const T* from = x.at(i, b);
     for (Index c = 0; c < channels; ++c) {
       const double distance = double{from[c]} - double{shift[c]};
@@ -92,7 +61,7 @@ template <class T>
 void batch_norm_backward_sums(const Exec& exec, double* sums, NodeView<const T> dy, NodeView<const T> x,
                               const T* mean, const T* inverse_deviation, std::span<double> scratch) {
   const Index channels = x.channels;
-  sum_entries(exec, sums, x, scratch, [=](double* partial, Index i, Index b) {
+  add_up_pairs(exec, sums, channels, x, scratch, [=](double* partial, Index i, Index b) {
     const T* from = x.at(i, b);
     const T* g = dy.at(i, b);
     for (Index c = 0; c < channels; ++c) {
@@ -143,9 +112,7 @@ ROSSBY_FOR_SCALARS(ROSSBY_BATCH_NORM)
 namespace rossby {
 
 Index batch_norm_scratch_size(const Exec& exec, Index rows, Index channels) {
-  if (exec.device && !is_of_host(exec)) return 0;
-  const Index partial = cpu::partial_rows(rows);
-  return (rows + partial - 1) / partial * 2 * channels;
+  return cpu::pairs_scratch_size(exec, rows, channels);
 }
 
 }  // namespace rossby

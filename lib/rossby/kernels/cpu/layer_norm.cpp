@@ -4,48 +4,16 @@
 #include <cmath>
 
 #include "rossby/kernels/backends.hpp"
-#include "rossby/kernels/cpu/loops.hpp"
+#include "rossby/kernels/cpu/norm_sums.hpp"
 
 namespace rossby::cpu {
-namespace {
-
-constexpr Index most_partials = 32;
-
-/// Rows a partial sum covers: a function of the shape alone.
-Index partial_rows(Index rows) {
-  return std::max<Index>(1, (rows + most_partials - 1) / most_partials);
-}
-
-template <class T>
-Index rows_a_piece(NodeView<T> x) {
-  return std::max<Index>(1, flat_piece / std::max<Index>(1, x.width()));
-}
-
-/// sums (2·cols): of each column the first, then the second of the pair sums that add(row, column, first,
-/// second) adds a row's channels to.
-template <class T, class Add>
-void sum_columns(const Exec& exec, double* sums, NodeView<const T> x, std::span<double> scratch,
-                 const Add& add) {
-  const Index size = 2 * x.cols, rows = partial_rows(x.rows);
-  for_each_piece(exec, x.rows, rows, 2 * x.size(), [&](Index first, Index last) {
-    double* partial = scratch.data() + first / rows * size;
-    std::fill_n(partial, size, 0.0);
-    for (Index i = first; i < last; ++i)
-      for (Index b = 0; b < x.cols; ++b) add(i, b, partial[b], partial[x.cols + b]);
-  });
-  std::fill_n(sums, size, 0.0);
-  for (Index p = 0; p * rows < x.rows; ++p)
-    for (Index k = 0; k < size; ++k) sums[k] += scratch[static_cast<std::size_t>(p * size + k)];
-}
-
-}  // namespace
-
 template <class T>
 void layer_norm_sums(const Exec& exec, double* sums, NodeView<const T> x, std::span<double> scratch) {
-  sum_columns(exec, sums, x, scratch, [x](Index i, Index b, double& sum, double& squares) {
+  const Index cols = x.cols;
+  add_up_pairs(exec, sums, cols, x, scratch, [=](double* partial, Index i, Index b) {
     const T* from = x.at(i, b);
-    sum += sum_lanes(x.channels, [from](Index c) { return double{from[c]}; });
-    squares += sum_lanes(x.channels, [from](Index c) { return double{from[c]} * double{from[c]}; });
+    partial[b] += sum_lanes(x.channels, [from](Index c) { return double{from[c]}; });
+    partial[cols + b] += sum_lanes(x.channels, [from](Index c) { return double{from[c]} * double{from[c]}; });
   });
   sums[2 * x.cols] = static_cast<double>(x.rows * x.channels);
 }
@@ -83,11 +51,12 @@ template <class T>
 void layer_norm_backward_sums(const Exec& exec, double* sums, NodeView<const T> dy, NodeView<const T> x,
                               const T* mean, const T* inverse_deviation, const T* gain,
                               std::span<double> scratch) {
-  sum_columns(exec, sums, x, scratch, [=](Index i, Index b, double& sum, double& normals) {
+  const Index cols = x.cols;
+  add_up_pairs(exec, sums, cols, x, scratch, [=](double* partial, Index i, Index b) {
     const T *from = x.at(i, b), *g = dy.at(i, b), *factor = gain + i * x.channels;
     const double average = mean[b];
-    sum += sum_lanes(x.channels, [=](Index c) { return double{g[c]} * double{factor[c]}; });
-    normals += sum_lanes(
+    partial[b] += sum_lanes(x.channels, [=](Index c) { return double{g[c]} * double{factor[c]}; });
+    partial[cols + b] += sum_lanes(
         x.channels, [=](Index c) { return double{g[c]} * double{factor[c]} * (double{from[c]} - average); });
   });
   for (Index b = 0; b < x.cols; ++b) sums[x.cols + b] *= double{inverse_deviation[b]};
@@ -136,9 +105,7 @@ ROSSBY_FOR_SCALARS(ROSSBY_LAYER_NORM)
 namespace rossby {
 
 Index layer_norm_scratch_size(const Exec& exec, Index rows, Index cols) {
-  if (exec.device && !is_of_host(exec)) return 0;
-  const Index partial = cpu::partial_rows(rows);
-  return (rows + partial - 1) / partial * 2 * cols;
+  return cpu::pairs_scratch_size(exec, rows, cols);
 }
 
 }  // namespace rossby
