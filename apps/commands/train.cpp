@@ -7,6 +7,7 @@
 #include "apps/commands.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/watchdog.hpp"
 #include "rossby/run/candidates.hpp"
 #include "rossby/run/external_program.hpp"
@@ -38,8 +39,9 @@ struct Arguments {
   }
 
   /// The command line that goes on with the run, for a shell.
-  [[nodiscard]] std::string command_to_resume() const {
-    std::string line = fmt::format("rossby train {} --run {} --resume auto", quoted(config), quoted(run));
+  [[nodiscard]] std::string command_to_resume(int ranks) const {
+    std::string line = fmt::format("{}rossby train {} --run {} --resume auto", launcher_prefix(ranks),
+                                   quoted(config), quoted(run));
     const auto add = [&](const char* option, const std::string& value) {
       if (!value.empty()) line += fmt::format(" {} {}", option, quoted(value));
     };
@@ -87,7 +89,7 @@ int act(const Communicator& comm, const Arguments& arguments) {
   if (trained.result.reason != StopReason::paused || trained.had_ended) return 0;
   if (comm.rank() == 0)
     fmt::print("paused    {}\npaused    checkpoint written: {}; resume with: {}\n", trained.why_paused,
-               trained.checkpoint, arguments.command_to_resume());
+               trained.checkpoint, arguments.command_to_resume(comm.size()));
   return exit_resume;
 }
 

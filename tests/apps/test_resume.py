@@ -53,7 +53,7 @@ class Resumed(BadInput):
         result = self.run_ranks(ranks, *self.arguments(run), *arguments)
         self.assertEqual(result.codes, [75] * ranks, result.out + result.err)
         self.assertEqual(result.lines, [])
-        self.assertRegex(result.out, "checkpoint written: .*; resume with: rossby train more.toml")
+        self.assertRegex(result.out, "checkpoint written: .*; resume with: (mpirun|srun) -n [0-9]+ rossby train more.toml")
         return result
 
     def stopped_early(self, run, *settings):
@@ -127,6 +127,30 @@ class Resumed(BadInput):
             self.assertIn("checkpoint written", out)
             self.succeed(2, *self.arguments(name, *more))
             self.assertEqual(self.ends(name), whole, name)
+
+    def test_sigterm_to_mpirun(self):
+        """Its ranks have a few seconds: a checkpoint is written, and stderr says how to get more time."""
+        more = ["train.epochs=100000", "checkpoint.every_minutes=0"]
+        process = subprocess.Popen(
+            [support.mpiexec, "--mca", "odls_base_sigkill_timeout", "3", "-n", "2", support.rossby,
+             *self.arguments("by mpirun", *more)],
+            cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True)
+        try:
+            begin = time.monotonic()
+            while not os.path.exists(self.path("by mpirun/metrics.jsonl")):
+                self.assertIsNone(process.poll())
+                self.assertLess(time.monotonic() - begin, 120)
+                time.sleep(0.01)
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=120)
+        finally:
+            support.kill_group(process)
+        self.assertIn("paused    SIGTERM was received", out)
+        self.assertIn("kills its ranks 3 s from now: for more time send SIGUSR1 to mpirun", err)
+        self.assertEqual(err.count("rossby: SIGTERM"), 1, "one rank says so, once")
+        self.assertEqual(len(self.checkpoints("by mpirun")), 1)
+        self.assertIn("resumed", self.succeed(1, *self.arguments("by mpirun", "train.epochs=1")).out)
 
     def test_without_checkpoints_signals_end_a_run(self):
         process = subprocess.Popen(
@@ -290,7 +314,7 @@ class Resumed(BadInput):
         settings = ["train.epochs=5", "optimiser.lr=0.01", "data.variables=[\"v\"]"]
         whole = self.whole(*settings, name="told whole")
         out = self.leave("told", "--stop-after", "0.000001s", *[word for s in settings for word in ("--set", s)]).out
-        line = re.search("resume with: rossby (train .*)", out).group(1)
+        line = re.search("resume with: mpirun -n 2 rossby (train .*)", out).group(1)
         self.assertIn("--set 'data.variables=[\"v\"]'", line)
         words = shlex.split(line.replace("0.000001s", "1h"))
         self.succeed(2, *words)

@@ -116,7 +116,7 @@ class Left(Windowed, support.LiveTest):
                     os.kill(pids[3], number)     # one rank of one time group is enough
                 out, err = process.communicate(timeout=120)
                 self.assertEqual(process.returncode, 75, out + err)
-                self.assertRegex(out, "checkpoint written: .*; resume with: rossby train windows.toml")
+                self.assertRegex(out, "checkpoint written: .*; resume with: (mpirun|srun) -n [0-9]+ rossby train windows.toml")
                 self.goes_on(name, sampling)
 
     def test_damaged_newest(self):

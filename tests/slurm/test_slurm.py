@@ -170,7 +170,7 @@ class Slurm(unittest.TestCase):
             del os.environ["ROSSBY_MAX_RESTARTS"]
         self.expect(job, "FAILED", restarts=0)
         log = self.log(job)
-        self.assertRegex(log, "paused    checkpoint written: endless/checkpoints/step-.*; resume with: rossby train")
+        self.assertRegex(log, "paused    checkpoint written: endless/checkpoints/step-.*; resume with: (mpirun|srun) -n [0-9]+ rossby train")
         self.assertIn("ROSSBY_MAX_RESTARTS", log)
         self.local("checkpoint", "verify", self.newest("endless"))
 

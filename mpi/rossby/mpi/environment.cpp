@@ -257,6 +257,26 @@ std::string launcher_mismatch(int ranks) {
   return "";
 }
 
+namespace {
+
+/// mpirun of Open MPI 4 tells its ranks their command; srun does not.
+bool by_mpirun() {
+  return std::getenv("OMPI_COMMAND") != nullptr;
+}
+
+}  // namespace
+
+std::string launcher_prefix(int ranks) {
+  if (by_mpirun()) return fmt::format("mpirun -n {} ", ranks);
+  return std::getenv("SLURM_STEP_ID") != nullptr ? fmt::format("srun -n {} ", ranks) : "";
+}
+
+double mpirun_grace_seconds() {
+  if (!by_mpirun()) return -1;
+  const char* asked = std::getenv("OMPI_MCA_odls_base_sigkill_timeout");
+  return asked != nullptr ? std::max(0.0, std::atof(asked)) : 1;
+}
+
 bool names_rank(std::string_view message) {
   if (!message.starts_with("rank ")) return false;
   const std::size_t end = message.find_first_not_of("0123456789", 5);

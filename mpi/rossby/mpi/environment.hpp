@@ -159,6 +159,14 @@ decltype(auto) as_run(const Communicator& comm, const F& f) {
 /// what that means. Empty: none does.
 [[nodiscard]] std::string launcher_mismatch(int ranks);
 
+/// "mpirun -n 2 " or "srun -n 2 ": what a command line needs in front of it to start as many ranks by the
+/// launcher that started this one. Empty: no launcher did.
+[[nodiscard]] std::string launcher_prefix(int ranks);
+
+/// Seconds between the SIGTERM and the SIGKILL that Open MPI's mpirun sends to its ranks when it gets SIGTERM
+/// or SIGINT itself (odls_base_sigkill_timeout). Negative: Open MPI's mpirun did not start this rank.
+[[nodiscard]] double mpirun_grace_seconds();
+
 /// Whether a message begins with the rank that it is of, "rank 3: ".
 [[nodiscard]] bool names_rank(std::string_view message);
 

@@ -88,6 +88,19 @@ double stop_after_seconds(const Config& config) {
   return text.empty() ? 0 : parse_duration(text, "train.stop_after");
 }
 
+/// mpirun kills its ranks soon after SIGTERM: a user whose steps take longer would not learn why no
+/// checkpoint came.
+std::string note_on_sigterm(const Communicator& comm) {
+  const double seconds = mpirun_grace_seconds();
+  if (seconds < 0 || comm.rank() != 0) return "";
+  return fmt::format(
+      "rossby: SIGTERM: a checkpoint follows the step under way. If mpirun got the signal, it kills its "
+      "ranks {:g} s "
+      "from now: for more time send SIGUSR1 to mpirun instead, or start it with --mca "
+      "odls_base_sigkill_timeout 60\n",
+      seconds);
+}
+
 }  // namespace
 
 template <class T>
@@ -108,7 +121,7 @@ Training<T>::Training(const Communicator& comm, const Config& config, const Trai
       progress_(options.prints && comm.rank() == 0, config.log.seconds, options_.epochs),
       guard_(stop_after_seconds(config)),
       keeps_checkpoints_(config.checkpoint.keep > 0) {
-  if (keeps_checkpoints_ && options.signals) signals_.emplace();
+  if (keeps_checkpoints_ && options.signals) signals_.emplace(options.prints ? note_on_sigterm(comm) : "");
 }
 
 template <class T>
