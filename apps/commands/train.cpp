@@ -22,6 +22,7 @@ struct Arguments {
   std::string config;             // TOML file
   std::string run;                // --run DIR
   std::string resume = "auto";    // --resume auto|never|FILE
+  bool write_state = false;       // --write-state
   std::string stop_after;         // --stop-after 1h50m; empty: as configured
   std::string device;             // --device auto|cpu|cuda; empty: as configured
   std::string device_memory;      // --device-memory 4GiB; empty: as configured
@@ -84,6 +85,7 @@ int act(const Communicator& comm, const Arguments& arguments) {
   options.run = arguments.run;
   options.resume = arguments.resume;
   options.machine = arguments.machine;
+  options.write_state = arguments.write_state;
   options.signals = options.prints = true;
   const Trained trained = train(comm, config, options);
   if (trained.result.reason != StopReason::paused || trained.had_ended) return 0;
@@ -106,6 +108,10 @@ void add_train(CLI::App& app, Chosen& chosen) {
        "auto: go on from the newest good checkpoint in the run directory, if there is one; never; or a "
        "checkpoint's file")
       ->capture_default_str();
+  t->add_flag(
+      "--write-state", a.write_state,
+      "write the state of the newest checkpoint for evaluate and forecast, and train no step; a later start "
+      "without it goes on");
   t->add_option("--stop-after", a.stop_after,
                 "write a checkpoint and leave with exit code 75 after so much time, for example 1h50m");
   t->add_option("--device", a.device, "what trains: auto, cpu, cuda (parallel.device)");

@@ -320,6 +320,31 @@ class Resumed(BadInput):
         self.succeed(2, *words)
         self.assertEqual(self.ends("told"), whole)
 
+    def test_a_run_that_was_cut_off_forecasts(self):
+        """--write-state gives what a training would have ended with at its newest checkpoint."""
+        for name, settings in (("last", ["train.keep=last", "train.sampling=pairs"]),
+                               ("best", ["split.validation=3", "train.keep=best"])):
+            with self.subTest(name):
+                whole = self.whole("train.epochs=6", *settings, name=name + " whole")
+                short = self.whole("train.epochs=3", *settings, name=name)
+                os.remove(self.path(name + "/checkpoints/state.h5"))
+                more = [*settings, "train.epochs=6"]
+                with open(self.path(name + "/config.toml"), encoding="utf-8") as file:
+                    config = file.read()
+                with open(self.path(name + "/config.toml"), "w", encoding="utf-8") as file:
+                    file.write(config.replace("epochs = 3", "epochs = 6"))
+                line = self.refuse(1, ["forecast", name, "--steps", "2"], "the training has not ended, .* --write-state")
+                result = self.succeed(2, *shlex.split(re.search("rossby (train .*)", line.err).group(1)))
+                self.assertIn("stopped on request: 3 epochs", result.out)
+                self.assertEqual(self.ends(name), short)
+                self.assertIn("cut off after 3 of 6 epochs", self.succeed(1, "forecast", name, "--steps", "2").out)
+                self.succeed(2, *self.arguments(name, *more))
+                self.assertEqual(self.ends(name), whole)
+                self.assertNotIn("cut off", self.succeed(1, "forecast", name, "--steps", "2").out)
+                self.assertIn("nothing is left to do",
+                              self.succeed(1, *self.arguments(name, *more), "--write-state").out)
+        self.refuse(1, [*self.arguments("none"), "--write-state"], "no checkpoint to write a state from")
+
     def test_what_evaluate_refuses_does_not_stop_a_run_that_goes_on(self):
         self.stopped_early("unscored")
         out = self.succeed(2, *self.arguments("unscored", "evaluate.first_origin=500")).out

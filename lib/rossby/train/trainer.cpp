@@ -371,20 +371,31 @@ TrainingResult Trainer<T>::run(const TrainerHooks& hooks) {
     end = over();
     if (leaving) end = votes & vote_late ? StopReason::time : StopReason::asked;
   }
+  if (end == StopReason::paused) return result(*end);
+  if (hooks.save && !saved) hooks.save(SaveReason::end);
+  return finish(*end);
+}
+
+template <class T>
+TrainingResult Trainer<T>::result(StopReason end) const {
   TrainingResult result;
-  result.reason = *end;
+  result.reason = end;
   result.epochs = now_.epoch;
   result.steps = now_.steps;
   result.best_epoch = now_.best_epoch;
   result.best_metric = schedule_.best();
   result.seconds = elapsed();
-  if (end == StopReason::paused) return result;
-  if (hooks.save && !saved) hooks.save(SaveReason::end);
+  return result;
+}
+
+template <class T>
+TrainingResult Trainer<T>::finish(StopReason end) {
+  const TrainingResult at = result(end);
   optimiser_->settle(tape_.exec());
   optimiser_->fetch();
   if (options_.keep_best) take_best();
   optimiser_->send();
-  return result;
+  return at;
 }
 
 template <class T>

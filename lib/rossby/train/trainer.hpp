@@ -156,6 +156,9 @@ class Trainer {
   /// Runs to the end, from the start or from what `restore` took, or until a rank votes to pause. Throws
   /// NotFinite as Step does; a state may be restored then and `run` called again.
   TrainingResult run(const TrainerHooks& hooks);
+  /// Leaves the parameters as a training that ended now would: without late updates, the best ones if
+  /// TrainerOptions::keep_best. Nothing may be trained afterwards.
+  TrainingResult finish(StopReason end);
   /// The same: `vote_stop` (may be empty) is asked before every step whether this rank wants to finish.
   TrainingResult run(const std::function<void(const EpochReport&)>& observe,
                      const std::function<bool()>& vote_stop = {});
@@ -196,6 +199,7 @@ class Trainer {
   void collect(bool here);
   void keep();
   void take_best();
+  [[nodiscard]] TrainingResult result(StopReason end) const;
   [[nodiscard]] double elapsed() const;
 
   TrainerOptions options_;

@@ -14,6 +14,11 @@
 
 namespace rossby {
 
+/// Folder of a run's checkpoints.
+[[nodiscard]] inline std::string checkpoint_folder_of(const std::string& run) {
+  return run + "/checkpoints";
+}
+
 /// The folder <run>/checkpoints with its files step-<optimiser steps>.h5. The newest is found by listing:
 /// there is no name that a crash could leave pointing at nothing.
 class CheckpointFolder {

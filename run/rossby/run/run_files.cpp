@@ -18,6 +18,8 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/state_file.hpp"
+#include "rossby/run/checkpoints.hpp"
+#include "rossby/run/external_program.hpp"
 #include "rossby/run/planning.hpp"
 
 namespace rossby {
@@ -28,8 +30,9 @@ namespace {
 struct Trained {
   /// Settings of its parts, counted: of a file that has become longer a share is another number of steps.
   std::vector<std::string> parts;
-  Index steps = 0;     // of the file; 0: it does not say
-  std::string config;  // as it was trained with; empty: it does not say
+  Index steps = 0;      // of the file; 0: it does not say
+  std::string config;   // as it was trained with; empty: it does not say
+  std::string cut_off;  // a line, if the state was written before the training had ended
 
   explicit Trained(const std::string& metadata) {
     const auto json = nlohmann::json::parse(metadata, nullptr, false);
@@ -41,6 +44,9 @@ struct Trained {
          {std::pair{"training_steps", "split.train"}, std::pair{"validation_steps", "split.validation"}})
       if (is_count(member)) parts.push_back(fmt::format("{}={}", key, json[member].template get<Index>()));
     if (is_count("steps")) steps = json["steps"].get<Index>();
+    if (is_count("epochs") && is_count("epochs_asked"))
+      cut_off = fmt::format("the training was cut off after {} of {} epochs\n", json["epochs"].get<Index>(),
+                            json["epochs_asked"].get<Index>());
     if (json.contains("config") && json["config"].is_string()) config = json["config"].get<std::string>();
   }
 };
@@ -94,11 +100,19 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
   const std::string metadata = agree(comm, [&] {
     if (comm.rank() != 0) return std::string();
     run.directory = RunDirectory::look_into(path);
-    if (!std::filesystem::exists(run.state))
+    if (!std::filesystem::exists(run.state)) {
+      if (!CheckpointFolder(checkpoint_folder_of(path)).newest_first().empty())
+        user_error(
+            "{}: the training has not ended, so that there is no {}; start it again, or write the state of "
+            "its newest "
+            "checkpoint: rossby train {} --run {} --write-state",
+            path, run.state, quoted(path + "/config.toml"), quoted(path));
       user_error("{} has no trained state ({} is missing): train it first", path, run.state);
+    }
     return read_state_metadata(run.state);
   });
   const Trained state(broadcast(comm, metadata));
+  run.remark = state.cut_off;
   run.config = agree(comm, [&] {
     const std::string file = path + "/config.toml";
     const Config trained = Config::load(file, {});
@@ -141,7 +155,7 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
       const bool other = is_share(share) && open_series(counted).info().steps != state.steps;
       if (other) all.emplace_back("split.test=rest");
       if (other)
-        run.remark = fmt::format(
+        run.remark += fmt::format(
             "split.test = \"{}\" is a share of another file: all steps behind validation are the test part\n",
             share);
     }

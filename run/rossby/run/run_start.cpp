@@ -56,6 +56,9 @@ RunStart look_at_run(const Communicator& comm, const TrainOptions& options) {
   });
   const bool any = !broadcast(comm, start.older.empty() ? "" : "some").empty();
   start.checkpoint = next_checkpoint(comm, start.older);
+  if (options.write_state && !any)
+    user_error("{}: no checkpoint to write a state from; train without --write-state",
+               checkpoint_folder_of(options.run));
   if (any && !start.checkpoint)
     user_error("{}: no checkpoint is good; remove them to start anew", checkpoint_folder_of(options.run));
   return start;

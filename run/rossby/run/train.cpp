@@ -119,13 +119,15 @@ class Started {
     }
     prepare(training);
     describe_all(training);
-    const TrainingResult result = training.fit();
+    const TrainingResult result = options_.write_state ? training.finish() : training.fit();
     if (result.reason == StopReason::paused) return {result, training.why_paused(), false, training.saved()};
-    run_->save(state_file_of(options_.run), run_metadata(config_, *run_, result));
+    Json metadata = run_metadata(config_, *run_, result);
+    if (options_.write_state) metadata["epochs_asked"] = config_.train.epochs;
+    run_->save(state_file_of(options_.run), metadata);
     const double peak = worst_peak_resident(run_->reducer());
     if (options_.prints)
       report_end(comm_, config_, training, result, keeps_best(config_, run_->domain()), peak, options_.run);
-    if (plan_) compare(training);
+    if (plan_ && !options_.write_state) compare(training);
     return {result, "", false, training.saved()};
   }
 

@@ -35,6 +35,10 @@ class Training {
   /// back. Collective.
   TrainingResult fit();
 
+  /// Ends without another step: the parameters become those of the checkpoint that was resumed, the best ones
+  /// if they are kept. Collective.
+  TrainingResult finish() { return trainer_.finish(StopReason::asked); }
+
   /// Why fit has paused: a signal, train.stop_after, or the end of the job. Collective.
   [[nodiscard]] std::string why_paused();
   /// Lines on what the environment says and is not believed; empty: nothing.
@@ -88,10 +92,5 @@ class Training {
   double all_save_seconds_ = 0;
   Index saves_ = 0;
 };
-
-/// Folder of a run's checkpoints.
-[[nodiscard]] inline std::string checkpoint_folder_of(const std::string& run) {
-  return run + "/checkpoints";
-}
 
 }  // namespace rossby
