@@ -23,19 +23,20 @@ lim_modes = 2
 
 
 def sensors(steps=20, nodes=3, source="0, 1, 2", destination="1, 2, 0", weight="1, 0.5, 2", missing=(),
-            observed_from=0, holes=()):
+            observed_from=0, holes=(), dropped=()):
     """CDL of a series v(time, node) with edges; nodes in `missing` have no value at all,
-    no node has one before step `observed_from`, (step, node) in `holes` is missing."""
+    no node has one before step `observed_from`, (step, node) in `holes` is missing; steps in `dropped` are left out."""
+    kept = [t for t in range(steps) if t not in dropped]
     values = ["_" if i in missing or t < observed_from or (t, i) in holes else f"{(t * (i + 2)) % 7 + 0.5 * i}"
-              for t in range(steps) for i in range(nodes)]
+              for t in kept for i in range(nodes)]
     return f"""netcdf sensors {{
-dimensions: time = {steps} ; node = {nodes} ; edge = {len(source.split(","))} ;
+dimensions: time = {len(kept)} ; node = {nodes} ; edge = {len(source.split(","))} ;
 variables:
   double time(time) ; time:units = "hours since 2001-01-01" ;
   int edge_src(edge) ; int edge_dst(edge) ; double edge_weight(edge) ;
   float v(time, node) ; v:_FillValue = NaNf ; v:units = "m s-1" ;
 data:
-  time = {", ".join(map(str, range(steps)))} ;
+  time = {", ".join(map(str, kept))} ;
   edge_src = {source} ; edge_dst = {destination} ; edge_weight = {weight} ;
   v = {", ".join(values)} ;
 }}

@@ -244,6 +244,29 @@ class Bad(Windowed):
         self.with_times("backwards.nc", lambda t: 3 if t == 8 else t)
         self.refuse_on_grids(["data.file=backwards.nc"], "time does not ascend: step 8 has 3 .*, the step before it 7 ")
 
+    def test_filled_gaps(self):
+        """A file without some steps trains, scores and forecasts as one with those steps and no values in them."""
+        dropped = (5, 13, 14, 22)
+        self.netcdf("dropped.nc", sensors(steps=30, dropped=dropped))
+        self.netcdf("holes.nc", sensors(steps=30, holes=[(t, i) for t in dropped for i in range(3)]))
+        out = self.succeed(2, *self.arguments("lost", "data.file=dropped.nc", "split.train=2001-01-01T14")).out
+        self.assertRegex(out, r"warning +\d+ of \d+ training windows are left out, since they cross one of 3 gaps of the "
+                              r"time axis: data\.fill_steps = true")
+        ends = []
+        for name, settings in (("dropped", ["data.fill_steps=true"]), ("holes", [])):
+            out = self.succeed(2, *self.arguments(name, f"data.file={name}.nc", "split.train=2001-01-01T14", *settings)).out
+            self.assertNotIn("cross one of", out)
+            self.assertEqual("filled    3 gaps of the file, 4 steps" in out, name == "dropped", out)
+            self.succeed(1, "evaluate", name)
+            self.succeed(1, "forecast", name, "--steps", "2")
+            with open(self.path(f"{name}/evaluation.json"), encoding="utf-8") as file:
+                scores = json.load(file)["horizons"]
+            ends.append((self.ends(name), scores))
+        self.assertEqual(*ends)
+        self.netcdf("jitter.nc", sensors(steps=30).replace("time = 0, 1, 2,", "time = 0, 1.3, 2,"))
+        self.refuse(2, self.arguments("refused", "data.file=jitter.nc", "data.fill_steps=true"),
+                    r"the time axis is not regular, .* \(data\.fill_steps\)")
+
     def test_graph_of_another_size(self):
         self.netcdf("large.nc", sensors(steps=30, source="0, 1, 5"))
         self.refuse_on_grids(["data.file=large.nc"], r"large\.nc: edge 2 \(5 -> 0\) names node 5, but nodes are 0…2")

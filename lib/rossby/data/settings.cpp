@@ -18,6 +18,11 @@ std::span<const Key<DataSettings>> data_keys() {
       key<&DataSettings::null_value>("data.null_value", "\"\"", "",
                                      "a number that stands for a missing value, such as \"0\", beside "
                                      "_FillValue and missing_value; empty: none"),
+      key<&DataSettings::fill_steps>(
+          "data.fill_steps", "false", "",
+          "put steps that a regular time axis lacks in as steps of missing values, so that "
+          "windows may reach over its gaps")
+          .added(),
       key<&DataSettings::center>("data.center", "\"none\"", "",
                                  "subtract the mean of the training part: per node, over all nodes, or not")
           .one_of("none|node|global"),

@@ -19,6 +19,7 @@ struct DataSettings {
   Index first_step = 0;
   Index last_step = 0;
   std::string null_value;
+  bool fill_steps = false;
   std::string center;
   std::string spread;
   double factor = 0;

@@ -42,8 +42,9 @@ std::vector<Index> training_windows(const Split& split, const WindowShape& shape
     user_error(
         "window.inputs = {}, window.outputs = {}: no window of {} steps fits in the training part, whose "
         "longest "
-        "stretch without a gap has {} steps",
-        shape.inputs, shape.outputs, shape.length(), longest);
+        "stretch without a gap has {} steps{}",
+        shape.inputs, shape.outputs, shape.length(), longest,
+        breaks.empty() ? "" : "; data.fill_steps = true fills gaps of the time axis with missing values");
   return windows;
 }
 

@@ -10,6 +10,7 @@
 #include "rossby/io/attribute_text.hpp"
 #include "rossby/io/calendar.hpp"
 #include "rossby/io/cf_time_units.hpp"
+#include "rossby/io/netcdf.hpp"
 
 namespace rossby {
 namespace {
@@ -273,6 +274,37 @@ TimeAxis TimeAxis::slice(Index first, Index count) const {
   }
   part.detect_form();
   return part;
+}
+
+TimeAxis TimeAxis::filled(std::vector<Index>& source) const {
+  if (!regular_)
+    user_error(
+        "{}: the time axis is not regular, so that its gaps have no whole number of steps (data.fill_steps)",
+        origin_);
+  Index missing = 0;
+  for (const Gap& gap : gaps_) missing += gap.missing;
+  check_memory(size() + missing, 3 * sizeof(double),
+               fmt::format("{}: a time axis with all its gaps filled", origin_));
+  TimeAxis whole = *this;
+  whole.values_.clear();
+  whole.stamps_.clear();
+  source.clear();
+  auto gap = gaps_.begin();
+  for (Index t = 0; t < size(); ++t) {
+    source.push_back(t);
+    whole.values_.push_back(values_[static_cast<std::size_t>(t)]);
+    if (dated_) whole.stamps_.push_back(stamps_[static_cast<std::size_t>(t)]);
+    if (gap == gaps_.end() || gap->after != t) continue;
+    for (Index k = 0; k < gap->missing; ++k) {
+      source.push_back(-1);
+      if (dated_) whole.stamps_.push_back(next_stamp(whole.stamps_.back()));
+      whole.values_.push_back(dated_ ? to_value(whole.stamps_.back()) : whole.values_.back() + count_step_);
+    }
+    ++gap;
+  }
+  whole.detect_spacing();
+  whole.detect_form();
+  return whole;
 }
 
 TimeAxis TimeAxis::after(Index origin, Index count) const {

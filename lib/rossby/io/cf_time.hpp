@@ -138,6 +138,11 @@ class TimeAxis {
   /// (monthly stamps stay in their place of the month). Throws UserError where the step is not known.
   [[nodiscard]] TimeAxis after(Index origin, Index count) const;
 
+  /// The same axis with a stamp for every step that is missing in its gaps. `source` becomes the step of this
+  /// axis that each one is, or -1. Throws UserError if the axis is not regular: its gaps have no whole number
+  /// of steps.
+  [[nodiscard]] TimeAxis filled(std::vector<Index>& source) const;
+
   /// Distance from stamp `from` to a value of this axis's units, in `unit()`.
   [[nodiscard]] double lead(Index from, double value) const {
     return value - values_[static_cast<std::size_t>(from)];

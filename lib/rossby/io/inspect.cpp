@@ -143,6 +143,9 @@ std::string time_lines(const SeriesInfo& info) {
   out += time.gaps().empty()
              ? "gaps      none\n"
              : fmt::format("gaps      {}, {} steps missing in all\n", time.gaps().size(), missing);
+  if (info.filled_steps > 0)
+    out += fmt::format("filled    {} gaps of the file, {} steps of missing values in all (data.fill_steps)\n",
+                       info.filled_gaps, info.filled_steps);
   constexpr std::size_t shown = 3;
   for (std::size_t g = 0; g < std::min(shown, time.gaps().size()); ++g)
     out += fmt::format("            {} to {}: {} steps missing\n", time.text(time.gaps()[g].after),

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <type_traits>
+#include <utility>
 
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/hyperslabs.hpp"
@@ -63,12 +65,17 @@ struct SeriesFile::State {
   std::vector<VariableLayout> layouts;
   std::vector<Decoder> decoders;
   std::optional<double> null_value;
+  std::vector<Index>
+      present;  // of filled gaps: which step in use a step was, or -1; empty: nothing is filled
   mutable std::vector<Index> cached;  // bytes of decompressed chunks that are kept, by layout
 
   explicit State(NetcdfFile&& f) : file(std::move(f)) {}
   void describe(Index first_step, Index last_step);
+  void fill_gaps();
   template <class Out>
   void read_steps(const Request<Out>& request) const;
+  template <class Out>
+  void read_present(const Request<Out>& request) const;
   template <class Out>
   void read_variable(std::size_t v, Index feature_offset, const Request<Out>& request) const;
   template <class Raw, class Out>
@@ -135,6 +142,14 @@ void SeriesFile::State::describe(Index first_step, Index last_step) {
   info.edges = std::max<Index>(edges, 0);
 }
 
+void SeriesFile::State::fill_gaps() {
+  if (info.time.regular() && info.time.gaps().empty()) return;
+  info.filled_gaps = std::ssize(info.time.gaps());
+  info.time = info.time.filled(present);
+  info.filled_steps = std::exchange(info.steps, info.time.size());
+  info.filled_steps = info.steps - info.filled_steps;
+}
+
 std::optional<double> parse_null_value(std::string_view text) {
   if (text.empty()) return std::nullopt;
   double value = 0;
@@ -153,12 +168,13 @@ SeriesFile& SeriesFile::operator=(SeriesFile&&) noexcept = default;
 SeriesFile::~SeriesFile() = default;
 
 SeriesFile SeriesFile::open(const std::string& path, std::span<const std::string> variables, Index first_step,
-                            Index last_step, std::optional<double> null_value) {
+                            Index last_step, std::optional<double> null_value, bool fill_steps) {
   if (path.empty()) user_error("no data file is given (data.file)");
   auto state = std::make_unique<State>(NetcdfFile::open(path));
   state->null_value = null_value;
   state->layouts = detail::choose(state->file, {variables.begin(), variables.end()});
   state->describe(first_step, last_step);
+  if (fill_steps) state->fill_gaps();
   return SeriesFile(std::move(state));
 }
 
@@ -267,6 +283,23 @@ void SeriesFile::State::read_steps(const Request<Out>& request) const {
   require(request.centers.empty() ||
               request.centers.size() == request.nodes.size() * static_cast<std::size_t>(info.features),
           "every node and feature has a center");
+  if (present.empty()) return read_present(request);
+  const Index width = static_cast<Index>(request.nodes.size()) * info.features;
+  for (Index t = 0; t < request.count;) {  // stretches of steps that the file has, or has not
+    const auto* step = present.data() + request.first + t;
+    Index count = 1;
+    while (t + count < request.count && (step[count] < 0) == (*step < 0)) ++count;
+    Out* out = request.out + t * width;
+    if (*step < 0)
+      std::fill_n(out, count * width, std::numeric_limits<Out>::quiet_NaN());
+    else
+      read_present(Request<Out>{request.nodes, *step, count, request.centers, out});
+    t += count;
+  }
+}
+
+template <class Out>
+void SeriesFile::State::read_present(const Request<Out>& request) const {
   Index feature_offset = 0;
   for (std::size_t v = 0; v < layouts.size(); ++v) {
     read_variable(v, feature_offset, request);

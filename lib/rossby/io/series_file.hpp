@@ -34,6 +34,8 @@ struct SeriesInfo {
   Index features = 0;                      // m
   Index first_step = 0;                    // of the file's steps
   Index all_steps = 0;                     // steps of the file
+  Index filled_gaps = 0;                   // gaps of the time axis that were filled,
+  Index filled_steps = 0;                  // with so many steps of missing values
   bool gridded = false;                    // lat and lon are axes
   bool curvilinear = false;                // a grid whose cells have latitudes and longitudes of their own
   Index n_lat = 0, n_lon = 0;              // of both: cell (i, j) is node i·n_lon + j
@@ -69,8 +71,10 @@ class SeriesFile {
   /// Steps [first_step, last_step) are used; last_step −1: to the end. `variables` may be empty: the only one
   /// that fits is taken, and where several fit the error lists them. Several named ones become features, in
   /// that order. Values of all variables that equal `null_value`, in the variable's units, are missing.
+  /// `fill_steps`: steps that the time axis lacks between those in use become steps of missing values.
   static SeriesFile open(const std::string& path, std::span<const std::string> variables,
-                         Index first_step = 0, Index last_step = -1, std::optional<double> null_value = {});
+                         Index first_step = 0, Index last_step = -1, std::optional<double> null_value = {},
+                         bool fill_steps = false);
 
   /// Names of the variables that `open` would take, in file order.
   static std::vector<std::string> candidates(const std::string& path);

@@ -259,7 +259,8 @@ SeriesFile open_series(const Config& config) {
   if (config.data.file.empty())
     user_error("data.file is not set: name a NetCDF file, for example --set data.file=series.nc");
   return SeriesFile::open(config.data.file, config.data.variables, config.data.first_step,
-                          config.data.last_step, parse_null_value(config.data.null_value));
+                          config.data.last_step, parse_null_value(config.data.null_value),
+                          config.data.fill_steps);
 }
 
 GraphFile open_graph(const Config& config, const SeriesInfo& info, std::string* remark) {

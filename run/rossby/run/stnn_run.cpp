@@ -345,8 +345,7 @@ std::string StnnRun<T>::remarks() const {
   if (const auto& gaps = domain_.info.time.gaps(); !gaps.empty())
     remarks += fmt::format(
         "gaps      {} in the time axis, the first after {}: an stnn counts steps, and goes on over a gap as "
-        "over "
-        "a step\n",
+        "over a step; data.fill_steps = true puts the missing steps in\n",
         gaps.size(), domain_.info.time.text(gaps.front().after));
   remarks += this->suspects();
   if (!domain_.split.validation.empty() && !validation_fits())

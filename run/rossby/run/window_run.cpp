@@ -345,6 +345,19 @@ std::unique_ptr<WindowTask<T>> WindowRun<T>::make_window_task() {
   return std::make_unique<WindowTask<T>>(options, *plan_, *model_, *reader_, *store_, validation_, reducer_);
 }
 
+/// Windows do not cross gaps: a few missing stamps may cost most of them.
+template <class T>
+std::string WindowRun<T>::lost_to_gaps() const {
+  if (breaks_.empty()) return "";
+  const Index kept = std::ssize(windows_),
+              all = std::ssize(training_windows(domain_.split, shape_, config_->window.stride, {}));
+  if (all == kept) return "";
+  return fmt::format(
+      "warning   {} of {} training windows are left out, since they cross one of {} gaps of the time axis: "
+      "data.fill_steps = true fills the gaps with missing values and keeps them\n",
+      all - kept, all, breaks_.size());
+}
+
 template <class T>
 std::string WindowRun<T>::remarks() const {
   const bool blind = !domain_.split.validation.empty() && !sees_validation_;
@@ -354,6 +367,7 @@ std::string WindowRun<T>::remarks() const {
   return fmt::format("windows   {} of {} + {} steps for training, {} channels\n{}", windows_.size(),
                      shape_.inputs, shape_.outputs, reader_->channels(),
                      blind ? "validation left out: no window of it has a target that is observed\n" : "") +
+         lost_to_gaps() +
          (training_exec_.backend == Backend::cuda && block_.entries() > 0
               ? fmt::format("graph     products: {}{}\n", to_string(sparse_choice_),
                             why_no_library_.empty() ? "" : "; " + why_no_library_)
@@ -386,7 +400,8 @@ std::vector<Index> WindowRun<T>::usable(std::vector<Index> origins, Index horizo
   if (usable.empty() && !origins.empty())
     user_error(
         "no forecast origin has window.inputs = {} known steps up to it, and the {} behind it that are "
-        "asked for, without a gap of the time axis; choose others with evaluate.first_origin, "
+        "asked for, without a gap of the time axis; set data.fill_steps = true in training, or choose others "
+        "with evaluate.first_origin, "
         "evaluate.last_origin or split.test (forecast: --origin, or fewer --steps)",
         shape_.inputs, horizons);
   return usable;

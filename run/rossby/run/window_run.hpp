@@ -43,6 +43,7 @@ class WindowRun final : public ModelRun<T> {
   void make_store(Purpose purpose);
   void fit(Purpose purpose);
   [[nodiscard]] bool sees_validation();
+  [[nodiscard]] std::string lost_to_gaps() const;
   void make_graph(Purpose purpose);
   void choose_sparse();
   void make_model();

@@ -153,6 +153,36 @@ TEST(TimeAxis, MonthlyGapIsCounted) {
   EXPECT_EQ(time.gaps()[0].missing, 2);
 }
 
+TEST(TimeAxis, FilledAxesHaveEveryStep) {
+  struct Case {
+    std::vector<double> stamps;
+    const char* units;
+    std::vector<double> filled;
+  };
+  for (const Case& c :
+       {Case{{0, 31, 120, 151}, "days since 1970-01-01", {0, 31, 59, 90, 120, 151}},
+        Case{{0, 1, 2, 5, 6, 8}, "days since 1970-01-01", {0, 1, 2, 3, 4, 5, 6, 7, 8}},
+        Case{{0, 5, 15, 20}, "minutes since 2012-03-01 00:00:00", {0, 5, 10, 15, 20}},
+        Case{{2, 4, 6, 12}, "1", {2, 4, 6, 8, 10, 12}}, Case{{7}, "days since 1970-01-01", {7}}}) {
+    std::vector<Index> source;
+    const TimeAxis before = axis(c.stamps, c.units), after = before.filled(source);
+    EXPECT_EQ(after.values(), c.filled) << c.units;
+    EXPECT_TRUE(after.gaps().empty());
+    EXPECT_EQ(after.step_text(), before.step_text());
+    ASSERT_EQ(source.size(), c.filled.size());
+    for (std::size_t t = 0; t < source.size(); ++t)
+      if (source[t] >= 0)
+        EXPECT_EQ(c.stamps[static_cast<std::size_t>(source[t])], c.filled[t]);
+      else
+        EXPECT_EQ(std::count(c.stamps.begin(), c.stamps.end(), c.filled[t]), 0);
+  }
+  std::vector<Index> source;
+  EXPECT_HAS(user_message([&] {
+               (void)axis({0, 1, 2, 3.4, 5}, "days since 1970-01-01").filled(source);
+             }),
+             "not regular");
+}
+
 TEST(TimeAxis, YearlyDailyHourlyMinutes) {
   EXPECT_EQ(axis({0, 365, 730, 1096}, "days since 1970-01-01").step_text(), "1 year");
   EXPECT_EQ(axis({0, 1, 2}, "days since 1970-01-01").step_text(), "1 day");

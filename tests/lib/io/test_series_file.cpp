@@ -123,6 +123,45 @@ TEST(SeriesFile, ReadsChosenNodesAndSteps) {
   file.read({}, nullptr);  // a rank without nodes
 }
 
+TEST(SeriesFile, FillsGapsOfItsTimeAxis) {
+  const TemporaryDirectory folder;
+  Maker maker;
+  maker.times = {0, 1, 4, 5, 7};
+  maker.write(folder / "a.nc");
+  const SeriesFile file = SeriesFile::open(folder / "a.nc", {}, 1, -1, {}, true);
+  const std::vector<Index> source{1, -1, -1, 2, 3, -1, 4};  // steps of the file
+  ASSERT_EQ(file.info().steps, std::ssize(source));
+  EXPECT_EQ(file.info().filled_gaps, 2);
+  EXPECT_EQ(file.info().filled_steps, 3);
+  EXPECT_EQ(file.info().time.text(1), "2000-01-03");
+  EXPECT_TRUE(file.info().time.gaps().empty());
+  const std::vector<Index> nodes{5, 2};
+  for (Index first = 0; first < std::ssize(source); ++first)
+    for (Index count = 0; first + count <= std::ssize(source); ++count) {
+      std::vector<float> values(static_cast<std::size_t>(2 * count) + 1, -77);
+      file.read_steps(nodes, first, count, values.data());
+      EXPECT_EQ(values.back(), -77);
+      for (Index t = 0; t < count; ++t)
+        for (std::size_t k = 0; k < 2; ++k) {
+          const Index step = source[static_cast<std::size_t>(first + t)];
+          const float value = values[static_cast<std::size_t>(2 * t) + k];
+          if (step < 0)
+            EXPECT_TRUE(std::isnan(value)) << first << " " << t;
+          else
+            EXPECT_EQ(value, value_at(step, nodes[k], 0)) << first << " " << t;
+        }
+    }
+  const auto seen = file.observed(0, 7);
+  EXPECT_EQ(std::accumulate(seen.begin(), seen.end(), 0), 7);
+  maker.times = {0, 1, 2, 3, 4};
+  maker.write(folder / "whole.nc");
+  EXPECT_EQ(SeriesFile::open(folder / "whole.nc", {}, 0, -1, {}, true).info().filled_steps, 0);
+  maker.times = {0, 1, 2, 3.4, 5};
+  maker.write(folder / "jitter.nc");
+  EXPECT_HAS(user_message([&] { SeriesFile::open(folder / "jitter.nc", {}, 0, -1, {}, true); }),
+             "not regular, so that its gaps have no whole number of steps");
+}
+
 TEST(SeriesFile, InfinityIsMissing) {
   const TemporaryDirectory folder;
   Maker maker;
