@@ -40,12 +40,37 @@ const NetcdfVariable* named_stamps(const NetcdfFile& file, const NetcdfVariable&
   return nullptr;
 }
 
+bool says_time(const NetcdfFile& file, const NetcdfVariable& variable) {
+  return file.text(variable, "standard_name") == "time" || file.text(variable, "axis") == "T";
+}
+
+struct Stamps {
+  const NetcdfVariable* best = nullptr;
+  std::string rival;  // as likely as the best; empty: none is
+};
+
+/// The variable of stamps along a dimension that is most likely the time of the data: it says so, the data
+/// name it, or at least it does not say that it is another time (forecast_reference_time).
+Stamps likely_stamps(const NetcdfFile& file, const NetcdfVariable& data, const NetcdfDimension& dimension) {
+  const std::string named = " " + file.text(data, "coordinates").value_or("") + " ";
+  Stamps stamps;
+  int most = -1;
+  for (const NetcdfVariable& v : file.variables()) {
+    if (!is_stamps(file, v, dimension)) continue;
+    const int likely = (says_time(file, v) ? 4 : 0) +
+                       (named.find(" " + v.name + " ") != std::string::npos ? 2 : 0) +
+                       (file.text(v, "standard_name").value_or("").empty() ? 1 : 0);
+    if (likely == most && stamps.rival.empty()) stamps.rival = v.name;
+    if (likely > most) stamps = {&v, ""};
+    most = std::max(most, likely);
+  }
+  return stamps;
+}
+
 const NetcdfVariable* find_stamps(const NetcdfFile& file, const NetcdfVariable& data,
                                   const NetcdfDimension& dimension) {
   if (const NetcdfVariable* v = coordinate(file, dimension)) return v;
-  if (const NetcdfVariable* v = named_stamps(file, data, dimension)) return v;
-  for (const NetcdfVariable& v : file.variables())
-    if (is_stamps(file, v, dimension)) return &v;
+  if (const Stamps stamps = likely_stamps(file, data, dimension); stamps.best != nullptr) return stamps.best;
   for (const NetcdfVariable& v : file.variables())
     if (is_texts(v, dimension) &&
         (v.name == dimension.name || contains(v.name, "time") || contains(v.name, "date")))
@@ -63,8 +88,7 @@ bool has_auxiliary_time(const NetcdfFile& file, const NetcdfVariable& data,
                         const NetcdfDimension& dimension) {
   if (named_stamps(file, data, dimension) != nullptr) return true;
   return std::any_of(file.variables().begin(), file.variables().end(), [&](const NetcdfVariable& v) {
-    return is_stamps(file, v, dimension) &&
-           (file.text(v, "standard_name") == "time" || file.text(v, "axis") == "T");
+    return is_stamps(file, v, dimension) && says_time(file, v);
   });
 }
 
@@ -84,8 +108,11 @@ TimeAxis read_time(const NetcdfFile& file, const VariableLayout& layout, std::ve
   const auto remark = [&](const std::string& text) {
     if (!text.empty()) remarks.push_back(fmt::format("{}: {}", time->name, text));
   };
-  if (time->name != dimension.name)
-    remark(fmt::format("taken for the stamps of dimension {}", dimension.name));
+  if (time->name != dimension.name) {
+    const std::string rival = likely_stamps(file, *layout.variable, dimension).rival;
+    remark(fmt::format("taken for the stamps of dimension {}{}", dimension.name,
+                       rival.empty() ? "" : fmt::format(" (guessed: {} could be, too)", rival)));
+  }
   if (time->type == NetcdfType::text) {
     const DatedNumbers dated = dates_in_texts(file.read_names(*time), calendar, origin);
     remark(dated.remark);

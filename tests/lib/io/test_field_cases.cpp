@@ -9,8 +9,11 @@
 #include <string>
 #include <vector>
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <netcdf.h>
+#include <netcdf_filter.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -428,6 +431,59 @@ ramp t 0 1 12
   EXPECT_EQ(values(a), values(b));
 }
 
+TEST_F(FieldCases, TextThatTabsAndLinesPad) {
+  // Names that attributes give, values and roles.
+  const SeriesFile file = open(R"(
+dim time 4
+dim nv 2
+dim row 2
+dim col 3
+var time double time
+att time units char "\x09days since 2000-01-01 00:00:00\x0a"
+att time bounds char "time_span\x00"
+ramp time 0 1 4
+var time_span double time nv
+ramp time_span 0 0.5 8
+var row double row
+att row axis char "Y "
+att row units char "degrees_north\x0d\x0a"
+data row 10 20
+var col double col
+att col standard_name char " longitude\x00\x00\x00"
+data col 0 1 2
+var x short time row col
+att x missing_value char " -99 "
+att x scale_factor char "0.5 \x00"
+att x cell_methods char "time: mean "
+data x -99 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23
+)");
+  EXPECT_EQ(file.info().variables[0].name, "x");
+  EXPECT_TRUE(file.info().gridded);
+  EXPECT_EQ(file.info().n_lat, 2);
+  EXPECT_EQ(file.info().lat.at(1), 20);
+  EXPECT_EQ(file.info().time.text(3), "2000-01-04");
+  const std::vector<float> x = values(file);
+  EXPECT_TRUE(std::isnan(x[0]));
+  EXPECT_EQ(x[1], 0.5F);
+  EXPECT_EQ(x[23], 11.5F);
+}
+
+TEST_F(FieldCases, PaddedRolesAndFlags) {
+  const SeriesFile file =
+      open(small +
+           "var id int node\natt id cf_role char \"timeseries_id \"\ndata id 7 8 9\n"
+           "var la double node\natt la units char \"Degrees_North\\x00\"\ndata la 1 2 3\n"
+           "var lo double node\natt lo units char \" degree_east\"\ndata lo 1 2 3\n"
+           "var qc byte time node\natt qc flag_meanings char \"good bad \"\n"
+           "att qc flag_values byte 0 1\n"
+           "att x ancillary_variables char \" qc \\x00\"\natt x coordinates char \"la lo id\\x00\"\n");
+  EXPECT_EQ(file.info().variables[0].name, "x");
+  ASSERT_EQ(file.info().node_lat.size(), 3U) << join(file.info().remarks);
+  EXPECT_EQ(file.info().node_lat.at(2), 3);
+  ASSERT_EQ(file.info().node_labels.size(), 3U);
+  EXPECT_EQ(file.info().node_labels[1], "8");
+}
+
 TEST_F(FieldCases, BytesThatAreNoUtf8AreLatin1) {
   const SeriesFile file =
       open(small +
@@ -472,6 +528,39 @@ TEST_F(FieldCases, StampsOfAnotherNameOrAsText) {
       "att when units char \"hours since 2020-01-01\"\natt when standard_name char time\n"
       "ramp when 0 3 3\n");
   EXPECT_EQ(obs.info().time.step_text(), "3 hours");
+}
+
+TEST_F(FieldCases, MoreStampsOfAnotherNameOrAsText) {
+  const std::string data = "dim t 3\ndim node 2\nvar x float t node\nramp x 0 1 6\n";
+  // The run that made a forecast is a time, too, but not that of the values.
+  const SeriesFile cycles =
+      open(data +
+           "var reftime double t\natt reftime units char \"hours since 2020-01-01\"\n"
+           "att reftime standard_name char forecast_reference_time\nramp reftime 0 6 3\n"
+           "var valid double t\natt valid units char \"hours since 2020-01-01\"\n"
+           "att valid standard_name char time\nramp valid 3 1 3\n"
+           "att x coordinates char \"reftime valid\"\n");
+  EXPECT_EQ(cycles.info().time.text(0), "2020-01-01T03:00");
+  EXPECT_EQ(cycles.info().time.step_text(), "1 hour");
+  // Of two that say the same of themselves one is guessed, and the remark says so.
+  const SeriesFile two = open(data +
+                              "var a double t\natt a units char \"hours since 2020-01-01\"\natt a "
+                              "standard_name char time\nramp a 0 6 3\n"
+                              "var b double t\natt b units char \"hours since 2020-01-01\"\natt b "
+                              "standard_name char time\nramp b 3 1 3\n");
+  EXPECT_HAS(join(two.info().remarks), "a: taken for the stamps of dimension t (guessed: b could be, too)");
+  // Zones and fractions of seconds.
+  const SeriesFile zoned =
+      open(data +
+           "var date string t\ntexts date 2020-01-01T02:00:00+02:00 2020-01-01T01:00:00.000Z "
+           "2020-01-01T02:00:00\n");
+  EXPECT_EQ(zoned.info().time.text(0), "2020-01-01T00:00");
+  EXPECT_EQ(zoned.info().time.step_text(), "1 hour");
+  // The coordinate variable itself is text.
+  const SeriesFile own = open(
+      "dim time 3\ndim node 2\ndim len 10\nvar x float time node\nramp x 0 1 6\n"
+      "var time char time len\ntexts time 2020-01-01 2020-01-08 2020-01-15\n");
+  EXPECT_EQ(own.info().time.step_text(), "7 days");
 }
 
 // Nodes known by their ids.
@@ -699,6 +788,86 @@ TEST_F(FieldCases, FilesThatAWriterLeftOpenSaySo) {
   file.write(rest.data(), static_cast<std::streamsize>(rest.size()));
   file.close();
   EXPECT_HAS(user_message([&] { (void)SeriesFile::open(path, {}); }), "h5clear");
+}
+
+// Filters of HDF5 that come as plug-ins.
+
+/// H5Z_class2_t of <H5Zpublic.h>: the header belongs to the HDF5 that NetCDF was built with, which is no
+/// dependency of its own.
+struct FilterClass {
+  int version = 1;
+  int id = 0;
+  unsigned encodes = 1, decodes = 1;
+  const char* name = "";
+  void* can_apply = nullptr;
+  void* set_local = nullptr;
+  std::size_t (*filter)(unsigned, std::size_t, const unsigned[], std::size_t, std::size_t*, void**) =
+      [](unsigned, std::size_t, const unsigned[], std::size_t bytes, std::size_t*, void**) { return bytes; };
+};
+
+/// Filters that HDF5 has while a file is written, and no longer when it is read.
+class PassingFilters {
+ public:
+  explicit PassingFilters(std::vector<int> ids) : ids_(std::move(ids)) {
+    const auto add = reinterpret_cast<int (*)(const void*)>(::dlsym(RTLD_DEFAULT, "H5Zregister"));
+    for (const int id : ids_) {
+      FilterClass filter;
+      filter.id = id;
+      works_ = add != nullptr && add(&filter) >= 0;
+    }
+  }
+  ~PassingFilters() {
+    const auto remove = reinterpret_cast<int (*)(int)>(::dlsym(RTLD_DEFAULT, "H5Zunregister"));
+    for (const int id : ids_)
+      if (remove != nullptr) remove(id);
+  }
+  PassingFilters(const PassingFilters&) = delete;
+  PassingFilters& operator=(const PassingFilters&) = delete;
+  [[nodiscard]] bool work() const { return works_; }
+
+ private:
+  std::vector<int> ids_;
+  bool works_ = false;
+};
+
+/// time(time) and x(time, node), of which `filtered` passes the filters.
+bool write_filtered(const std::string& path, const std::string& filtered, const std::vector<int>& ids) {
+  const PassingFilters filters(ids);
+  int file = 0, dims[2] = {0, 0}, time = 0, x = 0;
+  bool good = filters.work() && nc_create(path.c_str(), NC_NETCDF4 | NC_CLOBBER, &file) == NC_NOERR;
+  if (!good) return false;
+  good = nc_def_dim(file, "time", 4, &dims[0]) == NC_NOERR &&
+         nc_def_dim(file, "node", 3, &dims[1]) == NC_NOERR &&
+         nc_def_var(file, "time", NC_DOUBLE, 1, dims, &time) == NC_NOERR &&
+         nc_def_var(file, "x", NC_FLOAT, 2, dims, &x) == NC_NOERR &&
+         nc_put_att_text(file, time, "units", 21, "days since 2000-01-01") == NC_NOERR;
+  const int variable = filtered == "x" ? x : time;
+  const std::size_t chunk[] = {4, 3};
+  good = good && nc_def_var_chunking(file, variable, NC_CHUNKED, chunk) == NC_NOERR;
+  for (const int id : ids)
+    good = good && nc_def_var_filter(file, variable, static_cast<unsigned>(id), 0, nullptr) == NC_NOERR;
+  const double times[] = {0, 1, 2, 3};
+  const float values[12] = {};
+  good = good && nc_enddef(file) == NC_NOERR && nc_put_var_double(file, time, times) == NC_NOERR &&
+         nc_put_var_float(file, x, values) == NC_NOERR;
+  return nc_close(file) == NC_NOERR && good;
+}
+
+TEST_F(FieldCases, MissingFiltersAreNamed) {
+  const auto refusal_of = [&](const std::string& path) {
+    return user_message([&] { (void)values(SeriesFile::open(path, {})); });
+  };
+  const std::string two = folder_ / "two.nc", unknown = folder_ / "unknown.nc", time = folder_ / "time.nc";
+  if (!write_filtered(two, "x", {32008, 32015})) GTEST_SKIP() << "this NetCDF takes no filters of HDF5";
+  const std::string both = refusal_of(two);
+  EXPECT_HAS(both, "variable x");
+  EXPECT_HAS(both, "filter 32008 (bitshuffle) and filter 32015 (zstandard)");
+  EXPECT_HAS(both, "HDF5_PLUGIN_PATH");
+  ASSERT_TRUE(write_filtered(unknown, "x", {40404}));
+  EXPECT_HAS(refusal_of(unknown), "filter 40404 (unknown)");
+  ASSERT_TRUE(write_filtered(time, "time", {32001}));
+  EXPECT_HAS(refusal_of(time), "variable time");
+  EXPECT_HAS(refusal_of(time), "filter 32001 (blosc)");
 }
 
 // The reported cases themselves.
