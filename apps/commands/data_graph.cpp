@@ -12,6 +12,7 @@
 #include "rossby/io/edge_table.hpp"
 #include "rossby/io/graph_file.hpp"
 #include "rossby/io/graph_match.hpp"
+#include "rossby/io/inspect.hpp"
 #include "rossby/io/netcdf.hpp"
 #include "rossby/io/series_file.hpp"
 #include "rossby/mpi/agree.hpp"
@@ -133,7 +134,8 @@ Made from_distances(const Arguments& a, const SeriesInfo& info) {
 Made from_coordinates(const Arguments& a, const SeriesFile& file) {
   const SeriesInfo& info = file.info();
   if (info.node_lat.empty())
-    user_error("--from coordinates needs latitudes and longitudes, but {} has none", info.path);
+    user_error("--from coordinates needs latitudes and longitudes, but {} has none{}", info.path,
+               why_no_coordinates(info));
   const auto seen = file.observed(0, info.file_nodes);
   std::vector<Index> nodes;
   for (Index i = 0; i < info.file_nodes; ++i)

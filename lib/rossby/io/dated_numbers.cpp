@@ -201,6 +201,33 @@ std::string advice() {
   return "write dates, with xarray: ds[\"time\"] = pd.to_datetime(…), or plain counts from 0 on";
 }
 
+/// What counts without a unit look like that are no counts, and the unit that makes them dates; empty:
+/// nothing.
+std::string likely_dates(const std::vector<double>& values) {
+  const auto within = [&](double low, double high) { return values.front() >= low && values.back() < high; };
+  const auto says = [&](const char* what, const char* unit) {
+    return fmt::format(
+        "its numbers ({} to {}) look like {}, but have no unit: they are taken for plain counts (guessed); "
+        "units = \"{}\" makes them dates",
+        values.front(), values.back(), what, unit);
+  };
+  const auto is_day_of_year = [](double x) { return std::fmod(x, 1000) >= 1 && std::fmod(x, 1000) <= 366; };
+  if (look_like_julian_days(values)) return says("Julian days", "Julian day");
+  if (within(3.1e8, 4.2e9)) return says("seconds since 1970", "seconds since 1970-01-01");  // 1980 to 2103
+  if (within(3.1e11, 4.2e12)) return says("milliseconds since 1970", "milliseconds since 1970-01-01");
+  if (within(1.8e6, 2.2e6) && std::all_of(values.begin(), values.end(), is_day_of_year))
+    return fmt::format(
+        "its numbers ({} to {}) look like YYYYDDD, but have no unit: they are taken for plain counts "
+        "(guessed); {}",
+        values.front(), values.back(), advice());
+  constexpr double large = 10'000;
+  if (std::abs(values.front()) < large) return "";
+  return fmt::format(
+      "its numbers ({} to {}) have no unit: they are taken for plain counts (guessed); if they are dates, "
+      "give it units such as \"days since 1970-01-01\"",
+      values.front(), values.back());
+}
+
 }  // namespace
 
 std::optional<DatedNumbers> dates_in_numbers(const std::vector<double>& values, const std::string& units,
@@ -220,11 +247,7 @@ std::optional<DatedNumbers> dates_in_numbers(const std::vector<double>& values, 
   const bool guessed = form == Form::none;
   if (guessed && (!is_counter_unit(units) || values.size() < 2)) return std::nullopt;
   if (guessed) {
-    if (values.size() > 1 && look_like_julian_days(values))
-      remark = fmt::format(
-          "its numbers ({} to {}) look like Julian days, but have no unit: they are taken for plain counts "
-          "(guessed); units = \"Julian day\" makes them dates",
-          values.front(), values.back());
+    remark = likely_dates(values);
     form = form_of_size(values.front());
     if (form == Form::none || form_of_size(values.back()) != form) return std::nullopt;
   }

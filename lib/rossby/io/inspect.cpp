@@ -189,6 +189,13 @@ std::string remark_lines(const SeriesInfo& info) {
   return out;
 }
 
+std::string why_no_coordinates(const SeriesInfo& info) {
+  std::string out;
+  for (const std::string& remark : info.remarks)
+    if (remark.find("coordinates are not used") != std::string::npos) out += "; " + remark;
+  return out;
+}
+
 std::string inspect_series(const std::string& path, std::span<const std::string> variables,
                            std::optional<double> null_value) {
   std::vector<std::string> names(variables.begin(), variables.end());

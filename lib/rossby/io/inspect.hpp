@@ -49,6 +49,9 @@ class ValueSummary {
 /// What was converted, guessed or looks wrong.
 [[nodiscard]] std::string remark_lines(const SeriesInfo& info);
 
+/// "; " and why coordinates of the file are not used; empty if it has none.
+[[nodiscard]] std::string why_no_coordinates(const SeriesInfo& info);
+
 /// What `rossby data inspect FILE` prints: for each variable shape, units, range, share missing and
 /// never-observed nodes; the time axis (first, last, step, gaps); edges; memory of the series a rank at 1, 2,
 /// 4, 8 and 16 ranks. `variables` empty: all that fit. Values that equal `null_value` count as missing.

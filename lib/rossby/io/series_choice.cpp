@@ -22,6 +22,11 @@ bool is_count(const NetcdfFile& file, const NetcdfVariable& variable) {
          !file.text(variable, "flag_meanings");
 }
 
+/// Bytes are flags and masks, mostly: where there is nothing else, they may be counts.
+bool is_bytes(const NetcdfFile&, const NetcdfVariable& variable) {
+  return variable.type == NetcdfType::int8;
+}
+
 /// CF-1.8, chapter 9.3.2: times (station, obs), other ones for each station.
 std::string own_times_text(const NetcdfFile& file) {
   for (const NetcdfVariable& time : file.variables()) {
@@ -131,7 +136,8 @@ std::vector<VariableLayout> fitting(const NetcdfFile& file) {
            std::any_of(v.dimensions.begin(), v.dimensions.end(),
                        [&](const auto& dimension) { return is_time(file, dimension); });
   });
-  return layouts.empty() && !other ? all(is_count) : layouts;
+  if (layouts.empty() && !other) layouts = all(is_count);
+  return layouts.empty() && !other ? all(is_bytes) : layouts;
 }
 
 std::vector<VariableLayout> choose(const NetcdfFile& file, const std::vector<std::string>& names) {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/attribute_text.hpp"
 
 namespace rossby::detail {
 namespace {
@@ -62,28 +63,36 @@ std::vector<double> read_constant(const NetcdfFile& file, const NetcdfVariable& 
   return first;
 }
 
-/// What degrees cannot be, or what radians without a unit look like.
-std::string doubt(const NetcdfFile& file, const NetcdfVariable& variable, const std::string& units,
-                  const std::vector<double>& degrees) {
+/// Whether degrees cannot be such numbers, or numbers without a unit look like radians.
+struct Doubt {
+  std::string remark;
+  bool impossible = false;
+};
+
+Doubt doubt(const NetcdfFile& file, const NetcdfVariable& variable, const std::string& units,
+            const std::vector<double>& degrees) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const double value : degrees)
     if (!std::isnan(value)) low = std::min(low, value), high = std::max(high, value);
-  if (low > high) return "";
+  if (low > high) return {};
   const double limit = is_latitude(file, variable) || variable.name.starts_with("lat") ? 90 : 720;
   if (low < -limit - 0.01 || high > limit + 0.01)
-    return fmt::format("{} runs from {:.6g} to {:.6g}: {} cannot; its unit may be another one than \"{}\"",
-                       variable.name, low, high, limit == 90 ? "latitudes in degrees" : "degrees",
-                       units.empty() ? "none" : units);
-  const bool unitless = units.empty() || units == "1";
+    return {
+        fmt::format(
+            "{} runs from {:.6g} to {:.6g}, which {} cannot: these coordinates are not used; its unit may "
+            "be another one than \"{}\"",
+            variable.name, low, high, limit == 90 ? "latitudes in degrees" : "degrees",
+            units.empty() ? "none" : units),
+        true};
+  if (!units.empty() && units != "1") return {};
   const bool counts =
       std::all_of(degrees.begin(), degrees.end(), [](double x) { return x == std::round(x); });
-  if (unitless && !counts && high - low > 1 && low >= -std::numbers::pi &&
-      high <= 2 * std::numbers::pi + 1e-6)
-    return fmt::format(
-        "{} has no unit and runs from {:.6g} to {:.6g}: taken for degrees (guessed); if these are radians, "
-        "give it units = \"radian\"",
-        variable.name, low, high);
-  return "";
+  if (!counts && high - low > 1 && low >= -std::numbers::pi && high <= 2 * std::numbers::pi + 1e-6)
+    return {fmt::format(
+        "{} has no unit and runs from {:.6g} to {:.6g}: taken for degrees (guessed); if these are "
+        "radians, give it units = \"radian\"",
+        variable.name, low, high)};
+  return {};
 }
 
 }  // namespace
@@ -104,9 +113,22 @@ std::optional<double> degrees_in(std::string_view units) {
       rest.remove_prefix(prefix.name.size());
       factor *= prefix.degrees;
     }
+  const bool backwards = direction_of(name) == 's' || direction_of(name) == 'w';
   for (const Angle& angle : angles)
-    if (rest.starts_with(angle.name)) return factor * angle.degrees;
+    if (rest.starts_with(angle.name)) return factor * angle.degrees * (backwards ? -1 : 1);
   return std::nullopt;
+}
+
+char direction_of(std::string_view units) {
+  const std::string name = lower_case(units);
+  if (name == "degrees") return 0;  // not a degree to the south
+  for (const std::string_view prefix : {"degrees_", "degree_", "degrees", "degree"}) {
+    if (!name.starts_with(prefix)) continue;
+    const std::string_view word = std::string_view(name).substr(prefix.size());
+    for (const std::string_view way : {"north", "south", "east", "west"})
+      if (word == way || word == way.substr(0, 1)) return way.front();
+  }
+  return 0;
 }
 
 std::vector<double> read_degrees(const NetcdfFile& file, const NetcdfVariable& variable,
@@ -124,14 +146,15 @@ std::vector<double> read_degrees(const NetcdfFile& file, const NetcdfVariable& v
       variable.dimensions.size() == 3 ? read_constant(file, variable) : file.read_all(variable);
   drop_missing(file, variable, values);
   for (double& value : values) {
+    constexpr double filling = 1e30;  // of NetCDF and others, where no attribute names it
+    if (std::abs(value) > filling) value = std::numeric_limits<double>::quiet_NaN();
     if (*degrees != 1) value *= *degrees;
-    if (std::abs(value) > 1e6) value = std::numeric_limits<double>::quiet_NaN();
   }
   if (*degrees != 1)
     remarks.push_back(fmt::format("{} is converted from {} to degrees", variable.name, units));
-  if (std::string text = doubt(file, variable, units, values); !text.empty())
-    remarks.push_back(std::move(text));
-  return values;
+  Doubt found = doubt(file, variable, units, values);
+  if (!found.remark.empty()) remarks.push_back(std::move(found.remark));
+  return found.impossible ? std::vector<double>{} : values;
 }
 
 std::vector<double> node_coordinate(const NetcdfFile& file, const VariableLayout& layout,

@@ -11,8 +11,12 @@
 namespace rossby::detail {
 
 /// How many degrees a unit of an angle is: degrees (also where the text is empty), radians, gon, minutes and
-/// seconds of arc, each with a factor ("1e-6 degrees_north") or a prefix (microdegrees). None: no angle.
+/// seconds of arc, each with a factor ("1e-6 degrees_north") or a prefix (microdegrees). Negative for
+/// degrees_south and degrees_west. None: no angle.
 [[nodiscard]] std::optional<double> degrees_in(std::string_view units);
+
+/// 'n', 's', 'e' or 'w' of degrees_north, degree_S, degreesE, …; 0: the unit names no direction.
+[[nodiscard]] char direction_of(std::string_view units);
 
 /// The values of a coordinate in degrees, whatever its unit, NaN where missing. Empty where its unit is no
 /// angle. `remarks` name what was converted, left out or looks wrong.

@@ -49,12 +49,22 @@ void Decoder::read_packing(const NetcdfFile& file, const NetcdfVariable& variabl
           "{}: variable {}: {} = \"{}\" is no number, so its values cannot be unpacked: make it a number, or "
           "remove it (ncatted -a {},{},…)",
           file.path(), variable.name, name, file.text(variable, name).value_or(""), name, variable.name);
+    if (const auto text = file.text(variable, name); text && values.size() > 1)  // a decimal comma, mostly
+      user_error(
+          "{}: variable {}: {} = \"{}\" is text with {} numbers, so its values cannot be unpacked: make it "
+          "one number, "
+          "as 0.1 (ncatted -a {},{},o,d,0.1 …)",
+          file.path(), variable.name, name, *text, values.size(), name, variable.name);
     if (values.size() > 1)
       remarks.push_back(fmt::format("{}: {} has {} numbers: the first, {}, is used", variable.name, name,
                                     values.size(), values.front()));
   }
   const auto factor = file.number(variable, "scale_factor"), shift = file.number(variable, "add_offset");
   packed_ = factor || shift;
+  if (factor == 0.0)
+    user_error(
+        "{}: variable {}: scale_factor = 0 makes all values equal: make it the right number, or remove it",
+        file.path(), variable.name);
   in_float_ = packed_ && file.unpacks_to_float(variable);
   scale_ = factor.value_or(1);
   offset_ = shift.value_or(0);

@@ -6,6 +6,7 @@
 
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/attribute_text.hpp"
+#include "rossby/io/series_coordinates.hpp"
 
 namespace rossby::detail {
 namespace {
@@ -95,31 +96,30 @@ namespace {
 
 /// Without standard_name: an angle whose long_name says so, or of a name that only such variables have.
 /// Rotated coordinates are others.
-bool is_called(const NetcdfFile& file, const NetcdfVariable& variable, const std::string& kind,
-               std::initializer_list<std::string_view> names) {
-  const std::string units = lower_case(file.text(variable, "units").value_or("")),
-                    long_name = lower_case(file.text(variable, "long_name").value_or(""));
-  if (file.has(variable, "standard_name") ||
-      !one_of(units, {"radian", "radians", "rad", "degree", "degrees", "deg"}))
-    return false;
-  return long_name == kind || one_of(lower_case(variable.name), names);
+bool is_called(const NetcdfFile& file, const NetcdfVariable& variable, const std::string& units,
+               std::string_view kind, std::initializer_list<std::string_view> names) {
+  if (file.has(variable, "standard_name") || direction_of(units) != 0) return false;
+  if (one_of(lower_case(variable.name), names))
+    return true;  // of whatever unit: read_degrees says if it is none
+  return !units.empty() && degrees_in(units) &&
+         lower_case(file.text(variable, "long_name").value_or("")) == kind;
 }
 
 }  // namespace
 
 bool is_latitude(const NetcdfFile& file, const NetcdfVariable& variable) {
-  return one_of(lower_case(file.text(variable, "units").value_or("")),
-                {"degrees_north", "degree_north", "degree_n", "degrees_n", "degreen", "degreesn"}) ||
-         file.text(variable, "standard_name") == "latitude" ||
-         is_called(file, variable, "latitude",
+  const std::string units = file.text(variable, "units").value_or("");
+  const char direction = direction_of(units);
+  return direction == 'n' || direction == 's' || file.text(variable, "standard_name") == "latitude" ||
+         is_called(file, variable, units, "latitude",
                    {"lat", "latitude", "clat", "nav_lat", "xlat", "tlat", "lat_rho"});
 }
 
 bool is_longitude(const NetcdfFile& file, const NetcdfVariable& variable) {
-  return one_of(lower_case(file.text(variable, "units").value_or("")),
-                {"degrees_east", "degree_east", "degree_e", "degrees_e", "degreee", "degreese"}) ||
-         file.text(variable, "standard_name") == "longitude" ||
-         is_called(file, variable, "longitude",
+  const std::string units = file.text(variable, "units").value_or("");
+  const char direction = direction_of(units);
+  return direction == 'e' || direction == 'w' || file.text(variable, "standard_name") == "longitude" ||
+         is_called(file, variable, units, "longitude",
                    {"lon", "longitude", "clon", "nav_lon", "xlong", "tlong", "tlon", "lon_rho"});
 }
 

@@ -218,7 +218,8 @@ GlobalEdges base_edges(const Communicator& comm, const Config& config, const Dom
   }
   if (graph == "nearest") {
     if (domain.latitude.empty())
-      user_error("relation.graph = \"nearest\" needs coordinates, but {} has none", domain.info.path);
+      user_error("relation.graph = \"nearest\" needs coordinates, but {} has none{}", domain.info.path,
+                 why_no_coordinates(domain.info));
     if (const auto without = std::count_if(domain.latitude.begin(), domain.latitude.end(),
                                            [](double latitude) { return std::isnan(latitude); });
         without > 0)

@@ -191,6 +191,44 @@ ramp t 0 1 4
   EXPECT_NEAR(file.info().node_lon[0], 18 / std::numbers::pi, 1e-5);
 }
 
+TEST_F(FieldCases, CoordinatesToTheSouthAndWestAreNegative) {
+  const auto with = [&](const std::string& lat_units, const std::string& lon_units,
+                        const std::string& kinds) {
+    const std::string text = small + "var lat double node\n" + lat_units + "data lat 10 20 -30\n" +
+                             "var lon double node\n" + lon_units +
+                             "data lon 5 6 -7\natt x coordinates char \"lat lon\"\n";
+    const SeriesFile file = open(text + kinds);
+    EXPECT_EQ(file.info().node_lat, (std::vector<double>{-10, -20, 30})) << lat_units;
+    EXPECT_EQ(file.info().node_lon, (std::vector<double>{-5, -6, 7})) << lon_units;
+    EXPECT_HAS(join(file.info().remarks), "lat is converted from degree");
+  };
+  const std::string kinds = "att lat standard_name char latitude\natt lon standard_name char longitude\n";
+  with("att lat units char degrees_south\n", "att lon units char degrees_west\n", "");
+  with("att lat units char degrees_south\n", "att lon units char degrees_west\n", kinds);
+  with("att lat units char degree_S\n", "att lon units char degreesW\n", "");
+  EXPECT_EQ(*detail::degrees_in("degrees"), 1);
+  EXPECT_EQ(*detail::degrees_in("degrees_N"), 1);
+}
+
+TEST_F(FieldCases, NamesTellAnglesOfAnyUnit) {
+  const auto node_lat = [&](const std::string& units, const std::string& values) {
+    const std::string text = small + "var lat double node\n" +
+                             (units.empty() ? "" : "att lat units char " + units + "\n") + "data lat " +
+                             values + "\nvar lon double node\natt lon units char degree\ndata lon 1 2 3\n" +
+                             "att x coordinates char \"lat lon\"\n";
+    const SeriesFile file = open(text);
+    return std::pair(file.info().node_lat, join(file.info().remarks));
+  };
+  EXPECT_EQ(node_lat("arcmin", "60 120 600").first, (std::vector<double>{1, 2, 10}));
+  EXPECT_EQ(node_lat("", "1.5 2.5 80").first, (std::vector<double>{1.5, 2.5, 80}));
+  const auto [none, remark] = node_lat("", "52000000 53000000 54000000");
+  EXPECT_TRUE(none.empty());
+  EXPECT_HAS(remark, "which latitudes in degrees cannot: these coordinates are not used");
+  const auto [hours, no_angle] = node_lat("hours", "1 2 3");
+  EXPECT_TRUE(hours.empty());
+  EXPECT_HAS(no_angle, "\"hours\", which are no angle: these coordinates are not used");
+}
+
 TEST_F(FieldCases, CoordinatesWithoutAUnitThatLookLikeRadiansAreSaid) {
   const SeriesFile file = open(with_coordinates("", "-1.2 0.3 1.1", "0.1 3.0 6.1"));
   EXPECT_HAS(join(file.info().remarks), "guessed");
@@ -260,6 +298,23 @@ TEST_F(FieldCases, NumbersThatLookLikeDatesAndAreNone) {
   const SeriesFile years = open(with("int", "1990 1991 1992 1993 1994 1995 1996 1997 1998 1999 2000 2001"));
   EXPECT_FALSE(years.info().time.dated());
   EXPECT_HAS(join(years.info().remarks), "guessed");
+}
+
+TEST_F(FieldCases, CountsThatMayBeDatesAreSaid) {
+  const auto remark = [&](const std::string& stamps) {
+    const SeriesFile file = open("dim time 4\ndim node 2\nvar time double time\ndata time " + stamps +
+                                 "\nvar x float time node\nramp x 0 1 8\n");
+    EXPECT_FALSE(file.info().time.dated());
+    return join(file.info().remarks);
+  };
+  EXPECT_HAS(remark("1420070400 1420074000 1420077600 1420081200"), "units = \"seconds since 1970-01-01\"");
+  EXPECT_HAS(remark("1420070400000 1420074000000 1420077600000 1420081200000"),
+             "milliseconds since 1970-01-01");
+  EXPECT_HAS(remark("2015001 2015002 2015003 2015365"), "look like YYYYDDD");
+  EXPECT_HAS(remark("201501 201502 201552 201601"), "taken for plain counts (guessed)");  // weeks
+  EXPECT_HAS(remark("42005 42006 42007 42008"), "taken for plain counts (guessed)");  // a spreadsheet's days
+  EXPECT_EQ(remark("0 1 2 3"), "");
+  EXPECT_EQ(remark("96 97 98 99"), "");
 }
 
 TEST_F(FieldCases, JulianDays) {
@@ -383,6 +438,21 @@ TEST_F(FieldCases, NumbersInTextAreNumbers) {
   EXPECT_EQ(kept[9], 9);
   // What cannot be read is said, not passed over.
   EXPECT_HAS(join(open(small + "att x missing_value char \"none\"\n").info().remarks), "missing_value");
+}
+
+TEST_F(FieldCases, FactorsThatUnpackNothingAreRefused) {
+  EXPECT_HAS(refusal(small + "att x scale_factor char \"0,1\"\n"),
+             "scale_factor = \"0,1\" is text with 2 numbers");
+  EXPECT_HAS(refusal(small + "att x add_offset char \"1 2\"\n"),
+             "add_offset = \"1 2\" is text with 2 numbers");
+  EXPECT_HAS(refusal(small + "att x scale_factor double 0\n"), "scale_factor = 0 makes all values equal");
+}
+
+TEST_F(FieldCases, BytesAreReadWhereNothingElseIs) {
+  const std::string bytes = small.substr(0, small.find("var x")) + "var x byte time node\nramp x 0 1 12\n";
+  EXPECT_EQ(values(open(bytes))[11], 11);
+  EXPECT_EQ(open(bytes + "var n int time node\nramp n 0 1 12\n").info().variables[0].name, "n");
+  EXPECT_HAS(refusal(bytes + "att x flag_values byte 0 1\n"), "no variable fits");
 }
 
 TEST_F(FieldCases, TextIsReadWithoutWhatPadsIt) {
