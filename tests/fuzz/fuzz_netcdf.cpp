@@ -120,6 +120,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::survives([&] { match(made.path(), SeriesFile::open(made.path(), std::vector{name})); });
   }
   fuzz::survives([&] { use(SeriesFile::open(made.path(), wanted, first, last)); });
+  fuzz::survives([&] {
+    const SeriesFile filled = SeriesFile::open(made.path(), wanted, first, last, {}, true);
+    fuzz::check(filled.info().time.gaps().empty(), "a filled time axis has no gaps");
+    if (filled.info().steps < 100'000) use(filled);
+  });
   fuzz::survives([&] { (void)inspect_series(made.path(), wanted); });
   return 0;
 }
