@@ -322,8 +322,8 @@ class Resumed(BadInput):
 
     def test_a_run_that_was_cut_off_forecasts(self):
         """--write-state gives what a training would have ended with at its newest checkpoint."""
-        for name, settings in (("last", ["train.keep=last", "train.sampling=pairs"]),
-                               ("best", ["split.validation=3", "train.keep=best"])):
+        for name, settings in (("early, last", ["train.keep=last", "train.sampling=pairs"]),
+                               ("early, best", ["split.validation=3", "train.keep=best"])):
             with self.subTest(name):
                 whole = self.whole("train.epochs=6", *settings, name=name + " whole")
                 short = self.whole("train.epochs=3", *settings, name=name)

@@ -295,6 +295,18 @@ KeyValues KeyValues::with(std::span<const std::string> sets) const {
   return more;
 }
 
+KeyValues KeyValues::with_default(std::string_view key, const std::string& value) const {
+  KeyValues other = *this;
+  if (given(key)) return other;
+  const KeySpec* spec = find_key(*table_, key);
+  require(spec != nullptr, "the configuration key exists");
+  other.values_.insert_or_assign(std::string(key), KeyValuesBuilder::default_of(*spec));
+  if (value.empty()) return other;
+  KeyValuesBuilder::set_all(other, std::vector{fmt::format("{}={}", key, value)});
+  other.values_.find(key)->second.given = false;
+  return other;
+}
+
 const KeyValues::Value& KeyValues::value(std::string_view key, KeyType type) const {
   const KeySpec* spec = find_key(*table_, key);
   require(spec != nullptr, "the configuration key exists");

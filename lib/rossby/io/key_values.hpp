@@ -49,6 +49,9 @@ class KeyValues {
 
   /// These values with `--set key=value` settings on top.
   [[nodiscard]] KeyValues with(std::span<const std::string> sets) const;
+  /// These values with another default for a key: its value unless somebody gave one. Empty: that of the
+  /// table.
+  [[nodiscard]] KeyValues with_default(std::string_view key, const std::string& value) const;
 
   [[nodiscard]] const std::string& text(std::string_view key) const;
   [[nodiscard]] Index integer(std::string_view key) const;

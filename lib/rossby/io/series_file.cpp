@@ -150,6 +150,13 @@ void SeriesFile::State::fill_gaps() {
   info.filled_steps = info.steps - info.filled_steps;
 }
 
+std::string units_of(const SeriesInfo& info) {
+  const std::string& units = info.variables.front().units;
+  for (const SeriesVariable& variable : info.variables)
+    if (variable.units != units) return "mixed";
+  return units.empty() ? "1" : units;
+}
+
 std::optional<double> parse_null_value(std::string_view text) {
   if (text.empty()) return std::nullopt;
   double value = 0;

@@ -60,6 +60,9 @@ struct SeriesInfo {
   }
 };
 
+/// The units of all variables: "1" if they have none, "mixed" if they differ.
+[[nodiscard]] std::string units_of(const SeriesInfo& info);
+
 /// data.null_value: the number that stands for a missing value, none where the text is empty. Throws
 /// UserError where it is neither, or not finite.
 [[nodiscard]] std::optional<double> parse_null_value(std::string_view text);

@@ -23,6 +23,12 @@ KeyTable all_keys() {
   return keys;
 }
 
+/// STNN's reference has no first moment; forecasters of windows are 10 % worse without one.
+KeyValues with_defaults_of_model(const KeyValues& values) {
+  const bool of_windows = model_named(values.text("model.name")).of_windows;
+  return values.with_default("optimiser.beta1", of_windows ? "0.9" : "");
+}
+
 }  // namespace
 
 const KeyTable& config_keys() {
@@ -46,18 +52,18 @@ Config::Config(KeyValues values)
       log(read_settings(values, log_keys())),
       values_(std::move(values)) {}
 
-Config::Config() : Config(KeyValues(config_keys())) {}
+Config::Config() : Config(with_defaults_of_model(KeyValues(config_keys()))) {}
 
 Config Config::load(const std::string& path, std::span<const std::string> sets) {
-  return Config(KeyValues::load(config_keys(), path, sets));
+  return Config(with_defaults_of_model(KeyValues::load(config_keys(), path, sets)));
 }
 
 Config Config::parse(std::string_view toml, const std::string& origin, std::span<const std::string> sets) {
-  return Config(KeyValues::parse(config_keys(), toml, origin, sets));
+  return Config(with_defaults_of_model(KeyValues::parse(config_keys(), toml, origin, sets)));
 }
 
 Config Config::with(std::span<const std::string> sets) const {
-  return Config(values_.with(sets));
+  return Config(with_defaults_of_model(values_.with(sets)));
 }
 
 std::vector<std::string> Config::idle() const {

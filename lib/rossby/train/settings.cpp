@@ -31,7 +31,9 @@ std::span<const Key<OptimiserSettings>> optimiser_keys() {
           .range(-1, 1000000)
           .may_change()
           .read_by("stnn"),
-      key<&OptimiserSettings::beta1>("optimiser.beta1", "0", "", "decay of the first moment (Adam)")
+      key<&OptimiserSettings::beta1>(
+          "optimiser.beta1", "0", "",
+          "decay of the first moment (Adam); if not set 0.9 for forecasters of windows")
           .range(0, 0.999999),
       key<&OptimiserSettings::beta2>("optimiser.beta2", "0.999", "", "decay of the second moment (Adam)")
           .range(0, 0.9999999),

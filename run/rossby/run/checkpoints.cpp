@@ -185,10 +185,16 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
   // A checkpoint of an earlier version does not know enough of its data to tell them from others.
   if (!member_text(*checkpoint.metadata, "training_hash").empty()) std::erase_if(differences, names_file);
   std::erase_if(differences, [&](const std::string& difference) { return cuts_batches(config, difference); });
+  const bool other_default =
+      !config.given("optimiser.beta1") && config.optimiser.beta1 != written.optimiser.beta1;
   if (!differences.empty())
-    throw BadContinuation(
-        fmt::format("{} was written with other settings: {}; set them back or choose another --run",
-                    checkpoint.path, fmt::join(differences, "; ")));
+    throw BadContinuation(fmt::format(
+        "{} was written with other settings: {}; set them back or choose another --run{}", checkpoint.path,
+        fmt::join(differences, "; "),
+        other_default ? fmt::format(" (the default of optimiser.beta1 was another: --set optimiser.beta1={} "
+                                    "goes on)",
+                                    written.optimiser.beta1)
+                      : ""));
   std::vector<std::string> sets;
   const auto warn = [&](const std::string& text) { warn_of_rounding(comm, text); };
   const std::string isa = member_text(*checkpoint.metadata, "isa");

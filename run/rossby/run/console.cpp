@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include <fmt/core.h>
 #include <sys/ioctl.h>
@@ -63,8 +64,13 @@ bool on_terminal() {
 
 }  // namespace
 
-ProgressLine::ProgressLine(bool speaks, double seconds, Index epochs)
-    : speaks_(speaks), terminal_(on_terminal()), seconds_(seconds), epochs_(epochs) {}
+ProgressLine::ProgressLine(bool speaks, double seconds, Index epochs, std::string metric, std::string unit)
+    : speaks_(speaks),
+      terminal_(on_terminal()),
+      seconds_(seconds),
+      epochs_(epochs),
+      metric_(std::move(metric)),
+      unit_(std::move(unit)) {}
 
 ProgressLine::~ProgressLine() {
   if (open_) std::fputc('\n', stdout);
@@ -87,7 +93,8 @@ void ProgressLine::show(const EpochReport& report, bool last) {
   std::string line = fmt::format("epoch {}/{}", report.epoch + 1, epochs_);
   for (const TermMean& term : report.terms) line += fmt::format("  {} {:.4g}", term.name, term.value);
   if (std::isfinite(report.validation))
-    line += fmt::format("  validation {:.5g}{}", report.validation, report.best ? "*" : "");
+    line += fmt::format("  validation {} {:.5g} {}{}", metric_, report.validation, unit_,
+                        report.best ? " *" : "");
   line += fmt::format("  lr {:.2g}  {} batches/s  {} node-steps/s  left {}  {}", report.lr,
                       count_text(report.batches_per_second), count_text(report.node_steps_per_second),
                       seconds_text(left), bytes_text(peak_resident_bytes()));

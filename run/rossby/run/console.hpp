@@ -14,7 +14,8 @@ namespace rossby {
 /// line is rewritten in place, in a file each is a line of its own. Other ranks are silent.
 class ProgressLine {
  public:
-  ProgressLine(bool speaks, double seconds, Index epochs);
+  /// `metric` and `unit` of validation errors: "mae", "m s-1".
+  ProgressLine(bool speaks, double seconds, Index epochs, std::string metric, std::string unit);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
@@ -28,6 +29,7 @@ class ProgressLine {
   bool terminal_;
   double seconds_;
   Index epochs_;
+  std::string metric_, unit_;
   bool open_ = false;  // a line without its end is on the terminal
   bool any_ = false;
   Stopwatch shown_;

@@ -77,13 +77,6 @@ void drop_relative(HorizonScores& scores) {
   for (double& count : scores.ratio_count) count = 0;
 }
 
-std::string units_of(const Domain& domain) {
-  const std::string& units = domain.info.variables.front().units;
-  for (const SeriesVariable& variable : domain.info.variables)
-    if (variable.units != units) return "mixed";
-  return units.empty() ? "1" : units;
-}
-
 /// What is scored on its own: each of several variables, or each of the features that the one has.
 struct Part {
   const SeriesVariable* variable;
@@ -114,7 +107,7 @@ std::string tables_of(const Domain& domain, const std::vector<Part>& parts,
                       const std::vector<HorizonScores>& of_parts, const HorizonScores& scores,
                       std::span<const Lead> leads, std::span<const Index> report) {
   constexpr std::size_t few_features = 4;
-  const std::string units = units_of(domain), all = evaluation_table(scores, units, leads, report);
+  const std::string units = units_of(domain.info), all = evaluation_table(scores, units, leads, report);
   const SeriesVariable& first = domain.info.variables.front();
   if (parts.empty())
     return (first.features > 1 ? fmt::format("the {} features of {} together\n", first.features, first.name)
@@ -165,7 +158,7 @@ struct Found {
 
   [[nodiscard]] nlohmann::ordered_json json() const {
     const TimeAxis& time = domain.info.time;
-    nlohmann::ordered_json all = evaluation_json(scores, units_of(domain), leads);
+    nlohmann::ordered_json all = evaluation_json(scores, units_of(domain.info), leads);
     for (std::size_t p = 0; p < parts.size(); ++p) {
       nlohmann::ordered_json part{{"variable", parts[p].variable->name}};
       if (!parts[p].feature.empty()) part["feature"] = parts[p].feature;

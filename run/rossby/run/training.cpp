@@ -118,10 +118,17 @@ Training<T>::Training(const Communicator& comm, const Config& config, const Trai
       optimiser_(optimiser_options(config), run.parameters(), run.device()),
       trainer_(options_, schedule_options(config), *task_, optimiser_, run.step_reducer(),
                run.training_exec(), run.time_groups()),
-      progress_(options.prints && comm.rank() == 0, config.log.seconds, options_.epochs),
+      progress_(options.prints && comm.rank() == 0, config.log.seconds, options_.epochs,
+                std::string(task_->validation_name()), units_of(run.domain().info)),
       guard_(stop_after_seconds(config)),
       keeps_checkpoints_(config.checkpoint.keep > 0) {
   if (keeps_checkpoints_ && options.signals) signals_.emplace(options.prints ? note_on_sigterm(comm) : "");
+}
+
+template <class T>
+std::string Training<T>::validation_text(double error) const {
+  return fmt::format("validation {} {:.5g} {}", task_->validation_name(), error,
+                     units_of(run_->domain().info));
 }
 
 template <class T>

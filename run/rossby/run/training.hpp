@@ -46,6 +46,8 @@ class Training {
   /// Why nothing is left to do, or nullopt.
   [[nodiscard]] std::optional<StopReason> over() const { return trainer_.over(); }
   [[nodiscard]] TrainingState state() const { return trainer_.state(); }
+  /// "validation mae 1.76 m s-1": a validation error with its metric and unit.
+  [[nodiscard]] std::string validation_text(double error) const;
   /// Path of the checkpoint that was written last by this start; empty: none.
   [[nodiscard]] const std::string& saved() const { return saved_; }
   /// "3 checkpoints in 0.3 s, 0.8 % of the time"; empty where there were none.

@@ -125,7 +125,10 @@ void report_end(const Communicator& comm, const Config& config, const Training<T
     fmt::print("saved     {}\n", saves);
   if (result.best_epoch >= 0 && std::isfinite(result.best_metric))
     fmt::print(
-        "best      {} {:.5g} after epoch {}{}\n", config.schedule.metric, result.best_metric,
+        "best      {} after epoch {}{}\n",
+        config.schedule.metric == "validation"
+            ? training.validation_text(result.best_metric)
+            : fmt::format("{} {:.5g}", config.schedule.metric, result.best_metric),
         result.best_epoch + 1,
         kept_best || result.best_epoch + 1 == result.epochs ? "" : "; the last state is kept (train.keep)");
   else if (result.epochs > 0 && kept_best)

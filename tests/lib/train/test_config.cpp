@@ -241,6 +241,19 @@ TEST(Config, KeysThatCameLaterChangeNoHashByDefault) {
   EXPECT_NE(KeyValues::parse(after, "train.news = 4", "", {}).hash(), KeyValues(before).hash());
 }
 
+TEST(Config, FirstMomentsFollowTheModel) {
+  EXPECT_EQ(Config::parse("", "test", {}).optimiser.beta1, 0);
+  const Config windows = Config::parse("model.name = \"gru\"", "test", {});
+  EXPECT_EQ(windows.optimiser.beta1, 0.9);
+  EXPECT_FALSE(windows.given("optimiser.beta1"));
+  const std::vector<std::string> stnn = {"model.name=stnn"}, dcrnn = {"model.name=dcrnn"};
+  EXPECT_EQ(windows.with(stnn).optimiser.beta1, 0);
+  EXPECT_EQ(windows.with(stnn).hash(), Config().hash());
+  EXPECT_EQ(windows.with(stnn).with(dcrnn).optimiser.beta1, 0.9);
+  EXPECT_EQ(Config::parse("model.name = \"gru\"\noptimiser.beta1 = 0", "test", {}).optimiser.beta1, 0);
+  EXPECT_EQ(Config::parse(windows.to_toml(), "test", {}).hash(), windows.hash());
+}
+
 TEST(Config, MembersHaveTheValuesOfTheirKeys) {
   const std::vector<std::string> sets{"data.variables=a,b", "split.folds=3",   "relation.hops=1,4",
                                       "model.name=gru",     "window.inputs=5", "optimiser.lr=0.25",
