@@ -52,7 +52,7 @@ class OverdueUpdates {
 class ReachedRows {
  public:
   void add(std::span<const Index> rows, Index of) {
-    told_ = true;
+    listed_ = true;
     if (std::ssize(reached_) != of) reached_.assign(static_cast<std::size_t>(of), 0);
     for (const Index row : rows)
       if (!std::exchange(reached_[static_cast<std::size_t>(row)], char{1})) list_.push_back(row);
@@ -61,22 +61,21 @@ class ReachedRows {
   void clear() {
     for (const Index row : list_) reached_[static_cast<std::size_t>(row)] = 0;
     list_.clear();
-    told_ = all_ = false;
+    listed_ = all_ = false;
   }
   /// Whether there may be others than those listed.
-  [[nodiscard]] bool all() const { return all_ || !told_; }
+  [[nodiscard]] bool all() const { return all_ || !listed_; }
   /// Once each.
   [[nodiscard]] std::span<const Index> list() const { return list_; }
 
  private:
-  bool told_ = false, all_ = false;
+  bool listed_ = false, all_ = false;
   std::vector<Index> list_;
   std::vector<char> reached_;
 };
 
-/// A trained (or fixed) array and what the optimiser needs to know of it.
-template <class T>
-struct Parameter {
+/// What a parameter is: the same wherever it lies and whoever updates it.
+struct ParameterShape {
   std::string name;  // as in checkpoints and golden files: factors, decoder_weight, dynamics0_weight, …
   Placement placement = Placement::replicated;
   std::vector<Index> shape;  // local shape; rows: {outer, owned, inner}; entries: {entries}
@@ -85,64 +84,40 @@ struct Parameter {
   Index outer_first = 0;
   Index outer_all = -1;
   int relation_term = -1;  // entries: which term of the relation bank the entries belong to
+
+  [[nodiscard]] bool split() const { return outer_all >= 0; }
+};
+
+/// How an optimiser updates a parameter.
+struct UpdateRule {
+  double decay = 0;     // weight decay
+  double lr_scale = 1;  // this parameter's learning rate over the common one
+  bool trained = true;
+  bool fusable = false;  // its op can update it in backward: it needs no gradient then (dense, low rank)
+  /// Not fusable here, but elsewhere (on another process grid): it is clipped one step late all the same, so
+  /// that trainings agree.
+  bool clips_late = false;
+  /// A table (T, n, d) that steps read by rows of T alone: an optimiser may keep gradients of those rows
+  /// only.
+  bool by_rows = false;
+};
+
+/// Where a parameter's values lie: in memory of the host, in bf16, in files or before a device (streams), and
+/// their copy on the device that trains it.
+template <class T>
+struct ParameterStorage {
   Buffer<T> value;
-  Buffer<Bf16> bf16;     // in place of `value` where in_bf16
+  Buffer<Bf16> bf16;     // in place of `value` if in_bf16
   bool in_bf16 = false;  // a dense relation that its op updates, of float arithmetic
   Index first_row = 0;   // in_bf16: global row of the first owned one; keys the rounding
   /// Where value (or bf16) and moments lie in files, or before a device, and its op works on chunks of its
   /// rows: {1, owned, n}, one that its op updates. Null: where kernels work on them.
   std::unique_ptr<ChunkStream> stream;
   Memory memory =
-      Memory::host;  // of value (or bf16) and moments that do not stream; nowhere: they are traced
-  Buffer<T>
-      gradient;  // empty while a fixed parameter, or a fusable one that has not needed it yet; on `device`
+      Memory::host;          // of value (or bf16) and moments that do not stream; nowhere: they are traced
   Device* device = nullptr;  // that trains it
-  double decay = 0;          // weight decay
-  double lr_scale = 1;       // this parameter's learning rate over the common one
-  bool trained = true;
-  bool fusable = false;  // its op can update it in backward: it needs no gradient then (dense, low rank)
-  /// Not fusable here, but elsewhere (on another process grid): it is clipped one step late all the same, so
-  /// that trainings agree.
-  bool clips_late = false;
-  GradientSink<T>* sink = nullptr;  // instead of `gradient`
-  /// For a table (T, n, d) that steps read by rows of T alone: an optimiser may then keep gradients of those
-  /// rows only, and `table` in place of `gradient`.
-  bool by_rows = false;
-  TableSink<T>* table = nullptr;
-
-  OverdueUpdates* overdue = nullptr;  // asked to make up before a step reads the value
-
-  Buffer<T> there;          // the values on `device`, unless they stream
-  Buffer<Bf16> there_bf16;  // in_bf16
-
-  /// True once a loss has depended on it: until then optimisers leave it alone.
-  bool live = false;
-  /// True while the losses of the current step depend on it.
-  bool in_step = false;
-  /// Of its gradient, in the current step.
-  ReachedRows reached;
-
-  Parameter() = default;
-  Parameter(std::string n, Placement p, std::vector<Index> s, bool can_fuse = false, bool narrow = false,
-            std::unique_ptr<ChunkStream> in_files = nullptr, Memory where = Memory::host)
-      : name(std::move(n)),
-        placement(p),
-        shape(std::move(s)),
-        in_bf16(narrow),
-        stream(std::move(in_files)),
-        memory(where),
-        fusable(can_fuse) {
-    require(!in_bf16 || (fusable && std::is_same_v<T, float>), "bf16 is for floats that their op updates");
-    require(!stream || (fusable && shape.size() == 3 && shape[0] == 1),
-            "streams are for one relation, updated by its op");
-    Index size = 1;
-    for (const Index extent : shape) size *= extent;
-    if (in_bf16)
-      bf16 = make_array<Bf16>(size);
-    else
-      value = make_array<T>(size);
-    if (!fusable) gradient = Buffer<T>(size);
-  }
+  Buffer<T> there;           // the values on `device`, unless they stream
+  Buffer<Bf16> there_bf16;   // in_bf16
 
   /// An array that streams as the value does (moments).
   template <class S>
@@ -166,7 +141,6 @@ struct Parameter {
 
   /// Its weights stream to a device, whose gradients the host updates it with.
   [[nodiscard]] bool updated_on_host() const { return stream && stream->options().host_updates; }
-  [[nodiscard]] bool split() const { return outer_all >= 0; }
   [[nodiscard]] Index size() const { return in_bf16 ? bf16.size() : value.size(); }
 
   /// Value i, however it is held.
@@ -176,8 +150,8 @@ struct Parameter {
     return value[i];
   }
 
-  /// The values for kernels of `on` (null: of the host). On a device they must have been sent. Null where
-  /// they are in bf16; those that stream are the host's everywhere.
+  /// The values for kernels of `on` (null: of the host). On a device they must have been sent. Null if they
+  /// are in bf16; those that stream are the host's everywhere.
   [[nodiscard]] T* data(const Device* on) {
     if (!on || stream) return value.data();
     require(on == device && there.size() == value.size(), "a parameter is on the device");
@@ -188,6 +162,54 @@ struct Parameter {
     require(on == device && there_bf16.size() == bf16.size(), "a parameter is on the device");
     return there_bf16.data();
   }
+};
+
+/// What a step knows of a parameter: its gradient, who takes it instead, and which updates are late.
+template <class T>
+struct StepState {
+  Buffer<T> gradient;  // empty: a fixed parameter, or a fusable one that has not needed it yet; on its device
+  GradientSink<T>* sink = nullptr;    // instead of `gradient`
+  TableSink<T>* table = nullptr;      // instead of `gradient`, of a parameter that steps read by rows
+  OverdueUpdates* overdue = nullptr;  // asked to make up before a step reads the value
+  /// True once a loss has depended on it: until then optimisers leave it alone.
+  bool live = false;
+  /// True while the losses of the current step depend on it.
+  bool in_step = false;
+  ReachedRows reached;  // of its gradient, in the current step
+};
+
+/// A trained (or fixed) array: what it is, where it lies, how it is updated, and what the current step does
+/// with it.
+template <class T>
+struct Parameter : ParameterShape, ParameterStorage<T>, UpdateRule, StepState<T> {
+  using ParameterStorage<T>::value, ParameterStorage<T>::bf16, ParameterStorage<T>::in_bf16,
+      ParameterStorage<T>::stream, ParameterStorage<T>::device, ParameterStorage<T>::there,
+      ParameterStorage<T>::there_bf16, ParameterStorage<T>::size;
+  using StepState<T>::gradient, StepState<T>::sink, StepState<T>::table, StepState<T>::overdue,
+      StepState<T>::live, StepState<T>::in_step, StepState<T>::reached;
+
+  Parameter() = default;
+  Parameter(std::string n, Placement p, std::vector<Index> s, bool can_fuse = false, bool narrow = false,
+            std::unique_ptr<ChunkStream> in_files = nullptr, Memory where = Memory::host) {
+    this->name = std::move(n);
+    this->placement = p;
+    this->shape = std::move(s);
+    this->memory = where;
+    this->fusable = can_fuse;
+    in_bf16 = narrow;
+    stream = std::move(in_files);
+    require(!in_bf16 || (fusable && std::is_same_v<T, float>), "bf16 is for floats that their op updates");
+    require(!stream || (fusable && shape.size() == 3 && shape[0] == 1),
+            "streams are for one relation, updated by its op");
+    Index length = 1;
+    for (const Index extent : shape) length *= extent;
+    if (in_bf16)
+      bf16 = this->template make_array<Bf16>(length);
+    else
+      value = this->template make_array<T>(length);
+    if (!fusable) gradient = Buffer<T>(length);
+  }
+
   /// Trains it on a device from now on: its gradient moves there, and the host's values. `fetch` brings the
   /// values back, `send` takes them there again; both are enqueued, and Device::wait ends them.
   void move_to(Device& to) {
@@ -207,12 +229,12 @@ struct Parameter {
   }
   void fetch() {
     if (!device) return;
-    if (stream) return settle_stream();
+    if (stream) return this->settle_stream();
     device->download(value.span(), there.data());
     device->download(bf16.span(), there_bf16.data());
   }
 
-  /// Where backward adds this parameter's gradient; null where it is not trained. A recording op calls this
+  /// Where backward adds this parameter's gradient; null if it is not trained. A recording op calls this
   /// (or dense_target) before it reads the value: updates that were put off are made up then.
   [[nodiscard]] T* gradient_target() {
     reached.add_all();
