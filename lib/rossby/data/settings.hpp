@@ -23,6 +23,15 @@ struct DataSettings {
   std::string center;
   std::string spread;
   double factor = 0;
+  std::string transform = "none";
+  double transform_offset = 0;
+  std::string point = "mean";
+  std::string trend = "none";
+  std::string cycle = "none";
+  std::string cycle_decided;  // no key: what cycle = "auto" came to when the run began; empty: not known
+  Index cycle_harmonics = 3;
+  double cycle_shrink = 1;
+  double cycle_smooth = 10;
 };
 [[nodiscard]] std::span<const Key<DataSettings>> data_keys();
 

@@ -211,6 +211,14 @@ int TimeAxis::month(Index step) const {
   return civil(stamps_[static_cast<std::size_t>(step)], days_).month;
 }
 
+double TimeAxis::year_fraction(Index step) const {
+  require(dated_, "the time of year of a dated axis");
+  const Milliseconds stamp = stamps_[static_cast<std::size_t>(step)];
+  const auto start = [&](std::int64_t year) { return days_from_civil(year, 1, 1, days_) * day_milliseconds; };
+  const std::int64_t year = civil(stamp, days_).year;
+  return static_cast<double>(stamp - start(year)) / static_cast<double>(start(year + 1) - start(year));
+}
+
 std::optional<Index> TimeAxis::find(std::string_view date) const {
   if (!dated_) {
     const auto number = plain_number(date);

@@ -117,6 +117,8 @@ class TimeAxis {
   [[nodiscard]] double day_fraction(Index step) const;
   [[nodiscard]] int weekday(Index step) const;
   [[nodiscard]] int month(Index step) const;
+  /// The part of its year that lies before a stamp, in [0, 1). Dated axes only.
+  [[nodiscard]] double year_fraction(Index step) const;
 
   /// The step a date names: the first whose stamp lies in the named period, or else the one whose own step of
   /// time holds the period's start. On a counter, the number itself. None where there is no such step.
