@@ -32,6 +32,46 @@ std::span<const Key<DataSettings>> data_keys() {
           .one_of("none|node|global"),
       key<&DataSettings::factor>("data.factor", "1", "", "factor on the scaled series, as the model sees it")
           .range(1e-30, 1e+30),
+      key<&DataSettings::transform>(
+          "data.transform", "\"none\"", "",
+          "models see sqrt, log or asinh of (value + data.transform_offset), before all that follows")
+          .one_of("none|sqrt|log|asinh")
+          .added(),
+      key<&DataSettings::transform_offset>("data.transform_offset", "0", "",
+                                           "added to values before data.transform, in their units")
+          .range(-1e30, 1e30)
+          .added(),
+      key<&DataSettings::point>("data.point", "\"mean\"", "",
+                                "with data.transform, what a forecast is in original units: the mean (for "
+                                "RMSE) or the median (for MAE)")
+          .one_of("mean|median")
+          .may_change()
+          .added(),
+      key<&DataSettings::trend>("data.trend", "\"none\"", "",
+                                "subtract the linear trend of each node's training part, which goes on "
+                                "behind it")
+          .one_of("none|linear")
+          .added(),
+      key<&DataSettings::cycle>(
+          "data.cycle", "\"none\"", "",
+          "subtract what the training part has at the same time of the day, day type, week or year, so that "
+          "models see anomalies; auto: what helps an AR model on the validation part")
+          .one_of("none|auto|time_of_day|day_type|time_of_week|month|day_of_year")
+          .added(),
+      key<&DataSettings::cycle_harmonics>("data.cycle_harmonics", "3", "",
+                                          "annual harmonics of data.cycle = \"day_of_year\"")
+          .range(1, 12)
+          .added(),
+      key<&DataSettings::cycle_shrink>(
+          "data.cycle_shrink", "1", "periods",
+          "values of as many days (or years) that the coarser cycle counts as against a node's own")
+          .range(0, 1e6)
+          .added(),
+      key<&DataSettings::cycle_smooth>(
+          "data.cycle_smooth", "10", "min",
+          "standard deviation of the Gaussian that smooths a cycle over neighbouring times of day")
+          .range(0, 1440)
+          .added(),
   };
   return table;
 }

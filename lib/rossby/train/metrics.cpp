@@ -40,10 +40,41 @@ Index horizons_with(const std::vector<double>& targets, Index horizons, Index fo
 
 using Sums = std::array<double, sums_a_horizon>;  // {squares, absolutes, count, ratios, ratio count}
 
+/// Of some features of some rows that are given as anomalies.
+template <class T>
+Sums sums_of_anomalies(NodeView<const T> forecast, std::span<const float* const> truths, Index first_row,
+                       Index last_row, Index begin, Index end, const ScoredUnits& units) {
+  double squares = 0, absolutes = 0, count = 0, ratios = 0, ratio_count = 0;
+  for (Index i = first_row; i < last_row; ++i)
+    for (Index f = begin; f < end; ++f) {
+      const Index column = i * forecast.channels + f;
+      const double variance = units.variance.empty() ? 0 : units.variance[static_cast<std::size_t>(column)];
+      const auto anomaly = [&](double x) { return units.scaler ? units.scaler->to_value(x, i, f) : x; };
+      for (Index b = 0; b < forecast.cols; ++b) {
+        const float observed = truths[static_cast<std::size_t>(b)][column];
+        if (std::isnan(observed)) continue;
+        const Index step = units.steps[static_cast<std::size_t>(b)];
+        const double target = units.anomalies->to_observation(anomaly(observed), step, column);
+        const double error =
+            units.anomalies->to_value(anomaly(forecast.at(i, b)[f]), step, column, variance) - target;
+        squares += error * error;
+        absolutes += std::abs(error);
+        count += 1;
+        if (target == 0) continue;
+        ratios += std::abs(error / target);
+        ratio_count += 1;
+      }
+    }
+  return {squares, absolutes, count, ratios, ratio_count};
+}
+
 /// Of some features of some rows.
 template <class T>
 Sums sums_of(NodeView<const T> forecast, std::span<const float* const> truths, Index first_row,
-             Index last_row, Index begin, Index end, const Scaler* scaler) {
+             Index last_row, Index begin, Index end, const ScoredUnits& units) {
+  if (units.anomalies && units.anomalies->on())
+    return sums_of_anomalies(forecast, truths, first_row, last_row, begin, end, units);
+  const Scaler* scaler = units.scaler;
   double squares = 0, absolutes = 0, count = 0, ratios = 0, ratio_count = 0;
   for (Index i = first_row; i < last_row; ++i)
     for (Index f = begin; f < end; ++f) {
@@ -71,7 +102,7 @@ Sums sums_of(NodeView<const T> forecast, std::span<const float* const> truths, I
 /// Of some features of all rows: over pieces of them that depend on the shape alone, added in order.
 template <class T>
 Sums sums_of(NodeView<const T> forecast, std::span<const float* const> truths, Index begin, Index end,
-             const Scaler* scaler, [[maybe_unused]] int threads) {
+             const ScoredUnits& units, [[maybe_unused]] int threads) {
   constexpr Index values_a_piece = Index{1} << 15;
   const Index piece = std::max<Index>(1, values_a_piece / std::max<Index>(1, forecast.width())),
               pieces = (forecast.rows + piece - 1) / piece;
@@ -79,7 +110,7 @@ Sums sums_of(NodeView<const T> forecast, std::span<const float* const> truths, I
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && pieces > 1)
   for (Index p = 0; p < pieces; ++p)
     partial[static_cast<std::size_t>(p)] =
-        sums_of(forecast, truths, p * piece, std::min(forecast.rows, (p + 1) * piece), begin, end, scaler);
+        sums_of(forecast, truths, p * piece, std::min(forecast.rows, (p + 1) * piece), begin, end, units);
   Sums sums{};
   for (const Sums& some : partial)
     for (std::size_t k = 0; k < sums_a_horizon; ++k) sums[k] += some[k];
@@ -137,10 +168,13 @@ HorizonErrors::HorizonErrors(std::vector<std::string> names, Index horizons, std
 
 template <class T>
 void HorizonErrors::add(Index forecaster, Index horizon, NodeView<const T> forecast, const Series& truth,
-                        std::span<const Index> origins, const Scaler* scaler) {
+                        std::span<const Index> origins, ScoredUnits units) {
   require(forecast.rows == truth.rows && forecast.channels == truth.features &&
               forecast.cols == static_cast<Index>(origins.size()),
           "a forecast has the rows and features of the series and one column an origin");
+  steps_.assign(origins.begin(), origins.end());
+  for (Index& step : steps_) step += horizon;
+  units.steps = steps_;
   add_columns<T>(
       forecaster, horizon, forecast,
       [&](Index b) {
@@ -148,18 +182,18 @@ void HorizonErrors::add(Index forecaster, Index horizon, NodeView<const T> forec
         require(truth.holds(step), "forecast targets lie in the series");
         return truth.at(step);
       },
-      scaler);
+      units);
 }
 
 template <class T>
 void HorizonErrors::add(Index forecaster, Index horizon, NodeView<const T> forecast,
-                        const std::function<const float*(Index)>& truth) {
-  add_columns<T>(forecaster, horizon, forecast, truth, nullptr);
+                        const std::function<const float*(Index)>& truth, const ScoredUnits& units) {
+  add_columns<T>(forecaster, horizon, forecast, truth, units);
 }
 
 template <class T>
 void HorizonErrors::add_columns(Index forecaster, Index horizon, NodeView<const T> forecast,
-                                const std::function<const float*(Index)>& truth, const Scaler* scaler) {
+                                const std::function<const float*(Index)>& truth, const ScoredUnits& units) {
   require(forecaster >= 0 && forecaster < static_cast<Index>(names_.size()),
           "errors of a forecaster that was named");
   require(horizon >= 1 && horizon <= horizons_, "errors at a horizon that is scored");
@@ -173,17 +207,17 @@ void HorizonErrors::add_columns(Index forecaster, Index horizon, NodeView<const 
   Index begin = 0;
   for (std::size_t part = 0; part < parts_; ++part) {
     const Index end = part_features_.empty() ? forecast.channels : begin + part_features_[part];
-    const auto sums = sums_of<T>(forecast, truths_, begin, end, scaler, threads_);
+    const auto sums = sums_of<T>(forecast, truths_, begin, end, units, threads_);
     for (std::size_t k = 0; k < sums_a_horizon; ++k) sums_[part * size + place + k] += sums[k];
     begin = end;
   }
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                         \
-  template void HorizonErrors::add<T>(Index, Index, NodeView<const T>, const Series&, \
-                                      std::span<const Index>, const Scaler*);         \
-  template void HorizonErrors::add<T>(Index, Index, NodeView<const T>,                \
-                                      const std::function<const float*(Index)>&);     \
+#define ROSSBY_INSTANTIATE(T)                                                                         \
+  template void HorizonErrors::add<T>(Index, Index, NodeView<const T>, const Series&,                 \
+                                      std::span<const Index>, ScoredUnits);                           \
+  template void HorizonErrors::add<T>(Index, Index, NodeView<const T>,                                \
+                                      const std::function<const float*(Index)>&, const ScoredUnits&); \
   template void note_scores<T>(Tape<T>&, NodeView<const T>);
 ROSSBY_INSTANTIATE(float)
 ROSSBY_INSTANTIATE(double)

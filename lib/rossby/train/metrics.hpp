@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rossby/autograd/tape.hpp"
+#include "rossby/data/anomaly_map.hpp"
 #include "rossby/data/scaler.hpp"
 #include "rossby/data/series.hpp"
 #include "rossby/exchange/reducer.hpp"
@@ -48,6 +49,16 @@ struct HorizonScores {
   [[nodiscard]] double skill() const;
 };
 
+/// What forecasts and truths are given in, if not in original units.
+struct ScoredUnits {
+  const Scaler* scaler = nullptr;  // null: they are not scaled
+  /// Null: they are not anomalies.
+  const AnomalyMap* anomalies = nullptr;
+  std::span<const Index> steps = {};  // targets of the columns on the time axis; of anomalies
+  std::span<const double> variance =
+      {};  // of forecast anomalies, (rows, features); empty: their median counts
+};
+
 /// Adds up errors on one rank; `reduce` makes scores of the sums of all ranks.
 class HorizonErrors {
  public:
@@ -58,16 +69,15 @@ class HorizonErrors {
 
   /// Errors of one forecaster at one horizon (1, 2, …): forecast (rows, origins, features) against steps
   /// origin + horizon of `truth`. May be called several times, for shares of the origins. Both in original
-  /// units, or both scaled where `scaler` is given: errors are then brought back to original units. T is
-  /// float or double.
+  /// units, or both in `units`: errors are then brought back to original units. T is float or double.
   template <class T>
   void add(Index forecaster, Index horizon, NodeView<const T> forecast, const Series& truth,
-           std::span<const Index> origins, const Scaler* scaler = nullptr);
+           std::span<const Index> origins, ScoredUnits units = {});
 
-  /// The same against targets in original units, (rows, features) each: truth(b) is that of column b.
+  /// The same against targets (rows, features): truth(b) is that of column b.
   template <class T>
   void add(Index forecaster, Index horizon, NodeView<const T> forecast,
-           const std::function<const float*(Index)>& truth);
+           const std::function<const float*(Index)>& truth, const ScoredUnits& units = {});
 
   /// Of all features together. One sum over all ranks. Collective.
   [[nodiscard]] HorizonScores reduce(Reducer& reducer) const;
@@ -77,7 +87,7 @@ class HorizonErrors {
  private:
   template <class T>
   void add_columns(Index forecaster, Index horizon, NodeView<const T> forecast,
-                   const std::function<const float*(Index)>& truth, const Scaler* scaler);
+                   const std::function<const float*(Index)>& truth, const ScoredUnits& units);
 
   [[nodiscard]] HorizonScores scores_of(std::span<const double> sums) const;
 
@@ -87,6 +97,7 @@ class HorizonErrors {
   std::size_t parts_;
   int threads_;
   std::vector<const float*> truths_;  // of the columns at hand
+  std::vector<Index> steps_;          // likewise
   std::vector<double> sums_;  // (parts, names, horizons, {squares, absolutes, count, ratios, ratio count})
 };
 

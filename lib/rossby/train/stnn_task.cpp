@@ -87,7 +87,7 @@ void StnnTask<T>::add_errors(Tape<T>& tape, HorizonErrors& errors, std::span<con
     forecaster.run(origins, horizons, [&](Index first, Index horizon, NodeView<const T> predictions) {
       errors.add(0, horizon, predictions, *series_,
                  origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(predictions.cols)),
-                 scaler_);
+                 {.scaler = scaler_, .anomalies = options_.anomalies});
       note_scores(tape, predictions);
     });
   };

@@ -17,6 +17,7 @@ struct StnnTaskOptions {
   bool rollout = false;  // validate by one forecast over the whole validation part instead
   double filter_lambda = 0;
   bool validates = true;  // false: another time group has the latents and steps that validation starts from
+  const AnomalyMap* anomalies = nullptr;  // what the series is of; null: of values as they are
 };
 
 /// One forecast over a whole part: from its last known step, as many horizons as the part has steps.

@@ -80,7 +80,7 @@ WindowTask<T>::WindowTask(const WindowTaskOptions& options, WindowPlan plan, Win
       micro_batches_(static_cast<std::size_t>(plan_.options().micro_batches), source_) {
   const WindowShape& shape = plan_.options().shape;
   for (std::vector<Index>& origins : validation_origins) {
-    for (Index& origin : origins) origin += 1 - shape.inputs;
+    for (Index& origin : origins) origin += 1 - shape.inputs + options_.view;
     validation_steps_.push_back(plan_.steps_of(origins));
   }
 }
@@ -211,11 +211,11 @@ std::vector<Index> WindowTask<T>::forecast_starts(std::span<const Index> origins
   const Index end = std::min<Index>(std::ssize(origins), first + options_.score_batch);
   std::vector<Index> starts;
   for (Index q = first; q < end; ++q)
-    starts.push_back(origins[static_cast<std::size_t>(q)] + 1 - plan_.options().shape.inputs);
+    starts.push_back(origins[static_cast<std::size_t>(q)] + 1 - plan_.options().shape.inputs + options_.view);
   return starts;
 }
 
-/// Fills outputs_, in original units.
+/// Fills outputs_, in the units of the store.
 template <class T>
 void WindowTask<T>::predict(Tape<T>& tape, const std::vector<Index>& starts, Index horizons) {
   source_.set(starts, {});
@@ -286,11 +286,16 @@ void WindowTask<T>::forecast_there(Tape<T>& tape, std::span<const Index> origins
 
 template <class T>
 void WindowTask<T>::add_errors(Tape<T>& tape, HorizonErrors& errors, std::span<const Index> origins,
-                               Index horizons) {
+                               Index horizons, const std::function<ScoredUnits(Index)>& in_units) {
   forecast(tape, origins, horizons, [&](Index first, Index horizon, NodeView<const T> x) {
-    errors.add<T>(0, horizon, x, [&](Index b) {
-      return store_->at(origins[static_cast<std::size_t>(first + b)] + horizon);
-    });
+    ScoredUnits units = in_units ? in_units(horizon) : ScoredUnits{.anomalies = options_.anomalies};
+    targets_.clear();
+    for (Index b = 0; b < x.cols; ++b)
+      targets_.push_back(origins[static_cast<std::size_t>(first + b)] + horizon);
+    units.steps = targets_;
+    errors.add<T>(
+        0, horizon, x,
+        [&](Index b) { return store_->at(targets_[static_cast<std::size_t>(b)] + options_.view); }, units);
     note_scores(tape, x);
   });
 }

@@ -51,6 +51,9 @@ struct WindowTaskOptions {
   std::uint64_t seed = 1;
   // Of the validation of a group's windows, which its stages share.
   int stage = 0, stages = 1;
+  /// What the values in the store are anomalies of; null: of nothing.
+  const AnomalyMap* anomalies = nullptr;
+  Index view = 0;  // the store holds step t as windows of forecasts read it as step t + view
 };
 
 /// Probability that truth is fed in optimiser step `step`: τ / (τ + exp(step / τ)), inverse sigmoid decay
@@ -94,12 +97,14 @@ class WindowTask final : public Task<T> {
   void rehearse_validation(Tape<T>& tape) override;
   [[nodiscard]] std::string_view validation_name() const override { return "mae"; }
 
-  /// Forecasts from origins (last known steps), `horizons` at most the model's outputs, in original units,
-  /// made where the tape's ops run and handed out in memory of the host. Collective over the group.
+  /// Forecasts from origins (last known steps), `horizons` at most the model's outputs, in the units of the
+  /// store, made where the tape's ops run and handed out in memory of the host. Collective over the group.
   using Visit = std::function<void(Index first, Index horizon, NodeView<const T> predictions)>;
   void forecast(Tape<T>& tape, std::span<const Index> origins, Index horizons, const Visit& visit);
-  /// Their errors, as forecaster 0. Collective over the group.
-  void add_errors(Tape<T>& tape, HorizonErrors& errors, std::span<const Index> origins, Index horizons);
+  /// Their errors, as forecaster 0; `units` says in which units those of a horizon are, null: of the medians
+  /// of anomalies. Collective over the group.
+  void add_errors(Tape<T>& tape, HorizonErrors& errors, std::span<const Index> origins, Index horizons,
+                  const std::function<ScoredUnits(Index)>& units = {});
 
  private:
   WindowTaskOptions options_;
@@ -143,6 +148,7 @@ class WindowTask final : public Task<T> {
   WindowBatch batch_;
   StepLists wanted_;
   std::vector<Index> starts_;
+  std::vector<Index> targets_;
   Index fetching_ = -1;  // batch whose steps are on their way
   Index sent_ = -1;      // batch whose steps are on their way to a device
   double weight_ = 0;

@@ -245,7 +245,9 @@ Config settings_to_resume(const Communicator& comm, const Config& config, const 
     differs("relation.memory", written.relation.memory, config.relation.memory);
   }
   if (comm.rank() == 0) warn_of_other_batches(config, written);
-  return Config::parse(config.to_toml(), "configuration", sets);
+  Config resumed = Config::parse(config.to_toml(), "configuration", sets);
+  keep_cycle(resumed, member_text(*checkpoint.metadata, "cycle"));
+  return resumed;
 }
 
 void warn_of_other_blas(const Communicator& comm, const Checkpoint& checkpoint) {

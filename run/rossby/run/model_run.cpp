@@ -11,6 +11,7 @@
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/plane_service.hpp"
 #include "rossby/mpi/whole_graph.hpp"
+#include "rossby/run/cycle_choice.hpp"
 #include "rossby/run/stages.hpp"
 #include "rossby/run/stnn_run.hpp"
 #include "rossby/run/window_run.hpp"
@@ -118,6 +119,127 @@ std::string ModelRun<T>::suspects() const {
           "warning   {} in the training part: if that marks missing values, set data.null_value\n",
           summary.suspects().text());
   return lines;
+}
+
+template <class T>
+void ModelRun<T>::decide_cycle(Purpose purpose) {
+  const bool decides = config_->data.cycle == "auto";
+  const std::string& named = decides ? config_->data.cycle_decided : config_->data.cycle;
+  if (!named.empty()) {
+    cycle_ = cycle_kind(named);
+    if (decides)
+      cycle_remark_ = fmt::format("cycle     data.cycle = \"auto\" is {}, as when the run began\n", named);
+    return;
+  }
+  if (purpose == Purpose::tracing) {  // reads no values: with a cycle it holds the most steps
+    cycle_ = CycleKind::time_of_day;
+    return;
+  }
+  CycleChoice choice = choose_cycle(grid_, *config_, domain_, exec_.threads);
+  cycle_ = choice.kind;
+  cycle_remark_ = std::move(choice.remark);
+}
+
+template <class T>
+std::size_t ModelRun<T>::list_bytes() const {
+  const Index columns = std::ssize(domain_.rows) * domain_.info.features;
+  // Of a cycle that is not decided yet nothing is known.
+  const bool known = config_->data.cycle != "auto" || anomalies_.on();
+  return domain_.bytes() + (known ? AnomalyMap::bytes_of(domain_.info.time, anomalies_asked(), columns) : 0);
+}
+
+template <class T>
+std::string ModelRun<T>::anomaly_remark() const {
+  const std::string text = text_of(anomalies_asked());
+  return cycle_remark_ + (text.empty() ? "" : fmt::format("anomalies {}\n", text));
+}
+
+template <class T>
+void ModelRun<T>::add_metadata(nlohmann::ordered_json& json) const {
+  if (config_->data.cycle == "auto") json["cycle"] = std::string(name_of(cycle_));
+}
+
+/// Of a forecast's anomalies, (horizons, rows, features): over some forecasts of training steps. Of a node
+/// that has few values there mostly that of all nodes. Empty: medians are asked for, or means are the same.
+template <class T>
+std::vector<double> ModelRun<T>::residual_variance(Index horizons) {
+  if (!anomalies_.transform().on() || config_->data.point != "mean") return {};
+  const auto rows = static_cast<Index>(domain_.rows.size());
+  const Index m = domain_.info.features, width = rows * m;
+  std::vector<double> number(static_cast<std::size_t>(horizons * width)), sum(number.size()),
+      squares(number.size());
+  const std::vector<Index> origins = training_origins(horizons);
+  forecast_anomalies(origins, horizons, true, [&](Index first, Index horizon, NodeView<const T> x) {
+    for (Index i = 0; i < rows; ++i)
+      for (Index b = 0; b < x.cols; ++b)
+        for (Index f = 0; f < m; ++f) {
+          const Index target = origins[static_cast<std::size_t>(first + b)] + horizon;
+          const double left = static_cast<double>(x.at(i, b)[f]) - training_anomaly(target, i, f);
+          if (std::isnan(left)) continue;
+          const auto k = static_cast<std::size_t>((horizon - 1) * width + i * m + f);
+          number[k] += 1;
+          sum[k] += left;
+          squares[k] += left * left;
+        }
+  });
+  std::vector<double> pooled(static_cast<std::size_t>(2 * horizons * m));  // squares, then numbers
+  const auto of_all = [&](std::size_t k) {
+    return k / static_cast<std::size_t>(width) * static_cast<std::size_t>(m) +
+           k % static_cast<std::size_t>(m);
+  };
+  const std::size_t half = pooled.size() / 2;
+  for (std::size_t k = 0; k < number.size(); ++k) {
+    if (number[k] > 0) squares[k] = std::max(0.0, squares[k] - sum[k] * sum[k] / number[k]);
+    pooled[of_all(k)] += squares[k];
+    pooled[half + of_all(k)] += number[k];
+  }
+  reducer_.ordered_sum(pooled);
+  constexpr double few = 10;
+  for (std::size_t k = 0; k < number.size(); ++k) {
+    const double all = pooled[half + of_all(k)];
+    const double variance = all > 0 ? pooled[of_all(k)] / all : 0;
+    squares[k] = (squares[k] + few * variance) / (number[k] + few);
+  }
+  return squares;
+}
+
+template <class T>
+void ModelRun<T>::forecast(std::span<const Index> origins, Index horizons, const Visit& visit) {
+  if (!anomalies_.on()) return forecast_anomalies(origins, horizons, false, visit);
+  const std::vector<double> variance = residual_variance(horizons);
+  const Index last = origins.empty() ? 0 : *std::max_element(origins.begin(), origins.end()) + horizons;
+  agree(grid_.world(), [&] { anomalies_.extend(domain_.info.time, last + 1 - domain_.info.steps); });
+  Buffer<T> values;
+  forecast_anomalies(origins, horizons, false, [&](Index first, Index horizon, NodeView<const T> x) {
+    if (values.size() < x.size()) values = Buffer<T>(x.size());
+    const NodeView<T> out(values.data(), x.rows, x.cols, x.channels);
+    for (Index i = 0; i < x.rows; ++i)
+      for (Index b = 0; b < x.cols; ++b)
+        for (Index f = 0; f < x.channels; ++f) {
+          const Index column = i * x.channels + f;
+          const double v =
+              variance.empty()
+                  ? 0
+                  : variance[static_cast<std::size_t>((horizon - 1) * x.rows * x.channels + column)];
+          out.at(i, b)[f] = static_cast<T>(
+              anomalies_.to_value(static_cast<double>(x.at(i, b)[f]),
+                                  origins[static_cast<std::size_t>(first + b)] + horizon, column, v));
+        }
+    visit(first, horizon, out);
+  });
+}
+
+template <class T>
+void ModelRun<T>::add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) {
+  const std::vector<double> variance = anomalies_.on() ? residual_variance(horizons) : std::vector<double>();
+  const std::size_t width = variance.size() / static_cast<std::size_t>(std::max<Index>(horizons, 1));
+  add_anomaly_errors(errors, origins, horizons, [&](Index horizon) {
+    ScoredUnits units;
+    units.anomalies = &anomalies_;
+    if (!variance.empty())
+      units.variance = std::span(variance).subspan(static_cast<std::size_t>(horizon - 1) * width, width);
+    return units;
+  });
 }
 
 /// A model of steps without a single value would be trained on nothing, without a word.

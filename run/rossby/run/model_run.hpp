@@ -8,6 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "rossby/data/anomaly_map.hpp"
 #include "rossby/data/scaler.hpp"
 #include "rossby/io/inspect.hpp"
 #include "rossby/mpi/domain.hpp"
@@ -85,15 +86,17 @@ class ModelRun {
   [[nodiscard]] virtual int relations() const = 0;
   [[nodiscard]] virtual Index entries() const = 0;
   /// Memory of the lists that it keeps beside the arrays that a training works on (those a device holds).
-  [[nodiscard]] virtual std::size_t list_bytes() const { return domain_.bytes(); }
+  [[nodiscard]] virtual std::size_t list_bytes() const;
   /// What the start of a training says beside data, split and parameters; empty: nothing. Rank 0's.
   [[nodiscard]] virtual std::string remarks() const { return ""; }
   /// One a variable, of the values of the training part on all ranks.
   [[nodiscard]] const std::vector<ValueSummary>& summaries() const { return summaries_; }
+  /// What models see instead of values, with data.cycle = "auto" as it was decided.
+  [[nodiscard]] AnomalySpec anomalies_asked() const { return anomaly_spec(config_->data, cycle_); }
   /// Nodes of this rank that have a feature without a value in the training part.
   [[nodiscard]] virtual Index unseen_nodes() const = 0;
   /// What states and checkpoints say beside what every model's do.
-  virtual void add_metadata(nlohmann::ordered_json&) const {}
+  virtual void add_metadata(nlohmann::ordered_json& json) const;
   /// The entries behind a parameter of placement `entries`.
   [[nodiscard]] virtual const GlobalEdges& edges(const Parameter<T>&) const {
     bug("a model without learned entries has no edges behind a parameter");
@@ -105,9 +108,9 @@ class ModelRun {
   /// Forecasts (rows, origins of the group, features) in original units, for the origins from `first` on at
   /// horizon 1, 2, …. Collective.
   using Visit = std::function<void(Index first, Index horizon, NodeView<const T> forecast)>;
-  virtual void forecast(std::span<const Index> origins, Index horizons, const Visit& visit) = 0;
+  void forecast(std::span<const Index> origins, Index horizons, const Visit& visit);
   /// Adds the model's errors as forecaster 0. Collective.
-  virtual void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) = 0;
+  void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons);
 
   /// Writes a training's arrays, in global row order, and reads them back, whatever the grid that wrote them.
   /// Collective.
@@ -126,6 +129,24 @@ class ModelRun {
  protected:
   /// Collective.
   ModelRun(const ProcessGrid& grid, const Config& config, Domain domain);
+
+  /// Forecasts as `forecast` hands them out, but of anomalies where `anomalies_` is on; with `of_training`
+  /// from what training reads.
+  virtual void forecast_anomalies(std::span<const Index> origins, Index horizons, bool of_training,
+                                  const Visit& visit) = 0;
+  /// Adds their errors, scored in these units. Collective.
+  virtual void add_anomaly_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons,
+                                  const std::function<ScoredUnits(Index horizon)>& units) = 0;
+  /// Origins whose windows or steps up to `horizons` further on are all of training.
+  [[nodiscard]] virtual std::vector<Index> training_origins(Index horizons) const = 0;
+  /// What training reads at a training step, (rows, features) of anomalies.
+  [[nodiscard]] virtual double training_anomaly(Index step, Index row, Index feature) const = 0;
+
+  /// The cycle that data.cycle names, or what "auto" comes to. Collective.
+  void decide_cycle(Purpose purpose);
+  [[nodiscard]] bool cycles() const { return cycle_ != CycleKind::none; }
+  /// A line on what models see; empty: values as they are.
+  [[nodiscard]] std::string anomaly_remark() const;
 
   /// Opens the device that is asked for, or one that does nothing where steps are traced.
   /// Collective.
@@ -150,6 +171,7 @@ class ModelRun {
   MpiReducer groups_reducer_;  // over the ranks with these rows and this stage
   Exec exec_;
   DataHash data_hash_;
+  AnomalyMap anomalies_;
   std::vector<ValueSummary> summaries_;
   DeviceChoice device_;
   Exec training_exec_;
@@ -158,6 +180,9 @@ class ModelRun {
   std::vector<Device::Copy> kept_;           // of what does not change
 
  private:
+  [[nodiscard]] std::vector<double> residual_variance(Index horizons);
+  CycleKind cycle_ = CycleKind::none;
+  std::string cycle_remark_;
   [[nodiscard]] std::vector<StateArray<T>> state_arrays(std::span<const NamedArray<T>> arrays) const;
   [[nodiscard]] std::vector<NamedArray<T>> values() const;
   void lend();

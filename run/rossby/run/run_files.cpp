@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/data/cycle.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/domain.hpp"
@@ -33,6 +34,7 @@ struct Trained {
   Index steps = 0;      // of the file; 0: it does not say
   std::string config;   // as it was trained with; empty: it does not say
   std::string cut_off;  // a line, if the state was written before the training had ended
+  std::string cycle;    // that data.cycle = "auto" came to; empty: it does not say
 
   explicit Trained(const std::string& metadata) {
     const auto json = nlohmann::json::parse(metadata, nullptr, false);
@@ -48,6 +50,7 @@ struct Trained {
       cut_off = fmt::format("the training was cut off after {} of {} epochs\n", json["epochs"].get<Index>(),
                             json["epochs_asked"].get<Index>());
     if (json.contains("config") && json["config"].is_string()) config = json["config"].get<std::string>();
+    if (json.contains("cycle") && json["cycle"].is_string()) cycle = json["cycle"].get<std::string>();
   }
 };
 
@@ -67,6 +70,12 @@ bool names_file(const std::string& difference) {
 bool cuts_batches(const Config& config, const std::string& difference) {
   return difference.starts_with("window.micro_batches:") &&
          !(config.windows() && config.windows()->normalises_batches());
+}
+
+void keep_cycle(Config& config, const std::string& decided) {
+  const bool known = std::any_of(std::begin(all_cycle_kinds), std::end(all_cycle_kinds),
+                                 [&](CycleKind kind) { return decided == name_of(kind); });
+  if (config.data.cycle == "auto" && known) config.data.cycle_decided = decided;
 }
 
 std::string state_file_of(const std::string& run) {
@@ -162,6 +171,7 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     return Config::load(file, all);
   });
   agree_same(comm, run.config.to_toml(), "the configuration in " + path);
+  keep_cycle(run.config, state.cycle);
   return run;
 }
 

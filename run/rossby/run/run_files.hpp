@@ -71,6 +71,9 @@ auto with_run(const Communicator& comm, const std::string& path, std::span<const
   });
 }
 
+/// With data.cycle = "auto": what the training came to stays, as its state or checkpoint has it.
+void keep_cycle(Config& config, const std::string& decided);
+
 /// Where a run keeps its state: <run>/checkpoints/state.h5.
 [[nodiscard]] std::string state_file_of(const std::string& run);
 

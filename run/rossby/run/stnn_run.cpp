@@ -35,6 +35,7 @@ StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain
   this->open_device(purpose);
   const Index start = std::max<Index>(domain_.split.validation.first - 1, 0);
   validates_ = grid_.groups() == 1 || held_.contains(start);
+  this->decide_cycle(purpose);
   // A group fails as a whole: what communicates within groups may stand in here.
   agree(world, [&] { read(purpose); });
   fit(purpose);
@@ -100,10 +101,42 @@ void StnnRun<T>::fit(Purpose purpose) {
   reducer_.sum(std::span<double>(&targets, 1));
   if (purpose != Purpose::forecasting) this->require_validation(targets > 0);
   this->data_hash_ = hash_data();
+  if (this->anomalies_asked().on()) fit_anomalies(steps, purpose);
   const auto at = [this](Index t) { return series_.at(t); };
   scaler_ = Scaler::fit({series_.rows, series_.features, steps, at, this->time_groups().reducer},
                         scaler_spec(config_->data), space_reducer_);
   scaler_.apply(series_);
+  if (truth_.steps > 0) scaler_.apply(truth_);
+}
+
+/// Makes anomalies of the series: at training steps about a cycle without their own day or year, also where
+/// forecasts look back, which start from latents there. `own` are training steps of this group.
+template <class T>
+void StnnRun<T>::fit_anomalies(const std::vector<Index>& own, Purpose purpose) {
+  const std::vector<Index> training = domain_.split.training_steps();
+  const std::vector<double> centers = centers_of_rows(domain_);
+  AnomalyMap::Training data;
+  data.rows = series_.rows;
+  data.features = series_.features;
+  data.steps = training;
+  data.own = own;
+  data.at = [this](Index t) { return std::as_const(series_).at(t); };
+  data.groups = grid_.groups() > 1 ? &groups_reducer_ : nullptr;
+  data.centers = centers;
+  data.threads = exec_.threads;
+  std::vector<AnomalyMap::View> without, full;
+  for (Index t = series_.first; t < series_.first + series_.steps; ++t) {
+    float* values = series_.values.data() + (t - series_.first) * series_.rows * series_.features;
+    (domain_.split.is_training(t) ? without : full).push_back({t, values});
+  }
+  if (purpose == Purpose::forecasting && this->cycles()) {
+    truth_ = Series(series_.steps, series_.rows, series_.features);
+    std::copy(series_.values.begin(), series_.values.end(), truth_.values.begin());
+    const Index width = series_.rows * series_.features;
+    for (Index t = 0; t < truth_.steps; ++t) full.push_back({t, truth_.values.data() + t * width});
+  }
+  anomalies_ =
+      AnomalyMap::fit(data, domain_.info.time, this->anomalies_asked(), without, full, space_reducer_);
 }
 
 /// Refuses to watch a validation part that no forecast fits in.
@@ -289,6 +322,33 @@ ObservedAround StnnRun<T>::observed_around() {
   return around;
 }
 
+/// All training steps, scaled, on every group.
+template <class T>
+Series StnnRun<T>::training_series() {
+  Series all(domain_.split.train.last, series_.rows, series_.features);
+  if (!anomalies_.on()) {
+    std::vector<Index> every(static_cast<std::size_t>(all.steps));
+    std::iota(every.begin(), every.end(), Index{0});
+    read_steps(grid_.space(), *config_, domain_, every, all.values.span());
+    scaler_.apply(all);
+    return all;
+  }
+  // Anomalies of the groups that have the steps: a step of each is one term and zeros.
+  Buffer<float> observed(all.values.size());
+  const Index width = series_.rows * series_.features;
+  for (Index t = 0; t < all.steps; ++t)
+    for (Index c = 0; held_.contains(t) && c < width; ++c) {
+      const float x = std::as_const(series_).at(t)[c];
+      all.values[t * width + c] = std::isnan(x) ? 0 : x;
+      observed[t * width + c] = std::isnan(x) ? 0 : 1;
+    }
+  groups_reducer_.sum(all.values.span());
+  groups_reducer_.sum(observed.span());
+  for (Index k = 0; k < observed.size(); ++k)
+    if (observed[k] == 0) all.values[k] = std::numeric_limits<float>::quiet_NaN();
+  return all;
+}
+
 /// U = 0 and V = √n times the leading EOFs of the scaled training part: Vᵀz/n then holds the amplitudes over
 /// √n. Columns beyond the rank of the data keep their random start. EOFs need all training steps at once: on
 /// a process grid every group reads them, for this alone.
@@ -297,11 +357,7 @@ void StnnRun<T>::start_low_rank_at_eofs() {
   const auto steps = domain_.split.training_steps();
   Series all;
   if (grid_.groups() > 1) {
-    all = Series(domain_.split.train.last, series_.rows, series_.features);
-    std::vector<Index> every(static_cast<std::size_t>(all.steps));
-    std::iota(every.begin(), every.end(), Index{0});
-    read_steps(grid_.space(), *config_, domain_, every, all.values.span());
-    scaler_.apply(all);
+    all = training_series();
   }
   const Series& series = grid_.groups() > 1 ? all : series_;
   const auto mean = training_means(series, steps, space_reducer_);
@@ -331,6 +387,7 @@ template <class T>
 std::unique_ptr<Task<T>> StnnRun<T>::make_task() {
   StnnTaskOptions options = task_options(*config_);
   options.validates = validates_;
+  options.anomalies = &anomalies_;
   return std::make_unique<StnnTask<T>>(options, batches_, *model_, series_, scaler_, domain_.split,
                                        domain_.partition, grid_.space().rank(), reducer_);
 }
@@ -347,7 +404,7 @@ std::string StnnRun<T>::remarks() const {
         "gaps      {} in the time axis, the first after {}: an stnn counts steps, and goes on over a gap as "
         "over a step; data.fill_steps = true puts the missing steps in\n",
         gaps.size(), domain_.info.time.text(gaps.front().after));
-  remarks += this->suspects();
+  remarks += this->suspects() + this->anomaly_remark();
   if (!domain_.split.validation.empty() && !validation_fits())
     remarks +=
         fmt::format("warning   validation is left out: it has {} steps, fewer than evaluate.horizons = {}\n",
@@ -357,6 +414,7 @@ std::string StnnRun<T>::remarks() const {
 
 template <class T>
 void StnnRun<T>::add_metadata(nlohmann::ordered_json& json) const {
+  ModelRun<T>::add_metadata(json);
   if (model_->relations().needs_all()) json["dense_kernel"] = std::string(to_string(dense_choice_.product));
   if (config_->relation.discover == "dense") json["chunk_mib"] = chunk_mib(*config_, this->device());
   if (this->device() && model_->relations().streams())
@@ -373,8 +431,8 @@ void StnnRun<T>::roll(std::span<const Index> origins, Index horizons,
 }
 
 template <class T>
-void StnnRun<T>::forecast(std::span<const Index> origins, Index horizons,
-                          const typename ModelRun<T>::Visit& visit) {
+void StnnRun<T>::forecast_anomalies(std::span<const Index> origins, Index horizons, bool,
+                                    const typename ModelRun<T>::Visit& visit) {
   Buffer<T> values;
   roll(origins, horizons, [&](Index first, Index horizon, NodeView<const T> x) {
     if (values.size() < x.size()) values = Buffer<T>(x.size());
@@ -388,12 +446,26 @@ void StnnRun<T>::forecast(std::span<const Index> origins, Index horizons,
 }
 
 template <class T>
-void StnnRun<T>::add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) {
+void StnnRun<T>::add_anomaly_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons,
+                                    const std::function<ScoredUnits(Index)>& units) {
   roll(origins, horizons, [&](Index first, Index horizon, NodeView<const T> x) {
-    errors.add<T>(0, horizon, x, series_,
-                  origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(x.cols)),
-                  &scaler_);
+    ScoredUnits scaled = units(horizon);
+    scaled.scaler = &scaler_;
+    errors.add<T>(0, horizon, x, truth_.steps > 0 ? truth_ : series_,
+                  origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(x.cols)), scaled);
   });
+}
+
+/// Some hundred, evenly spread.
+template <class T>
+std::vector<Index> StnnRun<T>::training_origins(Index horizons) const {
+  constexpr Index most = 256;
+  const std::vector<Index> last = domain_.split.training_pairs(horizons);
+  const Index count = std::min<Index>(most, std::ssize(last));
+  std::vector<Index> origins;
+  for (Index k = 0; k < count; ++k)
+    origins.push_back(last[static_cast<std::size_t>(k * std::ssize(last) / count)] - horizons);
+  return origins;
 }
 
 template class StnnRun<float>;

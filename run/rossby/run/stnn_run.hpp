@@ -36,13 +36,22 @@ class StnnRun final : public ModelRun<T> {
   [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index) const override {
     return origins;
   }
-  void forecast(std::span<const Index> origins, Index horizons,
-                const typename ModelRun<T>::Visit& visit) override;
-  void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) override;
+
+ protected:
+  void forecast_anomalies(std::span<const Index> origins, Index horizons, bool of_training,
+                          const typename ModelRun<T>::Visit& visit) override;
+  void add_anomaly_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons,
+                          const std::function<ScoredUnits(Index)>& units) override;
+  [[nodiscard]] std::vector<Index> training_origins(Index horizons) const override;
+  [[nodiscard]] double training_anomaly(Index step, Index row, Index feature) const override {
+    return scaler_.to_value(static_cast<double>(series_.at(step, row, feature)), row, feature);
+  }
 
  private:
   void read(Purpose purpose);
   void fit(Purpose purpose);
+  void fit_anomalies(const std::vector<Index>& own, Purpose purpose);
+  [[nodiscard]] Series training_series();
   void check_validation() const;
   [[nodiscard]] bool validation_fits() const;
   void join(Relations<T>& relations);
@@ -64,11 +73,13 @@ class StnnRun final : public ModelRun<T> {
   using ModelRun<T>::exec_;
   using ModelRun<T>::training_exec_;
   using ModelRun<T>::kept_;
+  using ModelRun<T>::anomalies_;
   MpiReducer space_reducer_;  // over the ranks of this group
   BatchOptions batches_;
   StepRange held_;         // steps of this group
   bool validates_ = true;  // this group's latents are those that validation starts from
-  Series series_;          // scaled
+  Series series_;          // anomalies, if the run has any, scaled
+  Series truth_;           // the same about the whole cycle at all steps, where forecasts are scored
   Scaler scaler_;
   DenseChoice dense_choice_;
   UpdatePlaceChoice update_place_;

@@ -58,6 +58,15 @@ std::string different_units(const std::vector<SeriesVariable>& variables) {
       names);
 }
 
+/// What is missing stands at the cycle: 0 in original units is another anomaly at every step.
+void check_fill(const Config& config, const AnomalySpec& anomalies) {
+  if (config.window.fill == "zero" && anomalies.on())
+    user_error(
+        "window.fill = \"zero\" does not go with data.cycle, data.trend or data.transform, with which a "
+        "missing "
+        "input is read as the usual value of its time; set window.fill = \"mean\"");
+}
+
 }  // namespace
 
 template <class T>
@@ -80,6 +89,10 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
                                          domain_.info.steps);
   });
   this->open_device(purpose);
+  this->decide_cycle(purpose);
+  agree(grid_.world(), [&] { check_fill(config, this->anomalies_asked()); });
+  if (this->cycles())
+    (purpose == Purpose::forecasting ? training_view_ : forecast_view_) = domain_.info.steps;
   const auto origins = window_origins(domain_.split.origins(Role::validation, shape_.outputs), shape_,
                                       shape_.outputs, breaks_);
   const auto count = static_cast<Index>(origins.size());
@@ -128,7 +141,7 @@ void WindowRun<T>::make_store(Purpose purpose) {
   StepLists held = plan_->steps_of_groups();
   for (std::size_t g = 0; g < held.size(); ++g) {
     std::vector<Index> starts;
-    for (const Index origin : validation_[g]) starts.push_back(origin + 1 - shape_.inputs);
+    for (const Index origin : validation_[g]) starts.push_back(origin + 1 - shape_.inputs + forecast_view_);
     const auto more = plan_->steps_of(starts);
     std::vector<Index> all;
     std::set_union(held[g].begin(), held[g].end(), more.begin(), more.end(), std::back_inserter(all));
@@ -137,12 +150,32 @@ void WindowRun<T>::make_store(Purpose purpose) {
   if (purpose == Purpose::forecasting) {
     held.front().resize(static_cast<std::size_t>(domain_.info.steps));
     std::iota(held.front().begin(), held.front().end(), Index{0});
+    if (training_view_ > 0)
+      for (const Index step : plan_->steps_of(windows_)) held.front().push_back(step + training_view_);
   }
-  store_ = std::make_unique<StepStore>(domain_.info.steps, static_cast<Index>(domain_.rows.size()),
-                                       domain_.info.features, std::move(held), *step_exchange_,
-                                       purpose == Purpose::tracing);
-  if (purpose != Purpose::tracing)
-    read_steps(grid_.space(), *config_, domain_, store_->held(), store_->values());
+  held_ = held;
+  const Index places = domain_.info.steps + training_view_ + forecast_view_;
+  store_ = std::make_unique<StepStore>(places, static_cast<Index>(domain_.rows.size()), domain_.info.features,
+                                       std::move(held), *step_exchange_, purpose == Purpose::tracing);
+  if (places > domain_.info.steps) {  // time features of a step are those of both its places
+    const std::vector<float> once = times_.values;
+    times_.values.insert(times_.values.end(), once.begin(), once.end());
+  }
+  if (purpose != Purpose::tracing) read_values();
+}
+
+/// Original units: those of steps, then those of steps that are held a second time.
+template <class T>
+void WindowRun<T>::read_values() {
+  const std::span<const Index> held = store_->held();
+  const auto once = std::lower_bound(held.begin(), held.end(), domain_.info.steps) - held.begin();
+  const auto steps = held.first(static_cast<std::size_t>(once));
+  std::vector<Index> again(held.begin() + once, held.end());
+  for (Index& step : again) step -= domain_.info.steps;
+  const std::size_t width = held.empty() ? 0 : store_->values().size() / held.size();
+  read_steps(grid_.space(), *config_, domain_, steps, store_->values().first(steps.size() * width));
+  if (this->cycles())
+    read_steps(grid_.space(), *config_, domain_, again, store_->values().subspan(steps.size() * width));
 }
 
 /// Scales, counts and names the data by what training windows read: the same for every grid.
@@ -153,16 +186,11 @@ void WindowRun<T>::fit(Purpose purpose) {
     plan_->set_observed(std::vector<double>(static_cast<std::size_t>(domain_.info.steps), 1.0));
     return;
   }
-  const auto at = [this](Index step) { return store_->at(step); };
   const auto read = plan_->steps_of(windows_);
   const auto counted = store_->counted();
   std::vector<Index> training;
   std::set_intersection(read.begin(), read.end(), counted.begin(), counted.end(),
                         std::back_inserter(training));
-  MpiReducer space(grid_.space()), groups(grid_.time());
-  scaler_ =
-      Scaler::fit({store_->rows(), store_->features(), training, at, grid_.groups() > 1 ? &groups : nullptr},
-                  scaler_spec(config_->data), space);
   std::vector<double> observed(static_cast<std::size_t>(domain_.info.steps));
   const Index width = store_->rows() * store_->features();
   double all = 0;
@@ -185,12 +213,65 @@ void WindowRun<T>::fit(Purpose purpose) {
   this->require_observed(all);
   const auto whole = static_cast<double>(domain_.nodes() * store_->features());
   reads_zero_ = config_->window.fill == "mean" && config_->data.center == "none" &&
-                std::any_of(read.begin(), read.end(),
-                            [&](Index step) { return observed[static_cast<std::size_t>(step)] < whole; });
+                !this->anomalies_asked().on() && std::any_of(read.begin(), read.end(), [&](Index step) {
+                  return observed[static_cast<std::size_t>(step)] < whole;
+                });
   plan_->set_observed(std::move(observed));
   sees_validation_ = sees_validation();
   if (purpose != Purpose::forecasting) this->require_validation(sees_validation_);
-  this->data_hash_ = rossby::data_hash(grid_.plane(), *config_, domain_, counted, read, at);
+  const auto place_of = [this](Index step) {
+    const auto& held = store_->held();
+    return std::binary_search(held.begin(), held.end(), step) ? step : step + domain_.info.steps;
+  };
+  this->data_hash_ = rossby::data_hash(grid_.plane(), *config_, domain_, hashed_steps(), read,
+                                       [&](Index step) { return store_->at(place_of(step)); });
+  if (this->anomalies_asked().on()) fit_anomalies(read, training);
+  MpiReducer space(grid_.space()), groups(grid_.time());
+  const auto trained = [this](Index step) { return store_->at(step + training_view_); };
+  scaler_ = Scaler::fit(
+      {store_->rows(), store_->features(), training, trained, grid_.groups() > 1 ? &groups : nullptr},
+      scaler_spec(config_->data), space);
+}
+
+/// Steps that this group counts, each step of time once over all groups.
+template <class T>
+std::vector<Index> WindowRun<T>::hashed_steps() const {
+  const Index steps = domain_.info.steps;
+  std::vector<Index> hashed;
+  for (const Index place : store_->counted()) {
+    const bool twice = place >= steps && std::any_of(held_.begin(), held_.end(), [&](const auto& held) {
+                         return std::binary_search(held.begin(), held.end(), place - steps);
+                       });
+    if (!twice) hashed.push_back(place < steps ? place : place - steps);
+  }
+  return hashed;
+}
+
+/// Makes anomalies of all values. `read` are the training steps, `training` those that this group counts.
+template <class T>
+void WindowRun<T>::fit_anomalies(std::span<const Index> read, std::span<const Index> training) {
+  MpiReducer space(grid_.space()), groups(grid_.time());
+  const std::vector<double> centers = centers_of_rows(domain_);
+  AnomalyMap::Training data;
+  data.rows = store_->rows();
+  data.features = store_->features();
+  data.steps = read;
+  data.own = training;
+  data.at = [this](Index step) { return store_->at(step); };
+  data.groups = grid_.groups() > 1 ? &groups : nullptr;
+  data.centers = centers;
+  data.threads = exec_.threads;
+  std::vector<AnomalyMap::View> without, full;
+  const std::span<const Index> held = store_->held();
+  const std::size_t width = held.empty() ? 0 : store_->values().size() / held.size();
+  for (std::size_t k = 0; k < held.size(); ++k) {
+    const bool again = held[k] >= domain_.info.steps;
+    const Index step = again ? held[k] - domain_.info.steps : held[k];
+    const bool trains = std::binary_search(read.begin(), read.end(), step);
+    const bool of_training = trains && (training_view_ > 0 ? again : !again);
+    (of_training ? without : full).push_back({step, store_->values().data() + k * width});
+  }
+  anomalies_ = AnomalyMap::fit(data, domain_.info.time, this->anomalies_asked(), without, full, space);
 }
 
 /// Whether a validation window has a target that is not missing.
@@ -200,7 +281,7 @@ bool WindowRun<T>::sees_validation() {
   const Index width = store_->rows() * store_->features();
   const auto seen = [&](Index origin) {
     for (Index h = 1; h <= shape_.outputs; ++h)
-      if (const float* x = store_->at(origin + h);
+      if (const float* x = store_->at(origin + h + forecast_view_);
           std::any_of(x, x + width, [](float value) { return !std::isnan(value); }))
         return true;
     return false;
@@ -332,8 +413,10 @@ Traffic WindowRun<T>::sent() const {
 }
 
 template <class T>
-std::unique_ptr<WindowTask<T>> WindowRun<T>::make_window_task() {
+std::unique_ptr<WindowTask<T>> WindowRun<T>::make_window_task(Index view) {
   WindowTaskOptions options;
+  options.anomalies = &anomalies_;
+  options.view = view;
   options.sampling_decay = architecture_.sampling_decay();
   // No more than a training step has at once, whose memory they are made in.
   const Index windows = std::min<Index>(plan_->options().batch, std::ssize(windows_));
@@ -382,11 +465,12 @@ std::string WindowRun<T>::remarks() const {
                 "window.fill = \"mean\" knows no mean; set data.center, or window.fill = \"zero\" if that is "
                 "meant\n"
               : "") +
-         different_units(domain_.info.variables) + this->suspects();
+         different_units(domain_.info.variables) + this->suspects() + this->anomaly_remark();
 }
 
 template <class T>
 void WindowRun<T>::add_metadata(nlohmann::ordered_json& json) const {
+  ModelRun<T>::add_metadata(json);
   if (training_exec_.backend == Backend::cuda && block_.entries() > 0)
     json["sparse_kernel"] = std::string(to_string(sparse_choice_.kernel));
 }
@@ -408,16 +492,29 @@ std::vector<Index> WindowRun<T>::usable(std::vector<Index> origins, Index horizo
 }
 
 template <class T>
-void WindowRun<T>::forecast(std::span<const Index> origins, Index horizons,
-                            const typename ModelRun<T>::Visit& visit) {
+void WindowRun<T>::forecast_anomalies(std::span<const Index> origins, Index horizons, bool of_training,
+                                      const typename ModelRun<T>::Visit& visit) {
   Tape<T> tape(training_exec_);
-  make_window_task()->forecast(tape, origins, horizons, visit);
+  make_window_task(of_training ? training_view_ : forecast_view_)->forecast(tape, origins, horizons, visit);
 }
 
 template <class T>
-void WindowRun<T>::add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) {
+void WindowRun<T>::add_anomaly_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons,
+                                      const std::function<ScoredUnits(Index)>& units) {
   Tape<T> tape(training_exec_);
-  make_window_task()->add_errors(tape, errors, origins, horizons);
+  make_window_task(forecast_view_)->add_errors(tape, errors, origins, horizons, units);
+}
+
+/// Of some hundred windows, evenly spread.
+template <class T>
+std::vector<Index> WindowRun<T>::training_origins(Index) const {
+  constexpr Index most = 256;
+  const Index count = std::min<Index>(most, std::ssize(windows_));
+  std::vector<Index> origins;
+  for (Index k = 0; k < count; ++k)
+    origins.push_back(windows_[static_cast<std::size_t>(k * std::ssize(windows_) / count)] + shape_.inputs -
+                      1);
+  return origins;
 }
 
 template class WindowRun<float>;

@@ -21,7 +21,7 @@ class WindowRun final : public ModelRun<T> {
   WindowRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose);
 
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return model_->parameters(); }
-  [[nodiscard]] std::unique_ptr<Task<T>> make_task() override { return make_window_task(); }
+  [[nodiscard]] std::unique_ptr<Task<T>> make_task() override { return make_window_task(forecast_view_); }
   [[nodiscard]] Traffic sent() const override;
   [[nodiscard]] Traffic brought() const override { return step_exchange_->sent(); }
   [[nodiscard]] int relations() const override { return block_.relations; }
@@ -34,14 +34,24 @@ class WindowRun final : public ModelRun<T> {
   [[nodiscard]] Index unseen_nodes() const override { return scaler_.unseen(); }
   void add_metadata(nlohmann::ordered_json& json) const override;
   [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index horizons) const override;
-  void forecast(std::span<const Index> origins, Index horizons,
-                const typename ModelRun<T>::Visit& visit) override;
-  void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) override;
+
+ protected:
+  void forecast_anomalies(std::span<const Index> origins, Index horizons, bool of_training,
+                          const typename ModelRun<T>::Visit& visit) override;
+  void add_anomaly_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons,
+                          const std::function<ScoredUnits(Index)>& units) override;
+  [[nodiscard]] std::vector<Index> training_origins(Index horizons) const override;
+  [[nodiscard]] double training_anomaly(Index step, Index row, Index feature) const override {
+    return store_->at(step + training_view_)[row * store_->features() + feature];
+  }
 
  private:
-  [[nodiscard]] std::unique_ptr<WindowTask<T>> make_window_task();
+  [[nodiscard]] std::unique_ptr<WindowTask<T>> make_window_task(Index view);
   void make_store(Purpose purpose);
+  void read_values();
   void fit(Purpose purpose);
+  void fit_anomalies(std::span<const Index> read, std::span<const Index> training);
+  [[nodiscard]] std::vector<Index> hashed_steps() const;
   [[nodiscard]] bool sees_validation();
   [[nodiscard]] std::string lost_to_gaps() const;
   void make_graph(Purpose purpose);
@@ -57,6 +67,7 @@ class WindowRun final : public ModelRun<T> {
   using ModelRun<T>::exec_;
   using ModelRun<T>::training_exec_;
   using ModelRun<T>::kept_;
+  using ModelRun<T>::anomalies_;
   const WindowArchitecture& architecture_;
   WindowShape shape_;
   std::vector<Index> breaks_;                   // of the time axis
@@ -68,6 +79,10 @@ class WindowRun final : public ModelRun<T> {
   std::unique_ptr<WindowPlan> plan_;
   std::unique_ptr<StepExchange> step_exchange_;
   std::unique_ptr<StepStore> store_;
+  // With a cycle a step is held twice where training and forecasts read it: as anomaly about a cycle without
+  // its own day or year, and about that of all training steps. The other one of the two is the step + T.
+  Index training_view_ = 0, forecast_view_ = 0;
+  StepLists held_;  // steps of every group as the store began
   Scaler scaler_;
   std::unique_ptr<SeriesReader<T>> reader_;
   CsrBlock block_;  // supports

@@ -104,7 +104,7 @@ TEST(HorizonErrors, ZeroIsZeroInAScaledSeriesToo) {
       scaler.apply(series);
       const std::vector<double> forecast = {scaler.to_scaled(20, 0, 0), scaler.to_scaled(60, 1, 0)};
       HorizonErrors errors({"model"}, 1);
-      errors.add<double>(0, 1, {forecast.data(), 2, 1, 1}, series, origins, &scaler);
+      errors.add<double>(0, 1, {forecast.data(), 2, 1, 1}, series, origins, {.scaler = &scaler});
       OneRankReducer one;
       EXPECT_NEAR(errors.reduce(one).mape_percent[0], 20, 1e-6 * std::abs(center) + 1e-4) << center;
     }
@@ -118,7 +118,7 @@ TEST(HorizonErrors, ScaledErrorsComeBackInOriginalUnits) {
   const std::vector<float> forecast = {static_cast<float>(scaler.to_scaled(5, 0, 0)),
                                        static_cast<float>(scaler.to_scaled(20, 1, 0))};
   HorizonErrors errors({"model"}, 1);
-  errors.add<float>(0, 1, {forecast.data(), 2, 1, 1}, series, origins, &scaler);
+  errors.add<float>(0, 1, {forecast.data(), 2, 1, 1}, series, origins, {.scaler = &scaler});
   OneRankReducer one;
   EXPECT_NEAR(errors.reduce(one).mae[0], 1.5, 1e-6);  // 5 for 2 and 20 for 20
 }
