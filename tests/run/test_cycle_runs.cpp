@@ -334,6 +334,11 @@ TEST_F(CycleRuns, ForecastMeansOrMediansBehindTheEnd) {
   train(world_, config(gru, {"data.transform=sqrt"}), options("run"));
   const HorizonScores mean = scores(world_, "run"), median = scores(world_, "run", {"data.point=median"});
   EXPECT_NE(mean.rmse, median.rmse);
+  const HorizonScores beside = scores(world_, "run", {"evaluate.baselines=true"});
+  for (const char* name : {"cycle", "cycle_ar"}) {
+    ASSERT_GE(beside.find(name), 0);
+    EXPECT_LT(beside.mean_rmse(beside.find(name)), 0.5 * beside.mean_rmse(beside.find("climatology")));
+  }
   for (Index h = 0; h < 2; ++h) {
     EXPECT_LT(mean.rmse[static_cast<std::size_t>(h)], 6) << "errors in original units";
     EXPECT_NEAR(mean.rmse[static_cast<std::size_t>(h)], median.rmse[static_cast<std::size_t>(h)], 0.5);

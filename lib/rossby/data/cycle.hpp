@@ -114,6 +114,8 @@ class CycleFitter {
                  Work& work, std::span<float> full, std::span<double> without) const;
   void fit_harmonics(std::span<const double> x, double mean, double deviation, const PooledCycle& pooled,
                      Work& work, std::span<float> full, std::span<double> without) const;
+  void add_harmonic_moments(std::span<const double> x, double mean, double deviation,
+                            const PooledCycle& pooled, std::span<double> moments) const;
   void add_products(std::span<const double> x, const Range& range, double sign,
                     std::vector<double>& products) const;
   [[nodiscard]] std::vector<double> solve(const std::vector<double>& products, double mean,

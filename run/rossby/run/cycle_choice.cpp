@@ -65,86 +65,85 @@ double error_of(const Series& anomalies, const Split& split, const Trials& trial
   return mean;
 }
 
+/// What a candidate makes of the values; of "none" what is left of the node's mean, as AR models see it.
+/// Throws UserError if the axis or the training part has no such cycle. Collective over `reducer`.
+Series anomalies_of(const Series& values, const TimeAxis& axis, const Split& split, const AnomalySpec& spec,
+                    std::span<const double> centers, int threads, Reducer& reducer) {
+  const Index width = values.rows * values.features;
+  const std::vector<Index> training = split.training_steps();
+  Series anomalies(values.steps, values.rows, values.features);
+  std::copy(values.values.begin(), values.values.end(), anomalies.values.begin());
+  AnomalyMap::Training data;
+  data.rows = values.rows;
+  data.features = values.features;
+  data.steps = data.own = training;
+  data.at = [&](Index t) { return values.at(t); };
+  data.centers = centers;
+  data.threads = threads;
+  std::vector<AnomalyMap::View> without, full;
+  for (Index t = 0; t < values.steps; ++t)
+    (split.is_training(t) ? without : full).push_back({t, anomalies.values.data() + t * width});
+  (void)AnomalyMap::fit(data, axis, spec, without, full, reducer);
+  if (spec.cycle.kind != CycleKind::none) return anomalies;
+  const Scaler about_mean = Scaler::fit(
+      {values.rows, values.features, training, [&](Index t) { return std::as_const(anomalies).at(t); }},
+      {ScaleBy::node, ScaleBy::none, 1}, reducer);
+  about_mean.apply(anomalies);
+  return anomalies;
+}
+
+/// The simplest of the candidates, which ascend, with nearly the smallest error.
+CycleKind best_of(const std::vector<std::pair<CycleKind, double>>& errors) {
+  const double least = std::min_element(errors.begin(), errors.end(), [](const auto& a, const auto& b) {
+                         return a.second < b.second;
+                       })->second;
+  return std::find_if(errors.begin(), errors.end(),
+                      [&](const auto& one) { return one.second <= (1 + margin) * least; })
+      ->first;
+}
+
 }  // namespace
 
 CycleChoice choose_cycle(const ProcessGrid& grid, const Config& config, const Domain& domain, int threads) {
-  MpiReducer space(grid.space());
+  MpiReducer space(grid.space()), world(grid.world());
   const Split split = deciding(domain.split);
-  const bool own_part = !domain.split.validation.empty();
   const Index horizons = config.windows() ? config.window.outputs : config.evaluate.horizons;
   Trials trials;
   trials.origins =
       window_origins(split.origins(Role::validation, horizons), {lags, horizons}, horizons, split.breaks);
   for (const Index lead : {Index{1}, (horizons + 1) / 2, horizons})
     if (trials.leads.empty() || trials.leads.back() < lead) trials.leads.push_back(lead);
+  const std::string line = "cycle     data.cycle = \"auto\" is ";
   if (trials.origins.empty())
-    return {CycleKind::none,
-            "cycle     data.cycle = \"auto\" is none: no forecast fits in the part that decides\n"};
+    return {CycleKind::none, line + "none: no forecast fits in the part that decides\n"};
 
-  const Index last = std::max(split.train.last, split.validation.last);
-  Series values(last, static_cast<Index>(domain.rows.size()), domain.info.features);
-  std::vector<Index> every(static_cast<std::size_t>(last));
+  Series values(std::max(split.train.last, split.validation.last), static_cast<Index>(domain.rows.size()),
+                domain.info.features);
+  std::vector<Index> every(static_cast<std::size_t>(values.steps));
   std::iota(every.begin(), every.end(), Index{0});
   agree(grid.world(), [&] { read_steps(grid.space(), config, domain, every, values.values.span()); });
-  const std::vector<Index> training = split.training_steps();
   const std::vector<double> centers = centers_of_rows(domain);
 
   std::vector<std::pair<CycleKind, double>> errors;
   std::vector<std::string> tried;
-  for (const CycleKind kind : all_cycle_kinds) {
-    Series anomalies(last, values.rows, values.features);
-    std::copy(values.values.begin(), values.values.end(), anomalies.values.begin());
-    AnomalyMap::Training data;
-    data.rows = values.rows;
-    data.features = values.features;
-    data.steps = data.own = training;
-    data.at = [&](Index t) { return std::as_const(values).at(t); };
-    data.centers = centers;
-    data.threads = threads;
-    std::vector<AnomalyMap::View> without, full;
-    for (Index t = 0; t < last; ++t)
-      (split.is_training(t) ? without : full)
-          .push_back({t, anomalies.values.data() + t * values.rows * values.features});
-    AnomalySpec spec = anomaly_spec(config.data, kind);
-    try {
-      (void)AnomalyMap::fit(data, domain.info.time, spec, without, full, space);
-    } catch (const UserError&) {  // of all ranks alike
+  for (const CycleKind kind : all_cycle_kinds) try {
+      const Series anomalies = anomalies_of(values, domain.info.time, split, anomaly_spec(config.data, kind),
+                                            centers, threads, space);
+      // Rank 0's word counts.
+      double error = error_of(anomalies, split, trials, space);
+      if (grid.world().rank() != 0) error = 0;
+      world.sum(std::span<double>(&error, 1));
+      if (std::isnan(error)) continue;
+      errors.emplace_back(kind, error);
+      tried.push_back(fmt::format("{} {:.4g}", name_of(kind), error));
+    } catch (const UserError&) {  // of all ranks alike: the data have no such cycle
       if (kind == CycleKind::none) throw;
-      continue;
     }
-    if (kind == CycleKind::none) {  // about the mean, as AR models are
-      const std::vector<double> mean = [&] {
-        const Scaler scaler = Scaler::fit(
-            {values.rows, values.features, training, [&](Index t) { return std::as_const(anomalies).at(t); }},
-            {ScaleBy::node, ScaleBy::none, 1}, space);
-        return std::vector<double>(scaler.center().begin(), scaler.center().end());
-      }();
-      for (Index k = 0; k < anomalies.values.size(); ++k)
-        anomalies.values[k] -=
-            static_cast<float>(mean[static_cast<std::size_t>(k % (values.rows * values.features))]);
-    }
-    const double error = error_of(anomalies, split, trials, space);
-    if (std::isnan(error)) continue;
-    errors.emplace_back(kind, error);
-    tried.push_back(fmt::format("{} {:.4g}", name_of(kind), error));
-  }
-  if (errors.size() < 2)
-    return {CycleKind::none,
-            "cycle     data.cycle = \"auto\" is none: the data have no cycle that can be tried\n"};
-  const double best = std::min_element(errors.begin(), errors.end(), [](const auto& a, const auto& b) {
-                        return a.second < b.second;
-                      })->second;
-  CycleChoice choice;
-  for (auto it = errors.rbegin(); it != errors.rend(); ++it)
-    if (it->second <= (1 + margin) * best) choice.kind = it->first;
-  // Rank 0's word counts.
-  MpiReducer world(grid.world());
-  double decided = grid.world().rank() == 0 ? static_cast<double>(choice.kind) : 0;
-  world.sum(std::span<double>(&decided, 1));
-  choice.kind = static_cast<CycleKind>(static_cast<int>(decided));
+  if (errors.empty()) return {CycleKind::none, line + "none: the part that decides has no observed value\n"};
+  CycleChoice choice{best_of(errors), ""};
   choice.remark = fmt::format(
-      "cycle     data.cycle = \"auto\" is {}: RMSE of AR({}) forecasts of {} about it: {}\n",
-      name_of(choice.kind), lags, own_part ? "the validation part" : "the last fifth of the training part",
+      "{}{}: RMSE of AR({}) forecasts of {} about it: {}\n", line, name_of(choice.kind), lags,
+      domain.split.validation.empty() ? "the last fifth of the training part" : "the validation part",
       fmt::join(tried, ", "));
   return choice;
 }

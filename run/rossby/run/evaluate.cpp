@@ -10,6 +10,7 @@
 #include "rossby/io/files.hpp"
 #include "rossby/model/baselines/baselines.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/centers.hpp"
 #include "rossby/mpi/ksp_solver.hpp"
 #include "rossby/mpi/watchdog.hpp"
 #include "rossby/run/model_run.hpp"
@@ -142,6 +143,24 @@ std::vector<std::unique_ptr<Baseline>> baselines_of(const Config& config, const 
                              &run.domain().info.time);
 }
 
+/// Whether the cycle and AR about it are baselines: where models see anomalies.
+bool scores_cycle(const DataSettings& data) {
+  return data.cycle != "none" || data.trend != "none" || data.transform != "none";
+}
+
+template <class T>
+void add_cycle_baselines(const Config& config, const ModelRun<T>& run,
+                         std::vector<std::unique_ptr<Baseline>>& baselines) {
+  if (!config.evaluate.baselines || !scores_cycle(config.data)) return;
+  CycleBaselineSettings settings;
+  settings.anomalies = run.anomalies_asked();
+  settings.median = config.data.point == "median";
+  settings.centers = centers_of_rows(run.domain());
+  settings.threads = run.exec().threads;
+  baselines.push_back(make_cycle(run.domain().info.time, settings));
+  baselines.push_back(make_cycle_ar(run.domain().info.time, settings));
+}
+
 /// What was found, on its way to file and console.
 struct Found {
   const Domain& domain;
@@ -218,6 +237,7 @@ Evaluation evaluate_with(const Communicator& comm, const OpenRun& open, const Ev
 
   const KspSolver solver(comm);
   auto baselines = baselines_of(config, solver, run);
+  add_cycle_baselines(config, run, baselines);
   std::vector<std::string> names{"model"};
   for (const auto& baseline : baselines) names.emplace_back(baseline->name());
   Found found{domain, test, parts_of(domain), {}, {}, {}};
@@ -251,6 +271,7 @@ std::string baselines_line(const Config& config, const Domain& domain) {
   std::vector<std::string> names;
   for (const auto& baseline : classical_baselines({}, &domain.info.time))
     names.emplace_back(baseline->name());
+  if (scores_cycle(config.data)) names.insert(names.end(), {"cycle", "cycle_ar"});
   return fmt::format("baselines {}\n", fmt::join(names, ", "));
 }
 

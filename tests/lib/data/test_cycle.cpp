@@ -167,6 +167,25 @@ TEST(Cycle, MonthsOfYearsAndTheirHarmonics) {
     for (Index i = 0; i < 2; ++i) EXPECT_NEAR(harmonic.anomalies.at(t, i, 0), -1, 0.35) << t << " " << i;
 }
 
+TEST(Cycle, HarmonicsOfSparseNodesDoNotBlowUp) {
+  // Of one node a month of two years is known: what it says of the rest of the year is that of the others.
+  const Index steps = 3 * 365, training = 2 * 365;
+  const TimeAxis axis = TimeAxis::regular(steps, "days since 2001-01-01", 0, 1);
+  Series series = noisy(steps, 5);
+  for (Index t = 0; t < steps; ++t)
+    for (Index i = 0; i < 5; ++i) {
+      const auto day_of_year = static_cast<double>(t % 365);
+      series.at(t, i, 0) += static_cast<float>(10 * std::cos(2 * M_PI * day_of_year / 365));
+      if (i == 4 && t % 365 > 20) series.at(t, i, 0) = nan;
+    }
+  const Fitted fitted = fit(series, axis, spec_of(CycleKind::day_of_year, 1), training);
+  for (Index t = training; t < steps; ++t)
+    for (Index i = 0; i < 5; ++i)
+      EXPECT_NEAR(fitted.map.base(t, i), 20 + 10 * std::cos(2 * M_PI * static_cast<double>(t % 365) / 365),
+                  13 * (i == 4) + 1.5)
+          << t << " " << i;
+}
+
 TEST(Cycle, ANodeWithoutValuesHasTheCycleOfAll) {
   const Index steps = 3 * day, training = 2 * day;
   Series series(steps, 3, 1);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rossby/data/anomaly_map.hpp"
 #include "rossby/data/series.hpp"
 #include "rossby/data/split.hpp"
 #include "rossby/exchange/reducer.hpp"
@@ -93,6 +94,20 @@ struct BaselineSettings {
 
 /// Its dual form, whatever the sizes, of the last `gram_steps` training steps.
 [[nodiscard]] std::unique_ptr<Baseline> make_dual_ridge_var(const BaselineSettings& settings);
+
+/// The cycle: a run's own trend and cycle (AnomalySpec), the mean of the training part without a cycle, of
+/// transformed values their way back. Named "cycle". And AR about it: direct autoregression of anomalies for
+/// each horizon, `cycle_lags` of them, coefficients shrunk towards those of all nodes (DirectAr). Named
+/// "cycle_ar".
+struct CycleBaselineSettings {
+  AnomalySpec anomalies;
+  bool median = false;          // of transformed values: data.point
+  std::vector<double> centers;  // subtracted from the rank's values, (rows, features); empty: nothing
+  Index lags = 6;
+  int threads = 1;
+};
+[[nodiscard]] std::unique_ptr<Baseline> make_cycle(const TimeAxis& axis, CycleBaselineSettings settings);
+[[nodiscard]] std::unique_ptr<Baseline> make_cycle_ar(const TimeAxis& axis, CycleBaselineSettings settings);
 
 /// All, in the order of tables and files: persistence, climatology, ar1, lim, ridge_var; with the axis of a
 /// dated series also annual_cycle and time_of_week, where it has them, after climatology.
