@@ -17,7 +17,9 @@ import unittest
 
 rossby = ""
 mpiexec = ""
-BASELINES = ["model", "persistence", "climatology", "ar1", "lim", "ridge_var"]
+BASELINES = ["model", "persistence", "climatology", "ar1", "lim", "ridge_var", "cycle", "direct_ar", "direct_ridge"]
+# One forecast over the whole test part has no regression for each of its horizons.
+ROLLOUT_BASELINES = BASELINES[:6]
 
 # Each rank leaves its exit code in a file; what follows the first word is the command.
 RANK_WRAPPER = """

@@ -296,7 +296,7 @@ class Field(support.ProgramTest):
             line = next(line for line in inspected if line.startswith(begin))
             self.assertIn(line, trained)
         self.assertRegex("\n".join(trained), r"values    -\d.*, mean .*\nmissing   0\.00 % of the training part\n")
-        self.assertRegex("\n".join(trained), r"\nbaselines persistence, climatology, .*ar1, lim, ridge_var\n")
+        self.assertRegex("\n".join(trained), r"\nbaselines persistence, climatology, .*ar1, lim, ridge_var, cycle, direct_ar, direct_ridge\n")
 
     # Machines
 

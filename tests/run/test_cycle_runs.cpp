@@ -335,7 +335,7 @@ TEST_F(CycleRuns, ForecastMeansOrMediansBehindTheEnd) {
   const HorizonScores mean = scores(world_, "run"), median = scores(world_, "run", {"data.point=median"});
   EXPECT_NE(mean.rmse, median.rmse);
   const HorizonScores beside = scores(world_, "run", {"evaluate.baselines=true"});
-  for (const char* name : {"cycle", "cycle_ar"}) {
+  for (const char* name : {"cycle", "direct_ar"}) {
     ASSERT_GE(beside.find(name), 0);
     EXPECT_LT(beside.mean_rmse(beside.find(name)), 0.5 * beside.mean_rmse(beside.find("climatology")));
   }

@@ -132,33 +132,25 @@ std::string tables_of(const Domain& domain, const std::vector<Part>& parts,
                     units == "mixed" ? ", though their units differ: those with large values rule" : "", all);
 }
 
+/// Horizons that baselines fit a regression for each: not for one long rollout.
+Index regressions_of(const Config& config, Index horizons) {
+  return config.evaluate.kind == "rollout" ? 0 : horizons;
+}
+
 template <class T>
 std::vector<std::unique_ptr<Baseline>> baselines_of(const Config& config, const KspSolver& solver,
-                                                    const ModelRun<T>& run) {
+                                                    const ModelRun<T>& run, Index horizons) {
   if (!config.evaluate.baselines) return {};
-  return classical_baselines({.lim_modes = config.evaluate.lim_modes,
+  return classical_baselines({.horizons = regressions_of(config, horizons),
+                              .anomalies = anomaly_spec(config.data, CycleKind::none),
+                              .median = config.data.point == "median",
+                              .threads = run.exec().threads,
+                              .centers = centers_of_rows(run.domain()),
+                              .lim_modes = config.evaluate.lim_modes,
                               .ridge = config.evaluate.ridge,
                               .var_solver = config.evaluate.var_solver,
                               .solver = &solver},
                              &run.domain().info.time);
-}
-
-/// Whether the cycle and AR about it are baselines: where models see anomalies.
-bool scores_cycle(const DataSettings& data) {
-  return data.cycle != "none" || data.trend != "none" || data.transform != "none";
-}
-
-template <class T>
-void add_cycle_baselines(const Config& config, const ModelRun<T>& run,
-                         std::vector<std::unique_ptr<Baseline>>& baselines) {
-  if (!config.evaluate.baselines || !scores_cycle(config.data)) return;
-  CycleBaselineSettings settings;
-  settings.anomalies = run.anomalies_asked();
-  settings.median = config.data.point == "median";
-  settings.centers = centers_of_rows(run.domain());
-  settings.threads = run.exec().threads;
-  baselines.push_back(make_cycle(run.domain().info.time, settings));
-  baselines.push_back(make_cycle_ar(run.domain().info.time, settings));
 }
 
 /// What was found, on its way to file and console.
@@ -236,8 +228,7 @@ Evaluation evaluate_with(const Communicator& comm, const OpenRun& open, const Ev
       agree(comm, [&] { return reported_horizons(config.evaluate.report, time, test.horizons); });
 
   const KspSolver solver(comm);
-  auto baselines = baselines_of(config, solver, run);
-  add_cycle_baselines(config, run, baselines);
+  auto baselines = baselines_of(config, solver, run, test.horizons);
   std::vector<std::string> names{"model"};
   for (const auto& baseline : baselines) names.emplace_back(baseline->name());
   Found found{domain, test, parts_of(domain), {}, {}, {}};
@@ -266,12 +257,12 @@ Evaluation evaluate_with(const Communicator& comm, const OpenRun& open, const Ev
 }
 
 /// The classical forecasters that the test part will be scored beside.
-std::string baselines_line(const Config& config, const Domain& domain) {
+std::string baselines_line(const Config& config, const Domain& domain, Index horizons) {
   if (!config.evaluate.baselines) return "";
   std::vector<std::string> names;
-  for (const auto& baseline : classical_baselines({}, &domain.info.time))
+  for (const auto& baseline :
+       classical_baselines({.horizons = regressions_of(config, horizons)}, &domain.info.time))
     names.emplace_back(baseline->name());
-  if (scores_cycle(config.data)) names.insert(names.end(), {"cycle", "cycle_ar"});
   return fmt::format("baselines {}\n", fmt::join(names, ", "));
 }
 
@@ -284,10 +275,10 @@ std::string check_evaluation(const Config& config, const Domain& domain) {
   const Index first = config.evaluate.first_origin, last = config.evaluate.last_origin;
   if (rollout && !domain.split.test.empty()) (void)rollout_of(config, domain.split);
   if (domain.split.test.empty()) return "";
-  if (rollout) return baselines_line(config, domain);
+  if (rollout) return baselines_line(config, domain, horizons);
   if (first >= 0 || last >= 0) (void)domain.split.test_origins(horizons, first, last);
   if (first >= 0 || last >= 0 || !domain.split.origins(Role::test, horizons).empty())
-    return baselines_line(config, domain);
+    return baselines_line(config, domain, horizons);
   return fmt::format(
       "warning   the test part has {} steps: 'rossby evaluate' finds no origin in it with {} horizons "
       "(evaluate.horizons)\n",

@@ -221,61 +221,6 @@ TEST(Baselines, SameForecastsAtAnyNumberOfRanks) {
   }
 }
 
-TEST(Baselines, AutoregressionAboutACycle) {
-  // An hourly cycle, a trend, and what halves from hour to hour about them: with one lag nothing is left.
-  const Index steps = 12 * 24, training = 10 * 24;
-  const TimeAxis axis = TimeAxis::regular(steps, "hours since 2012-03-05", 0, 1);
-  Series series(steps, 4, 1);
-  const Random random(2, "kicks");
-  for (Index i = 0; i < 4; ++i) {
-    double apart = 0;
-    for (Index t = 0; t < steps; ++t) {
-      // Kicks in the training part alone.
-      apart = 0.5 * apart + (t < training - 1 ? random.normal(static_cast<std::uint64_t>(t * 4 + i)) : 0);
-      series.at(t, i, 0) = i == 3 ? nan
-                                  : static_cast<float>(100 * std::sin(static_cast<double>(t % 24)) +
-                                                       0.1 * static_cast<double>(t) + apart);
-    }
-  }
-  const Split split = make_split(steps, {.train = std::to_string(training)});
-  CycleBaselineSettings settings;
-  settings.anomalies.cycle.kind = CycleKind::time_of_day;
-  settings.anomalies.cycle.smooth_minutes = 0;
-  settings.anomalies.cycle.shrink = 0;
-  settings.anomalies.trend = true;
-  settings.lags = 1;
-  OneRankReducer reducer;
-  const std::vector<Index> origins{training - 1, training + 5};
-  const auto baseline = make_cycle_ar(axis, settings);
-  EXPECT_EQ(baseline->name(), "cycle_ar");
-  const Forecasts whole = run(*baseline, series, split, origins, 3, reducer);
-  for (Index h = 1; h <= 3; ++h)
-    for (Index o = 0; o < 2; ++o)
-      for (Index i = 0; i < 4; ++i) {
-        const float x = whole[static_cast<std::size_t>(((h - 1) * 2 + o) * 4 + i)];
-        ASSERT_TRUE(std::isfinite(x)) << i;
-        if (i < 3) {
-          EXPECT_NEAR(x, series.at(origins[static_cast<std::size_t>(o)] + h, i, 0), 1.2) << h << " " << i;
-        }
-      }
-  // At three ranks, of which one has no row.
-  Forecasts parts[3];
-  const Index begin[] = {0, 2, 2, 4};
-  ThreadRanks ranks(3);
-  ranks.run([&](int rank, Reducer& sums) {
-    const auto r = static_cast<std::size_t>(rank);
-    parts[r] =
-        run(*make_cycle_ar(axis, settings), rows_of(series, begin[r], begin[r + 1]), split, origins, 3, sums);
-  });
-  for (std::size_t k = 0; k < whole.size(); ++k)
-    EXPECT_NEAR(whole[k], parts[k % 4 < 2 ? 0 : 2][k / 4 * 2 + k % 2], 1e-3) << k;
-  // What comes behind the training part is not seen but up to the origin.
-  Series spoilt = copy(series);
-  for (Index t = training; t < steps; ++t) spoilt.at(t, 0, 0) = 1e4F;
-  const Forecasts before = run(*make_cycle(axis, settings), series, split, origins, 3, reducer);
-  EXPECT_EQ(run(*make_cycle(axis, settings), spoilt, split, origins, 3, reducer), before);
-}
-
 TEST(Baselines, OnlyTrainingStepsAreFittedAndNoLaterValueIsUsed) {
   const Series series = noisy(90, 7, 1, 0.05);
   const Split split = make_split(90, {.train = "70", .folds = 4, .fold = 1});

@@ -129,6 +129,12 @@ std::vector<std::unique_ptr<Baseline>> classical_baselines(const BaselineSetting
   baselines.push_back(make_ar1());
   baselines.push_back(make_linear_inverse_model(settings));
   baselines.push_back(make_ridge_var(settings));
+  constexpr Index most_horizons = 60;  // each has regressions of its own
+  if (axis && settings.horizons >= 1 && settings.horizons <= most_horizons) {
+    baselines.push_back(make_cycle(settings, *axis));
+    baselines.push_back(make_direct_ar(settings, *axis));
+    baselines.push_back(make_direct_ridge(settings, *axis));
+  }
   return baselines;
 }
 

@@ -47,8 +47,13 @@ class Baseline {
 };
 
 struct BaselineSettings {
-  Index lim_modes = 20;     // evaluate.lim_modes
-  double ridge = 3;         // evaluate.ridge
+  Index horizons = 0;          // that direct_ar and direct_ridge have a regression for; 0: without these
+  AnomalySpec anomalies = {};  // their transform, and how cycles are shrunk and smoothed
+  bool median = false;         // of transformed values: data.point
+  int threads = 1;
+  std::vector<double> centers = {};  // was subtracted from the series, (rows, features); empty: nothing
+  Index lim_modes = 20;              // evaluate.lim_modes
+  double ridge = 3;                  // evaluate.ridge
   Index gram_steps = 4096;  // linear inverse model and dual ridge VAR use the last so many training steps:
                             // T×T memory, T³ time
   std::string var_solver = "auto";    // evaluate.var_solver
@@ -95,22 +100,27 @@ struct BaselineSettings {
 /// Its dual form, whatever the sizes, of the last `gram_steps` training steps.
 [[nodiscard]] std::unique_ptr<Baseline> make_dual_ridge_var(const BaselineSettings& settings);
 
-/// The cycle: a run's own trend and cycle (AnomalySpec), the mean of the training part without a cycle, of
-/// transformed values their way back. Named "cycle". And AR about it: direct autoregression of anomalies for
-/// each horizon, `cycle_lags` of them, coefficients shrunk towards those of all nodes (DirectAr). Named
-/// "cycle_ar".
-struct CycleBaselineSettings {
-  AnomalySpec anomalies;
-  bool median = false;          // of transformed values: data.point
-  std::vector<double> centers;  // subtracted from the rank's values, (rows, features); empty: nothing
-  Index lags = 6;
-  int threads = 1;
-};
-[[nodiscard]] std::unique_ptr<Baseline> make_cycle(const TimeAxis& axis, CycleBaselineSettings settings);
-[[nodiscard]] std::unique_ptr<Baseline> make_cycle_ar(const TimeAxis& axis, CycleBaselineSettings settings);
+/// The cycle of data.cycle that has the smallest error of the validation part, or each node's mean: of the
+/// training part, shrunk and smoothed (AnomalyMap). Without a validation part the last fifth of the training
+/// part decides. `axis` outlives it.
+[[nodiscard]] std::unique_ptr<Baseline> make_cycle(const BaselineSettings& settings, const TimeAxis& axis);
 
-/// All, in the order of tables and files: persistence, climatology, ar1, lim, ridge_var; with the axis of a
-/// dated series also annual_cycle and time_of_week, where it has them, after climatology.
+/// Direct regressions of anomalies, one for each horizon up to `settings.horizons`: of each node on its own
+/// past (OwnRegression). The cycle that anomalies are about, lags, further regressors and the pull of each
+/// horizon are those with the smallest error of the part that decides. Memory: two copies of the series.
+/// `axis` outlives it.
+[[nodiscard]] std::unique_ptr<Baseline> make_direct_ar(const BaselineSettings& settings,
+                                                       const TimeAxis& axis);
+
+/// The same, and what that leaves by ridge regression on the anomalies of all nodes at 1 or 3 lags; these and
+/// λ of each horizon are chosen alike. In primal form for up to 1024 regressors, else in dual form of the
+/// last 1024 training steps.
+[[nodiscard]] std::unique_ptr<Baseline> make_direct_ridge(const BaselineSettings& settings,
+                                                          const TimeAxis& axis);
+
+/// All, in the order of tables and files: persistence, climatology, ar1, lim, ridge_var; with an axis also
+/// annual_cycle and time_of_week, if it has them, after climatology, and with settings.horizons of 1 to 60 at
+/// the end cycle, direct_ar and direct_ridge.
 [[nodiscard]] std::vector<std::unique_ptr<Baseline>> classical_baselines(const BaselineSettings& settings,
                                                                          const TimeAxis* axis = nullptr);
 

@@ -1,0 +1,548 @@
+// Direct linear forecasts of anomalies: a regression for each lead time.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include <cblas.h>
+#include <fmt/format.h>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/data/anomalies.hpp"
+#include "rossby/model/baselines/baselines.hpp"
+#include "rossby/model/baselines/own_regression.hpp"
+#include "rossby/tensor/buffer.hpp"
+
+namespace rossby {
+namespace {
+
+constexpr Index block_of_rows = 64;  // solved for at once
+constexpr double ridges[] = {0.03, 0.1, 0.3, 1, 3, 10, 30};
+constexpr Index ridge_lags[] = {1, 3};
+
+std::size_t place(Index i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// The split whose validation part decides; without one the last fifth of the training part.
+Split deciding(const Split& split) {
+  if (!split.validation.empty()) return split;
+  Split shorter = split;
+  const std::vector<Index> training = split.training_steps();
+  const std::size_t kept = training.size() - training.size() / 5;
+  for (std::size_t k = kept; k < training.size(); ++k) shorter.role[place(training[k])] = Role::validation;
+  if (kept < training.size()) shorter.validation = {training[kept], training.back() + 1};
+  shorter.train.last = kept > 0 ? training[kept - 1] + 1 : 0;
+  return shorter;
+}
+
+/// Regression of what the own regressions leave on the anomalies of all nodes at lags 0, …, lags − 1, of one
+/// feature. Each node's anomalies are scaled to variance 1. Solved in the primal or dual form, whichever is
+/// smaller.
+class CrossRegression {
+ public:
+  static constexpr Index most_primal = 1024;  // regressors
+  static constexpr Index most_dual = 1024;    // training steps: the last ones
+
+  /// `solver`: knows how many rows come before this rank's; null: the primal form is for one rank alone.
+  CrossRegression(const AnomalySeries& anomalies, std::span<const Index> steps, Index feature, Index lags,
+                  const SpdSolver* solver, Reducer& reducer)
+      : anomalies_(&anomalies), feature_(feature), lags_(lags) {
+    const Index rows = anomalies.full.rows;
+    double all = static_cast<double>(rows);
+    reducer.sum(std::span<double>(&all, 1));
+    nodes_ = std::llround(all);
+    first_ = solver ? solver->rows_before(rows) : 0;
+    primal_ = nodes_ * lags <= std::min<Index>(most_primal, std::ssize(steps)) && (solver || reducer.alone());
+    steps_.assign(steps.begin(), steps.end());
+    if (!primal_ && std::ssize(steps_) > most_dual) steps_.erase(steps_.begin(), steps_.end() - most_dual);
+    scale_.assign(place(rows), 1.0);
+    std::vector<double> squares(place(rows) + 1), number(place(rows) + 1);
+    for (const Index t : steps_)
+      for (Index i = 0; i < rows; ++i) {
+        const float x = value(anomalies.training, t, i);
+        if (std::isnan(x)) continue;
+        squares[place(i)] += static_cast<double>(x) * static_cast<double>(x);
+        number[place(i)] += 1;
+      }
+    for (Index i = 0; i < rows; ++i) squares.back() += squares[place(i)], number.back() += number[place(i)];
+    double pooled[] = {squares.back(), number.back()};
+    reducer.sum(pooled);
+    const double usual = pooled[1] > 0 ? pooled[0] / pooled[1] : 1;
+    for (Index i = 0; i < rows; ++i) {
+      const double variance = (squares[place(i)] + usual) / (number[place(i)] + 1);
+      scale_[place(i)] = variance > 0 ? 1 / std::sqrt(variance) : 1;
+    }
+    make_gram(reducer);
+  }
+
+  [[nodiscard]] std::span<const Index> steps() const { return steps_; }
+
+  /// Products of the regressors at `origins` with the unknowns' side: (origins, size()): the regressors of
+  /// all nodes themselves, or their scalar products with those of the training steps. Collective.
+  [[nodiscard]] std::vector<double> products(std::span<const Index> origins, Reducer& reducer) const {
+    if (primal_) return gathered(anomalies_->full, origins, reducer);
+    std::vector<double> result(origins.size() * steps_.size());
+    add_products(anomalies_->full, origins, result);
+    reducer.sum(std::span<double>(result));
+    return result;
+  }
+
+  /// Unknowns of a target.
+  [[nodiscard]] Index size() const { return primal_ ? nodes_ * lags_ : std::ssize(steps_); }
+
+  /// (origins, size()): what right-hand sides are multiplied with for the forecasts from the origins of
+  /// `products`, with ridge × the mean eigenvalue on the diagonal of the matrix; empty if that is not
+  /// positive.
+  [[nodiscard]] std::vector<double> weights(double ridge, std::vector<double> products) const {
+    std::vector<double> matrix = gram_;
+    double trace = 0;
+    for (Index i = 0; i < size(); ++i) trace += matrix[place(i * size() + i)];
+    const double mean = trace / static_cast<double>(nodes_ * lags_);
+    if (!(mean > 0)) return {};
+    for (Index i = 0; i < size(); ++i) matrix[place(i * size() + i)] += ridge * mean;
+    if (!cholesky(matrix, size())) return {};
+    cholesky_solve(matrix, size(), products, std::ssize(products) / size());
+    return products;
+  }
+
+  /// Right-hand sides (columns, size()) of targets (steps(), columns): collective only in the primal form,
+  /// whose regressors of all nodes `all` holds (steps, size()).
+  [[nodiscard]] std::vector<double> right_hand_sides(std::span<const double> targets, Index columns,
+                                                     std::span<const double> all) const {
+    std::vector<double> right(place(columns * size()));
+    if (columns == 0 || steps_.empty()) return right;
+    const auto n = static_cast<int>(size()), k = static_cast<int>(steps_.size()),
+               c = static_cast<int>(columns);
+    if (primal_)
+      cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, c, n, k, 1.0, targets.data(), c, all.data(), n,
+                  0.0, right.data(), n);
+    else
+      for (Index q = 0; q < k; ++q)
+        for (Index j = 0; j < columns; ++j) right[place(j * n + q)] = targets[place(q * columns + j)];
+    return right;
+  }
+
+  /// Regressors of all nodes at its own training steps, primal form: (steps, size()). Collective.
+  [[nodiscard]] std::vector<double> training_regressors(Reducer& reducer) const {
+    return primal_ ? gathered(anomalies_->training, steps_, reducer) : std::vector<double>();
+  }
+
+ private:
+  [[nodiscard]] float value(const Series& series, Index t, Index row) const {
+    return series.values[(t * series.rows + row) * series.features + feature_];
+  }
+
+  /// This rank's regressors at a step and lag, scaled; 0 where missing.
+  [[nodiscard]] double regressor(const Series& series, Index t, Index lag, Index row) const {
+    if (t < lag) return 0;
+    const float x = value(series, t - lag, row);
+    return std::isnan(x) ? 0 : static_cast<double>(x) * scale_[place(row)];
+  }
+
+  /// Regressors of all nodes (origins, lags·nodes), those of this rank at their place, summed over ranks.
+  [[nodiscard]] std::vector<double> gathered(const Series& series, std::span<const Index> origins,
+                                             Reducer& reducer) const {
+    const Index width = nodes_ * lags_;
+    std::vector<double> all(origins.size() * place(width));
+    for (std::size_t q = 0; q < origins.size(); ++q)
+      for (Index l = 0; l < lags_; ++l)
+        for (Index i = 0; i < series.rows; ++i)
+          all[q * place(width) + place(l * nodes_ + first_ + i)] = regressor(series, origins[q], l, i);
+    reducer.sum(std::span<double>(all));
+    return all;
+  }
+
+  /// Adds the scalar products, over this rank's rows, of regressors at `origins` with those of the training
+  /// steps.
+  void add_products(const Series& series, std::span<const Index> origins, std::vector<double>& result) const {
+    std::vector<double> a, b;
+    for (Index l = 0; l < lags_; ++l)
+      for_row_blocks(series.rows, [&](Index first, Index count) {
+        const auto pack = [&](const Series& from, std::span<const Index> at, std::vector<double>& out) {
+          out.resize(at.size() * place(count));
+          for (std::size_t q = 0; q < at.size(); ++q)
+            for (Index i = 0; i < count; ++i)
+              out[q * place(count) + place(i)] = regressor(from, at[q], l, first + i);
+        };
+        pack(series, origins, a);
+        pack(anomalies_->training, steps_, b);
+        if (origins.empty() || steps_.empty()) return;
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(origins.size()),
+                    static_cast<int>(steps_.size()), static_cast<int>(count), 1.0, a.data(),
+                    static_cast<int>(count), b.data(), static_cast<int>(count), 1.0, result.data(),
+                    static_cast<int>(steps_.size()));
+      });
+  }
+
+  void make_gram(Reducer& reducer) {
+    const Index n = size();
+    gram_.assign(place(n * n), 0.0);
+    if (!primal_) {
+      add_products(anomalies_->training, steps_, gram_);
+      reducer.sum(std::span<double>(gram_));
+      return;
+    }
+    constexpr std::size_t at_once = 512;
+    for (std::size_t first = 0; first < steps_.size(); first += at_once) {
+      const std::span<const Index> part =
+          std::span<const Index>(steps_).subspan(first, std::min(at_once, steps_.size() - first));
+      const std::vector<double> all = gathered(anomalies_->training, part, reducer);
+      cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, static_cast<int>(n), static_cast<int>(n),
+                  static_cast<int>(part.size()), 1.0, all.data(), static_cast<int>(n), all.data(),
+                  static_cast<int>(n), 1.0, gram_.data(), static_cast<int>(n));
+    }
+  }
+
+  const AnomalySeries* anomalies_;
+  Index feature_, lags_;
+  Index nodes_ = 0, first_ = 0;  // of all ranks; before this one
+  bool primal_ = false;
+  std::vector<Index> steps_;
+  std::vector<double> scale_;  // (rows)
+  std::vector<double> gram_;   // (size(), size())
+};
+
+/// Which cross regression corrects the own ones at a lead time.
+struct CrossChoice {
+  int lags = -1;   // place in ridge_lags; −1: none does
+  int ridge = -1;  // place in ridges
+};
+
+enum class Kind { cycle, ar, ridge };
+
+/// The cycle itself, with the regressions of each node on its own past, or with those on all nodes as well.
+class DirectLinear final : public Baseline {
+ public:
+  DirectLinear(Kind kind, const BaselineSettings& settings, const TimeAxis& axis)
+      : kind_(kind), settings_(settings), axis_(&axis) {}
+
+  [[nodiscard]] std::string_view name() const override {
+    return kind_ == Kind::cycle ? "cycle" : kind_ == Kind::ar ? "direct_ar" : "direct_ridge";
+  }
+  [[nodiscard]] std::string remark() const override { return remark_; }
+
+  void fit(const Series& series, const Split& split, Reducer& reducer) override {
+    require(axis_->size() == series.steps, "the time axis is that of the series");
+    const Split shorter = deciding(split);
+    const bool lent = split.validation.empty();
+    origins_ = shorter.origins(Role::validation, leads());
+    choose_cycle(series, shorter, reducer);
+    fit_about(cycle_, series, shorter, reducer);
+    if (kind_ == Kind::ridge) choose_cross(reducer);
+    if (lent) fit_about(cycle_, series, split, reducer);
+    remark_ = fmt::format("{}: {}; RMSE of {} by cycle: {}", name(),
+                          cycle_.kind == CycleKind::none ? "about the mean"
+                                                         : fmt::format("about the cycle {}", text_of(cycle_)),
+                          lent ? "the last fifth of the training part" : "the validation part", tried_);
+  }
+
+  void forecast(const Series& series, std::span<const Index> origins, Index horizons, Reducer& reducer,
+                const HorizonSink& sink) const override {
+    require(horizons <= leads(), "direct forecasts have a regression for each horizon");
+    constexpr Index held = Index{1} << 24;  // forecasts at once
+    const Index width = series.rows * series.features, count = std::ssize(origins);
+    const Index at_once = std::clamp<Index>(held / std::max<Index>(count * width, 1), 1, horizons);
+    std::map<Key, std::vector<double>> regressors;
+    std::map<std::pair<Key, int>, std::vector<double>> weights;  // of those that a horizon has chosen
+    for (const auto& [key, cross] : crosses_) {
+      const std::vector<double> products = cross->products(origins, reducer);
+      regressors[key] = cross->training_regressors(reducer);
+      for (const CrossChoice& choice : cross_choices_)
+        if (choice.lags == key.second && !weights.contains({key, choice.ridge}))
+          weights[{key, choice.ridge}] = cross->weights(ridges[choice.ridge], products);
+    }
+    Buffer<float> values(at_once * count * width);
+    std::vector<double> variance(place(at_once * width));
+    for (Index first = 1; first <= horizons; first += at_once) {
+      const Index some = std::min(at_once, horizons + 1 - first);
+      std::fill(values.begin(), values.end(), 0.0F);
+      if (kind_ != Kind::cycle) add_own(origins, first, some, values, variance);
+      for (Index h = first; h < first + some; ++h) {
+        float* of_horizon = values.data() + (h - first) * count * width;
+        if (kind_ == Kind::ridge) add_cross(h, count, weights, regressors, of_horizon);
+        for (Index o = 0; o < count; ++o)
+          for (Index c = 0; c < width; ++c) {
+            float& x = of_horizon[o * width + c];
+            x = static_cast<float>(
+                anomalies_->map.to_value(static_cast<double>(x) + anomalies_->mean[place(c)],
+                                         origins[place(o)] + h, c, variance[place((h - first) * width + c)]));
+          }
+        sink(h, {of_horizon, series.rows, count, series.features, series.features, width});
+      }
+    }
+  }
+
+ private:
+  using Key = std::pair<Index, int>;  // feature, and place in ridge_lags
+
+  [[nodiscard]] Index leads() const { return settings_.horizons; }
+  [[nodiscard]] Index rows() const { return anomalies_->full.rows; }
+  [[nodiscard]] Index features() const { return anomalies_->full.features; }
+
+  /// The cycles that are tried, simple ones first.
+  [[nodiscard]] std::vector<CycleSpec> candidates() const {
+    std::vector<CycleSpec> all;
+    for (const CycleKind kind : all_cycle_kinds)
+      for (const Index harmonics :
+           kind == CycleKind::day_of_year ? std::vector<Index>{1, 2, 3} : std::vector<Index>{1}) {
+        CycleSpec& spec = all.emplace_back(settings_.anomalies.cycle);
+        spec.kind = kind;
+        spec.harmonics = harmonics;
+      }
+    return all;
+  }
+
+  static std::string text_of(const CycleSpec& cycle) {
+    const std::string name(name_of(cycle.kind));
+    return cycle.kind == CycleKind::day_of_year ? fmt::format("{} ({} harmonics)", name, cycle.harmonics)
+                                                : name;
+  }
+
+  void fit_about(const CycleSpec& cycle, const Series& series, const Split& split, Reducer& reducer) {
+    AnomalySpec spec = settings_.anomalies;
+    spec.cycle = cycle;
+    auto anomalies = std::make_unique<AnomalySeries>(
+        AnomalySeries::of(series, settings_.centers, split, *axis_, spec, reducer));
+    crosses_.clear();
+    own_.reset();
+    anomalies_ = std::move(anomalies);
+    if (kind_ == Kind::cycle) return;
+    own_ = std::make_unique<OwnRegression>(*anomalies_, split, *axis_, cycle.kind, leads(), settings_.threads,
+                                           reducer);
+    training_.clear();
+    for (const Index t : own_->training_origins(leads())) {
+      bool all = true;
+      for (Index h = 1; h < leads(); ++h) all = all && split.is_training(t + h);
+      if (all) training_.push_back(t);
+    }
+    for (int l = 0; kind_ == Kind::ridge && l < static_cast<int>(std::size(ridge_lags)); ++l)
+      for (Index f = 0; f < series.features; ++f)
+        crosses_[{f, l}] = std::make_unique<CrossRegression>(*anomalies_, training_, f, ridge_lags[l],
+                                                             settings_.solver, reducer);
+  }
+
+  /// The cycle about which forecasts have the smallest error, and the own regressions of each lead about it.
+  void choose_cycle(const Series& series, const Split& split, Reducer& reducer) {
+    constexpr double margin = 0.002;  // by which a cycle has to beat a simpler one
+    double best = std::numeric_limits<double>::infinity();
+    bool any = false;
+    tried_.clear();
+    for (const CycleSpec& cycle : candidates()) {
+      std::vector<OwnChoice> choices(place(leads()));
+      double mean = 0;
+      try {
+        const Kind asked = std::exchange(kind_, kind_ == Kind::ridge ? Kind::ar : kind_);
+        const struct Back {
+          Kind& kind;
+          Kind asked;
+          ~Back() { kind = asked; }
+        } back{kind_, asked};
+        fit_about(cycle, series, split, reducer);
+        mean = kind_ == Kind::cycle ? anomaly_error(reducer) : regression_error(choices, reducer);
+      } catch (const UserError&) {  // of all ranks alike: the axis has no such cycle
+        if (cycle.kind == CycleKind::none) throw;
+        continue;
+      }
+      tried_ += fmt::format("{}{} {:.4g}", tried_.empty() ? "" : ", ", text_of(cycle), mean);
+      if (any && !(mean < (1 - margin) * best)) continue;
+      any = true;
+      best = mean;
+      cycle_ = cycle;
+      own_choices_ = std::move(choices);
+    }
+  }
+
+  /// Root mean square of the anomalies of all targets.
+  [[nodiscard]] double anomaly_error(Reducer& reducer) const {
+    double sums[] = {0, 0};
+    for (const Index origin : origins_)
+      for (Index c = 0; c < rows() * features(); ++c)
+        if (const double x = anomalies_->full.at(origin + 1)[c]; !std::isnan(x))
+          sums[0] += x * x, sums[1] += 1;
+    reducer.sum(sums);
+    return std::sqrt(sums[0] / std::max(sums[1], 1.0));
+  }
+
+  /// Mean over leads of the RMSE of the best choices.
+  double regression_error(std::vector<OwnChoice>& choices, Reducer& reducer) const {
+    std::vector<double> targets;
+    const std::vector<double> errors = own_->errors(origins_, targets, reducer);
+    const auto kinds = std::ssize(OwnRegression::choices());
+    double sum = 0;
+    for (Index h = 0; h < leads(); ++h) {
+      if (targets[place(h)] == 0) continue;
+      const auto first = errors.begin() + h * kinds, least = std::min_element(first, first + kinds);
+      choices[place(h)] = OwnRegression::choices()[static_cast<std::size_t>(least - first)];
+      sum += std::sqrt(*least / targets[place(h)]);
+    }
+    return sum / static_cast<double>(leads());
+  }
+
+  /// Calls body(feature, first row, rows) for blocks of columns of one feature.
+  template <class Body>
+  void for_blocks(const Body& body) const {
+    for (Index f = 0; f < features(); ++f)
+      for (Index first = 0; first < rows(); first += block_of_rows)
+        body(f, first, std::min(block_of_rows, rows() - first));
+  }
+
+  /// Lags and ridge of each lead, or no cross regression where the own regressions have the smaller error.
+  void choose_cross(Reducer& reducer) {
+    const Index count = std::ssize(origins_), width = rows() * features();
+    const auto kinds = static_cast<Index>(std::size(ridge_lags) * std::size(ridges)) + 1;
+    std::vector<double> errors(place(leads() * kinds));
+    std::map<Key, std::vector<double>> regressors;
+    std::map<Key, std::vector<std::vector<double>>> weights;  // of ridges
+    for (const auto& [key, cross] : crosses_) {
+      const std::vector<double> products = cross->products(origins_, reducer);
+      regressors[key] = cross->training_regressors(reducer);
+      for (const double ridge : ridges) weights[key].push_back(cross->weights(ridge, products));
+    }
+    for_blocks([&](Index f, Index first, Index some) {
+      std::vector<float> left(place(leads() * count * some)), forecast(place(leads() * count));
+      for (Index j = 0; j < some; ++j) {
+        const Index c = (first + j) * features() + f;
+        own_->forecasts(c, 1, own_choices_, origins_, forecast, {});
+        for (Index h = 0; h < leads(); ++h)
+          for (Index o = 0; o < count; ++o)
+            left[place((h * count + o) * some + j)] =
+                anomalies_->full.values[(origins_[place(o)] + h + 1) * width + c] -
+                forecast[place(h * count + o)];
+      }
+      std::vector<double> correction;
+      for (int l = 0; l < static_cast<int>(std::size(ridge_lags)); ++l) {
+        const CrossRegression& cross = *crosses_.at({f, l});
+        const std::vector<float> residuals = training_residuals(cross, f, first, some);
+        for (Index h = 0; h < leads(); ++h) {
+          const auto add = [&](Index kind) {
+            for (Index k = 0; k < count * some; ++k) {
+              const double error = static_cast<double>(left[place(h * count * some + k)]) -
+                                   (kind > 0 ? correction[place(k)] : 0);
+              if (!std::isnan(error)) errors[place(h * kinds + kind)] += error * error;
+            }
+          };
+          if (l == 0) add(0);
+          const std::vector<double> right =
+              right_hand_sides(cross, regressors.at({f, l}), residuals, h, some);
+          for (std::size_t r = 0; r < std::size(ridges); ++r) {
+            correction.assign(place(count * some), 0.0);
+            add_product(weights.at({f, l})[r], right, cross.size(), some, correction);
+            add(1 + l * static_cast<Index>(std::size(ridges)) + static_cast<Index>(r));
+          }
+        }
+      }
+    });
+    reducer.sum(std::span<double>(errors));
+    cross_choices_.assign(place(leads()), CrossChoice{});
+    for (Index h = 0; h < leads() && count > 0; ++h) {
+      const auto first = errors.begin() + h * kinds;
+      const auto least = static_cast<int>(std::min_element(first, first + kinds) - first);
+      constexpr int of_ridges = static_cast<int>(std::size(ridges));
+      if (least > 0) cross_choices_[place(h)] = {(least - 1) / of_ridges, (least - 1) % of_ridges};
+    }
+  }
+
+  /// What the own regressions leave of the training targets of some rows, 0 where these are missing: (leads,
+  /// steps, rows).
+  [[nodiscard]] std::vector<float> training_residuals(const CrossRegression& cross, Index f, Index first,
+                                                      Index some) const {
+    const Index steps = std::ssize(cross.steps());
+    std::vector<float> residuals(place(leads() * steps * some)), one(place(leads() * steps));
+    for (Index j = 0; j < some; ++j) {
+      own_->training_residuals((first + j) * features() + f, own_choices_, cross.steps(), one);
+      for (Index k = 0; k < leads() * steps; ++k)
+        residuals[place(k * some + j)] = std::isnan(one[place(k)]) ? 0 : one[place(k)];
+    }
+    return residuals;
+  }
+
+  /// Of lead h + 1, (rows, size()).
+  [[nodiscard]] static std::vector<double> right_hand_sides(const CrossRegression& cross,
+                                                            std::span<const double> all,
+                                                            std::span<const float> residuals, Index h,
+                                                            Index some) {
+    const Index size = std::ssize(cross.steps()) * some;
+    const auto begin = residuals.begin() + h * size;
+    return cross.right_hand_sides(std::vector<double>(begin, begin + size), some, all);
+  }
+
+  /// out (origins, rows) += weights (origins, size) · right (rows, size)ᵀ.
+  static void add_product(std::span<const double> weights, std::span<const double> right, Index size,
+                          Index some, std::span<double> out) {
+    if (weights.empty() || some == 0) return;
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(std::ssize(weights) / size),
+                static_cast<int>(some), static_cast<int>(size), 1.0, weights.data(), static_cast<int>(size),
+                right.data(), static_cast<int>(size), 1.0, out.data(), static_cast<int>(some));
+  }
+
+  /// Forecasts of the own regressions for `some` horizons, (horizons, origins, columns), and the variance of
+  /// what they leave (horizons, columns), which a transform needs for the mean.
+  void add_own(std::span<const Index> origins, Index first, Index some, Buffer<float>& values,
+               std::vector<double>& variance) const {
+    const Index width = rows() * features(), count = std::ssize(origins);
+    const bool varies = anomalies_->map.transform().on() && !settings_.median;
+    const std::span<const OwnChoice> choices =
+        std::span<const OwnChoice>(own_choices_).subspan(place(first - 1), place(some));
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(settings_.threads) schedule(dynamic, 8)
+#endif
+    for (Index c = 0; c < width; ++c) {
+      std::vector<float> one(place(some * count));
+      std::vector<double> of_leads(varies ? place(some) : 0);
+      own_->forecasts(c, first, choices, origins, one, of_leads);
+      for (Index k = 0; k < some * count; ++k) values[k * width + c] = one[place(k)];
+      for (std::size_t k = 0; k < of_leads.size(); ++k) variance[k * place(width) + place(c)] = of_leads[k];
+    }
+  }
+
+  /// Adds the corrections of one horizon. `weights` and `regressors` by feature and lags.
+  void add_cross(Index h, Index count, const std::map<std::pair<Key, int>, std::vector<double>>& weights,
+                 const std::map<Key, std::vector<double>>& regressors, float* out) const {
+    const CrossChoice choice = cross_choices_[place(h - 1)];
+    if (choice.lags < 0) return;
+    std::vector<double> correction;
+    for_blocks([&](Index f, Index first, Index some) {
+      const Key key{f, choice.lags};
+      const CrossRegression& cross = *crosses_.at(key);
+      const std::vector<double> right =
+          right_hand_sides(cross, regressors.at(key), training_residuals(cross, f, first, some), h - 1, some);
+      correction.assign(place(count * some), 0.0);
+      add_product(weights.at({key, choice.ridge}), right, cross.size(), some, correction);
+      for (Index o = 0; o < count; ++o)
+        for (Index j = 0; j < some; ++j)
+          out[o * rows() * features() + (first + j) * features() + f] +=
+              static_cast<float>(correction[place(o * some + j)]);
+    });
+  }
+
+  Kind kind_;
+  BaselineSettings settings_;
+  const TimeAxis* axis_;
+  std::vector<Index> origins_;  // of the part that decides
+  CycleSpec cycle_;
+  std::vector<OwnChoice> own_choices_;      // of leads
+  std::vector<CrossChoice> cross_choices_;  // of leads
+  std::unique_ptr<AnomalySeries> anomalies_;
+  std::unique_ptr<OwnRegression> own_;
+  std::vector<Index> training_;  // steps whose targets at all leads are training steps
+  std::map<Key, std::unique_ptr<CrossRegression>> crosses_;
+  std::string tried_, remark_;
+};
+
+}  // namespace
+
+std::unique_ptr<Baseline> make_cycle(const BaselineSettings& settings, const TimeAxis& axis) {
+  return std::make_unique<DirectLinear>(Kind::cycle, settings, axis);
+}
+
+std::unique_ptr<Baseline> make_direct_ar(const BaselineSettings& settings, const TimeAxis& axis) {
+  return std::make_unique<DirectLinear>(Kind::ar, settings, axis);
+}
+
+std::unique_ptr<Baseline> make_direct_ridge(const BaselineSettings& settings, const TimeAxis& axis) {
+  return std::make_unique<DirectLinear>(Kind::ridge, settings, axis);
+}
+
+}  // namespace rossby

@@ -1,0 +1,432 @@
+#include "rossby/model/baselines/own_regression.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include <cblas.h>
+
+#include "rossby/data/anomalies.hpp"
+#include "rossby/data/windows.hpp"
+
+namespace rossby {
+namespace {
+
+constexpr Index most_lags = 6;
+constexpr Index sets = 4 * (most_lags + 1);  // of regressors
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+std::size_t place(Index i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// Calls make(column, result) in any order, on several threads, and take(column, result) in their order.
+template <class Result, class Make, class Take>
+void in_order(Index columns, [[maybe_unused]] int threads, const Make& make, const Take& take) {
+  constexpr Index at_once = 64;
+  std::vector<Result> results(place(std::min(columns, at_once)));
+  for (Index first = 0; first < columns; first += at_once) {
+    const Index count = std::min(at_once, columns - first);
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
+#endif
+    for (Index k = 0; k < count; ++k) make(first + k, results[place(k)]);
+    for (Index k = 0; k < count; ++k) take(first + k, results[place(k)]);
+  }
+}
+
+/// How many steps make up so many hours; 0 without dates or a fixed step.
+double steps_of(const TimeAxis& axis, double hours) {
+  if (!axis.dated() || axis.spacing() == TimeAxis::Spacing::none) return 0;
+  if (axis.spacing() == TimeAxis::Spacing::months)
+    return hours / (30.4 * 24 * static_cast<double>(axis.step_months()));
+  return hours * 3.6e6 / static_cast<double>(axis.step_milliseconds());
+}
+
+/// Spans of the exponential means: short ones of the weather or the traffic, long ones of what drifts.
+std::vector<double> halflives_of(const TimeAxis& axis, CycleKind cycle) {
+  constexpr double day = 24;
+  const bool daily =
+      cycle == CycleKind::time_of_day || cycle == CycleKind::day_type || cycle == CycleKind::time_of_week;
+  std::vector<double> halflives;
+  for (const double hours : daily ? std::vector<double>{day / 6, day, 3 * day}
+                                  : std::vector<double>{7 * day, 30 * day, 180 * day, 730 * day})
+    if (const double steps = steps_of(axis, hours); steps >= 2) halflives.push_back(steps);
+  if (halflives.empty()) halflives = {8, 52};
+  return halflives;
+}
+
+/// For each step the one whose stamp is a period earlier, or −1.
+std::vector<Index> steps_before(const TimeAxis& axis, Milliseconds period) {
+  std::vector<Index> earlier(place(axis.size()), -1);
+  const Milliseconds slack =
+      axis.spacing() == TimeAxis::Spacing::months ? 3LL * 86'400'000 : axis.step_milliseconds() / 2;
+  for (Index t = 0, from = 0; t < axis.size(); ++t) {
+    const Milliseconds wanted = axis.stamp(t) - period;
+    while (from < t && axis.stamp(from) < wanted - slack) ++from;
+    if (from < t && std::abs(axis.stamp(from) - wanted) <= slack) earlier[place(t)] = from;
+  }
+  return earlier;
+}
+
+std::vector<std::vector<Index>> seasons_of(const TimeAxis& axis, CycleKind cycle) {
+  if (!axis.dated() || cycle == CycleKind::none) return {};
+  constexpr Milliseconds day = 86'400'000;
+  const bool daily =
+      cycle == CycleKind::time_of_day || cycle == CycleKind::day_type || cycle == CycleKind::time_of_week;
+  std::vector<std::vector<Index>> seasons;
+  for (const Milliseconds period :
+       daily ? std::vector<Milliseconds>{day, 7 * day} : std::vector<Milliseconds>{axis.shortest_year()})
+    seasons.push_back(steps_before(axis, period));
+  return seasons;
+}
+
+}  // namespace
+
+AnomalySeries AnomalySeries::of(const Series& series, std::span<const double> centers, const Split& split,
+                                const TimeAxis& axis, const AnomalySpec& spec, Reducer& reducer) {
+  AnomalySeries made;
+  const std::vector<Index> steps = split.training_steps();
+  const Index width = series.rows * series.features;
+  for (Series* copy : {&made.training, &made.full}) {
+    *copy = Series(series.steps, series.rows, series.features);
+    std::copy(series.values.begin(), series.values.end(), copy->values.begin());
+  }
+  AnomalyMap::Training data;
+  data.rows = series.rows;
+  data.features = series.features;
+  data.steps = data.own = steps;
+  data.at = [&](Index t) { return series.at(t); };
+  data.centers = centers;
+  std::vector<AnomalyMap::View> without, others;
+  for (Index t = 0; t < series.steps; ++t) {
+    (split.is_training(t) ? without : others).push_back({t, made.training.values.data() + t * width});
+    others.push_back({t, made.full.values.data() + t * width});
+  }
+  made.map = AnomalyMap::fit(data, axis, spec, without, others, reducer);
+  made.mean.assign(place(width), 0.0);
+  if (spec.cycle.kind != CycleKind::none) return made;
+  made.mean = training_means(made.full, steps, reducer);
+  for (Series* copy : {&made.training, &made.full})
+    for (Index t = 0; t < series.steps; ++t)
+      for (Index c = 0; c < width; ++c)
+        copy->values[t * width + c] =
+            static_cast<float>(static_cast<double>(copy->values[t * width + c]) - made.mean[place(c)]);
+  return made;
+}
+
+struct OwnRegression::Column {
+  std::vector<double> x;      // (T), 0 where missing
+  std::vector<double> means;  // (T, halflives)
+  std::vector<double> rows;   // (origins, regressors), of the call at hand
+  std::vector<double> gram, right;
+  double targets = 0, squares = 0;  // their number, and Σ y²
+};
+
+Index OwnRegression::set_of(const OwnChoice& choice) {
+  return 4 * choice.lags + (choice.slow ? 2 : 0) + (choice.seasonal ? 1 : 0);
+}
+
+std::span<const OwnChoice> OwnRegression::choices() {
+  static const std::vector<OwnChoice> all = [] {
+    std::vector<OwnChoice> choices;
+    for (const Index lags : {Index{1}, Index{3}, most_lags})
+      for (const bool slow : {false, true})
+        for (const bool seasonal : {false, true})
+          for (const double pull : {infinite, 100.0, 10.0, 1.0})
+            choices.push_back({lags, slow, seasonal, pull});
+    return choices;
+  }();
+  return all;
+}
+
+Index OwnRegression::count() const {
+  return most_lags + std::ssize(halflives_) + std::ssize(earlier_);
+}
+
+std::vector<Index> OwnRegression::used(const OwnChoice& choice) const {
+  std::vector<Index> list;
+  for (Index l = 0; l < choice.lags; ++l) list.push_back(l);
+  if (choice.slow)
+    for (Index k = 0; k < std::ssize(halflives_); ++k) list.push_back(most_lags + k);
+  if (choice.seasonal)
+    for (Index k = 0; k < std::ssize(earlier_); ++k) list.push_back(most_lags + std::ssize(halflives_) + k);
+  return list;
+}
+
+OwnRegression::OwnRegression(const AnomalySeries& anomalies, const Split& split, const TimeAxis& axis,
+                             CycleKind cycle, Index leads, int threads, Reducer& reducer)
+    : anomalies_(&anomalies),
+      threads_(threads),
+      halflives_(halflives_of(axis, cycle)),
+      earlier_(seasons_of(axis, cycle)) {
+  const Index steps = anomalies.full.steps, features = anomalies.full.features, p = count();
+  const std::vector<Index> breaks = time_breaks(axis);
+  for (Index t = 0; t < steps; ++t) {
+    const bool starts = t == 0 || std::binary_search(breaks.begin(), breaks.end(), t - 1);
+    begin_.push_back(starts ? t : begin_.back());
+  }
+  for (Index lead = 1; lead <= leads; ++lead) {
+    std::vector<Index>& origins = origins_.emplace_back();
+    for (Index t = 0; t + lead < steps; ++t)
+      if (split.is_training(t) && split.is_training(t + lead) && begin_[place(t)] == begin_[place(t + lead)])
+        origins.push_back(t);
+  }
+  pooled_.resize(place(leads));
+  for (Pooled& pooled : pooled_) {
+    pooled.gram.assign(place(features * p * p), 0.0);
+    pooled.right.assign(place(features * p), 0.0);
+  }
+  struct OfLeads {
+    std::vector<std::vector<double>> gram, right;  // (leads)
+  };
+  in_order<OfLeads>(
+      columns(), threads_,
+      [&](Index c, OfLeads& made) {
+        Column work;
+        load(c, true, work);
+        made.gram.resize(place(leads));
+        made.right.resize(place(leads));
+        for (Index lead = 1; lead <= leads; ++lead) {
+          products(work, c, lead);
+          made.gram[place(lead - 1)] = work.gram;
+          made.right[place(lead - 1)] = work.right;
+        }
+      },
+      [&](Index c, const OfLeads& made) {
+        const Index f = c % features;
+        for (std::size_t lead = 0; lead < pooled_.size(); ++lead) {
+          double trace = 0;
+          for (Index i = 0; i < p; ++i) trace += made.gram[lead][place(i * p + i)];
+          if (!(trace > 0)) continue;
+          // Nodes of large variance have no more to say than others.
+          for (Index k = 0; k < p * p; ++k)
+            pooled_[lead].gram[place(f * p * p + k)] += made.gram[lead][place(k)] / trace;
+          for (Index k = 0; k < p; ++k)
+            pooled_[lead].right[place(f * p + k)] += made.right[lead][place(k)] / trace;
+        }
+      });
+  for (Pooled& pooled : pooled_) {
+    reducer.sum(std::span<double>(pooled.gram));
+    reducer.sum(std::span<double>(pooled.right));
+  }
+  common_.resize(place(leads * features));
+  for (Index k = 0; k < leads * features; ++k) {
+    common_[place(k)].resize(place(sets));
+    for (const OwnChoice& choice : choices())
+      if (std::vector<double>& one = common_[place(k)][place(set_of(choice))]; one.empty())
+        one = common(k / features + 1, k % features, choice);
+  }
+}
+
+void OwnRegression::load(Index column, bool training, Column& work) const {
+  const Series& from = training ? anomalies_->training : anomalies_->full;
+  const Index width = columns(), spans = std::ssize(halflives_);
+  work.x.resize(place(from.steps));
+  work.means.resize(place(from.steps * spans));
+  constexpr double prior = 2;  // values of 0 before the first
+  std::vector<double> sum(place(spans)), number(place(spans));
+  for (Index t = 0; t < from.steps; ++t) {
+    const float value = from.values[t * width + column];
+    const bool seen = !std::isnan(value);
+    work.x[place(t)] = seen ? static_cast<double>(value) : 0;
+    for (Index k = 0; k < spans; ++k) {
+      const double keep = std::exp2(-1 / halflives_[place(k)]);
+      sum[place(k)] = keep * sum[place(k)] + work.x[place(t)];
+      number[place(k)] = keep * number[place(k)] + (seen ? 1 : 0);
+      work.means[place(t * spans + k)] = sum[place(k)] / (number[place(k)] + prior);
+    }
+  }
+}
+
+void OwnRegression::regressors(const Column& work, Index lead, std::span<const Index> origins,
+                               std::vector<double>& out) const {
+  const Index p = count(), spans = std::ssize(halflives_), steps = std::ssize(begin_);
+  out.resize(origins.size() * place(p));
+  double* to = out.data();
+  for (const Index t : origins) {
+    for (Index l = 0; l < most_lags; ++l) *to++ = t - l >= begin_[place(t)] ? work.x[place(t - l)] : 0;
+    for (Index k = 0; k < spans; ++k) *to++ = work.means[place(t * spans + k)];
+    for (const std::vector<Index>& earlier : earlier_) {
+      Index s = t + lead < steps ? earlier[place(t + lead)] : -1;
+      while (s > t) s = earlier[place(s)];  // a lead of more than a day looks further back
+      *to++ = s >= 0 ? work.x[place(s)] : 0;
+    }
+  }
+}
+
+void OwnRegression::products(Column& work, Index column, Index lead) const {
+  const Index p = count(), width = columns();
+  const std::span<const Index> origins = training_origins(lead);
+  regressors(work, lead, origins, work.rows);
+  work.right.assign(place(p), 0.0);
+  work.gram.assign(place(p * p), 0.0);
+  work.targets = work.squares = 0;
+  for (std::size_t q = 0; q < origins.size(); ++q) {
+    const float target = anomalies_->training.values[(origins[q] + lead) * width + column];
+    double* row = work.rows.data() + q * place(p);
+    if (std::isnan(target)) {
+      std::fill_n(row, p, 0.0);
+      continue;
+    }
+    work.targets += 1;
+    work.squares += static_cast<double>(target) * static_cast<double>(target);
+    for (Index k = 0; k < p; ++k) work.right[place(k)] += row[k] * static_cast<double>(target);
+  }
+  if (!origins.empty())
+    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, static_cast<int>(p), static_cast<int>(p),
+                static_cast<int>(origins.size()), 1.0, work.rows.data(), static_cast<int>(p),
+                work.rows.data(), static_cast<int>(p), 0.0, work.gram.data(), static_cast<int>(p));
+}
+
+std::vector<double> OwnRegression::common(Index lead, Index feature, const OwnChoice& choice) const {
+  const std::vector<Index> list = used(choice);
+  const Index all = count(), p = std::ssize(list);
+  const Pooled& pooled = pooled_[place(lead - 1)];
+  std::vector<double> gram(place(p * p)), right(place(p));
+  double trace = 0;
+  for (Index i = 0; i < p; ++i) {
+    right[place(i)] = pooled.right[place(feature * all + list[place(i)])];
+    for (Index j = 0; j < p; ++j)
+      gram[place(i * p + j)] = pooled.gram[place((feature * all + list[place(i)]) * all + list[place(j)])];
+    trace += gram[place(i * p + i)];
+  }
+  for (Index i = 0; i < p; ++i) gram[place(i * p + i)] += 1e-4 * trace / static_cast<double>(p);
+  if (!(trace > 0) || !cholesky(gram, p)) return std::vector<double>(place(p), 0.0);
+  cholesky_solve(gram, p, right, 1);
+  return right;
+}
+
+std::vector<double> OwnRegression::coefficients(const Column& work, Index column, Index lead,
+                                                const OwnChoice& choice) const {
+  const std::vector<Index> list = used(choice);
+  const Index all = count(), p = std::ssize(list), f = column % anomalies_->full.features;
+  const Pooled& pooled = pooled_[place(lead - 1)];
+  std::vector<double> common =
+      common_[place((lead - 1) * anomalies_->full.features + f)][place(set_of(choice))];
+  std::vector<double> own(place(p * p)), right(place(p)), result(place(all), 0.0);
+  double pooled_trace = 0, trace = 0;
+  for (Index i = 0; i < p; ++i) {
+    trace += work.gram[place(list[place(i)] * (all + 1))];
+    pooled_trace += pooled.gram[place((f * all + list[place(i)]) * all + list[place(i)])];
+  }
+  if (std::isfinite(choice.pull) && trace > 0 && pooled_trace > 0) {
+    // What is left of the products once the common coefficients are taken out, pulled towards nothing.
+    const double pull = choice.pull * trace / static_cast<double>(p) / std::max(work.targets, 1.0),
+                 each = pooled_trace / static_cast<double>(p);
+    for (Index i = 0; i < p; ++i) {
+      right[place(i)] = work.right[place(list[place(i)])];
+      for (Index j = 0; j < p; ++j) {
+        const double product = work.gram[place(list[place(i)] * all + list[place(j)])];
+        right[place(i)] -= product * common[place(j)];
+        own[place(i * p + j)] =
+            product + pull * (pooled.gram[place((f * all + list[place(i)]) * all + list[place(j)])] / each +
+                              (i == j ? 0.1 : 0));
+      }
+    }
+    if (cholesky(own, p)) {
+      cholesky_solve(own, p, right, 1);
+      for (Index i = 0; i < p; ++i) common[place(i)] += right[place(i)];
+    }
+  }
+  for (Index i = 0; i < p; ++i) result[place(list[place(i)])] = common[place(i)];
+  return result;
+}
+
+std::vector<double> OwnRegression::errors(std::span<const Index> origins, std::vector<double>& targets,
+                                          Reducer& reducer) const {
+  const Index leads = std::ssize(pooled_), p = count(), width = columns();
+  const auto kinds = static_cast<Index>(choices().size());
+  struct Errors {
+    std::vector<double> sums, targets;
+  };
+  std::vector<double> sums(place(leads * kinds));
+  targets.assign(place(leads), 0.0);
+  in_order<Errors>(
+      width, threads_,
+      [&](Index c, Errors& made) {
+        made.sums.assign(place(leads * kinds), 0.0);
+        made.targets.assign(place(leads), 0.0);
+        Column trained, known;
+        std::vector<double> weights(place(p * kinds)), forecasts;
+        load(c, true, trained);
+        load(c, false, known);
+        for (Index lead = 1; lead <= leads && !origins.empty(); ++lead) {
+          products(trained, c, lead);
+          for (Index k = 0; k < kinds; ++k) {
+            const std::vector<double> b = coefficients(trained, c, lead, choices()[place(k)]);
+            for (Index i = 0; i < p; ++i) weights[place(i * kinds + k)] = b[place(i)];
+          }
+          regressors(known, lead, origins, known.rows);
+          forecasts.assign(origins.size() * place(kinds), 0.0);
+          cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(origins.size()),
+                      static_cast<int>(kinds), static_cast<int>(p), 1.0, known.rows.data(),
+                      static_cast<int>(p), weights.data(), static_cast<int>(kinds), 0.0, forecasts.data(),
+                      static_cast<int>(kinds));
+          for (std::size_t q = 0; q < origins.size(); ++q) {
+            const float target = anomalies_->full.values[(origins[q] + lead) * width + c];
+            if (std::isnan(target)) continue;
+            made.targets[place(lead - 1)] += 1;
+            for (Index k = 0; k < kinds; ++k) {
+              const double error = forecasts[q * place(kinds) + place(k)] - static_cast<double>(target);
+              made.sums[place((lead - 1) * kinds + k)] += error * error;
+            }
+          }
+        }
+      },
+      [&](Index, const Errors& made) {
+        for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += made.sums[k];
+        for (std::size_t k = 0; k < targets.size(); ++k) targets[k] += made.targets[k];
+      });
+  reducer.sum(std::span<double>(sums));
+  reducer.sum(std::span<double>(targets));
+  return sums;
+}
+
+void OwnRegression::training_residuals(Index column, std::span<const OwnChoice> choices,
+                                       std::span<const Index> origins, std::span<float> out) const {
+  Column work;
+  load(column, true, work);
+  float* to = out.data();
+  for (Index lead = 1; lead <= std::ssize(choices); ++lead) {
+    products(work, column, lead);
+    const std::vector<double> b = coefficients(work, column, lead, choices[place(lead - 1)]);
+    regressors(work, lead, origins, work.rows);
+    for (std::size_t q = 0; q < origins.size(); ++q) {
+      const double forecast = std::inner_product(
+          b.begin(), b.end(), work.rows.begin() + static_cast<Index>(q) * std::ssize(b), 0.0);
+      const float target = anomalies_->training.values[(origins[q] + lead) * columns() + column];
+      *to++ = static_cast<float>(static_cast<double>(target) - forecast);
+    }
+  }
+}
+
+void OwnRegression::forecasts(Index column, Index first, std::span<const OwnChoice> choices,
+                              std::span<const Index> origins, std::span<float> out,
+                              std::span<double> variance) const {
+  Column work, known;
+  load(column, true, work);
+  load(column, false, known);
+  float* to = out.data();
+  for (std::size_t k = 0; k < choices.size(); ++k) {
+    const Index lead = first + static_cast<Index>(k);
+    products(work, column, lead);
+    const std::vector<double> b = coefficients(work, column, lead, choices[k]);
+    if (!variance.empty()) {  // y'y − 2·b'r + b'Gb
+      const Index p = std::ssize(b);
+      double squares = work.squares;
+      for (Index i = 0; i < p; ++i) {
+        squares -= 2 * b[place(i)] * work.right[place(i)];
+        for (Index j = 0; j < p; ++j) squares += b[place(i)] * b[place(j)] * work.gram[place(i * p + j)];
+      }
+      variance[k] = work.targets > 0 ? std::max(squares, 0.0) / work.targets : 0;
+    }
+    regressors(known, lead, origins, known.rows);
+    for (std::size_t q = 0; q < origins.size(); ++q)
+      *to++ = static_cast<float>(std::inner_product(
+          b.begin(), b.end(), known.rows.begin() + static_cast<Index>(q) * std::ssize(b), 0.0));
+  }
+}
+
+}  // namespace rossby

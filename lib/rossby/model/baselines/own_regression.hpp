@@ -1,0 +1,97 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "rossby/data/anomaly_map.hpp"
+#include "rossby/data/series.hpp"
+#include "rossby/data/split.hpp"
+#include "rossby/exchange/reducer.hpp"
+#include "rossby/io/cf_time.hpp"
+
+namespace rossby {
+
+/// A series as anomalies: what regressions are fitted on, and what forecasts start from.
+struct AnomalySeries {
+  AnomalyMap map;
+  std::vector<double> mean;  // (rows, features): subtracted beside what `map` does; 0 about a cycle
+  Series training;           // training steps about a cycle without the values of their own day or year
+  Series full;               // all steps about the cycle of the training part
+
+  /// About a cycle of `spec`, or about each node's training mean if there is none. `centers`: was subtracted
+  /// from the values. Throws UserError if the axis has no such cycle. Collective.
+  static AnomalySeries of(const Series& series, std::span<const double> centers, const Split& split,
+                          const TimeAxis& axis, const AnomalySpec& spec, Reducer& reducer);
+};
+
+/// Which regressors of a node are used, and how strongly its coefficients are pulled towards those of all
+/// nodes.
+struct OwnChoice {
+  Index lags = 3;         // a(t), …, a(t − lags + 1)
+  bool slow = false;      // exponential means over several spans of time
+  bool seasonal = false;  // the target's anomaly one day, one week or one year earlier
+  double pull = 10;       // as so many further targets; infinite: all nodes have the same coefficients
+};
+
+/// Direct regression of one node's anomaly `lead` steps ahead on its own past, coefficients by least squares
+/// over the training part, shrunk towards those of all nodes. A missing regressor counts as 0, a missing
+/// target is left out. Lags do not reach over a gap of the time axis.
+class OwnRegression {
+ public:
+  /// `anomalies` outlives it. Sums over all nodes for leads 1, …, `leads`. Collective.
+  OwnRegression(const AnomalySeries& anomalies, const Split& split, const TimeAxis& axis, CycleKind cycle,
+                Index leads, int threads, Reducer& reducer);
+
+  [[nodiscard]] static std::span<const OwnChoice> choices();
+
+  /// Σ squared errors of the forecasts from `origins` (of steps behind the training part), (leads, choices),
+  /// and the number of targets of each lead in `targets`. Collective.
+  [[nodiscard]] std::vector<double> errors(std::span<const Index> origins, std::vector<double>& targets,
+                                           Reducer& reducer) const;
+
+  /// Training origins of a lead: their targets are training steps, without a gap between.
+  [[nodiscard]] std::span<const Index> training_origins(Index lead) const {
+    return origins_[static_cast<std::size_t>(lead - 1)];
+  }
+  /// What `choices` (one a lead) leave of the targets of one column (row·features + feature), at training
+  /// origins by anomalies of the training part: out (leads, origins), NaN where the target is missing.
+  void training_residuals(Index column, std::span<const OwnChoice> choices, std::span<const Index> origins,
+                          std::span<float> out) const;
+  /// Forecasts from any origins by anomalies of the whole series, for leads `first`, first + 1, …, one a
+  /// choice: out (leads, origins). `variance`, if not empty: of the residuals of all training origins
+  /// (leads).
+  void forecasts(Index column, Index first, std::span<const OwnChoice> choices,
+                 std::span<const Index> origins, std::span<float> out, std::span<double> variance) const;
+
+  [[nodiscard]] Index columns() const { return anomalies_->full.rows * anomalies_->full.features; }
+
+ private:
+  struct Column;  // a node's series and means, and the products of its regressors
+  struct Pooled {
+    std::vector<double> gram, right;  // (features of a series, regressors, regressors), (…, regressors)
+  };
+  void load(Index column, bool training, Column& work) const;
+  void regressors(const Column& work, Index lead, std::span<const Index> origins,
+                  std::vector<double>& out) const;
+  void products(Column& work, Index column, Index lead) const;
+  [[nodiscard]] std::vector<double> coefficients(const Column& work, Index column, Index lead,
+                                                 const OwnChoice& choice) const;
+  [[nodiscard]] std::vector<double> common(Index lead, Index feature, const OwnChoice& choice) const;
+  [[nodiscard]] static Index set_of(const OwnChoice& choice);
+  [[nodiscard]] std::vector<Index> used(const OwnChoice& choice) const;
+  [[nodiscard]] Index count() const;
+
+  const AnomalySeries* anomalies_;
+  int threads_;
+  std::vector<Index> begin_;       // (T): first step of the stretch without a gap that a step is in
+  std::vector<double> halflives_;  // steps
+  std::vector<std::vector<Index>>
+      earlier_;  // (periods, T): the step a day, a week or a year before; -1: none
+  std::vector<std::vector<Index>> origins_;  // (leads)
+  std::vector<Pooled> pooled_;               // (leads)
+  /// (leads · features, sets of regressors): coefficients of all nodes together.
+  std::vector<std::vector<std::vector<double>>> common_;
+};
+
+}  // namespace rossby

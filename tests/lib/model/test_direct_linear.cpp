@@ -1,0 +1,221 @@
+// Direct regressions of anomalies: what they find, what they may not see, ranks.
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include <gtest/gtest.h>
+
+#include "rossby/base/random.hpp"
+#include "rossby/exchange/one_rank.hpp"
+#include "rossby/exchange/spd_solver.hpp"
+#include "rossby/model/baselines/baselines.hpp"
+#include "rossby/model/baselines/own_regression.hpp"
+#include "tests/lib/model/thread_ranks.hpp"
+
+namespace rossby {
+namespace {
+
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+constexpr Index steps = 600, nodes = 7, horizons = 3;
+
+/// Hourly.
+TimeAxis axis() {
+  return TimeAxis::regular(steps, "hours since 2001-01-01", 0, 1);
+}
+
+/// A daily cycle of each node, and AR(2) anomalies with noise of variance 1; node 5 follows node 1 two steps
+/// later, node 6 is never seen, some values are missing.
+Series waves(Index features = 1) {
+  Series series(steps, nodes, features);
+  const Random random(9, "waves");
+  std::vector<double> now(nodes * 2), before(nodes * 2);
+  std::vector<std::vector<double>> past;
+  for (Index t = 0; t < steps; ++t) {
+    const Random draw = random.at(static_cast<std::uint64_t>(t));
+    std::vector<double> next(now.size());
+    for (std::size_t c = 0; c < next.size(); ++c) next[c] = 1.1 * now[c] - 0.4 * before[c] + draw.normal(c);
+    before = std::exchange(now, next);
+    past.push_back(now);
+    for (Index i = 0; i < nodes; ++i)
+      for (Index f = 0; f < features; ++f) {
+        const auto c = static_cast<std::size_t>(i * 2 + f);
+        const double anomaly = i == 5 && t >= 2
+                                   ? past[static_cast<std::size_t>(t - 2)][static_cast<std::size_t>(2 + f)]
+                                   : now[c];
+        const double hour = 2 * std::numbers::pi * static_cast<double>(t % 24) / 24;
+        const bool seen = i != 6 && draw.uniform(100 + c) > 0.05;
+        series.at(t, i, f) = seen ? static_cast<float>(static_cast<double>(20 * f + 5 + i) +
+                                                       8 * std::sin(hour + static_cast<double>(i)) + anomaly)
+                                  : nan;
+      }
+  }
+  return series;
+}
+
+Series rows_of(const Series& series, Index first, Index last) {
+  Series part(series.steps, last - first, series.features);
+  for (Index t = 0; t < series.steps; ++t)
+    for (Index i = first; i < last; ++i)
+      for (Index f = 0; f < series.features; ++f) part.at(t, i - first, f) = series.at(t, i, f);
+  return part;
+}
+
+Split parts() {
+  return make_split(steps, {.train = "400", .validation = "80"});
+}
+
+BaselineSettings settings(const SpdSolver* solver = nullptr) {
+  BaselineSettings all;
+  all.horizons = horizons;
+  all.solver = solver;
+  return all;
+}
+
+std::vector<float> run(Baseline& baseline, const Series& series, const Split& split,
+                       std::span<const Index> origins, Reducer& reducer) {
+  baseline.fit(series, split, reducer);
+  std::vector<float> all;
+  baseline.forecast(series, origins, horizons, reducer, [&](Index, NodeView<const float> x) {
+    for (Index o = 0; o < x.cols; ++o)
+      for (Index i = 0; i < x.rows; ++i) all.insert(all.end(), x.at(i, o), x.at(i, o) + x.channels);
+  });
+  return all;
+}
+
+/// RMSE of one node at one horizon.
+double error(const std::vector<float>& forecasts, const Series& series, std::span<const Index> origins,
+             Index node, Index horizon) {
+  double squares = 0, number = 0;
+  for (std::size_t o = 0; o < origins.size(); ++o) {
+    const float target = series.at(origins[o] + horizon, node, 0);
+    const auto place = (static_cast<std::size_t>(horizon - 1) * origins.size() + o) *
+                           static_cast<std::size_t>(series.rows * series.features) +
+                       static_cast<std::size_t>(node * series.features);
+    if (std::isnan(target)) continue;
+    squares += std::pow(static_cast<double>(forecasts[place]) - static_cast<double>(target), 2);
+    number += 1;
+  }
+  return std::sqrt(squares / number);
+}
+
+TEST(DirectLinear, FindsCyclesLagsAndOtherNodes) {
+  const Series series = waves();
+  const TimeAxis time = axis();
+  const std::vector<Index> origins = parts().test_origins(horizons);
+  OneRankReducer reducer;
+  const auto ar = make_direct_ar(settings(), time), ridge = make_direct_ridge(settings(), time),
+             cycle = make_cycle(settings(), time), ar1 = make_ar1();
+  const std::vector<float> of_ar = run(*ar, series, parts(), origins, reducer),
+                           of_ridge = run(*ridge, series, parts(), origins, reducer),
+                           of_cycle = run(*cycle, series, parts(), origins, reducer),
+                           of_ar1 = run(*ar1, series, parts(), origins, reducer);
+  EXPECT_NE(ar->remark().find("about the cycle time_of_day"), std::string::npos) << ar->remark();
+  // Innovations have a standard deviation of 1, the anomalies of 2.3 or so.
+  for (const Index node : {0, 1, 2, 3, 4}) {
+    EXPECT_LT(error(of_ar, series, origins, node, 1), 1.35) << node;
+    EXPECT_LT(error(of_ar, series, origins, node, 1), 0.7 * error(of_ar1, series, origins, node, 1)) << node;
+    EXPECT_LT(error(of_cycle, series, origins, node, 1), 3) << node;
+  }
+  // What comes is seen at node 1 two steps before: noise of missing values alone is left.
+  EXPECT_GT(error(of_ar, series, origins, 5, 2), 1.2);
+  EXPECT_LT(error(of_ridge, series, origins, 5, 2), 0.75);
+  for (const auto& forecasts : {of_ar, of_ridge, of_cycle})
+    for (const float x : forecasts) ASSERT_TRUE(std::isfinite(x));
+}
+
+TEST(DirectLinear, SeesNoValueBehindAnOriginAndNoneOfTheTestPart) {
+  const Series series = waves(2);
+  const TimeAxis time = axis();
+  Series spoilt = rows_of(series, 0, nodes);
+  const std::vector<Index> origins = {500, 510};
+  for (Index t = 511; t < steps; ++t)
+    for (Index i = 0; i < nodes; ++i) spoilt.at(t, i, 0) = spoilt.at(t, i, 1) = 1e6F;
+  OneRankReducer reducer;
+  for (const auto make : {make_cycle, make_direct_ar, make_direct_ridge}) {
+    const auto clean = make(settings(), time), other = make(settings(), time);
+    EXPECT_EQ(run(*clean, series, parts(), origins, reducer), run(*other, spoilt, parts(), origins, reducer))
+        << clean->name();
+  }
+}
+
+/// Knows which rank it is of, and solves nothing.
+class Places final : public SpdSolver {
+ public:
+  Places(Index before, Index ranks) : before_(before), ranks_(ranks) {}
+  [[nodiscard]] Index rows_before(Index) const override { return before_; }
+  [[nodiscard]] Index ranks() const override { return ranks_; }
+  Index solve(const Apply&, std::span<const double>, std::span<double>, double) const override { return 0; }
+
+ private:
+  Index before_, ranks_;
+};
+
+TEST(DirectLinear, SameForecastsAtAnyNumberOfRanks) {
+  const Series series = waves(2);
+  const TimeAxis time = axis();
+  const Split folds = make_split(steps, {.train = "480", .folds = 4, .fold = 1}),
+              lent = make_split(steps, {.train = "480"});
+  const std::vector<Index> origins = parts().test_origins(horizons),
+                           begin = {0, 3, 3, nodes};  // rank 1 owns nothing
+  for (const Split& split : {parts(), folds, lent})
+    for (const auto make : {make_cycle, make_direct_ar, make_direct_ridge}) {
+      OneRankReducer one;
+      const auto whole = make(settings(), time);
+      const std::vector<float> expected = run(*whole, series, split, origins, one);
+      std::vector<std::vector<float>> found(3);
+      ThreadRanks ranks(3);
+      ranks.run([&](int rank, Reducer& reducer) {
+        const auto r = static_cast<std::size_t>(rank);
+        const Places places(begin[r], 3);
+        const auto part = make(settings(&places), time);
+        found[r] = run(*part, rows_of(series, begin[r], begin[r + 1]), split, origins, reducer);
+        EXPECT_EQ(part->remark(), whole->remark());
+      });
+      const std::size_t images = origins.size() * horizons, width = 2 * nodes;
+      for (std::size_t k = 0; k < images; ++k)
+        for (std::size_t c = 0; c < width; ++c)
+          ASSERT_NEAR(expected[k * width + c], c < 6 ? found[0][k * 6 + c] : found[2][k * 8 + c - 6], 1e-3)
+              << whole->name();
+    }
+}
+
+TEST(DirectLinear, LagsDoNotReachOverGaps) {
+  Series series = waves();
+  std::vector<double> hours;
+  for (Index t = 0; t < steps; ++t) hours.push_back(static_cast<double>(t < 300 ? t : t + 24 * 30));
+  const TimeAxis time = TimeAxis::parse(hours, "hours since 2001-01-01", "standard", "test");
+  const Split split = parts();
+  OneRankReducer reducer;
+  AnomalySpec spec;
+  const AnomalySeries anomalies = AnomalySeries::of(series, {}, split, time, spec, reducer);
+  const OwnRegression own(anomalies, split, time, CycleKind::none, horizons, 1, reducer);
+  for (Index lead = 1; lead <= horizons; ++lead)
+    for (const Index t : own.training_origins(lead)) EXPECT_FALSE(t < 300 && t + lead >= 300);
+  // Step 300 has no past of its own: values before the gap do not change its forecast by lags alone.
+  const std::vector<OwnChoice> lags(horizons, OwnChoice{6, false, false, 10});
+  const std::vector<Index> origin = {300};
+  std::vector<float> before(horizons), after(horizons);
+  own.forecasts(0, 1, lags, origin, before, {});
+  AnomalySeries changed = AnomalySeries::of(series, {}, split, time, spec, reducer);
+  for (Index t = 290; t < 300; ++t) changed.full.at(t, 0, 0) += 100;
+  const OwnRegression same(changed, split, time, CycleKind::none, horizons, 1, reducer);
+  same.forecasts(0, 1, lags, origin, after, {});
+  EXPECT_EQ(before, after);
+}
+
+TEST(DirectLinear, ShortSeriesHaveForecasts) {
+  OneRankReducer reducer;
+  const TimeAxis time = TimeAxis::regular(12, "days since 2001-01-01", 0, 1);
+  Series series(12, 2, 1);
+  for (Index t = 0; t < 12; ++t) series.at(t, 0, 0) = static_cast<float>(t % 3), series.at(t, 1, 0) = nan;
+  const std::vector<Index> origins = {8};
+  for (const char* train : {"2", "5", "9"})
+    for (const auto make : {make_cycle, make_direct_ar, make_direct_ridge}) {
+      const auto baseline = make(settings(), time);
+      for (const float x : run(*baseline, series, make_split(12, {.train = train}), origins, reducer))
+        EXPECT_TRUE(std::isfinite(x)) << baseline->name() << " " << train;
+    }
+}
+
+}  // namespace
+}  // namespace rossby
