@@ -320,6 +320,20 @@ class Resumed(BadInput):
         self.succeed(2, *words)
         self.assertEqual(self.ends("told"), whole)
 
+    def test_longer_schedules_say_that_the_rate_rises(self):
+        """A linear schedule that had ended is stretched, or kept by schedule.length."""
+        linear = ["schedule.name=linear", "schedule.hold=0", "schedule.final=0.1", "optimiser.lr=0.01"]
+        rates = {}
+        for name, more in (("stretched", []), ("held", ["schedule.length=4"])):
+            self.succeed(1, *self.arguments(name, "train.epochs=4", *linear))
+            out = self.succeed(1, *self.arguments(name, "train.epochs=8", *linear, *more)).out
+            self.assertEqual("the learning rate rises from 0.001 to 0.00486, since the linear schedule is stretched to 8 "
+                             "epochs: schedule.length = 4 keeps it low" in out, name == "stretched", out)
+            with open(self.path(name + "/metrics.jsonl"), encoding="utf-8") as file:
+                rates[name] = [round(json.loads(line)["lr"], 5) for line in file]
+        self.assertEqual(rates["held"], [0.01, 0.007, 0.004, 0.001, 0.001, 0.001, 0.001, 0.001])
+        self.assertEqual(rates["stretched"][4:], [0.00486, 0.00357, 0.00229, 0.001])
+
     def test_a_run_that_was_cut_off_forecasts(self):
         """--write-state gives what a training would have ended with at its newest checkpoint."""
         for name, settings in (("early, last", ["train.keep=last", "train.sampling=pairs"]),

@@ -92,6 +92,12 @@ std::span<const Key<ScheduleSettings>> schedule_keys() {
           .range(0, 1),
       key<&ScheduleSettings::warmup>("schedule.warmup", "0", "epochs", "linear rise to the full rate first")
           .at_least(0),
+      key<&ScheduleSettings::length>("schedule.length", "0", "epochs",
+                                     "cosine, linear: the rate is that of the end from here on, whatever "
+                                     "train.epochs; 0: train.epochs")
+          .range(0, 1000000000.0)
+          .may_change()
+          .added(),
   };
   return table;
 }

@@ -43,6 +43,7 @@ struct ScheduleSettings {
   double hold = 0;
   double final = 0;
   Index warmup = 0;
+  Index length = 0;
 };
 [[nodiscard]] std::span<const Key<ScheduleSettings>> schedule_keys();
 

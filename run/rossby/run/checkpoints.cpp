@@ -262,8 +262,8 @@ std::vector<std::string> changes_of_learning(const Config& config, const Checkpo
   auto changes = config.changes(Config::parse(text, checkpoint.path, {}));
   std::erase_if(changes, [](const std::string& change) {
     const auto of = [&](const char* name) { return change.starts_with(name); };
-    return !(of("optimiser.") || of("train.") || of("validation.")) || of("train.stop_after") ||
-           of("train.check");
+    return !(of("optimiser.") || of("schedule.") || of("train.") || of("validation.")) ||
+           of("train.stop_after") || of("train.check");
   });
   return changes;
 }

@@ -432,7 +432,7 @@ ScheduleOptions schedule_options(const Config& config) {
                            : scaling == "sqrt" ? RateScaling::sqrt
                                                : RateScaling::none,
                            batches);
-  options.epochs = config.train.epochs;
+  options.epochs = config.schedule.length > 0 ? config.schedule.length : config.train.epochs;
   options.warmup = config.schedule.warmup;
   options.patience = config.schedule.patience;
   options.ratio = config.schedule.ratio;

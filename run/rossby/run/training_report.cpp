@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "rossby/kernels/blas_setup.hpp"
 #include "rossby/mpi/host.hpp"
@@ -105,6 +106,28 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
   std::fflush(stdout);
 }
 
+namespace {
+
+/// A longer schedule may put the rate up again where the shorter one had ended; empty: it does not.
+std::string rise_of_rate(const Config& config, const Checkpoint& checkpoint, Index epoch) {
+  if (epoch < 1) return "";
+  const Config before =
+      Config::parse(checkpoint.metadata->value("config", std::string()), checkpoint.path, {});
+  const double then = Schedule(schedule_options(before)).rate(epoch - 1),
+               now = Schedule(schedule_options(config)).rate(epoch);
+  constexpr double much = 1.05;
+  const std::string& name = config.schedule.name;
+  if (!(now > much * then) || (name != "cosine" && name != "linear")) return "";
+  const ScheduleOptions old = schedule_options(before);
+  return fmt::format(
+      "          the learning rate rises from {:.3g} to {:.3g}, since the {} schedule is stretched to {} "
+      "epochs: "
+      "schedule.length = {} keeps it low\n",
+      then, now, name, schedule_options(config).epochs, old.epochs);
+}
+
+}  // namespace
+
 template <class T>
 void report_resumption(const Communicator& comm, const Config& config, const Checkpoint& checkpoint,
                        const Training<T>& training) {
@@ -113,6 +136,7 @@ void report_resumption(const Communicator& comm, const Config& config, const Che
   fmt::print("resumed   {}: after {} steps, in epoch {}\n", training.saved(), at.steps, at.epoch + 1);
   const auto changes = changes_of_learning(config, checkpoint);
   if (!changes.empty()) fmt::print("          from here on with {}\n", fmt::join(changes, ", "));
+  fmt::print("{}", rise_of_rate(config, checkpoint, at.epoch));
 }
 
 template <class T>
