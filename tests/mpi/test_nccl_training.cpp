@@ -228,7 +228,7 @@ Outcome train_windows(const Setting& setting, Way way, Index epochs) {
   const Split split = make_split(30, {.train = "20", .validation = "8", .test = "rest"});
   const Series series = series_of(setting, partition, part, 30);
   const TimeFeatures times =
-      TimeFeatures::of(TimeAxis::regular(30, "hours since 2001-01-01", 0, 1), true, false);
+      TimeFeatures::of(TimeAxis::regular(30, "hours since 2001-01-01", 0, 1), {.time_of_day = true});
   MpiMailbox mailbox(comm);
   const std::shared_ptr<const Architecture> architecture =
       setting.of_registry ? small_architecture(*setting.of_registry) : nullptr;

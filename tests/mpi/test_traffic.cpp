@@ -181,7 +181,7 @@ Counts dcrnn(const Place& place, WindowSampling sampling, const ProcessGrid* gri
   plan.set_observed(std::vector<double>(40, 1.0));
   const Scaler scaler(partition.size(place.part), 2);
   const TimeFeatures times =
-      TimeFeatures::of(TimeAxis::regular(40, "hours since 2001-01-01", 0, 1), true, false);
+      TimeFeatures::of(TimeAxis::regular(40, "hours since 2001-01-01", 0, 1), {.time_of_day = true});
   const SeriesReader<double> reader(store, scaler, times, Fill::mean);
   WindowTask<double> task({}, plan, model, reader, store,
                           std::vector<std::vector<Index>>(static_cast<std::size_t>(place.groups)),

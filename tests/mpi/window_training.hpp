@@ -78,7 +78,7 @@ struct Training {
     const int part = comm.rank();
     split = make_split(30, {.train = "20", .validation = "8", .test = "rest"});
     series = random_series(partition, part, 30);
-    times = TimeFeatures::of(TimeAxis::regular(30, "hours since 2001-01-01", 0, 1), true, false);
+    times = TimeFeatures::of(TimeAxis::regular(30, "hours since 2001-01-01", 0, 1), {.time_of_day = true});
     MpiMailbox mailbox(comm);
     const GlobalEdges graph = random_edges(partition, part, 0.15);
     if (c.of_registry) architecture = small_architecture(*c.of_registry);

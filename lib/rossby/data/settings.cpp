@@ -147,3 +147,13 @@ std::span<const Key<WindowSettings>> window_keys() {
 }
 
 }  // namespace rossby
+      key<&WindowSettings::day_of_year>(
+          "window.day_of_year", "false", "",
+          "sine and cosine of the time of the year as two further input channels")
+          .read_by("windows")
+          .added(),
+      key<&WindowSettings::holidays>(
+          "window.holidays", "[]", "",
+          "days such as \"2019-02-05\" on which a further input channel is 1, else 0; empty: no such channel")
+          .read_by("windows")
+          .added(),

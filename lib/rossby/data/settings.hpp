@@ -62,4 +62,6 @@ struct WindowSettings {
 };
 [[nodiscard]] std::span<const Key<WindowSettings>> window_keys();
 
+  bool day_of_year = false;
+  std::vector<std::string> holidays;
 }  // namespace rossby

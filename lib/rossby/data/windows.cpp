@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "rossby/base/user_error.hpp"
 #include "rossby/kernels/steps.hpp"
@@ -58,15 +59,61 @@ std::vector<Index> window_origins(std::span<const Index> origins, const WindowSh
   return usable;
 }
 
-TimeFeatures TimeFeatures::of(const TimeAxis& axis, bool time_of_day, bool day_of_week) {
+namespace {
+
+/// 1 for the steps of an axis that are holidays.
+std::vector<float> holiday_steps(const TimeAxis& axis, std::span<const std::string> dates, bool wanted) {
+  std::vector<float> steps(static_cast<std::size_t>(axis.size()), 0.0F);
+  const bool long_steps =
+      axis.spacing() == TimeAxis::Spacing::duration && axis.step_milliseconds() > detail::day_milliseconds;
+  bool any = false;
+  for (const std::string& date : dates) {
+    const auto day = axis.day_named(date);
+    if (!day)
+      user_error("window.holidays: \"{}\" is no day of the calendar of the data; write it as {}", date,
+                 "2019-02-05");
+    for (Index t = 0; t < axis.size(); ++t) {
+      const Milliseconds stamp = axis.stamp(t);
+      const bool begins_in_it =
+          long_steps && stamp <= day->begin && day->begin < stamp + axis.step_milliseconds();
+      if (!(day->begin <= stamp && stamp < day->end) && !begins_in_it) continue;
+      steps[static_cast<std::size_t>(t)] = 1;
+      any = true;
+    }
+  }
+  if (!any && wanted)
+    user_error("window.holidays: none of its {} days is in the series, {} to {}; name some, or leave it out",
+               dates.size(), axis.text(0), axis.text(axis.size() - 1));
+  return steps;
+}
+
+}  // namespace
+
+TimeFeatures TimeFeatures::of(const TimeAxis& axis, const TimeFeatureChoice& choice, bool wants_holidays) {
   TimeFeatures features;
-  features.channels = (time_of_day ? 1 : 0) + (day_of_week ? 1 : 0);
-  if (features.channels > 0 && !axis.dated())
-    user_error("{}: the time axis counts steps and has no dates; set it to false",
-               time_of_day ? "window.time_of_day" : "window.day_of_week");
-  for (Index t = 0; t < axis.size() && features.channels > 0; ++t) {
-    if (time_of_day) features.values.push_back(static_cast<float>(axis.day_fraction(t)));
-    if (day_of_week) features.values.push_back(static_cast<float>(axis.weekday(t)) / 7.0F);
+  const bool holidays = !choice.holidays.empty();
+  features.channels = (choice.time_of_day ? 1 : 0) + (choice.day_of_week ? 1 : 0) +
+                      (choice.day_of_year ? 2 : 0) + (holidays ? 1 : 0);
+  if (features.channels == 0) return features;
+  if (!axis.dated())
+    user_error(
+        "{}: the time axis counts steps and has no dates; {}",
+        choice.time_of_day   ? "window.time_of_day"
+        : choice.day_of_week ? "window.day_of_week"
+        : choice.day_of_year ? "window.day_of_year"
+                             : "window.holidays",
+        choice.time_of_day || choice.day_of_week || choice.day_of_year ? "set it to false" : "leave it out");
+  const std::vector<float> holiday =
+      holidays ? holiday_steps(axis, choice.holidays, wants_holidays) : std::vector<float>();
+  for (Index t = 0; t < axis.size(); ++t) {
+    if (choice.time_of_day) features.values.push_back(static_cast<float>(axis.day_fraction(t)));
+    if (choice.day_of_week) features.values.push_back(static_cast<float>(axis.weekday(t)) / 7.0F);
+    if (choice.day_of_year) {
+      const double angle = 2 * std::numbers::pi * axis.year_fraction(t);
+      features.values.push_back(static_cast<float>(std::sin(angle)));
+      features.values.push_back(static_cast<float>(std::cos(angle)));
+    }
+    if (holidays) features.values.push_back(holiday[static_cast<std::size_t>(t)]);
   }
   return features;
 }

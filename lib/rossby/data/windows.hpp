@@ -1,11 +1,13 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "rossby/base/random.hpp"
 #include "rossby/data/scaler.hpp"
 #include "rossby/data/series.hpp"
+#include "rossby/data/settings.hpp"
 #include "rossby/data/split.hpp"
 #include "rossby/data/step_store.hpp"
 #include "rossby/exchange/reducer.hpp"
@@ -37,13 +39,27 @@ struct WindowShape {
                                                 Index horizons, std::span<const Index> breaks);
 
 /// Numbers of a time step that every node sees: vectors of length T, broadcast where windows are read.
+/// Which time features are read: keys window.time_of_day to window.holidays.
+struct TimeFeatureChoice {
+  bool time_of_day = false;
+  bool day_of_week = false;
+  bool day_of_year = false;
+  std::vector<std::string> holidays = {};  // dates of days
+};
+
+[[nodiscard]] inline TimeFeatureChoice time_feature_choice(const WindowSettings& window) {
+  return {window.time_of_day, window.day_of_week, window.day_of_year, window.holidays};
+}
+
 struct TimeFeatures {
   Index channels = 0;
   std::vector<float> values;  // (T, channels)
 
-  /// The fraction of the day in [0, 1), and the day of the week, Monday 0, over 7. Throws UserError naming
-  /// the key where the axis has no dates.
-  static TimeFeatures of(const TimeAxis& axis, bool time_of_day, bool day_of_week);
+  /// Of every step, in this order: the fraction of the day in [0, 1); the day of the week, Monday 0, over 7;
+  /// sine and cosine of 2π times the fraction of the year; 1 on a holiday, else 0. A step longer than a day
+  /// is a holiday if one begins in it. Throws UserError naming the key where the axis has no dates, or a
+  /// holiday is no day of its calendar, or, if `wants_holidays`, none of them is in the series.
+  static TimeFeatures of(const TimeAxis& axis, const TimeFeatureChoice& choice, bool wants_holidays = true);
 };
 
 /// What a missing input is read as.

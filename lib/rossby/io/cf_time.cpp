@@ -219,6 +219,12 @@ double TimeAxis::year_fraction(Index step) const {
   return static_cast<double>(stamp - start(year)) / static_cast<double>(start(year + 1) - start(year));
 }
 
+std::optional<Period> TimeAxis::day_named(std::string_view date) const {
+  const auto parsed = detail::parse_date(date, days_);
+  if (!parsed || parsed->fields != 3) return std::nullopt;
+  return Period::parse(date, days_);
+}
+
 std::optional<Index> TimeAxis::find(std::string_view date) const {
   if (!dated_) {
     const auto number = plain_number(date);

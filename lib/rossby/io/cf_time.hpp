@@ -119,6 +119,8 @@ class TimeAxis {
   [[nodiscard]] int month(Index step) const;
   /// The part of its year that lies before a stamp, in [0, 1). Dated axes only.
   [[nodiscard]] double year_fraction(Index step) const;
+  /// The day that a date names in the axis's calendar, "2019-02-05"; none where it names no day.
+  [[nodiscard]] std::optional<Period> day_named(std::string_view date) const;
 
   /// The step a date names: the first whose stamp lies in the named period, or else the one whose own step of
   /// time holds the period's start. On a counter, the number itself. None where there is no such step.

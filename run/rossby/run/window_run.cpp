@@ -84,7 +84,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
     if (grid_.stages() > 1) stage_of_ = stages_of_layers(config, grid_.stages());
     architecture_.check({shape_, config.relation.graph, recompute_of(config), checks_starts(purpose)});
     windows_ = training_windows(domain_.split, shape_, config.window.stride, breaks_);
-    times_ = TimeFeatures::of(domain_.info.time, config.window.time_of_day, config.window.day_of_week);
+    times_ = TimeFeatures::of(domain_.info.time, time_feature_choice(config.window));
     plan_ = std::make_unique<WindowPlan>(window_options(config, shape_, grid_.groups()), windows_,
                                          domain_.info.steps);
   });

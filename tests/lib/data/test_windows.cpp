@@ -73,14 +73,63 @@ TEST(Windows, BreaksAreTheGapsOfTheTimeAxis) {
 TEST(TimeFeatures, AreFractionOfTheDayAndDayOfTheWeek) {
   // 2012-03-01 was a Thursday.
   const TimeAxis axis = TimeAxis::regular(4, "hours since 2012-03-01", 6, 18);
-  const TimeFeatures both = TimeFeatures::of(axis, true, true);
+  const TimeFeatures both = TimeFeatures::of(axis, {.time_of_day = true, .day_of_week = true});
   ASSERT_EQ(both.channels, 2);
   EXPECT_EQ(both.values,
             (std::vector<float>{0.25F, 3 / 7.0F, 0.0F, 4 / 7.0F, 0.75F, 4 / 7.0F, 0.5F, 5 / 7.0F}));
-  EXPECT_EQ(TimeFeatures::of(axis, false, false).channels, 0);
+  EXPECT_EQ(TimeFeatures::of(axis, {}).channels, 0);
   const TimeAxis early = TimeAxis::regular(1, "hours since 1969-12-31", 23, 1);  // a Wednesday
-  EXPECT_EQ(TimeFeatures::of(early, false, true).values, (std::vector<float>{2 / 7.0F}));
-  EXPECT_THROW((void)TimeFeatures::of(TimeAxis::counter(4), true, false), UserError);
+  EXPECT_EQ(TimeFeatures::of(early, {.day_of_week = true}).values, (std::vector<float>{2 / 7.0F}));
+  EXPECT_THROW((void)TimeFeatures::of(TimeAxis::counter(4), {.time_of_day = true}), UserError);
+}
+
+TEST(TimeFeatures, TurnWithTheYear) {
+  // 2012 is a leap year: its middle is the end of 1 July; 2013's is noon of 2 July.
+  const TimeAxis axis = TimeAxis::parse({0, 183, 366, 366 + 182.5}, "days since 2012-01-01", "", "a file");
+  const TimeFeatures year = TimeFeatures::of(axis, {.day_of_year = true});
+  ASSERT_EQ(year.channels, 2);
+  const float expected[] = {0, 1, 0, -1, 0, 1, 0, -1};
+  ASSERT_EQ(year.values.size(), std::size(expected));
+  for (std::size_t k = 0; k < year.values.size(); ++k) EXPECT_NEAR(year.values[k], expected[k], 1e-6) << k;
+  const TimeAxis short_year =
+      TimeAxis::parse({0, 90, 180, 270}, "days since 2001-01-01", "360_day", "a file");
+  const TimeFeatures quarters = TimeFeatures::of(short_year, {.day_of_year = true});
+  const float turns[] = {0, 1, 1, 0, 0, -1, -1, 0};
+  for (std::size_t k = 0; k < quarters.values.size(); ++k)
+    EXPECT_NEAR(quarters.values[k], turns[k], 1e-6) << k;
+}
+
+TEST(TimeFeatures, HolidaysAreTheStepsOfTheirDays) {
+  const TimeAxis axis = TimeAxis::regular(8, "hours since 2012-03-01", 6, 12);  // 6 and 18 h of four days
+  const auto holidays = [](const TimeAxis& of, std::vector<std::string> dates) {
+    return TimeFeatures::of(of, {.holidays = std::move(dates)}).values;
+  };
+  EXPECT_EQ(holidays(axis, {"2012-03-02", "2012-03-04", "2030-01-01"}),
+            (std::vector<float>{0, 0, 1, 1, 0, 0, 1, 1}));
+  // A week has the holiday that begins in it.
+  EXPECT_EQ(holidays(TimeAxis::regular(3, "days since 2012-03-01", 0, 7), {"2012-03-14"}),
+            (std::vector<float>{0, 1, 0}));
+  const TimeFeatures all = TimeFeatures::of(axis, {true, true, true, {"2012-03-01"}});
+  EXPECT_EQ(all.channels, 5);
+  EXPECT_EQ(all.values[4], 1);
+  EXPECT_EQ(all.values[4 + 5 * 2], 0);
+}
+
+TEST(TimeFeatures, RefuseHolidaysThatAreNone) {
+  const TimeAxis axis = TimeAxis::regular(8, "hours since 2012-03-01", 6, 12);
+  const auto refusal = [](const TimeAxis& of, const char* date) -> std::string {
+    try {
+      (void)TimeFeatures::of(of, {.holidays = {date}});
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  for (const char* date : {"", "2012-03", "2012-02-30", "Christmas", "2012-03-01T06"})
+    EXPECT_NE(refusal(axis, date).find("is no day of the calendar"), std::string::npos) << date;
+  EXPECT_NE(refusal(axis, "2013-03-01").find("2012-03-01T06:00 to 2012-03-04T18:00"), std::string::npos);
+  EXPECT_NE(refusal(TimeAxis::counter(4), "2012-03-01").find("window.holidays: the time axis counts steps"),
+            std::string::npos);
 }
 
 Series counting(Index steps, Index rows, Index features) {
