@@ -19,6 +19,8 @@ void add_forecast(CLI::App& app, Chosen& chosen) {
                 "date of the last known values (where the data have no dates, their value of the time axis); "
                 "default: the last "
                 "of the data");
+  f->add_option("--inputs", a.inputs,
+                "NetCDF file with data.known_inputs at the steps that are forecast; default: the data");
   f->add_option("-o,--output", a.output, "file to write; default: forecast.nc in the run directory");
   f->add_option("--device", a.device, device_help);
   add_settings(

@@ -68,6 +68,7 @@ TEST(Pipeline, GivesTheSameLossesAsOneRank) {
       Case c{
           .name = "", .n = 11, .sampling = WindowSampling::blocked, .batch = 6, .lanes = 6, .model = model};
       c.micro_batches = micro_batches;
+      c.inputs = model == Model::dcrnn && micro_batches % 2 == 0;
       SCOPED_TRACE(std::to_string(micro_batches) + " micro-batches");
       const Training one(c, Communicator::self());
       for_grids(model, [&](const std::vector<int>& stage_of, int groups) {

@@ -51,6 +51,9 @@ std::vector<Case> cases_of_registry() {
   for (const ModelDescriptor& descriptor : models()) {
     if (!descriptor.of_windows) continue;
     cases.push_back({.name = std::string(descriptor.name), .of_registry = &descriptor});
+    if (descriptor.reads_known)
+      cases.push_back(
+          {.name = std::string(descriptor.name) + "_inputs", .of_registry = &descriptor, .inputs = true});
     cases.push_back({.name = std::string(descriptor.name) + "_two_rows",
                      .n = 2,
                      .shuffled = false,
@@ -116,7 +119,13 @@ TEST(WindowGrid, GivesTheSameLossesAsOneRank) {
                                         {Model::dcrnn, WindowSampling::global},
                                         {Model::graph_wavenet, WindowSampling::blocked},
                                         {Model::graph_wavenet, WindowSampling::global}})
-    expect_same_on_grids({.name = "", .n = 11, .sampling = sampling, .batch = 6, .lanes = 6, .model = model});
+    expect_same_on_grids({.name = "",
+                          .n = 11,
+                          .sampling = sampling,
+                          .batch = 6,
+                          .lanes = 6,
+                          .model = model,
+                          .inputs = model == Model::dcrnn});
   for (const ModelDescriptor& descriptor : models())
     if (descriptor.of_windows)
       expect_same_on_grids({.name = "",
@@ -167,7 +176,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{.name = "Paper"}, Case{.name = "Legacy", .variant = DiffusionVariant::legacy, .steps = 3},
         Case{.name = "Blocks", .shuffled = false, .clip = 0}, Case{.name = "Gru", .steps = 0},
         Case{.name = "FewRows", .n = 3}, Case{.name = "OneRow", .n = 1},
-        Case{.name = "Recomputed", .recompute = Recompute::step}, Case{.name = "Tgcn", .model = Model::tgcn},
+        Case{.name = "Recomputed", .recompute = Recompute::step}, Case{.name = "Inputs", .inputs = true},
+        Case{.name = "InputsFewRows", .n = 3, .inputs = true}, Case{.name = "Tgcn", .model = Model::tgcn},
         Case{.name = "GraphWavenet", .model = Model::graph_wavenet},
         Case{.name = "GraphWavenetBlocks", .shuffled = false, .clip = 0, .model = Model::graph_wavenet},
         Case{.name = "GraphWavenetFewRows", .n = 3, .model = Model::graph_wavenet},

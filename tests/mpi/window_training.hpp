@@ -44,7 +44,20 @@ struct Case {
   Index micro_batches = 1;
   std::vector<int> stage_of = {};                // of the layers
   const ModelDescriptor* of_registry = nullptr;  // its small model in place of `model`
+  bool inputs = false;  // beside the series: one of the past, one known ahead, two of nodes, times ahead
 };
+
+/// This part's rows of an input, (steps, rows), a tenth of it missing.
+inline std::vector<float> random_input(const RowPartition& partition, int part, Index steps, int number) {
+  const Random data(9 + static_cast<std::uint64_t>(number), "inputs");
+  std::vector<float> values;
+  for (Index t = 0; t < steps; ++t)
+    for (const GlobalRow row : partition.rows_of(part)) {
+      const auto key = static_cast<std::uint64_t>(t * partition.rows() + row.value);
+      values.push_back(data.at(1).uniform(key) < 0.1 ? NAN : static_cast<float>(3 + 2 * data.normal(key)));
+    }
+  return values;
+}
 
 struct Training {
   ProcessGrid grid;
@@ -52,7 +65,8 @@ struct Training {
   MpiReducer reducer, plane, space, across, stages_sum;
   MpiRowLink link;
   Series series;
-  Scaler scaler;
+  Scaler scaler, past, known;
+  std::vector<float> inputs[2], fixed;
   TimeFeatures times;
   Split split;
   CsrBlock block;
@@ -79,6 +93,14 @@ struct Training {
     split = make_split(30, {.train = "20", .validation = "8", .test = "rest"});
     series = random_series(partition, part, 30);
     times = TimeFeatures::of(TimeAxis::regular(30, "hours since 2001-01-01", 0, 1), {.time_of_day = true});
+    if (c.inputs) {
+      for (const int k : {0, 1}) inputs[k] = random_input(partition, part, 30, k);
+      std::vector<double> of_nodes;
+      for (const GlobalRow row : partition.rows_of(part))
+        for (const double turn : {0.7, 1.9})
+          of_nodes.push_back(std::sin(turn * static_cast<double>(row.value)));
+      fixed = scaled_over_nodes(of_nodes, 2, space);
+    }
     MpiMailbox mailbox(comm);
     const GlobalEdges graph = random_edges(partition, part, 0.15);
     if (c.of_registry) architecture = small_architecture(*c.of_registry);
@@ -96,10 +118,13 @@ struct Training {
       make_graph_wavenet(c);
     else
       model = std::make_unique<Dcrnn<double>>(
-          DcrnnOptions{4, 3, 2, 2, 5, c.recompute, pipeline(), stages_of(c)}, std::move(diffusion));
+          DcrnnOptions{4, channels(c), 2, 2, 5, c.recompute, pipeline(), stages_of(c), c.inputs ? 2 : 0},
+          std::move(diffusion));
     model->start(3);
     train(c);
   }
+
+  static Index channels(const Case& c) { return 3 + (c.inputs ? 4 : 0); }
 
   GlobalEdges supports_of(Model kind, const GlobalEdges& graph, Mailbox& mailbox) const {
     Supports wanted{.kind = Supports::Kind::random_walk};
@@ -115,8 +140,9 @@ struct Training {
     everyone = std::make_unique<AllgatherExchange>(comm, partition, comm.rank());
     WindowParts<double> parts;
     parts.shape = {4, 3};
-    parts.channels = 3;
+    parts.channels = channels(c);
     parts.features = 2;
+    parts.known = c.inputs ? 2 : 0;
     parts.diffusion = Diffusion<double>(block, *exchange, convolution.steps, convolution.variant);
     parts.partition = &partition;
     parts.part = comm.rank();
@@ -154,6 +180,7 @@ struct Training {
     for (std::size_t g = 0; g < held.size(); ++g) {
       for (const Index origin : origins[g])
         for (Index step = origin - 3; step <= origin + 3; ++step) held[g].push_back(step);
+      if (held.size() == 1) held[g].insert(held[g].end(), {27, 28, 29});  // of the forecast
       std::sort(held[g].begin(), held[g].end());
       held[g].erase(std::unique(held[g].begin(), held[g].end()), held[g].end());
     }
@@ -161,16 +188,27 @@ struct Training {
   }
 
   /// Its values; scale and counts with the other groups.
-  void fill(StepStore& store, WindowPlan& plan) {
+  void fill(StepStore& store, WindowPlan& plan, bool has_inputs) {
     const Index width = series.rows * 2;
     float* to = store.values().data();
-    for (const Index step : store.held()) to = std::copy_n(series.values.data() + step * width, width, to);
+    for (const Index step : store.held()) {
+      to = std::copy_n(series.values.data() + step * width, width, to);
+      for (const std::vector<float>& input : inputs)
+        if (!input.empty()) to = std::copy_n(input.data() + step * series.rows, series.rows, to);
+    }
     const auto counted = store.counted();
     std::vector<Index> training;
     std::copy_if(counted.begin(), counted.end(), std::back_inserter(training),
                  [](Index t) { return t < 20; });
     scaler = Scaler::fit({series.rows, 2, training, [&](Index t) { return store.at(t); }, &across},
                          {.center = ScaleBy::node, .spread = ScaleBy::global, .factor = 1}, space);
+    Index first = width;
+    for (Scaler* of : {&past, &known}) {
+      if (!has_inputs) continue;
+      *of = Scaler::fit({series.rows, 1, training, [&](Index t) { return store.at(t) + first; }, &across},
+                        {.center = ScaleBy::node, .spread = ScaleBy::global, .factor = 1}, space);
+      first += series.rows;
+    }
     std::vector<double> observed(30);
     for (const Index step : training)
       for (Index k = 0; k < width; ++k)
@@ -198,9 +236,11 @@ struct Training {
                            all.begin() + std::ssize(all) * (g + 1) / groups);
     std::unique_ptr<StepExchange> between = std::make_unique<OneGroup>();
     if (groups > 1) between = std::make_unique<MpiStepExchange>(grid.time());
-    StepStore store(30, series.rows, 2, held_steps(plan, origins), *between);
-    fill(store, plan);
-    const SeriesReader<double> reader(store, scaler, times, Fill::mean);
+    StepStore store(30, series.rows, 2, held_steps(plan, origins), *between, false, c.inputs ? 2 : 0);
+    fill(store, plan, c.inputs);
+    FurtherInputs further;
+    if (c.inputs) further = {&past, &known, true, 2, fixed};
+    const SeriesReader<double> reader(store, scaler, times, Fill::mean, further);
     WindowTask<double> task(
         {.sampling_decay = 8, .score_batch = 3, .seed = 2, .stage = grid.stage(), .stages = grid.stages()},
         plan, *model, reader, store, origins, reducer);

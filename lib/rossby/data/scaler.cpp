@@ -115,6 +115,27 @@ Scaler Scaler::fit(const TrainingSteps& training, const ScalerSpec& spec, Reduce
   return scaler;
 }
 
+std::vector<float> scaled_over_nodes(std::span<const double> values, Index channels, Reducer& reducer) {
+  const auto m = static_cast<std::size_t>(channels);
+  std::vector<double> sums(m + 1), squares(m);  // the count last
+  sums[m] = static_cast<double>(values.size() / m);
+  for (std::size_t k = 0; k < values.size(); ++k) sums[k % m] += values[k];
+  reducer.ordered_sum(sums);
+  const auto mean = [&](std::size_t f) { return sums[f] / sums[m]; };
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    const double off = values[k] - mean(k % m);
+    squares[k % m] += off * off;
+  }
+  reducer.ordered_sum(squares);
+  std::vector<float> scaled(values.size());
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    const double deviation = std::sqrt(squares[k % m] / sums[m]);
+    const bool constant = deviation <= 1e-12 * std::abs(mean(k % m)) || deviation < 1e-30;
+    scaled[k] = constant ? 0.0F : static_cast<float>((values[k] - mean(k % m)) / deviation);
+  }
+  return scaled;
+}
+
 void Scaler::apply(Series& series) const {
   require(series.rows == rows_ && series.features == features_,
           "scaler and series have the same rows and features");

@@ -27,6 +27,15 @@ struct ScalerSpec {
   return {scale_by("data.center", data.center), scale_by("data.spread", data.spread), data.factor};
 }
 
+/// That of inputs, which are not forecast: always centered and divided by their standard deviation, of every
+/// node where the target is, else of all nodes together.
+[[nodiscard]] inline ScalerSpec input_scaler_spec(const DataSettings& data) {
+  const auto level = [](std::string_view key, const std::string& of_target) {
+    return scale_by(key, of_target) == ScaleBy::node ? ScaleBy::node : ScaleBy::global;
+  };
+  return {level("data.center", data.center), level("data.spread", data.spread), 1};
+}
+
 /// What a scaler is fitted on: steps and where their (rows, features) values lie. On a process grid each
 /// group gives steps of its own, every step once, and `groups` sums over the ranks with these rows.
 struct TrainingSteps {
@@ -99,5 +108,10 @@ class Scaler {
   std::vector<double> center_;
   std::vector<double> spread_;
 };
+
+/// Values of nodes, (rows, channels), less the mean over all nodes and divided by their standard deviation;
+/// 0 where all nodes have the same. Collective.
+[[nodiscard]] std::vector<float> scaled_over_nodes(std::span<const double> values, Index channels,
+                                                   Reducer& reducer);
 
 }  // namespace rossby

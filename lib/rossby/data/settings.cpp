@@ -7,6 +7,28 @@ std::span<const Key<DataSettings>> data_keys() {
       key<&DataSettings::file>("data.file", "\"\"", "", "NetCDF-4/CF file with the series"),
       key<&DataSettings::variables>("data.variables", "[]", "",
                                     "variables to read, one a feature; empty: the only one that fits"),
+      key<&DataSettings::inputs>(
+          "data.inputs", "[]", "",
+          "further variables that models of windows read at their input steps and do not forecast")
+          .read_by("windows")
+          .added(),
+      key<&DataSettings::known_inputs>(
+          "data.known_inputs", "[]", "",
+          "further variables that are known ahead, such as tides, planned works or a weather forecast: dcrnn "
+          "and gru read them at the steps that they forecast, too")
+          .read_by("windows")
+          .added(),
+      key<&DataSettings::fixed>(
+          "data.static", "[]", "",
+          "what models of windows read of a node at every step: variables of the nodes alone, latitude, "
+          "longitude; brought to mean 0 and standard deviation 1 over all nodes")
+          .read_by("windows")
+          .added(),
+      key<&DataSettings::fixed_file>(
+          "data.static_file", "\"\"", "",
+          "file with data.static: comma-separated values by node id, or NetCDF; empty: data.file")
+          .read_by("windows")
+          .added(),
       key<&DataSettings::nodes>("data.nodes", "\"observed\"", "",
                                 "observed: drop nodes that are never observed; all: keep them")
           .one_of("observed|all"),
@@ -137,16 +159,6 @@ std::span<const Key<WindowSettings>> window_keys() {
       key<&WindowSettings::day_of_week>("window.day_of_week", "false", "",
                                         "the day of the week, Monday 0, over 7 as a further input channel")
           .read_by("windows"),
-      key<&WindowSettings::fill>(
-          "window.fill", "\"mean\"", "",
-          "what a missing input is read as: data.center's mean (with center none, 0), or 0 in original units")
-          .one_of("mean|zero")
-          .read_by("windows"),
-  };
-  return table;
-}
-
-}  // namespace rossby
       key<&WindowSettings::day_of_year>(
           "window.day_of_year", "false", "",
           "sine and cosine of the time of the year as two further input channels")
@@ -157,3 +169,18 @@ std::span<const Key<WindowSettings>> window_keys() {
           "days such as \"2019-02-05\" on which a further input channel is 1, else 0; empty: no such channel")
           .read_by("windows")
           .added(),
+      key<&WindowSettings::known_times>(
+          "window.known_times", "false", "",
+          "dcrnn and gru read these further channels of the steps that they forecast, too")
+          .read_by("windows")
+          .added(),
+      key<&WindowSettings::fill>(
+          "window.fill", "\"mean\"", "",
+          "what a missing input is read as: data.center's mean (with center none, 0), or 0 in original units")
+          .one_of("mean|zero")
+          .read_by("windows"),
+  };
+  return table;
+}
+
+}  // namespace rossby

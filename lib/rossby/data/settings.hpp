@@ -15,6 +15,10 @@ namespace rossby {
 struct DataSettings {
   std::string file;
   std::vector<std::string> variables;
+  std::vector<std::string> inputs;
+  std::vector<std::string> known_inputs;
+  std::vector<std::string> fixed;
+  std::string fixed_file;
   std::string nodes;
   Index first_step = 0;
   Index last_step = 0;
@@ -58,10 +62,11 @@ struct WindowSettings {
   Index blocks = 0;
   bool time_of_day = false;
   bool day_of_week = false;
+  bool day_of_year = false;
+  std::vector<std::string> holidays;
+  bool known_times = false;
   std::string fill;
 };
 [[nodiscard]] std::span<const Key<WindowSettings>> window_keys();
 
-  bool day_of_year = false;
-  std::vector<std::string> holidays;
 }  // namespace rossby

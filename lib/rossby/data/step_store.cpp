@@ -5,16 +5,17 @@
 namespace rossby {
 
 StepStore::StepStore(Index steps, Index rows, Index features, StepLists held, StepExchange& exchange,
-                     bool idle)
+                     bool idle, Index further)
     : rows_(rows),
       features_(features),
+      width_(rows * (features + further)),
       held_(std::move(held)),
       exchange_(&exchange),
       idle_(idle),
       at_(static_cast<std::size_t>(steps), nullptr) {
   require(static_cast<int>(held_.size()) == exchange.groups(), "a list of steps for every group");
   const auto count = static_cast<Index>(this->held().size());
-  values_ = Buffer<float>((idle ? std::max<Index>(count, 1) : count) * rows * features);
+  values_ = Buffer<float>((idle ? std::max<Index>(count, 1) : count) * width_);
   place();
 }
 
@@ -24,11 +25,10 @@ StepStore::~StepStore() {
 
 /// What follows from held_ and values_.
 void StepStore::place() {
-  const Index width = rows_ * features_;
   std::fill(at_.begin(), at_.end(), nullptr);
   Index k = 0;
   for (const Index step : held())
-    at_[static_cast<std::size_t>(step)] = values_.data() + (idle_ ? 0 : width * k++);
+    at_[static_cast<std::size_t>(step)] = values_.data() + (idle_ ? 0 : width_ * k++);
   holder_.assign(at_.size(), -1);
   for (std::size_t g = held_.size(); g-- > 0;)
     for (const Index step : held_[g]) holder_[static_cast<std::size_t>(step)] = static_cast<std::int32_t>(g);
@@ -60,7 +60,6 @@ std::vector<Index> StepStore::missing(std::span<const Index> wanted, int group) 
 
 /// Begins a transfer of what every group misses; this group's arrives at `to`.
 void StepStore::start(const StepLists& wanted, std::span<float> to) {
-  const Index width = rows_ * features_;
   std::vector<std::vector<const float*>> outgoing(held_.size());
   std::vector<std::span<float>> incoming(held_.size());
   for (std::size_t g = 0; g < held_.size(); ++g) {
@@ -75,18 +74,18 @@ void StepStore::start(const StepLists& wanted, std::span<float> to) {
       const int from = holder(steps[first]);
       std::size_t last = first;
       while (last < steps.size() && holder(steps[last]) == from) ++last;
-      incoming[static_cast<std::size_t>(from)] = to.subspan(first * static_cast<std::size_t>(width),
-                                                            (last - first) * static_cast<std::size_t>(width));
+      incoming[static_cast<std::size_t>(from)] = to.subspan(
+          first * static_cast<std::size_t>(width_), (last - first) * static_cast<std::size_t>(width_));
       first = last;
     }
   }
-  exchange_->begin(width, outgoing, incoming);
+  exchange_->begin(width_, outgoing, incoming);
 }
 
 void StepStore::prefetch(const StepLists& wanted) {
   require(!on_the_way_, "one transfer at a time");
   arriving_steps_ = missing(wanted[static_cast<std::size_t>(group())], group());
-  const Index size = static_cast<Index>(arriving_steps_.size()) * rows_ * features_;
+  const Index size = static_cast<Index>(arriving_steps_.size()) * width_;
   if (arriving_.size() < size && !idle_) arriving_ = Buffer<float>(size + size / 4);
   start(wanted, arriving_.span());
   on_the_way_ = true;
@@ -101,7 +100,7 @@ void StepStore::arrive() {
   std::swap(arriving_steps_, arrived_steps_);
   Index k = 0;
   for (const Index step : arrived_steps_)
-    at_[static_cast<std::size_t>(step)] = idle_ ? values_.data() : arrived_.data() + rows_ * features_ * k++;
+    at_[static_cast<std::size_t>(step)] = idle_ ? values_.data() : arrived_.data() + width_ * k++;
 }
 
 void StepStore::rearrange(StepLists held) {
@@ -113,20 +112,19 @@ void StepStore::rearrange(StepLists held) {
     held_ = std::move(held);
     return place();
   }
-  const Index width = rows_ * features_;
   const auto& mine = held[static_cast<std::size_t>(group())];
   const auto steps = missing(mine, group());
-  Buffer<float> fetched(static_cast<Index>(steps.size()) * width);
+  Buffer<float> fetched(static_cast<Index>(steps.size()) * width_);
   start(held, fetched.span());
   exchange_->end();
   for (const Index step : arrived_steps_) at_[static_cast<std::size_t>(step)] = nullptr;
   Index k = 0;
-  for (const Index step : steps) at_[static_cast<std::size_t>(step)] = fetched.data() + width * k++;
-  Buffer<float> values(static_cast<Index>(mine.size()) * width);
+  for (const Index step : steps) at_[static_cast<std::size_t>(step)] = fetched.data() + width_ * k++;
+  Buffer<float> values(static_cast<Index>(mine.size()) * width_);
   k = 0;
   for (const Index step : mine) {
     const float* from = at_[static_cast<std::size_t>(step)];
-    if (width > 0) std::copy_n(from, width, values.data() + width * k);
+    if (width_ > 0) std::copy_n(from, width_, values.data() + width_ * k);
     ++k;
   }
   held_ = std::move(held);

@@ -20,9 +20,10 @@ class StepStore {
  public:
   /// `held` names the steps of every group; those of this one are then filled in through `values`. `exchange`
   /// must outlive the store. `idle`: who holds and fetches what is followed, and told to the exchange, but no
-  /// value is brought: those of all steps here are the same zeros.
+  /// value is brought: those of all steps here are the same zeros. `further`: values of a row and step that
+  /// lie behind the features of all rows: inputs that are not forecast, which travel with them.
   StepStore(Index steps, Index rows, Index features, StepLists held, StepExchange& exchange,
-            bool idle = false);
+            bool idle = false, Index further = 0);
   /// A transfer that is under way is ended.
   ~StepStore();
   StepStore(const StepStore&) = delete;
@@ -33,16 +34,18 @@ class StepStore {
   [[nodiscard]] Index features() const { return features_; }
   [[nodiscard]] int group() const { return exchange_->group(); }
 
-  /// Steps of this group, and their values (held, rows, features).
+  /// Values of a step: (rows, features), then (rows, further).
+  [[nodiscard]] Index width() const { return width_; }
+  /// Steps of this group, and their values (held, width).
   [[nodiscard]] std::span<const Index> held() const { return held_[static_cast<std::size_t>(group())]; }
   [[nodiscard]] std::span<float> values() { return values_.span(); }
   /// Those of them that no lower group holds: over all groups every step once.
   [[nodiscard]] std::vector<Index> counted() const;
 
-  /// (rows, features) of a step that is here.
+  /// (rows, features) of a step that is here; behind it (rows, further).
   [[nodiscard]] const float* at(Index step) const {
     const float* values = at_[static_cast<std::size_t>(step)];
-    require(values || rows_ * features_ == 0, "a step that this group holds or has fetched");
+    require(values || width_ == 0, "a step that this group holds or has fetched");
     return values;
   }
 
@@ -54,7 +57,7 @@ class StepStore {
   void arrive();
 
   /// For a device that does not keep the values: what a batch reads is sent ahead (StepCarrier).
-  void carry_to(Device& device) { carrier_ = std::make_unique<StepCarrier>(device, rows_ * features_); }
+  void carry_to(Device& device) { carrier_ = std::make_unique<StepCarrier>(device, width_); }
   [[nodiscard]] bool carries() const { return carrier_ != nullptr; }
   /// Starts to bring steps that are here; `turn`: the device reads those from now on.
   void send(std::span<const Index> steps) {
@@ -66,7 +69,7 @@ class StepStore {
   [[nodiscard]] const float* on(Device& device, Index step) const {
     if (carrier_)
       if (const float* there = carrier_->at(step)) return there;
-    return device.on_device(std::span<const float>(at(step), static_cast<std::size_t>(rows_ * features_)));
+    return device.on_device(std::span<const float>(at(step), static_cast<std::size_t>(width_)));
   }
 
   /// Every group holds these steps from now on, and no others. Collective.
@@ -78,7 +81,7 @@ class StepStore {
   [[nodiscard]] std::vector<Index> missing(std::span<const Index> wanted, int group) const;
   void place();
 
-  Index rows_, features_;
+  Index rows_, features_, width_;
   StepLists held_;
   StepExchange* exchange_;
   bool idle_;

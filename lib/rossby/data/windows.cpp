@@ -119,42 +119,98 @@ TimeFeatures TimeFeatures::of(const TimeAxis& axis, const TimeFeatureChoice& cho
 }
 
 template <class T>
-SeriesReader<T>::SeriesReader(const StepStore& store, const Scaler& scaler, const TimeFeatures& times,
-                              Fill fill)
-    : store_(&store), times_(&times) {
-  require(scaler.rows() == store.rows() && scaler.features() == store.features(),
-          "a scaler has the rows and features of its series");
-  require(times.channels == 0 || static_cast<Index>(times.values.size()) == store.steps() * times.channels,
-          "time features have a value for every step");
-  for (Index i = 0; i < store.rows(); ++i)
-    for (Index f = 0; f < store.features(); ++f) {
-      scale_.push_back(static_cast<T>(scaler.error_factor(i, f)));
-      shift_.push_back(static_cast<T>(scaler.to_value(0, i, f)));
-      inverse_.push_back(static_cast<T>(1 / scaler.error_factor(i, f)));
-      fill_.push_back(fill == Fill::zero ? static_cast<T>(scaler.to_scaled(0, i, f)) : T{0});
+typename SeriesReader<T>::Part SeriesReader<T>::part_of(const Scaler& scaler, Index first, Fill fill) const {
+  require(scaler.rows() == store_->rows(), "a scaler has the rows of its series");
+  Part part;
+  part.first = first;
+  part.features = scaler.features();
+  for (Index i = 0; i < scaler.rows(); ++i)
+    for (Index f = 0; f < scaler.features(); ++f) {
+      part.shift.push_back(static_cast<T>(scaler.to_value(0, i, f)));
+      part.inverse.push_back(static_cast<T>(1 / scaler.error_factor(i, f)));
+      part.fill.push_back(fill == Fill::zero ? static_cast<T>(scaler.to_scaled(0, i, f)) : T{0});
     }
+  return part;
 }
 
-/// Where kernels find these steps: in place, or on a device.
 template <class T>
-std::span<const float* const> SeriesReader<T>::find(const Exec& exec, std::span<const Index> steps) const {
+SeriesReader<T>::SeriesReader(const StepStore& store, const Scaler& scaler, const TimeFeatures& times,
+                              Fill fill, const FurtherInputs& further)
+    : store_(&store), times_(&times), further_(further), target_(part_of(scaler, 0, fill)) {
+  require(scaler.features() == store.features(), "a scaler has the features of its series");
+  const Index n = store.rows();
+  Index next = n * store.features();
+  if (further.past) past_ = part_of(*further.past, next, fill);
+  next += n * past_.features;
+  if (further.known) known_ = part_of(*further.known, next, fill);
+  require(next + n * known_.features == store.width(), "a scaler for every value of a step");
+  require(std::ssize(further.fixed) == n * further.fixed_channels, "fixed inputs of every row");
+  fixed_ = part_of(Scaler(n, further.fixed_channels), 0, Fill::mean);
+  for (Index i = 0; i < n; ++i)
+    for (Index f = 0; f < store.features(); ++f) scale_.push_back(static_cast<T>(scaler.error_factor(i, f)));
+}
+
+/// Where kernels find values of these steps, from the `first` of a step on: in place, or on a device.
+template <class T>
+std::span<const float* const> SeriesReader<T>::find(const Exec& exec, std::span<const Index> steps,
+                                                    Index first) const {
   pointers_.clear();
   for (const Index step : steps)
-    pointers_.push_back(exec.device ? store_->on(*exec.device, step) : store_->at(step));
+    pointers_.push_back((exec.device ? store_->on(*exec.device, step) : store_->at(step)) + first);
   return pointers_;
 }
 
 template <class T>
+std::span<const float> SeriesReader<T>::times_of(std::span<const Index> steps, bool wanted) const {
+  extra_.clear();
+  const Index count = wanted ? times_->channels : 0;
+  const Index known = count > 0 ? std::ssize(times_->values) / count : 0;
+  for (const Index step : steps) {
+    require(count == 0 || step < known, "time features have a value for every step that is read");
+    for (Index f = 0; f < count; ++f)
+      extra_.push_back(times_->values[static_cast<std::size_t>(step * count + f)]);
+  }
+  return extra_;
+}
+
+namespace {
+
+template <class T>
+NodeView<T> channels_of(NodeView<T> x, Index first, Index count) {
+  return {x.data + first, x.rows, x.cols, count, x.row_stride, x.col_stride};
+}
+
+}  // namespace
+
+template <class T>
 void SeriesReader<T>::read(const Exec& exec, NodeView<T> out, std::span<const Index> steps) const {
-  const Index m = features(), n = rows(), extra = out.channels - m;
-  require(out.rows == n && out.cols == static_cast<Index>(steps.size()) &&
+  const Index m = features();
+  require(out.rows == rows() && out.cols == static_cast<Index>(steps.size()) &&
               (out.channels == m || out.channels == channels()),
           "windows are read as (rows, windows, channels)");
-  extra_.clear();
-  for (const Index step : steps)
-    for (Index f = 0; f < extra; ++f)
-      extra_.push_back(times_->values[static_cast<std::size_t>(step * extra + f)]);
-  read_steps<T>(exec, out, find(exec, steps), {m, shift_, inverse_, fill_}, extra_);
+  const bool all = out.channels == channels();
+  Index next = all ? m + times_->channels : m;
+  read_steps<T>(exec, channels_of(out, 0, next), find(exec, steps), target_.scale(), times_of(steps, all));
+  if (!all) return;
+  for (const Part* part : {&past_, &known_}) {
+    if (part->features == 0) continue;
+    read_steps<T>(exec, channels_of(out, next, part->features), find(exec, steps, part->first), part->scale(),
+                  {});
+    next += part->features;
+  }
+  if (further_.fixed_channels == 0) return;
+  pointers_.assign(steps.size(),
+                   exec.device ? exec.device->on_device(further_.fixed) : further_.fixed.data());
+  read_steps<T>(exec, channels_of(out, next, further_.fixed_channels), pointers_, fixed_.scale(), {});
+}
+
+template <class T>
+void SeriesReader<T>::read_known(const Exec& exec, NodeView<T> out, std::span<const Index> steps) const {
+  require(
+      out.rows == rows() && out.cols == static_cast<Index>(steps.size()) && out.channels == known_channels(),
+      "what is known is read as (rows, windows, known_channels)");
+  read_steps<T>(exec, out, find(exec, steps, known_.first), known_.scale(),
+                times_of(steps, further_.times_ahead));
 }
 
 template <class T>
@@ -167,8 +223,12 @@ void SeriesReader<T>::read_truth(const Exec& exec, NodeView<float> out, std::spa
 template <class T>
 std::vector<Device::Copy> SeriesReader<T>::keep_on(Device& device) const {
   std::vector<Device::Copy> copies;
-  for (const std::vector<T>* values : {&scale_, &shift_, &inverse_, &fill_})
-    copies.push_back(device.keep(*values));
+  copies.push_back(device.keep(scale_));
+  for (const Part* part : {&target_, &past_, &known_, &fixed_})
+    if (part->features > 0)
+      for (const std::vector<T>* values : {&part->shift, &part->inverse, &part->fill})
+        copies.push_back(device.keep(*values));
+  if (further_.fixed_channels > 0) copies.push_back(device.keep(further_.fixed));
   return copies;
 }
 

@@ -13,6 +13,7 @@
 #include "rossby/exchange/reducer.hpp"
 #include "rossby/io/cf_time.hpp"
 #include "rossby/kernels/exec.hpp"
+#include "rossby/kernels/steps.hpp"
 #include "rossby/tensor/view.hpp"
 
 namespace rossby {
@@ -38,7 +39,6 @@ struct WindowShape {
 [[nodiscard]] std::vector<Index> window_origins(std::span<const Index> origins, const WindowShape& shape,
                                                 Index horizons, std::span<const Index> breaks);
 
-/// Numbers of a time step that every node sees: vectors of length T, broadcast where windows are read.
 /// Which time features are read: keys window.time_of_day to window.holidays.
 struct TimeFeatureChoice {
   bool time_of_day = false;
@@ -51,6 +51,7 @@ struct TimeFeatureChoice {
   return {window.time_of_day, window.day_of_week, window.day_of_year, window.holidays};
 }
 
+/// Numbers of a time step that every node sees: vectors of length T, broadcast where windows are read.
 struct TimeFeatures {
   Index channels = 0;
   std::vector<float> values;  // (T, channels)
@@ -68,35 +69,69 @@ enum class Fill {
   zero   // 0 in original units, as published codes have it
 };
 
+/// What a model reads beside the features that it forecasts.
+struct FurtherInputs {
+  /// Of the values that lie behind the features in a store: (rows, past) ones, of which a model sees those of
+  /// its input steps alone, then (rows, known) ones, which are known ahead. Null: there are none.
+  const Scaler* past = nullptr;
+  const Scaler* known = nullptr;
+  /// Whether the time features of the steps that are forecast are read, too.
+  bool times_ahead = false;
+  Index fixed_channels = 0;
+  std::span<const float> fixed = {};  // (rows, fixed_channels): the same at every step, scaled
+};
+
 /// Reads steps in original units, scaled on the way, as columns of node data. Const; refers to the store.
 template <class T>
 class SeriesReader {
  public:
-  SeriesReader(const StepStore& store, const Scaler& scaler, const TimeFeatures& times, Fill fill);
+  SeriesReader(const StepStore& store, const Scaler& scaler, const TimeFeatures& times, Fill fill,
+               const FurtherInputs& further = {});
 
   [[nodiscard]] Index rows() const { return store_->rows(); }
   [[nodiscard]] Index features() const { return store_->features(); }
-  [[nodiscard]] Index channels() const { return features() + times_->channels; }
+  /// Of an input step: features, time features, past inputs, known ones, fixed ones.
+  [[nodiscard]] Index channels() const {
+    return features() + times_->channels + past_.features + known_.features + further_.fixed_channels;
+  }
+  /// Of a step that is forecast: known inputs, then time features if these are read ahead.
+  [[nodiscard]] Index known_channels() const {
+    return known_.features + (further_.times_ahead ? times_->channels : 0);
+  }
 
-  /// out[i, b] = the scaled values of step steps[b] at row i, then, where out has room for them, the step's
-  /// time features. out (rows, B, features or channels). The steps must be in the store.
+  /// out[i, b] = the scaled values of step steps[b] at row i, then, if out has room for them, its further
+  /// channels. out (rows, B, features or channels). The steps must be in the store.
   void read(const Exec& exec, NodeView<T> out, std::span<const Index> steps) const;
+  /// What is known ahead of these steps: out (rows, B, known_channels).
+  void read_known(const Exec& exec, NodeView<T> out, std::span<const Index> steps) const;
   /// out[i, b, f] = the value in original units, NaN where missing. out (rows, B, features).
   void read_truth(const Exec& exec, NodeView<float> out, std::span<const Index> steps) const;
 
   /// original = scale·scaled + shift, (rows, features) each.
   [[nodiscard]] const T* scale() const { return scale_.data(); }
-  [[nodiscard]] const T* shift() const { return shift_.data(); }
+  [[nodiscard]] const T* shift() const { return target_.shift.data(); }
 
   /// Copies of the scales on a device.
   [[nodiscard]] std::vector<Device::Copy> keep_on(Device& device) const;
 
  private:
-  [[nodiscard]] std::span<const float* const> find(const Exec& exec, std::span<const Index> steps) const;
+  /// Values of a step that are scaled together, `first` values behind its beginning.
+  struct Part {
+    Index first = 0, features = 0;
+    std::vector<T> shift, inverse, fill;  // (rows, features)
+    [[nodiscard]] StepScale<T> scale() const { return {features, shift, inverse, fill}; }
+  };
+  [[nodiscard]] Part part_of(const Scaler& scaler, Index first, Fill fill) const;
+  [[nodiscard]] std::span<const float* const> find(const Exec& exec, std::span<const Index> steps,
+                                                   Index first = 0) const;
+  [[nodiscard]] std::span<const float> times_of(std::span<const Index> steps, bool wanted) const;
 
   const StepStore* store_;
   const TimeFeatures* times_;
-  std::vector<T> scale_, shift_, inverse_, fill_;
+  FurtherInputs further_;
+  Part target_, past_, known_;
+  Part fixed_;            // scale 1: they are scaled
+  std::vector<T> scale_;  // (rows, features)
   // Of the read under way:
   mutable std::vector<const float*> pointers_;
   mutable std::vector<float> extra_;

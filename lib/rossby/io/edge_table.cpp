@@ -1,8 +1,6 @@
 #include "rossby/io/edge_table.hpp"
 
-#include <charconv>
 #include <cmath>
-#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -10,45 +8,17 @@
 #include "rossby/io/attribute_text.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/io/netcdf.hpp"
+#include "rossby/io/table_lines.hpp"
 
 namespace rossby {
 namespace {
 
 constexpr std::size_t largest_table = std::size_t{1} << 31;
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r\"";
-  const auto first = text.find_first_not_of(blanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(blanks) + 1 - first);
-}
+using detail::for_table_lines;
 
 std::optional<double> number(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
-
-/// Calls `use(line number, fields)` for every line that is not empty.
-void for_lines(std::string_view text,
-               const std::function<void(Index, std::span<const std::string_view>)>& use) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // byte order mark
-  std::vector<std::string_view> fields;
-  for (Index line = 1; !text.empty(); ++line) {
-    const auto end = std::min(text.find('\n'), text.size());
-    std::string_view rest = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (trimmed(rest).empty()) continue;
-    fields.clear();
-    for (;;) {
-      const auto comma = rest.find(',');
-      fields.push_back(trimmed(rest.substr(0, comma)));
-      if (comma == std::string_view::npos) break;
-      rest.remove_prefix(comma + 1);
-    }
-    use(line, fields);
-  }
+  return detail::finite_number(text);
 }
 
 }  // namespace
@@ -101,7 +71,7 @@ EdgeTable parse_edge_table(std::string_view text, const std::string& path, const
                            const EdgeTableOptions& options) {
   EdgeTable table;
   bool first = true;
-  for_lines(text, [&](Index line, std::span<const std::string_view> fields) {
+  for_table_lines(text, [&](Index line, std::span<const std::string_view> fields) {
     const bool has_value = fields.size() == 3;
     if (!has_value && (options.needs_value || fields.size() != 2))
       user_error("{}:{}: {} columns; {} is right", path, line, fields.size(),
@@ -133,7 +103,7 @@ std::vector<FileEdge> read_edge_matrix(const std::string& path, Index nodes) {
 std::vector<FileEdge> parse_edge_matrix(std::string_view text, const std::string& path, Index nodes) {
   std::vector<FileEdge> edges;
   Index row = 0;
-  for_lines(text, [&](Index line, std::span<const std::string_view> fields) {
+  for_table_lines(text, [&](Index line, std::span<const std::string_view> fields) {
     if (static_cast<Index>(fields.size()) != nodes || row == nodes)
       user_error("{}:{}: {} columns in row {}; a matrix of {} rows and columns is right, one for each node",
                  path, line, fields.size(), row, nodes);

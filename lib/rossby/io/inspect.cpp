@@ -6,10 +6,12 @@
 #include <numeric>
 #include <vector>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "rossby/base/error.hpp"
 #include "rossby/io/graph_file.hpp"
+#include "rossby/io/node_values.hpp"
 #include "rossby/io/series_file.hpp"
 #include "rossby/io/suspect_values.hpp"
 
@@ -92,6 +94,8 @@ std::string file_text(const SeriesInfo& info) {
                        static_cast<double>(info.edges) / static_cast<double>(info.file_nodes));
   else
     out += "edges     none\n";
+  if (const std::vector<std::string> names = node_variables(info); !names.empty())
+    out += fmt::format("static    {}: of nodes alone (data.static)\n", fmt::join(names, ", "));
   return out;
 }
 
@@ -164,9 +168,11 @@ void ValueSummary::look_at(double value) {
   suspects_.look_at(static_cast<float>(value));
 }
 
-std::string variable_lines(const SeriesVariable& variable, const ValueSummary& summary, std::string_view of) {
-  std::string out = fmt::format("variable  {}{}\n", variable.name,
-                                variable.long_name.empty() ? "" : ": " + variable.long_name);
+std::string variable_lines(const SeriesVariable& variable, const ValueSummary& summary, std::string_view of,
+                           std::string_view role) {
+  std::string out = fmt::format("variable  {}{}{}\n", variable.name,
+                                variable.long_name.empty() ? "" : ": " + variable.long_name,
+                                role.empty() ? "" : fmt::format(" ({})", role));
   out += fmt::format("units     {}\n", variable.units.empty() ? "not stated" : variable.units);
   if (summary.finite() > 0) {
     const double low = summary.low(), high = summary.high();

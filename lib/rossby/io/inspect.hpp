@@ -43,9 +43,9 @@ class ValueSummary {
 /// First and last stamp, step, gaps.
 [[nodiscard]] std::string time_lines(const SeriesInfo& info);
 /// A variable: name, units, range and share missing of the values that `summary` has seen, which are those
-/// `of` ("all values", "the training part").
+/// `of` ("all values", "the training part"). `role`: what it is if it is not forecast, "input".
 [[nodiscard]] std::string variable_lines(const SeriesVariable& variable, const ValueSummary& summary,
-                                         std::string_view of);
+                                         std::string_view of, std::string_view role = "");
 /// What was converted, guessed or looks wrong.
 [[nodiscard]] std::string remark_lines(const SeriesInfo& info);
 

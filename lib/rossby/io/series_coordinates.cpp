@@ -157,6 +157,14 @@ std::vector<double> read_degrees(const NetcdfFile& file, const NetcdfVariable& v
   return found.impossible ? std::vector<double>{} : values;
 }
 
+std::vector<double> read_numbers(const NetcdfFile& file, const NetcdfVariable& variable) {
+  std::vector<double> values = file.read_all(variable);
+  drop_missing(file, variable, values);
+  for (double& value : values)
+    if (!std::isfinite(value)) value = std::numeric_limits<double>::quiet_NaN();
+  return values;
+}
+
 std::vector<double> node_coordinate(const NetcdfFile& file, const VariableLayout& layout,
                                     bool is_kind(const NetcdfFile&, const NetcdfVariable&), std::string& name,
                                     std::vector<std::string>& remarks) {

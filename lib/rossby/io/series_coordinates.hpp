@@ -23,6 +23,9 @@ namespace rossby::detail {
 [[nodiscard]] std::vector<double> read_degrees(const NetcdfFile& file, const NetcdfVariable& variable,
                                                std::vector<std::string>& remarks);
 
+/// All values of a variable, NaN where they were never written or are marked as missing.
+[[nodiscard]] std::vector<double> read_numbers(const NetcdfFile& file, const NetcdfVariable& variable);
+
 /// Latitude or longitude of sensors: a variable that `coordinates` of the data names and that is of that
 /// kind, or the one called `name`; its name is then in `name`. Empty where there is none.
 [[nodiscard]] std::vector<double> node_coordinate(const NetcdfFile& file, const VariableLayout& layout,

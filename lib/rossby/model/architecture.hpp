@@ -78,6 +78,7 @@ struct WindowParts {
   WindowShape shape;
   Index channels = 1;  // of an input step
   Index features = 1;  // of an output step
+  Index known = 0;     // channels of what is known ahead of an output step
   Diffusion<T> diffusion;
   const RowPartition* partition = nullptr;  // read while the model is made
   int part = 0;                             // this rank's
@@ -135,8 +136,9 @@ struct ModelDescriptor {
   std::string_view name;         // model.name
   std::string_view remark = "";  // behind the name in the help of model.name
   bool of_windows = true;
-  bool of_layers = false;  // parallel.stages may share out its layers
-  KeyTable keys;           // those of model.* that it reads
+  bool of_layers = false;    // parallel.stages may share out its layers
+  bool reads_known = false;  // inputs of the steps that it forecasts: data.known_inputs, window.known_times
+  KeyTable keys;             // those of model.* that it reads
   std::shared_ptr<const Architecture> (*configure)(const KeyValues&) = nullptr;
   std::vector<CalibrationCase> (*calibration)() = nullptr;        // trainings that measure a machine
   std::vector<CalibrationCase> (*quick_calibration)() = nullptr;  // for tests; null: none

@@ -7,6 +7,7 @@
 #include "rossby/autograd/parameter.hpp"
 #include "rossby/autograd/pipeline.hpp"
 #include "rossby/autograd/tape.hpp"
+#include "rossby/base/error.hpp"
 
 namespace rossby {
 
@@ -19,11 +20,16 @@ class WindowSource {
   virtual ~WindowSource() = default;
   [[nodiscard]] virtual Index rows() const = 0;      // owned nodes
   [[nodiscard]] virtual Index windows() const = 0;   // B
-  [[nodiscard]] virtual Index channels() const = 0;  // of an input: features, then times
+  [[nodiscard]] virtual Index channels() const = 0;  // of an input step, the features first
   [[nodiscard]] virtual Index features() const = 0;  // of an output
 
   /// Input step t = 0, 1, … of every window: (rows, B, channels), a constant in the tape's arena.
   [[nodiscard]] virtual Var<T> input(Tape<T>& tape, Index t) const = 0;
+
+  /// What is known ahead of output step h = 0, 1, …: (rows, B, known_channels), a constant. Only if there are
+  /// such channels, which a model reads if its descriptor says so.
+  [[nodiscard]] virtual Index known_channels() const { return 0; }
+  [[nodiscard]] virtual Var<T> known(Tape<T>&, Index) const { bug("nothing is known ahead"); }
 
   /// Whether the truth of output step h is fed to step h + 1 instead of the model's own output: scheduled
   /// sampling (Bengio, Vinyals, Jaitly, Shazeer, NeurIPS 2015). The same on every rank.

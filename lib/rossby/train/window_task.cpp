@@ -34,6 +34,14 @@ Var<T> SeriesWindows<T>::input(Tape<T>& tape, Index t) const {
 }
 
 template <class T>
+Var<T> SeriesWindows<T>::known(Tape<T>& tape, Index h) const {
+  const Block<T> block(tape, "window");
+  const Var<T> x = tape.make(rows(), windows(), known_channels(), false);
+  reader_->read_known(tape.exec(), x.value, steps(tape, shape_.inputs + h));
+  return block.hands_on(x);
+}
+
+template <class T>
 Var<T> SeriesWindows<T>::truth(Tape<T>& tape, Index h) const {
   const Block<T> block(tape, "window");
   const Var<T> x = tape.make(rows(), windows(), features(), false);
@@ -260,14 +268,19 @@ void WindowTask<T>::forecast_there(Tape<T>& tape, std::span<const Index> origins
     batch.windows = 0;
   };
   std::vector<Index> starts = forecast_starts(origins, 0);
-  if (store_->carries() && count > 0) store_->send(plan_.steps_of(starts));
+  const auto send = [&](std::span<const Index> first_steps) {
+    std::vector<Index> steps = plan_.steps_of(first_steps);
+    std::erase_if(steps, [&](Index step) { return step >= store_->steps(); });  // behind the data
+    store_->send(steps);
+  };
+  if (store_->carries() && count > 0) send(starts);
   sent_ = -1;  // what was sent ahead for a batch is not there any more
   int turn = 0;
   for (Index first = 0; first < count; first += options_.score_batch, turn = 1 - turn) {
     std::vector<Index> next = forecast_starts(origins, first + options_.score_batch);
     if (store_->carries()) {
       store_->turn();
-      if (!next.empty()) store_->send(plan_.steps_of(next));
+      if (!next.empty()) send(next);
     }
     predict(tape, starts, horizons);
     Arriving& batch = *arriving_[turn];

@@ -26,6 +26,8 @@ class SeriesWindows final : public WindowSource<T> {
   [[nodiscard]] Index channels() const override { return reader_->channels(); }
   [[nodiscard]] Index features() const override { return reader_->features(); }
   [[nodiscard]] Var<T> input(Tape<T>& tape, Index t) const override;
+  [[nodiscard]] Index known_channels() const override { return reader_->known_channels(); }
+  [[nodiscard]] Var<T> known(Tape<T>& tape, Index h) const override;
   [[nodiscard]] bool feeds_truth(Index h) const override {
     return !feeds_.empty() && feeds_[static_cast<std::size_t>(h)];
   }

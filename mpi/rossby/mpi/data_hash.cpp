@@ -32,6 +32,11 @@ Sums values_hash(const Domain& domain, std::span<const Index> steps, std::span<c
                  const std::function<const float*(Index)>& at) {
   Sums sums;
   const Index m = domain.info.features;
+  const InputVariables& inputs = domain.inputs;
+  // Of an input or a fixed value: numbered apart from the values that are forecast.
+  const auto further = [&](std::uint64_t kind, Index place, double value) {
+    return mix(mix(mix(kind) + static_cast<std::uint64_t>(place) + 1) + bits(value));
+  };
   for (const Index t : steps) {
     const bool trains = std::binary_search(trained_on.begin(), trained_on.end(), t);
     std::uint64_t& sum = trains ? sums.training : sums.other;
@@ -41,6 +46,15 @@ Sums values_hash(const Domain& domain, std::span<const Index> steps, std::span<c
         const Index place = (t * domain.nodes() + node.value) * m + f;
         sum += mix(mix(static_cast<std::uint64_t>(place) + 1) + bits(*x++));
       }
+    for (const bool known : {false, true})
+      for (const GlobalRow node : domain.rows)
+        for (Index f = 0, c = known ? inputs.known : inputs.past; f < c; ++f)
+          sum += further(known ? 2 : 1, (t * domain.nodes() + node.value) * c + f, *x++);
+    // Once: by the one of the ranks with these rows that has the first step that is trained on.
+    if (trained_on.empty() || t != trained_on.front()) continue;
+    const double* fixed = domain.fixed.data();
+    for (const GlobalRow node : domain.rows)
+      for (Index f = 0; f < inputs.fixed; ++f) sum += further(3, node.value * inputs.fixed + f, *fixed++);
   }
   return sums;
 }
@@ -72,7 +86,7 @@ void add_nodes(TextHash& header, const Domain& domain) {
   header.add_list(domain.latitude);
   header.add("; ");
   header.add_list(domain.longitude);
-  for (const SeriesVariable& variable : domain.info.variables) header.add_format("; {}", variable.name);
+  for (const SeriesVariable& variable : domain.variables()) header.add_format("; {}", variable.name);
   if (domain.centers.empty()) return;
   header.add("; less ");
   header.add_list(domain.centers);

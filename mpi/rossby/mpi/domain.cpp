@@ -12,6 +12,7 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/centers.hpp"
 #include "rossby/mpi/graph_partition.hpp"
+#include "rossby/mpi/inputs.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"
 #include "rossby/mpi/row_order.hpp"
 #include "rossby/mpi/watchdog.hpp"
@@ -259,7 +260,7 @@ void refuse_turned_signs(const GlobalEdges& edges, const Domain& domain) {
 SeriesFile open_series(const Config& config) {
   if (config.data.file.empty())
     user_error("data.file is not set: name a NetCDF file, for example --set data.file=series.nc");
-  return SeriesFile::open(config.data.file, config.data.variables, config.data.first_step,
+  return SeriesFile::open(config.data.file, forecast_variables(config), config.data.first_step,
                           config.data.last_step, parse_null_value(config.data.null_value),
                           config.data.fill_steps);
 }
@@ -346,10 +347,18 @@ RowPartition choose_partition(const Communicator& comm, const Config& config, co
       grid_tiles(domain.grid.n_lat, domain.grid.n_lon, domain.grid.node_of_cell, parts, costs), parts);
 }
 
+std::string_view Domain::role(std::size_t variable) const {
+  if (variable < info.variables.size()) return "";
+  Index channels = 0;
+  for (std::size_t v = info.variables.size(); v < variable; ++v)
+    channels += inputs.variables[v - info.variables.size()].features;
+  return channels < inputs.past ? "input" : "input, known ahead";
+}
+
 std::size_t Domain::bytes() const {
   const std::size_t words = info.node_lat.size() + info.node_lon.size() + info.time.values().size() +
                             file_node.size() + grid.node_of_cell.size() + centers.size() + latitude.size() +
-                            longitude.size() + rows.size();
+                            longitude.size() + rows.size() + fixed.size();
   return words * sizeof(double) + partition.bytes();
 }
 
@@ -374,6 +383,9 @@ Domain make_domain(const Communicator& comm, const Config& config) {
   domain.partition = order_rows(comm, config, domain, choose_partition(comm, config, domain, comm.size()));
   domain.cut_graph = comm.size() > 1 && partition_kind(config, domain, comm.size()) == "graph";
   domain.rows = domain.partition.rows_of(comm.rank());
+  domain.inputs = agree(comm, [&] { return input_variables(config); });
+  check_input_precision(comm, config, domain);
+  domain.fixed = agree(comm, [&] { return read_fixed(config, domain); });
   return domain;
 }
 

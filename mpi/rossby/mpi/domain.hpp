@@ -16,10 +16,20 @@ namespace rossby {
 
 class RowCut;
 
+/// What models of windows read beside the variables that they forecast.
+struct InputVariables {
+  std::vector<SeriesVariable> variables;  // of data.inputs, then of data.known_inputs
+  Index past = 0, known = 0;              // channels of both
+  Index fixed = 0;                        // of data.static
+
+  [[nodiscard]] Index channels() const { return past + known; }
+};
+
 /// The nodes of a run and who owns them: everything about the data but its values. The same on every rank
-/// except `rows`.
+/// except `rows` and `fixed`.
 struct Domain {
-  SeriesInfo info;
+  SeriesInfo info;  // of the variables that are forecast
+  InputVariables inputs;
   std::vector<Index> file_node;  // of each global row, ascending
   Grid grid;                     // of gridded files
   std::vector<double> latitude;  // degrees, of each global row; empty where the file has none
@@ -33,8 +43,17 @@ struct Domain {
   std::vector<double> centers;
   std::string graph_remark;   // how its nodes were matched with those of relation.file, a line
   std::string center_remark;  // what `centers` are for, a line a feature
+  std::vector<double> fixed;  // data.static of the rows, (rows, inputs.fixed), original units
   RowCut* cut = nullptr;      // of pretended ranks: where their relations come from (whole_graph.hpp)
 
+  /// Variables that are forecast, then inputs.
+  [[nodiscard]] std::vector<SeriesVariable> variables() const {
+    std::vector<SeriesVariable> all = info.variables;
+    all.insert(all.end(), inputs.variables.begin(), inputs.variables.end());
+    return all;
+  }
+  /// What the variable of that number is to a model: empty, "input" or "input, known ahead".
+  [[nodiscard]] std::string_view role(std::size_t variable) const;
   [[nodiscard]] Index nodes() const { return static_cast<Index>(file_node.size()); }
   /// Memory of its lists on this rank.
   [[nodiscard]] std::size_t bytes() const;
@@ -76,12 +95,14 @@ struct DataHash {
 [[nodiscard]] DataHash data_hash(const Communicator& comm, const Config& config, const Domain& domain,
                                  const Series& series);
 /// Of some steps alone, each of them on one of the ranks that own its rows: `at` gives a step's (rows,
-/// features). `trained_on` (ascending) are the same steps on all ranks, and each is among those of one.
+/// features), and behind these the domain's inputs. `trained_on` (ascending) are the same steps on all ranks,
+/// and each is among those of one.
 [[nodiscard]] DataHash data_hash(const Communicator& comm, const Config& config, const Domain& domain,
                                  std::span<const Index> steps, std::span<const Index> trained_on,
                                  const std::function<const float*(Index)>& at);
 
-/// The series that data.* names. Throws UserError where it cannot be opened, or data.file is not set.
+/// The series that data.* names, without its inputs. Throws UserError where it cannot be opened, or data.file
+/// is not set.
 [[nodiscard]] SeriesFile open_series(const Config& config);
 
 /// The file that relation.graph = "edges" reads: relation.file, or data.file where that is empty. Throws

@@ -94,6 +94,7 @@ Domain WholeGraph::domain(const Communicator& space, const Config& config) {
   domain.partition = cut->partition();
   domain.cut_graph = space.size() > 1 && partition_kind(config, domain_, space.size()) == "graph";
   domain.rows = domain.partition.rows_of(space.rank());
+  domain.fixed.assign(domain.rows.size() * static_cast<std::size_t>(domain.inputs.fixed), 0.0);
   domain.cut = cut.get();
   return domain;
 }

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/files.hpp"
 #include "rossby/io/netcdf.hpp"
 #include "rossby/io/series_writer.hpp"
 #include "rossby/mpi/agree.hpp"
@@ -79,7 +80,10 @@ template <class T>
 std::string forecast_with(const Communicator& comm, const OpenRun& open, const ForecastOptions& options) {
   const Config& config = open.config;
   agree(comm, [&] {
-    if (comm.rank() == 0) (void)open.output(options.output, "");
+    if (comm.rank() != 0) return;
+    (void)open.output(options.output, "");
+    if (!options.inputs.empty() && !options.output.empty())
+      refuse_to_replace(options.output, {options.inputs});
   });
   if (options.prints && comm.rank() == 0) fmt::print("{}", open.remark);
   const auto made = make_run<T>(comm, config, Purpose::forecasting);
@@ -101,6 +105,7 @@ std::string forecast_with(const Communicator& comm, const OpenRun& open, const F
     (void)domain.info.time.after(origin, steps);  // has to be known
     (void)run.usable({origin}, steps);
   });
+  run.know_ahead(origin, steps, options.inputs);
 
   const Index m = domain.info.features;
   const auto owned = static_cast<Index>(domain.rows.size());

@@ -12,6 +12,7 @@ namespace rossby {
 struct ForecastOptions {
   Index steps = 1;
   std::string origin;             // date or value of the time axis; empty: the last step of the data
+  std::string inputs;             // file with data.known_inputs of the steps; empty: those of the data
   std::string output;             // file; empty: forecast.nc in the run directory
   std::string device;             // parallel.device; empty: as trained, without a GPU the cores
   std::vector<std::string> sets;  // key=value: harmless keys, split.test, data.file and relation.file only

@@ -91,18 +91,29 @@ Traffic ModelRun<T>::sent() const {
 
 template <class T>
 void ModelRun<T>::summarise(const float* values, Index rows, std::span<const double> centers) {
-  const auto& variables = domain_.info.variables;
-  summaries_.resize(variables.size());
-  for (Index i = 0, k = 0; i < rows; ++i)
-    for (std::size_t v = 0; v < variables.size(); ++v)
-      for (Index f = 0; f < variables[v].features; ++f, ++k)
-        summaries_[v].look_at(static_cast<double>(values[k]) +
-                              (centers.empty() ? 0 : centers[static_cast<std::size_t>(k)]));
+  const auto& targets = domain_.info.variables;
+  const InputVariables& inputs = domain_.inputs;
+  const std::span<const SeriesVariable> further(inputs.variables);
+  std::size_t past = 0;  // variables
+  for (Index channels = 0; channels < inputs.past; ++past) channels += further[past].features;
+  summaries_.resize(targets.size() + further.size());
+  std::size_t first = 0;  // summary of a part's first variable
+  Index k = 0;
+  for (const auto part :
+       {std::span<const SeriesVariable>(targets), further.first(past), further.subspan(past)}) {
+    const bool centered = first == 0 && !centers.empty();
+    for (Index i = 0; i < rows; ++i)
+      for (std::size_t v = 0; v < part.size(); ++v)
+        for (Index f = 0; f < part[v].features; ++f, ++k)
+          summaries_[first + v].look_at(static_cast<double>(values[k]) +
+                                        (centered ? centers[static_cast<std::size_t>(k)] : 0));
+    first += part.size();
+  }
 }
 
 template <class T>
 void ModelRun<T>::complete_summaries(Reducer& reducer) {
-  summaries_.resize(domain_.info.variables.size());
+  summaries_.resize(domain_.info.variables.size() + domain_.inputs.variables.size());
   for (ValueSummary& summary : summaries_) {
     reducer.sum(summary.sums());
     reducer.max(summary.extremes());
@@ -366,6 +377,40 @@ void ModelRun<T>::read(const std::string& path, std::span<const NamedArray<T>> a
 
 namespace {
 
+/// Throws UserError where the model does not read what the configuration gives it beside the series.
+void check_inputs(const Config& config) {
+  const bool windowed = config.windows() != nullptr;
+  const std::string& name = config.model.name;
+  for (const auto& [key, is_set] : {std::pair{"data.inputs", !config.data.inputs.empty()},
+                                    {"data.known_inputs", !config.data.known_inputs.empty()},
+                                    {"data.static", !config.data.fixed.empty()}})
+    if (is_set && !windowed)
+      user_error(
+          "{}: model.name = \"{}\" reads the series that it forecasts and nothing else; leave the key out, "
+          "or "
+          "choose a model of windows, such as dcrnn",
+          key, name);
+  if (!windowed) return;
+  const bool knows = model_named(name).reads_known;
+  if (!knows && !config.data.known_inputs.empty())
+    user_error(
+        "data.known_inputs: model.name = \"{}\" does not read inputs of the steps that it forecasts (dcrnn "
+        "and "
+        "gru do); name them in data.inputs, of which it reads the past",
+        name);
+  if (!config.window.known_times) return;
+  if (!knows)
+    user_error(
+        "window.known_times = true: model.name = \"{}\" does not read inputs of the steps that it forecasts "
+        "(dcrnn and gru do); set it to false",
+        name);
+  const WindowSettings& window = config.window;
+  if (!window.time_of_day && !window.day_of_week && !window.day_of_year && window.holidays.empty())
+    user_error(
+        "window.known_times = true: there are no time features; set window.time_of_day, window.day_of_week, "
+        "window.day_of_year or window.holidays");
+}
+
 /// A stage of a group fails as a whole, so that it may communicate in here; the others learn of it.
 Domain domain_of(const ProcessGrid& grid, const Config& config, WholeGraph* whole) {
   if (whole) return whole->domain(grid.space(), config);
@@ -387,6 +432,7 @@ std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& co
                models_of_layers(), config.model.name);
   if (stages == 1 && !forecasts && !config.parallel.stage_layers.empty())
     user_error("parallel.stage_layers is for parallel.stages of 2 or more, not of 1");
+  check_inputs(config);
   const ProcessGrid grid = groups * stages == 1 ? ProcessGrid(comm) : ProcessGrid(comm, groups, stages);
   Domain domain = domain_of(grid, config, whole);
   // What the graph and its partition took would otherwise lie beside all arrays that come now.

@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "rossby/data/anomaly_map.hpp"
+#include "rossby/base/user_error.hpp"
 #include "rossby/data/scaler.hpp"
 #include "rossby/io/inspect.hpp"
 #include "rossby/mpi/domain.hpp"
@@ -89,7 +90,7 @@ class ModelRun {
   [[nodiscard]] virtual std::size_t list_bytes() const;
   /// What the start of a training says beside data, split and parameters; empty: nothing. Rank 0's.
   [[nodiscard]] virtual std::string remarks() const { return ""; }
-  /// One a variable, of the values of the training part on all ranks.
+  /// One a variable of domain().variables(), of the values of the training part on all ranks.
   [[nodiscard]] const std::vector<ValueSummary>& summaries() const { return summaries_; }
   /// What models see instead of values, with data.cycle = "auto" as it was decided.
   [[nodiscard]] AnomalySpec anomalies_asked() const { return anomaly_spec(config_->data, cycle_); }
@@ -102,6 +103,13 @@ class ModelRun {
     bug("a model without learned entries has no edges behind a parameter");
   }
 
+  /// Makes the inputs of a forecast's steps known that are known ahead: those of the file `inputs`, or if
+  /// that is empty of the data. Throws UserError where they are missing or the model reads none. Collective.
+  virtual void know_ahead(Index origin, Index steps, const std::string& inputs) {
+    (void)origin, (void)steps;
+    if (!inputs.empty())
+      user_error("--inputs {}: the run has no data.known_inputs, which it would hold; leave it out", inputs);
+  }
   /// Those of the origins that the model can forecast `horizons` steps from. Throws UserError where it cannot
   /// forecast so many.
   [[nodiscard]] virtual std::vector<Index> usable(std::vector<Index> origins, Index horizons) const = 0;
@@ -153,7 +161,8 @@ class ModelRun {
   void open_device(Purpose purpose);
   /// The link of all ranks where `comm` is of them, in their order; else null: it needs one of its own.
   [[nodiscard]] std::shared_ptr<NcclLink> link_of(const Communicator& comm) const;
-  /// Adds values of one step, (rows, features), to `summaries_`; `centers` is of the same shape, or empty.
+  /// Adds values of one step, (rows, features) and behind these the domain's inputs, to `summaries_`;
+  /// `centers` is (rows, features), or empty.
   void summarise(const float* values, Index rows, std::span<const double> centers);
   /// Sums them over ranks. Collective.
   void complete_summaries(Reducer& reducer);

@@ -66,8 +66,12 @@ void describe(const Communicator& comm, ModelRun<T>& run, const Config& config, 
              domain.info.steps, domain.info.features, domain.info.features == 1 ? "" : "s");
   fmt::print("{}", time_lines(domain.info));
   const std::vector<ValueSummary>& summaries = run.summaries();
+  const std::vector<SeriesVariable> variables = domain.variables();
   for (std::size_t v = 0; v < summaries.size(); ++v)
-    fmt::print("{}", variable_lines(domain.info.variables[v], summaries[v], "the training part"));
+    fmt::print("{}", variable_lines(variables[v], summaries[v], "the training part", domain.role(v)));
+  if (!config.data.fixed.empty())
+    fmt::print("static    {}{}\n", fmt::join(config.data.fixed, ", "),
+               config.data.fixed_file.empty() ? "" : fmt::format(" ({})", config.data.fixed_file));
   if (domain.nodes() < domain.info.file_nodes)
     fmt::print("nodes     {} of {} in the file are used (data.nodes = \"{}\")\n", domain.nodes(),
                domain.info.file_nodes, config.data.nodes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <numeric>
 
 #include <fmt/core.h>
@@ -15,6 +16,7 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/centers.hpp"
 #include "rossby/mpi/host.hpp"
+#include "rossby/mpi/inputs.hpp"
 #include "rossby/mpi/ports.hpp"
 #include "rossby/mpi/whole_graph.hpp"
 #include "rossby/relation/builders.hpp"
@@ -91,8 +93,9 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   this->open_device(purpose);
   this->decide_cycle(purpose);
   agree(grid_.world(), [&] { check_fill(config, this->anomalies_asked()); });
-  if (this->cycles())
-    (purpose == Purpose::forecasting ? training_view_ : forecast_view_) = domain_.info.steps;
+  // What is known ahead of a forecast from the end of the data lies behind them.
+  span_ = domain_.info.steps + (purpose == Purpose::forecasting && reads_ahead() ? shape_.outputs : 0);
+  if (this->cycles()) (purpose == Purpose::forecasting ? training_view_ : forecast_view_) = span_;
   const auto origins = window_origins(domain_.split.origins(Role::validation, shape_.outputs), shape_,
                                       shape_.outputs, breaks_);
   const auto count = static_cast<Index>(origins.size());
@@ -109,8 +112,14 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   make_graph(purpose);
   if (trains(purpose)) release_unused_memory();  // of graphs on their way to supports
   fit(purpose);
-  reader_ = std::make_unique<SeriesReader<T>>(*store_, scaler_, times_,
-                                              config.window.fill == "zero" ? Fill::zero : Fill::mean);
+  FurtherInputs further;
+  if (domain_.inputs.past > 0) further.past = &past_scaler_;
+  if (domain_.inputs.known > 0) further.known = &known_scaler_;
+  further.times_ahead = config.window.known_times;
+  further.fixed_channels = domain_.inputs.fixed;
+  further.fixed = fixed_;
+  reader_ = std::make_unique<SeriesReader<T>>(
+      *store_, scaler_, times_, config.window.fill == "zero" ? Fill::zero : Fill::mean, further);
   choose_sparse();
   agree(grid_.world(), [&] {
     make_model();
@@ -128,9 +137,14 @@ template <class T>
 void WindowRun<T>::keep_data(Device& device) {
   for (Device::Copy& copy : model_->keep_on(device)) kept_.push_back(std::move(copy));
   for (Device::Copy& copy : reader_->keep_on(device)) kept_.push_back(std::move(copy));
+  keep_steps(device);
+}
+
+template <class T>
+void WindowRun<T>::keep_steps(Device& device) {
   const bool local = plan_->options().sampling == WindowSampling::local || grid_.groups() == 1;
   if (local && store_->values().size_bytes() <= device.free_bytes() / 2)
-    kept_.push_back(device.keep(store_->values()));
+    kept_steps_.push_back(device.keep(store_->values()));
   else if (!device.driver().only_addresses())
     store_->carry_to(device);
 }
@@ -148,34 +162,94 @@ void WindowRun<T>::make_store(Purpose purpose) {
     held[g] = std::move(all);
   }
   if (purpose == Purpose::forecasting) {
-    held.front().resize(static_cast<std::size_t>(domain_.info.steps));
+    held.front().resize(static_cast<std::size_t>(span_));
     std::iota(held.front().begin(), held.front().end(), Index{0});
     if (training_view_ > 0)
       for (const Index step : plan_->steps_of(windows_)) held.front().push_back(step + training_view_);
   }
   held_ = held;
-  const Index places = domain_.info.steps + training_view_ + forecast_view_;
-  store_ = std::make_unique<StepStore>(places, static_cast<Index>(domain_.rows.size()), domain_.info.features,
-                                       std::move(held), *step_exchange_, purpose == Purpose::tracing);
-  if (places > domain_.info.steps) {  // time features of a step are those of both its places
-    const std::vector<float> once = times_.values;
-    times_.values.insert(times_.values.end(), once.begin(), once.end());
-  }
+  store_ = std::make_unique<StepStore>(
+      span_ + training_view_ + forecast_view_, static_cast<Index>(domain_.rows.size()), domain_.info.features,
+      std::move(held), *step_exchange_, purpose == Purpose::tracing, domain_.inputs.channels());
+  set_times(std::move(times_.values));
   if (purpose != Purpose::tracing) read_values();
 }
 
-/// Original units: those of steps, then those of steps that are held a second time.
+/// Time features of the axis and, if known, of steps behind it; of a step that is held twice at both its
+/// places.
+template <class T>
+void WindowRun<T>::set_times(std::vector<float> of_axis) {
+  of_axis.resize(static_cast<std::size_t>(span_ * times_.channels));
+  times_.values = of_axis;
+  if (training_view_ + forecast_view_ > 0)
+    times_.values.insert(times_.values.end(), of_axis.begin(), of_axis.end());
+}
+
+/// Original units: those of steps, nothing yet of steps behind the data, then those of steps that are held a
+/// second time.
 template <class T>
 void WindowRun<T>::read_values() {
   const std::span<const Index> held = store_->held();
-  const auto once = std::lower_bound(held.begin(), held.end(), domain_.info.steps) - held.begin();
-  const auto steps = held.first(static_cast<std::size_t>(once));
-  std::vector<Index> again(held.begin() + once, held.end());
-  for (Index& step : again) step -= domain_.info.steps;
-  const std::size_t width = held.empty() ? 0 : store_->values().size() / held.size();
-  read_steps(grid_.space(), *config_, domain_, steps, store_->values().first(steps.size() * width));
-  if (this->cycles())
-    read_steps(grid_.space(), *config_, domain_, again, store_->values().subspan(steps.size() * width));
+  const auto before = [&](Index place) {
+    return static_cast<std::size_t>(std::lower_bound(held.begin(), held.end(), place) - held.begin());
+  };
+  const std::size_t data = before(domain_.info.steps), once = before(span_);
+  const auto width = static_cast<std::size_t>(store_->width());
+  std::vector<Index> again(held.begin() + static_cast<std::ptrdiff_t>(once), held.end());
+  for (Index& step : again) step -= span_;
+  const std::span<float> values = store_->values();
+  read_with_inputs(grid_.space(), *config_, domain_, held.first(data), values.first(data * width));
+  std::ranges::fill(values.subspan(data * width, (once - data) * width),
+                    std::numeric_limits<float>::quiet_NaN());
+  if (this->cycles()) read_with_inputs(grid_.space(), *config_, domain_, again, values.subspan(once * width));
+}
+
+/// Whether the decoder reads something of the steps that it forecasts.
+template <class T>
+bool WindowRun<T>::reads_ahead() const {
+  return domain_.inputs.known > 0 || config_->window.known_times;
+}
+
+template <class T>
+void WindowRun<T>::know_ahead(Index origin, Index steps, const std::string& inputs) {
+  if (domain_.inputs.known == 0) ModelRun<T>::know_ahead(origin, steps, inputs);
+  if (!reads_ahead()) return;
+  const TimeAxis& time = domain_.info.time;
+  const Index last = time.size() - 1, behind = origin + steps - last;
+  if (behind > 0 && times_.channels > 0) {
+    TimeFeatures more =
+        TimeFeatures::of(time.after(last, behind), time_feature_choice(config_->window), false);
+    times_.values.resize(static_cast<std::size_t>(time.size() * times_.channels));
+    times_.values.insert(times_.values.end(), more.values.begin(), more.values.end());
+    set_times(std::move(times_.values));
+  }
+  if (domain_.inputs.known == 0) return;
+  const Index rows = store_->rows(), known = domain_.inputs.known, values = rows * known;
+  const auto at = [&](Index step) { return store_->values().data() + (step + 1) * store_->width() - values; };
+  if (inputs.empty()) {
+    if (behind > 0)
+      user_error(
+          "the forecast reads data.known_inputs of its {} steps, {} of them behind the data, which end at "
+          "{}: "
+          "give these with --inputs FILE",
+          steps, behind, time.text(last));
+    std::vector<double> seen(static_cast<std::size_t>(steps * known));
+    for (Index h = 0; h < steps; ++h)
+      for (Index k = 0; k < values; ++k)
+        if (!std::isnan(at(origin + 1 + h)[k])) seen[static_cast<std::size_t>(h * known + k % known)] = 1;
+    block_reducer_.sum(std::span<double>(seen));
+    if (const auto missing = std::ranges::find(seen, 0.0); missing != seen.end())
+      user_error(
+          "{}: no node has a value of data.known_inputs at {}, which is forecast: give them with --inputs "
+          "FILE",
+          domain_.info.path, time.text(origin + 1 + (missing - seen.begin()) / known));
+    return;
+  }
+  kept_steps_.clear();  // what changes is kept anew
+  std::vector<float> ahead(static_cast<std::size_t>(steps * values));
+  read_known_ahead(grid_.space(), *config_, domain_, inputs, time.after(origin, steps), ahead);
+  for (Index h = 0; h < steps; ++h) std::copy_n(ahead.data() + h * values, values, at(origin + 1 + h));
+  if (Device* device = this->device()) agree(grid_.world(), [&] { keep_steps(*device); });
 }
 
 /// Scales, counts and names the data by what training windows read: the same for every grid.
@@ -183,11 +257,15 @@ template <class T>
 void WindowRun<T>::fit(Purpose purpose) {
   if (purpose == Purpose::tracing) {
     scaler_ = Scaler(store_->rows(), store_->features());
+    past_scaler_ = Scaler(store_->rows(), domain_.inputs.past);
+    known_scaler_ = Scaler(store_->rows(), domain_.inputs.known);
+    fixed_.assign(domain_.fixed.size(), 0.0F);
     plan_->set_observed(std::vector<double>(static_cast<std::size_t>(domain_.info.steps), 1.0));
     return;
   }
   const auto read = plan_->steps_of(windows_);
-  const auto counted = store_->counted();
+  auto counted = store_->counted();
+  std::erase_if(counted, [&](Index step) { return step >= domain_.info.steps; });
   std::vector<Index> training;
   std::set_intersection(read.begin(), read.end(), counted.begin(), counted.end(),
                         std::back_inserter(training));
@@ -202,6 +280,7 @@ void WindowRun<T>::fit(Purpose purpose) {
   }
   plane_reducer_.sum(observed);
   this->complete_summaries(plane_reducer_);
+  fit_inputs(training);
   for (const Index start : windows_)
     for (Index h = 0; h < shape_.outputs; ++h)
       all += observed[static_cast<std::size_t>(start + shape_.inputs + h)];
@@ -221,7 +300,7 @@ void WindowRun<T>::fit(Purpose purpose) {
   if (purpose != Purpose::forecasting) this->require_validation(sees_validation_);
   const auto place_of = [this](Index step) {
     const auto& held = store_->held();
-    return std::binary_search(held.begin(), held.end(), step) ? step : step + domain_.info.steps;
+    return std::binary_search(held.begin(), held.end(), step) ? step : step + span_;
   };
   this->data_hash_ = rossby::data_hash(grid_.plane(), *config_, domain_, hashed_steps(), read,
                                        [&](Index step) { return store_->at(place_of(step)); });
@@ -236,13 +315,13 @@ void WindowRun<T>::fit(Purpose purpose) {
 /// Steps that this group counts, each step of time once over all groups.
 template <class T>
 std::vector<Index> WindowRun<T>::hashed_steps() const {
-  const Index steps = domain_.info.steps;
   std::vector<Index> hashed;
   for (const Index place : store_->counted()) {
-    const bool twice = place >= steps && std::any_of(held_.begin(), held_.end(), [&](const auto& held) {
-                         return std::binary_search(held.begin(), held.end(), place - steps);
+    if (place >= domain_.info.steps && place < span_) continue;  // behind the data
+    const bool twice = place >= span_ && std::any_of(held_.begin(), held_.end(), [&](const auto& held) {
+                         return std::binary_search(held.begin(), held.end(), place - span_);
                        });
-    if (!twice) hashed.push_back(place < steps ? place : place - steps);
+    if (!twice) hashed.push_back(place < span_ ? place : place - span_);
   }
   return hashed;
 }
@@ -265,13 +344,35 @@ void WindowRun<T>::fit_anomalies(std::span<const Index> read, std::span<const In
   const std::span<const Index> held = store_->held();
   const std::size_t width = held.empty() ? 0 : store_->values().size() / held.size();
   for (std::size_t k = 0; k < held.size(); ++k) {
-    const bool again = held[k] >= domain_.info.steps;
-    const Index step = again ? held[k] - domain_.info.steps : held[k];
+    const bool again = held[k] >= span_;
+    const Index step = again ? held[k] - span_ : held[k];
+    if (step >= domain_.info.steps) continue;  // behind the data
     const bool trains = std::binary_search(read.begin(), read.end(), step);
     const bool of_training = trains && (training_view_ > 0 ? again : !again);
     (of_training ? without : full).push_back({step, store_->values().data() + k * width});
   }
   anomalies_ = AnomalyMap::fit(data, domain_.info.time, this->anomalies_asked(), without, full, space);
+}
+
+/// Scales of what is read beside the target, by the same steps.
+template <class T>
+void WindowRun<T>::fit_inputs(const std::vector<Index>& training) {
+  const InputVariables& inputs = domain_.inputs;
+  const std::size_t targets = domain_.info.variables.size();
+  for (std::size_t v = 0; v < inputs.variables.size(); ++v)
+    if (this->summaries_[targets + v].finite() == 0)
+      user_error("{}: variable {} has no value in the training part; leave it out of data.inputs",
+                 domain_.info.path, inputs.variables[v].name);
+  MpiReducer space(grid_.space()), groups(grid_.time());
+  const auto fit_part = [&](Index first, Index channels) {
+    const auto at = [this, first](Index step) { return store_->at(step) + store_->rows() * first; };
+    return Scaler::fit({store_->rows(), channels, training, at, grid_.groups() > 1 ? &groups : nullptr},
+                       input_scaler_spec(config_->data), space);
+  };
+  if (inputs.past > 0) past_scaler_ = fit_part(store_->features(), inputs.past);
+  if (inputs.known > 0) known_scaler_ = fit_part(store_->features() + inputs.past, inputs.known);
+  if (inputs.fixed == 0) return;
+  fixed_ = scaled_over_nodes(domain_.fixed, inputs.fixed, space);
 }
 
 /// Whether a validation window has a target that is not missing.
@@ -386,6 +487,7 @@ void WindowRun<T>::make_model() {
   parts.shape = shape_;
   parts.channels = reader_->channels();
   parts.features = reader_->features();
+  parts.known = reader_->known_channels();
   parts.diffusion = std::move(diffusion);
   parts.partition = &domain_.partition;
   parts.part = grid_.space().rank();

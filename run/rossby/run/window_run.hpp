@@ -34,6 +34,7 @@ class WindowRun final : public ModelRun<T> {
   [[nodiscard]] Index unseen_nodes() const override { return scaler_.unseen(); }
   void add_metadata(nlohmann::ordered_json& json) const override;
   [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index horizons) const override;
+  void know_ahead(Index origin, Index steps, const std::string& inputs) override;
 
  protected:
   void forecast_anomalies(std::span<const Index> origins, Index horizons, bool of_training,
@@ -49,9 +50,13 @@ class WindowRun final : public ModelRun<T> {
   [[nodiscard]] std::unique_ptr<WindowTask<T>> make_window_task(Index view);
   void make_store(Purpose purpose);
   void read_values();
+  void set_times(std::vector<float> of_axis);
   void fit(Purpose purpose);
   void fit_anomalies(std::span<const Index> read, std::span<const Index> training);
   [[nodiscard]] std::vector<Index> hashed_steps() const;
+  void fit_inputs(const std::vector<Index>& training);
+  void keep_steps(Device& device);
+  [[nodiscard]] bool reads_ahead() const;
   [[nodiscard]] bool sees_validation();
   [[nodiscard]] std::string lost_to_gaps() const;
   void make_graph(Purpose purpose);
@@ -80,10 +85,14 @@ class WindowRun final : public ModelRun<T> {
   std::unique_ptr<StepExchange> step_exchange_;
   std::unique_ptr<StepStore> store_;
   // With a cycle a step is held twice where training and forecasts read it: as anomaly about a cycle without
-  // its own day or year, and about that of all training steps. The other one of the two is the step + T.
+  // its own day or year, and about that of all training steps. The other one of the two is the step + span_.
   Index training_view_ = 0, forecast_view_ = 0;
+  Index span_ = 0;  // T, and in forecasts the steps behind the data whose inputs are known ahead
   StepLists held_;  // steps of every group as the store began
   Scaler scaler_;
+  Scaler past_scaler_, known_scaler_;     // of data.inputs and data.known_inputs
+  std::vector<float> fixed_;              // data.static, scaled: (rows, inputs.fixed)
+  std::vector<Device::Copy> kept_steps_;  // the series on the device, if it is kept there
   std::unique_ptr<SeriesReader<T>> reader_;
   CsrBlock block_;  // supports
   std::unique_ptr<Exchange> exchange_;

@@ -42,6 +42,29 @@ class SecondRank final : public Reducer {
   std::vector<std::vector<double>> others_;
 };
 
+TEST(Scaler, BringsValuesOfNodesToMeanZeroAndDeviationOne) {
+  OneRankReducer alone;
+  const std::vector<double> values{1e7 + 1, 5, 1e7 + 3, 5, 1e7 + 5, 5};  // three nodes, two channels
+  const double step = std::sqrt(3.0 / 2);
+  const auto scaled = scaled_over_nodes(values, 2, alone);
+  const double expected[] = {-step, 0, 0, 0, step, 0};
+  ASSERT_EQ(scaled.size(), std::size(expected));
+  for (std::size_t k = 0; k < scaled.size(); ++k) EXPECT_NEAR(scaled[k], expected[k], 1e-6) << k;
+  EXPECT_TRUE(scaled_over_nodes({}, 2, alone).empty());
+}
+
+TEST(Scaler, InputsAreScaledEvenIfTheTargetIsNot) {
+  DataSettings data;
+  data.center = data.spread = "none";
+  data.factor = 3;
+  EXPECT_EQ(input_scaler_spec(data).center, ScaleBy::global);
+  EXPECT_EQ(input_scaler_spec(data).spread, ScaleBy::global);
+  EXPECT_EQ(input_scaler_spec(data).factor, 1);
+  data.center = "node";
+  EXPECT_EQ(input_scaler_spec(data).center, ScaleBy::node);
+  EXPECT_EQ(input_scaler_spec(data).spread, ScaleBy::global);
+}
+
 TEST(Scaler, PerNodeTrainingStepsOnly) {
   Series series = noisy(50, 3, 2);
   series.at(4, 1, 0) = nan;

@@ -185,5 +185,62 @@ TEST(SeriesReader, ReadsAnyStepsScaledWithTimesBehind) {
   }
 }
 
+TEST(SeriesReader, ReadsFurtherInputsBehindTheTimes) {
+  OneGroup alone;
+  constexpr Index rows = 3, m = 2, past = 1, known = 2, fixed = 2, steps = 5;
+  StepStore store(steps, rows, m, {range(0, steps)}, alone, false, past + known);
+  ASSERT_EQ(store.width(), rows * (m + past + known));
+  // Values tell what they are: 1000 · kind + 100 · step + 10 · row + channel.
+  float* to = store.values().data();
+  for (Index t = 0; t < steps; ++t)
+    for (const auto& [kind, channels] : {std::pair<int, Index>{1, m}, {2, past}, {3, known}})
+      for (Index i = 0; i < rows; ++i)
+        for (Index f = 0; f < channels; ++f)
+          *to++ = t == 3 && kind == 3 && i == 1 && f == 0
+                      ? missing
+                      : static_cast<float>(1000 * kind + 100 * t + 10 * i + f);
+  const auto scaler = [](Index channels, double center) {
+    const auto size = static_cast<std::size_t>(rows * channels);
+    return Scaler(rows, channels, std::vector<double>(size, center), std::vector<double>(size, 2.0), 1.0);
+  };
+  const Scaler target = scaler(m, 1000), of_past = scaler(past, 2000), of_known = scaler(known, 3000);
+  TimeFeatures times;
+  times.channels = 1;
+  for (Index t = 0; t < steps; ++t) times.values.push_back(static_cast<float>(t));
+  std::vector<float> of_nodes;
+  for (Index i = 0; i < rows; ++i)
+    for (Index f = 0; f < fixed; ++f) of_nodes.push_back(static_cast<float>(-10 * i - f));
+  const std::vector<Index> read{3, 0};
+  for (const bool ahead : {false, true})
+    for (const Fill fill : {Fill::mean, Fill::zero}) {
+      const SeriesReader<double> reader(store, target, times, fill,
+                                        {&of_past, &of_known, ahead, fixed, of_nodes});
+      ASSERT_EQ(reader.channels(), m + 1 + past + known + fixed);
+      ASSERT_EQ(reader.known_channels(), known + (ahead ? 1 : 0));
+      std::vector<double> all(static_cast<std::size_t>(rows * 2 * reader.channels()), -7),
+          next(static_cast<std::size_t>(rows * 2 * reader.known_channels()), -7);
+      const NodeView<double> out(all.data(), rows, 2, reader.channels()),
+          lead(next.data(), rows, 2, reader.known_channels());
+      reader.read({}, out, read);
+      reader.read_known({}, lead, read);
+      for (Index i = 0; i < rows; ++i)
+        for (Index b = 0; b < 2; ++b) {
+          const Index t = read[static_cast<std::size_t>(b)];
+          const auto place = [&](Index f) { return static_cast<double>(100 * t + 10 * i + f) / 2; };
+          const auto is_missing = [&](Index f) { return t == 3 && i == 1 && f == 0; };
+          const double filled = fill == Fill::zero ? -1500 : 0;
+          std::vector<double> expected{place(0), place(1), static_cast<double>(t), place(0)}, coming;
+          for (Index f = 0; f < known; ++f) coming.push_back(is_missing(f) ? filled : place(f));
+          expected.insert(expected.end(), coming.begin(), coming.end());
+          for (Index f = 0; f < fixed; ++f) expected.push_back(static_cast<double>(-10 * i - f));
+          if (ahead) coming.push_back(static_cast<double>(t));
+          EXPECT_EQ(std::vector<double>(out.at(i, b), out.at(i, b) + out.channels), expected)
+              << i << " " << b;
+          EXPECT_EQ(std::vector<double>(lead.at(i, b), lead.at(i, b) + lead.channels), coming)
+              << i << " " << b;
+        }
+    }
+}
+
 }  // namespace
 }  // namespace rossby

@@ -136,5 +136,121 @@ TEST(DcrnnOnDevices, StepIsOfFewOperations) {
   EXPECT_EQ(given(513) - given(512), 2 * 3 * 48 - 12 - 1 - 2);
 }
 
+/// A model of two layers on the host, two inputs and two outputs; `known` channels are known ahead.
+struct Knowing {
+  CsrBlock block = localise(test::random_edges(nodes, 2, 5, 0, nodes), RowPartition::blocks(nodes, 1), 0, {});
+  OneRankExchange exchange{nodes};
+  Dcrnn<double> model;
+
+  Knowing(Index features, Index known, Recompute recompute)
+      : model({2, channels, features, 2, units, recompute, {}, {}, known}, diffusion()) {
+    model.start(4);
+  }
+  Diffusion<double> diffusion() {
+    Diffusion<double> made(block, exchange, 2, DiffusionVariant::paper);
+    for (double& value : made.weight) value *= 0.5;
+    return made;
+  }
+  Parameter<double>& parameter(const std::string& name) {
+    for (Parameter<double>* each : model.parameters())
+      if (each->name == name) return *each;
+    bug("no parameter of that name");
+  }
+};
+
+/// Noise, some of it known ahead.
+class KnownNoise final : public WindowSource<double> {
+ public:
+  [[nodiscard]] Index rows() const override { return nodes; }
+  [[nodiscard]] Index windows() const override { return rossby::testing::windows; }
+  [[nodiscard]] Index channels() const override { return rossby::testing::channels; }
+  [[nodiscard]] Index features() const override { return 1; }
+  [[nodiscard]] bool feeds_truth(Index) const override { return false; }
+  [[nodiscard]] Var<double> truth(Tape<double>&, Index) const override { bug("nothing is fed"); }
+  [[nodiscard]] Var<double> input(Tape<double>& tape, Index t) const override {
+    return noise(tape, channels(), t);
+  }
+  [[nodiscard]] Index known_channels() const override { return 2; }
+  [[nodiscard]] Var<double> known(Tape<double>& tape, Index h) const override {
+    return noise(tape, 2, 100 + h);
+  }
+  static Var<double> noise(Tape<double>& tape, Index of, Index t) {
+    const Var<double> x = tape.make(nodes, rossby::testing::windows, of, false);
+    for (Index k = 0; k < x.value.size(); ++k) x.value.data[k] = NoiseWindows::value(t, k);
+    return x;
+  }
+};
+
+// The weight of what is known is a part of the paper's matrix, whose signal is [x, known].
+TEST(Dcrnn, WhatIsKnownAheadIsMoreOfTheDecodersSignal) {
+  Knowing apart(1, 2, Recompute::none), joined(3, 0, Recompute::none);
+  const Parameter<double>&x_weight = apart.parameter("decoder0_input_weight"),
+        &known_weight = apart.parameter("decoder0_known_weight");
+  Parameter<double>& weight = joined.parameter("decoder0_input_weight");
+  const Index terms = x_weight.shape[1];
+  ASSERT_EQ(known_weight.shape[1], 2 * terms);
+  for (Index row = 0; row < 3 * units; ++row)
+    for (Index term = 0; term < terms; ++term) {
+      double* to = &weight.value[(row * terms + term) * 3];
+      to[0] = x_weight.value[row * terms + term];
+      for (Index f = 0; f < 2; ++f) to[1 + f] = known_weight.value[(row * terms + term) * 2 + f];
+    }
+  for (const char* name : {"decoder0_gates_weight", "decoder0_candidate_weight"})
+    std::copy(apart.parameter(name).value.begin(), apart.parameter(name).value.end(),
+              joined.parameter(name).value.begin());
+  Tape<double> tape{Exec{}};
+  const Var<double> x = KnownNoise::noise(tape, 1, 1), known = KnownNoise::noise(tape, 2, 2),
+                    h = KnownNoise::noise(tape, units, 3), all = tape.make(nodes, windows, 3, false);
+  for (Index i = 0; i < nodes; ++i)
+    for (Index b = 0; b < windows; ++b) {
+      all.value.at(i, b)[0] = x.value.at(i, b)[0];
+      for (Index f = 0; f < 2; ++f) all.value.at(i, b)[1 + f] = known.value.at(i, b)[f];
+    }
+  const Var<double> mine = apart.model.cell(tape, true, 0, x, h, known),
+                    truth = joined.model.cell(tape, true, 0, all, h);
+  for (Index k = 0; k < truth.value.size(); ++k)
+    EXPECT_NEAR(mine.value.data[k], truth.value.data[k], 1e-13) << k;
+}
+
+TEST(Dcrnn, GradientsOfWhatIsKnownAheadAreThoseOfDifferences) {
+  for (const Recompute recompute : {Recompute::none, Recompute::cell, Recompute::step}) {
+    Knowing of(1, 2, recompute);
+    const KnownNoise source;
+    Tape<double> tape{Exec{}};
+    std::vector<Var<double>> y(2);
+    const auto sum = [&] {  // of outputs, weighted
+      double total = 0;
+      tape.reset();
+      of.model.predict(tape, source, y);
+      for (const Var<double>& each : y)
+        for (Index k = 0; k < each.value.size(); ++k) total += std::cos(double(k)) * each.value.data[k];
+      return total;
+    };
+    for (Parameter<double>* parameter : of.model.parameters())
+      clear(Exec{}, parameter->gradient_target(), parameter->size());
+    (void)sum();
+    for (const Var<double>& each : y) {
+      ASSERT_TRUE(tape.claim_gradient(each));
+      for (Index k = 0; k < each.value.size(); ++k) each.gradient.data[k] = std::cos(double(k));
+    }
+    tape.backward();
+    for (const char* name : {"decoder0_known_weight", "decoder0_input_weight", "encoder0_input_weight"}) {
+      Parameter<double>& weight = of.parameter(name);
+      const std::vector<double> gradient(weight.gradient_target(), weight.gradient_target() + weight.size());
+      for (Index k = 0; k < weight.size(); k += 7) {
+        constexpr double step = 1e-5;
+        const double value = weight.value[k];
+        weight.value[k] = value + step;
+        const double above = sum();
+        weight.value[k] = value - step;
+        const double below = sum();
+        weight.value[k] = value;
+        EXPECT_NEAR(gradient[static_cast<std::size_t>(k)], (above - below) / (2 * step), 1e-7)
+            << name << "[" << k << "]";
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rossby::testing

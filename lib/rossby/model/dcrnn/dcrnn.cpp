@@ -35,12 +35,16 @@ Var<T> zero_state(Tape<T>& tape, Index rows, Index cols, Index channels) {
 }  // namespace
 
 template <class T>
-Dcrnn<T>::Cell::Cell(const std::string& place, Index channels, Index units, Index terms)
+Dcrnn<T>::Cell::Cell(const std::string& place, Index channels, Index units, Index terms, Index known_channels)
     : name(place),
       input(place + "_input_weight", Placement::replicated, {3 * units, terms * channels}),
       gates(place + "_gates_weight", Placement::replicated, {2 * units, terms * units}),
       candidate(place + "_candidate_weight", Placement::replicated, {units, terms * units}),
-      bias(place + "_bias", Placement::replicated, {3 * units}) {}
+      bias(place + "_bias", Placement::replicated, {3 * units}) {
+  if (known_channels == 0) return;
+  const std::vector<Index> shape{3 * units, terms * known_channels};
+  known = std::make_unique<Parameter<T>>(place + "_known_weight", Placement::replicated, shape);
+}
 
 template <class T>
 Dcrnn<T>::Dcrnn(const DcrnnOptions& options, Diffusion<T> diffusion)
@@ -56,11 +60,12 @@ Dcrnn<T>::Dcrnn(const DcrnnOptions& options, Diffusion<T> diffusion)
   for (const char* place : {"encoder", "decoder"})
     for (int layer = 0; layer < options.layers; ++layer) {
       const Index first = place[0] == 'e' ? options.channels : options.features;
-      cells_.push_back(std::make_unique<Cell>(place + std::to_string(layer),
-                                              layer == 0 ? first : options.units, options.units,
-                                              diffusion_.plan.terms));
+      cells_.push_back(std::make_unique<Cell>(
+          place + std::to_string(layer), layer == 0 ? first : options.units, options.units,
+          diffusion_.plan.terms, place[0] == 'd' && layer == 0 ? options.known : 0));
       Cell& cell = *cells_.back();
       all_.insert(all_.end(), {&cell.input, &cell.gates, &cell.candidate, &cell.bias});
+      if (cell.known) all_.push_back(cell.known.get());
     }
   all_.insert(all_.end(), {&projection_, &projection_bias_});
 }
@@ -69,12 +74,17 @@ template <class T>
 void Dcrnn<T>::start(std::uint64_t seed) {
   const Index units = options_.units;
   for (const auto& cell : cells_) {
-    const Index inputs = cell->input.shape[1] + cell->gates.shape[1];
+    const Index inputs =
+        cell->input.shape[1] + cell->gates.shape[1] + (cell->known ? cell->known->shape[1] : 0);
     const double gates = glorot(inputs, 2 * units), candidate = glorot(inputs, units);
     normal_rows(cell->input, seed, 0, 2 * units, gates);
     normal_rows(cell->input, seed, 2 * units, 3 * units, candidate);
     normal_rows(cell->gates, seed, 0, 2 * units, gates);
     normal_rows(cell->candidate, seed, 0, units, candidate);
+    if (cell->known) {
+      normal_rows(*cell->known, seed, 0, 2 * units, gates);
+      normal_rows(*cell->known, seed, 2 * units, 3 * units, candidate);
+    }
     std::fill_n(cell->bias.value.data(), 2 * units, T{1});
     std::fill_n(cell->bias.value.data() + 2 * units, units, T{0});
   }
@@ -83,10 +93,11 @@ void Dcrnn<T>::start(std::uint64_t seed) {
 }
 
 template <class T>
-Var<T> Dcrnn<T>::forward(Tape<T>& tape, Cell& cell, const Var<T>& x, const Var<T>& h) {
+Var<T> Dcrnn<T>::forward(Tape<T>& tape, Cell& cell, const Input& input, const Var<T>& h) {
   const Index units = options_.units;
   const bool gates = gates_add_bias(tape.exec());
-  const Var<T> a = diffusion_linear(tape, diffusion_, x, cell.input, &cell.bias, !gates);
+  const Var<T> a = diffusion_linear(tape, diffusion_, input.x, cell.input, &cell.bias, !gates);
+  if (cell.known) diffusion_linear_accumulate(tape, a, diffusion_, input.known, *cell.known);
   const T* bias = gates ? cell.bias.data(tape.exec().device) : nullptr;
   const auto bias_of = [&](Index gate) { return bias ? bias + gate * units : nullptr; };
   diffusion_linear_accumulate(tape, slice_channels(a, 0, 2 * units), diffusion_, h, cell.gates);
@@ -97,26 +108,34 @@ Var<T> Dcrnn<T>::forward(Tape<T>& tape, Cell& cell, const Var<T>& x, const Var<T
 }
 
 template <class T>
-Var<T> Dcrnn<T>::cell(Tape<T>& tape, bool decoder, int layer, const Var<T>& x, const Var<T>& h) {
+Var<T> Dcrnn<T>::cell(Tape<T>& tape, bool decoder, int layer, const Var<T>& x, const Var<T>& h,
+                      const Var<T>& known) {
   Cell& cell = cell_of(decoder, layer);
+  const Input input{x, known};
   const Block<T> block(tape, cell.name);
   block.reads(x);
   block.reads(h);
   block.trains(&cell.input, &cell.gates, &cell.candidate, &cell.bias);
+  if (cell.known) {
+    block.reads(known);
+    block.trains(cell.known.get());
+  }
   // Forecasts need no more than the state either.
   if (options_.recompute != Recompute::cell && tape.recording())
-    return block.hands_on(forward(tape, cell, x, h));
+    return block.hands_on(forward(tape, cell, input, h));
   const Var<T> state = tape.make(h.rows(), h.cols(), h.channels(), true);
   tape.recomputed("cell", std::span<const Var<T>>(&state, 1),
-                  [this, &cell, x, h](Tape<T>& inner, std::span<const Var<T>> outputs) {
-                    assign(inner, outputs[0], forward(inner, cell, x, h));
+                  [this, &cell, input, h](Tape<T>& inner, std::span<const Var<T>> outputs) {
+                    assign(inner, outputs[0], forward(inner, cell, input, h));
                   });
   return block.hands_on(state);
 }
 
 /// Of the layers of other stages nothing is known here but what they hand over.
 template <class T>
-void Dcrnn<T>::advance_layers(Tape<T>& tape, bool decoder, Var<T> x, States& states, Var<T>* output) {
+void Dcrnn<T>::advance_layers(Tape<T>& tape, bool decoder, const Input& input, States& states,
+                              Var<T>* output) {
+  Var<T> x = input.x;
   int before = stage_of(decoder, 0);
   for (int layer = 0; layer < options_.layers; ++layer) {
     const int owner = stage_of(decoder, layer);
@@ -124,7 +143,7 @@ void Dcrnn<T>::advance_layers(Tape<T>& tape, bool decoder, Var<T> x, States& sta
     before = owner;
     if (!active_.does(owner)) continue;
     Var<T>& state = states.layer[static_cast<std::size_t>(layer)];
-    state = cell(tape, decoder, layer, x, state);
+    state = cell(tape, decoder, layer, x, state, layer == 0 ? input.known : Var<T>{});
     x = state;
   }
   if (!output || !active_.does(before)) return;
@@ -136,19 +155,20 @@ void Dcrnn<T>::advance_layers(Tape<T>& tape, bool decoder, Var<T> x, States& sta
 
 /// One time step: new states, and with `output` what the projection makes of the top one.
 template <class T>
-void Dcrnn<T>::advance(Tape<T>& tape, bool decoder, const Var<T>& x, States& states, Var<T>* output) {
-  if (options_.recompute != Recompute::step) return advance_layers(tape, decoder, x, states, output);
+void Dcrnn<T>::advance(Tape<T>& tape, bool decoder, const Input& input, States& states, Var<T>* output) {
+  if (options_.recompute != Recompute::step) return advance_layers(tape, decoder, input, states, output);
+  const Var<T>& x = input.x;
   const auto layers = static_cast<std::size_t>(options_.layers);
   std::array<Var<T>, most_layers + 1> kept;
   for (std::size_t l = 0; l < layers; ++l) kept[l] = tape.make(x.rows(), x.cols(), options_.units, true);
   if (output) kept[layers] = tape.make(x.rows(), x.cols(), options_.features, true);
   const States before = states;
   tape.recomputed("step", std::span<const Var<T>>(kept.data(), layers + (output ? 1 : 0)),
-                  [this, decoder, x, before](Tape<T>& inner, std::span<const Var<T>> outputs) {
+                  [this, decoder, input, before](Tape<T>& inner, std::span<const Var<T>> outputs) {
                     States now = before;
                     Var<T> last;
                     const auto count = static_cast<std::size_t>(options_.layers);
-                    advance_layers(inner, decoder, x, now, outputs.size() > count ? &last : nullptr);
+                    advance_layers(inner, decoder, input, now, outputs.size() > count ? &last : nullptr);
                     for (std::size_t l = 0; l < count; ++l) assign(inner, outputs[l], now.layer[l]);
                     if (outputs.size() > count) assign(inner, outputs[count], last);
                   });
@@ -169,7 +189,7 @@ void Dcrnn<T>::encode_into(Tape<T>& tape, const WindowSource<T>& source, States&
           zero_state(tape, states.rows, states.windows, options_.units);
   const bool reads = active_.does(stage_of(false, 0));
   for (Index t = 0; t < options_.inputs; ++t)
-    advance(tape, false, reads ? source.input(tape, t) : Var<T>{}, states, nullptr);
+    advance(tape, false, {reads ? source.input(tape, t) : Var<T>{}, {}}, states, nullptr);
   for (int layer = 0; layer < options_.layers; ++layer) {
     Var<T>& state = states.layer[static_cast<std::size_t>(layer)];
     state = hand_over(tape, active_, state, states.rows, states.windows, options_.units,
@@ -197,7 +217,9 @@ void Dcrnn<T>::decode(Tape<T>& tape, const WindowSource<T>& source, std::size_t 
   else if (active_.does(first))
     x = step > 0 ? source.truth(tape, static_cast<Index>(step) - 1)
                  : zero_state(tape, states.rows, states.windows, options_.features);
-  advance(tape, true, x, states, &outputs[step]);
+  const bool knows = options_.known > 0 && active_.does(first);
+  advance(tape, true, {x, knows ? source.known(tape, static_cast<Index>(step)) : Var<T>{}}, states,
+          &outputs[step]);
 }
 
 // Where the outputs of the decoder come back to it from another stage, the micro-batches take turns at every
@@ -213,6 +235,7 @@ void Dcrnn<T>::predict(Tape<T>& tape, std::span<const WindowSource<T>* const> so
   for (std::size_t k = 0; k < sources.size(); ++k) {
     require(sources[k]->features() == options_.features,
             "a window has the features that the model was made for");
+    require(sources[k]->known_channels() == options_.known, "a window knows ahead what the model reads");
     encode_into(tape, *sources[k], states_[k]);
     for (std::size_t h = 0; h < horizons && !in_turns; ++h) decode(tape, *sources[k], h, states_[k], of(k));
   }

@@ -21,12 +21,15 @@ struct DcrnnOptions {
   Pipeline pipeline = {};  // without Recompute::step
   // Of the encoder's layers, then of the decoder's; the projection is with the last
   std::vector<int> stage_of = {};
+  Index known = 0;  // channels of what is known ahead of an output step
 };
 
 /// Diffusion convolutional recurrent neural network: Li, Yu, Shahabi, Liu, "Diffusion convolutional recurrent
 /// neural network: data-driven traffic forecasting", ICLR 2018. An encoder of L recurrent cells reads the
 /// input steps, a decoder of L cells with weights of its own starts from the encoder's last states and from
-/// an input of zeros, and feeds each output to its next step.
+/// an input of zeros, and feeds each output to its next step. What is known ahead of an output step, k, is
+/// read by the decoder's first layer in that step: a += D(k; W_k), W_k being its <place>0_known_weight (3u,
+/// terms·known), as if k were further channels of x.
 ///
 ///     a     = D(x; W_x) + b,  a_r, a_u += D(h; W_h)        D(z; W) = Σ_k z_k W_kᵀ, a diffusion convolution
 ///     r, u  = sigmoid(a_r, a_u)
@@ -65,8 +68,9 @@ class Dcrnn final : public WindowModel<T> {
   };
   /// The encoder's last states, on this rank alone.
   [[nodiscard]] States encode(Tape<T>& tape, const WindowSource<T>& source);
-  /// The new state of one cell.
-  [[nodiscard]] Var<T> cell(Tape<T>& tape, bool decoder, int layer, const Var<T>& x, const Var<T>& h);
+  /// The new state of one cell. `known`, if it is there: what the decoder's first layer knows ahead.
+  [[nodiscard]] Var<T> cell(Tape<T>& tape, bool decoder, int layer, const Var<T>& x, const Var<T>& h,
+                            const Var<T>& known = {});
 
   [[nodiscard]] const DcrnnOptions& options() const { return options_; }
   [[nodiscard]] const Diffusion<T>& diffusion() const { return diffusion_; }
@@ -75,21 +79,26 @@ class Dcrnn final : public WindowModel<T> {
   struct Cell {
     std::string name;
     Parameter<T> input, gates, candidate, bias;
-    Cell(const std::string& place, Index channels, Index units, Index terms);
+    std::unique_ptr<Parameter<T>> known;  // null: it reads nothing that is known ahead
+    Cell(const std::string& place, Index channels, Index units, Index terms, Index known);
   };
 
   [[nodiscard]] Cell& cell_of(bool decoder, int layer) const {
     return *cells_[static_cast<std::size_t>((decoder ? options_.layers : 0) + layer)];
   }
-  [[nodiscard]] Var<T> forward(Tape<T>& tape, Cell& cell, const Var<T>& x, const Var<T>& h);
+  /// What a step reads: the signal, and what is known ahead of it.
+  struct Input {
+    Var<T> x, known;
+  };
+  [[nodiscard]] Var<T> forward(Tape<T>& tape, Cell& cell, const Input& input, const Var<T>& h);
   /// The stage of a cell; one and the same for all of them where there is no pipeline.
   [[nodiscard]] int stage_of(bool decoder, int layer) const {
     return options_.stage_of.empty()
                ? 0
                : options_.stage_of[static_cast<std::size_t>((decoder ? options_.layers : 0) + layer)];
   }
-  void advance(Tape<T>& tape, bool decoder, const Var<T>& x, States& states, Var<T>* output);
-  void advance_layers(Tape<T>& tape, bool decoder, Var<T> x, States& states, Var<T>* output);
+  void advance(Tape<T>& tape, bool decoder, const Input& input, States& states, Var<T>* output);
+  void advance_layers(Tape<T>& tape, bool decoder, const Input& input, States& states, Var<T>* output);
   void encode_into(Tape<T>& tape, const WindowSource<T>& source, States& states);
   void decode(Tape<T>& tape, const WindowSource<T>& source, std::size_t step, States& states,
               std::span<Var<T>> outputs);

@@ -54,7 +54,7 @@ class Recurrent final : public WindowArchitectureOf<Recurrent> {
                  Dcrnn<T>::most_layers);
     return std::make_unique<Dcrnn<T>>(
         DcrnnOptions{parts.shape.inputs, parts.channels, parts.features, static_cast<int>(settings_.layers),
-                     settings_.units, parts.recompute, parts.pipeline, parts.stage_of},
+                     settings_.units, parts.recompute, parts.pipeline, parts.stage_of, parts.known},
         std::move(parts.diffusion));
   }
 
@@ -110,6 +110,7 @@ std::shared_ptr<const Architecture> configure(const KeyValues& values) {
 ModelDescriptor dcrnn_descriptor() {
   return {.name = "dcrnn",
           .of_layers = true,
+          .reads_known = true,
           .keys = keys_of<Settings>(table),
           .configure = configure<true>,
           .calibration = measured_dcrnn,
@@ -121,6 +122,7 @@ ModelDescriptor gru_descriptor() {
   return {.name = "gru",
           .remark = "of every node on its own",
           .of_layers = true,
+          .reads_known = true,
           .keys = keys_of<Settings>(table),
           .configure = configure<false>,
           .calibration = measured_gru,

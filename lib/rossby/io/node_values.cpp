@@ -1,0 +1,236 @@
+#include "rossby/io/node_values.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <unordered_map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/io/attribute_text.hpp"
+#include "rossby/io/auxiliary_variables.hpp"
+#include "rossby/io/files.hpp"
+#include "rossby/io/graph_match.hpp"
+#include "rossby/io/netcdf.hpp"
+#include "rossby/io/series_coordinates.hpp"
+#include "rossby/io/table_lines.hpp"
+
+namespace rossby {
+namespace {
+
+constexpr double none = std::numeric_limits<double>::quiet_NaN();
+constexpr std::size_t largest_table = std::size_t{1} << 31;
+
+/// Dimensions that count: those of length 1 do not, unless a series of one node has nothing else.
+std::vector<NetcdfDimension> long_dimensions(const NetcdfVariable& variable) {
+  std::vector<NetcdfDimension> kept;
+  for (const NetcdfDimension& dimension : variable.dimensions)
+    if (dimension.length != 1) kept.push_back(dimension);
+  if (kept.empty() && !variable.dimensions.empty()) kept.push_back(variable.dimensions.back());
+  return kept;
+}
+
+bool planar(const SeriesInfo& series) {
+  return series.gridded || series.curvilinear;
+}
+
+/// Whether these are the series' node dimensions: the same lengths and, in its own file, names.
+bool of_nodes(const SeriesInfo& series, const std::vector<NetcdfDimension>& dimensions, bool own_file) {
+  if (!planar(series))
+    return dimensions.size() == 1 && dimensions[0].length == series.file_nodes &&
+           (!own_file || dimensions[0].name == series.column_name);
+  return dimensions.size() == 2 && dimensions[0].length == series.n_lat &&
+         dimensions[1].length == series.n_lon &&
+         (!own_file || (dimensions[0].name == series.row_name && dimensions[1].name == series.column_name));
+}
+
+std::string shape_text(const std::vector<NetcdfDimension>& dimensions) {
+  std::vector<std::string> texts;
+  for (const NetcdfDimension& d : dimensions) texts.push_back(fmt::format("{} = {}", d.name, d.length));
+  return fmt::format("({})", fmt::join(texts, ", "));
+}
+
+std::string wanted_text(const SeriesInfo& series) {
+  return planar(series) ? fmt::format("({} = {}, {} = {})", series.row_name, series.n_lat, series.column_name,
+                                      series.n_lon)
+                        : fmt::format("({} = {})", series.column_name, series.file_nodes);
+}
+
+std::unordered_map<std::string, Index> places_of(const std::vector<std::string>& names,
+                                                 const std::string& of) {
+  std::unordered_map<std::string, Index> places;
+  for (const std::string& name : names)
+    if (!places.emplace(name, static_cast<Index>(places.size())).second)
+      user_error("{}: two nodes are called \"{}\"; ids have to differ (data.static_file)", of, name);
+  return places;
+}
+
+/// The nodes of another file's grid are those of the series: its axes, if it has them, say the same.
+void check_axes(const NetcdfFile& file, const SeriesInfo& series,
+                const std::vector<NetcdfDimension>& dimensions) {
+  for (const bool rows : {true, false}) {
+    const std::vector<double>& axis = rows ? series.lat : series.lon;
+    const NetcdfVariable* v = detail::coordinate(file, dimensions[rows ? 0 : 1]);
+    if (v == nullptr || axis.empty()) continue;
+    std::vector<std::string> remarks;
+    const std::vector<double> other = detail::read_degrees(file, *v, remarks);
+    for (std::size_t k = 0; k < std::min(axis.size(), other.size()); ++k)
+      if (std::abs(rows ? other[k] - axis[k] : std::remainder(other[k] - axis[k], 360.0)) > 1e-3)
+        user_error("{}: {} has {:.6g} where {} has {:.6g}: the grid is another one (data.static_file)",
+                   file.path(), v->name, other[k], series.path, axis[k]);
+  }
+}
+
+/// Values of another file's sensors as those of the series'.
+std::vector<double> by_ids(const NetcdfFile& file, const SeriesInfo& series, const NetcdfDimension& dimension,
+                           const std::vector<double>& values, const std::string& name) {
+  std::string variable;
+  const std::vector<std::string> theirs = detail::labels_of(file, dimension, variable);
+  const std::vector<std::string> ours =
+      theirs.empty() ? std::vector<std::string>() : node_ids(series, variable);
+  const std::vector<std::string>& ids = ours.empty() ? series.node_labels : ours;
+  if (theirs.empty() || ids.empty()) {
+    if (dimension.length != series.file_nodes)
+      user_error(
+          "{}: variable {} has {} nodes, {} has {}, and nothing tells which are which (data.static_file)",
+          file.path(), name, dimension.length, series.path, series.file_nodes);
+    return values;
+  }
+  const auto places = places_of(theirs, file.path());
+  std::vector<double> matched(static_cast<std::size_t>(series.file_nodes), none);
+  for (std::size_t i = 0; i < matched.size(); ++i)
+    if (const auto place = places.find(ids[i]); place != places.end())
+      matched[i] = values[static_cast<std::size_t>(place->second)];
+  return matched;
+}
+
+std::vector<double> from_netcdf(const SeriesInfo& series, const std::string& name, const std::string& path) {
+  const bool own_file = path.empty();
+  const char* key = own_file ? "data.static" : "data.static_file";
+  const NetcdfFile file = NetcdfFile::open(own_file ? series.path : path);
+  const NetcdfVariable* v = file.find(name);
+  if (v == nullptr) {
+    std::vector<std::string> there;
+    for (const NetcdfVariable& other : file.variables()) there.push_back(other.name);
+    const auto nearest = nearest_name(name, there);
+    user_error("{}: no variable {} ({}){}", file.path(), name, key,
+               nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest));
+  }
+  if (v->type == NetcdfType::text)
+    user_error("{}: variable {} is text, not numbers ({})", file.path(), name, key);
+  const std::vector<NetcdfDimension> dimensions = long_dimensions(*v);
+  const bool sensors_of_another = !own_file && !planar(series) && dimensions.size() == 1;
+  if (!sensors_of_another && !of_nodes(series, dimensions, own_file))
+    user_error("{}: variable {} has dimensions {}; {}, those of the nodes alone, are right ({})", file.path(),
+               name, shape_text(v->dimensions), wanted_text(series), key);
+  if (planar(series) && !own_file) check_axes(file, series, dimensions);
+  const std::vector<double> values = detail::read_numbers(file, *v);
+  return sensors_of_another ? by_ids(file, series, dimensions[0], values, name) : values;
+}
+
+/// Which node of the series an id of a table is; −1: none.
+class NodeFinder {
+ public:
+  NodeFinder(const SeriesInfo& series, const std::string& column) : nodes_(series.file_nodes) {
+    std::vector<std::string> ids = node_ids(series, column);
+    if (ids.empty()) ids = series.node_labels;
+    if (!ids.empty()) places_ = places_of(ids, series.path);
+  }
+  [[nodiscard]] Index find(std::string_view id) const {
+    if (!places_.empty()) {
+      const auto place = places_.find(std::string(id));
+      return place == places_.end() ? -1 : place->second;
+    }
+    Index number = -1;
+    const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), number);
+    return error == std::errc() && end == id.data() + id.size() && number >= 0 && number < nodes_ ? number
+                                                                                                  : -1;
+  }
+
+ private:
+  Index nodes_;
+  std::unordered_map<std::string, Index> places_;  // empty: numbers
+};
+
+std::vector<double> from_table(const SeriesInfo& series, const std::string& name, const std::string& path) {
+  const std::string text = utf8_text(read_text(path, largest_table));
+  std::vector<double> values(static_cast<std::size_t>(series.file_nodes), none);
+  std::vector<Index> lines(values.size(), 0);
+  std::vector<std::string> columns;
+  std::size_t column = 0;
+  std::optional<NodeFinder> finder;
+  detail::for_table_lines(text, [&](Index line, std::span<const std::string_view> fields) {
+    if (columns.empty()) {
+      columns.assign(fields.begin(), fields.end());
+      column = static_cast<std::size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin());
+      if (column == 0 || column == columns.size())
+        user_error("{}:{}: no column {} beside the ids of the nodes, the first one; its columns are {}", path,
+                   line, name, fmt::join(columns, ", "));
+      finder.emplace(series, columns.front());
+      return;
+    }
+    if (fields.size() != columns.size())
+      user_error("{}:{}: {} columns; the first line names {}", path, line, fields.size(), columns.size());
+    const Index node = finder->find(fields[0]);
+    if (node < 0) return;
+    const auto i = static_cast<std::size_t>(node);
+    if (lines[i] != 0) user_error("{}:{}: node {} is in line {} already", path, line, fields[0], lines[i]);
+    lines[i] = line;
+    if (fields[column].empty() || fields[column] == "NaN" || fields[column] == "nan") return;
+    const auto value = detail::finite_number(fields[column]);
+    if (!value)
+      user_error("{}:{}: \"{}\" in column {} is no finite number", path, line, fields[column], name);
+    values[i] = *value;
+  });
+  if (columns.empty()) user_error("{}: an empty table (data.static_file)", path);
+  if (std::all_of(lines.begin(), lines.end(), [](Index line) { return line == 0; }))
+    user_error("{}: no id of its first column, {}, is a node of {}{} (data.static_file)", path,
+               columns.front(), series.path,
+               series.node_labels.empty()
+                   ? fmt::format(", whose nodes are numbers, 0 to {}", series.file_nodes - 1)
+                   : fmt::format(", such as \"{}\"", series.node_labels.front()));
+  return values;
+}
+
+bool is_table(const std::string& path) {
+  const std::string lower = lower_case(path);
+  return lower.ends_with(".csv") || lower.ends_with(".txt");
+}
+
+}  // namespace
+
+std::vector<double> read_node_values(const SeriesInfo& series, const std::string& name,
+                                     const std::string& path) {
+  if (name == "latitude" || name == "longitude") {
+    const std::vector<double>& degrees = name == "latitude" ? series.node_lat : series.node_lon;
+    if (degrees.empty())
+      user_error("{}: its nodes have no coordinates for {} (data.static)", series.path, name);
+    return degrees;
+  }
+  return is_table(path) ? from_table(series, name, path) : from_netcdf(series, name, path);
+}
+
+std::vector<std::string> node_variables(const SeriesInfo& series) {
+  std::vector<std::string> names;
+  const NetcdfFile file = NetcdfFile::open(series.path);
+  for (const NetcdfVariable& v : file.variables())
+    if (v.type != NetcdfType::text && !v.dimensions.empty() && of_nodes(series, v.dimensions, true) &&
+        v.name != series.lat_name && v.name != series.lon_name && v.name != series.label_name &&
+        !detail::is_latitude(file, v) && !detail::is_longitude(file, v) && v.name != v.dimensions[0].name)
+      names.push_back(v.name);
+  return names;
+}
+
+std::string node_text(const SeriesInfo& series, Index file_node) {
+  const auto i = static_cast<std::size_t>(file_node);
+  if (i < series.node_labels.size()) return fmt::format("node \"{}\"", series.node_labels[i]);
+  if (planar(series) && i < series.node_lat.size())
+    return fmt::format("the cell at {:.6g}, {:.6g} degrees", series.node_lat[i], series.node_lon[i]);
+  return fmt::format("node {}", file_node);
+}
+
+}  // namespace rossby
