@@ -119,11 +119,17 @@ class Further(Runs):
                 self.succeed(2, "evaluate", name)
 
     def test_test_values_of_inputs_do_not_leak(self):
-        """The test part begins at step 20."""
+        """The validation part begins at step 14, the test part at step 20."""
         self.netcdf("other.nc", series(change=lambda name, t, i, x: x + 50 if t >= 20 and name != "v" else x))
         self.succeed(2, *self.training("clean"))
         self.succeed(2, *self.training("other", "data.file=other.nc"))
         self.assertEqual(self.ends("other"), self.ends("clean"))
+        # Nor do those of the validation part into training, nor later ones into the scales of a forecast.
+        self.netcdf("valid.nc", series(change=lambda name, t, i, x: x + 50 if t >= 14 and name != "v" else x))
+        self.succeed(2, *self.training("valid", "data.file=valid.nc"))
+        self.assertEqual([line["loss"] for line in self.lines("valid")], [line["loss"] for line in self.lines("clean")])
+        origin = ["--origin", "2001-01-01T16:00"]
+        self.assertEqual(self.forecasts("clean", *origin, "--set", "data.file=other.nc"), self.forecasts("clean", *origin))
         self.netcdf("training.nc", series(change=lambda name, t, i, x: x + 50 if t == 3 and name == "tide" else x))
         self.succeed(2, *self.training("changed", "data.file=training.nc"))
         self.assertNotEqual(self.ends("changed"), self.ends("clean"))
@@ -140,6 +146,12 @@ class Further(Runs):
             self.succeed(2, *self.training(f"filled_{fill}", "data.file=holes.nc", f"window.fill={fill}"))
             self.assertTrue(all(line["loss"] > 0 for line in self.lines(f"filled_{fill}")))
         self.assertNotEqual(self.lines("filled_mean")[-1]["loss"], self.lines("filled_zero")[-1]["loss"])
+        # A null value is of what is forecast: zeros of works mean something.
+        out = self.succeed(2, *self.training("null", "data.null_value=0")).out
+        self.assertRegex(out, "remark +data.null_value = 0 is of what is forecast alone")
+        self.assertRegex(out, r"variable +works .input, known ahead.\nunits +1\nvalues +0 to 1")
+        self.assertRegex(self.succeed(1, *self.training("late", "window.holidays=[\"2001-01-02\"]")).out,
+                         "warning +none of window.holidays is in the training part")
         self.netcdf("silent.nc", series(change=lambda name, t, i, x: "_" if name == "rain" and t < 14 else x))
         self.refuse(2, self.training("refused", "data.file=silent.nc"), "rain has no value in the training part")
 

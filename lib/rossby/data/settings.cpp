@@ -39,7 +39,7 @@ std::span<const Key<DataSettings>> data_keys() {
           .at_least(-1),
       key<&DataSettings::null_value>("data.null_value", "\"\"", "",
                                      "a number that stands for a missing value, such as \"0\", beside "
-                                     "_FillValue and missing_value; empty: none"),
+                                     "_FillValue and missing_value, of what is forecast; empty: none"),
       key<&DataSettings::fill_steps>(
           "data.fill_steps", "false", "",
           "put steps that a regular time axis lacks in as steps of missing values, so that "

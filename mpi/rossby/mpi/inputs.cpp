@@ -22,9 +22,10 @@ std::vector<std::string> names_of_inputs(const Config& config) {
   return names;
 }
 
+/// data.null_value is not of inputs: a 0 may be one of them, and mean something.
 SeriesFile open_variables(const Config& config, std::span<const std::string> names) {
-  return SeriesFile::open(config.data.file, names, config.data.first_step, config.data.last_step,
-                          parse_null_value(config.data.null_value), config.data.fill_steps);
+  return SeriesFile::open(config.data.file, names, config.data.first_step, config.data.last_step, {},
+                          config.data.fill_steps);
 }
 
 std::vector<Index> file_nodes_of_rows(const Domain& domain) {
@@ -256,8 +257,7 @@ void read_known_ahead(const Communicator& comm, const Config& config, const Doma
   const auto rows = static_cast<Index>(domain.rows.size());
   std::vector<double> seen(static_cast<std::size_t>(times.size() * known), 0.0);
   agree(comm, [&] {
-    const SeriesFile file =
-        SeriesFile::open(path, config.data.known_inputs, 0, -1, parse_null_value(config.data.null_value));
+    const SeriesFile file = SeriesFile::open(path, config.data.known_inputs);
     check_variables(file.info(), domain);
     const std::vector<Index> nodes = match_nodes_of(file.info(), domain.info, file_nodes_of_rows(domain));
     const std::vector<Index> places = places_of(file.info().time, times, path);

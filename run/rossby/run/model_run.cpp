@@ -14,6 +14,7 @@
 #include "rossby/run/cycle_choice.hpp"
 #include "rossby/run/stages.hpp"
 #include "rossby/run/stnn_run.hpp"
+#include "rossby/run/window_inputs.hpp"
 #include "rossby/run/window_run.hpp"
 #include "rossby/tensor/simulated_device.hpp"
 
@@ -124,11 +125,14 @@ void ModelRun<T>::complete_summaries(Reducer& reducer) {
 template <class T>
 std::string ModelRun<T>::suspects() const {
   std::string lines;
-  for (const ValueSummary& summary : summaries_)
-    if (summary.suspects().any())
+  const std::size_t targets = domain_.info.variables.size();
+  for (std::size_t v = 0; v < summaries_.size(); ++v)
+    if (const SuspectValues& suspects = summaries_[v].suspects(); suspects.any())
       lines += fmt::format(
-          "warning   {} in the training part: if that marks missing values, set data.null_value\n",
-          summary.suspects().text());
+          "warning   {} in the training part: if that marks missing values, {}\n", suspects.text(),
+          v < targets
+              ? "set data.null_value"
+              : fmt::format("name it as _FillValue of {}", domain_.inputs.variables[v - targets].name));
   return lines;
 }
 
@@ -376,40 +380,6 @@ void ModelRun<T>::read(const std::string& path, std::span<const NamedArray<T>> a
 }
 
 namespace {
-
-/// Throws UserError where the model does not read what the configuration gives it beside the series.
-void check_inputs(const Config& config) {
-  const bool windowed = config.windows() != nullptr;
-  const std::string& name = config.model.name;
-  for (const auto& [key, is_set] : {std::pair{"data.inputs", !config.data.inputs.empty()},
-                                    {"data.known_inputs", !config.data.known_inputs.empty()},
-                                    {"data.static", !config.data.fixed.empty()}})
-    if (is_set && !windowed)
-      user_error(
-          "{}: model.name = \"{}\" reads the series that it forecasts and nothing else; leave the key out, "
-          "or "
-          "choose a model of windows, such as dcrnn",
-          key, name);
-  if (!windowed) return;
-  const bool knows = model_named(name).reads_known;
-  if (!knows && !config.data.known_inputs.empty())
-    user_error(
-        "data.known_inputs: model.name = \"{}\" does not read inputs of the steps that it forecasts (dcrnn "
-        "and "
-        "gru do); name them in data.inputs, of which it reads the past",
-        name);
-  if (!config.window.known_times) return;
-  if (!knows)
-    user_error(
-        "window.known_times = true: model.name = \"{}\" does not read inputs of the steps that it forecasts "
-        "(dcrnn and gru do); set it to false",
-        name);
-  const WindowSettings& window = config.window;
-  if (!window.time_of_day && !window.day_of_week && !window.day_of_year && window.holidays.empty())
-    user_error(
-        "window.known_times = true: there are no time features; set window.time_of_day, window.day_of_week, "
-        "window.day_of_year or window.holidays");
-}
 
 /// A stage of a group fails as a whole, so that it may communicate in here; the others learn of it.
 Domain domain_of(const ProcessGrid& grid, const Config& config, WholeGraph* whole) {

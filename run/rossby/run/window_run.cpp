@@ -354,27 +354,6 @@ void WindowRun<T>::fit_anomalies(std::span<const Index> read, std::span<const In
   anomalies_ = AnomalyMap::fit(data, domain_.info.time, this->anomalies_asked(), without, full, space);
 }
 
-/// Scales of what is read beside the target, by the same steps.
-template <class T>
-void WindowRun<T>::fit_inputs(const std::vector<Index>& training) {
-  const InputVariables& inputs = domain_.inputs;
-  const std::size_t targets = domain_.info.variables.size();
-  for (std::size_t v = 0; v < inputs.variables.size(); ++v)
-    if (this->summaries_[targets + v].finite() == 0)
-      user_error("{}: variable {} has no value in the training part; leave it out of data.inputs",
-                 domain_.info.path, inputs.variables[v].name);
-  MpiReducer space(grid_.space()), groups(grid_.time());
-  const auto fit_part = [&](Index first, Index channels) {
-    const auto at = [this, first](Index step) { return store_->at(step) + store_->rows() * first; };
-    return Scaler::fit({store_->rows(), channels, training, at, grid_.groups() > 1 ? &groups : nullptr},
-                       input_scaler_spec(config_->data), space);
-  };
-  if (inputs.past > 0) past_scaler_ = fit_part(store_->features(), inputs.past);
-  if (inputs.known > 0) known_scaler_ = fit_part(store_->features() + inputs.past, inputs.known);
-  if (inputs.fixed == 0) return;
-  fixed_ = scaled_over_nodes(domain_.fixed, inputs.fixed, space);
-}
-
 /// Whether a validation window has a target that is not missing.
 template <class T>
 bool WindowRun<T>::sees_validation() {
@@ -568,6 +547,7 @@ std::string WindowRun<T>::remarks() const {
                 "meant\n"
               : "") +
          different_units(domain_.info.variables) + this->suspects() + this->anomaly_remark();
+         input_remarks() + different_units(domain_.info.variables) + this->suspects();
 }
 
 template <class T>

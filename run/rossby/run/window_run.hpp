@@ -27,7 +27,8 @@ class WindowRun final : public ModelRun<T> {
   [[nodiscard]] int relations() const override { return block_.relations; }
   [[nodiscard]] Index entries() const override { return block_.entries(); }
   [[nodiscard]] std::size_t list_bytes() const override {
-    return ModelRun<T>::list_bytes() + scaler_.bytes() + (ports_ ? ports_->kept_bytes() : 0) +
+    return ModelRun<T>::list_bytes() + scaler_.bytes() + past_scaler_.bytes() + known_scaler_.bytes() +
+           fixed_.size() * sizeof(float) + (ports_ ? ports_->kept_bytes() : 0) +
            (all_ports_ ? all_ports_->kept_bytes() : 0);
   }
   [[nodiscard]] std::string remarks() const override;
@@ -57,6 +58,7 @@ class WindowRun final : public ModelRun<T> {
   void fit_inputs(const std::vector<Index>& training);
   void keep_steps(Device& device);
   [[nodiscard]] bool reads_ahead() const;
+  [[nodiscard]] std::string input_remarks() const;
   [[nodiscard]] bool sees_validation();
   [[nodiscard]] std::string lost_to_gaps() const;
   void make_graph(Purpose purpose);

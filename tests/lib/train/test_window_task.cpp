@@ -308,6 +308,39 @@ TEST_P(WindowScores, CallsOfAValidationAreTold) {
 INSTANTIATE_TEST_SUITE_P(Batches, WindowScores,
                          testing::Combine(testing::Values(1, 3, 4, 64), testing::Values(2, 11, 13)));
 
+// The step that is forecast, not the one before it.
+TEST(SeriesWindows, KnowAheadOfTheStepThatIsForecast) {
+  GroupAlone between(1, 0);
+  StepStore store(all_steps, nodes, 1, {range(0, all_steps)}, between, false, 2);
+  for (Index t = 0; t < all_steps; ++t)  // a target, a past input and a known one of every node
+    for (Index k = 0; k < store.width(); ++k)
+      store.values()[static_cast<std::size_t>(t * store.width() + k)] = static_cast<float>(100 * t + k);
+  const Scaler scaler(nodes, 1), half(nodes, 1, 0.5);
+  TimeFeatures times;
+  times.channels = 1;
+  for (Index t = 0; t < all_steps; ++t) times.values.push_back(static_cast<float>(-t));
+  const SeriesReader<double> reader(store, scaler, times, Fill::mean, {&scaler, &half, true, 0, {}});
+  SeriesWindows<double> source(reader, shape);
+  const std::vector<Index> starts{5, 11};
+  source.set(starts, {});
+  ASSERT_EQ(source.known_channels(), 2);
+  Tape<double> tape{Exec{}};
+  for (Index h = 0; h < shape.outputs; ++h) {
+    const Var<double> known = source.known(tape, h);
+    EXPECT_FALSE(known.tracked());
+    for (Index i = 0; i < nodes; ++i)
+      for (Index b = 0; b < 2; ++b) {
+        const Index step = starts[static_cast<std::size_t>(b)] + shape.inputs + h;
+        EXPECT_EQ(known.value.at(i, b)[0], 0.5 * static_cast<double>(100 * step + 2 * nodes + i));
+        EXPECT_EQ(known.value.at(i, b)[1], static_cast<double>(-step));
+      }
+  }
+  const Var<double> input = source.input(tape, 2);
+  ASSERT_EQ(input.channels(), 4);
+  EXPECT_EQ(input.value.at(1, 1)[2], 100 * 13 + nodes + 1) << "the past input";
+  EXPECT_EQ(input.value.at(1, 1)[3], 0.5 * (100 * 13 + 2 * nodes + 1)) << "what is known ahead";
+}
+
 // Of windows of all groups: those of the next batch are on their way as this one is computed, and are there
 // when it is its turn.
 TEST(WindowTask, StepsOfTheNextBatchTravelWhileOneIsComputed) {

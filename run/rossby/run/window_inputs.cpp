@@ -1,0 +1,148 @@
+// What a WindowRun reads beside the series that it forecasts.
+#include "rossby/run/window_inputs.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/model/registry.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/inputs.hpp"
+#include "rossby/run/window_run.hpp"
+
+namespace rossby {
+
+void check_inputs(const Config& config) {
+  const bool windowed = config.windows() != nullptr;
+  const std::string& name = config.model.name;
+  for (const auto& [key, is_set] : {std::pair{"data.inputs", !config.data.inputs.empty()},
+                                    {"data.known_inputs", !config.data.known_inputs.empty()},
+                                    {"data.static", !config.data.fixed.empty()}})
+    if (is_set && !windowed)
+      user_error(
+          "{}: model.name = \"{}\" reads the series that it forecasts and nothing else; leave the key out, "
+          "or "
+          "choose a model of windows, such as dcrnn",
+          key, name);
+  if (!windowed) return;
+  const bool knows = model_named(name).reads_known;
+  if (!knows && !config.data.known_inputs.empty())
+    user_error(
+        "data.known_inputs: model.name = \"{}\" does not read inputs of the steps that it forecasts (dcrnn "
+        "and "
+        "gru do); name them in data.inputs, of which it reads the past",
+        name);
+  if (!config.window.known_times) return;
+  if (!knows)
+    user_error(
+        "window.known_times = true: model.name = \"{}\" does not read inputs of the steps that it forecasts "
+        "(dcrnn and gru do); set it to false",
+        name);
+  const WindowSettings& window = config.window;
+  if (!window.time_of_day && !window.day_of_week && !window.day_of_year && window.holidays.empty())
+    user_error(
+        "window.known_times = true: there are no time features; set window.time_of_day, window.day_of_week, "
+        "window.day_of_year or window.holidays");
+}
+
+/// Whether the decoder reads something of the steps that it forecasts.
+template <class T>
+bool WindowRun<T>::reads_ahead() const {
+  return domain_.inputs.known > 0 || config_->window.known_times;
+}
+
+template <class T>
+void WindowRun<T>::know_ahead(Index origin, Index steps, const std::string& inputs) {
+  if (domain_.inputs.known == 0) ModelRun<T>::know_ahead(origin, steps, inputs);
+  if (!reads_ahead()) return;
+  const TimeAxis& time = domain_.info.time;
+  const Index last = time.size() - 1, behind = origin + steps - last;
+  if (behind > 0 && times_.channels > 0) {
+    TimeFeatures more =
+        TimeFeatures::of(time.after(last, behind), time_feature_choice(config_->window), false);
+    times_.values.resize(static_cast<std::size_t>(time.size() * times_.channels));
+    times_.values.insert(times_.values.end(), more.values.begin(), more.values.end());
+  }
+  if (domain_.inputs.known == 0) return;
+  const Index rows = store_->rows(), known = domain_.inputs.known, values = rows * known;
+  const auto at = [&](Index step) { return store_->values().data() + (step + 1) * store_->width() - values; };
+  if (inputs.empty()) {
+    if (behind > 0)
+      user_error(
+          "the forecast reads data.known_inputs of its {} steps, {} of them behind the data, which end at "
+          "{}: "
+          "give these with --inputs FILE",
+          steps, behind, time.text(last));
+    std::vector<double> seen(static_cast<std::size_t>(steps * known));
+    for (Index h = 0; h < steps; ++h)
+      for (Index k = 0; k < values; ++k)
+        if (!std::isnan(at(origin + 1 + h)[k])) seen[static_cast<std::size_t>(h * known + k % known)] = 1;
+    block_reducer_.sum(std::span<double>(seen));
+    if (const auto missing = std::ranges::find(seen, 0.0); missing != seen.end())
+      user_error(
+          "{}: no node has a value of data.known_inputs at {}, which is forecast: give them with --inputs "
+          "FILE",
+          domain_.info.path, time.text(origin + 1 + (missing - seen.begin()) / known));
+    return;
+  }
+  kept_steps_.clear();  // what changes is kept anew
+  std::vector<float> ahead(static_cast<std::size_t>(steps * values));
+  read_known_ahead(grid_.space(), *config_, domain_, inputs, time.after(origin, steps), ahead);
+  for (Index h = 0; h < steps; ++h) std::copy_n(ahead.data() + h * values, values, at(origin + 1 + h));
+  if (Device* device = this->device()) agree(grid_.world(), [&] { keep_steps(*device); });
+}
+
+/// Scales of what is read beside the target, by the same steps.
+template <class T>
+void WindowRun<T>::fit_inputs(const std::vector<Index>& training) {
+  const InputVariables& inputs = domain_.inputs;
+  const std::size_t targets = domain_.info.variables.size();
+  for (std::size_t v = 0; v < inputs.variables.size(); ++v)
+    if (this->summaries_[targets + v].finite() == 0)
+      user_error("{}: variable {} has no value in the training part; leave it out of data.inputs",
+                 domain_.info.path, inputs.variables[v].name);
+  MpiReducer space(grid_.space()), groups(grid_.time());
+  const auto fit_part = [&](Index first, Index channels) {
+    const auto at = [this, first](Index step) { return store_->at(step) + store_->rows() * first; };
+    return Scaler::fit({store_->rows(), channels, training, at, grid_.groups() > 1 ? &groups : nullptr},
+                       input_scaler_spec(config_->data), space);
+  };
+  if (inputs.past > 0) past_scaler_ = fit_part(store_->features(), inputs.past);
+  if (inputs.known > 0) known_scaler_ = fit_part(store_->features() + inputs.past, inputs.known);
+  if (inputs.fixed == 0) return;
+  fixed_ = scaled_over_nodes(domain_.fixed, inputs.fixed, space);
+}
+
+template <class T>
+std::string WindowRun<T>::input_remarks() const {
+  std::string text;
+  const TimeAxis& time = domain_.info.time;
+  const auto is_in_training = [&](const std::string& date) {
+    const auto day = time.day_named(date);
+    const auto& part = domain_.split.train;
+    return day && time.stamp(part.first) < day->end && day->begin <= time.stamp(part.last - 1);
+  };
+  const std::vector<std::string>& holidays = config_->window.holidays;
+  if (!holidays.empty() && std::none_of(holidays.begin(), holidays.end(), is_in_training))
+    text += "warning   none of window.holidays is in the training part: the model learns nothing of them\n";
+  if (!domain_.inputs.variables.empty() && !config_->data.null_value.empty())
+    text += fmt::format(
+        "remark    data.null_value = {} is of what is forecast alone: inputs mark missing values by "
+        "_FillValue\n",
+        config_->data.null_value);
+  return text;
+}
+
+#define ROSSBY_INSTANTIATE(T)                                               \
+  template std::string WindowRun<T>::input_remarks() const;                 \
+  template bool WindowRun<T>::reads_ahead() const;                          \
+  template void WindowRun<T>::know_ahead(Index, Index, const std::string&); \
+  template void WindowRun<T>::fit_inputs(const std::vector<Index>&);
+ROSSBY_INSTANTIATE(float)
+ROSSBY_INSTANTIATE(double)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby
