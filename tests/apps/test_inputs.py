@@ -223,7 +223,7 @@ class Further(Runs):
                               ("id,depth\ns3,2\ns5,3\ns7,\n", 'node "s7" has no value of depth'),
                               ("id,depth\ns3,2\ns5,deep\ns7,1\n", 'nodes.csv:3: "deep" in column depth'),
                               ("id,depth\ns3,2\ns3,3\n", "nodes.csv:3: node s3 is in line 2"),
-                              ("id,depth\n3,2\n", 'no id of its first column, id, is a node .* "s7"'),
+                              ("id,depth\n3,2\n", 'no id of its first column, id, is a node of the series'),
                               ("id,deep\ns3,2\n", "nodes.csv:1: no column depth .* id, deep"),
                               ("id,depth\ns3\n", "nodes.csv:2: 1 columns"), ("", "empty table")):
             self.write("nodes.csv", text)
@@ -247,6 +247,9 @@ class Further(Runs):
             self.refuse_settings(settings, message)
         self.netcdf("shallow.nc", series(depth=("10", "_", "45")))
         self.refuse_settings([*FURTHER, "data.file=shallow.nc"], "node 1 has no value of depth")
+        fine = series(change=lambda name, t, i, x: x + 1e10 if name == "tide" else x)
+        self.netcdf("fine.nc", fine.replace("float tide", "double tide").replace("tide:_FillValue = NaNf", "tide:_FillValue = NaN"))
+        self.refuse_settings([*FURTHER, "data.file=fine.nc"], "variable tide varies by less than float32 keeps of its size")
         self.netcdf("counted.nc", re.sub(r'time:units = "[^"]*" ;', 'time:units = "1" ;', series()))
         self.refuse_settings(["data.file=counted.nc", "window.time_of_day=false", "window.day_of_year=true"],
                              "window.day_of_year: the time axis counts steps")

@@ -1,12 +1,12 @@
 // Comma-separated tables of edges, distances and weights → graphs for sensors.
 //
-//     edges NODES [value] [skip]     or     matrix NODES          the first line
-//     0,1,0.5                        what follows is the table
+//     edges NODES [value] [skip]     or     matrix NODES     or     nodes NODES COLUMN          the first
+//     line 0,1,0.5                        what follows is the table
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 
-#include "rossby/io/edge_table.hpp"
+#include "rossby/io/node_values.hpp"
 #include "rossby/relation/sensor_graph.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/fuzz/statements.hpp"
@@ -46,6 +46,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Index nodes = std::clamp<Index>(head.integer(1), 0, 200);
   if (head.word(0) == "matrix") {
     fuzz::survives([&] { use(checked(parse_edge_matrix(text, "matrix.csv", nodes), nodes)); });
+    return 0;
+  }
+  if (head.word(0) == "nodes") {
+    fuzz::survives([&] {
+      const auto values = parse_node_table(text, "nodes.csv", std::string(head.word(2)),
+                                           [&](const std::string&) { return NodeNames(nodes); });
+      fuzz::check(std::ssize(values) == nodes, "a value or none for every node");
+    });
     return 0;
   }
   const auto has = [&](const char* word) { return head.word(2) == word || head.word(3) == word; };

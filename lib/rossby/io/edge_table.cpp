@@ -23,6 +23,13 @@ std::optional<double> number(std::string_view text) {
 
 }  // namespace
 
+NodeNames::NodeNames(const std::vector<std::string>& names, const std::string& source)
+    : nodes_(std::ssize(names)), source_(source) {
+  for (const std::string& name : names)
+    if (!numbers_.emplace(name, std::ssize(numbers_)).second)
+      user_error("{}: two nodes are called \"{}\"; names have to differ", source, name);
+}
+
 NodeNames NodeNames::read(const std::string& path, const std::string& variable, Index nodes) {
   const NetcdfFile file = NetcdfFile::open(path);
   const NetcdfVariable* v = file.find(variable);

@@ -15,6 +15,8 @@ class NodeNames {
  public:
   /// Numbers 0 to nodes − 1.
   explicit NodeNames(Index nodes) : nodes_(nodes) {}
+  /// These, one a node. Throws UserError beginning with `source` if one comes twice.
+  NodeNames(const std::vector<std::string>& names, const std::string& source);
 
   /// Values of a variable along the nodes of a file (numbers, characters or strings). Throws UserError where
   /// there is no such variable, it is not one name a node, or a name comes twice.

@@ -1,10 +1,9 @@
 #include "rossby/io/node_values.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
-#include <set>
+#include <optional>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -12,7 +11,6 @@
 
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/attribute_text.hpp"
-#include "rossby/io/auxiliary_variables.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/io/graph_match.hpp"
 #include "rossby/io/netcdf.hpp"
@@ -132,70 +130,6 @@ std::vector<double> from_netcdf(const SeriesInfo& series, const std::string& nam
   return sensors_of_another ? by_ids(file, series, dimensions[0], values, name) : values;
 }
 
-/// Which node of the series an id of a table is; −1: none.
-class NodeFinder {
- public:
-  NodeFinder(const SeriesInfo& series, const std::string& column) : nodes_(series.file_nodes) {
-    std::vector<std::string> ids = node_ids(series, column);
-    if (ids.empty()) ids = series.node_labels;
-    if (!ids.empty()) places_ = places_of(ids, series.path);
-  }
-  [[nodiscard]] Index find(std::string_view id) const {
-    if (!places_.empty()) {
-      const auto place = places_.find(std::string(id));
-      return place == places_.end() ? -1 : place->second;
-    }
-    Index number = -1;
-    const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), number);
-    return error == std::errc() && end == id.data() + id.size() && number >= 0 && number < nodes_ ? number
-                                                                                                  : -1;
-  }
-
- private:
-  Index nodes_;
-  std::unordered_map<std::string, Index> places_;  // empty: numbers
-};
-
-std::vector<double> from_table(const SeriesInfo& series, const std::string& name, const std::string& path) {
-  const std::string text = utf8_text(read_text(path, largest_table));
-  std::vector<double> values(static_cast<std::size_t>(series.file_nodes), none);
-  std::vector<Index> lines(values.size(), 0);
-  std::vector<std::string> columns;
-  std::size_t column = 0;
-  std::optional<NodeFinder> finder;
-  detail::for_table_lines(text, [&](Index line, std::span<const std::string_view> fields) {
-    if (columns.empty()) {
-      columns.assign(fields.begin(), fields.end());
-      column = static_cast<std::size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin());
-      if (column == 0 || column == columns.size())
-        user_error("{}:{}: no column {} beside the ids of the nodes, the first one; its columns are {}", path,
-                   line, name, fmt::join(columns, ", "));
-      finder.emplace(series, columns.front());
-      return;
-    }
-    if (fields.size() != columns.size())
-      user_error("{}:{}: {} columns; the first line names {}", path, line, fields.size(), columns.size());
-    const Index node = finder->find(fields[0]);
-    if (node < 0) return;
-    const auto i = static_cast<std::size_t>(node);
-    if (lines[i] != 0) user_error("{}:{}: node {} is in line {} already", path, line, fields[0], lines[i]);
-    lines[i] = line;
-    if (fields[column].empty() || fields[column] == "NaN" || fields[column] == "nan") return;
-    const auto value = detail::finite_number(fields[column]);
-    if (!value)
-      user_error("{}:{}: \"{}\" in column {} is no finite number", path, line, fields[column], name);
-    values[i] = *value;
-  });
-  if (columns.empty()) user_error("{}: an empty table (data.static_file)", path);
-  if (std::all_of(lines.begin(), lines.end(), [](Index line) { return line == 0; }))
-    user_error("{}: no id of its first column, {}, is a node of {}{} (data.static_file)", path,
-               columns.front(), series.path,
-               series.node_labels.empty()
-                   ? fmt::format(", whose nodes are numbers, 0 to {}", series.file_nodes - 1)
-                   : fmt::format(", such as \"{}\"", series.node_labels.front()));
-  return values;
-}
-
 bool is_table(const std::string& path) {
   const std::string lower = lower_case(path);
   return lower.ends_with(".csv") || lower.ends_with(".txt");
@@ -211,7 +145,52 @@ std::vector<double> read_node_values(const SeriesInfo& series, const std::string
       user_error("{}: its nodes have no coordinates for {} (data.static)", series.path, name);
     return degrees;
   }
-  return is_table(path) ? from_table(series, name, path) : from_netcdf(series, name, path);
+  if (!is_table(path)) return from_netcdf(series, name, path);
+  return parse_node_table(utf8_text(read_text(path, largest_table)), path, name,
+                          [&](const std::string& column) {
+                            std::vector<std::string> ids = node_ids(series, column);
+                            if (ids.empty()) ids = series.node_labels;
+                            return ids.empty() ? NodeNames(series.file_nodes) : NodeNames(ids, series.path);
+                          });
+}
+
+std::vector<double> parse_node_table(std::string_view text, const std::string& path, const std::string& name,
+                                     const std::function<NodeNames(const std::string& column)>& names_of) {
+  std::vector<double> values;
+  std::vector<Index> lines;
+  std::vector<std::string> columns;
+  std::size_t column = 0;
+  std::optional<NodeNames> names;
+  detail::for_table_lines(text, [&](Index line, std::span<const std::string_view> fields) {
+    if (!names) {
+      columns.assign(fields.begin(), fields.end());
+      column = static_cast<std::size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin());
+      if (column == 0 || column == columns.size())
+        user_error("{}:{}: no column {} beside the ids of the nodes, the first one; its columns are {}", path,
+                   line, name, fmt::join(columns, ", "));
+      names.emplace(names_of(columns.front()));
+      values.assign(static_cast<std::size_t>(names->nodes()), none);
+      lines.assign(values.size(), 0);
+      return;
+    }
+    if (fields.size() != columns.size())
+      user_error("{}:{}: {} columns; the first line names {}", path, line, fields.size(), columns.size());
+    const Index node = names->find(std::string(fields[0]));
+    if (node < 0) return;
+    const auto i = static_cast<std::size_t>(node);
+    if (lines[i] != 0) user_error("{}:{}: node {} is in line {} already", path, line, fields[0], lines[i]);
+    lines[i] = line;
+    if (fields[column].empty() || lower_case(std::string(fields[column])) == "nan") return;
+    const auto value = detail::finite_number(fields[column]);
+    if (!value)
+      user_error("{}:{}: \"{}\" in column {} is no finite number", path, line, fields[column], name);
+    values[i] = *value;
+  });
+  if (!names) user_error("{}: an empty table (data.static_file)", path);
+  if (std::all_of(lines.begin(), lines.end(), [](Index line) { return line == 0; }))
+    user_error("{}: no id of its first column, {}, is a node of the series (data.static_file)", path,
+               columns.front());
+  return values;
 }
 
 std::vector<std::string> node_variables(const SeriesInfo& series) {

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "rossby/io/edge_table.hpp"
 #include "rossby/io/series_file.hpp"
 
 namespace rossby {
@@ -18,6 +21,12 @@ namespace rossby {
 /// others, or it is not numbers.
 [[nodiscard]] std::vector<double> read_node_values(const SeriesInfo& series, const std::string& name,
                                                    const std::string& path);
+
+/// Column `name` of such a table, one value a node; `names_of` tells what a column of that name calls nodes.
+/// Messages call the text `path`.
+[[nodiscard]] std::vector<double> parse_node_table(
+    std::string_view text, const std::string& path, const std::string& name,
+    const std::function<NodeNames(const std::string& column)>& names_of);
 
 /// Names of the variables of the series' file that `read_node_values` would take, coordinates left out.
 [[nodiscard]] std::vector<std::string> node_variables(const SeriesInfo& series);
