@@ -546,8 +546,8 @@ std::string WindowRun<T>::remarks() const {
                 "window.fill = \"mean\" knows no mean; set data.center, or window.fill = \"zero\" if that is "
                 "meant\n"
               : "") +
-         different_units(domain_.info.variables) + this->suspects() + this->anomaly_remark();
-         input_remarks() + different_units(domain_.info.variables) + this->suspects();
+         input_remarks() + different_units(domain_.info.variables) + this->suspects() +
+         this->anomaly_remark();
 }
 
 template <class T>
