@@ -305,13 +305,12 @@ std::vector<double> CycleFitter::strengths_of(std::span<const double> moments, d
   std::vector<double> strengths;
   for (std::size_t l = 0; l < this->strengths(); ++l) {
     const double* of = moments.data() + l * moments_each;
+    const double unknown = phases_->harmonics > 0 ? 30 : 1;
     const double within = of[1] > 0 ? of[0] / of[1] : 0;
     const double between = of[4] > 1e-9 ? (of[2] - within * of[3]) / of[4] : 0;
-    // Nothing tells noise from what sets nodes apart: one value of a phase each, no full year.
-    const double ratio = of[1] <= 0                     ? 1
-                         : within <= 0                  ? 0
-                         : between > within / no_spread ? within / between
-                                                        : no_spread;
+    // A guess if nothing tells noise from what sets nodes apart: one value of a phase each, or no full year.
+    double ratio = unknown;
+    if (of[1] > 0) ratio = between > within / no_spread ? within / between : within > 0 ? no_spread : 0;
     strengths.push_back(shrink * ratio);
   }
   return strengths;
