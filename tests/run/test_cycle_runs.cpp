@@ -325,6 +325,13 @@ TEST_F(CycleRuns, DecideOnceAndKeepIt) {
   EXPECT_EQ(state("auto"), state("fixed"));
   const auto metadata = nlohmann::json::parse(read_state_metadata(state_file_of(run("auto"))));
   EXPECT_EQ(metadata.at("cycle"), "time_of_day");
+  TrainOptions parts = options("parts");
+  int asked = 0;
+  parts.pause = [&] { return ++asked == 2; };
+  EXPECT_EQ(train(world_, config(gru, {"data.cycle=auto"}), parts).result.reason, StopReason::paused);
+  parts.pause = {};
+  train(world_, config(gru, {"data.cycle=auto"}), parts);
+  EXPECT_EQ(state("parts"), state("fixed"));
   // Another validation part would have come to nothing: what was decided stays.
   const std::string other = "data.file=" + run("validation.nc");
   EXPECT_EQ(scores(world_, "auto", {other}).rmse, scores(world_, "fixed", {other}).rmse);
