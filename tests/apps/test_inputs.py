@@ -182,6 +182,20 @@ class Further(Runs):
         inside = ["--origin", "2001-01-01T11:00"]
         self.assertNotEqual(self.forecasts("ahead", *inside, "--inputs", "inside.nc"), self.forecasts("ahead", *inside))
 
+    def test_beside_a_cycle(self):
+        """Anomalies hold training steps twice, behind what is known ahead of the end of the data."""
+        self.netcdf("days.nc", series(100))
+        self.netcdf("next_days.nc", series(4, 99, names=("tide", "works")))
+        self.netcdf("longer_days.nc", series(102))
+        settings = ["data.file=days.nc", "split.train=72", "data.cycle=time_of_day", "data.transform=asinh"]
+        self.succeed(2, *self.training("days", *settings))
+        ahead = self.forecasts("days", "--inputs", "next_days.nc", ranks=2)
+        for a, b in zip(self.forecasts("days", "--inputs", "next_days.nc"), ahead, strict=True):
+            self.assertAlmostEqual(a, b, delta=1e-5)
+        longer = ["--set", "data.file=longer_days.nc", "--origin", "2001-01-05T03:00"]
+        self.assertEqual(self.forecasts("days", *longer), self.forecasts("days", "--inputs", "next_days.nc"))
+        self.succeed(1, "evaluate", "days")
+
     def test_bad_files_of_what_is_known_ahead(self):
         self.succeed(2, *self.training("run_ahead"))
         names = ("tide", "works")
