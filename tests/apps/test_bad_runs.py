@@ -241,7 +241,7 @@ class FullDisk(BadInput):
         self.assertNotIn("config.toml", left)
 
     def test_metrics(self):
-        fill = "dd if=/dev/zero of=small/fill bs=1k 2>/dev/null; truncate -s -24576 small/fill; "
+        fill = "dd if=/dev/zero of=small/fill bs=1k 2>/dev/null; truncate -s -40960 small/fill; "
         train = '"$2" -n 2 "$1" train sensors.toml --run small/run'
         left = self.check(8192, f"{fill} {train} --set train.epochs=60 --set checkpoint.keep=0", r"small/run/metrics\.jsonl: cannot write",
                           after="find small/run -type f; tail -c 1 small/run/metrics.jsonl | od -An -c; rm small/fill; "

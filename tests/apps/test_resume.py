@@ -497,7 +497,7 @@ class FullCheckpoint(FullDisk):
         # room for some of them.
         self.write("more.toml", MORE)
         script = ('"$2" -n 2 "$1" train more.toml --run small/run --stop-after 0.000001s >out.txt 2>err.txt; echo $?; '
-                  "dd if=/dev/zero of=small/fill bs=1k 2>/dev/null; truncate -s -20480 small/fill; "
+                  "dd if=/dev/zero of=small/fill bs=1k 2>/dev/null; truncate -s -40960 small/fill; "
                   '"$2" -n 2 "$1" train more.toml --run small/run >>out.txt 2>>err.txt; echo $?; '
                   "truncate -s -1400000 small/fill; "
                   '"$2" -n 2 "$1" train more.toml --run small/run --set checkpoint.every_steps=2 '
