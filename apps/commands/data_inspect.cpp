@@ -10,7 +10,7 @@ namespace rossby::commands {
 namespace {
 
 struct Arguments {
-  std::string file;
+  std::vector<std::string> files;
   std::vector<std::string> variables;
   std::string null_value;  // empty: none
 };
@@ -18,8 +18,8 @@ struct Arguments {
 int inspect(const Communicator& comm, const Arguments& arguments) {
   agree(comm, [&] {
     if (comm.rank() == 0)
-      fmt::print("{}",
-                 inspect_series(arguments.file, arguments.variables, parse_null_value(arguments.null_value)));
+      fmt::print(
+          "{}", inspect_series(arguments.files, arguments.variables, parse_null_value(arguments.null_value)));
   });
   return 0;
 }
@@ -30,7 +30,9 @@ void add_data_inspect(CLI::App& data, Chosen& chosen) {
   const auto arguments = std::make_shared<Arguments>();
   Arguments& a = *arguments;
   auto* i = data.add_subcommand("inspect", "describe a NetCDF series");
-  i->add_option("file", a.file, "NetCDF-4/CF file")->required();
+  i->add_option("file", a.files,
+                "NetCDF-4/CF file; several, a pattern, or a text file (*.txt) with a path a line")
+      ->required();
   i->add_option("--variable", a.variables, "variable to describe; may be repeated; default: all that fit")
       ->take_all()
       ->allow_extra_args(false);

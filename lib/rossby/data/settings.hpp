@@ -13,7 +13,7 @@ namespace rossby {
 
 /// Keys data.*: what is read, and how it is scaled.
 struct DataSettings {
-  std::string file;
+  PathList file;
   std::vector<std::string> variables;
   std::vector<std::string> inputs;
   std::vector<std::string> known_inputs;

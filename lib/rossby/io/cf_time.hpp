@@ -112,6 +112,9 @@ class TimeAxis {
     return stamps_[static_cast<std::size_t>(step)];
   }
 
+  /// The number that a moment has in this dated axis's units.
+  [[nodiscard]] double to_value(Milliseconds stamp) const;
+
   /// The time of day of a stamp as a fraction in [0, 1), its day of the week, Monday 0 (counted on from
   /// 1970-01-01, a Thursday, in all calendars), and its month, January 1. Dated axes only.
   [[nodiscard]] double day_fraction(Index step) const;
@@ -164,7 +167,6 @@ class TimeAxis {
   [[nodiscard]] double rounding() const;  // between neighbouring stamps if they are float32, else 0
   static Milliseconds typical_distance(std::vector<Milliseconds> distances);
   [[nodiscard]] Milliseconds next_stamp(Milliseconds last) const;
-  [[nodiscard]] double to_value(Milliseconds stamp) const;
 
   enum class Form { month, day, minute, second };  // of stamps as text, each longer than the one before
 

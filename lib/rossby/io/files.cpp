@@ -77,7 +77,7 @@ void refuse_no_file(const std::string& path) {
 
 }  // namespace
 
-void refuse_to_replace(const std::string& output, std::initializer_list<std::string> inputs) {
+void refuse_to_replace(const std::string& output, std::span<const std::string> inputs) {
   refuse_no_file(output);
   std::error_code code;
   for (const std::string& input : inputs)

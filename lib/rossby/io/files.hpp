@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,7 +17,10 @@ namespace rossby {
 void atomic_write(const std::string& path, std::string_view text);
 
 /// Throws UserError where `output` is one of the files that it is made from, or something that is no file.
-void refuse_to_replace(const std::string& output, std::initializer_list<std::string> inputs);
+void refuse_to_replace(const std::string& output, std::span<const std::string> inputs);
+inline void refuse_to_replace(const std::string& output, std::initializer_list<std::string> inputs) {
+  refuse_to_replace(output, std::span<const std::string>(inputs.begin(), inputs.size()));
+}
 
 /// Makes a finished temporary file durable and gives it its name. Throws UserError naming `path`, also where
 /// something is there that is no regular file (a device, a pipe); the temporary stays.

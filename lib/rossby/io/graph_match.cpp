@@ -37,7 +37,7 @@ void check_coordinates(const GraphFile& graph, const std::string& path, const Se
 
 std::vector<std::string> node_ids(const SeriesInfo& series, const std::string& variable) {
   if (variable.empty() || variable == series.label_name) return series.node_labels;
-  const NetcdfFile file = NetcdfFile::open(series.path);
+  const NetcdfFile file = NetcdfFile::open(series.first_file());
   const NetcdfVariable* v = file.find(variable);
   if (v == nullptr || v->dimensions.empty() || v->dimensions[0].length != series.file_nodes ||
       v->dimensions.size() > (v->type == NetcdfType::text ? 2U : 1U))

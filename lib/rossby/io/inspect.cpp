@@ -13,6 +13,7 @@
 #include "rossby/io/graph_file.hpp"
 #include "rossby/io/node_values.hpp"
 #include "rossby/io/series_file.hpp"
+#include "rossby/io/series_names.hpp"
 #include "rossby/io/suspect_values.hpp"
 
 namespace rossby {
@@ -83,7 +84,7 @@ std::string range_text(const std::vector<double>& values) {
 }
 
 std::string file_text(const SeriesInfo& info) {
-  std::string out = fmt::format("file      {}\n", info.path);
+  std::string out = fmt::format("{}     {}\n", info.parts.size() > 1 ? "files" : "file ", info.path);
   if (!info.title.empty()) out += fmt::format("title     {}\n", info.title);
   out += fmt::format("shape     {}\n", shape_text(info));
   if (!info.node_lat.empty())
@@ -204,13 +205,20 @@ std::string why_no_coordinates(const SeriesInfo& info) {
 
 std::string inspect_series(const std::string& path, std::span<const std::string> variables,
                            std::optional<double> null_value) {
+  return inspect_series(std::span(&path, 1), variables, null_value);
+}
+
+std::string inspect_series(std::span<const std::string> entries, std::span<const std::string> variables,
+                           std::optional<double> null_value) {
+  const std::vector<std::string> files = series_names(entries);
+  const std::string& path = files.front();
   std::vector<std::string> names(variables.begin(), variables.end());
   if (names.empty()) names = SeriesFile::candidates(path);
-  if (names.empty() && holds_edges(path)) return graph_text(path);
-  if (names.empty()) (void)SeriesFile::open(path, {});  // says why nothing fits
+  if (names.empty() && files.size() == 1 && holds_edges(path)) return graph_text(path);
+  if (names.empty()) (void)SeriesFile::open(files, {});  // says why nothing fits
   std::string out;
   for (const std::string& name : names) {
-    const SeriesFile file = SeriesFile::open(path, std::span(&name, 1), 0, -1, null_value);
+    const SeriesFile file = SeriesFile::open(files, std::span(&name, 1), 0, -1, null_value);
     if (out.empty()) out = file_text(file.info());
     out += variable_text(file);
     const std::string remarks = remark_lines(file.info());

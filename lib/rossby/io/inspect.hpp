@@ -52,11 +52,14 @@ class ValueSummary {
 /// "; " and why coordinates of the file are not used; empty if it has none.
 [[nodiscard]] std::string why_no_coordinates(const SeriesInfo& info);
 
-/// What `rossby data inspect FILE` prints: for each variable shape, units, range, share missing and
-/// never-observed nodes; the time axis (first, last, step, gaps); edges; memory of the series a rank at 1, 2,
-/// 4, 8 and 16 ranks. `variables` empty: all that fit. Values that equal `null_value` count as missing.
-/// Values are read in pieces of bounded size. Of a file with a graph and no series: nodes, edges, weights.
-/// Throws UserError as SeriesFile::open does.
+/// What `rossby data inspect FILE...` prints of a series in one or more files, named as data.file has them:
+/// for each variable shape, units, range, share missing and never-observed nodes; the time axis (first, last,
+/// step, gaps); edges; memory of the series a rank at 1, 2, 4, 8 and 16 ranks. `variables` empty: all that
+/// fit. Values that equal `null_value` count as missing. Values are read in pieces of bounded size. Of a file
+/// with a graph and no series: nodes, edges, weights. Throws UserError as SeriesFile::open does.
+[[nodiscard]] std::string inspect_series(std::span<const std::string> entries,
+                                         std::span<const std::string> variables = {},
+                                         std::optional<double> null_value = {});
 [[nodiscard]] std::string inspect_series(const std::string& path, std::span<const std::string> variables = {},
                                          std::optional<double> null_value = {});
 

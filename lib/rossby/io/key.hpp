@@ -40,6 +40,8 @@ constexpr KeyType key_type() {
     return KeyType::integer;
   else if constexpr (std::is_same_v<V, std::vector<std::string>>)
     return KeyType::text_list;
+  else if constexpr (std::is_same_v<V, PathList>)
+    return KeyType::paths;
   else {
     static_assert(std::is_same_v<V, std::vector<Index>>, "a key holds text, Index, double, bool or a list");
     return KeyType::integer_list;
@@ -58,6 +60,8 @@ V value_of(const KeyValues& values, std::string_view key) {
     return values.integer(key);
   else if constexpr (std::is_same_v<V, std::vector<std::string>>)
     return values.texts(key);
+  else if constexpr (std::is_same_v<V, PathList>)
+    return values.paths(key);
   else
     return values.integers(key);
 }

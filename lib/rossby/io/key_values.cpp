@@ -94,6 +94,8 @@ std::string_view type_text(KeyType type) {
       return "a list of texts, [\"a\", \"b\"]";
     case KeyType::integer_list:
       return "a list of integers, [1, 2]";
+    case KeyType::paths:
+      return "a text, or a list of texts, [\"a\", \"b\"]";
   }
   return "";
 }
@@ -144,10 +146,11 @@ struct Place {
 RawValue command_line_value(const KeySpec& key, const std::string& text, const std::string& where) {
   RawValue value;
   const bool list = key.type == KeyType::text_list || key.type == KeyType::integer_list;
-  const bool wordy = key.type == KeyType::text || key.type == KeyType::text_list;
+  const bool single = key.type == KeyType::text || key.type == KeyType::paths;
+  const bool wordy = single || key.type == KeyType::text_list;
   if (detail::read_literal(text, value)) {
     // 1986-08-01 and 0.70 keep the form they were written in.
-    if (key.type == KeyType::text && (value.kind != Kind::text || value.date) && value.kind != Kind::array)
+    if (single && (value.kind != Kind::text || value.date) && value.kind != Kind::array)
       return {.kind = Kind::text, .text = text, .items = {}, .kind_name = "a text"};
     return value;
   }
@@ -171,12 +174,6 @@ std::string trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return "";
   return std::string(text.substr(first, text.find_last_not_of(" \t") - first + 1));
-}
-
-std::string list_text(const std::vector<std::string>& items) {
-  std::vector<std::string> quoted;
-  for (const auto& item : items) quoted.push_back(detail::quoted(item));
-  return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 
 }  // namespace
@@ -208,6 +205,11 @@ struct KeyValuesBuilder {
         break;
       case KeyType::integer_list:
         for (std::size_t i = 0; i < count; ++i) value.integers.push_back(place.integer(items[i]));
+        break;
+      case KeyType::paths:
+        for (std::size_t i = 0; i < count; ++i) value.texts.push_back(place.text(items[i]));
+        if (value.texts.size() == 1) value.text = value.texts.front();
+        if (value.texts.size() == 1 && value.text.empty()) value.texts.clear();
         break;
     }
     return value;
@@ -253,9 +255,11 @@ struct KeyValuesBuilder {
       case KeyType::flag:
         return value.flag ? "true" : "false";
       case KeyType::text_list:
-        return list_text(value.texts);
+        return detail::quoted(value.texts);
       case KeyType::integer_list:
         return fmt::format("[{}]", fmt::join(value.integers, ", "));
+      case KeyType::paths:
+        return value.texts.size() > 1 ? detail::quoted(value.texts) : detail::quoted(value.text);
     }
     return "";
   }
@@ -285,7 +289,7 @@ KeyValues KeyValues::parse(const KeyTable& table, std::string_view toml, const s
 
 KeyValues KeyValues::load(const KeyTable& table, const std::string& path, std::span<const std::string> sets) {
   if (path.empty()) return parse(table, "", "", sets);
-  constexpr std::size_t most = std::size_t{1} << 20;
+  constexpr std::size_t most = std::size_t{1} << 24;  // data.file may list many thousands
   return parse(table, read_text(path, most), path, sets);
 }
 
@@ -315,7 +319,11 @@ const KeyValues::Value& KeyValues::value(std::string_view key, KeyType type) con
 }
 
 const std::string& KeyValues::text(std::string_view key) const {
-  return value(key, KeyType::text).text;
+  const KeySpec* spec = find_key(*table_, key);
+  const bool paths = spec != nullptr && spec->type == KeyType::paths;
+  const Value& found = value(key, paths ? KeyType::paths : KeyType::text);
+  require(found.texts.size() <= 1, "the key has one text");
+  return found.text;
 }
 Index KeyValues::integer(std::string_view key) const {
   return value(key, KeyType::integer).integer;
@@ -331,6 +339,9 @@ const std::vector<std::string>& KeyValues::texts(std::string_view key) const {
 }
 const std::vector<Index>& KeyValues::integers(std::string_view key) const {
   return value(key, KeyType::integer_list).integers;
+}
+PathList KeyValues::paths(std::string_view key) const {
+  return {value(key, KeyType::paths).texts};
 }
 
 bool KeyValues::given(std::string_view key) const {

@@ -11,7 +11,16 @@
 
 namespace rossby {
 
-enum class KeyType { text, integer, real, flag, text_list, integer_list };
+/// paths: a text or a list of texts; a list of one is written as its element.
+enum class KeyType { text, integer, real, flag, text_list, integer_list, paths };
+
+/// The value of a key of paths, such as data.file.
+struct PathList {
+  std::vector<std::string> paths;
+
+  [[nodiscard]] bool empty() const { return paths.empty(); }
+  friend bool operator==(const PathList&, const PathList&) = default;
+};
 
 /// One key of the configuration: how it is parsed, documented and hashed.
 struct KeySpec {
@@ -53,12 +62,14 @@ class KeyValues {
   /// table.
   [[nodiscard]] KeyValues with_default(std::string_view key, const std::string& value) const;
 
+  /// Of a key of paths, too, while they are one or none.
   [[nodiscard]] const std::string& text(std::string_view key) const;
   [[nodiscard]] Index integer(std::string_view key) const;
   [[nodiscard]] double real(std::string_view key) const;
   [[nodiscard]] bool flag(std::string_view key) const;
   [[nodiscard]] const std::vector<std::string>& texts(std::string_view key) const;
   [[nodiscard]] const std::vector<Index>& integers(std::string_view key) const;
+  [[nodiscard]] PathList paths(std::string_view key) const;
 
   /// True if a file or --set gave the value, false if it is the default.
   [[nodiscard]] bool given(std::string_view key) const;

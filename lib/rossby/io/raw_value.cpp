@@ -177,4 +177,10 @@ std::string quoted(std::string_view text) {
   return out + "\"";
 }
 
+std::string quoted(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts) out += (out.empty() ? "[" : ", ") + quoted(text);
+  return out.empty() ? "[]" : out + "]";
+}
+
 }  // namespace rossby::detail

@@ -40,5 +40,7 @@ bool is_utf8(std::string_view text);
 
 /// `text` as a TOML basic string, quotes included.
 std::string quoted(std::string_view text);
+/// A list of texts, ["a", "b"].
+std::string quoted(const std::vector<std::string>& texts);
 
 }  // namespace rossby::detail

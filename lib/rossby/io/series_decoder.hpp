@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rossby/io/netcdf.hpp"
+#include "rossby/io/units.hpp"
 
 namespace rossby::detail {
 
@@ -38,7 +39,14 @@ class Decoder {
                                    : static_cast<double>(raw);
     if (!scaled_.holds(exact, rounding())) return nan_value;
     const auto value = static_cast<float>(exact);
-    return std::isfinite(value) && !is_null(value) && !is_missing(exact) ? exact : nan_value;
+    if (!std::isfinite(value) || is_null(value) || is_missing(exact)) return nan_value;
+    return converts_ ? exact * conversion_.factor + conversion_.offset : exact;
+  }
+
+  /// From now on values are in another unit; the null value stays one of the file's.
+  void convert(const UnitConversion& conversion) {
+    conversion_ = conversion;
+    converts_ = !conversion.is_identity();
   }
 
   /// Whether the values of a variable may be finer than float32: doubles, and integers of more than 24 bits
@@ -81,6 +89,8 @@ class Decoder {
   double scale_ = 1, offset_ = 0;
   bool packed_ = false, in_float_ = false;  // the arithmetic, which makes the zeros that were packed
   bool finer_ = false;
+  UnitConversion conversion_;
+  bool converts_ = false;
   double wraps_ = 0;  // 2^bits of integers that _Unsigned says have no sign, −2^bits: have one; 0: as stored
   std::vector<double> missing_;         // as stored
   std::vector<double> missing_scaled_;  // of packed integers, in the units of the variable

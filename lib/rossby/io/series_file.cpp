@@ -5,149 +5,82 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <type_traits>
 #include <utility>
 
 #include "rossby/base/user_error.hpp"
-#include "rossby/io/hyperslabs.hpp"
+#include "rossby/io/graph_file.hpp"
 #include "rossby/io/netcdf.hpp"
-#include "rossby/io/series_coordinates.hpp"
-#include "rossby/io/series_decoder.hpp"
-#include "rossby/io/series_layout.hpp"
+#include "rossby/io/series_header.hpp"
+#include "rossby/io/series_names.hpp"
+#include "rossby/io/series_part.hpp"
 #include "rossby/tensor/buffer.hpp"
 
 namespace rossby {
 namespace {
 
-using detail::Decoder;
-using detail::Rectangle;
-using detail::VariableLayout;
+using detail::ReadRequest;
+using detail::SeriesPart;
 
-/// Values that are read in one piece: 1 MiB of float32. Larger ones would be most of what a rank of a small
-/// training ever takes.
-constexpr Index piece_values = Index{1} << 18;
 /// Values that are looked through at once for the observed ones.
 constexpr Index observed_values = Index{1} << 22;
-constexpr Index largest_chunk_cache = Index{512} << 20;
+/// Files that stay open: steps are mostly asked for in their order, and each file keeps chunks.
+constexpr std::size_t most_open = 2;
 
-void read_grid(const NetcdfFile& file, const VariableLayout& layout, SeriesInfo& info) {
-  info.n_lat = layout.length(layout.row);
-  info.n_lon = layout.length(layout.column);
-  const auto axis = [&](int dimension) {
-    const NetcdfVariable* v = detail::coordinate(file, layout.dimension(dimension));
-    return v == nullptr ? std::vector<double>{} : detail::read_degrees(file, *v, info.remarks);
-  };
-  info.lat = axis(layout.row);
-  info.lon = axis(layout.column);
-  if (info.lat.empty() || info.lon.empty()) return;
-  check_memory(info.n_lat * info.n_lon, 16, info.path + ": its node coordinates");
-  for (const double lat : info.lat)
-    for (const double lon : info.lon) {
-      info.node_lat.push_back(lat);
-      info.node_lon.push_back(lon);
-    }
+/// Takes steps [first, last) of the file or files, whose whole axis is `time`.
+void use_steps(SeriesInfo& info, const TimeAxis& time, Index first, Index last) {
+  info.all_steps = time.size();
+  const Index end = last == -1 ? time.size() : last;
+  if (first < 0 || end > time.size() || first >= end)
+    user_error("{}: steps {} to {} are not in it: it has {} (data.first_step, data.last_step)", info.path,
+               first, last == -1 ? "its end" : std::to_string(last), time.size());
+  info.first_step = first;
+  info.steps = end - first;
+  info.time = time.slice(first, info.steps);
 }
 
-/// What is read: (count, nodes, m) into `out`, `centers` (nodes, m) subtracted before a value becomes an Out.
-template <class Out>
-struct Request {
-  std::span<const Index> nodes;
-  Index first = 0, count = 0;
-  std::span<const double> centers;  // empty: none
-  Out* out = nullptr;
-};
+/// Puts a step of missing values in for each that the time axis lacks.
+void fill_gaps(SeriesInfo& info) {
+  if (info.time.regular() && info.time.gaps().empty()) return;
+  info.filled_gaps = std::ssize(info.time.gaps());
+  info.time = info.time.filled(info.present);
+  info.filled_steps = std::exchange(info.steps, info.time.size());
+  info.filled_steps = info.steps - info.filled_steps;
+}
 
 }  // namespace
 
 struct SeriesFile::State {
-  NetcdfFile file;
   SeriesInfo info;
-  std::vector<VariableLayout> layouts;
-  std::vector<Decoder> decoders;
+  std::vector<std::string> names;  // of the variables
   std::optional<double> null_value;
-  std::vector<Index>
-      present;  // of filled gaps: which step in use a step was, or -1; empty: nothing is filled
-  mutable std::vector<Index> cached;  // bytes of decompressed chunks that are kept, by layout
+  /// The one that was read last stands at the end.
+  mutable std::vector<std::pair<std::size_t, SeriesPart>> open_parts;
 
-  explicit State(NetcdfFile&& f) : file(std::move(f)) {}
-  void describe(Index first_step, Index last_step);
-  void fill_gaps();
+  const SeriesPart& part(std::size_t p) const;
   template <class Out>
-  void read_steps(const Request<Out>& request) const;
+  void read_steps(const ReadRequest<Out>& request) const;
   template <class Out>
-  void read_present(const Request<Out>& request) const;
-  template <class Out>
-  void read_variable(std::size_t v, Index feature_offset, const Request<Out>& request) const;
-  template <class Raw, class Out>
-  void read_rectangle(std::size_t v, Index feature_offset, const Rectangle& rectangle,
-                      const Request<Out>& request) const;
+  void read_present(const ReadRequest<Out>& request) const;
 };
 
-void SeriesFile::State::describe(Index first_step, Index last_step) {
-  cached.resize(layouts.size());
-  info.path = file.path();
-  info.title = file.title("title").value_or("");
-  const VariableLayout& layout = layouts.front();
-  for (const VariableLayout& l : layouts) {
-    const NetcdfVariable& v = *l.variable;
-    file.check_claim(v);
-    info.variables.push_back({v.name, file.text(v, "units").value_or(""),
-                              file.text(v, "long_name").value_or(""),
-                              file.text(v, "standard_name").value_or(""), l.features});
-    if (l.feature >= 0) {
-      SeriesVariable& variable = info.variables.back();
-      variable.feature_name = l.dimension(l.feature).name;
-      std::string coordinate;
-      variable.feature_labels = detail::labels_of(file, l.dimension(l.feature), coordinate);
-      if (coordinate != variable.feature_name) variable.feature_labels.clear();
+/// The part, opened anew where it is not open; its header was checked.
+const SeriesPart& SeriesFile::State::part(std::size_t p) const {
+  for (std::size_t k = 0; k < open_parts.size(); ++k)
+    if (open_parts[k].first == p) {
+      std::rotate(open_parts.begin() + static_cast<std::ptrdiff_t>(k),
+                  open_parts.begin() + static_cast<std::ptrdiff_t>(k) + 1, open_parts.end());
+      return open_parts.back().second;
     }
-    info.features += l.features;
-    decoders.emplace_back(file, v, null_value, info.remarks);
-  }
-  const TimeAxis time = detail::read_time(file, layout, info.remarks);
-  info.all_steps = time.size();
-  const Index last = last_step == -1 ? time.size() : last_step;
-  if (first_step < 0 || last > time.size() || first_step >= last)
-    user_error("{}: steps {} to {} are not in it: it has {} (data.first_step, data.last_step)", info.path,
-               first_step, last_step == -1 ? "its end" : std::to_string(last_step), time.size());
-  info.first_step = first_step;
-  info.steps = last - first_step;
-  info.time = time.slice(first_step, info.steps);
-  info.gridded = layout.gridded;
-  info.time_name = layout.dimension(layout.time).name;
-  info.column_name = layout.dimension(layout.column).name;
-  if (layout.row >= 0) info.row_name = layout.dimension(layout.row).name;
-  info.file_nodes = layout.length(layout.row) * layout.length(layout.column);
-  if (info.file_nodes == 0) user_error("{}: variable {} has no nodes", info.path, layout.variable->name);
-  if (info.features == 0) user_error("{}: variable {} has no features", info.path, layout.variable->name);
-  if (layout.gridded) {
-    read_grid(file, layout, info);
-  } else if (layout.latitude != nullptr) {
-    info.curvilinear = true;
-    info.n_lat = layout.length(layout.row);
-    info.n_lon = layout.length(layout.column);
-    info.lat_name = layout.latitude->name;
-    info.lon_name = layout.longitude->name;
-    info.node_lat = detail::read_degrees(file, *layout.latitude, info.remarks);
-    info.node_lon = detail::read_degrees(file, *layout.longitude, info.remarks);
-    if (info.node_lat.empty() || info.node_lon.empty()) info.node_lat = info.node_lon = {};
-  } else {
-    info.node_lat = detail::node_coordinate(file, layout, detail::is_latitude, info.lat_name, info.remarks);
-    info.node_lon = detail::node_coordinate(file, layout, detail::is_longitude, info.lon_name, info.remarks);
-    if (info.node_lat.empty() || info.node_lon.empty()) info.node_lat = info.node_lon = {};
-    info.node_labels = detail::labels_of(file, layout.dimension(layout.column), info.label_name);
-  }
-  const Index edges = detail::count_edges(file);
-  info.has_edges = edges >= 0;
-  info.edges = std::max<Index>(edges, 0);
-}
-
-void SeriesFile::State::fill_gaps() {
-  if (info.time.regular() && info.time.gaps().empty()) return;
-  info.filled_gaps = std::ssize(info.time.gaps());
-  info.time = info.time.filled(present);
-  info.filled_steps = std::exchange(info.steps, info.time.size());
-  info.filled_steps = info.steps - info.filled_steps;
+  if (open_parts.size() == most_open) open_parts.erase(open_parts.begin());
+  const SeriesPartInfo& about = info.parts[p];
+  SeriesPart part = SeriesPart::open(about.path, names, null_value);
+  if (part.steps() != about.steps || part.nodes() != info.file_nodes || part.features() != info.features)
+    user_error("{}: changed while it was read: {} steps, {} nodes and {} features instead of {}, {} and {}",
+               about.path, part.steps(), part.nodes(), part.features(), about.steps, info.file_nodes,
+               info.features);
+  part.convert(about.conversions);
+  open_parts.emplace_back(p, std::move(part));
+  return open_parts.back().second;
 }
 
 std::string units_of(const SeriesInfo& info) {
@@ -176,19 +109,61 @@ SeriesFile::~SeriesFile() = default;
 
 SeriesFile SeriesFile::open(const std::string& path, std::span<const std::string> variables, Index first_step,
                             Index last_step, std::optional<double> null_value, bool fill_steps) {
-  if (path.empty()) user_error("no data file is given (data.file)");
-  auto state = std::make_unique<State>(NetcdfFile::open(path));
+  return open(std::span(&path, 1), variables, first_step, last_step, null_value, fill_steps);
+}
+
+SeriesFile SeriesFile::open(std::span<const std::string> entries, std::span<const std::string> variables,
+                            Index first_step, Index last_step, std::optional<double> null_value,
+                            bool fill_steps) {
+  if (entries.empty() || (entries.size() == 1 && entries[0].empty()))
+    user_error("no data file is given (data.file)");
+  const std::vector<std::string> names = series_names(entries);
+  std::vector<SeriesHeader> headers;
+  if (names.size() > 1)
+    for (const std::string& name : names) headers.push_back(SeriesHeader::read(name, variables, null_value));
+  return join(names, std::move(headers), variables, first_step, last_step, null_value, fill_steps);
+}
+
+SeriesFile SeriesFile::join(std::span<const std::string> names, std::vector<SeriesHeader> headers,
+                            std::span<const std::string> variables, Index first_step, Index last_step,
+                            std::optional<double> null_value, bool fill_steps) {
+  require(!names.empty() && (names.size() == 1 || headers.size() == names.size()), "every file has a header");
+  auto state = std::make_unique<State>();
   state->null_value = null_value;
-  state->layouts = detail::choose(state->file, {variables.begin(), variables.end()});
-  state->describe(first_step, last_step);
-  if (fill_steps) state->fill_gaps();
+  std::optional<JoinedSeries> joined;
+  if (names.size() > 1) joined = join_headers(names, headers, variables, null_value);
+  SeriesPart first =
+      SeriesPart::open(joined ? joined->parts.front().path : names.front(), variables, null_value);
+  SeriesPart::Contents contents = first.describe(true);
+  state->info = std::move(contents.info);
+  for (const SeriesVariable& variable : state->info.variables) state->names.push_back(variable.name);
+  if (joined) {
+    state->info.path = joined->path;
+    state->info.parts = std::move(joined->parts);
+    state->info.remarks = std::move(joined->remarks);
+    state->info.finer = joined->finer;
+    contents.time = std::move(joined->time);
+  } else {
+    state->info.parts = {{names.front(), 0, contents.time.size(), {}}};
+  }
+  use_steps(state->info, contents.time, first_step, last_step);
+  if (fill_steps) fill_gaps(state->info);
+  state->open_parts.emplace_back(0, std::move(first));
+  return SeriesFile(std::move(state));
+}
+
+SeriesFile SeriesFile::reopen(const SeriesInfo& info, std::optional<double> null_value) {
+  auto state = std::make_unique<State>();
+  state->info = info;
+  state->null_value = null_value;
+  for (const SeriesVariable& variable : info.variables) state->names.push_back(variable.name);
   return SeriesFile(std::move(state));
 }
 
 std::vector<std::string> SeriesFile::candidates(const std::string& path) {
   const NetcdfFile file = NetcdfFile::open(path);
   std::vector<std::string> names;
-  for (const VariableLayout& layout : detail::fitting(file)) names.push_back(layout.variable->name);
+  for (const detail::VariableLayout& layout : detail::fitting(file)) names.push_back(layout.variable->name);
   return names;
 }
 
@@ -196,121 +171,48 @@ const SeriesInfo& SeriesFile::info() const {
   return state_->info;
 }
 
-template <class Raw, class Out>
-void SeriesFile::State::read_rectangle(std::size_t v, Index feature_offset, const Rectangle& rectangle,
-                                       const Request<Out>& request) const {
-  const VariableLayout& layout = layouts[v];
-  const NetcdfVariable& variable = *layout.variable;
-  const Index m = layout.features, plane = rectangle.area() * m;
-  const auto nodes = static_cast<Index>(request.nodes.size());
-  const std::vector<Index> chunk = file.chunks(variable);
-  Index block = std::clamp<Index>(piece_values / std::max<Index>(plane, 1), 1, request.count);
-  const auto time = static_cast<std::size_t>(layout.time);
-  if (!chunk.empty() && block > chunk[time]) block -= block % chunk[time];
-  check_memory(block * plane, sizeof(Raw),
-               fmt::format("{}: a piece of variable {}", info.path, variable.name));
-  std::vector<Raw> piece(static_cast<std::size_t>(block * plane));
-  std::vector<Index> start(variable.dimensions.size(), 0), length(variable.dimensions.size(), 1);
-  if (layout.row >= 0) {
-    start[static_cast<std::size_t>(layout.row)] = rectangle.row;
-    length[static_cast<std::size_t>(layout.row)] = rectangle.rows;
-  }
-  start[static_cast<std::size_t>(layout.column)] = rectangle.column;
-  length[static_cast<std::size_t>(layout.column)] = rectangle.columns;
-  if (layout.feature >= 0) length[static_cast<std::size_t>(layout.feature)] = m;
-  if (!chunk.empty()) {  // all chunks of one span of time stay decompressed while its steps are read
-    Index bytes = sizeof(Raw);
-    for (std::size_t d = 0; d < chunk.size(); ++d) {
-      const Index c = std::max<Index>(chunk[d], 1);
-      const Index touched = d == time ? 1 : (start[d] + length[d] - 1) / c - start[d] / c + 1;
-      bytes = std::min(largest_chunk_cache, bytes * std::min(c, largest_chunk_cache) * touched);
-    }
-    if (Index& kept = cached[v]; kept < bytes) {  // setting it forgets what it holds
-      kept = bytes;
-      file.cache_chunks(variable, bytes);
-    }
-  }
-  const Decoder& decoder = decoders[v];
-  for (Index t = 0; t < request.count; t += block) {
-    const Index steps = std::min(block, request.count - t);
-    start[time] = info.first_step + request.first + t;
-    length[time] = steps;
-    file.read(variable, start, length, piece.data());
-    const bool nodes_first = layout.time > layout.column;  // (node, time[, feature])
-    for (Index s = 0; s < steps; ++s)
-      for (const auto& [position, cell] : rectangle.nodes)
-        for (Index f = 0; f < m; ++f) {
-          const Index place = (nodes_first ? (cell * steps + s) * m : s * plane + cell * m) + f;
-          const Index at = position * info.features + feature_offset + f;
-          const double center = request.centers.empty() ? 0 : request.centers[static_cast<std::size_t>(at)];
-          const Raw raw = piece[static_cast<std::size_t>(place)];
-          request.out[(t + s) * nodes * info.features + at] = static_cast<Out>(
-              std::is_same_v<Out, float> ? decoder.value(raw, center) : decoder.number(raw) - center);
-        }
-  }
-}
-
 template <class Out>
-void SeriesFile::State::read_variable(std::size_t v, Index feature_offset,
-                                      const Request<Out>& request) const {
-  const VariableLayout& layout = layouts[v];
-  const std::span<const Index> nodes = request.nodes;
-  const std::vector<Index> chunk = file.chunks(*layout.variable);
-  // Cells of a chunk are decompressed together, wanted or not.
-  Index free_cells = 64;
-  if (!chunk.empty())
-    free_cells = std::max(free_cells, chunk[static_cast<std::size_t>(layout.column)] *
-                                          (layout.row < 0 ? 1 : chunk[static_cast<std::size_t>(layout.row)]));
-  std::vector<Index> order, ascending;  // where the nodes do not ascend
-  if (!std::is_sorted(nodes.begin(), nodes.end())) {
-    order.resize(nodes.size());
-    std::iota(order.begin(), order.end(), Index{0});
-    const auto node = [&](Index k) { return nodes[static_cast<std::size_t>(k)]; };
-    std::sort(order.begin(), order.end(), [&](Index a, Index b) { return node(a) < node(b); });
-    for (const Index k : order) ascending.push_back(node(k));
-  }
-  for (Rectangle& rectangle : detail::cover(order.empty() ? nodes : std::span<const Index>(ascending),
-                                            layout.length(layout.column), free_cells)) {
-    if (!order.empty())
-      for (auto& node : rectangle.nodes) node.position = order[static_cast<std::size_t>(node.position)];
-    if (layout.variable->type == NetcdfType::float32)
-      read_rectangle<float>(v, feature_offset, rectangle, request);
-    else
-      read_rectangle<double>(v, feature_offset, rectangle, request);
-  }
-}
-
-template <class Out>
-void SeriesFile::State::read_steps(const Request<Out>& request) const {
+void SeriesFile::State::read_steps(const ReadRequest<Out>& request) const {
   require(request.first >= 0 && request.count >= 0 && request.first + request.count <= info.steps,
           "the steps are in use");
   if (request.nodes.empty() || request.count == 0) return;
   const auto [low, high] = std::minmax_element(request.nodes.begin(), request.nodes.end());
   require(*low >= 0 && *high < info.file_nodes, "the nodes are in the file");
-  require(request.centers.empty() ||
-              request.centers.size() == request.nodes.size() * static_cast<std::size_t>(info.features),
+  const auto width = static_cast<Index>(request.nodes.size()) * info.features;
+  require(request.centers.empty() || static_cast<Index>(request.centers.size()) == width,
           "every node and feature has a center");
-  if (present.empty()) return read_present(request);
-  const Index width = static_cast<Index>(request.nodes.size()) * info.features;
-  for (Index t = 0; t < request.count;) {  // stretches of steps that the file has, or has not
-    const auto* step = present.data() + request.first + t;
+  if (info.present.empty()) return read_present(request);
+  for (Index t = 0; t < request.count;) {  // stretches of steps that the files have, or have not
+    const auto* step = info.present.data() + request.first + t;
     Index count = 1;
     while (t + count < request.count && (step[count] < 0) == (*step < 0)) ++count;
-    Out* out = request.out + t * width;
+    ReadRequest<Out> stretch = request;
+    stretch.first = *step;
+    stretch.count = count;
+    stretch.out = request.out + t * width;
     if (*step < 0)
-      std::fill_n(out, count * width, std::numeric_limits<Out>::quiet_NaN());
+      std::fill_n(stretch.out, count * width, std::numeric_limits<Out>::quiet_NaN());
     else
-      read_present(Request<Out>{request.nodes, *step, count, request.centers, out});
+      read_present(stretch);
     t += count;
   }
 }
 
 template <class Out>
-void SeriesFile::State::read_present(const Request<Out>& request) const {
-  Index feature_offset = 0;
-  for (std::size_t v = 0; v < layouts.size(); ++v) {
-    read_variable(v, feature_offset, request);
-    feature_offset += layouts[v].features;
+void SeriesFile::State::read_present(const ReadRequest<Out>& request) const {
+  const auto width = static_cast<Index>(request.nodes.size()) * info.features;
+  const Index begin = info.first_step + request.first, end = begin + request.count;
+  const auto behind = std::upper_bound(info.parts.begin(), info.parts.end(), begin,
+                                       [](Index step, const SeriesPartInfo& p) { return step < p.first; });
+  for (auto p = static_cast<std::size_t>(behind - info.parts.begin() - 1);
+       p < info.parts.size() && info.parts[p].first < end; ++p) {
+    const Index offset = info.parts[p].first;
+    const Index from = std::max(begin, offset), to = std::min(end, offset + info.parts[p].steps);
+    ReadRequest<Out> piece = request;
+    piece.first = from - offset;
+    piece.count = to - from;
+    piece.out = request.out + (from - begin) * width;
+    part(p).read_steps(piece);
   }
 }
 
@@ -320,17 +222,16 @@ void SeriesFile::read(std::span<const Index> file_nodes, float* out, std::span<c
 
 void SeriesFile::read_steps(std::span<const Index> file_nodes, Index first, Index count, float* out,
                             std::span<const double> centers) const {
-  state_->read_steps(Request<float>{file_nodes, first, count, centers, out});
+  state_->read_steps(ReadRequest<float>{file_nodes, first, count, centers, out});
 }
 
 void SeriesFile::read_numbers(std::span<const Index> file_nodes, Index first, Index count,
                               double* out) const {
-  state_->read_steps(Request<double>{file_nodes, first, count, {}, out});
+  state_->read_steps(ReadRequest<double>{file_nodes, first, count, {}, out});
 }
 
 bool SeriesFile::finer_than_float() const {
-  return std::any_of(state_->decoders.begin(), state_->decoders.end(),
-                     [](const Decoder& decoder) { return decoder.finer_than_float(); });
+  return state_->info.finer;
 }
 
 std::vector<std::uint8_t> SeriesFile::observed(Index first, Index count) const {
@@ -364,7 +265,7 @@ std::vector<std::uint8_t> SeriesFile::observed(Index first, Index count) const {
 std::vector<FileEdge> SeriesFile::edges(Index first, Index count) const {
   const State& s = *state_;
   require(first >= 0 && count >= 0 && first + count <= s.info.edges, "the edges are in the file");
-  return detail::read_edges(s.file, "edge_weight", first, count);
+  return detail::read_edges(s.part(0).file(), "edge_weight", first, count);
 }
 
 }  // namespace rossby

@@ -11,6 +11,7 @@
 #include "rossby/base/index.hpp"
 #include "rossby/io/cf_time.hpp"
 #include "rossby/io/graph_file.hpp"
+#include "rossby/io/units.hpp"
 
 namespace rossby {
 
@@ -25,19 +26,30 @@ struct SeriesVariable {
   std::vector<std::string> feature_labels = {};  // that dimension's coordinate, one a feature, or none
 };
 
-/// What a series file holds, without its values. Every process that opens the file has the same.
-struct SeriesInfo {
+/// One file of a series.
+struct SeriesPartInfo {
   std::string path;
+  Index first = 0;  // of all steps
+  Index steps = 0;
+  std::vector<UnitConversion> conversions = {};  // from its units, one a variable; empty: none
+};
+
+/// What a series holds, without its values. Every process that opens it has the same.
+struct SeriesInfo {
+  std::string path;                   // for messages; of several files "a.nc ... c.nc (3 files)"
+  std::vector<SeriesPartInfo> parts;  // its files, by time
   std::vector<SeriesVariable> variables;
-  Index steps = 0;                         // T, of the steps in use
-  Index file_nodes = 0;                    // grid cells or sensors, land included
-  Index features = 0;                      // m
-  Index first_step = 0;                    // of the file's steps
-  Index all_steps = 0;                     // steps of the file
-  Index filled_gaps = 0;                   // gaps of the time axis that were filled,
-  Index filled_steps = 0;                  // with so many steps of missing values
-  bool gridded = false;                    // lat and lon are axes
-  bool curvilinear = false;                // a grid whose cells have latitudes and longitudes of their own
+  Index steps = 0;         // T, of the steps in use
+  Index file_nodes = 0;    // grid cells or sensors, land included
+  Index features = 0;      // m
+  Index first_step = 0;    // of all steps
+  Index all_steps = 0;     // steps of the file or files
+  Index filled_gaps = 0;   // gaps of the time axis that were filled,
+  Index filled_steps = 0;  // with so many steps of missing values
+  std::vector<Index>
+      present;               // of filled gaps: which step in use a step was, or -1; empty: nothing is filled
+  bool gridded = false;      // lat and lon are axes
+  bool curvilinear = false;  // a grid whose cells have latitudes and longitudes of their own
   Index n_lat = 0, n_lon = 0;              // of both: cell (i, j) is node i·n_lon + j
   std::vector<double> lat, lon;            // axes, gridded files
   std::vector<double> node_lat, node_lon;  // degrees, one a file node, NaN where missing; empty: has none
@@ -48,12 +60,15 @@ struct SeriesInfo {
   std::vector<std::string> node_labels;  // sensors: names or numbers, one a node, or none
   std::string label_name;                // variable of these
   TimeAxis time;                         // of the steps in use
-  bool has_edges = false;
+  bool has_edges = false;                // of the first file
   Index edges = 0;
   std::string title;
+  bool finer = false;  // values may be finer than float32
   /// What was converted, guessed or looks wrong, a line each: for the log.
   std::vector<std::string> remarks;
 
+  /// Where what lies beside the values is read, such as edges.
+  [[nodiscard]] const std::string& first_file() const { return parts.empty() ? path : parts.front().path; }
   /// Bytes of the values of `nodes` nodes as float32.
   [[nodiscard]] double bytes(Index nodes) const {
     return 4.0 * static_cast<double>(steps) * static_cast<double>(nodes) * static_cast<double>(features);
@@ -67,8 +82,11 @@ struct SeriesInfo {
 /// UserError where it is neither, or not finite.
 [[nodiscard]] std::optional<double> parse_null_value(std::string_view text);
 
-/// A NetCDF/CF series, var(time, lat, lon) or var(time, node[, feature]), opened for reading. Each process
-/// reads the nodes it owns. Every failure is a UserError of one line that names the file.
+struct SeriesHeader;
+
+/// A NetCDF/CF series, var(time, lat, lon) or var(time, node[, feature]), opened for reading: one file, or
+/// several that follow each other in time. Each process reads the nodes it owns. Every failure is a UserError
+/// of one line that names the file.
 class SeriesFile {
  public:
   /// Steps [first_step, last_step) are used; last_step −1: to the end. `variables` may be empty: the only one
@@ -78,6 +96,20 @@ class SeriesFile {
   static SeriesFile open(const std::string& path, std::span<const std::string> variables,
                          Index first_step = 0, Index last_step = -1, std::optional<double> null_value = {},
                          bool fill_steps = false);
+
+  /// The same of several entries as data.file names them (series_names); `path` above is one, too. The files
+  /// are joined along time, whatever their order.
+  static SeriesFile open(std::span<const std::string> entries, std::span<const std::string> variables,
+                         Index first_step = 0, Index last_step = -1, std::optional<double> null_value = {},
+                         bool fill_steps = false);
+
+  /// The same of files whose headers were read, one a name; of a single file none is needed.
+  static SeriesFile join(std::span<const std::string> names, std::vector<SeriesHeader> headers,
+                         std::span<const std::string> variables, Index first_step, Index last_step,
+                         std::optional<double> null_value, bool fill_steps);
+
+  /// A series that was opened before: no file is touched until its steps are read.
+  static SeriesFile reopen(const SeriesInfo& info, std::optional<double> null_value);
 
   /// Names of the variables that `open` would take, in file order.
   static std::vector<std::string> candidates(const std::string& path);

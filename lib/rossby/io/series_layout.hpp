@@ -44,10 +44,20 @@ std::vector<VariableLayout> choose(const NetcdfFile& file, const std::vector<std
 [[nodiscard]] bool is_latitude(const NetcdfFile& file, const NetcdfVariable& variable);
 [[nodiscard]] bool is_longitude(const NetcdfFile& file, const NetcdfVariable& variable);
 
-/// The time axis of a layout: the coordinate variable of its dimension, a variable along it that
+/// The stamps of a file before they are a time axis: what TimeAxis::parse takes.
+struct Stamps {
+  std::vector<double> values;
+  std::string units, calendar;
+  std::string origin;    // file and variable
+  std::string variable;  // its name
+
+  [[nodiscard]] TimeAxis axis() const { return TimeAxis::parse(values, units, calendar, origin); }
+};
+
+/// The stamps of a layout: the coordinate variable of its dimension, a variable along it that
 /// `coordinates` names or that has a reference date, or dates as text. What was guessed joins `remarks`.
 /// Throws UserError where there is none.
-[[nodiscard]] TimeAxis read_time(const NetcdfFile& file, const VariableLayout& layout,
+[[nodiscard]] Stamps read_stamps(const NetcdfFile& file, const VariableLayout& layout,
                                  std::vector<std::string>& remarks);
 
 /// Whether a dimension without a coordinate variable has stamps: a variable with a reference date that

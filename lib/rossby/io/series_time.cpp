@@ -44,16 +44,17 @@ bool says_time(const NetcdfFile& file, const NetcdfVariable& variable) {
   return file.text(variable, "standard_name") == "time" || file.text(variable, "axis") == "T";
 }
 
-struct Stamps {
+struct LikelyStamps {
   const NetcdfVariable* best = nullptr;
   std::string rival;  // as likely as the best; empty: none is
 };
 
 /// The variable of stamps along a dimension that is most likely the time of the data: it says so, the data
 /// name it, or at least it does not say that it is another time (forecast_reference_time).
-Stamps likely_stamps(const NetcdfFile& file, const NetcdfVariable& data, const NetcdfDimension& dimension) {
+LikelyStamps likely_stamps(const NetcdfFile& file, const NetcdfVariable& data,
+                           const NetcdfDimension& dimension) {
   const std::string named = " " + file.text(data, "coordinates").value_or("") + " ";
-  Stamps stamps;
+  LikelyStamps stamps;
   int most = -1;
   for (const NetcdfVariable& v : file.variables()) {
     if (!is_stamps(file, v, dimension)) continue;
@@ -70,7 +71,8 @@ Stamps likely_stamps(const NetcdfFile& file, const NetcdfVariable& data, const N
 const NetcdfVariable* find_stamps(const NetcdfFile& file, const NetcdfVariable& data,
                                   const NetcdfDimension& dimension) {
   if (const NetcdfVariable* v = coordinate(file, dimension)) return v;
-  if (const Stamps stamps = likely_stamps(file, data, dimension); stamps.best != nullptr) return stamps.best;
+  if (const LikelyStamps stamps = likely_stamps(file, data, dimension); stamps.best != nullptr)
+    return stamps.best;
   for (const NetcdfVariable& v : file.variables())
     if (is_texts(v, dimension) &&
         (v.name == dimension.name || contains(v.name, "time") || contains(v.name, "date")))
@@ -78,8 +80,8 @@ const NetcdfVariable* find_stamps(const NetcdfFile& file, const NetcdfVariable& 
   return nullptr;
 }
 
-TimeAxis parse_dated(const DatedNumbers& dated, const std::string& origin) {
-  return TimeAxis::parse(dated.values, dated.units, dated.calendar, origin);
+Stamps stamps_of(const DatedNumbers& dated, const std::string& origin, const std::string& variable) {
+  return {dated.values, dated.units, dated.calendar, origin, variable};
 }
 
 }  // namespace
@@ -92,7 +94,7 @@ bool has_auxiliary_time(const NetcdfFile& file, const NetcdfVariable& data,
   });
 }
 
-TimeAxis read_time(const NetcdfFile& file, const VariableLayout& layout, std::vector<std::string>& remarks) {
+Stamps read_stamps(const NetcdfFile& file, const VariableLayout& layout, std::vector<std::string>& remarks) {
   const NetcdfDimension& dimension = layout.dimension(layout.time);
   const NetcdfVariable* time = find_stamps(file, *layout.variable, dimension);
   if (time == nullptr)
@@ -116,7 +118,7 @@ TimeAxis read_time(const NetcdfFile& file, const VariableLayout& layout, std::ve
   if (time->type == NetcdfType::text) {
     const DatedNumbers dated = dates_in_texts(file.read_names(*time), calendar, origin);
     remark(dated.remark);
-    return parse_dated(dated, origin);
+    return stamps_of(dated, origin, time->name);
   }
   std::vector<double> values = file.read_all(*time);
   if (time->type == NetcdfType::float32 && is_counter_unit(units) && !values.empty() &&
@@ -129,14 +131,10 @@ TimeAxis read_time(const NetcdfFile& file, const VariableLayout& layout, std::ve
   std::string doubt;
   if (const auto dated = dates_in_numbers(values, units, calendar, origin, doubt)) {
     remark(dated->remark);
-    TimeAxis axis = parse_dated(*dated, origin);
-    remark(axis.remark());
-    return axis;
+    return stamps_of(*dated, origin, time->name);
   }
   remark(doubt);
-  TimeAxis axis = TimeAxis::parse(std::move(values), units, calendar, origin);
-  remark(axis.remark());
-  return axis;
+  return {std::move(values), units, calendar, origin, time->name};
 }
 
 }  // namespace rossby::detail

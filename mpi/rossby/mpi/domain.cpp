@@ -5,10 +5,16 @@
 #include <cstdint>
 #include <cstring>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "rossby/base/text_hash.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/graph_match.hpp"
 #include "rossby/io/inspect.hpp"
+#include "rossby/io/raw_value.hpp"
+#include "rossby/io/series_header.hpp"
+#include "rossby/io/series_names.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/centers.hpp"
 #include "rossby/mpi/graph_partition.hpp"
@@ -65,8 +71,8 @@ std::vector<Index> pick_nodes(const Communicator& comm, const Config& config, co
   return nodes;
 }
 
-const std::string& graph_path(const Config& config) {
-  return config.relation.file.empty() ? config.data.file : config.relation.file;
+const std::string& graph_path(const Config& config, const SeriesInfo& info) {
+  return config.relation.file.empty() ? info.first_file() : config.relation.file;
 }
 
 /// relation.graph with "auto" resolved for this file.
@@ -176,7 +182,7 @@ RowPartition order_rows(const Communicator& comm, const Config& config, const Do
 /// Edges of the file whose two nodes are both in the run, in global numbering: this rank's share of the list.
 std::vector<Edge> file_edges(const Communicator& comm, const Config& config, const Domain& domain) {
   const GraphFile file = open_graph(config, domain.info);
-  const std::string& path = graph_path(config);
+  const std::string& path = graph_path(config, domain.info);
   const RowPartition shares = RowPartition::blocks(file.size(), comm.size());
   const Index first = shares.begin(comm.rank());
   std::vector<Edge> edges;
@@ -255,24 +261,83 @@ void refuse_turned_signs(const GlobalEdges& edges, const Domain& domain) {
   }
 }
 
+/// Headers of all files, each read by one rank.
+std::vector<SeriesHeader> share_headers(const Communicator& comm, const std::vector<std::string>& variables,
+                                        const std::vector<std::string>& names,
+                                        std::optional<double> null_value) {
+  const RowPartition shares = RowPartition::blocks(static_cast<Index>(names.size()), comm.size());
+  const Index first = shares.begin(comm.rank());
+  const std::string mine = agree(comm, [&] {
+    std::string packed;
+    for (Index k = first; k < first + shares.size(comm.rank()); ++k)
+      packed +=
+          SeriesHeader::read(names[static_cast<std::size_t>(k)], variables, null_value).pack() +
+          '\n';
+    return packed;
+  });
+  std::vector<std::byte> letter(mine.size());
+  if (!mine.empty()) std::memcpy(letter.data(), mine.data(), mine.size());
+  std::vector<SeriesHeader> headers;
+  MpiMailbox mailbox(comm);
+  for (const auto& received : mailbox.swap(std::vector(static_cast<std::size_t>(comm.size()), letter))) {
+    std::string_view packed(reinterpret_cast<const char*>(received.data()), received.size());
+    for (; !packed.empty(); packed.remove_prefix(packed.find('\n') + 1))
+      headers.push_back(SeriesHeader::unpack(packed.substr(0, packed.find('\n'))));
+  }
+  return headers;
+}
+
+/// The series of the run, whose header was read with the domain.
+SeriesFile reopen_series(const Config& config, const Domain& domain) {
+  return SeriesFile::reopen(domain.info, parse_null_value(config.data.null_value));
+}
+
 }  // namespace
 
-SeriesFile open_series(const Config& config) {
-  if (config.data.file.empty())
-    user_error("data.file is not set: name a NetCDF file, for example --set data.file=series.nc");
-  return SeriesFile::open(config.data.file, forecast_variables(config), config.data.first_step,
-                          config.data.last_step, parse_null_value(config.data.null_value),
-                          config.data.fill_steps);
+std::vector<std::string> series_names(const Communicator& comm, const Config& config) {
+  const auto& paths = config.data.file.paths;
+  const auto names = agree(comm, [&] {
+    if (paths.empty())
+      user_error("data.file is not set: name a NetCDF file, for example --set data.file=series.nc");
+    return comm.rank() == 0 ? rossby::series_names(paths) : std::vector<std::string>();
+  });
+  std::string packed;
+  for (const std::string& name : names) packed += name + '\0';
+  packed = broadcast(comm, std::move(packed));
+  std::vector<std::string> all;
+  for (std::size_t at = 0; at < packed.size(); at += all.back().size() + 1) all.emplace_back(&packed[at]);
+  return all;
+}
+
+Config with_series_names(const Communicator& comm, const Config& config) {
+  if (config.data.file.empty()) return config;
+  const std::vector<std::string> names = series_names(comm, config);
+  if (names == config.data.file.paths) return config;
+  const std::string setting = "data.file=" + detail::quoted(names);
+  return config.with({&setting, 1});
+}
+
+SeriesFile open_series(const Communicator& comm, const Config& config) {
+  const std::vector<std::string> names = series_names(comm, config);
+  const std::optional<double> null_value =
+      agree(comm, [&] { return parse_null_value(config.data.null_value); });
+  const auto variables = agree(comm, [&] { return forecast_variables(config); });
+  std::vector<SeriesHeader> headers;
+  if (names.size() > 1) headers = share_headers(comm, variables, names, null_value);
+  return agree(comm, [&] {
+    return SeriesFile::join(names, std::move(headers), variables, config.data.first_step,
+                            config.data.last_step, null_value, config.data.fill_steps);
+  });
 }
 
 GraphFile open_graph(const Config& config, const SeriesInfo& info, std::string* remark) {
-  GraphFile graph = GraphFile::open(graph_path(config));
+  GraphFile graph = GraphFile::open(graph_path(config, info));
   if (graph.nodes() >= 0 && graph.nodes() != info.file_nodes && !config.relation.file.empty())
-    user_error("{}: a graph of {} nodes, but {} has {} (relation.file)", graph_path(config), graph.nodes(),
-               info.path, info.file_nodes);
+    user_error("{}: a graph of {} nodes, but {} has {} (relation.file)", graph_path(config, info),
+               graph.nodes(), info.path, info.file_nodes);
   std::string said;
   if (graph.nodes() >= 0 && !config.relation.file.empty())
-    graph.renumber(match_nodes(graph, graph_path(config), info, said));
+    graph.renumber(match_nodes(graph, graph_path(config, info), info, said));
   if (remark != nullptr) *remark = std::move(said);
   return graph;
 }
@@ -364,7 +429,7 @@ std::size_t Domain::bytes() const {
 
 Domain make_domain(const Communicator& comm, const Config& config) {
   const Stage stage(comm, "looking at the data", patience_with_files);
-  const SeriesFile file = agree(comm, [&] { return open_series(config); });
+  const SeriesFile file = open_series(comm, config);
   Domain domain;
   domain.info = file.info();
   agree(comm, [&] {
@@ -393,7 +458,7 @@ void read_steps(const Communicator& comm, const Config& config, const Domain& do
                 std::span<const Index> steps, std::span<float> out) {
   const Stage stage(comm, "reading the series", patience_with_files);
   agree(comm, [&] {
-    const SeriesFile file = open_series(config);
+    const SeriesFile file = reopen_series(config, domain);
     std::vector<Index> nodes;
     for (const GlobalRow row : domain.rows)
       nodes.push_back(domain.file_node[static_cast<std::size_t>(row.value)]);
@@ -413,7 +478,7 @@ void read_steps(const Communicator& comm, const Config& config, const Domain& do
 Series read_series(const Communicator& comm, const Config& config, const Domain& domain) {
   const Stage stage(comm, "reading the series", patience_with_files);
   return agree(comm, [&] {
-    const SeriesFile file = open_series(config);
+    const SeriesFile file = reopen_series(config, domain);
     Series series(domain.info.steps, static_cast<Index>(domain.rows.size()), domain.info.features);
     std::vector<Index> nodes;
     for (const GlobalRow row : domain.rows)

@@ -101,11 +101,18 @@ struct DataHash {
                                  std::span<const Index> steps, std::span<const Index> trained_on,
                                  const std::function<const float*(Index)>& at);
 
-/// The series that data.* names, without its inputs. Throws UserError where it cannot be opened, or data.file
-/// is not set.
-[[nodiscard]] SeriesFile open_series(const Config& config);
+/// The files that data.file names (series_names), as rank 0 sees them. Collective.
+[[nodiscard]] std::vector<std::string> series_names(const Communicator& comm, const Config& config);
 
-/// The file that relation.graph = "edges" reads: relation.file, or data.file where that is empty. Throws
+/// The configuration with these names as data.file, so that they are kept. Collective.
+[[nodiscard]] Config with_series_names(const Communicator& comm, const Config& config);
+
+/// The series that data.* names, without its inputs. Of several files each rank reads the headers of a share. Throws UserError
+/// where it cannot be opened, or data.file is not set. Collective.
+[[nodiscard]] SeriesFile open_series(const Communicator& comm, const Config& config);
+
+/// The file that relation.graph = "edges" reads: relation.file, or (the first of) data.file where that is
+/// empty. Throws
 /// UserError where it has no edges or is a graph of another number of nodes. Nodes of relation.file are
 /// matched by their ids (match_nodes); a line about that is then in `remark`.
 [[nodiscard]] GraphFile open_graph(const Config& config, const SeriesInfo& info,

@@ -9,6 +9,7 @@
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/float_loss.hpp"
 #include "rossby/io/node_values.hpp"
+#include "rossby/io/series_names.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/mpi/watchdog.hpp"
@@ -24,7 +25,7 @@ std::vector<std::string> names_of_inputs(const Config& config) {
 
 /// data.null_value is not of inputs: a 0 may be one of them, and mean something.
 SeriesFile open_variables(const Config& config, std::span<const std::string> names) {
-  return SeriesFile::open(config.data.file, names, config.data.first_step, config.data.last_step, {},
+  return SeriesFile::open(config.data.file.paths, names, config.data.first_step, config.data.last_step, {},
                           config.data.fill_steps);
 }
 
@@ -150,7 +151,7 @@ std::vector<std::string> forecast_variables(const Config& config) {
   }
   if (!named.empty() || inputs.empty()) return named;
   std::vector<std::string> left;
-  for (std::string& name : SeriesFile::candidates(config.data.file))
+  for (std::string& name : SeriesFile::candidates(series_names(config.data.file.paths).front()))
     if (std::count(inputs.begin(), inputs.end(), name) == 0) left.push_back(std::move(name));
   if (left.size() == 1) return left;
   return named;

@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
+#include "rossby/io/raw_value.hpp"
 #include "rossby/kernels/blas_setup.hpp"
 #include "rossby/kernels/isa.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/mpi/state_file.hpp"
 #include "rossby/run/run_files.hpp"
@@ -177,6 +180,28 @@ void warn_of_rounding(const Communicator& comm, const std::string& text) {
 }
 
 }  // namespace
+
+Config settle_files(const Communicator& comm, const Config& config,
+                    const std::optional<Checkpoint>& checkpoint) {
+  Config settled = with_series_names(comm, config);
+  if (!checkpoint) return settled;
+  const std::vector<std::string> before = agree(comm, [&] {
+    return Config::parse(member_text(*checkpoint->metadata, "config"), checkpoint->path, {}).data.file.paths;
+  });
+  const std::vector<std::string>& now = settled.data.file.paths;
+  const std::set<std::string_view> names(now.begin(), now.end());
+  const bool longer = !before.empty() && before.size() < now.size() &&
+                      std::all_of(before.begin(), before.end(),
+                                  [&](const std::string& name) { return names.contains(name); });
+  if (!longer) return settled;
+  if (comm.rank() == 0)
+    fmt::print(stderr,
+               "rossby: warning: data.file names {} files by now: the run goes on with the {} that it began "
+               "with\n",
+               now.size(), before.size());
+  const std::string setting = "data.file=" + detail::quoted(before);
+  return settled.with({&setting, 1});
+}
 
 Config settings_to_resume(const Communicator& comm, const Config& config, const Checkpoint& checkpoint) {
   const Config written = agree(

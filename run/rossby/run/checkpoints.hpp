@@ -68,6 +68,11 @@ void warn_skipped(const Communicator& comm, const std::string& path, const std::
 /// Refuses settings under which a checkpoint cannot go on, naming keys and both values. Returns `config` with
 /// what "auto" meant when the checkpoint was written (parallel.isa, parallel.dense_kernel, relation.update),
 /// so that the continuation has the same bits; where that cannot be, rank 0 warns. Collective.
+/// The configuration with the files of the series by their names (with_series_names). A run that goes on
+/// keeps those that it began with: if data.file names more by now, rank 0 says so. Collective.
+[[nodiscard]] Config settle_files(const Communicator& comm, const Config& config,
+                                  const std::optional<Checkpoint>& checkpoint);
+
 [[nodiscard]] Config settings_to_resume(const Communicator& comm, const Config& config,
                                         const Checkpoint& checkpoint);
 

@@ -10,6 +10,7 @@
 
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
+#include "rossby/io/series_names.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/plan/what_if.hpp"
 #include "rossby/run/candidates.hpp"
@@ -157,7 +158,9 @@ class Plans {
 
 void check_output(const PlanQuestion& question, const WhatIf& asked) {
   const Config config = Config::load(question.config, question.sets);
-  refuse_to_replace(question.output, {config.data.file, config.relation.file, asked.gpu});
+  std::vector<std::string> inputs = series_names(config.data.file.paths);
+  inputs.insert(inputs.end(), {config.relation.file, asked.gpu});
+  refuse_to_replace(question.output, inputs);
 }
 
 }  // namespace

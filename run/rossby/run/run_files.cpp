@@ -54,6 +54,15 @@ struct Trained {
   }
 };
 
+/// Whether two lists are of the same files, whatever their names.
+bool same_files(const PathList& a, const PathList& b) {
+  std::error_code code;
+  return std::equal(a.paths.begin(), a.paths.end(), b.paths.begin(), b.paths.end(),
+                    [&](const std::string& x, const std::string& y) {
+                      return x == y || std::filesystem::equivalent(x, y, code);
+                    });
+}
+
 /// Whether a part is a share of the file's steps, as "0.2".
 bool is_share(const std::string& part) {
   double share = 0;
@@ -87,9 +96,15 @@ std::string OpenRun::output(const std::string& asked, const std::string& usual) 
     const std::string folder = std::filesystem::path(asked).parent_path().string();
     if (const char* place = folder.empty() ? "." : folder.c_str(); ::access(place, W_OK) != 0)
       user_error("{}: cannot be written: {}: {}", asked, place, std::strerror(errno));
-    refuse_to_replace(asked,
-                      {config.data.file, trained_on, config.relation.file, trained_graph, state,
-                       directory->config_file(), directory->metrics_file(), plan_file_of(directory->path())});
+    std::vector<std::string> inputs{config.relation.file,
+                                    trained_graph,
+                                    state,
+                                    directory->config_file(),
+                                    directory->metrics_file(),
+                                    plan_file_of(directory->path())};
+    for (const PathList& files : {config.data.file, trained_on})
+      inputs.insert(inputs.end(), files.paths.begin(), files.paths.end());
+    refuse_to_replace(asked, inputs);
     const std::string checkpoints = std::filesystem::path(state).parent_path().string();
     if (std::error_code code; std::filesystem::equivalent(folder.empty() ? "." : folder, checkpoints, code))
       user_error("{}: the run keeps its checkpoints in this folder; name a file elsewhere with -o", asked);
@@ -122,8 +137,11 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
   });
   const Trained state(broadcast(comm, metadata));
   run.remark = state.cut_off;
+  std::vector<std::string> all = sets;
+  const std::string config_file = path + "/config.toml";
+  bool names_test = false;
   run.config = agree(comm, [&] {
-    const std::string file = path + "/config.toml";
+    const std::string& file = config_file;
     const Config trained = Config::load(file, {});
     const Config changed = Config::load(file, sets);
     if (!state.config.empty()) {
@@ -135,11 +153,8 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
         user_error("{} was changed after the training: {}; set it back, or train anew", file,
                    fmt::join(edited, "; "));
     }
-    std::error_code code;
-    const std::string &before = trained.data.file, &now = changed.data.file;
-    run.trained_on = before;
+    run.trained_on = trained.data.file;
     run.trained_graph = trained.relation.file;
-    run.other_file = now != before && !std::filesystem::equivalent(now, before, code);
     // Once training and validation part are counts of steps, the test part is nobody's but the evaluation's.
     const auto of_evaluation = [&](const std::string& difference) {
       return names_file(difference) || cuts_batches(trained, difference) ||
@@ -148,29 +163,29 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     for (const std::string& difference : changed.differences(trained, "asked for", "trained with"))
       if (!of_evaluation(difference))
         user_error("--set would make another model than the one in {}: {}", path, difference);
-    std::vector<std::string> all = sets;
     all.insert(all.end(), state.parts.begin(), state.parts.end());
     const bool names_device = std::any_of(sets.begin(), sets.end(), [](const std::string& set) {
       return set.starts_with("parallel.device") && !set.starts_with("parallel.device_");
     });
     if (!names_device && changed.parallel.device == "cuda") all.emplace_back("parallel.device=auto");
-    // A share of the longer file would leave its newest steps out.
-    const bool names_test = std::any_of(sets.begin(), sets.end(), [](const std::string& set) {
+    names_test = std::any_of(sets.begin(), sets.end(), [](const std::string& set) {
       return set.starts_with("split.test") || set.starts_with("split.folds");
     });
-    if (run.other_file && !state.parts.empty() && !names_test) {
-      const Config counted = Config::load(file, all);
-      const std::string& share = counted.split.test;
-      const bool other = is_share(share) && open_series(counted).info().steps != state.steps;
-      if (other) all.emplace_back("split.test=rest");
-      if (other)
-        run.remark += fmt::format(
-            "split.test = \"{}\" is a share of another file: all steps behind validation are the test part\n",
-            share);
-    }
     return Config::load(file, all);
   });
   agree_same(comm, run.config.to_toml(), "the configuration in " + path);
+  run.config = with_series_names(comm, run.config);
+  run.other_file = !same_files(run.config.data.file, run.trained_on);
+  // A share of the longer file would leave its newest steps out.
+  const std::string share = run.config.split.test;
+  if (run.other_file && !state.parts.empty() && !names_test && is_share(share) &&
+      open_series(comm, run.config).info().steps != state.steps) {
+    const std::string rest = "split.test=rest";
+    run.config = run.config.with({&rest, 1});
+    run.remark += fmt::format(
+        "split.test = \"{}\" is a share of another file: all steps behind validation are the test part\n",
+        share);
+  }
   keep_cycle(run.config, state.cycle);
   return run;
 }

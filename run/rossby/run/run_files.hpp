@@ -18,7 +18,7 @@ struct OpenRun {
   Config config;
   std::string state;          // file with the model's parameters
   bool other_file = false;    // data.file is not that of the training,
-  std::string trained_on;     // which is this one
+  PathList trained_on;        // which are these
   std::string trained_graph;  // relation.file of the training
   std::string remark;         // a line that evaluate and forecast print; empty: nothing
 

@@ -100,10 +100,10 @@ class Started {
  public:
   Started(const Communicator& comm, const Config& asked, const TrainOptions& options)
       : comm_(comm),
-        asked_(asked),
         options_(options),
         start_(look_at_run(comm, options)),
-        config_(start_.checkpoint ? settings_to_resume(comm, asked, *start_.checkpoint) : asked),
+        asked_(settle_files(comm, asked, start_.checkpoint)),
+        config_(start_.checkpoint ? settings_to_resume(comm, asked_, *start_.checkpoint) : asked_),
         // Everything that can be wrong with data and settings is found before the run directory is changed.
         plan_(predict_run(comm, config_, options, resumes())),
         run_(make_run<T>(comm, config_, resumes() ? Purpose::resuming : Purpose::training)) {}
@@ -181,9 +181,9 @@ class Started {
   }
 
   const Communicator& comm_;
-  const Config& asked_;
   const TrainOptions& options_;
   RunStart start_;
+  Config asked_;  // with the names of all files
   Config config_;
   std::optional<TrainingPlan> plan_;
   std::unique_ptr<ModelRun<T>> run_;

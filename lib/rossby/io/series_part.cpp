@@ -1,0 +1,226 @@
+// One file of a series: what it holds, and its values.
+#include "rossby/io/series_part.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/io/graph_file.hpp"
+#include "rossby/io/hyperslabs.hpp"
+#include "rossby/io/netcdf.hpp"
+#include "rossby/io/series_coordinates.hpp"
+
+namespace rossby::detail {
+namespace {
+
+/// Values that are read in one piece: 1 MiB of float32. Larger ones would be most of what a rank of a small
+/// training ever takes.
+constexpr Index piece_values = Index{1} << 18;
+constexpr Index largest_chunk_cache = Index{512} << 20;
+
+void read_grid(const NetcdfFile& file, const VariableLayout& layout, SeriesInfo& info, bool all_nodes) {
+  info.n_lat = layout.length(layout.row);
+  info.n_lon = layout.length(layout.column);
+  const auto axis = [&](int dimension) {
+    const NetcdfVariable* v = coordinate(file, layout.dimension(dimension));
+    return v == nullptr ? std::vector<double>{} : read_degrees(file, *v, info.remarks);
+  };
+  info.lat = axis(layout.row);
+  info.lon = axis(layout.column);
+  if (info.lat.empty() || info.lon.empty() || !all_nodes) return;
+  check_memory(info.n_lat * info.n_lon, 16, info.path + ": its node coordinates");
+  for (const double lat : info.lat)
+    for (const double lon : info.lon) {
+      info.node_lat.push_back(lat);
+      info.node_lon.push_back(lon);
+    }
+}
+
+}  // namespace
+
+SeriesPart SeriesPart::open(const std::string& path, std::span<const std::string> variables,
+                            std::optional<double> null_value) {
+  SeriesPart part;
+  part.file_ = std::make_unique<NetcdfFile>(NetcdfFile::open(path));
+  part.layouts_ = choose(*part.file_, {variables.begin(), variables.end()});
+  part.cached_.resize(part.layouts_.size());
+  for (const VariableLayout& layout : part.layouts_) {
+    part.file_->check_claim(*layout.variable);
+    part.features_ += layout.features;
+    part.decoders_.emplace_back(*part.file_, *layout.variable, null_value, part.remarks_);
+  }
+  return part;
+}
+
+SeriesPart::Contents SeriesPart::describe(bool all_nodes) const {
+  const NetcdfFile& file = *file_;
+  const VariableLayout& layout = layouts_.front();
+  Contents contents;
+  SeriesInfo& info = contents.info;
+  info.path = file.path();
+  info.title = file.title("title").value_or("");
+  info.features = features_;
+  info.remarks = remarks_;
+  info.finer = finer_than_float();
+  for (const VariableLayout& l : layouts_) {
+    const NetcdfVariable& v = *l.variable;
+    info.variables.push_back({v.name, file.text(v, "units").value_or(""),
+                              file.text(v, "long_name").value_or(""),
+                              file.text(v, "standard_name").value_or(""), l.features});
+    if (l.feature >= 0) {
+      SeriesVariable& variable = info.variables.back();
+      variable.feature_name = l.dimension(l.feature).name;
+      std::string coordinate;
+      variable.feature_labels = labels_of(file, l.dimension(l.feature), coordinate);
+      if (coordinate != variable.feature_name) variable.feature_labels.clear();
+    }
+  }
+  contents.stamps = read_stamps(file, layout, info.remarks);
+  contents.time = contents.stamps.axis();
+  if (const std::string& guess = contents.time.remark(); !guess.empty())
+    info.remarks.push_back(fmt::format("{}: {}", contents.stamps.variable, guess));
+  info.gridded = layout.gridded;
+  info.time_name = layout.dimension(layout.time).name;
+  info.column_name = layout.dimension(layout.column).name;
+  if (layout.row >= 0) info.row_name = layout.dimension(layout.row).name;
+  info.file_nodes = layout.length(layout.row) * layout.length(layout.column);
+  if (info.file_nodes == 0) user_error("{}: variable {} has no nodes", info.path, layout.variable->name);
+  if (info.features == 0) user_error("{}: variable {} has no features", info.path, layout.variable->name);
+  describe_nodes(info, all_nodes);
+  const Index edges = count_edges(file);
+  info.has_edges = edges >= 0;
+  info.edges = std::max<Index>(edges, 0);
+  return contents;
+}
+
+void SeriesPart::describe_nodes(SeriesInfo& info, bool all_nodes) const {
+  const NetcdfFile& file = *file_;
+  const VariableLayout& layout = layouts_.front();
+  if (layout.gridded) {
+    read_grid(file, layout, info, all_nodes);
+    return;
+  }
+  if (layout.latitude != nullptr) {
+    info.curvilinear = true;
+    info.n_lat = layout.length(layout.row);
+    info.n_lon = layout.length(layout.column);
+    info.lat_name = layout.latitude->name;
+    info.lon_name = layout.longitude->name;
+    info.node_lat = read_degrees(file, *layout.latitude, info.remarks);
+    info.node_lon = read_degrees(file, *layout.longitude, info.remarks);
+  } else {
+    info.node_lat = node_coordinate(file, layout, is_latitude, info.lat_name, info.remarks);
+    info.node_lon = node_coordinate(file, layout, is_longitude, info.lon_name, info.remarks);
+    info.node_labels = labels_of(file, layout.dimension(layout.column), info.label_name);
+  }
+  if (info.node_lat.empty() || info.node_lon.empty()) info.node_lat = info.node_lon = {};
+}
+
+void SeriesPart::convert(std::span<const UnitConversion> conversions) {
+  for (std::size_t v = 0; v < conversions.size(); ++v) decoders_[v].convert(conversions[v]);
+}
+
+bool SeriesPart::finer_than_float() const {
+  return std::any_of(decoders_.begin(), decoders_.end(),
+                     [](const Decoder& decoder) { return decoder.finer_than_float(); });
+}
+
+template <class Raw, class Out>
+void SeriesPart::read_rectangle(std::size_t v, Index feature_offset, const Rectangle& rectangle,
+                                const ReadRequest<Out>& request) const {
+  const VariableLayout& layout = layouts_[v];
+  const NetcdfVariable& variable = *layout.variable;
+  const Index m = layout.features, plane = rectangle.area() * m;
+  const auto nodes = static_cast<Index>(request.nodes.size());
+  const std::vector<Index> chunk = file_->chunks(variable);
+  Index block = std::clamp<Index>(piece_values / std::max<Index>(plane, 1), 1, request.count);
+  const auto time = static_cast<std::size_t>(layout.time);
+  if (!chunk.empty() && block > chunk[time]) block -= block % chunk[time];
+  check_memory(block * plane, sizeof(Raw),
+               fmt::format("{}: a piece of variable {}", file_->path(), variable.name));
+  std::vector<Raw> piece(static_cast<std::size_t>(block * plane));
+  std::vector<Index> start(variable.dimensions.size(), 0), length(variable.dimensions.size(), 1);
+  if (layout.row >= 0) {
+    start[static_cast<std::size_t>(layout.row)] = rectangle.row;
+    length[static_cast<std::size_t>(layout.row)] = rectangle.rows;
+  }
+  start[static_cast<std::size_t>(layout.column)] = rectangle.column;
+  length[static_cast<std::size_t>(layout.column)] = rectangle.columns;
+  if (layout.feature >= 0) length[static_cast<std::size_t>(layout.feature)] = m;
+  if (!chunk.empty()) {  // all chunks of one span of time stay decompressed while its steps are read
+    Index bytes = sizeof(Raw);
+    for (std::size_t d = 0; d < chunk.size(); ++d) {
+      const Index c = std::max<Index>(chunk[d], 1);
+      const Index touched = d == time ? 1 : (start[d] + length[d] - 1) / c - start[d] / c + 1;
+      bytes = std::min(largest_chunk_cache, bytes * std::min(c, largest_chunk_cache) * touched);
+    }
+    if (Index& kept = cached_[v]; kept < bytes) {  // setting it forgets what it holds
+      kept = bytes;
+      file_->cache_chunks(variable, bytes);
+    }
+  }
+  const Decoder& decoder = decoders_[v];
+  for (Index t = 0; t < request.count; t += block) {
+    const Index steps = std::min(block, request.count - t);
+    start[time] = request.first + t;
+    length[time] = steps;
+    file_->read(variable, start, length, piece.data());
+    const bool nodes_first = layout.time > layout.column;  // (node, time[, feature])
+    for (Index s = 0; s < steps; ++s)
+      for (const auto& [position, cell] : rectangle.nodes)
+        for (Index f = 0; f < m; ++f) {
+          const Index place = (nodes_first ? (cell * steps + s) * m : s * plane + cell * m) + f;
+          const Index at = position * features_ + feature_offset + f;
+          const double center = request.centers.empty() ? 0 : request.centers[static_cast<std::size_t>(at)];
+          const Raw raw = piece[static_cast<std::size_t>(place)];
+          request.out[(t + s) * nodes * features_ + at] = static_cast<Out>(
+              std::is_same_v<Out, float> ? decoder.value(raw, center) : decoder.number(raw) - center);
+        }
+  }
+}
+
+template <class Out>
+void SeriesPart::read_variable(std::size_t v, Index feature_offset, const ReadRequest<Out>& request) const {
+  const VariableLayout& layout = layouts_[v];
+  const std::span<const Index> nodes = request.nodes;
+  const std::vector<Index> chunk = file_->chunks(*layout.variable);
+  // Cells of a chunk are decompressed together, wanted or not.
+  Index free_cells = 64;
+  if (!chunk.empty())
+    free_cells = std::max(free_cells, chunk[static_cast<std::size_t>(layout.column)] *
+                                          (layout.row < 0 ? 1 : chunk[static_cast<std::size_t>(layout.row)]));
+  std::vector<Index> order, ascending;  // where the nodes do not ascend
+  if (!std::is_sorted(nodes.begin(), nodes.end())) {
+    order.resize(nodes.size());
+    std::iota(order.begin(), order.end(), Index{0});
+    const auto node = [&](Index k) { return nodes[static_cast<std::size_t>(k)]; };
+    std::sort(order.begin(), order.end(), [&](Index a, Index b) { return node(a) < node(b); });
+    for (const Index k : order) ascending.push_back(node(k));
+  }
+  for (Rectangle& rectangle : cover(order.empty() ? nodes : std::span<const Index>(ascending),
+                                    layout.length(layout.column), free_cells)) {
+    if (!order.empty())
+      for (auto& node : rectangle.nodes) node.position = order[static_cast<std::size_t>(node.position)];
+    if (layout.variable->type == NetcdfType::float32)
+      read_rectangle<float>(v, feature_offset, rectangle, request);
+    else
+      read_rectangle<double>(v, feature_offset, rectangle, request);
+  }
+}
+
+template <class Out>
+void SeriesPart::read_steps(const ReadRequest<Out>& request) const {
+  if (request.nodes.empty() || request.count == 0) return;
+  Index feature_offset = 0;
+  for (std::size_t v = 0; v < layouts_.size(); ++v) {
+    read_variable(v, feature_offset, request);
+    feature_offset += layouts_[v].features;
+  }
+}
+template void SeriesPart::read_steps(const ReadRequest<float>&) const;
+template void SeriesPart::read_steps(const ReadRequest<double>&) const;
+
+}  // namespace rossby::detail

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rossby/io/hyperslabs.hpp"
+#include "rossby/io/series_decoder.hpp"
+#include "rossby/io/series_file.hpp"
+#include "rossby/io/series_layout.hpp"
+
+namespace rossby::detail {
+
+/// What is read: (count, nodes, m) into `out`, `centers` (nodes, m) subtracted before a value becomes an Out.
+template <class Out>
+struct ReadRequest {
+  std::span<const Index> nodes;
+  Index first = 0, count = 0;       // steps of the file
+  std::span<const double> centers;  // empty: none
+  Out* out = nullptr;
+};
+
+/// One file of a series, open for reading.
+class SeriesPart {
+ public:
+  /// `variables` may be empty: the only one that fits is taken. Throws UserError.
+  static SeriesPart open(const std::string& path, std::span<const std::string> variables,
+                         std::optional<double> null_value);
+
+  /// What the file holds.
+  struct Contents {
+    SeriesInfo info;  // all but `time` and what counts steps
+    Stamps stamps;
+    TimeAxis time;  // of all its steps
+  };
+  /// A grid's `node_lat` and `node_lon`, which its axes give, are left out unless `all_nodes`.
+  [[nodiscard]] Contents describe(bool all_nodes) const;
+
+  /// From now on values are in other units, one conversion a variable.
+  void convert(std::span<const UnitConversion> conversions);
+  [[nodiscard]] bool finer_than_float() const;
+
+  [[nodiscard]] const NetcdfFile& file() const { return *file_; }
+  [[nodiscard]] Index steps() const { return layouts_.front().length(layouts_.front().time); }
+  [[nodiscard]] Index nodes() const {
+    return layouts_.front().length(layouts_.front().row) * layouts_.front().length(layouts_.front().column);
+  }
+  [[nodiscard]] Index features() const { return features_; }
+
+  /// Out is float or double; values as SeriesFile::read_steps gives them.
+  template <class Out>
+  void read_steps(const ReadRequest<Out>& request) const;
+
+ private:
+  SeriesPart() = default;
+  void describe_nodes(SeriesInfo& info, bool all_nodes) const;
+  template <class Out>
+  void read_variable(std::size_t v, Index feature_offset, const ReadRequest<Out>& request) const;
+  template <class Raw, class Out>
+  void read_rectangle(std::size_t v, Index feature_offset, const Rectangle& rectangle,
+                      const ReadRequest<Out>& request) const;
+
+  std::unique_ptr<NetcdfFile> file_;  // whose variables the layouts point to
+  std::vector<VariableLayout> layouts_;
+  std::vector<Decoder> decoders_;
+  std::vector<std::string> remarks_;  // of the decoders
+  Index features_ = 0;
+  mutable std::vector<Index> cached_;  // bytes of decompressed chunks that are kept, by layout
+};
+
+}  // namespace rossby::detail
