@@ -4,7 +4,7 @@ find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(tomlplusplus REQUIRED)
 
-# The helper targets rossby_netcdf, rossby_blas, rossby_openmp and rossby_cuda are imported ones, so that the installed package can
+# The helper targets rossby_netcdf, rossby_codecs, rossby_blas, rossby_openmp and rossby_cuda are imported ones, so that the installed package can
 # define the same names anew on the consumer's machine (rossbyConfig.cmake.in) instead of keeping paths of this one.
 
 # netcdf.pc adds the include path of the serial HDF5, which must never precede the parallel one: netcdf.h itself
@@ -13,6 +13,16 @@ find_library(ROSSBY_NETCDF_LIBRARY netcdf REQUIRED)
 find_path(ROSSBY_NETCDF_INCLUDE_DIR netcdf.h REQUIRED)
 add_library(rossby_netcdf INTERFACE IMPORTED GLOBAL)
 target_link_libraries(rossby_netcdf INTERFACE ${ROSSBY_NETCDF_LIBRARY})
+
+# rossby_codecs: what chunks of Zarr stores are compressed with.
+add_library(rossby_codecs INTERFACE IMPORTED GLOBAL)
+foreach(CODEC blosc:blosc.h zstd:zstd.h lz4:lz4.h z:zlib.h)
+  string(REGEX REPLACE ":.*" "" LIBRARY ${CODEC})
+  string(REGEX REPLACE ".*:" "" HEADER ${CODEC})
+  find_library(ROSSBY_${LIBRARY}_LIBRARY ${LIBRARY} REQUIRED)
+  find_path(ROSSBY_${LIBRARY}_INCLUDE_DIR ${HEADER} REQUIRED)
+  target_link_libraries(rossby_codecs INTERFACE ${ROSSBY_${LIBRARY}_LIBRARY})
+endforeach()
 
 find_package(BLAS REQUIRED)
 find_package(LAPACK REQUIRED)

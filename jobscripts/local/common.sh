@@ -13,12 +13,14 @@ rossby_jobs=${ROSSBY_JOBS:-$(nproc)}
 # Names of Debian 12; Ubuntu has the same. GoogleTest and Google Benchmark are among them so that one configured tree serves both scripts.
 # shellcheck disable=SC2034  # used by the scripts that source this
 rossby_build_packages=(
-  cmake g++ libbenchmark-dev libcli11-dev libfmt-dev libgtest-dev libhdf5-openmpi-dev libnetcdf-dev libopenblas-dev
-  libopenmpi-dev libtomlplusplus-dev ninja-build nlohmann-json3-dev openmpi-bin openssh-client petsc-dev pkg-config
+  cmake g++ libbenchmark-dev libblosc-dev libcli11-dev libfmt-dev libgtest-dev libhdf5-openmpi-dev liblz4-dev libnetcdf-dev
+  libopenblas-dev libopenmpi-dev libtomlplusplus-dev libzstd-dev ninja-build nlohmann-json3-dev openmpi-bin openssh-client
+  petsc-dev pkg-config zlib1g-dev
 )
 # Tests read written files with ncdump and xarray, and have Graphviz and gnuplot draw; they make hosts of network namespaces and look for ranks.
 # shellcheck disable=SC2034  # used by the scripts that source this
-rossby_test_packages=(gnuplot-nox graphviz iproute2 netcdf-bin procps python3-netcdf4 python3-xarray)
+rossby_test_packages=(gnuplot-nox graphviz iproute2 netcdf-bin procps python3-netcdf4 python3-numpy
+  python3-xarray python3-zarr)
 
 # libFuzzer and its run-time library; llvm for readable stack traces. The distribution's plain clang is too old.
 # shellcheck disable=SC2034  # used by the scripts that source this

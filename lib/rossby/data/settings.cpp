@@ -4,10 +4,11 @@ namespace rossby {
 
 std::span<const Key<DataSettings>> data_keys() {
   static constexpr Key<DataSettings> table[] = {
-      key<&DataSettings::file>("data.file", "\"\"", "",
-                               "NetCDF-4/CF file with the series; in several files: a list of them, a "
-                               "pattern (\"sst_*.nc\"), or a "
-                               "text file (*.txt) with a path a line"),
+      key<&DataSettings::file>(
+          "data.file", "\"\"", "",
+          "NetCDF-4/CF file or Zarr store with the series; in several files: a list of them, a "
+          "pattern (\"sst_*.nc\"), or a "
+          "text file (*.txt) with a path a line"),
       key<&DataSettings::variables>("data.variables", "[]", "",
                                     "variables to read, one a feature; empty: the only one that fits"),
       key<&DataSettings::inputs>(

@@ -15,7 +15,7 @@ bool ends_with_one_of(std::string_view text, std::initializer_list<std::string_v
 }
 
 /// By its own attributes.
-bool describes_others(const NetcdfFile& file, const NetcdfVariable& variable) {
+bool describes_others(const ArrayFile& file, const NetcdfVariable& variable) {
   if (ends_with_one_of(lower_case(variable.name), {"_bnds", "_bounds", "_bound"})) return true;
   if (is_latitude(file, variable) || is_longitude(file, variable)) return true;
   if (lower_case(file.text(variable, "units").value_or("")).find(" since ") != std::string::npos) return true;
@@ -33,7 +33,7 @@ bool describes_others(const NetcdfFile& file, const NetcdfVariable& variable) {
 
 }  // namespace
 
-std::set<std::string> auxiliary_variables(const NetcdfFile& file) {
+std::set<std::string> auxiliary_variables(const ArrayFile& file) {
   std::set<std::string> names;
   for (const NetcdfVariable& variable : file.variables()) {
     if (describes_others(file, variable)) names.insert(variable.name);

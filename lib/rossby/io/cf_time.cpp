@@ -7,10 +7,10 @@
 #include <map>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/array_file.hpp"
 #include "rossby/io/attribute_text.hpp"
 #include "rossby/io/calendar.hpp"
 #include "rossby/io/cf_time_units.hpp"
-#include "rossby/io/netcdf.hpp"
 
 namespace rossby {
 namespace {

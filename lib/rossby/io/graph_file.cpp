@@ -13,7 +13,7 @@
 namespace rossby {
 namespace detail {
 
-Index count_edges(const NetcdfFile& file) {
+Index count_edges(const ArrayFile& file) {
   const NetcdfVariable* source = file.find("edge_src");
   const NetcdfVariable* destination = file.find("edge_dst");
   if (source == nullptr && destination == nullptr) return -1;
@@ -34,7 +34,7 @@ Index count_edges(const NetcdfFile& file) {
   return edges;
 }
 
-std::vector<FileEdge> read_edges(const NetcdfFile& file, const char* value, Index first, Index count) {
+std::vector<FileEdge> read_edges(const ArrayFile& file, const char* value, Index first, Index count) {
   if (count == 0) return {};
   check_memory(count, sizeof(FileEdge) + 24, file.path() + ": its edges");
   std::vector<Index> source(static_cast<std::size_t>(count)), destination(source.size());
@@ -50,13 +50,13 @@ std::vector<FileEdge> read_edges(const NetcdfFile& file, const char* value, Inde
 
 }  // namespace detail
 
-GraphFile::GraphFile(NetcdfFile file) : file_(std::make_unique<NetcdfFile>(std::move(file))) {}
+GraphFile::GraphFile(std::unique_ptr<ArrayFile> file) : file_(std::move(file)) {}
 GraphFile::GraphFile(GraphFile&&) noexcept = default;
 GraphFile& GraphFile::operator=(GraphFile&&) noexcept = default;
 GraphFile::~GraphFile() = default;
 
 GraphFile GraphFile::open(const std::string& path) {
-  GraphFile graph(NetcdfFile::open(path));
+  GraphFile graph(ArrayFile::open(path));
   graph.size_ = detail::count_edges(*graph.file_);
   if (graph.size_ < 0)
     user_error(
@@ -70,7 +70,7 @@ GraphFile GraphFile::open(const std::string& path) {
 }
 
 bool holds_edges(const std::string& path) {
-  return detail::count_edges(NetcdfFile::open(path)) >= 0;
+  return detail::count_edges(*ArrayFile::open(path)) >= 0;
 }
 
 std::string GraphFile::meaning() const {

@@ -9,7 +9,7 @@
 
 namespace rossby {
 
-class NetcdfFile;
+class ArrayFile;
 
 /// A directed edge as the file lists it: source acts on destination.
 struct FileEdge {
@@ -54,8 +54,8 @@ class GraphFile {
   [[nodiscard]] std::vector<FileEdge> distances() const;
 
  private:
-  explicit GraphFile(NetcdfFile file);
-  std::unique_ptr<NetcdfFile> file_;
+  explicit GraphFile(std::unique_ptr<ArrayFile> file);
+  std::unique_ptr<ArrayFile> file_;
   Index nodes_ = -1;
   Index size_ = 0;
   std::vector<Index> places_;  // empty: as in the file
@@ -83,9 +83,9 @@ void write_graph(const std::string& path, const GraphLayout& layout);
 namespace detail {
 
 /// Number of edges of a file, −1 where it has none. Throws UserError where their arrays do not fit together.
-[[nodiscard]] Index count_edges(const NetcdfFile& file);
+[[nodiscard]] Index count_edges(const ArrayFile& file);
 /// Edges [first, first + count), the last member read from variable `value` (1 where it is not there).
-[[nodiscard]] std::vector<FileEdge> read_edges(const NetcdfFile& file, const char* value, Index first,
+[[nodiscard]] std::vector<FileEdge> read_edges(const ArrayFile& file, const char* value, Index first,
                                                Index count);
 
 }  // namespace detail

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "rossby/base/user_error.hpp"
-#include "rossby/io/netcdf.hpp"
+#include "rossby/io/array_file.hpp"
 
 namespace rossby {
 namespace {
@@ -37,7 +37,8 @@ void check_coordinates(const GraphFile& graph, const std::string& path, const Se
 
 std::vector<std::string> node_ids(const SeriesInfo& series, const std::string& variable) {
   if (variable.empty() || variable == series.label_name) return series.node_labels;
-  const NetcdfFile file = NetcdfFile::open(series.first_file());
+  const auto opened = ArrayFile::open(series.first_file());
+  const ArrayFile& file = *opened;
   const NetcdfVariable* v = file.find(variable);
   if (v == nullptr || v->dimensions.empty() || v->dimensions[0].length != series.file_nodes ||
       v->dimensions.size() > (v->type == NetcdfType::text ? 2U : 1U))

@@ -98,25 +98,6 @@ std::string_view foreign_kind(const std::string& path) {
 
 }  // namespace
 
-Index NetcdfVariable::size() const {
-  Index total = 1;
-  for (const auto& dimension : dimensions) {
-    if (dimension.length != 0 && total > std::numeric_limits<Index>::max() / dimension.length)
-      user_error("variable {} claims more values than can be counted", name);
-    total *= dimension.length;
-  }
-  return total;
-}
-
-void check_memory(Index count, Index width, const std::string& what) {
-  const double machine =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  const double bytes = static_cast<double>(count) * static_cast<double>(width);
-  if (count < 0 || bytes > machine / 2)
-    user_error("{}: needs {:.1f} GiB of memory, more than half of the {:.1f} GiB of this machine", what,
-               bytes / 0x1p30, machine / 0x1p30);
-}
-
 NetcdfFile NetcdfFile::open(const std::string& path) {
   std::error_code code;
   // The library would take some names for network addresses; only what exists as a file gets to it.
@@ -169,13 +150,12 @@ NetcdfFile NetcdfFile::create(const std::string& path, const std::string& shown)
 }
 
 NetcdfFile::NetcdfFile(NetcdfFile&& other) noexcept
-    : path_(std::move(other.path_)),
+    : ArrayFile(std::move(other)),
       bytes_(other.bytes_),
       device_(other.device_),
       inode_(other.inode_),
       id_(std::exchange(other.id_, -1)),
-      writing_(other.writing_),
-      variables_(std::move(other.variables_)) {}
+      writing_(other.writing_) {}
 
 NetcdfFile& NetcdfFile::operator=(NetcdfFile&& other) noexcept {
   std::swap(path_, other.path_);
@@ -260,15 +240,9 @@ void NetcdfFile::read_header() {
   }
 }
 
-const NetcdfVariable* NetcdfFile::find(std::string_view name) const {
-  for (const auto& variable : variables_)
-    if (variable.name == name) return &variable;
-  return nullptr;
-}
-
 template <class T>
-void NetcdfFile::read(const NetcdfVariable& variable, std::span<const Index> start,
-                      std::span<const Index> count, T* out) const {
+void NetcdfFile::read_as(const NetcdfVariable& variable, std::span<const Index> start,
+                         std::span<const Index> count, T* out) const {
   require(start.size() == variable.dimensions.size() && count.size() == start.size(),
           "a hyperslab has all dimensions");
   if (variable.type == NetcdfType::text)
@@ -281,12 +255,18 @@ void NetcdfFile::read(const NetcdfVariable& variable, std::span<const Index> sta
   if (status == NC_ERANGE && !std::is_integral_v<T>) return;  // became ±inf, which readers take as missing
   check_read(status, variable);
 }
-template void NetcdfFile::read(const NetcdfVariable&, std::span<const Index>, std::span<const Index>,
-                               float*) const;
-template void NetcdfFile::read(const NetcdfVariable&, std::span<const Index>, std::span<const Index>,
-                               double*) const;
-template void NetcdfFile::read(const NetcdfVariable&, std::span<const Index>, std::span<const Index>,
-                               Index*) const;
+void NetcdfFile::read(const NetcdfVariable& variable, std::span<const Index> start,
+                      std::span<const Index> count, float* out) const {
+  read_as(variable, start, count, out);
+}
+void NetcdfFile::read(const NetcdfVariable& variable, std::span<const Index> start,
+                      std::span<const Index> count, double* out) const {
+  read_as(variable, start, count, out);
+}
+void NetcdfFile::read(const NetcdfVariable& variable, std::span<const Index> start,
+                      std::span<const Index> count, Index* out) const {
+  read_as(variable, start, count, out);
+}
 
 std::vector<Index> NetcdfFile::chunks(const NetcdfVariable& variable) const {
   int storage = NC_CONTIGUOUS;

@@ -60,11 +60,6 @@ std::vector<double> NetcdfFile::numbers(const NetcdfVariable& variable, const ch
   return values;
 }
 
-std::optional<double> NetcdfFile::number(const NetcdfVariable& variable, const char* attribute) const {
-  const std::vector<double> values = numbers(variable, attribute);
-  return values.empty() ? std::nullopt : std::optional(values.front());
-}
-
 bool NetcdfFile::is_real(const NetcdfVariable& variable, const char* attribute) const {
   nc_type type = NC_NAT;
   if (nc_inq_atttype(id_, variable.id, attribute, &type) != NC_NOERR) return false;

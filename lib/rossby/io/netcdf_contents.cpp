@@ -74,26 +74,4 @@ std::optional<double> NetcdfFile::default_fill(const NetcdfVariable& variable) c
   }
 }
 
-std::vector<double> NetcdfFile::read_all(const NetcdfVariable& variable) const {
-  check_written(variable);
-  std::vector<Index> start(variable.dimensions.size(), 0), count;
-  for (const NetcdfDimension& dimension : variable.dimensions) count.push_back(dimension.length);
-  check_memory(variable.size(), sizeof(double), fmt::format("{}: variable {}", path_, variable.name));
-  std::vector<double> values(static_cast<std::size_t>(variable.size()));
-  read(variable, start, count, values.data());
-  if (const int bits = bits_of_other_sign(variable); bits != 0) {
-    const double wraps = std::exp2(std::abs(bits));
-    for (double& value : values)
-      if (bits > 0 ? value < 0 : value >= wraps / 2) value += bits > 0 ? wraps : -wraps;
-  }
-  for (const char* name : {"scale_factor", "add_offset"})
-    if (has(variable, name) && !number(variable, name))
-      user_error("{}: variable {}: {} = \"{}\" is no number: make it one, or remove it", path_, variable.name,
-                 name, text(variable, name).value_or(""));
-  const auto scale = number(variable, "scale_factor"), offset = number(variable, "add_offset");
-  if (scale || offset)
-    for (double& value : values) value = value * scale.value_or(1) + offset.value_or(0);
-  return values;
-}
-
 }  // namespace rossby

@@ -1,6 +1,4 @@
 // Names in NetCDF files: one text or number an element.
-#include <cmath>
-
 #include <netcdf.h>
 
 #include "rossby/base/user_error.hpp"
@@ -9,16 +7,8 @@
 
 namespace rossby {
 
-std::vector<std::string> NetcdfFile::read_names(const NetcdfVariable& variable) const {
+std::vector<std::string> NetcdfFile::read_texts(const NetcdfVariable& variable) const {
   std::vector<std::string> names;
-  check_written(variable);
-  if (variable.type != NetcdfType::text) {
-    for (const double value : read_all(variable))
-      names.push_back(value == std::round(value) && std::abs(value) < 0x1p53
-                          ? fmt::format("{}", static_cast<Index>(value))
-                          : fmt::format("{}", value));
-    return names;
-  }
   nc_type type = NC_NAT;
   check(nc_inq_vartype(id_, variable.id, &type), variable.name);
   const bool characters = type == NC_CHAR && variable.dimensions.size() == 2;

@@ -13,7 +13,7 @@
 #include "rossby/io/attribute_text.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/io/graph_match.hpp"
-#include "rossby/io/netcdf.hpp"
+#include "rossby/io/array_file.hpp"
 #include "rossby/io/series_coordinates.hpp"
 #include "rossby/io/table_lines.hpp"
 
@@ -68,7 +68,7 @@ std::unordered_map<std::string, Index> places_of(const std::vector<std::string>&
 }
 
 /// The nodes of another file's grid are those of the series: its axes, if it has them, say the same.
-void check_axes(const NetcdfFile& file, const SeriesInfo& series,
+void check_axes(const ArrayFile& file, const SeriesInfo& series,
                 const std::vector<NetcdfDimension>& dimensions) {
   for (const bool rows : {true, false}) {
     const std::vector<double>& axis = rows ? series.lat : series.lon;
@@ -84,7 +84,7 @@ void check_axes(const NetcdfFile& file, const SeriesInfo& series,
 }
 
 /// Values of another file's sensors as those of the series'.
-std::vector<double> by_ids(const NetcdfFile& file, const SeriesInfo& series, const NetcdfDimension& dimension,
+std::vector<double> by_ids(const ArrayFile& file, const SeriesInfo& series, const NetcdfDimension& dimension,
                            const std::vector<double>& values, const std::string& name) {
   std::string variable;
   const std::vector<std::string> theirs = detail::labels_of(file, dimension, variable);
@@ -109,7 +109,8 @@ std::vector<double> by_ids(const NetcdfFile& file, const SeriesInfo& series, con
 std::vector<double> from_netcdf(const SeriesInfo& series, const std::string& name, const std::string& path) {
   const bool own_file = path.empty();
   const char* key = own_file ? "data.static" : "data.static_file";
-  const NetcdfFile file = NetcdfFile::open(own_file ? series.path : path);
+  const std::unique_ptr<ArrayFile> opened = ArrayFile::open(own_file ? series.first_file() : path);
+  const ArrayFile& file = *opened;
   const NetcdfVariable* v = file.find(name);
   if (v == nullptr) {
     std::vector<std::string> there;
@@ -195,7 +196,8 @@ std::vector<double> parse_node_table(std::string_view text, const std::string& p
 
 std::vector<std::string> node_variables(const SeriesInfo& series) {
   std::vector<std::string> names;
-  const NetcdfFile file = NetcdfFile::open(series.path);
+  const std::unique_ptr<ArrayFile> opened = ArrayFile::open(series.first_file());
+  const ArrayFile& file = *opened;
   for (const NetcdfVariable& v : file.variables())
     if (v.type != NetcdfType::text && !v.dimensions.empty() && of_nodes(series, v.dimensions, true) &&
         v.name != series.lat_name && v.name != series.lon_name && v.name != series.label_name &&

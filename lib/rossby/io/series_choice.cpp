@@ -11,24 +11,24 @@
 namespace rossby::detail {
 namespace {
 
-bool is_data(const NetcdfFile& file, const NetcdfVariable& variable) {
+bool is_data(const ArrayFile& file, const NetcdfVariable& variable) {
   if (variable.type == NetcdfType::float32 || variable.type == NetcdfType::float64) return true;
   return variable.type != NetcdfType::text && file.has(variable, "scale_factor");
 }
 
 /// Counts, say: integers that mean themselves.
-bool is_count(const NetcdfFile& file, const NetcdfVariable& variable) {
+bool is_count(const ArrayFile& file, const NetcdfVariable& variable) {
   return (variable.type == NetcdfType::int32 || variable.type == NetcdfType::other_integer) &&
          !file.text(variable, "flag_meanings");
 }
 
 /// Bytes are flags and masks, mostly: where there is nothing else, they may be counts.
-bool is_bytes(const NetcdfFile&, const NetcdfVariable& variable) {
+bool is_bytes(const ArrayFile&, const NetcdfVariable& variable) {
   return variable.type == NetcdfType::int8;
 }
 
 /// CF-1.8, chapter 9.3.2: times (station, obs), other ones for each station.
-std::string own_times_text(const NetcdfFile& file) {
+std::string own_times_text(const ArrayFile& file) {
   for (const NetcdfVariable& time : file.variables()) {
     if (time.dimensions.size() != 2 ||
         file.text(time, "units").value_or("").find(" since ") == std::string::npos)
@@ -50,7 +50,7 @@ std::string own_times_text(const NetcdfFile& file) {
 }
 
 /// CF-1.8, chapter 9.3.3 and 9.3.4: samples of all stations one after the other.
-std::string ragged_text(const NetcdfFile& file) {
+std::string ragged_text(const ArrayFile& file) {
   const NetcdfVariable *counts = nullptr, *index = nullptr, *values = nullptr, *times = nullptr;
   for (const NetcdfVariable& v : file.variables()) {
     if (file.has(v, "sample_dimension")) counts = &v;
@@ -79,7 +79,7 @@ std::string ragged_text(const NetcdfFile& file) {
 }
 
 /// The reason behind "no variable fits", and what to do.
-std::string why_nothing_fits(const NetcdfFile& file) {
+std::string why_nothing_fits(const ArrayFile& file) {
   if (std::string ragged = ragged_text(file); !ragged.empty()) return ragged;
   if (std::string times = own_times_text(file); !times.empty()) return times;
   const std::set<std::string> auxiliary = auxiliary_variables(file);
@@ -111,15 +111,16 @@ std::string why_nothing_fits(const NetcdfFile& file) {
   if (const auto groups = file.groups(); !groups.empty())
     hint += fmt::format("; what lies in its groups ({}) is not read: copy one to a file of its own",
                         fmt::join(groups, ", "));
+  if (!file.unreadable().empty()) hint += "; " + file.unreadable().front();
   return hint;
 }
 
 }  // namespace
 
-std::vector<VariableLayout> fitting(const NetcdfFile& file) {
+std::vector<VariableLayout> fitting(const ArrayFile& file) {
   std::string reason;
   const std::set<std::string> auxiliary = auxiliary_variables(file);
-  const auto all = [&](bool wanted(const NetcdfFile&, const NetcdfVariable&)) {
+  const auto all = [&](bool wanted(const ArrayFile&, const NetcdfVariable&)) {
     std::vector<VariableLayout> layouts;
     for (const NetcdfVariable& variable : file.variables())
       if (wanted(file, variable) && !auxiliary.contains(variable.name))
@@ -140,7 +141,7 @@ std::vector<VariableLayout> fitting(const NetcdfFile& file) {
   return layouts.empty() && !other ? all(is_bytes) : layouts;
 }
 
-std::vector<VariableLayout> choose(const NetcdfFile& file, const std::vector<std::string>& names) {
+std::vector<VariableLayout> choose(const ArrayFile& file, const std::vector<std::string>& names) {
   const std::vector<VariableLayout> found = fitting(file);
   std::vector<std::string> candidates;
   for (const auto& layout : found) candidates.push_back(layout.variable->name);
@@ -156,6 +157,8 @@ std::vector<VariableLayout> choose(const NetcdfFile& file, const std::vector<std
   for (const std::string& name : names) {
     const NetcdfVariable* variable = file.find(name);
     if (variable == nullptr) {
+      for (const std::string& left_out : file.unreadable())
+        if (left_out.starts_with(fmt::format("{}: array {}:", file.path(), name))) user_error("{}", left_out);
       const auto nearest = nearest_name(name, candidates);
       user_error("{}: no variable {}{}; variables that fit: {}", file.path(), name,
                  nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest), list);

@@ -33,7 +33,7 @@ constexpr Angle angles[] = {{"deg", 1},
 constexpr Angle prefixes[] = {{"micro", 1e-6}, {"milli", 1e-3}};
 
 /// Values that were never written or are marked as missing become NaN.
-void drop_missing(const NetcdfFile& file, const NetcdfVariable& variable, std::vector<double>& values) {
+void drop_missing(const ArrayFile& file, const NetcdfVariable& variable, std::vector<double>& values) {
   std::vector<double> missing = file.numbers(variable, "_FillValue");
   for (const double mark : file.numbers(variable, "missing_value")) missing.push_back(mark);
   if (const auto fill = file.default_fill(variable); fill && missing.empty()) missing.push_back(*fill);
@@ -46,7 +46,7 @@ void drop_missing(const NetcdfFile& file, const NetcdfVariable& variable, std::v
 }
 
 /// Of a variable (time, row, column) its first step, which the last one has to equal.
-std::vector<double> read_constant(const NetcdfFile& file, const NetcdfVariable& variable) {
+std::vector<double> read_constant(const ArrayFile& file, const NetcdfVariable& variable) {
   const Index steps = variable.dimensions[0].length, plane = steps == 0 ? 0 : variable.size() / steps;
   const Index count[] = {1, variable.dimensions[1].length, variable.dimensions[2].length};
   check_memory(2 * plane, sizeof(double), fmt::format("{}: variable {}", file.path(), variable.name));
@@ -69,7 +69,7 @@ struct Doubt {
   bool impossible = false;
 };
 
-Doubt doubt(const NetcdfFile& file, const NetcdfVariable& variable, const std::string& units,
+Doubt doubt(const ArrayFile& file, const NetcdfVariable& variable, const std::string& units,
             const std::vector<double>& degrees) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const double value : degrees)
@@ -131,7 +131,7 @@ char direction_of(std::string_view units) {
   return 0;
 }
 
-std::vector<double> read_degrees(const NetcdfFile& file, const NetcdfVariable& variable,
+std::vector<double> read_degrees(const ArrayFile& file, const NetcdfVariable& variable,
                                  std::vector<std::string>& remarks) {
   const std::string units = file.text(variable, "units").value_or("");
   const auto degrees = degrees_in(units);
@@ -157,7 +157,7 @@ std::vector<double> read_degrees(const NetcdfFile& file, const NetcdfVariable& v
   return found.impossible ? std::vector<double>{} : values;
 }
 
-std::vector<double> read_numbers(const NetcdfFile& file, const NetcdfVariable& variable) {
+std::vector<double> read_numbers(const ArrayFile& file, const NetcdfVariable& variable) {
   std::vector<double> values = file.read_all(variable);
   drop_missing(file, variable, values);
   for (double& value : values)
@@ -165,8 +165,8 @@ std::vector<double> read_numbers(const NetcdfFile& file, const NetcdfVariable& v
   return values;
 }
 
-std::vector<double> node_coordinate(const NetcdfFile& file, const VariableLayout& layout,
-                                    bool is_kind(const NetcdfFile&, const NetcdfVariable&), std::string& name,
+std::vector<double> node_coordinate(const ArrayFile& file, const VariableLayout& layout,
+                                    bool is_kind(const ArrayFile&, const NetcdfVariable&), std::string& name,
                                     std::vector<std::string>& remarks) {
   const auto& dimension = layout.dimension(layout.column);
   std::istringstream names(file.text(*layout.variable, "coordinates").value_or("") + " " + name);
@@ -182,7 +182,7 @@ std::vector<double> node_coordinate(const NetcdfFile& file, const VariableLayout
   return {};
 }
 
-std::vector<std::string> labels_of(const NetcdfFile& file, const NetcdfDimension& dimension,
+std::vector<std::string> labels_of(const ArrayFile& file, const NetcdfDimension& dimension,
                                    std::string& variable) {
   for (const NetcdfVariable& v : file.variables()) {
     const bool text = v.type == NetcdfType::text;

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rossby/io/netcdf.hpp"
+#include "rossby/io/array_file.hpp"
 #include "rossby/io/series_layout.hpp"
 
 namespace rossby::detail {
@@ -20,21 +20,21 @@ namespace rossby::detail {
 
 /// The values of a coordinate in degrees, whatever its unit, NaN where missing. Empty where its unit is no
 /// angle. `remarks` name what was converted, left out or looks wrong.
-[[nodiscard]] std::vector<double> read_degrees(const NetcdfFile& file, const NetcdfVariable& variable,
+[[nodiscard]] std::vector<double> read_degrees(const ArrayFile& file, const NetcdfVariable& variable,
                                                std::vector<std::string>& remarks);
 
 /// All values of a variable, NaN where they were never written or are marked as missing.
-[[nodiscard]] std::vector<double> read_numbers(const NetcdfFile& file, const NetcdfVariable& variable);
+[[nodiscard]] std::vector<double> read_numbers(const ArrayFile& file, const NetcdfVariable& variable);
 
 /// Latitude or longitude of sensors: a variable that `coordinates` of the data names and that is of that
 /// kind, or the one called `name`; its name is then in `name`. Empty where there is none.
-[[nodiscard]] std::vector<double> node_coordinate(const NetcdfFile& file, const VariableLayout& layout,
-                                                  bool is_kind(const NetcdfFile&, const NetcdfVariable&),
+[[nodiscard]] std::vector<double> node_coordinate(const ArrayFile& file, const VariableLayout& layout,
+                                                  bool is_kind(const ArrayFile&, const NetcdfVariable&),
                                                   std::string& name, std::vector<std::string>& remarks);
 
 /// What a dimension's elements are called, by its coordinate or a variable that says it identifies them
 /// (CF-1.8, chapter 9.5: cf_role), whose name is then in `variable`. None where there are no names.
-[[nodiscard]] std::vector<std::string> labels_of(const NetcdfFile& file, const NetcdfDimension& dimension,
+[[nodiscard]] std::vector<std::string> labels_of(const ArrayFile& file, const NetcdfDimension& dimension,
                                                  std::string& variable);
 
 }  // namespace rossby::detail

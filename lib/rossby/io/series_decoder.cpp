@@ -12,7 +12,7 @@ bool is_real_type(const NetcdfVariable& variable) {
 }
 
 /// Numbers that a file keeps as text: named, since another program may have ignored them.
-void remark_on_text(const NetcdfFile& file, const NetcdfVariable& variable,
+void remark_on_text(const ArrayFile& file, const NetcdfVariable& variable,
                     std::vector<std::string>& remarks) {
   for (const char* name : {"scale_factor", "add_offset", "_FillValue", "missing_value", "valid_range",
                            "valid_min", "valid_max"}) {
@@ -29,7 +29,7 @@ void remark_on_text(const NetcdfFile& file, const NetcdfVariable& variable,
 
 }  // namespace
 
-Decoder::Decoder(const NetcdfFile& file, const NetcdfVariable& variable, std::optional<double> null_value,
+Decoder::Decoder(const ArrayFile& file, const NetcdfVariable& variable, std::optional<double> null_value,
                  std::vector<std::string>& remarks)
     : null_(null_value) {
   if (const int bits = file.bits_of_other_sign(variable); bits != 0)
@@ -40,7 +40,7 @@ Decoder::Decoder(const NetcdfFile& file, const NetcdfVariable& variable, std::op
   remark_on_text(file, variable, remarks);
 }
 
-void Decoder::read_packing(const NetcdfFile& file, const NetcdfVariable& variable,
+void Decoder::read_packing(const ArrayFile& file, const NetcdfVariable& variable,
                            std::vector<std::string>& remarks) {
   for (const char* name : {"scale_factor", "add_offset"}) {
     const std::vector<double> values = file.numbers(variable, name);
@@ -71,7 +71,7 @@ void Decoder::read_packing(const NetcdfFile& file, const NetcdfVariable& variabl
   finer_ = !in_float_ && (variable.type != NetcdfType::float32);
 }
 
-void Decoder::read_missing(const NetcdfFile& file, const NetcdfVariable& variable) {
+void Decoder::read_missing(const ArrayFile& file, const NetcdfVariable& variable) {
   for (const char* name : {"_FillValue", "missing_value"})
     for (const double value : file.numbers(variable, name)) {
       if (std::isnan(value)) continue;
@@ -85,7 +85,7 @@ void Decoder::read_missing(const NetcdfFile& file, const NetcdfVariable& variabl
     missing_.push_back(with_sign(*fill));
 }
 
-void Decoder::read_ranges(const NetcdfFile& file, const NetcdfVariable& variable) {
+void Decoder::read_ranges(const ArrayFile& file, const NetcdfVariable& variable) {
   const bool real = is_real_type(variable);
   // Of integers that stand for real numbers, a real bound is one of those: NetCDF User Guide, appendix A.
   const auto bound = [&](const char* name, std::size_t place, bool is_high) {
@@ -105,6 +105,34 @@ void Decoder::read_ranges(const NetcdfFile& file, const NetcdfVariable& variable
   }
   bound("valid_min", 0, false);
   bound("valid_max", 0, true);
+}
+
+std::optional<std::vector<float>> Decoder::marks_alone() const {
+  const auto open = [](const Range& range) { return std::isinf(range.low) && std::isinf(range.high); };
+  if (wraps_ != 0 || packed_ || converts_ || !missing_scaled_.empty() || !open(stored_) || !open(scaled_))
+    return std::nullopt;
+  std::vector<float> marks;
+  for (const double mark : missing_) marks.push_back(static_cast<float>(mark));
+  if (null_) marks.push_back(static_cast<float>(*null_));
+  return marks;
+}
+
+void Decoder::read_row(const float* raw, Index count, const std::vector<float>& marks, float* out) {
+  constexpr float largest = std::numeric_limits<float>::max();
+  if (marks.size() <= 2) {  // one pass, without branches
+    const float a = marks.empty() ? nan_value : marks.front(), b = marks.empty() ? nan_value : marks.back();
+    for (Index i = 0; i < count; ++i) {
+      const float x = raw[i];
+      const bool good = (std::fabs(x) <= largest) & (x != a) & (x != b);
+      out[i] = good ? x : nan_value;
+    }
+    return;
+  }
+  for (Index i = 0; i < count; ++i) {
+    bool good = std::fabs(raw[i]) <= largest;
+    for (const float mark : marks) good = good && raw[i] != mark;
+    out[i] = good ? raw[i] : nan_value;
+  }
 }
 
 /// An integer as its attribute _Unsigned wants it read (NetCDF User Guide, appendix A).

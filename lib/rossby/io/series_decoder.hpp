@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "rossby/io/netcdf.hpp"
+#include "rossby/io/array_file.hpp"
 #include "rossby/io/units.hpp"
 
 namespace rossby::detail {
@@ -17,7 +17,7 @@ class Decoder {
  public:
   /// Throws UserError where scale_factor or add_offset is no number. Attributes that are read otherwise than
   /// they are written, or not at all, are named in `remarks`.
-  Decoder(const NetcdfFile& file, const NetcdfVariable& variable, std::optional<double> null_value,
+  Decoder(const ArrayFile& file, const NetcdfVariable& variable, std::optional<double> null_value,
           std::vector<std::string>& remarks);
 
   /// Raw is float or double. `center` is subtracted before the value becomes a float.
@@ -49,6 +49,12 @@ class Decoder {
     converts_ = !conversion.is_identity();
   }
 
+  /// The marks of missing values, if values are as they are stored but for these (and what is not finite);
+  /// none: each value goes through `value`.
+  [[nodiscard]] std::optional<std::vector<float>> marks_alone() const;
+  /// `value` of many, by these marks.
+  static void read_row(const float* raw, Index count, const std::vector<float>& marks, float* out);
+
   /// Whether the values of a variable may be finer than float32: doubles, and integers of more than 24 bits
   /// or packed ones that are not unpacked in floats.
   [[nodiscard]] bool finer_than_float() const { return finer_; }
@@ -63,10 +69,9 @@ class Decoder {
     }
   };
 
-  void read_packing(const NetcdfFile& file, const NetcdfVariable& variable,
-                    std::vector<std::string>& remarks);
-  void read_missing(const NetcdfFile& file, const NetcdfVariable& variable);
-  void read_ranges(const NetcdfFile& file, const NetcdfVariable& variable);
+  void read_packing(const ArrayFile& file, const NetcdfVariable& variable, std::vector<std::string>& remarks);
+  void read_missing(const ArrayFile& file, const NetcdfVariable& variable);
+  void read_ranges(const ArrayFile& file, const NetcdfVariable& variable);
   [[nodiscard]] double with_sign(double value) const;
 
   [[nodiscard]] float in_floats(float raw) const {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/array_file.hpp"
 #include "rossby/io/graph_file.hpp"
-#include "rossby/io/netcdf.hpp"
 #include "rossby/io/series_header.hpp"
 #include "rossby/io/series_names.hpp"
 #include "rossby/io/series_part.hpp"
@@ -19,6 +19,7 @@ namespace rossby {
 namespace {
 
 using detail::ReadRequest;
+using detail::ReadScratch;
 using detail::SeriesPart;
 
 /// Values that are looked through at once for the observed ones.
@@ -161,9 +162,9 @@ SeriesFile SeriesFile::reopen(const SeriesInfo& info, std::optional<double> null
 }
 
 std::vector<std::string> SeriesFile::candidates(const std::string& path) {
-  const NetcdfFile file = NetcdfFile::open(path);
+  const auto file = ArrayFile::open(path);
   std::vector<std::string> names;
-  for (const detail::VariableLayout& layout : detail::fitting(file)) names.push_back(layout.variable->name);
+  for (const detail::VariableLayout& layout : detail::fitting(*file)) names.push_back(layout.variable->name);
   return names;
 }
 
@@ -201,6 +202,7 @@ void SeriesFile::State::read_steps(const ReadRequest<Out>& request) const {
 template <class Out>
 void SeriesFile::State::read_present(const ReadRequest<Out>& request) const {
   const auto width = static_cast<Index>(request.nodes.size()) * info.features;
+  ReadScratch scratch;
   const Index begin = info.first_step + request.first, end = begin + request.count;
   const auto behind = std::upper_bound(info.parts.begin(), info.parts.end(), begin,
                                        [](Index step, const SeriesPartInfo& p) { return step < p.first; });
@@ -212,6 +214,7 @@ void SeriesFile::State::read_present(const ReadRequest<Out>& request) const {
     piece.first = from - offset;
     piece.count = to - from;
     piece.out = request.out + (from - begin) * width;
+    piece.scratch = &scratch;
     part(p).read_steps(piece);
   }
 }

@@ -41,7 +41,7 @@ std::uint64_t hash_of(const std::vector<std::string>& names) {
 }
 
 /// 0 where they cannot be read: who needs the edges hears of it.
-std::uint64_t hash_of_edges(const NetcdfFile& file, Index count) {
+std::uint64_t hash_of_edges(const ArrayFile& file, Index count) {
   constexpr Index block = Index{1} << 16;
   std::uint64_t hash = 1;
   try {

@@ -19,7 +19,7 @@ bool one_of(const std::string& text, std::initializer_list<std::string_view> wor
 
 /// CF-1.8, chapter 4: what an axis is follows from its units, standard_name or axis attribute; common names
 /// serve where a file has none of these.
-Axis axis_of(const NetcdfFile& file, const NetcdfDimension& dimension) {
+Axis axis_of(const ArrayFile& file, const NetcdfDimension& dimension) {
   const std::string name = lower_case(dimension.name);
   if (const NetcdfVariable* v = coordinate(file, dimension)) {
     const std::string units = lower_case(file.text(*v, "units").value_or("")),
@@ -51,10 +51,10 @@ std::string dimension_text(const NetcdfVariable& variable) {
 
 /// The latitudes and longitudes of a curvilinear grid with these dimensions, in `layout`; false where it has
 /// none. In `other` one that is of further dimensions, too.
-bool find_curvilinear(const NetcdfFile& file, VariableLayout& layout, std::string& other) {
+bool find_curvilinear(const ArrayFile& file, VariableLayout& layout, std::string& other) {
   // Grids may be staggered: those that the variable names are its own (CF-1.8, chapter 5).
   const std::string named = fmt::format(" {} ", file.text(*layout.variable, "coordinates").value_or(""));
-  const auto find = [&](bool is_kind(const NetcdfFile&, const NetcdfVariable&)) -> const NetcdfVariable* {
+  const auto find = [&](bool is_kind(const ArrayFile&, const NetcdfVariable&)) -> const NetcdfVariable* {
     const NetcdfVariable *found = nullptr, *at_all_times = nullptr;
     for (const NetcdfVariable& v : file.variables()) {
       const std::size_t rank = v.dimensions.size();
@@ -78,7 +78,7 @@ bool find_curvilinear(const NetcdfFile& file, VariableLayout& layout, std::strin
 }
 
 /// A dimension of stations: the file says that it holds time series of them, or they have names or latitudes.
-bool is_stations(const NetcdfFile& file, const NetcdfDimension& dimension) {
+bool is_stations(const ArrayFile& file, const NetcdfDimension& dimension) {
   if (lower_case(file.title("featureType").value_or("")) == "timeseries") return true;
   return std::any_of(file.variables().begin(), file.variables().end(), [&](const NetcdfVariable& v) {
     return !v.dimensions.empty() && v.dimensions[0].name == dimension.name &&
@@ -88,7 +88,7 @@ bool is_stations(const NetcdfFile& file, const NetcdfDimension& dimension) {
 
 }  // namespace
 
-bool is_time(const NetcdfFile& file, const NetcdfDimension& dimension) {
+bool is_time(const ArrayFile& file, const NetcdfDimension& dimension) {
   return axis_of(file, dimension) == Axis::time;
 }
 
@@ -96,7 +96,7 @@ namespace {
 
 /// Without standard_name: an angle whose long_name says so, or of a name that only such variables have.
 /// Rotated coordinates are others.
-bool is_called(const NetcdfFile& file, const NetcdfVariable& variable, const std::string& units,
+bool is_called(const ArrayFile& file, const NetcdfVariable& variable, const std::string& units,
                std::string_view kind, std::initializer_list<std::string_view> names) {
   if (file.has(variable, "standard_name") || direction_of(units) != 0) return false;
   if (one_of(lower_case(variable.name), names))
@@ -107,7 +107,7 @@ bool is_called(const NetcdfFile& file, const NetcdfVariable& variable, const std
 
 }  // namespace
 
-bool is_latitude(const NetcdfFile& file, const NetcdfVariable& variable) {
+bool is_latitude(const ArrayFile& file, const NetcdfVariable& variable) {
   const std::string units = file.text(variable, "units").value_or("");
   const char direction = direction_of(units);
   return direction == 'n' || direction == 's' || file.text(variable, "standard_name") == "latitude" ||
@@ -115,7 +115,7 @@ bool is_latitude(const NetcdfFile& file, const NetcdfVariable& variable) {
                    {"lat", "latitude", "clat", "nav_lat", "xlat", "tlat", "lat_rho"});
 }
 
-bool is_longitude(const NetcdfFile& file, const NetcdfVariable& variable) {
+bool is_longitude(const ArrayFile& file, const NetcdfVariable& variable) {
   const std::string units = file.text(variable, "units").value_or("");
   const char direction = direction_of(units);
   return direction == 'e' || direction == 'w' || file.text(variable, "standard_name") == "longitude" ||
@@ -123,7 +123,7 @@ bool is_longitude(const NetcdfFile& file, const NetcdfVariable& variable) {
                    {"lon", "longitude", "clon", "nav_lon", "xlong", "tlong", "tlon", "lon_rho"});
 }
 
-const NetcdfVariable* coordinate(const NetcdfFile& file, const NetcdfDimension& dimension) {
+const NetcdfVariable* coordinate(const ArrayFile& file, const NetcdfDimension& dimension) {
   const NetcdfVariable* v = file.find(dimension.name);
   return v != nullptr && v->dimensions.size() == 1 && v->dimensions[0].name == dimension.name &&
                  v->type != NetcdfType::text
@@ -131,7 +131,7 @@ const NetcdfVariable* coordinate(const NetcdfFile& file, const NetcdfDimension& 
              : nullptr;
 }
 
-std::optional<VariableLayout> fit(const NetcdfFile& file, const NetcdfVariable& variable,
+std::optional<VariableLayout> fit(const ArrayFile& file, const NetcdfVariable& variable,
                                   std::string& reason) {
   const auto refuse = [&](std::string why) {
     reason = std::move(why);

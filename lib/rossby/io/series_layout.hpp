@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "rossby/io/array_file.hpp"
 #include "rossby/io/cf_time.hpp"
-#include "rossby/io/netcdf.hpp"
 
 namespace rossby::detail {
 
@@ -30,19 +30,18 @@ struct VariableLayout {
 };
 
 /// The layout of a variable, or nothing and in `reason` why it does not fit ("has no time axis", …).
-std::optional<VariableLayout> fit(const NetcdfFile& file, const NetcdfVariable& variable,
-                                  std::string& reason);
+std::optional<VariableLayout> fit(const ArrayFile& file, const NetcdfVariable& variable, std::string& reason);
 
 /// Variables that `open` finds by itself: those that fit, are real numbers or packed ones and do not describe
 /// others (auxiliary_variables); where there is none, integers that are no flags.
-std::vector<VariableLayout> fitting(const NetcdfFile& file);
+std::vector<VariableLayout> fitting(const ArrayFile& file);
 
 /// The layouts of the named variables (or of the only one that fits). Throws UserError.
-std::vector<VariableLayout> choose(const NetcdfFile& file, const std::vector<std::string>& names);
+std::vector<VariableLayout> choose(const ArrayFile& file, const std::vector<std::string>& names);
 
 /// CF-1.8, sections 4.1 and 4.2: by units or standard_name.
-[[nodiscard]] bool is_latitude(const NetcdfFile& file, const NetcdfVariable& variable);
-[[nodiscard]] bool is_longitude(const NetcdfFile& file, const NetcdfVariable& variable);
+[[nodiscard]] bool is_latitude(const ArrayFile& file, const NetcdfVariable& variable);
+[[nodiscard]] bool is_longitude(const ArrayFile& file, const NetcdfVariable& variable);
 
 /// The stamps of a file before they are a time axis: what TimeAxis::parse takes.
 struct Stamps {
@@ -57,18 +56,18 @@ struct Stamps {
 /// The stamps of a layout: the coordinate variable of its dimension, a variable along it that
 /// `coordinates` names or that has a reference date, or dates as text. What was guessed joins `remarks`.
 /// Throws UserError where there is none.
-[[nodiscard]] Stamps read_stamps(const NetcdfFile& file, const VariableLayout& layout,
+[[nodiscard]] Stamps read_stamps(const ArrayFile& file, const VariableLayout& layout,
                                  std::vector<std::string>& remarks);
 
 /// Whether a dimension without a coordinate variable has stamps: a variable with a reference date that
 /// `coordinates` of the data names, or that says it is the time.
-[[nodiscard]] bool has_auxiliary_time(const NetcdfFile& file, const NetcdfVariable& data,
+[[nodiscard]] bool has_auxiliary_time(const ArrayFile& file, const NetcdfVariable& data,
                                       const NetcdfDimension& dimension);
 
 /// Whether a dimension is the time by its coordinate variable or its name.
-[[nodiscard]] bool is_time(const NetcdfFile& file, const NetcdfDimension& dimension);
+[[nodiscard]] bool is_time(const ArrayFile& file, const NetcdfDimension& dimension);
 
 /// The coordinate variable of a dimension, or null.
-const NetcdfVariable* coordinate(const NetcdfFile& file, const NetcdfDimension& dimension);
+const NetcdfVariable* coordinate(const ArrayFile& file, const NetcdfDimension& dimension);
 
 }  // namespace rossby::detail

@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/array_file.hpp"
 #include "rossby/io/graph_file.hpp"
 #include "rossby/io/hyperslabs.hpp"
-#include "rossby/io/netcdf.hpp"
 #include "rossby/io/series_coordinates.hpp"
 
 namespace rossby::detail {
@@ -21,7 +21,7 @@ namespace {
 constexpr Index piece_values = Index{1} << 18;
 constexpr Index largest_chunk_cache = Index{512} << 20;
 
-void read_grid(const NetcdfFile& file, const VariableLayout& layout, SeriesInfo& info, bool all_nodes) {
+void read_grid(const ArrayFile& file, const VariableLayout& layout, SeriesInfo& info, bool all_nodes) {
   info.n_lat = layout.length(layout.row);
   info.n_lon = layout.length(layout.column);
   const auto axis = [&](int dimension) {
@@ -39,24 +39,39 @@ void read_grid(const NetcdfFile& file, const VariableLayout& layout, SeriesInfo&
     }
 }
 
+std::vector<NodeRun> runs_of(const Rectangle& rectangle) {
+  std::vector<NodeRun> runs;
+  for (const auto& [position, cell] : rectangle.nodes)
+    if (!runs.empty() && runs.back().position + runs.back().count == position &&
+        runs.back().cell + runs.back().count == cell)
+      ++runs.back().count;
+    else
+      runs.push_back({position, cell, 1});
+  return runs;
+}
+
 }  // namespace
 
 SeriesPart SeriesPart::open(const std::string& path, std::span<const std::string> variables,
                             std::optional<double> null_value) {
   SeriesPart part;
-  part.file_ = std::make_unique<NetcdfFile>(NetcdfFile::open(path));
+  part.file_ = ArrayFile::open(path);
   part.layouts_ = choose(*part.file_, {variables.begin(), variables.end()});
   part.cached_.resize(part.layouts_.size());
+  for (const std::string& left_out : part.file_->unreadable())
+    part.remarks_.push_back("not read: " + left_out);
   for (const VariableLayout& layout : part.layouts_) {
     part.file_->check_claim(*layout.variable);
     part.features_ += layout.features;
+    if (std::string remark = part.file_->remark(*layout.variable); !remark.empty())
+      part.remarks_.push_back(std::move(remark));
     part.decoders_.emplace_back(*part.file_, *layout.variable, null_value, part.remarks_);
   }
   return part;
 }
 
 SeriesPart::Contents SeriesPart::describe(bool all_nodes) const {
-  const NetcdfFile& file = *file_;
+  const ArrayFile& file = *file_;
   const VariableLayout& layout = layouts_.front();
   Contents contents;
   SeriesInfo& info = contents.info;
@@ -97,7 +112,7 @@ SeriesPart::Contents SeriesPart::describe(bool all_nodes) const {
 }
 
 void SeriesPart::describe_nodes(SeriesInfo& info, bool all_nodes) const {
-  const NetcdfFile& file = *file_;
+  const ArrayFile& file = *file_;
   const VariableLayout& layout = layouts_.front();
   if (layout.gridded) {
     read_grid(file, layout, info, all_nodes);
@@ -129,8 +144,9 @@ bool SeriesPart::finer_than_float() const {
 }
 
 template <class Raw, class Out>
-void SeriesPart::read_rectangle(std::size_t v, Index feature_offset, const Rectangle& rectangle,
+void SeriesPart::read_rectangle(std::size_t v, Index feature_offset, std::size_t number,
                                 const ReadRequest<Out>& request) const {
+  const Rectangle& rectangle = request.scratch->rectangles[number];
   const VariableLayout& layout = layouts_[v];
   const NetcdfVariable& variable = *layout.variable;
   const Index m = layout.features, plane = rectangle.area() * m;
@@ -141,7 +157,6 @@ void SeriesPart::read_rectangle(std::size_t v, Index feature_offset, const Recta
   if (!chunk.empty() && block > chunk[time]) block -= block % chunk[time];
   check_memory(block * plane, sizeof(Raw),
                fmt::format("{}: a piece of variable {}", file_->path(), variable.name));
-  std::vector<Raw> piece(static_cast<std::size_t>(block * plane));
   std::vector<Index> start(variable.dimensions.size(), 0), length(variable.dimensions.size(), 1);
   if (layout.row >= 0) {
     start[static_cast<std::size_t>(layout.row)] = rectangle.row;
@@ -163,12 +178,38 @@ void SeriesPart::read_rectangle(std::size_t v, Index feature_offset, const Recta
     }
   }
   const Decoder& decoder = decoders_[v];
+  const bool nodes_first = layout.time > layout.column;  // (node, time[, feature])
+  std::optional<std::vector<float>> marks;
+  if (std::is_same_v<Raw, float> && std::is_same_v<Out, float> && request.centers.empty() && !nodes_first &&
+      m == features_)
+    marks = decoder.marks_alone();
+  const std::vector<NodeRun>& runs = request.scratch->runs[number];
+  // All of the rectangle's cells in their order: what is read has the shape of what is wanted.
+  bool in_place = false;
+  if constexpr (std::is_same_v<Raw, Out>)
+    in_place = marks && runs.size() == 1 && runs[0].count == rectangle.area() && runs[0].count == nodes;
+  std::vector<Raw>& piece = request.scratch->template piece<Raw>();
+  if (!in_place) piece.resize(std::max(piece.size(), static_cast<std::size_t>(block * plane)));
   for (Index t = 0; t < request.count; t += block) {
     const Index steps = std::min(block, request.count - t);
     start[time] = request.first + t;
     length[time] = steps;
+    if constexpr (std::is_same_v<Raw, Out> && std::is_same_v<Out, float>)
+      if (in_place) {
+        float* here = request.out + t * plane;
+        file_->read(variable, start, length, here);
+        Decoder::read_row(here, steps * plane, *marks, here);
+        continue;
+      }
     file_->read(variable, start, length, piece.data());
-    const bool nodes_first = layout.time > layout.column;  // (node, time[, feature])
+    if constexpr (std::is_same_v<Raw, float> && std::is_same_v<Out, float>)
+      if (marks) {
+        for (Index s = 0; s < steps; ++s)
+          for (const NodeRun& run : runs)
+            Decoder::read_row(piece.data() + s * plane + run.cell * m, run.count * m, *marks,
+                              request.out + ((t + s) * nodes + run.position) * m);
+        continue;
+      }
     for (Index s = 0; s < steps; ++s)
       for (const auto& [position, cell] : rectangle.nodes)
         for (Index f = 0; f < m; ++f) {
@@ -182,16 +223,16 @@ void SeriesPart::read_rectangle(std::size_t v, Index feature_offset, const Recta
   }
 }
 
-template <class Out>
-void SeriesPart::read_variable(std::size_t v, Index feature_offset, const ReadRequest<Out>& request) const {
-  const VariableLayout& layout = layouts_[v];
-  const std::span<const Index> nodes = request.nodes;
+void SeriesPart::cover_nodes(const VariableLayout& layout, std::span<const Index> nodes,
+                             ReadScratch& scratch) const {
   const std::vector<Index> chunk = file_->chunks(*layout.variable);
   // Cells of a chunk are decompressed together, wanted or not.
   Index free_cells = 64;
   if (!chunk.empty())
     free_cells = std::max(free_cells, chunk[static_cast<std::size_t>(layout.column)] *
                                           (layout.row < 0 ? 1 : chunk[static_cast<std::size_t>(layout.row)]));
+  const Index columns = layout.length(layout.column);
+  if (scratch.columns == columns && scratch.free_cells == free_cells) return;
   std::vector<Index> order, ascending;  // where the nodes do not ascend
   if (!std::is_sorted(nodes.begin(), nodes.end())) {
     order.resize(nodes.size());
@@ -200,15 +241,26 @@ void SeriesPart::read_variable(std::size_t v, Index feature_offset, const ReadRe
     std::sort(order.begin(), order.end(), [&](Index a, Index b) { return node(a) < node(b); });
     for (const Index k : order) ascending.push_back(node(k));
   }
-  for (Rectangle& rectangle : cover(order.empty() ? nodes : std::span<const Index>(ascending),
-                                    layout.length(layout.column), free_cells)) {
+  scratch.rectangles = cover(order.empty() ? nodes : std::span<const Index>(ascending), columns, free_cells);
+  scratch.columns = columns;
+  scratch.free_cells = free_cells;
+  scratch.runs.clear();
+  for (Rectangle& rectangle : scratch.rectangles) {
     if (!order.empty())
       for (auto& node : rectangle.nodes) node.position = order[static_cast<std::size_t>(node.position)];
-    if (layout.variable->type == NetcdfType::float32)
-      read_rectangle<float>(v, feature_offset, rectangle, request);
-    else
-      read_rectangle<double>(v, feature_offset, rectangle, request);
+    scratch.runs.push_back(runs_of(rectangle));
   }
+}
+
+template <class Out>
+void SeriesPart::read_variable(std::size_t v, Index feature_offset, const ReadRequest<Out>& request) const {
+  const VariableLayout& layout = layouts_[v];
+  cover_nodes(layout, request.nodes, *request.scratch);
+  for (std::size_t r = 0; r < request.scratch->rectangles.size(); ++r)
+    if (layout.variable->type == NetcdfType::float32)
+      read_rectangle<float>(v, feature_offset, r, request);
+    else
+      read_rectangle<double>(v, feature_offset, r, request);
 }
 
 template <class Out>

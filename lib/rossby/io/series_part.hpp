@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "rossby/io/hyperslabs.hpp"
@@ -13,6 +14,28 @@
 
 namespace rossby::detail {
 
+/// Nodes that follow each other in a rectangle and in what is read.
+struct NodeRun {
+  Index position, cell, count;
+};
+
+/// What reading one piece leaves for the next, of the same nodes in the same order: their rectangles, memory.
+struct ReadScratch {
+  Index columns = -1, free_cells = -1;  // that the rectangles are for
+  std::vector<Rectangle> rectangles;
+  std::vector<std::vector<NodeRun>> runs;  // of each rectangle
+  std::vector<float> floats;
+  std::vector<double> doubles;
+
+  template <class Raw>
+  [[nodiscard]] std::vector<Raw>& piece() {
+    if constexpr (std::is_same_v<Raw, float>)
+      return floats;
+    else
+      return doubles;
+  }
+};
+
 /// What is read: (count, nodes, m) into `out`, `centers` (nodes, m) subtracted before a value becomes an Out.
 template <class Out>
 struct ReadRequest {
@@ -20,6 +43,7 @@ struct ReadRequest {
   Index first = 0, count = 0;       // steps of the file
   std::span<const double> centers;  // empty: none
   Out* out = nullptr;
+  ReadScratch* scratch = nullptr;
 };
 
 /// One file of a series, open for reading.
@@ -42,7 +66,7 @@ class SeriesPart {
   void convert(std::span<const UnitConversion> conversions);
   [[nodiscard]] bool finer_than_float() const;
 
-  [[nodiscard]] const NetcdfFile& file() const { return *file_; }
+  [[nodiscard]] const ArrayFile& file() const { return *file_; }
   [[nodiscard]] Index steps() const { return layouts_.front().length(layouts_.front().time); }
   [[nodiscard]] Index nodes() const {
     return layouts_.front().length(layouts_.front().row) * layouts_.front().length(layouts_.front().column);
@@ -59,10 +83,11 @@ class SeriesPart {
   template <class Out>
   void read_variable(std::size_t v, Index feature_offset, const ReadRequest<Out>& request) const;
   template <class Raw, class Out>
-  void read_rectangle(std::size_t v, Index feature_offset, const Rectangle& rectangle,
+  void read_rectangle(std::size_t v, Index feature_offset, std::size_t rectangle,
                       const ReadRequest<Out>& request) const;
+  void cover_nodes(const VariableLayout& layout, std::span<const Index> nodes, ReadScratch& scratch) const;
 
-  std::unique_ptr<NetcdfFile> file_;  // whose variables the layouts point to
+  std::unique_ptr<ArrayFile> file_;  // whose variables the layouts point to
   std::vector<VariableLayout> layouts_;
   std::vector<Decoder> decoders_;
   std::vector<std::string> remarks_;  // of the decoders

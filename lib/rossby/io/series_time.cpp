@@ -21,7 +21,7 @@ bool lies_along(const NetcdfVariable& variable, const NetcdfDimension& dimension
   return !variable.dimensions.empty() && variable.dimensions[0].name == dimension.name;
 }
 
-bool is_stamps(const NetcdfFile& file, const NetcdfVariable& variable, const NetcdfDimension& dimension) {
+bool is_stamps(const ArrayFile& file, const NetcdfVariable& variable, const NetcdfDimension& dimension) {
   return variable.type != NetcdfType::text && variable.dimensions.size() == 1 &&
          lies_along(variable, dimension) && contains(file.text(variable, "units").value_or(""), " since ");
 }
@@ -32,7 +32,7 @@ bool is_texts(const NetcdfVariable& variable, const NetcdfDimension& dimension) 
          lies_along(variable, dimension);
 }
 
-const NetcdfVariable* named_stamps(const NetcdfFile& file, const NetcdfVariable& data,
+const NetcdfVariable* named_stamps(const ArrayFile& file, const NetcdfVariable& data,
                                    const NetcdfDimension& dimension) {
   std::istringstream names(file.text(data, "coordinates").value_or(""));
   for (std::string name; names >> name;)
@@ -40,7 +40,7 @@ const NetcdfVariable* named_stamps(const NetcdfFile& file, const NetcdfVariable&
   return nullptr;
 }
 
-bool says_time(const NetcdfFile& file, const NetcdfVariable& variable) {
+bool says_time(const ArrayFile& file, const NetcdfVariable& variable) {
   return file.text(variable, "standard_name") == "time" || file.text(variable, "axis") == "T";
 }
 
@@ -51,7 +51,7 @@ struct LikelyStamps {
 
 /// The variable of stamps along a dimension that is most likely the time of the data: it says so, the data
 /// name it, or at least it does not say that it is another time (forecast_reference_time).
-LikelyStamps likely_stamps(const NetcdfFile& file, const NetcdfVariable& data,
+LikelyStamps likely_stamps(const ArrayFile& file, const NetcdfVariable& data,
                            const NetcdfDimension& dimension) {
   const std::string named = " " + file.text(data, "coordinates").value_or("") + " ";
   LikelyStamps stamps;
@@ -68,7 +68,7 @@ LikelyStamps likely_stamps(const NetcdfFile& file, const NetcdfVariable& data,
   return stamps;
 }
 
-const NetcdfVariable* find_stamps(const NetcdfFile& file, const NetcdfVariable& data,
+const NetcdfVariable* find_stamps(const ArrayFile& file, const NetcdfVariable& data,
                                   const NetcdfDimension& dimension) {
   if (const NetcdfVariable* v = coordinate(file, dimension)) return v;
   if (const LikelyStamps stamps = likely_stamps(file, data, dimension); stamps.best != nullptr)
@@ -86,15 +86,14 @@ Stamps stamps_of(const DatedNumbers& dated, const std::string& origin, const std
 
 }  // namespace
 
-bool has_auxiliary_time(const NetcdfFile& file, const NetcdfVariable& data,
-                        const NetcdfDimension& dimension) {
+bool has_auxiliary_time(const ArrayFile& file, const NetcdfVariable& data, const NetcdfDimension& dimension) {
   if (named_stamps(file, data, dimension) != nullptr) return true;
   return std::any_of(file.variables().begin(), file.variables().end(), [&](const NetcdfVariable& v) {
     return is_stamps(file, v, dimension) && says_time(file, v);
   });
 }
 
-Stamps read_stamps(const NetcdfFile& file, const VariableLayout& layout, std::vector<std::string>& remarks) {
+Stamps read_stamps(const ArrayFile& file, const VariableLayout& layout, std::vector<std::string>& remarks) {
   const NetcdfDimension& dimension = layout.dimension(layout.time);
   const NetcdfVariable* time = find_stamps(file, *layout.variable, dimension);
   if (time == nullptr)

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "rossby/base/index.hpp"
+
+namespace rossby::detail {
+
+/// An element of a Zarr array: "<f4", "|u1", "<M8[ns]", "<U8".
+struct ZarrType {
+  enum class Kind { integer, without_sign, real, time, characters, bytes, texts };
+  Kind kind = Kind::real;
+  int bytes = 4;            // of an element; texts (any length) have none
+  double milliseconds = 0;  // of a time's unit
+
+  [[nodiscard]] bool is_text() const {
+    return kind == Kind::characters || kind == Kind::bytes || kind == Kind::texts;
+  }
+};
+
+/// One array of a Zarr store, version 2, as its .zarray says it.
+struct ZarrArray {
+  enum class Codec { none, zlib, gzip, zstd, lz4, blosc };
+  std::string name;  // its folder
+  std::vector<Index> shape, chunks;
+  ZarrType type;
+  Codec codec = Codec::none;
+  char separator = '.';
+  std::optional<double> fill;  // none: null, or a text
+  nlohmann::json attributes = nlohmann::json::object();
+
+  [[nodiscard]] Index chunk_values() const;
+  /// The file of a chunk below the array's folder: "0.3.1" or "0/3/1".
+  [[nodiscard]] std::string chunk_name(const std::vector<Index>& chunk) const;
+};
+
+/// The whole metadata of a store.
+struct ZarrMetadata {
+  std::vector<ZarrArray> arrays;  // of the root group, by name
+  std::vector<std::string> groups;
+  std::vector<std::string> unreadable;  // arrays that are left out, with the reason
+  nlohmann::json attributes = nlohmann::json::object();
+};
+
+/// JSON as Python writes it: NaN and Infinity become texts. Throws UserError naming `origin`.
+[[nodiscard]] nlohmann::json parse_python_json(std::string_view text, const std::string& origin);
+
+/// What .zarray and .zattrs of an array say. Throws UserError naming `origin` where the array is damaged, or
+/// of a kind that is not read: filters, Fortran order, objects, big-endian numbers, other compressors.
+[[nodiscard]] ZarrArray parse_zarr_array(const std::string& name, const nlohmann::json& zarray,
+                                         nlohmann::json attributes, const std::string& origin);
+
+/// Reads .zmetadata, or where that is missing .zattrs and the arrays' folders. Throws UserError where `path`
+/// is no Zarr store of version 2.
+[[nodiscard]] ZarrMetadata read_zarr_metadata(const std::string& path);
+
+/// The bytes of a chunk, `size` of them. Throws UserError naming `origin` where they are not that many, or
+/// damaged.
+[[nodiscard]] std::vector<char> decode_zarr_chunk(ZarrArray::Codec codec, std::vector<char>&& stored,
+                                                  std::size_t size, const std::string& origin);
+
+}  // namespace rossby::detail
