@@ -141,28 +141,41 @@ std::vector<VariableLayout> fitting(const ArrayFile& file) {
   return layouts.empty() && !other ? all(is_bytes) : layouts;
 }
 
-std::vector<VariableLayout> choose(const ArrayFile& file, const std::vector<std::string>& names) {
-  const std::vector<VariableLayout> found = fitting(file);
+namespace {
+
+/// Of a name that the file does not have.
+[[noreturn]] void refuse_name(const ArrayFile& file, const std::string& name) {
+  for (const std::string& left_out : file.unreadable())
+    if (left_out.starts_with(fmt::format("{}: array {}:", file.path(), name))) user_error("{}", left_out);
   std::vector<std::string> candidates;
-  for (const auto& layout : found) candidates.push_back(layout.variable->name);
-  const std::string list = candidates.empty() ? "none" : fmt::format("{}", fmt::join(candidates, ", "));
-  if (names.empty()) {
-    if (found.size() == 1) return found;
-    if (found.size() > 1)
-      user_error("{}: several variables fit: {}; name one or more (data.variables)", file.path(), list);
-    const std::string hint = why_nothing_fits(file);
-    user_error("{}: no variable fits (time, lat, lon) or (time, node[, feature]){}", file.path(), hint);
-  }
+  for (const VariableLayout& layout : fitting(file)) candidates.push_back(layout.variable->name);
+  const auto nearest = nearest_name(name, candidates);
+  user_error("{}: no variable {}{}; variables that fit: {}", file.path(), name,
+             nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest),
+             candidates.empty() ? "none" : fmt::format("{}", fmt::join(candidates, ", ")));
+}
+
+/// The only variable that fits.
+std::vector<VariableLayout> choose_alone(const ArrayFile& file) {
+  std::vector<VariableLayout> found = fitting(file);
+  if (found.size() == 1) return found;
+  std::vector<std::string> candidates;
+  for (const VariableLayout& layout : found) candidates.push_back(layout.variable->name);
+  if (found.size() > 1)
+    user_error("{}: several variables fit: {}; name one or more (data.variables)", file.path(),
+               fmt::join(candidates, ", "));
+  user_error("{}: no variable fits (time, lat, lon) or (time, node[, feature]){}", file.path(),
+             why_nothing_fits(file));
+}
+
+}  // namespace
+
+std::vector<VariableLayout> choose(const ArrayFile& file, const std::vector<std::string>& names) {
+  if (names.empty()) return choose_alone(file);
   std::vector<VariableLayout> layouts;
   for (const std::string& name : names) {
     const NetcdfVariable* variable = file.find(name);
-    if (variable == nullptr) {
-      for (const std::string& left_out : file.unreadable())
-        if (left_out.starts_with(fmt::format("{}: array {}:", file.path(), name))) user_error("{}", left_out);
-      const auto nearest = nearest_name(name, candidates);
-      user_error("{}: no variable {}{}; variables that fit: {}", file.path(), name,
-                 nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest), list);
-    }
+    if (variable == nullptr) refuse_name(file, name);
     std::string reason;
     const auto layout = fit(file, *variable, reason);
     if (!layout) user_error("{}: variable {} {}", file.path(), name, reason);

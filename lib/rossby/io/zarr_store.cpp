@@ -6,7 +6,6 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
-#include <type_traits>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,7 +13,7 @@
 #include <unistd.h>
 
 #include "rossby/base/user_error.hpp"
-#include "rossby/io/attribute_text.hpp"
+#include "rossby/io/zarr_convert.hpp"
 
 namespace rossby {
 namespace {
@@ -44,97 +43,6 @@ NetcdfType type_of(const ZarrType& type) {
       break;
   }
   return NetcdfType::text;
-}
-
-/// An element as T; what no Index holds becomes its lowest.
-template <class T, class Stored>
-T convert(Stored value) {
-  if constexpr (std::is_same_v<T, Index> && std::is_floating_point_v<Stored>)
-    return std::abs(static_cast<double>(value)) < 9.2e18 ? static_cast<Index>(value)
-                                                         : std::numeric_limits<Index>::min();
-  else
-    return static_cast<T>(value);
-}
-
-template <class T, class Stored>
-void convert_row(const char* from, Index count, Index step, T* out) {
-  if constexpr (std::is_same_v<T, Stored>) {
-    if (step == 1) {
-      std::memcpy(out, from, static_cast<std::size_t>(count) * sizeof(T));
-      return;
-    }
-  }
-  for (Index i = 0; i < count; ++i, from += step * static_cast<Index>(sizeof(Stored))) {
-    Stored value;
-    std::memcpy(&value, from, sizeof value);
-    out[i] = convert<T>(value);
-  }
-}
-
-template <class T>
-void convert_times(const char* from, Index count, Index step, double milliseconds, T* out) {
-  for (Index i = 0; i < count; ++i, from += step * 8) {
-    std::int64_t value = 0;
-    std::memcpy(&value, from, sizeof value);
-    const bool is_missing = value == std::numeric_limits<std::int64_t>::min();  // NaT
-    const double time = is_missing          ? std::numeric_limits<double>::quiet_NaN()
-                        : milliseconds >= 1 ? static_cast<double>(value) * milliseconds
-                                            : static_cast<double>(value) / std::round(1 / milliseconds);
-    out[i] = convert<T>(time);
-  }
-}
-
-/// `count` elements that lie `step` elements apart.
-template <class T>
-void convert_elements(const ZarrType& type, const char* from, Index count, Index step, T* out) {
-  if (type.kind == Kind::time) return convert_times(from, count, step, type.milliseconds, out);
-  if (type.kind == Kind::real)
-    return type.bytes == 4 ? convert_row<T, float>(from, count, step, out)
-                           : convert_row<T, double>(from, count, step, out);
-  const bool sign = type.kind == Kind::integer;
-  switch (type.bytes) {
-    case 1:
-      return sign ? convert_row<T, std::int8_t>(from, count, step, out)
-                  : convert_row<T, std::uint8_t>(from, count, step, out);
-    case 2:
-      return sign ? convert_row<T, std::int16_t>(from, count, step, out)
-                  : convert_row<T, std::uint16_t>(from, count, step, out);
-    case 4:
-      return sign ? convert_row<T, std::int32_t>(from, count, step, out)
-                  : convert_row<T, std::uint32_t>(from, count, step, out);
-    default:
-      return sign ? convert_row<T, std::int64_t>(from, count, step, out)
-                  : convert_row<T, std::uint64_t>(from, count, step, out);
-  }
-}
-
-std::optional<std::string> text_of(const Json& attributes, const char* name) {
-  const auto found = attributes.find(name);
-  if (found == attributes.end()) return std::nullopt;
-  if (found->is_string()) return clean_text(found->get_ref<const std::string&>());
-  if (!found->is_array() || found->empty() || found->size() > 1024) return std::nullopt;
-  std::string text;
-  for (const Json& part : *found) {
-    if (!part.is_string()) return std::nullopt;
-    if (!text.empty()) text += ' ';
-    text += clean_text(part.get_ref<const std::string&>());
-  }
-  return text;
-}
-
-std::vector<double> numbers_of(const Json& attributes, const char* name) {
-  const auto found = attributes.find(name);
-  if (found == attributes.end()) return {};
-  if (found->is_number()) return {found->get<double>()};
-  if (const auto text = text_of(attributes, name); text)
-    return numbers_in_text(*text).value_or(std::vector<double>{});
-  std::vector<double> values;
-  if (!found->is_array() || found->size() > 1024) return {};
-  for (const Json& value : *found) {
-    if (!value.is_number()) return {};
-    values.push_back(value.get<double>());
-  }
-  return values;
 }
 
 /// What xarray calls the dimensions; where it says nothing, names of the array alone.
@@ -240,46 +148,6 @@ void ZarrStore::show_anemoi() {
     if (array.name == "longitudes" && rank == 1)
       show(array.name, {a, -1, 0, {{"units", "degrees_east"}}}, {"cell"});
   }
-}
-
-std::optional<std::string> ZarrStore::text(const NetcdfVariable& variable, const char* attribute) const {
-  return text_of(shown(variable).attributes, attribute);
-}
-
-std::optional<std::string> ZarrStore::title(const char* attribute) const {
-  return text_of(store_.attributes, attribute);
-}
-
-bool ZarrStore::has(const NetcdfVariable& variable, const char* attribute) const {
-  return shown(variable).attributes.contains(attribute);
-}
-
-std::vector<double> ZarrStore::numbers(const NetcdfVariable& variable, const char* attribute) const {
-  return numbers_of(shown(variable).attributes, attribute);
-}
-
-bool ZarrStore::is_real(const NetcdfVariable& variable, const char* attribute) const {
-  const Json& attributes = shown(variable).attributes;
-  const auto found = attributes.find(attribute);
-  if (found == attributes.end()) return false;
-  if (found->is_number()) return found->is_number_float();
-  if (found->is_array() && !found->empty() && (*found)[0].is_number())
-    return std::any_of(found->begin(), found->end(), [](const Json& x) { return x.is_number_float(); });
-  const std::vector<double> values = numbers_of(attributes, attribute);
-  return std::any_of(values.begin(), values.end(), [](double value) { return value != std::round(value); });
-}
-
-int ZarrStore::bits_of_other_sign(const NetcdfVariable& variable) const {
-  const ZarrType& type = array_of(variable).type;
-  const Json& attributes = shown(variable).attributes;
-  const auto found = attributes.find("_Unsigned");
-  if (found == attributes.end()) return 0;
-  std::string says = lower_case(text_of(attributes, "_Unsigned").value_or(""));
-  if (found->is_boolean()) says = found->get<bool>() ? "true" : "false";
-  if (found->is_number()) says = found->get<double>() != 0 ? "true" : "false";
-  if (type.kind == Kind::integer && says == "true") return 8 * type.bytes;
-  if (type.kind == Kind::without_sign && says == "false") return -8 * type.bytes;
-  return 0;
 }
 
 std::string ZarrStore::remark(const NetcdfVariable& variable) const {
@@ -398,8 +266,9 @@ void ZarrStore::read_as(const NetcdfVariable& variable, std::span<const Index> s
   const std::size_t rank = first.size();
   if (rank == 0) {  // a single value
     const Chunk chunk = load(how.array, {});
-    if (chunk) convert_elements(array.type, chunk->data(), 1, 1, out);
-    if (!chunk) *out = convert<T>(array.fill.value_or(std::numeric_limits<double>::quiet_NaN()));
+    if (chunk) detail::convert_elements(array.type, chunk->data(), 1, 1, out);
+    if (!chunk)
+      *out = detail::convert_element<T>(array.fill.value_or(std::numeric_limits<double>::quiet_NaN()));
     return;
   }
   std::vector<Index> place(rank), from(rank), to(rank), at(rank), in_chunk(rank, 1), in_out(rank, 1);
@@ -435,9 +304,9 @@ void ZarrStore::read_as(const NetcdfVariable& variable, std::span<const Index> s
         target += (at[d] - first[d]) * in_out[d];
       }
       if (chunk)
-        convert_elements(array.type, chunk->data() + source * array.type.bytes, row, 1, out + target);
+        detail::convert_elements(array.type, chunk->data() + source * array.type.bytes, row, 1, out + target);
       else
-        std::fill_n(out + target, row, convert<T>(*array.fill));
+        std::fill_n(out + target, row, detail::convert_element<T>(*array.fill));
     } while (next(
         at, [&](std::size_t d) { return from[d]; }, [&](std::size_t d) { return to[d]; }));
   } while (next(
@@ -456,90 +325,6 @@ void ZarrStore::read(const NetcdfVariable& variable, std::span<const Index> star
 void ZarrStore::read(const NetcdfVariable& variable, std::span<const Index> start,
                      std::span<const Index> count, Index* out) const {
   read_as(variable, start, count, out);
-}
-
-namespace {
-
-std::string utf8_of(std::uint32_t code) {
-  std::string out;
-  const auto add = [&](std::uint32_t byte) { out += static_cast<char>(byte); };
-  if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) code = 0xFFFD;
-  if (code < 0x80) {
-    add(code);
-  } else if (code < 0x800) {
-    add(0xC0 | code >> 6);
-    add(0x80 | (code & 0x3F));
-  } else if (code < 0x10000) {
-    add(0xE0 | code >> 12);
-    add(0x80 | (code >> 6 & 0x3F));
-    add(0x80 | (code & 0x3F));
-  } else {
-    add(0xF0 | code >> 18);
-    add(0x80 | (code >> 12 & 0x3F));
-    add(0x80 | (code >> 6 & 0x3F));
-    add(0x80 | (code & 0x3F));
-  }
-  return out;
-}
-
-std::string fixed_text(const ZarrType& type, const char* from) {
-  std::string text;
-  if (type.kind == Kind::bytes) text.assign(from, static_cast<std::size_t>(type.bytes));
-  for (int i = 0; type.kind == Kind::characters && i < type.bytes; i += 4) {
-    std::uint32_t code = 0;
-    std::memcpy(&code, from + i, sizeof code);
-    if (code == 0) break;
-    text += utf8_of(code);
-  }
-  return clean_text(text);
-}
-
-/// numcodecs' vlen-utf8: how many, then a length and as many bytes each.
-std::vector<std::string> variable_texts(const std::vector<char>& bytes, const std::string& origin) {
-  std::vector<std::string> texts;
-  std::size_t at = 0;
-  const auto number = [&] {
-    std::uint32_t value = 0;
-    if (bytes.size() - at < sizeof value)
-      user_error("{}: its texts are cut off; is the store damaged?", origin);
-    std::memcpy(&value, bytes.data() + at, sizeof value);
-    at += sizeof value;
-    return value;
-  };
-  const std::uint32_t count = number();
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const std::uint32_t length = number();
-    if (bytes.size() - at < length) user_error("{}: its texts are cut off; is the store damaged?", origin);
-    texts.push_back(clean_text(std::string_view(bytes.data() + at, length)));
-    at += length;
-  }
-  return texts;
-}
-
-}  // namespace
-
-std::vector<std::string> ZarrStore::read_texts(const NetcdfVariable& variable) const {
-  const ZarrArray& array = array_of(variable);
-  if (variable.dimensions.size() != 1)
-    user_error("{}: variable {} is no list of names", path_, variable.name);
-  check_memory(variable.size(), 40, fmt::format("{}: variable {}", path_, variable.name));
-  std::vector<std::string> names;
-  for (Index c = 0; c * array.chunks[0] < array.shape[0]; ++c) {
-    const Chunk chunk = load(shown(variable).array, {c});
-    const std::string path = chunk_path(array, {c});
-    if (!chunk) user_error("{}: no such chunk of variable {}", path, variable.name);
-    const Index wanted = std::min(array.chunks[0], array.shape[0] - c * array.chunks[0]);
-    if (array.type.kind == Kind::texts) {
-      std::vector<std::string> some = variable_texts(*chunk, path);
-      if (static_cast<Index>(some.size()) < wanted)
-        user_error("{}: {} texts instead of {}; is the store damaged?", path, some.size(), wanted);
-      names.insert(names.end(), some.begin(), some.begin() + wanted);
-      continue;
-    }
-    for (Index i = 0; i < wanted; ++i)
-      names.push_back(fixed_text(array.type, chunk->data() + i * array.type.bytes));
-  }
-  return names;
 }
 
 }  // namespace rossby

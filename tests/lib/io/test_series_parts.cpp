@@ -151,6 +151,16 @@ TEST_F(SeriesParts, GapsBetweenFilesAreGaps) {
   ASSERT_EQ(parts.info().time.gaps().size(), 1U);
   EXPECT_EQ(parts.info().time.gaps()[0].after, 3);
   EXPECT_EQ(parts.info().time.gaps()[0].missing, 2);
+  const SeriesFile filled =
+      SeriesFile::open(std::vector{folder_ / "a.nc", folder_ / "b.nc"}, {}, 0, -1, {}, true);
+  const std::vector<float> x = values(filled);
+  EXPECT_EQ(filled.info().steps, 10);
+  EXPECT_EQ(x[3 * 3], 30.1F);
+  EXPECT_TRUE(std::isnan(x[3 * 4]) && std::isnan(x[3 * 5 + 2]));
+  EXPECT_EQ(x[3 * 6], 60.1F);
+  float again = 0;
+  SeriesFile::reopen(filled.info(), {}).read_steps(std::vector<Index>{2}, 7, 1, &again);
+  EXPECT_EQ(again, 72.1F);
 }
 
 TEST_F(SeriesParts, UnitsAreConverted) {
