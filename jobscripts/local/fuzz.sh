@@ -2,7 +2,7 @@
 # Builds the fuzz targets and runs one of them, or all one after another.
 set -euo pipefail
 
-targets=(config time netcdf netcdf_classic edges tables state)
+targets=(config time netcdf netcdf_classic parts zarr edges tables state)
 
 usage() {
   cat <<TEXT
