@@ -11,10 +11,10 @@
 #include <fmt/ranges.h>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/array_file.hpp"
 #include "rossby/io/attribute_text.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/io/graph_match.hpp"
-#include "rossby/io/array_file.hpp"
 #include "rossby/io/series_coordinates.hpp"
 #include "rossby/io/table_lines.hpp"
 

@@ -270,9 +270,7 @@ std::vector<SeriesHeader> share_headers(const Communicator& comm, const std::vec
   const std::string mine = agree(comm, [&] {
     std::string packed;
     for (Index k = first; k < first + shares.size(comm.rank()); ++k)
-      packed +=
-          SeriesHeader::read(names[static_cast<std::size_t>(k)], variables, null_value).pack() +
-          '\n';
+      packed += SeriesHeader::read(names[static_cast<std::size_t>(k)], variables, null_value).pack() + '\n';
     return packed;
   });
   std::vector<std::byte> letter(mine.size());

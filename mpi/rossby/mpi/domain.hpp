@@ -107,8 +107,8 @@ struct DataHash {
 /// The configuration with these names as data.file, so that they are kept. Collective.
 [[nodiscard]] Config with_series_names(const Communicator& comm, const Config& config);
 
-/// The series that data.* names, without its inputs. Of several files each rank reads the headers of a share. Throws UserError
-/// where it cannot be opened, or data.file is not set. Collective.
+/// The series that data.* names, without its inputs. Of several files each rank reads the headers of a share.
+/// Throws UserError where it cannot be opened, or data.file is not set. Collective.
 [[nodiscard]] SeriesFile open_series(const Communicator& comm, const Config& config);
 
 /// The file that relation.graph = "edges" reads: relation.file, or (the first of) data.file where that is

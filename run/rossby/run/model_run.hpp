@@ -8,8 +8,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "rossby/data/anomaly_map.hpp"
 #include "rossby/base/user_error.hpp"
+#include "rossby/data/anomaly_map.hpp"
 #include "rossby/data/scaler.hpp"
 #include "rossby/io/inspect.hpp"
 #include "rossby/mpi/domain.hpp"
