@@ -129,28 +129,31 @@ class Resumed(BadInput):
             self.assertEqual(self.ends(name), whole, name)
 
     def test_sigterm_to_mpirun(self):
-        """Its ranks have a few seconds: a checkpoint is written, and stderr says how to get more time."""
-        more = ["train.epochs=100000", "checkpoint.every_minutes=0"]
-        process = subprocess.Popen(
-            [support.mpiexec, "--mca", "odls_base_sigkill_timeout", "3", "-n", "2", support.rossby,
-             *self.arguments("by mpirun", *more)],
-            cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            start_new_session=True)
-        try:
-            begin = time.monotonic()
-            while not os.path.exists(self.path("by mpirun/metrics.jsonl")):
-                self.assertIsNone(process.poll())
-                self.assertLess(time.monotonic() - begin, 120)
-                time.sleep(0.01)
-            process.send_signal(signal.SIGTERM)
-            out, err = process.communicate(timeout=120)
-        finally:
-            support.kill_group(process)
-        self.assertIn("paused    SIGTERM was received", out)
-        self.assertIn("kills its ranks 3 s from now: for more time send SIGUSR1 to mpirun", err)
-        self.assertEqual(err.count("rossby: SIGTERM"), 1, "one rank says so, once")
-        self.assertEqual(len(self.checkpoints("by mpirun")), 1)
-        self.assertIn("resumed", self.succeed(1, *self.arguments("by mpirun", "train.epochs=1")).out)
+        """Its ranks have a few seconds: a checkpoint is written. If steps may take longer, the log says so."""
+        for seconds, warned in (("3", False), ("0", True)):
+            run = f"by mpirun {seconds}"
+            process = subprocess.Popen(
+                [support.mpiexec, "--mca", "odls_base_sigkill_timeout", seconds, "-n", "2", support.rossby,
+                 *self.arguments(run, "train.epochs=" + ("5" if warned else "100000"), "checkpoint.every_minutes=0")],
+                cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                start_new_session=True)
+            try:
+                begin = time.monotonic()
+                while not warned and not os.path.exists(self.path(run + "/metrics.jsonl")):
+                    self.assertIsNone(process.poll())
+                    self.assertLess(time.monotonic() - begin, 120)
+                    time.sleep(0.01)
+                if not warned:
+                    process.send_signal(signal.SIGTERM)
+                out, err = process.communicate(timeout=120)
+            finally:
+                support.kill_group(process)
+            self.assertEqual(out.count("mpirun kills its ranks 0 s after SIGTERM or Ctrl-C: for a checkpoint send SIGUSR1"),
+                             1 if warned else 0, out + err)
+            if not warned:
+                self.assertIn("paused    SIGTERM was received", out)
+                self.assertEqual(len(self.checkpoints(run)), 1)
+                self.assertIn("resumed", self.succeed(1, *self.arguments(run, "train.epochs=1")).out)
 
     def test_without_checkpoints_signals_end_a_run(self):
         process = subprocess.Popen(
@@ -501,7 +504,7 @@ class FullCheckpoint(FullDisk):
                   '"$2" -n 2 "$1" train more.toml --run small/run >>out.txt 2>>err.txt; echo $?; '
                   "truncate -s -1400000 small/fill; "
                   '"$2" -n 2 "$1" train more.toml --run small/run --set checkpoint.every_steps=2 '
-                  "--set checkpoint.keep=50 --set train.epochs=9999 --stop-after 0.5s >>out.txt 2>>err.txt; echo $?; "
+                  "--set checkpoint.keep=50 --set train.epochs=99999 --stop-after 4s >>out.txt 2>>err.txt; echo $?; "
                   "ls small/run/checkpoints; rm small/fill; "
                   '"$2" -n 2 "$1" train more.toml --run small/run >>out.txt 2>again.txt; echo $?')
         result = self.in_small_disk(4096, script)

@@ -1,7 +1,6 @@
 #include "rossby/run/stop_request.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -10,7 +9,6 @@
 #include <ctime>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "rossby/base/user_error.hpp"
 
@@ -22,18 +20,8 @@ volatile std::sig_atomic_t stop_received = 0;
 
 constexpr int signals[] = {SIGTERM, SIGINT, SIGUSR1};
 
-// Fixed memory: the handler may come at any time.
-char note_text[512];
-volatile std::sig_atomic_t note_length = 0;
-
 void take_note(int number) {
   stop_received = number;
-  if (number != SIGTERM || note_length == 0) return;
-  const int before = errno;
-  [[maybe_unused]] const auto written =
-      ::write(STDERR_FILENO, note_text, static_cast<std::size_t>(note_length));
-  note_length = 0;
-  errno = before;
 }
 
 constexpr const char* job_end_variable = "SLURM_JOB_END_TIME";
@@ -89,9 +77,8 @@ double parse_duration(std::string_view text, std::string_view key) {
   return seconds;
 }
 
-StopSignals::StopSignals(const std::string& note) {
+StopSignals::StopSignals() {
   stop_received = 0;
-  note_length = static_cast<std::sig_atomic_t>(note.copy(note_text, sizeof note_text));
   struct sigaction* before = before_;
   for (const int number : signals) {
     struct sigaction action {};
@@ -105,7 +92,6 @@ StopSignals::StopSignals(const std::string& note) {
 StopSignals::~StopSignals() {
   const struct sigaction* before = before_;
   for (const int number : signals) sigaction(number, before++, nullptr);
-  note_length = 0;
 }
 
 int StopSignals::received() {

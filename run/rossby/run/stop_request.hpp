@@ -15,8 +15,7 @@ namespace rossby {
 /// A second SIGINT ends it as ever. Afterwards they do again what they did before.
 class StopSignals {
  public:
-  /// `note`: written to stderr at the first SIGTERM, at once; empty: nothing is.
-  explicit StopSignals(const std::string& note);
+  StopSignals();
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

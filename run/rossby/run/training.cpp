@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <new>
+#include <utility>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -88,19 +89,6 @@ double stop_after_seconds(const Config& config) {
   return text.empty() ? 0 : parse_duration(text, "train.stop_after");
 }
 
-/// mpirun kills its ranks soon after SIGTERM: a user whose steps take longer would not learn why no
-/// checkpoint came.
-std::string note_on_sigterm(const Communicator& comm) {
-  const double seconds = mpirun_grace_seconds();
-  if (seconds < 0 || comm.rank() != 0) return "";
-  return fmt::format(
-      "rossby: SIGTERM: a checkpoint follows the step under way. If mpirun got the signal, it kills its "
-      "ranks {:g} s "
-      "from now: for more time send SIGUSR1 to mpirun instead, or start it with --mca "
-      "odls_base_sigkill_timeout 60\n",
-      seconds);
-}
-
 }  // namespace
 
 template <class T>
@@ -122,7 +110,7 @@ Training<T>::Training(const Communicator& comm, const Config& config, const Trai
                 std::string(task_->validation_name()), units_of(run.domain().info)),
       guard_(stop_after_seconds(config)),
       keeps_checkpoints_(config.checkpoint.keep > 0) {
-  if (keeps_checkpoints_ && options.signals) signals_.emplace(options.prints ? note_on_sigterm(comm) : "");
+  if (keeps_checkpoints_ && options.signals) signals_.emplace();
 }
 
 template <class T>
@@ -173,6 +161,20 @@ void Training<T>::observe(const EpochReport& report) {
               .dump());
   });
   progress_.show(report, report.epoch + 1 == options_.epochs);
+  if (signals_) warn_of_short_grace(1 / std::max(report.batches_per_second, 1e-9));
+}
+
+/// A step that takes longer than what mpirun leaves its ranks after SIGTERM ends without a checkpoint.
+template <class T>
+void Training<T>::warn_of_short_grace(double step_seconds) {
+  const double grace = mpirun_grace_seconds();
+  if (std::exchange(looked_at_grace_, true) || grace < 0 || step_seconds + save_seconds_ < 0.5 * grace)
+    return;
+  progress_.say(
+      fmt::format("warning   a step takes {:.3g} s, and mpirun kills its ranks {:g} s after SIGTERM or "
+                  "Ctrl-C: for a checkpoint send "
+                  "SIGUSR1 to mpirun, or start it with --mca odls_base_sigkill_timeout 60",
+                  step_seconds, grace));
 }
 
 template <class T>

@@ -58,6 +58,7 @@ class Training {
 
  private:
   void observe(const EpochReport& report);
+  void warn_of_short_grace(double step_seconds);
   [[nodiscard]] unsigned vote();
   void save(SaveReason reason);
   void log_save(double seconds);
@@ -88,6 +89,7 @@ class Training {
   Index rollbacks_ = 0;
   Index failed_step_ = 0;     // of the last rollback: where it was needed,
   Index rolled_back_to_ = 0;  // and where it led
+  bool looked_at_grace_ = false;
   std::string saved_;
   Stopwatch save_time_;
   double save_seconds_ = 0;  // of the last one
