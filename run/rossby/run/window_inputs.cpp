@@ -65,6 +65,7 @@ void WindowRun<T>::know_ahead(Index origin, Index steps, const std::string& inpu
         TimeFeatures::of(time.after(last, behind), time_feature_choice(config_->window), false);
     times_.values.resize(static_cast<std::size_t>(time.size() * times_.channels));
     times_.values.insert(times_.values.end(), more.values.begin(), more.values.end());
+    set_times(std::move(times_.values));
   }
   if (domain_.inputs.known == 0) return;
   const Index rows = store_->rows(), known = domain_.inputs.known, values = rows * known;

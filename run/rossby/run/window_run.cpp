@@ -204,54 +204,6 @@ void WindowRun<T>::read_values() {
   if (this->cycles()) read_with_inputs(grid_.space(), *config_, domain_, again, values.subspan(once * width));
 }
 
-/// Whether the decoder reads something of the steps that it forecasts.
-template <class T>
-bool WindowRun<T>::reads_ahead() const {
-  return domain_.inputs.known > 0 || config_->window.known_times;
-}
-
-template <class T>
-void WindowRun<T>::know_ahead(Index origin, Index steps, const std::string& inputs) {
-  if (domain_.inputs.known == 0) ModelRun<T>::know_ahead(origin, steps, inputs);
-  if (!reads_ahead()) return;
-  const TimeAxis& time = domain_.info.time;
-  const Index last = time.size() - 1, behind = origin + steps - last;
-  if (behind > 0 && times_.channels > 0) {
-    TimeFeatures more =
-        TimeFeatures::of(time.after(last, behind), time_feature_choice(config_->window), false);
-    times_.values.resize(static_cast<std::size_t>(time.size() * times_.channels));
-    times_.values.insert(times_.values.end(), more.values.begin(), more.values.end());
-    set_times(std::move(times_.values));
-  }
-  if (domain_.inputs.known == 0) return;
-  const Index rows = store_->rows(), known = domain_.inputs.known, values = rows * known;
-  const auto at = [&](Index step) { return store_->values().data() + (step + 1) * store_->width() - values; };
-  if (inputs.empty()) {
-    if (behind > 0)
-      user_error(
-          "the forecast reads data.known_inputs of its {} steps, {} of them behind the data, which end at "
-          "{}: "
-          "give these with --inputs FILE",
-          steps, behind, time.text(last));
-    std::vector<double> seen(static_cast<std::size_t>(steps * known));
-    for (Index h = 0; h < steps; ++h)
-      for (Index k = 0; k < values; ++k)
-        if (!std::isnan(at(origin + 1 + h)[k])) seen[static_cast<std::size_t>(h * known + k % known)] = 1;
-    block_reducer_.sum(std::span<double>(seen));
-    if (const auto missing = std::ranges::find(seen, 0.0); missing != seen.end())
-      user_error(
-          "{}: no node has a value of data.known_inputs at {}, which is forecast: give them with --inputs "
-          "FILE",
-          domain_.info.path, time.text(origin + 1 + (missing - seen.begin()) / known));
-    return;
-  }
-  kept_steps_.clear();  // what changes is kept anew
-  std::vector<float> ahead(static_cast<std::size_t>(steps * values));
-  read_known_ahead(grid_.space(), *config_, domain_, inputs, time.after(origin, steps), ahead);
-  for (Index h = 0; h < steps; ++h) std::copy_n(ahead.data() + h * values, values, at(origin + 1 + h));
-  if (Device* device = this->device()) agree(grid_.world(), [&] { keep_steps(*device); });
-}
-
 /// Scales, counts and names the data by what training windows read: the same for every grid.
 template <class T>
 void WindowRun<T>::fit(Purpose purpose) {
