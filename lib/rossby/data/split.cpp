@@ -176,4 +176,16 @@ Split make_split(Index steps, const SplitSettings& spec, const DateToStep& date_
   return split;
 }
 
+Split deciding_split(const Split& split) {
+  if (!split.validation.empty()) return split;
+  Split shorter = split;
+  const std::vector<Index> training = split.training_steps();
+  const std::size_t kept = training.size() - training.size() / 5;
+  for (std::size_t k = kept; k < training.size(); ++k)
+    shorter.role[static_cast<std::size_t>(training[k])] = Role::validation;
+  if (kept < training.size()) shorter.validation = {training[kept], training.back() + 1};
+  shorter.train.last = kept > 0 ? training[kept - 1] + 1 : 0;
+  return shorter;
+}
+
 }  // namespace rossby

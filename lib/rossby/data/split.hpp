@@ -72,6 +72,10 @@ struct Split {
   [[nodiscard]] std::vector<Index> test_origins(Index horizons, Index first = -1, Index last = -1) const;
 };
 
+/// The split by whose validation part settings are chosen: the same one, or without a validation part one
+/// that takes the last fifth of the training part for it.
+[[nodiscard]] Split deciding_split(const Split& split);
+
 /// Counts of steps that may have been meant as years, since the series has them: "split.train = 1975".
 [[nodiscard]] std::vector<std::string> years_as_counts(const SplitSettings& spec, Index steps,
                                                        const DateToStep& date_to_step);

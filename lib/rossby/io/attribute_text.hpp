@@ -13,7 +13,7 @@ namespace rossby {
 /// Text as files pad it: ended at the first NUL, without white space around it, as UTF-8.
 [[nodiscard]] std::string clean_text(std::string_view text);
 
-/// The text with ASCII letters in lower case.
+/// Converts ASCII characters to lower case.
 [[nodiscard]] std::string lower_case(std::string_view text);
 
 /// The numbers that a text lists, separated by blanks or commas: "0.1", "-99.9f", "0, 100", "NaN". A type

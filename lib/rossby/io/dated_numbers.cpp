@@ -40,7 +40,7 @@ std::string_view name_of(Form form) {
   return "";
 }
 
-/// Only the ASCII letters of units, in lower case: "day as %Y%m%d.%f" gives "dayasymdf".
+/// Keeps the characters a to z of a unit, in lower case: "day as %Y%m%d.%f" gives "dayasymdf".
 std::string only_letters(const std::string& units) {
   std::string text = lower_case(units);
   std::erase_if(text, [](char c) { return c < 'a' || c > 'z'; });

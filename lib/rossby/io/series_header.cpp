@@ -134,9 +134,8 @@ struct Pair {
             "order; xarray's ds.sel({}=names) puts them in order",
             path(), i, a.node_labels[i], b.node_labels[i], first_path(), b.column_name);
     if (a.node_labels.size() != b.node_labels.size())
-      user_error(
-          "{}: names {} of its nodes, {} names {}: nodes are told by their names in all files or in none",
-          path(), a.node_labels.size(), first_path(), b.node_labels.size());
+      user_error("{}: {} nodes have names, but in {} {} have: give the nodes names in all files, or in none",
+                 path(), a.node_labels.size(), first_path(), b.node_labels.size());
     const bool axes = a.gridded;
     for (const bool latitude : {true, false}) {
       const auto& x = axes ? (latitude ? a.lat : a.lon) : (latitude ? a.node_lat : a.node_lon);

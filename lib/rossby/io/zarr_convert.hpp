@@ -10,7 +10,7 @@
 
 namespace rossby::detail {
 
-/// An element as T; what no Index holds becomes its lowest.
+/// Converts an element to T. A number outside the range of Index becomes its smallest value.
 template <class T, class Stored>
 T convert_element(Stored value) {
   if constexpr (std::is_same_v<T, Index> && std::is_floating_point_v<Stored>)

@@ -55,8 +55,8 @@ struct ZarrMetadata {
 [[nodiscard]] ZarrArray parse_zarr_array(const std::string& name, const nlohmann::json& zarray,
                                          nlohmann::json attributes, const std::string& origin);
 
-/// Reads .zmetadata, or where that is missing .zattrs and the arrays' folders. Throws UserError where `path`
-/// is no Zarr store of version 2.
+/// Reads .zmetadata. If that is missing, reads .zattrs and the folder of each array. Throws UserError if
+/// `path` is no Zarr store of version 2.
 [[nodiscard]] ZarrMetadata read_zarr_metadata(const std::string& path);
 
 /// The bytes of a chunk, `size` of them. Throws UserError naming `origin` where they are not that many, or

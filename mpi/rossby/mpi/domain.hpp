@@ -111,10 +111,9 @@ struct DataHash {
 /// Throws UserError where it cannot be opened, or data.file is not set. Collective.
 [[nodiscard]] SeriesFile open_series(const Communicator& comm, const Config& config);
 
-/// The file that relation.graph = "edges" reads: relation.file, or (the first of) data.file where that is
-/// empty. Throws
-/// UserError where it has no edges or is a graph of another number of nodes. Nodes of relation.file are
-/// matched by their ids (match_nodes); a line about that is then in `remark`.
+/// Opens the file with the edges for relation.graph = "edges": relation.file, or the first file of data.file
+/// if relation.file is empty. Throws UserError if it has no edges, or another number of nodes. Nodes of
+/// relation.file are matched by their ids (match_nodes), which `remark` then reports.
 [[nodiscard]] GraphFile open_graph(const Config& config, const SeriesInfo& info,
                                    std::string* remark = nullptr);
 

@@ -22,19 +22,6 @@ constexpr Index lags = 3;
 constexpr double pull = 10;       // targets that the pooled coefficients count as
 constexpr double margin = 0.002;  // by which a cycle has to beat a simpler one
 
-/// The split whose validation part decides.
-Split deciding(const Split& split) {
-  if (!split.validation.empty()) return split;
-  Split shorter = split;
-  std::vector<Index> training = split.training_steps();
-  const std::size_t kept = training.size() - training.size() / 5;
-  for (std::size_t k = kept; k < training.size(); ++k)
-    shorter.role[static_cast<std::size_t>(training[k])] = Role::validation;
-  if (kept < training.size()) shorter.validation = {training[kept], training.back() + 1};
-  shorter.train.last = training[kept - 1] + 1;
-  return shorter;
-}
-
 /// Forecast origins and leads that candidates are compared at.
 struct Trials {
   std::vector<Index> origins, leads;
@@ -106,7 +93,7 @@ CycleKind best_of(const std::vector<std::pair<CycleKind, double>>& errors) {
 
 CycleChoice choose_cycle(const ProcessGrid& grid, const Config& config, const Domain& domain, int threads) {
   MpiReducer space(grid.space()), world(grid.world());
-  const Split split = deciding(domain.split);
+  const Split split = deciding_split(domain.split);
   const Index horizons = config.windows() ? config.window.outputs : config.evaluate.horizons;
   Trials trials;
   trials.origins =

@@ -149,61 +149,6 @@ void WindowRun<T>::keep_steps(Device& device) {
     store_->carry_to(device);
 }
 
-/// Reads the steps of this group.
-template <class T>
-void WindowRun<T>::make_store(Purpose purpose) {
-  StepLists held = plan_->steps_of_groups();
-  for (std::size_t g = 0; g < held.size(); ++g) {
-    std::vector<Index> starts;
-    for (const Index origin : validation_[g]) starts.push_back(origin + 1 - shape_.inputs + forecast_view_);
-    const auto more = plan_->steps_of(starts);
-    std::vector<Index> all;
-    std::set_union(held[g].begin(), held[g].end(), more.begin(), more.end(), std::back_inserter(all));
-    held[g] = std::move(all);
-  }
-  if (purpose == Purpose::forecasting) {
-    held.front().resize(static_cast<std::size_t>(span_));
-    std::iota(held.front().begin(), held.front().end(), Index{0});
-    if (training_view_ > 0)
-      for (const Index step : plan_->steps_of(windows_)) held.front().push_back(step + training_view_);
-  }
-  held_ = held;
-  store_ = std::make_unique<StepStore>(
-      span_ + training_view_ + forecast_view_, static_cast<Index>(domain_.rows.size()), domain_.info.features,
-      std::move(held), *step_exchange_, purpose == Purpose::tracing, domain_.inputs.channels());
-  set_times(std::move(times_.values));
-  if (purpose != Purpose::tracing) read_values();
-}
-
-/// Time features of the axis and, if known, of steps behind it; of a step that is held twice at both its
-/// places.
-template <class T>
-void WindowRun<T>::set_times(std::vector<float> of_axis) {
-  of_axis.resize(static_cast<std::size_t>(span_ * times_.channels));
-  times_.values = of_axis;
-  if (training_view_ + forecast_view_ > 0)
-    times_.values.insert(times_.values.end(), of_axis.begin(), of_axis.end());
-}
-
-/// Original units: those of steps, nothing yet of steps behind the data, then those of steps that are held a
-/// second time.
-template <class T>
-void WindowRun<T>::read_values() {
-  const std::span<const Index> held = store_->held();
-  const auto before = [&](Index place) {
-    return static_cast<std::size_t>(std::lower_bound(held.begin(), held.end(), place) - held.begin());
-  };
-  const std::size_t data = before(domain_.info.steps), once = before(span_);
-  const auto width = static_cast<std::size_t>(store_->width());
-  std::vector<Index> again(held.begin() + static_cast<std::ptrdiff_t>(once), held.end());
-  for (Index& step : again) step -= span_;
-  const std::span<float> values = store_->values();
-  read_with_inputs(grid_.space(), *config_, domain_, held.first(data), values.first(data * width));
-  std::ranges::fill(values.subspan(data * width, (once - data) * width),
-                    std::numeric_limits<float>::quiet_NaN());
-  if (this->cycles()) read_with_inputs(grid_.space(), *config_, domain_, again, values.subspan(once * width));
-}
-
 /// Scales, counts and names the data by what training windows read: the same for every grid.
 template <class T>
 void WindowRun<T>::fit(Purpose purpose) {
@@ -262,48 +207,6 @@ void WindowRun<T>::fit(Purpose purpose) {
   scaler_ = Scaler::fit(
       {store_->rows(), store_->features(), training, trained, grid_.groups() > 1 ? &groups : nullptr},
       scaler_spec(config_->data), space);
-}
-
-/// Steps that this group counts, each step of time once over all groups.
-template <class T>
-std::vector<Index> WindowRun<T>::hashed_steps() const {
-  std::vector<Index> hashed;
-  for (const Index place : store_->counted()) {
-    if (place >= domain_.info.steps && place < span_) continue;  // behind the data
-    const bool twice = place >= span_ && std::any_of(held_.begin(), held_.end(), [&](const auto& held) {
-                         return std::binary_search(held.begin(), held.end(), place - span_);
-                       });
-    if (!twice) hashed.push_back(place < span_ ? place : place - span_);
-  }
-  return hashed;
-}
-
-/// Makes anomalies of all values. `read` are the training steps, `training` those that this group counts.
-template <class T>
-void WindowRun<T>::fit_anomalies(std::span<const Index> read, std::span<const Index> training) {
-  MpiReducer space(grid_.space()), groups(grid_.time());
-  const std::vector<double> centers = centers_of_rows(domain_);
-  AnomalyMap::Training data;
-  data.rows = store_->rows();
-  data.features = store_->features();
-  data.steps = read;
-  data.own = training;
-  data.at = [this](Index step) { return store_->at(step); };
-  data.groups = grid_.groups() > 1 ? &groups : nullptr;
-  data.centers = centers;
-  data.threads = exec_.threads;
-  std::vector<AnomalyMap::View> without, full;
-  const std::span<const Index> held = store_->held();
-  const std::size_t width = held.empty() ? 0 : store_->values().size() / held.size();
-  for (std::size_t k = 0; k < held.size(); ++k) {
-    const bool again = held[k] >= span_;
-    const Index step = again ? held[k] - span_ : held[k];
-    if (step >= domain_.info.steps) continue;  // behind the data
-    const bool trains = std::binary_search(read.begin(), read.end(), step);
-    const bool of_training = trains && (training_view_ > 0 ? again : !again);
-    (of_training ? without : full).push_back({step, store_->values().data() + k * width});
-  }
-  anomalies_ = AnomalyMap::fit(data, domain_.info.time, this->anomalies_asked(), without, full, space);
 }
 
 /// Whether a validation window has a target that is not missing.
