@@ -236,7 +236,7 @@ class DirectLinear final : public Baseline {
       std::vector<double> correction;
       for (int l = 0; l < static_cast<int>(std::size(ridge_lags)); ++l) {
         const CrossRegression& cross = *crosses_.at({f, l});
-        const std::vector<float> residuals = training_residuals(cross, f, first, some);
+        const std::vector<float> residuals = training_residuals(cross, f, first, some, 1, leads());
         for (Index h = 0; h < leads(); ++h) {
           const auto add = [&](Index kind) {
             for (Index k = 0; k < count * some; ++k) {
@@ -266,21 +266,23 @@ class DirectLinear final : public Baseline {
     }
   }
 
-  /// What the own regressions leave of the training targets of some rows, 0 where these are missing: (leads,
-  /// steps, rows).
+  /// What the own regressions leave of the training targets of some rows at leads from `lead` on, 0 if these
+  /// are missing: (leads, steps, rows).
   [[nodiscard]] std::vector<float> training_residuals(const CrossRegression& cross, Index f, Index first,
-                                                      Index some) const {
+                                                      Index some, Index lead, Index count) const {
     const Index steps = std::ssize(cross.steps());
-    std::vector<float> residuals(place(leads() * steps * some)), one(place(leads() * steps));
+    const std::span<const OwnChoice> choices =
+        std::span<const OwnChoice>(own_choices_).subspan(place(lead - 1), place(count));
+    std::vector<float> residuals(place(count * steps * some)), one(place(count * steps));
     for (Index j = 0; j < some; ++j) {
-      own_->training_residuals((first + j) * features() + f, own_choices_, cross.steps(), one);
-      for (Index k = 0; k < leads() * steps; ++k)
+      own_->training_residuals((first + j) * features() + f, lead, choices, cross.steps(), one);
+      for (Index k = 0; k < count * steps; ++k)
         residuals[place(k * some + j)] = std::isnan(one[place(k)]) ? 0 : one[place(k)];
     }
     return residuals;
   }
 
-  /// Of lead h + 1, (rows, size()).
+  /// Of the residuals at place h, (rows, size()).
   [[nodiscard]] static std::vector<double> right_hand_sides(const CrossRegression& cross,
                                                             std::span<const double> all,
                                                             std::span<const float> residuals, Index h,
@@ -328,8 +330,8 @@ class DirectLinear final : public Baseline {
     for_blocks([&](Index f, Index first, Index some) {
       const Key key{f, choice.lags};
       const CrossRegression& cross = *crosses_.at(key);
-      const std::vector<double> right =
-          right_hand_sides(cross, regressors.at(key), training_residuals(cross, f, first, some), h - 1, some);
+      const std::vector<double> right = right_hand_sides(
+          cross, regressors.at(key), training_residuals(cross, f, first, some, h, 1), 0, some);
       correction.assign(place(count * some), 0.0);
       add_product(weights.at({key, choice.ridge}), right, cross.size(), some, correction);
       for (Index o = 0; o < count; ++o)

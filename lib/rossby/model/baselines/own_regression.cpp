@@ -384,14 +384,15 @@ std::vector<double> OwnRegression::errors(std::span<const Index> origins, std::v
   return sums;
 }
 
-void OwnRegression::training_residuals(Index column, std::span<const OwnChoice> choices,
+void OwnRegression::training_residuals(Index column, Index first, std::span<const OwnChoice> choices,
                                        std::span<const Index> origins, std::span<float> out) const {
   Column work;
   load(column, true, work);
   float* to = out.data();
-  for (Index lead = 1; lead <= std::ssize(choices); ++lead) {
+  for (std::size_t k = 0; k < choices.size(); ++k) {
+    const Index lead = first + static_cast<Index>(k);
     products(work, column, lead);
-    const std::vector<double> b = coefficients(work, column, lead, choices[place(lead - 1)]);
+    const std::vector<double> b = coefficients(work, column, lead, choices[k]);
     regressors(work, lead, origins, work.rows);
     for (std::size_t q = 0; q < origins.size(); ++q) {
       const double forecast = std::inner_product(

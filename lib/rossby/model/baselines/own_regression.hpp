@@ -54,10 +54,11 @@ class OwnRegression {
   [[nodiscard]] std::span<const Index> training_origins(Index lead) const {
     return origins_[static_cast<std::size_t>(lead - 1)];
   }
-  /// What `choices` (one a lead) leave of the targets of one column (row·features + feature), at training
-  /// origins by anomalies of the training part: out (leads, origins), NaN where the target is missing.
-  void training_residuals(Index column, std::span<const OwnChoice> choices, std::span<const Index> origins,
-                          std::span<float> out) const;
+  /// What the regressions leave of the targets of one column (row·features + feature), for leads `first`,
+  /// first + 1, …, one a choice, at training origins by anomalies of the training part: out (leads, origins),
+  /// NaN if the target is missing.
+  void training_residuals(Index column, Index first, std::span<const OwnChoice> choices,
+                          std::span<const Index> origins, std::span<float> out) const;
   /// Forecasts from any origins by anomalies of the whole series, for leads `first`, first + 1, …, one a
   /// choice: out (leads, origins). `variance`, if not empty: of the residuals of all training origins
   /// (leads).
