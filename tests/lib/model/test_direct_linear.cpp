@@ -9,6 +9,7 @@
 #include "rossby/exchange/one_rank.hpp"
 #include "rossby/exchange/spd_solver.hpp"
 #include "rossby/model/baselines/baselines.hpp"
+#include "rossby/model/baselines/cross_regression.hpp"
 #include "rossby/model/baselines/own_regression.hpp"
 #include "tests/lib/model/thread_ranks.hpp"
 
@@ -177,6 +178,59 @@ TEST(DirectLinear, SameForecastsAtAnyNumberOfRanks) {
           ASSERT_NEAR(expected[k * width + c], c < 6 ? found[0][k * 6 + c] : found[2][k * 8 + c - 6], 1e-3)
               << whole->name();
     }
+}
+
+TEST(DirectLinear, BothFormsOfTheCrossRegressionAgree) {
+  const Series series = waves();
+  const TimeAxis time = axis();
+  const Split split = parts();
+  const std::vector<Index> origins = {420, 500}, begin = {0, 3, nodes};
+  std::vector<Index> training;
+  for (Index t = 2; t < 300; ++t) training.push_back(t);
+  // What is left of each target: here the node's next anomaly. (origins, rows) by a ridge relative to the
+  // trace.
+  const auto forecasts = [&](const AnomalySeries& anomalies, Reducer& reducer) {
+    const CrossRegression cross(anomalies, training, 0, 2, nullptr, reducer);
+    const Index rows = anomalies.full.rows;
+    std::vector<double> targets;
+    for (const Index t : training)
+      for (Index i = 0; i < rows; ++i) {
+        const float x = anomalies.training.at(t + 1, i, 0);
+        targets.push_back(std::isnan(x) ? 0 : static_cast<double>(x));
+      }
+    const std::vector<double> weights =
+        cross.weights(1e-3 * static_cast<double>(cross.size()), cross.products(origins, reducer));
+    const std::vector<double> right =
+        cross.right_hand_sides(targets, rows, cross.training_regressors(reducer));
+    std::vector<double> all;
+    for (std::size_t o = 0; o < origins.size(); ++o)
+      for (Index i = 0; i < rows; ++i) {
+        double sum = 0;
+        for (Index k = 0; k < cross.size(); ++k)
+          sum += weights[o * static_cast<std::size_t>(cross.size()) + static_cast<std::size_t>(k)] *
+                 right[static_cast<std::size_t>(i * cross.size() + k)];
+        all.push_back(sum);
+      }
+    return std::pair(all, cross.size());
+  };
+  OneRankReducer one;
+  const auto [primal, regressors] = forecasts(AnomalySeries::of(series, {}, split, time, {}, one), one);
+  EXPECT_EQ(regressors, 2 * nodes);
+  ThreadRanks ranks(2);
+  std::vector<std::vector<double>> dual(2);
+  ranks.run([&](int rank, Reducer& reducer) {
+    const auto r = static_cast<std::size_t>(rank);
+    const Series part = rows_of(series, begin[r], begin[r + 1]);
+    const auto [found, steps_used] =
+        forecasts(AnomalySeries::of(part, {}, split, time, {}, reducer), reducer);
+    EXPECT_EQ(steps_used, std::ssize(training)) << "without a solver several ranks take the dual form";
+    dual[r] = found;
+  });
+  for (std::size_t o = 0; o < origins.size(); ++o)
+    for (std::size_t i = 0; i < nodes; ++i)
+      EXPECT_NEAR(primal[o * nodes + i], i < 3 ? dual[0][o * 3 + i] : dual[1][o * 4 + i - 3], 1e-6)
+          << o << " " << i;
+  EXPECT_GT(std::abs(primal[0]), 1e-3);
 }
 
 TEST(DirectLinear, LagsDoNotReachOverGaps) {

@@ -59,7 +59,7 @@ std::vector<double> CrossRegression::weights(double ridge, std::vector<double> p
   std::vector<double> matrix = gram_;
   double trace = 0;
   for (Index i = 0; i < size(); ++i) trace += matrix[place(i * size() + i)];
-  const double mean = trace / static_cast<double>(nodes_ * lags_);
+  const double mean = trace / static_cast<double>(std::max<Index>(size(), 1));
   if (!(mean > 0)) return {};
   for (Index i = 0; i < size(); ++i) matrix[place(i * size() + i)] += ridge * mean;
   if (!cholesky(matrix, size())) return {};
