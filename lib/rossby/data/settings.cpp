@@ -118,6 +118,16 @@ std::span<const Key<SplitSettings>> split_keys() {
           .range(0, 1000),
       key<&SplitSettings::fold>("split.fold", "0", "", "the fold that is held out as validation part")
           .range(0, 999),
+      key<&SplitSettings::fold_order>(
+          "split.fold_order", "\"blocked\"", "",
+          "blocked: trains on both sides of the fold; forward: only on the steps before it, and the first of "
+          "folds + 1 blocks is no fold. Choose a trend by forward folds, since blocked ones interpolate it")
+          .one_of("blocked|forward")
+          .added(),
+      key<&SplitSettings::gap>("split.gap", "0", "steps",
+                               "steps beside the fold that are neither trained on nor validated on")
+          .range(0, 1000000000)
+          .added(),
   };
   return table;
 }

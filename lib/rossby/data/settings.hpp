@@ -47,6 +47,8 @@ struct SplitSettings {
   std::string test = "rest";
   Index folds = 0;  // 0: no cross-validation
   Index fold = 0;
+  std::string fold_order = "blocked";
+  Index gap = 0;
 };
 [[nodiscard]] std::span<const Key<SplitSettings>> split_keys();
 

@@ -1,5 +1,6 @@
 #include "rossby/data/split.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -58,9 +59,15 @@ void hold_out_fold(Split& split, const SplitSettings& spec) {
     user_error("split.fold = {}: with split.folds = {} the folds are 0 to {}", spec.fold, spec.folds,
                spec.folds - 1);
   const Index n = split.train.size();
-  if (n < spec.folds) user_error("split.folds = {}: the training part has only {} steps", spec.folds, n);
-  split.validation = {split.train.first + spec.fold * n / spec.folds,
-                      split.train.first + (spec.fold + 1) * n / spec.folds};
+  const bool forward = spec.fold_order == "forward";
+  const Index blocks = spec.folds + (forward ? 1 : 0), block = spec.fold + (forward ? 1 : 0);
+  if (n < blocks) user_error("split.folds = {}: the training part has only {} steps", spec.folds, n);
+  const StepRange training = split.train;
+  split.validation = {training.first + block * n / blocks, training.first + (block + 1) * n / blocks};
+  const StepRange around{std::max(training.first, split.validation.first - spec.gap),
+                         std::min(training.last, split.validation.last + spec.gap)};
+  assign(split, around, Role::unused);
+  if (forward) assign(split, {around.last, training.last}, Role::unused);
   assign(split, split.validation, Role::validation);
 }
 
@@ -167,10 +174,13 @@ Split make_split(Index steps, const SplitSettings& spec, const DateToStep& date_
   assign(split, split.train, Role::train);
   assign(split, split.validation, Role::validation);
   assign(split, split.test, Role::test);
-  if (spec.folds > 0) hold_out_fold(split, spec);
+  if (spec.folds > 0)
+    hold_out_fold(split, spec);
+  else if (spec.gap > 0)
+    user_error("split.gap = {}: only folds have a gap; set split.folds, or leave split.gap out", spec.gap);
   if (split.training_pairs().empty())
-    user_error("split.folds = {}, split.fold = {} leaves no two training steps in a row of {}", spec.folds,
-               spec.fold, train);
+    user_error("split.folds = {}, split.fold = {}{} leaves no two training steps in a row of {}", spec.folds,
+               spec.fold, spec.gap > 0 ? fmt::format(", split.gap = {}", spec.gap) : "", train);
   while (!split.is_training(split.train.first)) ++split.train.first;
   while (!split.is_training(split.train.last - 1)) --split.train.last;
   return split;

@@ -32,7 +32,8 @@ using DateToStep = std::function<Index(std::string_view)>;
 /// The role of every time step: training, validation and test part in chronological order; or, with folds,
 /// block `fold` of `folds` consecutive near-equal blocks of the training part is the validation part and the
 /// other blocks stay training (blocked cross-validation: Bergmeir and Benítez, Information Sciences 191,
-/// 2012).
+/// 2012). Forward folds train on the steps before block fold + 1 of folds + 1. `gap` steps on either side of
+/// the held-out block are unused.
 struct Split {
   Index steps = 0;
   std::vector<Role> role;  // of each step

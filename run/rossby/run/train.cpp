@@ -1,6 +1,5 @@
 #include "rossby/run/train.hpp"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -41,7 +40,7 @@ Json run_metadata(const Config& config, ModelRun<T>& run, const TrainingResult& 
   // What a longer file leaves as it was: counts of steps, where shares of it would be others.
   const Split& split = run.domain().split;
   const bool folds = config.split.folds > 0;
-  json["training_steps"] = folds ? std::max(split.train.last, split.validation.last) : split.train.last;
+  json["training_steps"] = folds ? split.test.first : split.train.last;
   if (!folds) json["validation_steps"] = split.validation.size();
   json["training_hash"] = run.training_hash();
   run.add_metadata(json);

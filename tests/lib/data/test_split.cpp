@@ -78,6 +78,33 @@ TEST(Split, FoldsAreDisjointAndCoverTheTrainingPart) {
   }
 }
 
+TEST(Split, StepsBesideAFoldAreUnused) {
+  const Split split = make_split(22, {.train = "20", .folds = 4, .fold = 1, .gap = 2});
+  EXPECT_EQ(split.validation, (StepRange{5, 10}));
+  EXPECT_EQ(split.training_steps(), (std::vector<Index>{0, 1, 2, 12, 13, 14, 15, 16, 17, 18, 19}));
+  EXPECT_EQ(split.role[4], Role::unused);
+  EXPECT_EQ(split.role[10], Role::unused);
+  // Gaps end with the training part: the test part keeps all its steps.
+  const Split last = make_split(22, {.train = "20", .folds = 4, .fold = 3, .gap = 3});
+  EXPECT_EQ(last.train, (StepRange{0, 12}));
+  EXPECT_EQ(last.test, (StepRange{20, 22}));
+  EXPECT_EQ(last.role[20], Role::test);
+  EXPECT_TRUE(names(error_of(22, {.train = "20", .gap = 2}), {"split.gap = 2", "split.folds"}));
+  EXPECT_TRUE(names(error_of(22, {.train = "20", .folds = 2, .gap = 9}), {"split.gap = 9", "no two"}));
+}
+
+TEST(Split, ForwardFoldsTrainOnThePastAlone) {
+  for (Index k = 0; k < 3; ++k) {
+    const Split split =
+        make_split(22, {.train = "20", .folds = 3, .fold = k, .fold_order = "forward", .gap = 1});
+    EXPECT_EQ(split.validation, (StepRange{5 * (k + 1), 5 * (k + 2)}));
+    EXPECT_EQ(split.training_steps(), range(0, 5 * (k + 1) - 1));
+    EXPECT_EQ(split.test, (StepRange{20, 22}));
+  }
+  EXPECT_TRUE(
+      names(error_of(9, {.train = "3", .folds = 3, .fold_order = "forward"}), {"split.folds = 3", "3 steps"}));
+}
+
 TEST(Split, NoPairCrossesABreakOfTheTimeAxis) {
   Split split = make_split(20, {.train = "12"});
   split.breaks = {3, 8};  // gaps behind steps 3 and 8
