@@ -24,6 +24,7 @@ struct Arguments {
   std::string resume = "auto";    // --resume auto|never|FILE
   bool write_state = false;       // --write-state
   std::string stop_after;         // --stop-after 1h50m; empty: as configured
+  std::string from;               // --from RUN; empty: as configured
   std::string device;             // --device auto|cpu|cuda; empty: as configured
   std::string device_memory;      // --device-memory 4GiB; empty: as configured
   std::string machine;            // --machine FILE: predicts the training; empty: does not
@@ -35,6 +36,7 @@ struct Arguments {
     std::vector<std::string> all = sets;
     if (!device.empty()) all.push_back("parallel.device=" + device);
     if (!device_memory.empty()) all.push_back("parallel.device_memory=" + device_memory);
+    if (!from.empty()) all.push_back("train.from=" + from);
     if (!stop_after.empty()) all.push_back("train.stop_after=" + stop_after);
     return all;
   }
@@ -47,6 +49,7 @@ struct Arguments {
       if (!value.empty()) line += fmt::format(" {} {}", option, quoted(value));
     };
     add("--stop-after", stop_after);
+    add("--from", from);
     add("--device", device);
     add("--device-memory", device_memory);
     add("--machine", machine);
@@ -112,6 +115,7 @@ void add_train(CLI::App& app, Chosen& chosen) {
       "--write-state", a.write_state,
       "write the state of the newest checkpoint for evaluate and forecast, and train no step; a later start "
       "without it goes on");
+  t->add_option("--from", a.from, "start from the weights of another run (train.from)");
   t->add_option("--stop-after", a.stop_after,
                 "write a checkpoint and leave with exit code 75 after so much time, for example 1h50m");
   t->add_option("--device", a.device, "what trains: auto, cpu, cuda (parallel.device)");

@@ -142,6 +142,15 @@ std::span<const Key<TrainSettings>> train_keys() {
                                   "parameters the present loss does not depend on: updated with gradient "
                                   "zero (as the reference) or skipped")
           .one_of("zero|skip"),
+      key<&TrainSettings::from>(
+          "train.from", "\"\"", "",
+          "run directory (or state file) whose weights training starts from; empty: none")
+          .added(),
+      key<&TrainSettings::refit>("train.refit", "false", "",
+                                 "train twice: first to choose the epochs by the validation part, in "
+                                 "<run>/chosen, then as many epochs "
+                                 "on training and validation part together")
+          .added(),
       key<&TrainSettings::recompute>("train.recompute", "\"none\"", "",
                                      "what backward computes again instead of keeping it: nothing, recurrent "
                                      "cells (graph_wavenet: layers), whole time steps")

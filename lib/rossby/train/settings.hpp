@@ -60,6 +60,8 @@ struct TrainSettings {
   double max_seconds = 0;
   std::string keep;
   std::string absent;
+  std::string from;
+  bool refit = false;
   std::string recompute;
   std::string stop_after;
   std::string on_nan;

@@ -94,6 +94,18 @@ void add_nodes(TextHash& header, const Domain& domain) {
 
 }  // namespace
 
+std::string node_hash(const Domain& domain) {
+  const std::vector<std::string>& labels = domain.info.node_labels;
+  if (domain.latitude.empty() && labels.empty()) return "";
+  TextHash hash;
+  hash.add_list(domain.latitude);
+  hash.add("; ");
+  hash.add_list(domain.longitude);
+  for (const Index node : domain.file_node)
+    if (!labels.empty()) hash.add_format("; {}", labels[static_cast<std::size_t>(node)]);
+  return fmt::format("{:016x}", hash.value());
+}
+
 DataHash data_hash(const Communicator& comm, const Config& config, const Domain& domain,
                    const Series& series) {
   std::vector<Index> steps(static_cast<std::size_t>(series.steps));

@@ -101,6 +101,10 @@ struct DataHash {
                                  std::span<const Index> steps, std::span<const Index> trained_on,
                                  const std::function<const float*(Index)>& at);
 
+/// 16 hex digits that tell nodes, and their order, from others: coordinates and names. Empty if the file has
+/// neither.
+[[nodiscard]] std::string node_hash(const Domain& domain);
+
 /// The files that data.file names (series_names), as rank 0 sees them. Collective.
 [[nodiscard]] std::vector<std::string> series_names(const Communicator& comm, const Config& config);
 

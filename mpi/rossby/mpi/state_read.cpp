@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -259,7 +260,10 @@ void read_arrays(const Communicator& comm, const RowRedistribution& layout, cons
   agree(comm, [&] {
     check_version(file);
     const std::uint64_t rows = read_number(file, "rows");
-    if (rows != static_cast<std::uint64_t>(layout.rows()))
+    const bool by_node = std::any_of(arrays.begin(), arrays.end(), [](const StateArray<T>& array) {
+      return array.placement != Placement::replicated;
+    });
+    if (by_node && rows != static_cast<std::uint64_t>(layout.rows()))
       user_error("it is of {} nodes; there are {} here", rows, layout.rows());
   });
   const Hdf5Group group = agree(comm, [&] {

@@ -133,6 +133,10 @@ class ModelRun {
   /// other data than this run's training part holds; warns where they do not say, and the file is another one
   /// than that of the training. What forecasts on a device read is there afterwards. Collective.
   void load(const std::string& path, bool other_file);
+  /// Has the training start from the weights of another run's state, `run` being its directory or a state
+  /// file; of latents those of the steps that both have. Returns a line that says so. Throws UserError if
+  /// model or shapes differ, or if weights belong to nodes or steps that are others here. Collective.
+  std::string start_from(const std::string& run);
 
  protected:
   /// Collective.

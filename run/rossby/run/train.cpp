@@ -10,6 +10,7 @@
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/watchdog.hpp"
 #include "rossby/run/evaluate.hpp"
+#include "rossby/run/refit.hpp"
 #include "rossby/run/run_files.hpp"
 #include "rossby/run/run_prediction.hpp"
 #include "rossby/run/run_start.hpp"
@@ -43,6 +44,8 @@ Json run_metadata(const Config& config, ModelRun<T>& run, const TrainingResult& 
   json["training_steps"] = folds ? split.test.first : split.train.last;
   if (!folds) json["validation_steps"] = split.validation.size();
   json["training_hash"] = run.training_hash();
+  if (const std::string nodes = node_hash(run.domain()); !nodes.empty()) json["node_hash"] = nodes;
+  json["first_time"] = run.domain().info.time.text(0);
   run.add_metadata(json);
   json["epochs"] = result.epochs;
   json["optimiser_steps"] = result.steps;
@@ -105,7 +108,9 @@ class Started {
         config_(start_.checkpoint ? settings_to_resume(comm, asked_, *start_.checkpoint) : asked_),
         // Everything that can be wrong with data and settings is found before the run directory is changed.
         plan_(predict_run(comm, config_, options, resumes())),
-        run_(make_run<T>(comm, config_, resumes() ? Purpose::resuming : Purpose::training)) {}
+        run_(make_run<T>(comm, config_, resumes() ? Purpose::resuming : Purpose::training)) {
+    if (!resumes() && !config_.train.from.empty()) started_from_ = run_->start_from(config_.train.from);
+  }
 
   Trained train() {
     if (resumes() && !run_->device()) warn_of_other_blas(comm_, *start_.checkpoint);
@@ -151,7 +156,7 @@ class Started {
   void describe_all(const Training<T>& training) {
     if (!options_.prints) return;
     describe(comm_, *run_, config_, evaluation_, run_->reducer());
-    if (speaks()) fmt::print("{}", training.doubts());
+    if (speaks()) fmt::print("{}{}", started_from_, training.doubts());
     if (plan_ && speaks()) print_prediction(*plan_);
     if (resumes()) report_resumption(comm_, config_, *start_.checkpoint, training);
   }
@@ -187,6 +192,7 @@ class Started {
   std::optional<TrainingPlan> plan_;
   std::unique_ptr<ModelRun<T>> run_;
   std::string evaluation_;
+  std::string started_from_;  // a line; empty: from values of its own
 };
 
 }  // namespace
@@ -198,6 +204,7 @@ double worst_peak_resident(Reducer& reducer) {
 }
 
 Trained train(const Communicator& comm, const Config& config, const TrainOptions& options) {
+  if (config.train.refit) return refit(comm, config, options);
   return as_run(comm, [&](const Communicator& run) {
     const Watch watching(run, config.parallel.watchdog_seconds, options.run);
     agree_same(run, config.to_toml(), "the configuration");

@@ -1,0 +1,207 @@
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/plane_service.hpp"
+#include "rossby/run/model_run.hpp"
+#include "rossby/run/run_files.hpp"
+
+// What a run writes to state files and checkpoints, and reads from them.
+
+namespace rossby {
+namespace {
+
+/// Settings of which weights depend beside their shapes.
+constexpr const char* meaning_of_weights[] = {
+    "data.center", "data.spread", "data.factor", "data.transform", "data.trend",
+    "data.cycle",  "model.",      "relation.",   "window.inputs",  "window.outputs"};
+
+}  // namespace
+
+template <class T>
+std::vector<StateArray<T>> ModelRun<T>::state_arrays(std::span<const NamedArray<T>> arrays) const {
+  std::vector<StateArray<T>> all;
+  for (const NamedArray<T>& array : arrays) {
+    const Parameter<T>& parameter = *array.parameter;
+    const GlobalEdges* behind = parameter.placement == Placement::entries ? &edges(parameter) : nullptr;
+    all.push_back(state_array(array.name, parameter, array.data, behind, array.bf16, array.file));
+  }
+  return all;
+}
+
+template <class T>
+std::vector<NamedArray<T>> ModelRun<T>::values() const {
+  std::vector<NamedArray<T>> arrays;
+  for (Parameter<T>* parameter : parameters()) {
+    parameter->settle_stream();
+    arrays.emplace_back(parameter->name, parameter, parameter->value, parameter->bf16);
+  }
+  return arrays;
+}
+
+template <class T>
+void ModelRun<T>::save(const std::string& path, const nlohmann::ordered_json& metadata) {
+  write(path, values(), metadata.dump());
+}
+
+template <class T>
+void ModelRun<T>::load(const std::string& path, bool other_file) {
+  agree(grid_.world(), [&] {
+    if (grid_.world().rank() != 0) return;
+    auto metadata = nlohmann::json::parse(read_state_metadata(path), nullptr, false);
+    if (!metadata.is_object()) metadata = nlohmann::json::object();
+    const Index nodes = metadata.value("nodes", domain_.nodes());
+    if (nodes != domain_.nodes())
+      user_error("{}: {} nodes{}, but {} was trained on {}; train anew", domain_.info.path, domain_.nodes(),
+                 config_->data.nodes == "all" ? "" : " have a value at some step", path, nodes);
+    const std::string trained = metadata.value("training_hash", "");
+    if (trained.empty() && other_file)
+      fmt::print(
+          stderr,
+          "rossby: warning: {} does not say what it was trained on: nothing tells whether {} goes with it\n",
+          path, domain_.info.path);
+    if (!trained.empty() && trained != training_hash())
+      user_error(
+          "{}: the training part ({} to {}) is not what {} was trained on; restore the data, or train anew",
+          domain_.info.path, domain_.info.time.text(domain_.split.train.first),
+          domain_.info.time.text(domain_.split.train.last - 1), path);
+  });
+  read(path, values());
+  agree(grid_.world(), [&] { lend(); });
+}
+
+/// Has what forecasts read on the device, where there is one: no gradients, and no latents by step, of which
+/// the host takes those that it starts from.
+template <class T>
+void ModelRun<T>::lend() {
+  Device* device = training_exec_.device;
+  if (!device) return;
+  for (Parameter<T>* parameter : parameters()) {
+    parameter->gradient = {};
+    if (parameter->name == "factors") continue;
+    parameter->device = device;
+    parameter->send();
+  }
+  device->wait();
+}
+
+// The first stage of the first group writes: the others hold the same but for split arrays, whose planes it
+// asks for.
+template <class T>
+void ModelRun<T>::write(const std::string& path, std::span<const NamedArray<T>> arrays,
+                        const std::string& metadata) {
+  auto all = state_arrays(arrays);
+  const auto write_all = [&] { write_state<T>(grid_.space(), path, domain_.partition, all, metadata); };
+  if (grid_.groups() * grid_.stages() == 1) return write_all();
+  PlaneService<T> planes(grid_.time(), all, static_cast<Index>(domain_.rows.size()));
+  agree(grid_.world(), [&] {
+    if (grid_.stage() != 0) return;
+    if (grid_.groups() == 1) return write_all();
+    if (grid_.group() != 0) return planes.answer(all);
+    struct End {
+      PlaneService<T>* planes;
+      ~End() { planes->end(); }
+    } const end{&planes};
+    planes.serve_through(all);
+    write_all();
+  });
+}
+
+template <class T>
+void ModelRun<T>::check_room(const std::string& path, std::span<const NamedArray<T>> arrays) {
+  if (grid_.groups() * grid_.stages() == 1)
+    check_state_room<T>(grid_.space(), path, domain_.partition, state_arrays(arrays));
+}
+
+template <class T>
+void ModelRun<T>::read(const std::string& path, std::span<const NamedArray<T>> arrays) {
+  const auto all = state_arrays(arrays);
+  if (grid_.groups() * grid_.stages() == 1) return read_state<T>(grid_.space(), path, domain_.partition, all);
+  agree(grid_.world(), [&] { read_state<T>(grid_.space(), path, domain_.partition, all); });
+}
+
+template <class T>
+std::string ModelRun<T>::start_from(const std::string& run) {
+  const std::string path = std::filesystem::is_directory(run) ? state_file_of(run) : run;
+  Index latents = 0;  // steps that the state has latents of
+  std::string remark;
+  agree(grid_.world(), [&] {
+    const StoredState stored = list_state(path);
+    const auto metadata = nlohmann::json::parse(stored.metadata, nullptr, false);
+    const auto said = [&](const char* member) {
+      return metadata.is_object() && metadata.contains(member) && metadata[member].is_string()
+                 ? metadata[member].template get<std::string>()
+                 : std::string();
+    };
+    if (const std::string model = said("model"); model != config_->model.name)
+      user_error("train.from: {} holds a model \"{}\", but model.name is \"{}\"", path, model,
+                 config_->model.name);
+    for (const Parameter<T>* parameter : parameters()) {
+      const bool by_node = parameter->placement != Placement::replicated;
+      if (by_node && stored.nodes != domain_.nodes())
+        user_error("train.from: {} has {} nodes, {} has {}; \"{}\" has values of each node", path,
+                   stored.nodes, domain_.info.path, domain_.nodes(), parameter->name);
+      if (by_node && !said("node_hash").empty() && said("node_hash") != node_hash(domain_))
+        user_error("train.from: {} was trained on other nodes than those of {}, or on another order of them",
+                   path, domain_.info.path);
+      if (parameter->name != "factors") continue;
+      if (!said("first_time").empty() && said("first_time") != domain_.info.time.text(0))
+        user_error(
+            "train.from: {} begins at {}, but {} at {}: latents belong to steps, so begin both alike "
+            "(data.first_step)",
+            path, said("first_time"), domain_.info.path, domain_.info.time.text(0));
+      for (const StoredArray& array : stored.arrays)
+        if (array.name == "factors") latents = array.extents[0];
+      const Index steps = parameter->split() ? parameter->outer_all : parameter->shape[0];
+      if (latents > steps)
+        user_error("train.from: {} has latents of {} training steps, but split.train has {}", path, latents,
+                   steps);
+      if (latents < steps)
+        remark = fmt::format("; latents of {} of {} training steps, the others begin anew", latents, steps);
+    }
+    std::vector<std::string> other;
+    if (!said("config").empty())
+      other = config_->differences(Config::parse(said("config"), path, {}), "here", "there");
+    const bool same_cycle = said("cycle") == name_of(cycle_) || config_->data.cycle == name_of(cycle_);
+    std::erase_if(other, [&](const std::string& difference) {
+      return std::none_of(std::begin(meaning_of_weights), std::end(meaning_of_weights),
+                          [&](const char* key) { return difference.starts_with(key); }) ||
+             difference.starts_with("relation.file:") ||
+             (difference.starts_with("data.cycle:") && same_cycle);
+    });
+    if (!other.empty()) remark += fmt::format("; other settings: {}", fmt::join(other, "; "));
+    if (said("first_time") == domain_.info.time.text(0) &&
+        metadata.value("training_steps", Index{0}) > domain_.split.train.last)
+      remark += fmt::format(
+          "\nwarning   {} was trained on steps up to {}, of which some are held out here: errors of "
+          "validation and "
+          "test part are too small",
+          path,
+          domain_.info.time.text(
+              std::min(metadata["training_steps"].template get<Index>(), domain_.info.steps) - 1));
+  });
+  auto all = state_arrays(values());
+  for (StateArray<T>& array : all)
+    if (array.name == "factors") array.outer = latents;
+  agree(grid_.world(), [&] { read_state<T>(grid_.space(), path, domain_.partition, all); });
+  return fmt::format("from      {}{}\n", path, remark);
+}
+
+#define ROSSBY_INSTANTIATE(T)                                                                               \
+  template void ModelRun<T>::write(const std::string&, std::span<const NamedArray<T>>, const std::string&); \
+  template void ModelRun<T>::check_room(const std::string&, std::span<const NamedArray<T>>);                \
+  template void ModelRun<T>::read(const std::string&, std::span<const NamedArray<T>>);                      \
+  template void ModelRun<T>::save(const std::string&, const nlohmann::ordered_json&);                       \
+  template void ModelRun<T>::load(const std::string&, bool);                                                \
+  template std::string ModelRun<T>::start_from(const std::string&);
+ROSSBY_INSTANTIATE(float)
+ROSSBY_INSTANTIATE(double)
+#undef ROSSBY_INSTANTIATE
+
+}  // namespace rossby

@@ -1,0 +1,78 @@
+#include "rossby/run/refit.hpp"
+
+#include <cstdio>
+#include <filesystem>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/state_file.hpp"
+#include "rossby/run/run_files.hpp"
+
+namespace rossby {
+namespace {
+
+using Json = nlohmann::json;
+
+void check_refit(const Config& config) {
+  if (config.split.folds > 0)
+    user_error("train.refit and split.folds = {}: a fold has no training of its own; leave one of them out",
+               config.split.folds);
+  if (config.split.validation == "0")
+    user_error("train.refit chooses the epochs by the validation part; set split.validation");
+  if (config.train.keep == "last" || config.schedule.metric == "train")
+    user_error("train.refit takes the epochs of the best state by validation; leave {} out",
+               config.train.keep == "last" ? "train.keep = \"last\"" : "schedule.metric = \"train\"");
+  if (config.schedule.name == "plateau")
+    user_error(
+        "train.refit and schedule.name = \"plateau\": rates that follow the validation error cannot be "
+        "repeated "
+        "without it; use constant, cosine, linear or step");
+}
+
+/// What the second training does otherwise, from the metadata of the first one's state.
+std::vector<std::string> settings_after(const Config& config, const std::string& state) {
+  const Json chosen = Json::parse(read_state_metadata(state));
+  const auto count = [&](const char* name) { return chosen.at(name).get<Index>(); };
+  const Index best = count("best_epoch") + 1;
+  if (best < 1) user_error("{}: no epoch had a validation error; train.refit cannot choose by it", state);
+  std::vector<std::string> sets = {
+      "train.refit=false",
+      "train.keep=last",
+      "train.early_stop=0",
+      "train.max_seconds=0",
+      fmt::format("train.epochs={}", best),
+      fmt::format("split.train={}", count("training_steps") + count("validation_steps")),
+      "split.validation=0"};
+  if (config.schedule.length == 0) sets.push_back(fmt::format("schedule.length={}", config.train.epochs));
+  if (chosen.contains("cycle")) sets.push_back("data.cycle=" + chosen.at("cycle").get<std::string>());
+  return sets;
+}
+
+}  // namespace
+
+Trained refit(const Communicator& comm, const Config& config, const TrainOptions& options) {
+  agree(comm, [&] { check_refit(config); });
+  const bool speaks = options.prints && comm.rank() == 0;
+  TrainOptions first = options;
+  first.run = (std::filesystem::path(options.run) / "chosen").string();
+  if (options.resume != "never") first.resume = "auto";
+  const std::string once = "train.refit=false", state = state_file_of(first.run);
+  if (options.write_state && !agree(comm, [&] { return std::filesystem::exists(state); }))
+    user_error(
+        "{}: the training that chooses the epochs has not ended; --write-state --run {} of the same "
+        "configuration without train.refit writes its state",
+        options.run, first.run);
+  first.write_state = false;
+  if (speaks) fmt::print("refit     the epochs are chosen in {}\n", first.run);
+  const Trained chosen = train(comm, config.with({&once, 1}), first);
+  if (chosen.result.reason == StopReason::paused) return chosen;
+  const Config whole = agree(comm, [&] { return config.with(settings_after(config, state)); });
+  if (speaks)
+    fmt::print("refit     {} epochs on training and validation part together\n", whole.train.epochs);
+  return train(comm, whole, options);
+}
+
+}  // namespace rossby
