@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import subprocess
 
 import support
 from sensors import Runs, sensors
@@ -123,6 +125,34 @@ class Windows(Runs):
         self.refuse_settings(["parallel.time_groups=2", "window.batch=3"], "window.batch = 3 must be a multiple of 2")
         self.refuse_settings(["parallel.time_groups=2", "window.sampling=blocked", "window.lanes=3"],
                             "window.lanes = 3 must be a multiple of parallel.time_groups = 2")
+
+    def test_losses(self):
+        """Each is the mean of its error, on any ranks and device, and a forecast of a quantile is one."""
+        forecasts = {}
+        for loss, more in [("mse", ["validation.metric=rmse"]), ("huber", ["train.huber_delta=0.5"]),
+                           ("pinball", ["train.quantile=0.9", "validation.metric=loss"]), ("low", ["train.quantile=0.1"])]:
+            name = "pinball" if loss == "low" else loss
+            settings = [f"train.loss={name}", "train.epochs=20", *more]
+            self.succeed(1, *self.arguments(loss, *settings))
+            first = self.lines(loss)[0]
+            self.assertEqual(list(first["losses"]), [name])
+            if loss == "low":
+                self.succeed(1, "forecast", loss, "--steps", "1")
+                forecasts[loss] = self.values(loss)
+                continue
+            self.assertIn({"mse": "validation_rmse", "huber": "validation_mae", "pinball": "validation_loss"}[loss], first)
+            for run, ranks, setting in [("ranks", 3, []), ("there", 1, ["parallel.device=simulated"])]:
+                self.succeed(ranks, *self.arguments(loss + run, *settings, "train.epochs=2", *setting))
+                for mine, one in zip(self.lines(loss + run), self.lines(loss)):
+                    self.assertAlmostEqual(mine["loss"], one["loss"], delta=1e-4 * one["loss"])
+            self.succeed(1, "forecast", loss, "--steps", "1")
+            forecasts[loss] = self.values(loss)
+        for low, high in zip(forecasts["low"], forecasts["pinball"]):
+            self.assertLess(low, high)
+
+    def values(self, run):
+        text = subprocess.run(["ncdump", "-v", "v", self.path(run + "/forecast.nc")], check=True, capture_output=True, text=True).stdout
+        return [float(v) for v in re.findall(r"-?[\d.]+(?:e[+-]\d+)?", text.split("data:")[1])]
 
     def test_gru_needs_no_graph(self):
         self.assertRegex(self.succeed(2, *self.arguments("gru", "model.name=gru", "relation.graph=none")).out,

@@ -54,17 +54,6 @@ Var<T> activation(Tape<T>& tape, Activation f, std::string_view name, const OpCo
   return y;
 }
 
-template <class T>
-void masked_error(Tape<T>& tape, MaskedError kind, std::string_view name, const Var<T>& prediction,
-                  NodeView<const float> truth, double scale, double* sum) {
-  masked_error_sum(tape.exec(), kind, read(prediction.value), truth, sum);
-  tape.touches({}, prediction);
-  finish(tape, name, costs::masked_error(count(prediction), word<T>), prediction.tracked(),
-         [exec = tape.exec(), kind, prediction, truth, scale] {
-           masked_error_backward(exec, kind, prediction.gradient, read(prediction.value), truth, scale);
-         });
-}
-
 }  // namespace
 
 template <class T>
@@ -195,15 +184,27 @@ Var<T> dropout(Tape<T>& tape, const Var<T>& x, double rate, const Random& random
 }
 
 template <class T>
+void masked_error(Tape<T>& tape, MaskedError kind, const Var<T>& prediction, NodeView<const float> truth,
+                  double scale, double* sum) {
+  masked_error_sum(tape.exec(), kind, read(prediction.value), truth, sum);
+  tape.touches({}, prediction);
+  finish(tape, kind == MaskedError::squared ? "masked_squared_error" : "masked_absolute_error",
+         costs::masked_error(count(prediction), word<T>), prediction.tracked(),
+         [exec = tape.exec(), kind, prediction, truth, scale] {
+           masked_error_backward(exec, kind, prediction.gradient, read(prediction.value), truth, scale);
+         });
+}
+
+template <class T>
 void masked_squared_error(Tape<T>& tape, const Var<T>& prediction, NodeView<const float> truth, double scale,
                           double* sum) {
-  masked_error(tape, MaskedError::squared, "masked_squared_error", prediction, truth, scale, sum);
+  masked_error(tape, MaskedError::squared, prediction, truth, scale, sum);
 }
 
 template <class T>
 void masked_absolute_error(Tape<T>& tape, const Var<T>& prediction, NodeView<const float> truth, double scale,
                            double* sum) {
-  masked_error(tape, MaskedError::absolute, "masked_absolute_error", prediction, truth, scale, sum);
+  masked_error(tape, MaskedError::absolute, prediction, truth, scale, sum);
 }
 
 template <class T>
@@ -249,20 +250,21 @@ void clamp_l1(Tape<T>& tape, Parameter<T>& weights, double scale, double* sum) {
          });
 }
 
-#define ROSSBY_INSTANTIATE(T)                                                                           \
-  template Var<T> tanh(Tape<T>&, const Var<T>&);                                                        \
-  template Var<T> sigmoid(Tape<T>&, const Var<T>&);                                                     \
-  template Var<T> relu(Tape<T>&, const Var<T>&);                                                        \
-  template Var<T> add(Tape<T>&, const Var<T>&, const Var<T>&);                                          \
-  template Var<T> multiply(Tape<T>&, const Var<T>&, const Var<T>&);                                     \
-  template Var<T> zeros(Tape<T>&, Index, Index, Index, bool);                                           \
-  template Var<T> embed_columns(Tape<T>&, Parameter<T>&, std::span<const Index>);                       \
-  template Var<T> embed_pairs(Tape<T>&, Parameter<T>&, std::span<const Index>, std::span<const Index>); \
-  template Var<T> dropout(Tape<T>&, const Var<T>&, double, const Random&, std::span<const Index>,       \
-                          const ColumnKeys&);                                                           \
-  template void masked_squared_error(Tape<T>&, const Var<T>&, NodeView<const float>, double, double*);  \
-  template void masked_absolute_error(Tape<T>&, const Var<T>&, NodeView<const float>, double, double*); \
-  template void squared_difference(Tape<T>&, const Var<T>&, const Var<T>&, double, double*);            \
+#define ROSSBY_INSTANTIATE(T)                                                                               \
+  template Var<T> tanh(Tape<T>&, const Var<T>&);                                                            \
+  template Var<T> sigmoid(Tape<T>&, const Var<T>&);                                                         \
+  template Var<T> relu(Tape<T>&, const Var<T>&);                                                            \
+  template Var<T> add(Tape<T>&, const Var<T>&, const Var<T>&);                                              \
+  template Var<T> multiply(Tape<T>&, const Var<T>&, const Var<T>&);                                         \
+  template Var<T> zeros(Tape<T>&, Index, Index, Index, bool);                                               \
+  template Var<T> embed_columns(Tape<T>&, Parameter<T>&, std::span<const Index>);                           \
+  template Var<T> embed_pairs(Tape<T>&, Parameter<T>&, std::span<const Index>, std::span<const Index>);     \
+  template Var<T> dropout(Tape<T>&, const Var<T>&, double, const Random&, std::span<const Index>,           \
+                          const ColumnKeys&);                                                               \
+  template void masked_error(Tape<T>&, MaskedError, const Var<T>&, NodeView<const float>, double, double*); \
+  template void masked_squared_error(Tape<T>&, const Var<T>&, NodeView<const float>, double, double*);      \
+  template void masked_absolute_error(Tape<T>&, const Var<T>&, NodeView<const float>, double, double*);     \
+  template void squared_difference(Tape<T>&, const Var<T>&, const Var<T>&, double, double*);                \
   template void clamp_l1(Tape<T>&, Parameter<T>&, double, double*);
 ROSSBY_INSTANTIATE(float)
 ROSSBY_INSTANTIATE(double)

@@ -7,6 +7,7 @@
 #include "rossby/autograd/tape.hpp"
 #include "rossby/base/random.hpp"
 #include "rossby/kernels/dropout.hpp"
+#include "rossby/kernels/loss.hpp"
 
 namespace rossby {
 
@@ -97,6 +98,12 @@ void masked_squared_error(Tape<T>& tape, const Var<T>& prediction, NodeView<cons
 template <class T>
 void masked_absolute_error(Tape<T>& tape, const Var<T>& prediction, NodeView<const float> target,
                            double scale, double* sum);
+
+/// Σ kind.value(prediction − target) over entries whose target is not NaN. Plans take it for as expensive as
+/// masked_absolute_error.
+template <class T>
+void masked_error(Tape<T>& tape, MaskedError kind, const Var<T>& prediction, NodeView<const float> target,
+                  double scale, double* sum);
 
 /// Σ (a − b)²; gradients go to both sides.
 template <class T>

@@ -9,12 +9,45 @@ namespace rossby {
 // bits at every number of threads. Shapes of all operands are equal. A NaN target is a missing one: it adds
 // nothing, whatever the prediction is.
 
-enum class MaskedError { squared, absolute };
+/// How an error e = prediction − target counts. `at` is δ of huber (units of the target) and τ of pinball.
+///
+///     squared    e²
+///     absolute   |e|
+///     huber      e² / 2 if |e| ≤ δ, else δ (|e| − δ / 2)                  Huber, Ann. Math. Stat. 35, 1964
+///     pinball    −τ e if e < 0, else (1 − τ) e: least at quantile τ       Koenker, Bassett, Econometrica 46,
+///     1978
+struct MaskedError {
+  enum Kind { squared, absolute, huber, pinball };
+  Kind kind = absolute;
+  double at = 0;
+
+  constexpr MaskedError(Kind of, double where = 0) : kind(of), at(where) {}  // NOLINT: a kind is an error
+  friend constexpr bool operator==(const MaskedError&, const MaskedError&) = default;
+
+  /// Of an error e, computed in the type of e.
+  template <class E>
+  [[nodiscard]] constexpr E value(E e) const {
+    const E size = e < E(0) ? -e : e, bound = static_cast<E>(at);
+    if (kind == squared) return e * e;
+    if (kind == absolute) return size;
+    if (kind == huber) return size <= bound ? e * e / 2 : bound * (size - bound / 2);
+    return e < E(0) ? -bound * e : (1 - bound) * e;
+  }
+  /// Its derivative; 0 at an error of exactly 0. NaN stays NaN.
+  template <class E>
+  [[nodiscard]] constexpr E gradient(E e) const {
+    const E bound = static_cast<E>(at);
+    if (kind == squared) return 2 * e;
+    if (kind == absolute) return e > E(0) ? E(1) : e < E(0) ? E(-1) : e;
+    if (kind == huber) return e > bound ? bound : e < -bound ? -bound : e;
+    return e > E(0) ? 1 - bound : e < E(0) ? -bound : e;
+  }
+};
 
 // *sum is added to at once by the host's kernels, by a device's when it settles (Device::settle): it stays in
 // place until then. The forms that return a sum wait for it.
 
-/// *sum += Σ (prediction − target)² or Σ |prediction − target| over observed entries.
+/// *sum += Σ kind.value(prediction − target) over observed entries.
 template <class T>
 void masked_error_sum(const Exec& exec, MaskedError kind, NodeView<const T> prediction,
                       NodeView<const float> target, double* sum);
@@ -27,7 +60,7 @@ template <class T>
   return sum;
 }
 
-/// dprediction += scale · gradient of masked_error_sum; for `absolute` the sign, 0 where both are equal.
+/// dprediction += scale · kind.gradient(prediction − target) at observed entries.
 template <class T>
 void masked_error_backward(const Exec& exec, MaskedError kind, NodeView<T> dprediction,
                            NodeView<const T> prediction, NodeView<const float> target, double scale);

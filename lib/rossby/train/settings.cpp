@@ -142,6 +142,21 @@ std::span<const Key<TrainSettings>> train_keys() {
                                   "parameters the present loss does not depend on: updated with gradient "
                                   "zero (as the reference) or skipped")
           .one_of("zero|skip"),
+      key<&TrainSettings::loss>(
+          "train.loss", "\"mae\"", "",
+          "error that is trained on: mae (aims at the median), mse (the mean), huber, pinball (a quantile)")
+          .one_of("mae|mse|huber|pinball")
+          .read_by("windows")
+          .added(),
+      key<&TrainSettings::huber_delta>("train.huber_delta", "1", "units of the data",
+                                       "huber: errors up to this are squared, larger ones count linearly")
+          .range(1e-30, 1e30)
+          .read_by("windows")
+          .added(),
+      key<&TrainSettings::quantile>("train.quantile", "0.5", "", "pinball: the quantile that is forecast")
+          .range(1e-6, 0.999999)
+          .read_by("windows")
+          .added(),
       key<&TrainSettings::from>(
           "train.from", "\"\"", "",
           "run directory (or state file) whose weights training starts from; empty: none")
@@ -213,6 +228,13 @@ std::span<const Key<ValidationSettings>> validation_keys() {
                                      "forecast over the whole part")
           .one_of("origins|rollout")
           .read_by("stnn"),
+      key<&ValidationSettings::metric>("validation.metric", "\"mae\"", "",
+                                       "error of the validation part that schedule, early stopping and the "
+                                       "best state go by: the mean over "
+                                       "horizons of mae or rmse, or the mean loss")
+          .one_of("mae|rmse|loss")
+          .read_by("windows")
+          .added(),
   };
   return table;
 }

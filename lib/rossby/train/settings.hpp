@@ -60,6 +60,9 @@ struct TrainSettings {
   double max_seconds = 0;
   std::string keep;
   std::string absent;
+  std::string loss = "mae";
+  double huber_delta = 1;
+  double quantile = 0.5;
   std::string from;
   bool refit = false;
   std::string recompute;
@@ -83,6 +86,7 @@ struct CheckpointSettings {
 struct ValidationSettings {
   Index every = 0;
   std::string kind;
+  std::string metric = "mae";
 };
 [[nodiscard]] std::span<const Key<ValidationSettings>> validation_keys();
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <numeric>
 
 #include "rossby/autograd/block.hpp"
@@ -174,7 +175,7 @@ void WindowTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losse
   plan_.batch(index, store_->group(), batch_);
   weight_ = batch_.observed;
   scale_ = batch_.observed > 0 ? 1 / batch_.observed : 0;
-  sum_ = losses.add("mae", scale_);
+  sum_ = losses.add(options_.loss_name, scale_);
   const std::vector<bool> feeds = fixed_ ? *fixed_ : drawn(step);
   for (std::size_t k = 0; k < micro_batches_.size(); ++k) {
     const auto first = static_cast<std::size_t>(k > 0 ? batch_.ends[k - 1] : 0);
@@ -207,10 +208,10 @@ void WindowTask<T>::record_micro_batches(Tape<T>& tape, Index first, Index end) 
   for (const Var<T>& output : outputs_) block.reads(output);
   for (std::size_t k = 0; k < sources_.size(); ++k)
     for (std::size_t h = 0; h < horizons; ++h)
-      masked_absolute_error(
-          tape, affine_rows(tape, outputs_[k * horizons + h], reader_->scale(), reader_->shift()),
-          static_cast<const SeriesWindows<T>*>(sources_[k])->target(tape, static_cast<Index>(h)), scale_,
-          sum_);
+      masked_error(tape, options_.loss,
+                   affine_rows(tape, outputs_[k * horizons + h], reader_->scale(), reader_->shift()),
+                   static_cast<const SeriesWindows<T>*>(sources_[k])->target(tape, static_cast<Index>(h)),
+                   scale_, sum_);
 }
 
 /// First steps of the windows of the forecasts that are made together, beginning with origin `first`.
@@ -335,11 +336,35 @@ void WindowTask<T>::rehearse_validation(Tape<T>& tape) {
 }
 
 template <class T>
+double WindowTask<T>::validation_loss(Tape<T>& tape) {
+  double sums[] = {0, 0};  // errors, observed targets
+  forecast(tape, validation_origins_, plan_.options().shape.outputs,
+           [&](Index first, Index horizon, NodeView<const T> x) {
+             for (Index b = 0; b < x.cols; ++b) {
+               const float* target = store_->at(validation_origins_[static_cast<std::size_t>(first + b)] +
+                                                horizon + options_.view);
+               for (Index i = 0; i < x.rows; ++i)
+                 for (Index f = 0; f < x.channels; ++f) {
+                   const double truth = target[i * x.channels + f];
+                   if (std::isnan(truth)) continue;
+                   sums[0] += options_.loss.value(static_cast<double>(x.at(i, b)[f]) - truth);
+                   sums[1] += 1;
+                 }
+             }
+             note_scores(tape, x);
+           });
+  reducer_->ordered_sum(sums);
+  return sums[1] > 0 ? sums[0] / sums[1] : std::numeric_limits<double>::quiet_NaN();
+}
+
+template <class T>
 double WindowTask<T>::validate(Tape<T>& tape) {
+  if (options_.validation == "loss") return validation_loss(tape);
   const Index horizons = plan_.options().shape.outputs;
   HorizonErrors errors({"model"}, horizons, {}, tape.exec().threads);
   add_errors(tape, errors, validation_origins_, horizons);
-  return errors.reduce(*reducer_).mean_mae(0);
+  const HorizonScores scores = errors.reduce(*reducer_);
+  return options_.validation == "rmse" ? scores.mean_rmse(0) : scores.mean_mae(0);
 }
 
 template class SeriesWindows<float>;

@@ -2,9 +2,11 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "rossby/data/windows.hpp"
+#include "rossby/kernels/loss.hpp"
 #include "rossby/model/window_model.hpp"
 #include "rossby/train/metrics.hpp"
 #include "rossby/train/trainer.hpp"
@@ -56,14 +58,17 @@ struct WindowTaskOptions {
   /// What the values in the store are anomalies of; null: of nothing.
   const AnomalyMap* anomalies = nullptr;
   Index view = 0;  // the store holds step t as windows of forecasts read it as step t + view
+  MaskedError loss = MaskedError::absolute;
+  std::string loss_name = "mae";   // as metrics name it
+  std::string validation = "mae";  // mae, rmse or loss: what validate() returns
 };
 
 /// Probability that truth is fed in optimiser step `step`: τ / (τ + exp(step / τ)), inverse sigmoid decay
 /// (Bengio et al., NeurIPS 2015), as the DCRNN code has it; 0 where τ is.
 [[nodiscard]] double truth_probability(double decay, Index step);
 
-/// A forecaster of windows for the training loop. The loss is the mean absolute error in original units over
-/// the observed targets of the batch.
+/// A forecaster of windows for the training loop. The loss is the mean of WindowTaskOptions::loss over the
+/// observed targets of the batch, in original units (of anomalies, if the series is one of these).
 template <class T>
 class WindowTask final : public Task<T> {
  public:
@@ -93,11 +98,12 @@ class WindowTask final : public Task<T> {
   void record_part(Tape<T>& tape, Index part) override { record_micro_batches(tape, part, part + 1); }
   [[nodiscard]] double weight() const override { return weight_; }
   [[nodiscard]] double node_steps() const override { return weight_; }
-  /// Mean over horizons of the MAE in original units; NaN where no window of the validation part fits.
+  /// Mean over horizons of the MAE or RMSE in original units, or the mean loss; NaN if no window of the
+  /// validation part fits.
   [[nodiscard]] double validate(Tape<T>& tape) override;
   void trace_validation(Tape<T>& tape, const typename Task<T>::Made& made) override;
   void rehearse_validation(Tape<T>& tape) override;
-  [[nodiscard]] std::string_view validation_name() const override { return "mae"; }
+  [[nodiscard]] std::string_view validation_name() const override { return options_.validation; }
 
   /// Forecasts from origins (last known steps), `horizons` at most the model's outputs, in the units of the
   /// store, made where the tape's ops run and handed out in memory of the host. Collective over the group.
@@ -109,6 +115,8 @@ class WindowTask final : public Task<T> {
                   const std::function<ScoredUnits(Index)>& units = {});
 
  private:
+  [[nodiscard]] double validation_loss(Tape<T>& tape);
+
   WindowTaskOptions options_;
   WindowPlan plan_;
   WindowModel<T>* model_;

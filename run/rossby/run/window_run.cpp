@@ -31,6 +31,13 @@ Recompute recompute_of(const Config& config) {
   return text == "cell" ? Recompute::cell : text == "step" ? Recompute::step : Recompute::none;
 }
 
+MaskedError loss_of(const TrainSettings& train) {
+  if (train.loss == "mse") return MaskedError::squared;
+  if (train.loss == "huber") return {MaskedError::huber, train.huber_delta};
+  if (train.loss == "pinball") return {MaskedError::pinball, train.quantile};
+  return MaskedError::absolute;
+}
+
 WindowOptions window_options(const Config& config, const WindowShape& shape, int groups) {
   WindowOptions options;
   options.shape = shape;
@@ -359,6 +366,9 @@ std::unique_ptr<WindowTask<T>> WindowRun<T>::make_window_task(Index view) {
   const Index parts = grid_.stages() > 1 ? 1 : plan_->options().micro_batches;
   options.score_batch = std::max<Index>(1, windows / grid_.groups() / parts);
   options.seed = plan_->options().seed;
+  options.loss = loss_of(config_->train);
+  options.loss_name = config_->train.loss;
+  options.validation = config_->validation.metric;
   options.stage = grid_.stage();
   options.stages = grid_.stages();
   return std::make_unique<WindowTask<T>>(options, *plan_, *model_, *reader_, *store_, validation_, reducer_);

@@ -164,23 +164,23 @@ template <class T>
 std::vector<Case<T>> loss_cases() {
   using Tp = Tape<T>;
   std::vector<Case<T>> cases;
-  for (const bool squared : {true, false})
-    cases.push_back({squared ? "masked_squared_error" : "masked_absolute_error",
-                     [squared](Bank<T>& bank, Shape s) -> Graph<T> {
+  const std::pair<const char*, MaskedError> errors[] = {{"masked_squared_error", MaskedError::squared},
+                                                        {"masked_absolute_error", MaskedError::absolute},
+                                                        {"huber error", {MaskedError::huber, 0.4}},
+                                                        {"pinball error", {MaskedError::pinball, 0.9}}};
+  for (const auto& [name, kind] : errors)
+    cases.push_back({name, [kind = kind](Bank<T>& bank, Shape s) -> Graph<T> {
                        auto& x = bank.make("x", {s.rows, s.cols, s.channels});
                        std::vector<float> truth(static_cast<std::size_t>(x.size()));
                        for (std::size_t k = 0; k < truth.size(); ++k)
                          truth[k] = k % 4 == 1 ? std::numeric_limits<float>::quiet_NaN()
                                                : static_cast<float>(Random(2, "truth").uniform(k, -1, 1));
-                       return [&x, truth, s, squared](Tp& tape) {
+                       return [&x, truth, s, kind](Tp& tape) {
                          const NodeView<const float> target(truth.data(), s.rows, s.cols, s.channels,
                                                             s.channels, s.rows * s.channels);
                          double sum = 0;
                          const Var<T> p = tanh(tape, packed_leaf(tape, x, s));
-                         if (squared)
-                           masked_squared_error(tape, p, target, 0.7, &sum);
-                         else
-                           masked_absolute_error(tape, p, target, 0.7, &sum);
+                         masked_error(tape, kind, p, target, 0.7, &sum);
                          return 0.7 * sum;
                        };
                      }});

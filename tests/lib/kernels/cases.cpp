@@ -315,9 +315,13 @@ template <class T>
 std::vector<Case<T>> loss_cases() {
   using R = Rig<T>;
   std::vector<Case<T>> cases;
-  for (const MaskedError kind : {MaskedError::squared, MaskedError::absolute})
-    cases.push_back({kind == MaskedError::squared ? "masked squared error" : "masked absolute error",
-                     [kind](const Exec& exec, R& rig, Shape s) {
+  const std::pair<const char*, MaskedError> errors[] = {
+      {"masked squared error", MaskedError::squared},
+      {"masked absolute error", MaskedError::absolute},
+      {"masked huber error", {MaskedError::huber, 0.3}},
+      {"masked pinball error", {MaskedError::pinball, 0.1}}};
+  for (const auto& [name, error] : errors)
+    cases.push_back({name, [kind = error](const Exec& exec, R& rig, Shape s) {
                        const NodeView<T> prediction = rig.input(s);
                        const NodeView<T> gradient = rig.input(s);
                        const NodeView<const float> target = rig.target(s);

@@ -271,6 +271,33 @@ TEST_P(WindowScores, ValidationIsOfAllWindowsOnAnyGrid) {
     }
 }
 
+TEST_P(WindowScores, ValidationGoesByTheErrorThatIsAskedFor) {
+  const Data data;
+  const std::vector<Index> all = origins();
+  const MaskedError pinball{MaskedError::pinball, 0.9};
+  double rmse = 0, loss = 0, count = 0;
+  for (Index horizon = 1; horizon <= shape.outputs; ++horizon) {
+    const Sums sums = sums_of(data, all, horizon);
+    rmse += std::sqrt(sums.squares / sums.count) / static_cast<double>(shape.outputs);
+    count += sums.count;
+    for (const Index origin : all)
+      for (Index i = 0; i < nodes; ++i)
+        for (Index f = 0; f < parts_of_a_value; ++f) {
+          const auto truth = static_cast<double>(data.series.at(origin + horizon, i, f));
+          if (!std::isnan(truth)) loss += pinball.value(data.forecast(origin, horizon, i, f) - truth);
+        }
+  }
+  OneRankReducer reducer;
+  const auto validate = [&](const char* metric) {
+    Rank rank(data, reducer, {.score_batch = batch(), .loss = pinball, .validation = metric}, {all});
+    Tape<double> tape{Exec{}};
+    EXPECT_EQ(rank.task.validation_name(), metric);
+    return rank.task.validate(tape);
+  };
+  EXPECT_NEAR(validate("rmse"), rmse, 1e-12);
+  EXPECT_NEAR(validate("loss"), loss / count, 1e-12);
+}
+
 TEST_P(WindowScores, CallsOfAValidationAreTold) {
   const Data data;
   OneRankReducer reducer;

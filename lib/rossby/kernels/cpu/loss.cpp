@@ -1,15 +1,41 @@
 #include "rossby/kernels/loss.hpp"
 
+#include <array>
+#include <numeric>
+
 #include "rossby/kernels/backends.hpp"
 #include "rossby/kernels/cpu/loops.hpp"
 #include "rossby/kernels/cpu/simd/losses.hpp"
 
 namespace rossby::cpu {
 
+namespace {
+
+/// Errors that are seldom trained on have no kernels of their own for each instruction set.
+bool is_common(MaskedError kind) {
+  return kind.kind == MaskedError::squared || kind.kind == MaskedError::absolute;
+}
+
+}  // namespace
+
 template <class T>
 void masked_error_sum(const Exec& exec, MaskedError kind, NodeView<const T> prediction,
                       NodeView<const float> target, double* sum) {
   const LossKernels<T>& kernels = loss_kernels<T>(exec.isa);
+  if (!is_common(kind)) {
+    *sum += reduce_runs(
+        exec,
+        [kind](Index size, const T* p, const float* x) {
+          std::array<double, 8> parts{};  // as exact as the vectors of the others
+          for (Index k = 0; k < size; ++k)
+            if (x[k] == x[k])
+              parts[static_cast<std::size_t>(k % 8)] +=
+                  kind.value(static_cast<double>(p[k]) - static_cast<double>(x[k]));
+          return std::accumulate(parts.begin(), parts.end(), 0.0);
+        },
+        prediction, target);
+    return;
+  }
   *sum += reduce_runs(exec,
                       kind == MaskedError::squared ? kernels.masked_squared_sum : kernels.masked_absolute_sum,
                       prediction, target);
@@ -19,6 +45,14 @@ template <class T>
 void masked_error_backward(const Exec& exec, MaskedError kind, NodeView<T> dprediction,
                            NodeView<const T> prediction, NodeView<const float> target, double scale) {
   const LossKernels<T>& kernels = loss_kernels<T>(exec.isa);
+  if (!is_common(kind))
+    return for_each_run(
+        exec,
+        [kind, scale](Index size, T* to, const T* p, const float* x) {
+          for (Index k = 0; k < size; ++k)
+            if (x[k] == x[k]) to[k] += static_cast<T>(scale) * kind.gradient(p[k] - static_cast<T>(x[k]));
+        },
+        dprediction, prediction, target);
   const bool squared = kind == MaskedError::squared;
   const auto f = squared ? kernels.masked_squared_backward : kernels.masked_absolute_backward;
   const T factor = static_cast<T>(squared ? 2 * scale : scale);

@@ -15,8 +15,7 @@ void masked_error_sum(const Exec& exec, MaskedError kind, NodeView<const T> pred
       [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
         const float x = target.at(i, b)[c];
         if (x != x) return 0.0;
-        const double error = static_cast<double>(prediction.at(i, b)[c]) - static_cast<double>(x);
-        return kind == MaskedError::squared ? error * error : std::fabs(error);
+        return kind.value(static_cast<double>(prediction.at(i, b)[c]) - static_cast<double>(x));
       },
       sum);
 }
@@ -28,10 +27,8 @@ void masked_error_backward(const Exec& exec, MaskedError kind, NodeView<T> dpred
                  [=] ROSSBY_ON_DEVICE(Index i, Index b, Index c) {
                    const float x = target.at(i, b)[c];
                    if (x != x) return;
-                   const T error = prediction.at(i, b)[c] - static_cast<T>(x);
-                   const T sign = error > T(0) ? T(1) : error < T(0) ? T(-1) : error;  // NaN stays NaN
                    dprediction.at(i, b)[c] +=
-                       static_cast<T>(scale) * (kind == MaskedError::squared ? T(2) * error : sign);
+                       static_cast<T>(scale) * kind.gradient(prediction.at(i, b)[c] - static_cast<T>(x));
                  });
 }
 

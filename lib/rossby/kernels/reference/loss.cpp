@@ -10,14 +10,14 @@ namespace rossby::reference {
 template <class T>
 void masked_error_sum(const Exec&, MaskedError kind, NodeView<const T> prediction,
                       NodeView<const float> target, double* to) {
-  double sum = 0;
+  long double sum = 0;  // of many small values
   for_each_entry(prediction, [&](Index i, Index b, Index c) {
     const double x = entry(target, i, b, c);
     if (std::isnan(x)) return;
     const double error = double{entry(prediction, i, b, c)} - x;
-    sum += kind == MaskedError::squared ? error * error : std::abs(error);
+    sum += kind.value(error);
   });
-  *to += sum;
+  *to += static_cast<double>(sum);
 }
 
 template <class T>
@@ -27,9 +27,8 @@ void masked_error_backward(const Exec&, MaskedError kind, NodeView<T> dpredictio
     const double x = entry(target, i, b, c);
     if (std::isnan(x)) return;
     const double error = double{entry(prediction, i, b, c)} - x;
-    const double sign = error > 0 ? 1 : error < 0 ? -1 : error;  // NaN stays NaN
     T& to = entry(dprediction, i, b, c);
-    to = static_cast<T>(to + scale * (kind == MaskedError::squared ? 2 * error : sign));
+    to = static_cast<T>(to + scale * kind.gradient(error));
   });
 }
 
