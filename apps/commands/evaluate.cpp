@@ -12,10 +12,13 @@ void add_evaluate(CLI::App& app, Chosen& chosen) {
   const auto arguments = std::make_shared<Arguments>();
   Arguments& a = *arguments;
   a.prints = true;
-  auto* e =
-      app.add_subcommand("evaluate", "score a trained model and the classical baselines on the test part");
-  e->add_option("run", a.run, "run directory")->required();
+  auto* e = app.add_subcommand(
+      "evaluate", "score a trained model, or an average, and the classical baselines on the test part");
+  e->add_option("run", a.run, "directory of a run or an average")->required();
   e->add_option("-o,--output", a.output, "file to write; default: evaluation.json in the run directory");
+  e->add_option("--baseline", a.baselines, "NetCDF file of forecasts that is scored, too; may be repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   e->add_option("--device", a.device, device_help);
   add_settings(
       *e, a.sets,

@@ -13,7 +13,7 @@ void add_forecast(CLI::App& app, Chosen& chosen) {
   Arguments& a = *arguments;
   a.prints = true;
   auto* f = app.add_subcommand("forecast", "write a forecast as CF NetCDF");
-  f->add_option("run", a.run, "run directory")->required();
+  f->add_option("run", a.run, "directory of a run or an average")->required();
   f->add_option("--steps", a.steps, "steps to forecast")->required()->check(whole_number(1));
   f->add_option("--origin", a.origin,
                 "date of the last known values (where the data have no dates, their value of the time axis); "
@@ -22,6 +22,7 @@ void add_forecast(CLI::App& app, Chosen& chosen) {
   f->add_option("--inputs", a.inputs,
                 "NetCDF file with data.known_inputs at the steps that are forecast; default: the data");
   f->add_option("-o,--output", a.output, "file to write; default: forecast.nc in the run directory");
+  f->add_flag("--members", a.members, "of an average: write its members' forecasts beside it");
   f->add_option("--device", a.device, device_help);
   add_settings(
       *f, a.sets,

@@ -19,7 +19,7 @@ TYPES = {
     "number": lambda v: isinstance(v, (int, float)) and not isinstance(v, bool),
 }
 KEYWORDS = {"$schema", "title", "description", "definitions", "$ref", "type", "enum", "minimum", "required",
-            "properties", "additionalProperties", "items", "minItems"}
+            "properties", "patternProperties", "additionalProperties", "items", "minItems", "pattern"}
 
 
 def faults(value, schema, root, where="$"):
@@ -35,12 +35,17 @@ def faults(value, schema, root, where="$"):
     found = []
     if "enum" in schema and value not in schema["enum"]:
         found.append(f"{where}: {value!r} is none of {schema['enum']}")
+    if "pattern" in schema and isinstance(value, str) and not re.search(schema["pattern"], value):
+        found.append(f"{where}: {value!r} does not match {schema['pattern']}")
     if "minimum" in schema and TYPES["number"](value) and value < schema["minimum"]:
         found.append(f"{where}: {value} is below {schema['minimum']}")
     if isinstance(value, dict):
         found += [f"{where}: {name} is missing" for name in schema.get("required", []) if name not in value]
         for name, item in value.items():
-            part = schema.get("properties", {}).get(name, schema.get("additionalProperties", {}))
+            part = schema.get("properties", {}).get(name)
+            if part is None:
+                matching = [p for pattern, p in schema.get("patternProperties", {}).items() if re.search(pattern, name)]
+                part = matching[0] if matching else schema.get("additionalProperties", {})
             if part is False:
                 found.append(f"{where}: {name} is not in the schema")
             else:
@@ -113,7 +118,7 @@ class Schemas(support.ProgramTest):
         self.refuse_value(found, evaluation, lambda v: v["horizons"][0]["mae"].pop("model"), "model is missing")
         self.refuse_value(found, evaluation, lambda v: v["horizons"][0]["rmse"].update(lim=-1), "-1 is below 0")
         self.refuse_value(found, evaluation, lambda v: v["horizons"].clear(), "has 0 items")
-        self.refuse_value(found, evaluation, lambda v: v["skill"].update(baseline="model"), "none of")
+        self.refuse_value(found, evaluation, lambda v: v["skill"].update(baseline="model"), "'model' does not match")
 
 
 if __name__ == "__main__":

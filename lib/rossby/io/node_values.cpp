@@ -5,7 +5,6 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,6 +14,7 @@
 #include "rossby/io/attribute_text.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/io/graph_match.hpp"
+#include "rossby/io/node_match.hpp"
 #include "rossby/io/series_coordinates.hpp"
 #include "rossby/io/table_lines.hpp"
 
@@ -22,6 +22,7 @@ namespace rossby {
 namespace {
 
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
+constexpr std::string_view other_file_key = "data.static_file";
 constexpr std::size_t largest_table = std::size_t{1} << 31;
 
 /// Dimensions that count: those of length 1 do not, unless a series of one node has nothing else.
@@ -59,57 +60,18 @@ std::string wanted_text(const SeriesInfo& series) {
                         : fmt::format("({} = {})", series.column_name, series.file_nodes);
 }
 
-std::unordered_map<std::string, Index> places_of(const std::vector<std::string>& names,
-                                                 const std::string& of) {
-  std::unordered_map<std::string, Index> places;
-  for (const std::string& name : names)
-    if (!places.emplace(name, static_cast<Index>(places.size())).second)
-      user_error("{}: two nodes are called \"{}\"; ids have to differ (data.static_file)", of, name);
-  return places;
-}
-
-/// The nodes of another file's grid are those of the series: its axes, if it has them, say the same.
-void check_axes(const ArrayFile& file, const SeriesInfo& series,
-                const std::vector<NetcdfDimension>& dimensions) {
-  for (const bool rows : {true, false}) {
-    const std::vector<double>& axis = rows ? series.lat : series.lon;
-    const NetcdfVariable* v = detail::coordinate(file, dimensions[rows ? 0 : 1]);
-    if (v == nullptr || axis.empty()) continue;
-    std::vector<std::string> remarks;
-    const std::vector<double> other = detail::read_degrees(file, *v, remarks);
-    for (std::size_t k = 0; k < std::min(axis.size(), other.size()); ++k)
-      if (std::abs(rows ? other[k] - axis[k] : std::remainder(other[k] - axis[k], 360.0)) > 1e-3)
-        user_error("{}: {} has {:.6g} where {} has {:.6g}: the grid is another one (data.static_file)",
-                   file.path(), v->name, other[k], series.path, axis[k]);
-  }
-}
-
 /// Values of another file's sensors as those of the series'.
 std::vector<double> by_ids(const ArrayFile& file, const SeriesInfo& series, const NetcdfDimension& dimension,
                            const std::vector<double>& values, const std::string& name) {
-  std::string variable;
-  const std::vector<std::string> theirs = detail::labels_of(file, dimension, variable);
-  const std::vector<std::string> ours =
-      theirs.empty() ? std::vector<std::string>() : node_ids(series, variable);
-  const std::vector<std::string>& ids = ours.empty() ? series.node_labels : ours;
-  if (theirs.empty() || ids.empty()) {
-    if (dimension.length != series.file_nodes)
-      user_error(
-          "{}: variable {} has {} nodes, {} has {}, and nothing tells which are which (data.static_file)",
-          file.path(), name, dimension.length, series.path, series.file_nodes);
-    return values;
-  }
-  const auto places = places_of(theirs, file.path());
-  std::vector<double> matched(static_cast<std::size_t>(series.file_nodes), none);
-  for (std::size_t i = 0; i < matched.size(); ++i)
-    if (const auto place = places.find(ids[i]); place != places.end())
-      matched[i] = values[static_cast<std::size_t>(place->second)];
+  std::vector<double> matched;
+  for (const Index place : places_of_nodes(file, series, dimension, name, other_file_key))
+    matched.push_back(place < 0 ? none : values[static_cast<std::size_t>(place)]);
   return matched;
 }
 
 std::vector<double> from_netcdf(const SeriesInfo& series, const std::string& name, const std::string& path) {
   const bool own_file = path.empty();
-  const char* key = own_file ? "data.static" : "data.static_file";
+  const std::string_view key = own_file ? "data.static" : other_file_key;
   const std::unique_ptr<ArrayFile> opened = ArrayFile::open(own_file ? series.first_file() : path);
   const ArrayFile& file = *opened;
   const NetcdfVariable* v = file.find(name);
@@ -127,7 +89,7 @@ std::vector<double> from_netcdf(const SeriesInfo& series, const std::string& nam
   if (!sensors_of_another && !of_nodes(series, dimensions, own_file))
     user_error("{}: variable {} has dimensions {}; {}, those of the nodes alone, are right ({})", file.path(),
                name, shape_text(v->dimensions), wanted_text(series), key);
-  if (planar(series) && !own_file) check_axes(file, series, dimensions);
+  if (planar(series) && !own_file) check_axes(file, series, dimensions, other_file_key);
   const std::vector<double> values = detail::read_numbers(file, *v);
   return sensors_of_another ? by_ids(file, series, dimensions[0], values, name) : values;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 #include <type_traits>
 
@@ -47,7 +48,10 @@ void check_layout(const SeriesLayout& layout, const std::string& path) {
 SeriesLayout with_own_names(SeriesLayout layout) {
   std::set<std::string> taken{
       "forecast_reference_time", "lead_time", "land_mask", "edge", "edge_src", "edge_dst", "edge_weight"};
-  for (const SeriesVariable& variable : layout.variables) taken.insert(variable.name);
+  for (const SeriesVariable& variable : layout.variables) {
+    taken.insert(variable.name);
+    if (!layout.members.empty()) taken.insert({"realization", "member", variable.name + "_members"});
+  }
   const auto take = [&](std::string& name, const char* usual) {
     if (taken.insert(name).second) return;
     name = usual;
@@ -133,6 +137,7 @@ SeriesWriter::SeriesWriter(SeriesWriter&& other) noexcept
       written_(other.written_),
       nodes_(other.nodes_),
       features_(other.features_),
+      members_(other.members_),
       n_rows_(other.n_rows_),
       n_columns_(other.n_columns_),
       columns_(std::move(other.columns_)) {}
@@ -149,6 +154,7 @@ SeriesWriter SeriesWriter::create(const std::string& path, const SeriesLayout& a
   writer.steps_ = layout.time.size();
   writer.nodes_ = layout.nodes;
   writer.features_ = layout.features();
+  writer.members_ = std::ssize(layout.members);
   writer.planar_ = layout.planar();
   writer.n_rows_ = layout.gridded ? static_cast<Index>(layout.lat.size()) : layout.rows;
   writer.n_columns_ = layout.gridded ? static_cast<Index>(layout.lon.size()) : layout.columns;
@@ -283,6 +289,19 @@ void SeriesWriter::define_edges(const SeriesLayout& layout) {
 void SeriesWriter::define_variables(const SeriesLayout& layout, const std::vector<int>& shape,
                                     const std::string& auxiliary) {
   Index offset = 0;
+  int realization = -1;
+  if (members_ > 0) {
+    realization = file_.define_dimension("realization", members_);
+    std::vector<Index> numbers(static_cast<std::size_t>(members_));
+    std::iota(numbers.begin(), numbers.end(), Index{0});
+    const std::span<const int> along(&realization, 1);
+    const int number = file_.define_variable("realization", NetcdfType::other_integer, along);
+    describe(number, "realization", "member of the ensemble", "1");
+    lists_.emplace_back(number, std::move(numbers));
+    const int name = file_.define_variable("member", NetcdfType::text, along);
+    describe(name, "", "name of the member", "");
+    labels_.emplace_back(name, layout.members);
+  }
   std::map<std::string, std::pair<int, Index>> shared;  // feature dimensions of several variables
   for (const SeriesVariable& variable : layout.variables) {
     std::vector<int> dimensions = shape;
@@ -315,8 +334,20 @@ void SeriesWriter::define_variables(const SeriesLayout& layout, const std::vecto
       chunk.push_back(std::clamp<Index>(chunk_values / variable.features, 1, nodes_));
       if (variable.features > 1) chunk.push_back(variable.features);
     }
-    file_.compress(id, chunk, std::max<Index>(8 * chunk_steps * plane, Index{4} << 20));
+    const Index cache = std::max<Index>(8 * chunk_steps * plane, Index{4} << 20);
+    file_.compress(id, chunk, cache);
     columns_.push_back({id, offset, variable.features});
+    if (members_ > 0) {
+      dimensions.insert(dimensions.begin(), realization);
+      chunk.insert(chunk.begin(), 1);
+      const int each = file_.define_variable(
+          variable.name + "_members", layout.wide ? NetcdfType::float64 : NetcdfType::float32, dimensions);
+      file_.fill_with_nan(each, layout.wide);
+      describe(each, variable.standard_name, "each member's: " + variable.name, variable.units);
+      file_.put_text(each, "coordinates", "member" + (auxiliary.empty() ? "" : " " + auxiliary));
+      file_.compress(each, chunk, cache);
+      columns_.back().members = each;
+    }
     offset += variable.features;
   }
 }
@@ -350,6 +381,39 @@ void SeriesWriter::append_in_double(std::span<const double> values) {
   append_values(values);
 }
 
+void SeriesWriter::put_members(std::span<const double> values) {
+  const Index size = steps_ * nodes_ * features_;
+  require(std::ssize(values) == members_ * size, "members have the steps of the series");
+  for (Index member = 0; member < members_; ++member)
+    for (const Column& column : columns_)
+      write_column(column, member, 0, steps_, values.data() + member * size);
+}
+
+/// Steps [first, first + count) of one variable out of (count, nodes, m): of the series, or of a member if
+/// that is not −1.
+template <class T>
+void SeriesWriter::write_column(const Column& column, Index member, Index first, Index count,
+                                const T* values) {
+  std::vector<T> piece(static_cast<std::size_t>(count * nodes_ * column.features));
+  const T* in = values + column.offset;
+  for (Index k = 0; k < count * nodes_; ++k)
+    for (Index f = 0; f < column.features; ++f) {
+      const T value = in[k * features_ + f];
+      piece[static_cast<std::size_t>(k * column.features + f)] =
+          std::isfinite(value) ? value : std::numeric_limits<T>::quiet_NaN();
+    }
+  std::vector<Index> start{first, 0}, length{count, nodes_};
+  if (planar_) {
+    start.push_back(0);
+    length = {count, n_rows_, n_columns_};
+  } else if (column.features > 1) {
+    start.push_back(0);
+    length.push_back(column.features);
+  }
+  if (member >= 0) start.insert(start.begin(), member), length.insert(length.begin(), 1);
+  file_.write(member >= 0 ? column.members : column.id, start, length, piece.data());
+}
+
 template <class T>
 void SeriesWriter::append_values(std::span<const T> values) {
   const Index step_values = nodes_ * features_;
@@ -357,29 +421,10 @@ void SeriesWriter::append_values(std::span<const T> values) {
   const Index steps = static_cast<Index>(values.size()) / step_values;
   require(written_ + steps <= steps_, "no more steps are appended than the time axis has");
   const Index block = std::clamp<Index>(piece_values / step_values, 1, std::max<Index>(steps, 1));
-  std::vector<T> piece;
-  for (Index first = 0; first < steps; first += block) {
-    const Index count = std::min(block, steps - first);
-    for (const Column& column : columns_) {
-      piece.resize(static_cast<std::size_t>(count * nodes_ * column.features));
-      const T* in = values.data() + first * step_values + column.offset;
-      for (Index k = 0; k < count * nodes_; ++k)
-        for (Index f = 0; f < column.features; ++f) {
-          const T value = in[k * features_ + f];
-          piece[static_cast<std::size_t>(k * column.features + f)] =
-              std::isfinite(value) ? value : std::numeric_limits<T>::quiet_NaN();
-        }
-      std::vector<Index> start{written_ + first, 0}, length{count, nodes_};
-      if (planar_) {
-        start.push_back(0);
-        length = {count, n_rows_, n_columns_};
-      } else if (column.features > 1) {
-        start.push_back(0);
-        length.push_back(column.features);
-      }
-      file_.write(column.id, start, length, piece.data());
-    }
-  }
+  for (Index first = 0; first < steps; first += block)
+    for (const Column& column : columns_)
+      write_column(column, -1, written_ + first, std::min(block, steps - first),
+                   values.data() + first * step_values);
   written_ += steps;
 }
 

@@ -39,6 +39,9 @@ struct SeriesLayout {
   /// lead_time(time) = time − reference, named after CF-1.8 (forecast_reference_time, forecast_period).
   std::optional<double> reference;
 
+  /// Names of the members of an ensemble: beside each variable stands <variable>_members(realization, …).
+  std::vector<std::string> members = {};
+
   [[nodiscard]] Index features() const;
   [[nodiscard]] bool planar() const { return gridded || rows > 0; }
 };
@@ -65,6 +68,9 @@ class SeriesWriter {
   void append(std::span<const float> values);
   void append_in_double(std::span<const double> values);
 
+  /// Those of all members: (members, steps, nodes, m).
+  void put_members(std::span<const double> values);
+
   /// After the last step: makes the file durable and gives it its name.
   void finish();
 
@@ -87,12 +93,15 @@ class SeriesWriter {
   struct Column {
     int id;
     Index offset, features;
+    int members = -1;  // variable of these
   };
+  template <class T>
+  void write_column(const Column& column, Index member, Index first, Index count, const T* values);
   std::string path_, temporary_;
   NetcdfFile file_;
   bool pending_ = true;
   bool planar_ = false;
-  Index steps_ = 0, written_ = 0, nodes_ = 0, features_ = 0, n_rows_ = 0, n_columns_ = 0;
+  Index steps_ = 0, written_ = 0, nodes_ = 0, features_ = 0, members_ = 0, n_rows_ = 0, n_columns_ = 0;
   std::vector<Column> columns_;
   // Until they are written: variable and values, those of nodes in the shape of the nodes.
   std::vector<std::pair<int, std::vector<double>>> coordinates_, of_nodes_;

@@ -1,19 +1,23 @@
 #include "rossby/run/evaluate.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/io/attribute_text.hpp"
 #include "rossby/io/files.hpp"
-#include "rossby/model/baselines/baselines.hpp"
+#include "rossby/io/forecast_file.hpp"
 #include "rossby/mpi/agree.hpp"
-#include "rossby/mpi/centers.hpp"
 #include "rossby/mpi/ksp_solver.hpp"
 #include "rossby/mpi/watchdog.hpp"
+#include "rossby/run/average_run.hpp"
+#include "rossby/run/members.hpp"
 #include "rossby/run/model_run.hpp"
+#include "rossby/run/run_baselines.hpp"
 #include "rossby/run/run_files.hpp"
 #include "rossby/train/evaluation.hpp"
 #include "rossby/train/stnn_task.hpp"
@@ -25,49 +29,108 @@ namespace {
 struct Test {
   std::vector<Index> origins;
   Index horizons = 0;
+  std::string remark = {};  // a line, if files of forecasts lack some of the origins
 };
 
+/// How many steps a forecaster can be asked for; what puts it so.
+struct Reach {
+  Index steps = 0;  // 0: any number
+  std::string why = {};
+};
+
+Reach reach_of(const Config& config) {
+  if (!config.windows()) return {};
+  return {config.window.outputs,
+          fmt::format("the model puts out window.outputs = {}", config.window.outputs)};
+}
+
 /// One rollout over the test part. Throws UserError where the model does not reach its end.
-Rollout rollout_of(const Config& config, const Split& split) {
+Rollout rollout_of(const Reach& reach, const Split& split) {
   Rollout rollout = rollout_over(split.test);
-  if (config.windows() && rollout.horizons > config.window.outputs)
+  if (reach.steps > 0 && rollout.horizons > reach.steps)
     user_error(
-        "evaluate.kind = \"rollout\" is one forecast over the whole test part, {} steps, and the model puts "
-        "out "
-        "window.outputs = {}; set evaluate.kind = \"origins\"",
-        rollout.horizons, config.window.outputs);
+        "evaluate.kind = \"rollout\" is one forecast over the whole test part, {} steps, and {}; set "
+        "evaluate.kind = \"origins\"",
+        rollout.horizons, reach.why);
   return rollout;
 }
 
 /// evaluate.horizons, or as many as the model puts out.
-Index horizons_of(const Config& config) {
+Index horizons_of(const Config& config, const Reach& reach) {
   const Index horizons = config.evaluate.horizons;
-  if (!config.windows()) return horizons;
-  return std::min(horizons, config.window.outputs);
+  return reach.steps > 0 ? std::min(horizons, reach.steps) : horizons;
 }
 
-Test test_of(const Config& config, const Split& split) {
+Test test_of(const Config& config, const Reach& reach, const Split& split) {
   if (config.evaluate.kind == "rollout") {
     if (split.test.size() < 1) user_error("evaluate: there is no test part; set split.test");
-    Rollout rollout = rollout_of(config, split);
+    Rollout rollout = rollout_of(reach, split);
     return {std::move(rollout.origins), rollout.horizons};
   }
-  const Index horizons = horizons_of(config);
+  const Index horizons = horizons_of(config, reach);
   return {split.test_origins(horizons, config.evaluate.first_origin, config.evaluate.last_origin), horizons};
 }
 
-/// Adds the classical forecasters, which work in original units.
-template <class T>
-void add_baselines(const Communicator& comm, const Config& config, ModelRun<T>& run, const Test& test,
-                   std::vector<std::unique_ptr<Baseline>>& baselines, HorizonErrors& errors) {
-  if (baselines.empty()) return;
+/// What is scored beside the model: the classical forecasters, which work in original units, and files.
+struct Beside {
+  std::vector<std::unique_ptr<Baseline>> baselines;
+  std::vector<ForecastFile> files;
+
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& baseline : baselines) names.emplace_back(baseline->name());
+    for (const ForecastFile& file : files) names.push_back(name_of(file.path()));
+    return names;
+  }
+
+  /// A key of evaluation.json: lower_snake_case.
+  static std::string name_of(const std::string& path) {
+    std::string name = "file_" + lower_case(std::filesystem::path(path).stem().string());
+    for (char& c : name)
+      if ((c < 'a' || c > 'z') && (c < '0' || c > '9')) c = '_';
+    return name;
+  }
+};
+
+Beside beside(const Config& config, const KspSolver& solver, const Domain& domain, int threads,
+              Index horizons, std::span<const std::string> files) {
+  Beside all;
+  // One long rollout has no regression for each horizon.
+  const Index regressions = config.evaluate.kind == "rollout" ? 0 : horizons;
+  if (config.evaluate.baselines)
+    all.baselines = run_baselines(config, domain, regressions, threads, solver, domain.info.time);
+  for (const std::string& path : files) {
+    all.files.push_back(ForecastFile::open(path, domain.info));
+    all.files.back().expect_nodes(domain.file_node);
+    const std::vector<std::string> names = all.names();
+    if (std::count(names.begin(), names.end(), names.back()) > 1)
+      user_error("{}: two files of forecasts would be called {} in the tables; rename one", path,
+                 names.back());
+  }
+  return all;
+}
+
+template <class Run>
+void add_beside(const Communicator& comm, const Config& config, Run& run, const Test& test,
+                const Beside& beside, HorizonErrors& errors) {
+  if (beside.baselines.empty() && beside.files.empty()) return;
   const Series series = read_series(comm, config, run.domain());
   int number = 1;
-  for (const auto& baseline : baselines) {
+  for (const auto& baseline : beside.baselines) {
     baseline->fit(series, run.domain().split, run.reducer());
     baseline->forecast(series, test.origins, test.horizons, run.reducer(),
                        [&](Index horizon, NodeView<const float> x) {
                          errors.add<float>(number, horizon, x, series, test.origins);
+                       });
+    ++number;
+  }
+  const std::span<const Index> origins(test.origins);
+  for (const ForecastFile& file : beside.files) {
+    forecast_from_file(comm, file, run.domain(), origins, test.horizons,
+                       [&](Index first, Index horizon, NodeView<const float> x) {
+                         errors.add<float>(number, horizon, x, series,
+                                           origins.subspan(static_cast<std::size_t>(first),
+                                                           static_cast<std::size_t>(x.cols)));
                        });
     ++number;
   }
@@ -132,27 +195,6 @@ std::string tables_of(const Domain& domain, const std::vector<Part>& parts,
                     units == "mixed" ? ", though their units differ: those with large values rule" : "", all);
 }
 
-/// Horizons that baselines fit a regression for each: not for one long rollout.
-Index regressions_of(const Config& config, Index horizons) {
-  return config.evaluate.kind == "rollout" ? 0 : horizons;
-}
-
-template <class T>
-std::vector<std::unique_ptr<Baseline>> baselines_of(const Config& config, const KspSolver& solver,
-                                                    const ModelRun<T>& run, Index horizons) {
-  if (!config.evaluate.baselines) return {};
-  return classical_baselines({.horizons = regressions_of(config, horizons),
-                              .anomalies = anomaly_spec(config.data, CycleKind::none),
-                              .median = config.data.point == "median",
-                              .threads = run.exec().threads,
-                              .centers = centers_of_rows(run.domain()),
-                              .lim_modes = config.evaluate.lim_modes,
-                              .ridge = config.evaluate.ridge,
-                              .var_solver = config.evaluate.var_solver,
-                              .solver = &solver},
-                             &run.domain().info.time);
-}
-
 /// What was found, on its way to file and console.
 struct Found {
   const Domain& domain;
@@ -186,13 +228,12 @@ struct Found {
 };
 
 /// Remarks that come before the tables.
-void print_remarks(const Config& config, const Test& test,
-                   std::span<const std::unique_ptr<Baseline>> baselines) {
-  for (const auto& baseline : baselines)
+void print_remarks(const Config& config, const Reach& reach, const Test& test, const Beside& beside) {
+  for (const auto& baseline : beside.baselines)
     if (const std::string remark = baseline->remark(); !remark.empty()) fmt::print("{}\n", remark);
+  fmt::print("{}", test.remark);
   if (config.evaluate.kind != "rollout" && test.horizons < config.evaluate.horizons)
-    fmt::print("evaluate.horizons = {}: the model puts out window.outputs = {} steps, which are scored\n",
-               config.evaluate.horizons, test.horizons);
+    fmt::print("evaluate.horizons = {}: {} steps, which are scored\n", config.evaluate.horizons, reach.why);
 }
 
 void print_tables(const Found& found, std::span<const Index> report, const std::string& path) {
@@ -205,39 +246,37 @@ void print_tables(const Found& found, std::span<const Index> report, const std::
              tables_of(found.domain, found.parts, found.of_parts, found.scores, found.leads, report), path);
 }
 
-template <class T>
-Evaluation evaluate_with(const Communicator& comm, const OpenRun& open, const EvaluateOptions& options) {
-  const Config& config = open.config;
-  const std::string path = agree(comm, [&] {
-    return comm.rank() == 0 ? open.output(options.output, open.directory->evaluation_file()) : "";
-  });
-  if (options.prints && comm.rank() == 0) fmt::print("{}", open.remark);
-  const auto made = make_run<T>(comm, config, Purpose::forecasting);
-  ModelRun<T>& run = *made;
-  run.load(open.state, open.other_file);
-  if (options.prints && comm.rank() == 0 && !run.device_remark().empty())
-    fmt::print("{}\n", run.device_remark());
+/// Scores a run, or what looks like one: a ModelRun or an AverageRun.
+template <class Run>
+Evaluation score(const Communicator& comm, const Config& config, Run& run, const Reach& reach,
+                 const std::string& path, const EvaluateOptions& options) {
   const Domain& domain = run.domain();
-  const Test test = agree(comm, [&] {
-    Test all = test_of(config, domain.split);
-    all.origins = run.usable(std::move(all.origins), all.horizons);
-    return all;
+  const KspSolver solver(comm);
+  Test test = agree(comm, [&] { return test_of(config, reach, domain.split); });
+  const Beside others = agree(comm, [&] {
+    return beside(config, solver, domain, run.exec().threads, test.horizons, options.baselines);
+  });
+  agree(comm, [&] {
+    test.origins = run.usable(std::move(test.origins), test.horizons);
+    if constexpr (requires { run.remark(); }) test.remark = run.remark();
+    std::vector<const ForecastFile*> files;
+    for (const ForecastFile& file : others.files) files.push_back(&file);
+    test.origins =
+        origins_of_files(files, domain.info.time, std::move(test.origins), test.horizons, test.remark);
   });
   const TimeAxis& time = domain.info.time;
   const auto report =
       agree(comm, [&] { return reported_horizons(config.evaluate.report, time, test.horizons); });
 
-  const KspSolver solver(comm);
-  auto baselines = baselines_of(config, solver, run, test.horizons);
   std::vector<std::string> names{"model"};
-  for (const auto& baseline : baselines) names.emplace_back(baseline->name());
+  for (std::string& name : others.names()) names.push_back(std::move(name));
   Found found{domain, test, parts_of(domain), {}, {}, {}};
   std::vector<Index> part_features;
   for (const Part& part : found.parts) part_features.push_back(part.features);
   HorizonErrors errors(names, test.horizons, part_features, run.exec().threads);
   const std::span<const Index> origins(test.origins);
   in_exchanges(comm, [&] { run.add_errors(errors, origins, test.horizons); });
-  add_baselines(comm, config, run, test, baselines, errors);
+  add_beside(comm, config, run, test, others, errors);
   found.scores = errors.reduce(run.reducer());
   if (!found.parts.empty()) found.of_parts = errors.reduce_parts(run.reducer());
   if (!domain.centers.empty()) {  // of values whose offset is subtracted there are no relative errors
@@ -249,11 +288,40 @@ Evaluation evaluate_with(const Communicator& comm, const OpenRun& open, const Ev
   const Stage stage(comm, "writing the evaluation", patience_with_files);
   agree(comm, [&] {
     if (comm.rank() != 0) return;
-    if (options.prints) print_remarks(config, test, baselines);
+    if (options.prints) print_remarks(config, reach, test, others);
     atomic_write(path, found.json().dump(2) + "\n");
     if (options.prints) print_tables(found, report, path);
   });
   return {broadcast(comm, path), std::move(found.scores)};
+}
+
+template <class T>
+Evaluation evaluate_run(const Communicator& comm, const OpenRun& open, const EvaluateOptions& options) {
+  const std::string path = agree(comm, [&] {
+    if (comm.rank() != 0) return std::string();
+    if (!options.output.empty()) refuse_to_replace(options.output, options.baselines);
+    return open.output(options.output, open.directory->evaluation_file());
+  });
+  if (options.prints && comm.rank() == 0) fmt::print("{}", open.remark);
+  const auto made = make_run<T>(comm, open.config, Purpose::forecasting);
+  made->load(open.state, open.other_file);
+  if (options.prints && comm.rank() == 0 && !made->device_remark().empty())
+    fmt::print("{}\n", made->device_remark());
+  return score(comm, open.config, *made, reach_of(open.config), path, options);
+}
+
+Evaluation evaluate_average(const Communicator& comm, const std::string& directory,
+                            const EvaluateOptions& options) {
+  AverageRun run(comm, directory, options.sets, options.device);
+  const Watch watching(comm, run.config().parallel.watchdog_seconds, directory);
+  const std::string path = agree(comm, [&] {
+    if (comm.rank() != 0) return std::string();
+    if (!options.output.empty()) refuse_to_replace(options.output, options.baselines);
+    return run.output(options.output, "evaluation.json");
+  });
+  if (options.prints && comm.rank() == 0) fmt::print("{}", run.remarks());
+  const Reach reach{run.horizons(), fmt::format("the average has weights for {}", run.horizons())};
+  return score(comm, run.config(), run, reach, path, options);
 }
 
 /// The classical forecasters that the test part will be scored beside.
@@ -261,7 +329,7 @@ std::string baselines_line(const Config& config, const Domain& domain, Index hor
   if (!config.evaluate.baselines) return "";
   std::vector<std::string> names;
   for (const auto& baseline :
-       classical_baselines({.horizons = regressions_of(config, horizons)}, &domain.info.time))
+       classical_baselines({.horizons = config.evaluate.kind == "rollout" ? 0 : horizons}, &domain.info.time))
     names.emplace_back(baseline->name());
   return fmt::format("baselines {}\n", fmt::join(names, ", "));
 }
@@ -270,10 +338,11 @@ std::string baselines_line(const Config& config, const Domain& domain, Index hor
 
 std::string check_evaluation(const Config& config, const Domain& domain) {
   const bool rollout = config.evaluate.kind == "rollout";
-  const Index horizons = rollout ? domain.split.test.size() : horizons_of(config);
+  const Reach reach = reach_of(config);
+  const Index horizons = rollout ? domain.split.test.size() : horizons_of(config, reach);
   if (horizons > 0) (void)reported_horizons(config.evaluate.report, domain.info.time, horizons);
   const Index first = config.evaluate.first_origin, last = config.evaluate.last_origin;
-  if (rollout && !domain.split.test.empty()) (void)rollout_of(config, domain.split);
+  if (rollout && !domain.split.test.empty()) (void)rollout_of(reach, domain.split);
   if (domain.split.test.empty()) return "";
   if (rollout) return baselines_line(config, domain, horizons);
   if (first >= 0 || last >= 0) (void)domain.split.test_origins(horizons, first, last);
@@ -286,9 +355,13 @@ std::string check_evaluation(const Config& config, const Domain& domain) {
 }
 
 Evaluation evaluate(const Communicator& comm, const std::string& run, const EvaluateOptions& options) {
+  if (averages(comm, run))
+    return as_run(comm, [&](const Communicator& ranks) {
+      return or_on_the_cores([&] { return evaluate_average(ranks, run, options); });
+    });
   return with_run(comm, run, options.sets, options.device,
                   [&]<class T>(const Communicator& ranks, const OpenRun& open) {
-                    return evaluate_with<T>(ranks, open, options);
+                    return evaluate_run<T>(ranks, open, options);
                   });
 }
 

@@ -14,7 +14,8 @@ struct EvaluateOptions {
   std::string output;             // file; empty: evaluation.json in the run directory
   std::string device;             // parallel.device; empty: as trained, without a GPU the cores
   std::vector<std::string> sets;  // key=value: harmless keys, split.test, data.file and relation.file only
-  bool prints = false;            // rank 0 prints what `rossby evaluate` does
+  std::vector<std::string> baselines = {};  // files of forecasts (ForecastFile) that are scored, too
+  bool prints = false;                      // rank 0 prints what `rossby evaluate` does
 };
 
 /// What evaluation found; the same on every rank.
@@ -23,7 +24,8 @@ struct Evaluation {
   HorizonScores scores;  // of the model, then of the baselines: all variables together
 };
 
-/// Scores the state of a run directory on its test part, beside the classical baselines, and writes that.
+/// Scores the state of a run directory, or an average of several (average.hpp), on its test part, beside the
+/// classical baselines, and writes that. A file of forecasts is called file_<its name> in what is written.
 /// Throws UserError on every rank of `comm`, as `train` does. Collective over `comm`.
 Evaluation evaluate(const Communicator& comm, const std::string& run, const EvaluateOptions& options = {});
 

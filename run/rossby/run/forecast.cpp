@@ -1,5 +1,6 @@
 #include "rossby/run/forecast.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -13,6 +14,7 @@
 #include "rossby/mpi/gather_nodes.hpp"
 #include "rossby/mpi/observed_steps.hpp"
 #include "rossby/mpi/watchdog.hpp"
+#include "rossby/run/average_run.hpp"
 #include "rossby/run/model_run.hpp"
 #include "rossby/run/run_files.hpp"
 #include "rossby/run/version.hpp"
@@ -61,14 +63,13 @@ std::vector<V> on_file_nodes(const Domain& domain, const std::vector<float>& nod
   return values;
 }
 
-SeriesLayout forecast_layout(const Domain& domain, const OpenRun& open, Index origin, Index steps) {
+SeriesLayout forecast_layout(const Domain& domain, const std::string& source, Index origin, Index steps) {
   SeriesLayout layout = layout_of(domain.info);
   layout.wide = !domain.centers.empty();
   layout.time = domain.info.time.after(origin, steps);
   layout.reference = domain.info.time.values()[static_cast<std::size_t>(origin)];
   layout.title = fmt::format("Forecast of {} steps from {}", steps, domain.info.time.text(origin));
-  layout.attributes.emplace_back("source", fmt::format("rossby {}, {}, run {}", version_short(),
-                                                       open.config.model.name, open.directory->path()));
+  layout.attributes.emplace_back("source", fmt::format("rossby {}, {}", version_short(), source));
   if (layout.planar()) {
     layout.land_mask.assign(static_cast<std::size_t>(domain.info.file_nodes), 1);
     for (const Index node : domain.file_node) layout.land_mask[static_cast<std::size_t>(node)] = 0;
@@ -76,10 +77,71 @@ SeriesLayout forecast_layout(const Domain& domain, const OpenRun& open, Index or
   return layout;
 }
 
+/// Throws UserError if so many steps cannot be forecast, or not from there.
+void check_steps(const Communicator& comm, const Domain& domain, Index steps, Index forecasts) {
+  agree(comm, [&] {
+    constexpr Index most = 10'000'000;
+    if (steps < 1) user_error("a forecast of {} steps; ask for 1 or more", steps);
+    if (steps > most) user_error("--steps {}: a forecast has at most {} steps", steps, most);
+    check_memory(forecasts * steps * domain.nodes() * domain.info.features, sizeof(float),
+                 fmt::format("a forecast of {} steps", steps));
+  });
+}
+
+/// A forecast on its way to the file.
+struct Forecast {
+  const Domain& domain;
+  Index origin = 0, steps = 0;
+  std::vector<float> nodes = {};    // (nodes, steps, m) on rank 0
+  std::vector<float> members = {};  // (members, nodes, steps, m), if they are written
+  std::vector<std::string> member_names = {};
+
+  void expect_finite() const {
+    for (const float value : nodes)
+      if (!std::isfinite(value))
+        user_error(
+            "forecast: the model diverges within {} steps from {}; forecast fewer steps or train longer",
+            steps, domain.info.time.text(origin));
+  }
+
+  void write(const std::string& path, const std::string& source) const {
+    SeriesLayout layout = forecast_layout(domain, source, origin, steps);
+    layout.members = member_names;
+    SeriesWriter writer = SeriesWriter::create(path, layout);
+    if (layout.wide)
+      writer.append_in_double(on_file_nodes<double>(domain, nodes, steps));
+    else
+      writer.append(on_file_nodes<float>(domain, nodes, steps));
+    if (!member_names.empty()) writer.put_members(members_on_file_nodes());
+    writer.finish();
+  }
+
+  /// The line that is printed.
+  [[nodiscard]] std::string line(const std::string& path) const {
+    return fmt::format("{} steps from {}, written to {}{}\n", steps, domain.info.time.text(origin), path,
+                       domain.split.reaches_training(origin, steps)
+                           ? " (steps of the training part are among them: the model has seen those)"
+                           : "");
+  }
+
+ private:
+  [[nodiscard]] std::vector<double> members_on_file_nodes() const {
+    const std::size_t size = nodes.size();
+    std::vector<double> all;
+    for (std::size_t first = 0; first < members.size(); first += size) {
+      const auto at = members.begin() + static_cast<std::ptrdiff_t>(first);
+      const auto one = on_file_nodes<double>(domain, {at, at + static_cast<std::ptrdiff_t>(size)}, steps);
+      all.insert(all.end(), one.begin(), one.end());
+    }
+    return all;
+  }
+};
+
 template <class T>
-std::string forecast_with(const Communicator& comm, const OpenRun& open, const ForecastOptions& options) {
+std::string forecast_run(const Communicator& comm, const OpenRun& open, const ForecastOptions& options) {
   const Config& config = open.config;
   agree(comm, [&] {
+    if (options.members) user_error("--members is of averages alone, and this is a run; leave it out");
     if (comm.rank() != 0) return;
     (void)open.output(options.output, "");
     if (!options.inputs.empty() && !options.output.empty())
@@ -93,13 +155,7 @@ std::string forecast_with(const Communicator& comm, const OpenRun& open, const F
     fmt::print("{}\n", run.device_remark());
   const Domain& domain = run.domain();
   const Index steps = options.steps;
-  agree(comm, [&] {
-    constexpr Index most = 10'000'000;
-    if (steps < 1) user_error("a forecast of {} steps; ask for 1 or more", steps);
-    if (steps > most) user_error("--steps {}: a forecast has at most {} steps", steps, most);
-    check_memory(steps * domain.nodes() * domain.info.features, sizeof(float),
-                 fmt::format("a forecast of {} steps", steps));
-  });
+  check_steps(comm, domain, steps, 1);
   const Index origin = origin_of(comm, config, domain, options);
   agree(comm, [&] {
     (void)domain.info.time.after(origin, steps);  // has to be known
@@ -119,36 +175,90 @@ std::string forecast_with(const Communicator& comm, const OpenRun& open, const F
   };
   in_exchanges(comm, [&] { run.forecast(origins, steps, keep); });
   const Stage stage(comm, "writing the forecast", patience_with_files);
-  const auto nodes = gather_nodes(comm, domain.partition, local, steps * m);
+  const Forecast forecast{domain, origin, steps, gather_nodes(comm, domain.partition, local, steps * m)};
   const std::string written = agree(comm, [&] {
     if (comm.rank() != 0) return std::string();
-    for (const float value : nodes)
-      if (!std::isfinite(value))
-        user_error(
-            "forecast: the model diverges within {} steps from {}; forecast fewer steps or train longer",
-            steps, domain.info.time.text(origin));
+    forecast.expect_finite();
     const std::string path = open.output(options.output, open.directory->forecast_file());
-    const SeriesLayout layout = forecast_layout(domain, open, origin, steps);
-    if (layout.wide)
-      write_series_in_double(path, layout, on_file_nodes<double>(domain, nodes, steps));
-    else
-      write_series(path, layout, on_file_nodes<float>(domain, nodes, steps));
-    if (!options.prints) return path;
-    fmt::print("{} steps from {}, written to {}{}\n", steps, domain.info.time.text(origin), path,
-               domain.split.reaches_training(origin, steps)
-                   ? " (steps of the training part are among them: the model has seen those)"
-                   : "");
+    forecast.write(path, fmt::format("{}, run {}", config.model.name, open.directory->path()));
+    if (options.prints) fmt::print("{}", forecast.line(path));
     return path;
   });
   return broadcast(comm, written);
 }
 
+std::string forecast_average(const Communicator& comm, const std::string& directory,
+                             const ForecastOptions& options) {
+  AverageRun run(comm, directory, options.sets, options.device);
+  const Watch watching(comm, run.config().parallel.watchdog_seconds, directory);
+  const std::string path = agree(comm, [&] {
+    if (comm.rank() != 0) return std::string();
+    if (!options.inputs.empty() && !options.output.empty())
+      refuse_to_replace(options.output, {options.inputs});
+    return run.output(options.output, "forecast.nc");
+  });
+  if (options.prints && comm.rank() == 0) fmt::print("{}", run.remarks());
+  Members& members = run.members();
+  const Domain& domain = run.domain();
+  const Index steps = options.steps, m = domain.info.features, owned = std::ssize(domain.rows);
+  check_steps(comm, domain, steps, options.members ? members.size() + 1 : 1);
+  const Index origin = origin_of(comm, run.config(), domain, options);
+  agree(comm, [&] {
+    (void)domain.info.time.after(origin, steps);  // has to be known
+    (void)run.usable({origin}, steps);
+    if (!options.inputs.empty() && !members.read_ahead())
+      user_error("--inputs {}: no member has data.known_inputs, which it would hold; leave it out",
+                 options.inputs);
+  });
+  const Members::Ahead ahead{origin, steps, options.inputs};
+  const std::vector<Index> origins{origin};
+  std::vector<float> sum(static_cast<std::size_t>(owned * steps * m)), one(sum.size());
+  Forecast forecast{domain, origin, steps};
+  for (Index k = 0; k < members.size(); ++k) {
+    members.forecast(
+        k, origins, steps, run.horizons(),
+        [&](Index, Index horizon, NodeView<const float> x) {
+          for (Index i = 0; i < owned; ++i)
+            for (Index f = 0; f < m; ++f)
+              one[static_cast<std::size_t>((i * steps + horizon - 1) * m + f)] = x.at(i, 0)[f];
+        },
+        &ahead);
+    for (Index q = 0; q < owned * steps * m; ++q)
+      if (const double w = run.weight(q / m % steps + 1, k); w > 0)
+        sum[static_cast<std::size_t>(q)] += static_cast<float>(w) * one[static_cast<std::size_t>(q)];
+    double lost = static_cast<double>(
+        std::count_if(one.begin(), one.end(), [](float value) { return !std::isfinite(value); }));
+    run.reducer().sum(std::span<double>(&lost, 1));
+    if (lost > 0)
+      user_error(
+          "forecast: {} of {} values of the member {} are missing or not finite; forecast fewer steps, or "
+          "make an average without it",
+          lost, domain.nodes() * steps * m, members[k].name);
+    if (!options.members) continue;
+    const auto gathered = gather_nodes(comm, domain.partition, one, steps * m);
+    forecast.members.insert(forecast.members.end(), gathered.begin(), gathered.end());
+    forecast.member_names.push_back(members[k].name);
+  }
+  const Stage stage(comm, "writing the forecast", patience_with_files);
+  forecast.nodes = gather_nodes(comm, domain.partition, sum, steps * m);
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    forecast.write(path, run.text());
+    if (options.prints) fmt::print("{}", forecast.line(path));
+  });
+  return broadcast(comm, path);
+}
+
 }  // namespace
 
 std::string forecast(const Communicator& comm, const std::string& run, const ForecastOptions& options) {
+  if (averages(comm, run))
+    return as_run(comm, [&](const Communicator& ranks) {
+      return or_on_the_cores([&] { return forecast_average(ranks, run, options); });
+    });
   return with_run(comm, run, options.sets, options.device,
                   [&]<class T>(const Communicator& ranks, const OpenRun& open) {
-                    return forecast_with<T>(ranks, open, options);
+                    return forecast_run<T>(ranks, open, options);
                   });
 }
 

@@ -16,12 +16,13 @@ struct ForecastOptions {
   std::string output;             // file; empty: forecast.nc in the run directory
   std::string device;             // parallel.device; empty: as trained, without a GPU the cores
   std::vector<std::string> sets;  // key=value: harmless keys, split.test, data.file and relation.file only
+  bool members = false;           // of an average: those of its members, too
   bool prints = false;            // rank 0 prints what `rossby forecast` does
 };
 
-/// Forecasts from the state of a run directory and writes a CF NetCDF file, whose path is returned on every
-/// rank. Throws UserError on every rank of `comm`, as `train` does; also if the model diverges within the
-/// steps. Collective over `comm`.
+/// Forecasts from the state of a run directory, or from an average (average.hpp), and writes a CF NetCDF
+/// file, whose path is returned on every rank. Throws UserError on every rank of `comm`, as `train` does;
+/// also if the model diverges within the steps. Collective over `comm`.
 std::string forecast(const Communicator& comm, const std::string& run, const ForecastOptions& options);
 
 }  // namespace rossby

@@ -54,15 +54,6 @@ struct Trained {
   }
 };
 
-/// Whether two lists are of the same files, whatever their names.
-bool same_files(const PathList& a, const PathList& b) {
-  std::error_code code;
-  return std::equal(a.paths.begin(), a.paths.end(), b.paths.begin(), b.paths.end(),
-                    [&](const std::string& x, const std::string& y) {
-                      return x == y || std::filesystem::equivalent(x, y, code);
-                    });
-}
-
 /// Whether a part is a share of the file's steps, as "0.2".
 bool is_share(const std::string& part) {
   double share = 0;
@@ -71,6 +62,14 @@ bool is_share(const std::string& part) {
 }
 
 }  // namespace
+
+bool same_files(const PathList& a, const PathList& b) {
+  std::error_code code;
+  return std::equal(a.paths.begin(), a.paths.end(), b.paths.begin(), b.paths.end(),
+                    [&](const std::string& x, const std::string& y) {
+                      return x == y || std::filesystem::equivalent(x, y, code);
+                    });
+}
 
 bool names_file(const std::string& difference) {
   return difference.starts_with("data.file:") || difference.starts_with("relation.file:");

@@ -27,6 +27,9 @@ struct OpenRun {
   [[nodiscard]] std::string output(const std::string& asked, const std::string& usual) const;
 };
 
+/// Whether two lists are of the same files, whatever their names.
+[[nodiscard]] bool same_files(const PathList& a, const PathList& b);
+
 /// Whether one of Config::differences is of data.file or relation.file: these may have moved, and what is in
 /// them is held against a hash.
 [[nodiscard]] bool names_file(const std::string& difference);

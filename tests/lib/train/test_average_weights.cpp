@@ -17,7 +17,7 @@ using Numbers = std::vector<double>;
 /// Smallest error over a fine lattice of all weights of three members.
 double least_on_lattice(const Numbers& gram) {
   double least = std::numeric_limits<double>::infinity();
-  constexpr int n = 200;
+  constexpr int n = 50;
   for (int i = 0; i <= n; ++i)
     for (int j = 0; i + j <= n; ++j)
       least =
@@ -54,7 +54,7 @@ TEST(StackingWeights, EqualMembersDoNotDivideByZero) {
 TEST(StackingWeights, NoWeightsOnALatticeAreBetter) {
   const Random random(7, "errors");
   std::uint64_t number = 0;
-  for (int trial = 0; trial < 300; ++trial) {
+  for (int trial = 0; trial < 200; ++trial) {
     Numbers errors(12), gram(9);  // (3 members, 4 errors), of sizes that differ and that resemble each other
     for (std::size_t k = 0; k < errors.size(); ++k) {
       const double common = random.uniform(1000 + number / 12 * 4 + k % 4);

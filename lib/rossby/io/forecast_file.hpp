@@ -1,0 +1,76 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rossby/io/array_file.hpp"
+#include "rossby/io/series_decoder.hpp"
+#include "rossby/io/series_file.hpp"
+
+namespace rossby {
+
+/// Forecasts of a series that somebody else made, in a NetCDF/CF file: each variable of the
+/// series as var(init_time, lead, lat, lon) or var(init_time, lead, node[, feature]), under its name and in
+/// its units.
+///
+/// * `init_time` (or a coordinate with standard_name forecast_reference_time) has the stamps of the last
+/// known
+///   steps, ascending: CF times, or numbers if the series counts steps.
+/// * `lead` (or standard_name forecast_period) says how far behind these a value is: as a time (units hours,
+///   days, …; of monthly series months or years), or without units in steps of the series, 1 for the first
+///   step behind init_time. Leads that are no step of the series are passed over.
+/// * Nodes of sensors are matched by the ids that both files have, otherwise they are in the same order.
+///
+/// Each process reads the nodes that it owns. Every failure is a UserError of one line that names the file.
+class ForecastFile {
+ public:
+  static ForecastFile open(const std::string& path, const SeriesInfo& series);
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  /// It has a forecast of each lead from 1 to so many steps.
+  [[nodiscard]] Index horizons() const;
+  /// Whether it has forecasts from this step of the series on.
+  [[nodiscard]] bool has(Index origin) const { return init_of_[static_cast<std::size_t>(origin)] >= 0; }
+  /// "2012-03-06T09:30 to 2012-03-07T22:55": its first and last init_time.
+  [[nodiscard]] const std::string& inits() const { return inits_; }
+
+  /// Throws UserError naming the first of these nodes of the series that the file does not have.
+  void expect_nodes(std::span<const Index> file_nodes) const;
+
+  /// Forecasts of some nodes of the series (without duplicates) at leads 1, …, `horizons` from some origins
+  /// that it has, as SeriesFile::read gives values: out is (horizons, origins, nodes, m), NaN where missing;
+  /// `centers`, (nodes, m) or empty, are subtracted in double.
+  void read(std::span<const Index> file_nodes, std::span<const Index> origins, Index horizons,
+            std::span<const double> centers, float* out) const;
+
+ private:
+  struct Column {
+    const NetcdfVariable* variable;
+    detail::Decoder decoder;
+    Index first, features;  // of the series
+  };
+  ForecastFile() = default;
+  void add_variable(const SeriesInfo& series, const SeriesVariable& variable, Index first_feature);
+  void match_inits(const SeriesInfo& series);
+  void match_leads(const SeriesInfo& series);
+  template <class Raw>
+  void read_variable(const Column& column, std::span<const Index> cells, std::span<const Index> origins,
+                     Index horizons, std::span<const double> centers, float* out) const;
+
+  std::string path_;
+  std::unique_ptr<ArrayFile> file_;
+  std::vector<Column> columns_;
+  bool planar_ = false;
+  Index grid_columns_ = 1;                // cells of a grid's row; of sensors all
+  Index features_ = 0;                    // of the series
+  std::vector<Index> place_;              // of each node of the series in the file; −1: not there
+  std::map<Index, std::string> missing_;  // nodes that are not there, as messages name them
+  std::vector<Index> init_of_;            // of each step of the series; −1: none
+  std::vector<Index> lead_of_;            // of horizon 1, 2, …; −1: none
+  std::string inits_;
+};
+
+}  // namespace rossby

@@ -1,0 +1,292 @@
+#include "rossby/run/average.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/io/files.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/watchdog.hpp"
+#include "rossby/run/forecast_store.hpp"
+#include "rossby/run/members.hpp"
+#include "rossby/train/average_weights.hpp"
+#include "rossby/train/evaluation.hpp"
+
+namespace rossby {
+namespace {
+
+using Kind = AverageMember::Kind;
+using Weights = std::vector<std::vector<double>>;  // of each horizon, one a member
+
+bool is_same(const AverageMember& a, const AverageMember& b) {
+  if (a.kind != b.kind) return false;
+  if (a.kind == Kind::baseline) return a.name == b.name;
+  std::error_code code;
+  return std::filesystem::equivalent(a.name, b.name, code);
+}
+
+/// The folder in which a directory is made or lies.
+std::string folder_of(const std::string& directory) {
+  const std::string folder = std::filesystem::absolute(directory).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+void check_output(const std::string& directory) {
+  std::error_code code;
+  if (directory.empty()) user_error("no directory is given for the average (-o DIR)");
+  if (is_average(directory))
+    user_error("{}: is there already; name another directory with -o, or remove it",
+               average_file_of(directory));
+  if (std::filesystem::exists(directory, code) && !std::filesystem::is_directory(directory, code))
+    user_error("{}: cannot make this directory: a file has that name", directory);
+  if (std::filesystem::exists(directory + "/config.toml", code))
+    user_error("{}: is the directory of a run; name another one with -o", directory);
+  const std::string place = std::filesystem::exists(directory, code) ? directory : folder_of(directory);
+  if (::access(place.c_str(), W_OK) != 0)
+    user_error("{}: cannot be written: {}: {}", directory, place, std::strerror(errno));
+}
+
+/// The words of the command line, as rank 0 finds them; all ranks see the same files.
+std::vector<AverageMember> members_of(const Communicator& comm, const AverageOptions& options) {
+  std::vector<AverageMember> members = agree(comm, [&] {
+    std::vector<AverageMember> found;
+    for (const std::string& word : options.members) {
+      found.push_back(member_named(word));
+      for (std::size_t k = 0; k + 1 < found.size(); ++k)
+        if (is_same(found[k], found.back()))
+          user_error("{}: is a member twice; name each forecaster once", word);
+    }
+    if (found.size() < 2)
+      user_error(
+          "an average needs two members or more, and {} named; name run directories, baselines or files of "
+          "forecasts",
+          found.empty() ? "none is" : fmt::format("only {} is", found.front().name));
+    if (comm.rank() == 0) check_output(options.output);
+    return found;
+  });
+  return members;
+}
+
+/// Errors of all members in the validation part.
+struct Validated {
+  std::vector<Index> origins;
+  ErrorGram gram;
+  bool scaled = false;  // variables of different units count alike
+
+  [[nodiscard]] std::vector<double> of(Index horizon) const { return gram.mean(horizon, scaled); }
+};
+
+Validated validate(const Communicator& comm, Members& members, Index horizons, const std::string& folder,
+                   const std::string& weighting, std::string& remark) {
+  const Domain& domain = members.domain();
+  const Index m = domain.info.features, rows = std::ssize(domain.rows);
+  std::vector<Index> origins = agree(comm, [&] {
+    std::vector<Index> all = domain.split.origins(Role::validation, horizons);
+    if (all.empty())
+      user_error(
+          "--weights {} needs errors in the validation part, which has {} steps for {} horizons: train the "
+          "members "
+          "with split.validation, or set --weights equal",
+          weighting, domain.split.validation.size(), horizons);
+    return members.usable(std::move(all), horizons, remark);
+  });
+  const Index count = std::ssize(origins);
+  auto store = agree(comm, [&] { return ForecastStore(folder, members.size(), horizons, count, rows * m); });
+  for (Index k = 0; k < members.size(); ++k) {
+    members.forecast(k, origins, horizons, horizons, [&](Index first, Index h, NodeView<const float> x) {
+      for (Index b = 0; b < x.cols; ++b) {
+        float* to = store.at(k, h, first + b);
+        for (Index i = 0; i < x.rows; ++i, to += m) std::copy_n(x.at(i, b), m, to);
+      }
+    });
+    store.forget_pages();
+  }
+  const Series truth = read_series(comm, members.config(), domain);
+  std::vector<Index> features;
+  for (const SeriesVariable& variable : domain.info.variables) features.push_back(variable.features);
+  Validated found{std::move(origins), ErrorGram(members.size(), horizons, features),
+                  units_of(domain.info) == "mixed"};
+  std::vector<const float*> forecasts(static_cast<std::size_t>(members.size()));
+  for (Index h = 1; h <= horizons; ++h)
+    for (Index o = 0; o < count; ++o) {
+      for (Index k = 0; k < members.size(); ++k) forecasts[static_cast<std::size_t>(k)] = store.at(k, h, o);
+      found.gram.add(h, forecasts, truth.at(found.origins[static_cast<std::size_t>(o)] + h), rows);
+    }
+  found.gram.reduce(members.reducer());
+  agree(comm, [&] {
+    for (Index k = 0; k < members.size(); ++k)
+      if (found.gram.lost(k) > 0)
+        user_error(
+            "{}: {:.0f} of its forecasts for the validation part are {}, where there are observations; leave "
+            "it out{}",
+            members[k].name, found.gram.lost(k), members[k].kind == Kind::file ? "missing" : "not finite",
+            members[k].kind == Kind::file ? ", or complete it" : ", or train it anew");
+    for (Index h = 1; h <= horizons; ++h)
+      if (found.gram.count(h) == 0)
+        user_error(
+            "{}: the validation part has no observed target {} steps ahead; set --weights equal, or "
+            "--set evaluate.horizons",
+            domain.info.path, h);
+  });
+  return found;
+}
+
+Weights weights_of(const AverageOptions& options, const Validated* validated, Index members, Index horizons) {
+  Weights weights;
+  for (Index h = 1; h <= horizons; ++h)
+    if (!validated)
+      weights.emplace_back(static_cast<std::size_t>(members), 1.0 / static_cast<double>(members));
+    else
+      weights.push_back(options.weighting == "stacking" ? stacking_weights(validated->of(h))
+                                                        : inverse_error_weights(validated->of(h)));
+  return weights;
+}
+
+/// Root mean squared errors of the validation part: those of the members, and then of their average.
+std::vector<double> rmse_of(const Validated& validated, Index horizon, std::span<const double> weights) {
+  const std::vector<double> gram = validated.gram.mean(horizon, false);
+  std::vector<double> rmse;
+  for (std::size_t k = 0; k < weights.size(); ++k) rmse.push_back(std::sqrt(gram[k * weights.size() + k]));
+  rmse.push_back(std::sqrt(mean_square(gram, weights)));
+  return rmse;
+}
+
+/// What is written.
+struct Made {
+  const AverageOptions& options;
+  const Members& members;
+  const Weights& weights;
+  const Validated* validated;  // null: weights are equal
+  std::vector<Lead> leads;
+
+  [[nodiscard]] nlohmann::ordered_json json() const {
+    const SeriesInfo& info = members.domain().info;
+    nlohmann::ordered_json json{{"weighting", options.weighting},
+                                {"members", members_json(members.all(), options.output)}};
+    json["horizons"] = nlohmann::ordered_json::array();
+    for (std::size_t h = 0; h < weights.size(); ++h) {
+      nlohmann::ordered_json one{{"step", h + 1}};
+      if (h < leads.size() && !leads[h].text.empty()) one["lead"] = leads[h].text;
+      if (h < leads.size() && leads[h].seconds) one["lead_seconds"] = *leads[h].seconds;
+      one["weights"] = weights[h];
+      if (validated) {
+        std::vector<double> rmse = rmse_of(*validated, static_cast<Index>(h) + 1, weights[h]);
+        one["validation_rmse"]["average"] = rmse.back();
+        rmse.pop_back();
+        one["validation_rmse"]["members"] = rmse;
+      }
+      json["horizons"].push_back(std::move(one));
+    }
+    std::vector<std::string> variables;
+    for (const SeriesVariable& variable : info.variables) variables.push_back(variable.name);
+    json["data"] = {{"file", info.path},
+                    {"variables", variables},
+                    {"units", units_of(info)},
+                    {"nodes", members.domain().nodes()}};
+    if (validated) {
+      json["data"]["first_origin"] = info.time.text(validated->origins.front());
+      json["data"]["last_origin"] = info.time.text(validated->origins.back());
+      json["data"]["origins"] = validated->origins.size();
+    }
+    return json;
+  }
+
+  /// A line a horizon, each with a number of every column.
+  [[nodiscard]] std::string table(
+      const std::string& title, std::span<const std::string> names, std::span<const Index> report, int digits,
+      const std::function<double(Index horizon, std::size_t column)>& number) const {
+    std::string text = fmt::format("{}\n{:>8}", title, "horizon");
+    for (const std::string& name : names)
+      text += fmt::format("  {:>{}}", name, std::max<std::size_t>(name.size(), 8));
+    text += '\n';
+    for (const Index h : report) {
+      const std::string& lead = leads[static_cast<std::size_t>(h - 1)].text;
+      text += fmt::format("{:>8}", lead.empty() ? std::to_string(h) : lead);
+      for (std::size_t k = 0; k < names.size(); ++k)
+        text += fmt::format("  {:>{}.{}f}", number(h, k), std::max<std::size_t>(names[k].size(), 8), digits);
+      text += '\n';
+    }
+    return text;
+  }
+
+  [[nodiscard]] std::string text(std::span<const Index> report) const {
+    std::vector<std::string> names;
+    for (const AverageMember& member : members.all()) names.push_back(member.name);
+    const auto of = [&](Index h) -> const std::vector<double>& {
+      return weights[static_cast<std::size_t>(h - 1)];
+    };
+    std::string text = table("weights", names, report, 3, [&](Index h, std::size_t k) { return of(h)[k]; });
+    if (!validated) return text;
+    names.emplace_back("average");
+    const TimeAxis& time = members.domain().info.time;
+    const std::string units = units_of(members.domain().info);
+    return text + "\n" +
+           table(fmt::format("RMSE{}, {} origins of the validation part from {} to {}",
+                             units == "1" ? "" : fmt::format(" ({})", units), validated->origins.size(),
+                             time.text(validated->origins.front()), time.text(validated->origins.back())),
+                 names, report, 4, [&](Index h, std::size_t k) { return rmse_of(*validated, h, of(h))[k]; });
+  }
+};
+
+/// The directory goes again if it is new and the file cannot be written.
+void write_average(const std::string& directory, const std::string& text) {
+  std::error_code code;
+  const bool is_new = std::filesystem::create_directory(directory, code);
+  if (!std::filesystem::is_directory(directory))
+    user_error("{}: cannot make this directory: {}", directory, code.message());
+  try {
+    atomic_write(average_file_of(directory), text);
+  } catch (...) {
+    if (is_new) std::filesystem::remove(directory, code);
+    throw;
+  }
+}
+
+std::string average_with(const Communicator& comm, std::vector<AverageMember> named,
+                         const AverageOptions& options) {
+  Members members(comm, std::move(named), options.sets, options.device);
+  const Watch watching(comm, members.config().parallel.watchdog_seconds, folder_of(options.output));
+  if (options.prints && comm.rank() == 0) fmt::print("{}", members.remarks());
+  members.expect_same_data();
+  const Index horizons = agree(comm, [&] { return members.horizons(); });
+  const TimeAxis& time = members.domain().info.time;
+  const auto report =
+      agree(comm, [&] { return reported_horizons(members.config().evaluate.report, time, horizons); });
+  std::string remark;
+  std::optional<Validated> validated;
+  if (options.weighting != "equal")
+    validated = validate(comm, members, horizons, folder_of(options.output), options.weighting, remark);
+  const Weights weights = weights_of(options, validated ? &*validated : nullptr, members.size(), horizons);
+  const std::vector<Index> origins = validated ? validated->origins : std::vector<Index>();
+  const Made made{options, members, weights, validated ? &*validated : nullptr,
+                  horizon_leads(time, origins, horizons)};
+  const Stage stage(comm, "writing the average", patience_with_files);
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    members.hash();
+    write_average(options.output, made.json().dump(2) + "\n");
+    if (options.prints)
+      fmt::print("{}{}\nwritten to {}\n", remark, made.text(report), average_file_of(options.output));
+  });
+  return average_file_of(options.output);
+}
+
+}  // namespace
+
+std::string average(const Communicator& comm, const AverageOptions& options) {
+  return as_run(comm, [&](const Communicator& ranks) {
+    std::vector<AverageMember> members = members_of(ranks, options);
+    return or_on_the_cores([&] { return average_with(ranks, std::move(members), options); });
+  });
+}
+
+}  // namespace rossby

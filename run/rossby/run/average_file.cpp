@@ -1,0 +1,150 @@
+#include "rossby/run/average_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "rossby/base/text_hash.hpp"
+#include "rossby/base/user_error.hpp"
+#include "rossby/io/files.hpp"
+#include "rossby/mpi/state_file.hpp"
+#include "rossby/run/run_baselines.hpp"
+#include "rossby/run/run_files.hpp"
+
+namespace rossby {
+namespace {
+
+using Kind = AverageMember::Kind;
+
+constexpr std::array<std::pair<Kind, const char*>, 3> kinds{
+    {{Kind::run, "run"}, {Kind::baseline, "baseline"}, {Kind::file, "file"}}};
+
+/// A path of average.json as this process finds it.
+std::string found(const std::string& directory, const std::string& path) {
+  if (std::filesystem::path(path).is_absolute()) return path;
+  return (std::filesystem::path(directory) / path).lexically_normal().string();
+}
+
+std::vector<double> weights_of(const nlohmann::json& json, std::size_t members) {
+  const auto weights = json.at("weights").get<std::vector<double>>();
+  const bool negative = std::any_of(weights.begin(), weights.end(), [](double w) { return !(w >= 0); });
+  if (weights.size() != members || negative ||
+      !(std::abs(std::accumulate(weights.begin(), weights.end(), 0.0) - 1) < 1e-6))
+    user_error("weights of a horizon are one a member, not negative, and their sum is 1");
+  return weights;
+}
+
+AverageMember member_of(const nlohmann::json& json, const std::string& directory) {
+  const auto kind = json.at("kind").get<std::string>();
+  for (const auto& [value, name] : kinds) {
+    if (kind != name) continue;
+    if (value == Kind::baseline) return {value, json.at("name").get<std::string>(), ""};
+    return {value, found(directory, json.at("path").get<std::string>()), json.at("hash").get<std::string>()};
+  }
+  user_error("\"{}\" is no kind of member", kind);
+}
+
+std::string hash_of_bytes(const std::string& path) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  if (!file) user_error("{}: cannot be read", path);
+  TextHash hash;
+  std::vector<char> piece(std::size_t{1} << 20);
+  for (std::size_t count = 1; count > 0;) {
+    count = std::fread(piece.data(), 1, piece.size(), file.get());
+    hash.add({piece.data(), count});
+  }
+  if (std::ferror(file.get()) != 0) user_error("{}: cannot be read to its end", path);
+  return fmt::format("{:016x}", hash.value());
+}
+
+/// Of values alone: the same training gives the same.
+std::string hash_of_state(const std::string& path) {
+  const StoredState state = list_state(path);
+  TextHash hash;
+  for (const StoredArray& array : state.arrays)
+    hash.add_format("{} {} {} {} {:x}\n", array.name, array.extents[0], array.extents[1], array.extents[2],
+                    array.checksum);
+  const auto metadata = nlohmann::json::parse(state.metadata, nullptr, false);
+  if (metadata.is_object()) hash.add(metadata.value("training_hash", ""));
+  return fmt::format("{:016x}", hash.value());
+}
+
+}  // namespace
+
+std::string average_file_of(const std::string& directory) {
+  return directory + "/average.json";
+}
+
+bool is_average(const std::string& directory) {
+  std::error_code code;
+  return std::filesystem::exists(average_file_of(directory), code);
+}
+
+Average read_average(const std::string& directory) {
+  const std::string path = average_file_of(directory);
+  const std::string text = read_text(path);
+  try {
+    const auto json = nlohmann::json::parse(text);
+    Average average;
+    average.weighting = json.at("weighting").get<std::string>();
+    for (const auto& member : json.at("members")) average.members.push_back(member_of(member, directory));
+    for (const auto& horizon : json.at("horizons"))
+      average.weights.push_back(weights_of(horizon, average.members.size()));
+    if (average.members.size() < 2 || average.weights.empty())
+      user_error("an average has two members or more, and weights of a horizon or more");
+    return average;
+  } catch (const nlohmann::json::exception& error) {
+    user_error("{}: not as 'rossby average' writes it; make the average anew ({})", path, error.what());
+  } catch (const UserError& error) {
+    user_error("{}: not as 'rossby average' writes it; make the average anew ({})", path, error.what());
+  }
+}
+
+nlohmann::ordered_json members_json(const std::vector<AverageMember>& members, const std::string& directory) {
+  auto json = nlohmann::ordered_json::array();
+  const std::filesystem::path from = std::filesystem::weakly_canonical(std::filesystem::absolute(directory));
+  for (const AverageMember& member : members) {
+    const auto kind = std::find_if(kinds.begin(), kinds.end(),
+                                   [&](const auto& known) { return known.first == member.kind; });
+    nlohmann::ordered_json one{{"kind", kind->second}};
+    if (member.kind == Kind::baseline) {
+      one["name"] = member.name;
+    } else {
+      const auto to = std::filesystem::weakly_canonical(std::filesystem::absolute(member.name));
+      one["path"] = to.lexically_relative(from).string();
+      one["hash"] = member.hash;
+    }
+    json.push_back(std::move(one));
+  }
+  return json;
+}
+
+std::string hash_of(const AverageMember& member) {
+  if (member.kind == Kind::baseline) return "";
+  return member.kind == Kind::file ? hash_of_bytes(member.name) : hash_of_state(state_file_of(member.name));
+}
+
+AverageMember member_named(const std::string& word) {
+  if (std::find(baseline_names.begin(), baseline_names.end(), word) != baseline_names.end())
+    return {Kind::baseline, word, ""};
+  std::error_code code;
+  std::string path = word;
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  if (std::filesystem::is_directory(path, code)) {
+    if (is_average(path)) user_error("{}: is an average itself; name its members", path);
+    return {Kind::run, path, ""};
+  }
+  if (std::filesystem::exists(path, code)) return {Kind::file, path, ""};
+  user_error("{}: neither a run directory nor a file of forecasts is there, and no baseline is called so: {}",
+             word, fmt::join(baseline_names, ", "));
+}
+
+}  // namespace rossby

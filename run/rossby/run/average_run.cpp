@@ -1,0 +1,105 @@
+#include "rossby/run/average_run.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/io/files.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/run/forecast_store.hpp"
+
+namespace rossby {
+namespace {
+
+/// As rank 0 finds it; all ranks read the same file.
+Average average_of(const Communicator& comm, const std::string& directory) {
+  const Average average = agree(comm, [&] { return read_average(directory); });
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    for (const AverageMember& member : average.members) {
+      if (std::error_code code;
+          member.kind != AverageMember::Kind::baseline && !std::filesystem::exists(member.name, code))
+        user_error("{}: member {} is not there; put it back, or make the average anew",
+                   average_file_of(directory), member.name);
+      if (hash_of(member) != member.hash)
+        user_error(
+            "{}: {} was {} after the average was made, so that its weights are of another forecaster; make "
+            "the average anew",
+            average_file_of(directory), member.name,
+            member.kind == AverageMember::Kind::run ? "trained again" : "written again");
+    }
+  });
+  return average;
+}
+
+}  // namespace
+
+bool averages(const Communicator& comm, const std::string& directory) {
+  return !broadcast(comm, comm.rank() == 0 && is_average(directory) ? "average" : "").empty();
+}
+
+AverageRun::AverageRun(const Communicator& comm, const std::string& directory,
+                       std::span<const std::string> sets, const std::string& device)
+    : directory_(directory),
+      average_(average_of(comm, directory)),
+      members_(comm, average_.members, sets, device) {}
+
+std::string AverageRun::text() const {
+  std::string names;
+  for (const AverageMember& member : average_.members) names += (names.empty() ? "" : ", ") + member.name;
+  return fmt::format("average ({}) of {}", average_.weighting, names);
+}
+
+std::string AverageRun::remarks() const {
+  return members_.remarks() + text() + "\n";
+}
+
+std::vector<Index> AverageRun::usable(std::vector<Index> origins, Index horizons) {
+  if (horizons > this->horizons())
+    user_error("{} horizons: {} has weights for {} steps; ask for at most so many", horizons,
+               average_file_of(directory_), this->horizons());
+  return members_.usable(std::move(origins), horizons, remark_);
+}
+
+void AverageRun::add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) {
+  const Communicator& comm = members_.comm();
+  const Index rows = std::ssize(domain().rows), m = domain().info.features, count = std::ssize(origins);
+  auto sum = agree(comm, [&] { return ForecastStore(directory_, 1, horizons, count, rows * m); });
+  for (Index k = 0; k < members_.size(); ++k) {
+    Index needed = horizons;  // of the leads at which it has a weight
+    while (needed > 0 && weight(needed, k) == 0) --needed;
+    if (needed == 0) continue;
+    members_.forecast(k, origins, needed, this->horizons(),
+                      [&](Index first, Index h, NodeView<const float> x) {
+                        const auto w = static_cast<float>(weight(h, k));
+                        if (w == 0) return;
+                        for (Index b = 0; b < x.cols; ++b) {
+                          float* to = sum.at(0, h, first + b);
+                          for (Index i = 0; i < x.rows; ++i)
+                            for (Index f = 0; f < m; ++f) *to++ += w * x.at(i, b)[f];
+                        }
+                      });
+    sum.forget_pages();
+  }
+  const Series truth = read_series(comm, config(), domain());
+  for (Index h = 1; h <= horizons; ++h)
+    errors.add<float>(0, h, {sum.at(0, h, 0), rows, count, m, m, rows * m}, truth, origins);
+}
+
+std::string AverageRun::output(const std::string& asked, const std::string& usual) const {
+  if (asked.empty()) {
+    if (::access(directory_.c_str(), W_OK) != 0)
+      user_error("{}: you cannot write into this directory: {}; name a file with --output", directory_,
+                 std::strerror(errno));
+    return directory_ + "/" + usual;
+  }
+  members_.expect_output(asked);
+  refuse_to_replace(asked, {average_file_of(directory_)});
+  return asked;
+}
+
+}  // namespace rossby

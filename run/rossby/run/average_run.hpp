@@ -1,0 +1,53 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rossby/run/members.hpp"
+#include "rossby/train/metrics.hpp"
+
+namespace rossby {
+
+/// Whether `directory` holds an average, as rank 0 sees it. Collective.
+[[nodiscard]] bool averages(const Communicator& comm, const std::string& directory);
+
+/// An average of forecasters, opened: what evaluate and forecast ask a run for.
+class AverageRun {
+ public:
+  /// Throws UserError if a run was trained again, or a file was written again, after the average was made.
+  /// Collective.
+  AverageRun(const Communicator& comm, const std::string& directory, std::span<const std::string> sets,
+             const std::string& device);
+
+  [[nodiscard]] Members& members() { return members_; }
+  [[nodiscard]] const Config& config() const { return members_.config(); }
+  [[nodiscard]] const Domain& domain() const { return members_.domain(); }
+  [[nodiscard]] Reducer& reducer() { return members_.reducer(); }
+  [[nodiscard]] const Exec& exec() const { return members_.exec(); }
+  [[nodiscard]] Index horizons() const { return average_.horizons(); }
+  [[nodiscard]] double weight(Index horizon, Index member) const {
+    return average_.weights[static_cast<std::size_t>(horizon - 1)][static_cast<std::size_t>(member)];
+  }
+  /// "stacking of runs/a, direct_ridge".
+  [[nodiscard]] std::string text() const;
+  /// What usable() left out, a line; empty: nothing.
+  [[nodiscard]] const std::string& remark() const { return remark_; }
+  /// What openings have to say, and who is averaged, a line each; rank 0's.
+  [[nodiscard]] std::string remarks() const;
+
+  [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index horizons);
+  /// Adds the average's errors as forecaster 0. Members with a weight are run one after the other; their
+  /// weighted sum of all origins is held, if it is large in an unnamed file of the directory. Collective.
+  void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons);
+
+  /// Where rank 0 writes: what was asked for, or `usual` in the directory.
+  [[nodiscard]] std::string output(const std::string& asked, const std::string& usual) const;
+
+ private:
+  std::string directory_;
+  Average average_;
+  Members members_;
+  std::string remark_;  // of usable()
+};
+
+}  // namespace rossby

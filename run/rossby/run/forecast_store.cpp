@@ -1,0 +1,19 @@
+#include "rossby/run/forecast_store.hpp"
+
+namespace rossby {
+
+ForecastStore::ForecastStore(const std::string& folder, Index slots, Index horizons, Index origins,
+                             Index width)
+    : horizons_(horizons), origins_(origins), width_(width) {
+  constexpr Index most = Index{1} << 26;  // 256 MiB
+  const Index values = slots * horizons * origins * width;
+  if (values <= most) {
+    memory_ = Buffer<float>(values);
+    data_ = memory_.data();
+  } else {
+    file_ = std::make_unique<FileMemory>(folder, static_cast<std::size_t>(values) * sizeof(float));
+    data_ = reinterpret_cast<float*>(file_->data());
+  }
+}
+
+}  // namespace rossby

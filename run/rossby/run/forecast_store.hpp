@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "rossby/tensor/buffer.hpp"
+#include "rossby/tensor/file_memory.hpp"
+
+namespace rossby {
+
+/// Forecasts of this rank's rows, (slots, horizons, origins, rows, m), zeros at first: in memory, or if they
+/// are many in an unnamed file of a folder, whose pages the system takes away where memory is short.
+class ForecastStore {
+ public:
+  ForecastStore(const std::string& folder, Index slots, Index horizons, Index origins, Index width);
+
+  /// Values (rows, m) of one forecast at a horizon 1, 2, ….
+  [[nodiscard]] float* at(Index slot, Index horizon, Index origin) {
+    return data_ + ((slot * horizons_ + horizon - 1) * origins_ + origin) * width_;
+  }
+  /// Between members: what has been written need not stay in memory.
+  void forget_pages() {
+    if (file_) file_->forget_pages();
+  }
+
+ private:
+  Index horizons_, origins_, width_;
+  Buffer<float> memory_;
+  std::unique_ptr<FileMemory> file_;
+  float* data_ = nullptr;
+};
+
+}  // namespace rossby

@@ -1,0 +1,296 @@
+#include "rossby/run/members.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/data/windows.hpp"
+#include "rossby/io/files.hpp"
+#include "rossby/model/architecture.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/centers.hpp"
+#include "rossby/mpi/host.hpp"
+#include "rossby/mpi/ksp_solver.hpp"
+#include "rossby/run/model_run.hpp"
+#include "rossby/run/row_move.hpp"
+#include "rossby/run/run_baselines.hpp"
+
+namespace rossby {
+namespace {
+
+using Kind = AverageMember::Kind;
+
+/// Steps of the part, as messages show them.
+std::string part_text(const Domain& domain, const StepRange& part) {
+  if (part.empty()) return "none";
+  return fmt::format("{} to {}", domain.info.time.text(part.first), domain.info.time.text(part.last - 1));
+}
+
+/// The axis, split and series as if the data had so many steps more, all of them missing, since baselines
+/// know the targets' times from the axis.
+void go_on(TimeAxis& axis, Split& split, Series& series, Index steps) {
+  std::vector<double> values = axis.values();
+  const std::vector<double> more = axis.after(axis.size() - 1, steps).values();
+  values.insert(values.end(), more.begin(), more.end());
+  axis = TimeAxis::parse(std::move(values), axis.units(), axis.calendar(), "time axis");
+  split.steps += steps;
+  split.role.resize(static_cast<std::size_t>(split.steps), Role::unused);
+  Series longer(series.steps + steps, series.rows, series.features);
+  std::copy(series.values.begin(), series.values.end(), longer.values.begin());
+  std::fill(longer.values.begin() + series.values.size(), longer.values.end(),
+            std::numeric_limits<float>::quiet_NaN());
+  series = std::move(longer);
+}
+
+}  // namespace
+
+std::vector<Index> origins_of_files(std::span<const ForecastFile* const> files, const TimeAxis& time,
+                                    std::vector<Index> origins, Index horizons, std::string& remark) {
+  const std::size_t all = origins.size();
+  for (const ForecastFile* file : files) {
+    if (file->horizons() < horizons)
+      user_error(
+          "{}: has forecasts of {} steps ahead, and {} are wanted; ask for fewer with --set "
+          "evaluate.horizons={}",
+          file->path(), file->horizons(), horizons, file->horizons());
+    std::vector<Index> left;
+    std::copy_if(origins.begin(), origins.end(), std::back_inserter(left),
+                 [&](Index origin) { return file->has(origin); });
+    if (left.empty() && !origins.empty())
+      user_error("{}: has no forecast from {}; its init_time is {}", file->path(),
+                 origins.size() == 1 ? time.text(origins.front())
+                                     : fmt::format("any of the {} origins from {} to {}", origins.size(),
+                                                   time.text(origins.front()), time.text(origins.back())),
+                 file->inits());
+    origins = std::move(left);
+  }
+  if (origins.size() < all)
+    remark += fmt::format("{} of {} origins are in all files of forecasts: these alone count\n",
+                          origins.size(), all);
+  return origins;
+}
+
+void forecast_from_file(const Communicator& comm, const ForecastFile& file, const Domain& domain,
+                        std::span<const Index> origins, Index horizons, const ForecastVisit& visit) {
+  constexpr Index held = Index{1} << 22;  // forecasts at once
+  const Index m = domain.info.features, rows = std::ssize(domain.rows), count = std::ssize(origins);
+  std::vector<Index> nodes;
+  for (const GlobalRow row : domain.rows)
+    nodes.push_back(domain.file_node[static_cast<std::size_t>(row.value)]);
+  const std::vector<double> centers = centers_of_rows(domain);
+  Index most = 1;
+  for (int part = 0; part < domain.partition.parts(); ++part)
+    most = std::max(most, domain.partition.size(part));
+  const Index at_once = std::clamp<Index>(held / (most * m * horizons), 1, std::max<Index>(count, 1));
+  std::vector<float> values(static_cast<std::size_t>(horizons * at_once * rows * m));
+  for (Index first = 0; first < count; first += at_once) {
+    const Index some = std::min(at_once, count - first);
+    agree(comm, [&] {
+      file.read(nodes, origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(some)),
+                horizons, centers, values.data());
+    });
+    for (Index h = 1; h <= horizons; ++h)
+      visit(first, h, {values.data() + (h - 1) * some * rows * m, rows, some, m, m, rows * m});
+  }
+}
+
+Members::Members(const Communicator& comm, std::vector<AverageMember> members,
+                 std::span<const std::string> sets, const std::string& device)
+    : comm_(comm), members_(std::move(members)), reducer_(comm) {
+  for (Index k = 0; k < size(); ++k) {
+    if ((*this)[k].kind != Kind::run) continue;
+    runs_.emplace(k, open_run(comm, (*this)[k].name, sets, device));
+    if (first_run_ < 0) first_run_ = k;
+  }
+  agree(comm, [&] {
+    if (first_run_ < 0)
+      user_error(
+          "no run is among the members: the first one says which data are forecast, and in which split; name "
+          "a "
+          "run directory");
+  });
+  domain_ = make_domain(comm, config());
+  if (std::any_of(runs_.begin(), runs_.end(), [](const auto& run) { return run.second.config.windows(); }))
+    domain_.split.breaks = time_breaks(domain_.info.time);
+  exec_.threads = threads_per_rank(comm, config());
+  agree(comm, [&] {
+    for (Index k = 0; k < size(); ++k)
+      if ((*this)[k].kind == Kind::file) {
+        files_.emplace(k, ForecastFile::open((*this)[k].name, domain_.info));
+        files_.at(k).expect_nodes(domain_.file_node);
+      }
+  });
+}
+
+std::string Members::remarks() const {
+  std::string remarks;
+  for (const auto& [member, run] : runs_)
+    if (!run.remark.empty()) remarks += fmt::format("{}: {}", (*this)[member].name, run.remark);
+  return remarks;
+}
+
+bool Members::read_ahead() const {
+  return std::any_of(runs_.begin(), runs_.end(),
+                     [](const auto& run) { return !run.second.config.data.known_inputs.empty(); });
+}
+
+void Members::hash() {
+  for (AverageMember& member : members_) member.hash = hash_of(member);
+}
+
+void Members::expect_same_data() {
+  for (const auto& [member, run] : runs_)
+    if (member != first_run_) expect_same_data(member, make_domain(comm_, run.config));
+}
+
+void Members::expect_same_data(Index member, const Domain& other) const {
+  const Config& theirs = run(member).config;
+  const std::string &name = (*this)[member].name, &first = (*this)[first_run_].name;
+  const SeriesInfo &a = domain_.info, &b = other.info;
+  const auto refuse = [&](const std::string& what) {
+    user_error(
+        "{}: {}: members of an average forecast the same nodes of the same data in the same split; train one "
+        "of "
+        "them anew, or leave it out",
+        name, what);
+  };
+  agree(comm_, [&] {
+    if (!same_files(theirs.data.file, config().data.file))
+      refuse(fmt::format("its data are {}, and those of {} are {}", b.path, first, a.path));
+    const auto variables = [](const SeriesInfo& info) {
+      std::string text;
+      for (const SeriesVariable& v : info.variables)
+        text += fmt::format("{}{} [{}, {}]", text.empty() ? "" : ", ", v.name, v.units, v.features);
+      return text;
+    };
+    if (variables(a) != variables(b))
+      refuse(fmt::format("it forecasts {}, and {} forecasts {}", variables(b), first, variables(a)));
+    if (a.time.values() != b.time.values())
+      refuse(fmt::format("it reads {} steps from {}, and {} reads {} from {}", b.steps, b.time.text(0), first,
+                         a.steps, a.time.text(0)));
+    if (domain_.file_node != other.file_node)
+      refuse(fmt::format("it forecasts {} nodes, and {} forecasts {}{}", other.nodes(), first,
+                         domain_.nodes(), domain_.nodes() == other.nodes() ? " others" : ""));
+    if (theirs.data.null_value != config().data.null_value)
+      refuse(fmt::format("its data.null_value is \"{}\", and that of {} is \"{}\"", theirs.data.null_value,
+                         first, config().data.null_value));
+    const Split &x = domain_.split, &y = other.split;
+    if (x.role != y.role)
+      refuse(fmt::format(
+          "its parts are training {}, validation {}, test {}, and those of {} training {}, "
+          "validation {}, test {}",
+          part_text(other, y.train), part_text(other, y.validation), part_text(other, y.test), first,
+          part_text(domain_, x.train), part_text(domain_, x.validation), part_text(domain_, x.test)));
+  });
+}
+
+Index Members::horizons() const {
+  Index most = 0;
+  for (const auto& [member, run] : runs_)
+    if (run.config.windows()) most = std::max(most, run.config.window.outputs);
+  const Index asked = config().evaluate.horizons, horizons = most > 0 ? std::min(asked, most) : asked;
+  for (const auto& [member, run] : runs_)
+    if (run.config.windows() && run.config.window.outputs < horizons)
+      user_error(
+          "{}: puts out window.outputs = {} steps, and {} are averaged; average fewer with --set "
+          "evaluate.horizons={}",
+          (*this)[member].name, run.config.window.outputs, horizons, run.config.window.outputs);
+  for (const auto& [member, file] : files_)
+    if (file.horizons() < horizons)
+      user_error(
+          "{}: has forecasts of {} steps ahead, and {} are averaged; average fewer with --set "
+          "evaluate.horizons={}",
+          file.path(), file.horizons(), horizons, file.horizons());
+  const KspSolver solver(comm_);
+  const auto baselines = run_baselines(config(), domain_, horizons, 1, solver, domain_.info.time);
+  for (const AverageMember& member : members_) {
+    if (member.kind != Kind::baseline) continue;
+    std::vector<std::string_view> names;
+    for (const auto& baseline : baselines) names.push_back(baseline->name());
+    if (std::find(names.begin(), names.end(), member.name) == names.end())
+      user_error("{}: these data have no such baseline for {} horizons, but {}", member.name, horizons,
+                 fmt::join(names, ", "));
+  }
+  return horizons;
+}
+
+std::vector<Index> Members::usable(std::vector<Index> origins, Index horizons, std::string& remark) const {
+  for (const auto& [member, run] : runs_) {
+    if (!run.config.windows()) continue;
+    const WindowShape shape{run.config.window.inputs, run.config.window.outputs};
+    auto left = window_origins(origins, shape, horizons, time_breaks(domain_.info.time));
+    if (left.empty() && !origins.empty())
+      user_error(
+          "{}: no forecast origin has window.inputs = {} known steps up to it, and the {} behind it that are "
+          "asked "
+          "for, without a gap of the time axis; choose others (evaluate.first_origin, evaluate.last_origin "
+          "or "
+          "split.test; forecast: --origin, or fewer --steps)",
+          (*this)[member].name, shape.inputs, horizons);
+    origins = std::move(left);
+  }
+  std::vector<const ForecastFile*> files;
+  for (const auto& [member, file] : files_) files.push_back(&file);
+  return origins_of_files(files, domain_.info.time, std::move(origins), horizons, remark);
+}
+
+void Members::forecast(Index member, std::span<const Index> origins, Index horizons, Index fitted,
+                       const ForecastVisit& visit, const Ahead* ahead) {
+  const AverageMember& one = (*this)[member];
+  if (one.kind == Kind::file)
+    return forecast_from_file(comm_, files_.at(member), domain_, origins, horizons, visit);
+  if (one.kind == Kind::baseline) return forecast_baseline(one.name, origins, horizons, fitted, visit);
+  if (run(member).config.model.precision == "double")
+    forecast_run<double>(member, origins, horizons, visit, ahead);
+  else
+    forecast_run<float>(member, origins, horizons, visit, ahead);
+  release_unused_memory();
+}
+
+template <class T>
+void Members::forecast_run(Index member, std::span<const Index> origins, Index horizons,
+                           const ForecastVisit& visit, const Ahead* ahead) {
+  const OpenRun& open = run(member);
+  const auto made = make_run<T>(comm_, open.config, Purpose::forecasting);
+  made->load(open.state, open.other_file);
+  expect_same_data(member, made->domain());
+  if (ahead)
+    made->know_ahead(ahead->origin, ahead->steps,
+                     open.config.data.known_inputs.empty() ? std::string() : ahead->inputs);
+  RowMove move(comm_, made->domain().partition, domain_.partition);
+  in_exchanges(comm_, [&] {
+    made->forecast(origins, horizons,
+                   [&](Index first, Index horizon, NodeView<const T> x) { visit(first, horizon, move(x)); });
+  });
+}
+
+void Members::forecast_baseline(const std::string& name, std::span<const Index> origins, Index horizons,
+                                Index fitted, const ForecastVisit& visit) {
+  Series series = read_series(comm_, config(), domain_);
+  TimeAxis axis = domain_.info.time;
+  Split split = domain_.split;
+  agree(comm_, [&] {
+    const Index last = origins.empty() ? 0 : *std::max_element(origins.begin(), origins.end()) + horizons;
+    if (last >= axis.size()) go_on(axis, split, series, last + 1 - axis.size());
+  });
+  const KspSolver solver(comm_);
+  const auto baselines = run_baselines(config(), domain_, fitted, exec_.threads, solver, axis);
+  const auto found = std::find_if(baselines.begin(), baselines.end(),
+                                  [&](const auto& baseline) { return baseline->name() == name; });
+  require(found != baselines.end(), "a baseline that was looked for before");
+  (*found)->fit(series, split, reducer_);
+  (*found)->forecast(series, origins, horizons, reducer_,
+                     [&](Index horizon, NodeView<const float> x) { visit(0, horizon, x); });
+}
+
+void Members::expect_output(const std::string& asked) const {
+  for (const auto& [member, run] : runs_) (void)run.output(asked, "");
+  std::vector<std::string> inputs;
+  for (const auto& [member, file] : files_) inputs.push_back(file.path());
+  refuse_to_replace(asked, inputs);
+}
+
+}  // namespace rossby
