@@ -89,7 +89,7 @@ class Averages(Runs, LoadsJson):
     def trained(self, name="gru"):
         """A GRU of rows in blocks, or an STNN whose rows follow its graph."""
         settings = {"gru": ("model.name=gru", "window.inputs=3", "window.outputs=3", "model.units=4", "model.layers=1"),
-                    "stnn": ("relation.graph=edges", "model.latent_dim=2", "parallel.partition=graph"),
+                    "stnn": ("relation.graph=edges", "model.latent=2", "parallel.partition=graph"),
                     "double": ("model.name=gru", "window.inputs=5", "window.outputs=2", "model.units=4", "model.layers=1",
                                "model.precision=double")}[name]
         if not os.path.exists(self.path(f"{name}/checkpoints/state.h5")):
@@ -163,7 +163,7 @@ class Averages(Runs, LoadsJson):
         members = [self.trained("gru"), self.trained("stnn"), self.trained("double"), "direct_ar", "far.nc"]
         made = [self.average(*members, weights="stacking", output=f"on{ranks}", ranks=ranks) for ranks in (1, 2, 3, 6)]
         scores = [self.scores("on1", f"scores{ranks}.json", ranks) for ranks in (1, 2, 3, 6)]
-        values = [self.forecast("on1", "--members", ranks=ranks) for ranks in (1, 3)]
+        values = [self.forecast("on1", "--members", "--origin", "2001-01-03T20:00", ranks=ranks) for ranks in (1, 3)]
         for other in made[1:]:
             for a, b in zip(made[0]["horizons"], other["horizons"]):
                 self.assert_near(a["weights"], b["weights"], 1e-3)
@@ -219,12 +219,12 @@ class Averages(Runs, LoadsJson):
 
     def test_files_of_forecasts_are_baselines(self):
         run = self.trained()
-        self.netcdf("My Own.2.nc", forecasts(lambda h, i: h, lead_units="hours", order=[3, 1, 0, 2, 4]))
+        self.netcdf("My Own.2.nc", forecasts(lambda h, i: 0.01 * h, lead_units="hours", order=[3, 1, 0, 2, 4]))
         found = self.scores(run, more=("--baseline", "up.nc", "--baseline", "My Own.2.nc"))
         for horizon in found["horizons"]:
             self.assertAlmostEqual(horizon["rmse"]["file_up"], 1, delta=1e-5)
-            self.assertAlmostEqual(horizon["mae"]["file_my_own_2"], horizon["step"], delta=1e-5)
-        self.assertEqual(found["skill"]["baseline"], "file_up")
+            self.assertAlmostEqual(horizon["mae"]["file_my_own_2"], 0.01 * horizon["step"], delta=1e-5)
+        self.assertEqual(found["skill"]["baseline"], "file_my_own_2")
         self.netcdf("some.nc", forecasts(lambda h, i: 2, origins=range(60, 64)))
         out = self.succeed(2, "evaluate", run, "--baseline", "some.nc", "--set", "evaluate.baselines=false", "-o", "scores.json").out
         self.assertIn("4 of 15 origins are in all files of forecasts: these alone count", out)
@@ -240,7 +240,7 @@ class Averages(Runs, LoadsJson):
     def test_bad_files_of_forecasts(self):
         run = self.trained()
         for name, cdl, *patterns in (
-                ("no_lead", forecasts(lambda h, i: 0, lead="ahead"), r"variable v has dimensions \(init_time = 30, ahead = 2, node = 5\)",
+                ("no_lead", forecasts(lambda h, i: 0, lead="ahead", dimensions="init_time, ahead, node"), r"variable v has dimensions \(init_time = 30, ahead = 2, node = 5\)",
                  r"\(init_time, lead, node\) in this order"),
                 ("turned", forecasts(lambda h, i: 0, dimensions="lead, init_time, node"), "in this order"),
                 ("kelvin", forecasts(lambda h, i: 0, units="km h-1"), 'variable v is in "km h-1", but in "m s-1" in sensors.nc'),
@@ -266,11 +266,11 @@ class Averages(Runs, LoadsJson):
         run = self.trained()
         self.trained("stnn")
         if not os.path.exists(self.path("other/config.toml")):
-            self.succeed(2, *self.arguments("other", "relation.graph=edges", "model.latent_dim=2", "split.train=40"))
-            self.succeed(2, *self.arguments("blind", "relation.graph=edges", "model.latent_dim=2", "split.validation=0"))
+            self.succeed(2, *self.arguments("other", "relation.graph=edges", "model.latent=2", "split.train=40"))
+            self.succeed(2, *self.arguments("blind", "relation.graph=edges", "model.latent=2", "split.validation=0"))
             self.netcdf("copy.nc", series())
-            self.succeed(2, *self.arguments("copied", "relation.graph=edges", "model.latent_dim=2", "data.file=copy.nc"))
-            self.leave("unfinished", 2, "relation.graph=edges", "model.latent_dim=2", "train.epochs=50")
+            self.succeed(2, *self.arguments("copied", "relation.graph=edges", "model.latent=2", "data.file=copy.nc"))
+            self.leave("unfinished", 2, "relation.graph=edges", "model.latent=2", "train.epochs=50")
         os.makedirs(self.path("empty"), exist_ok=True)
         for members, *patterns in (
                 ((), "members is required|members"),

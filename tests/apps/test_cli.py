@@ -4,7 +4,7 @@ import re
 
 import support
 
-SUBCOMMANDS = [["train"], ["evaluate"], ["forecast"], ["data"], ["data", "inspect"], ["data", "synth"],
+SUBCOMMANDS = [["train"], ["evaluate"], ["forecast"], ["average"], ["data"], ["data", "inspect"], ["data", "synth"],
                ["report"], ["report", "scaling"], ["config"]]
 
 
@@ -28,7 +28,7 @@ class CommandLine(support.ProgramTest):
 
     def test_wrong_command_line(self):
         for arguments, pattern in [
-            ([], "subcommand is missing; there are train, evaluate, forecast, checkpoint, data, graph, calibrate, plan, report, config"),
+            ([], "subcommand is missing; there are train, evaluate, forecast, average, checkpoint, data, graph, calibrate, plan, report, config"),
             (["trian"], r"unknown subcommand trian \(did you mean train\?\)"),
             (["data"], "subcommand is missing; there are inspect, synth"),
             (["data", "sinth"], "did you mean synth"),

@@ -43,8 +43,10 @@ bool averages(const Communicator& comm, const std::string& directory) {
 }
 
 AverageRun::AverageRun(const Communicator& comm, const std::string& directory,
-                       std::span<const std::string> sets, const std::string& device)
+                       std::span<const std::string> sets, const std::string& device,
+                       const std::string& output)
     : directory_(directory),
+      output_(output),
       average_(average_of(comm, directory)),
       members_(comm, average_.members, sets, device) {}
 
@@ -68,7 +70,9 @@ std::vector<Index> AverageRun::usable(std::vector<Index> origins, Index horizons
 void AverageRun::add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) {
   const Communicator& comm = members_.comm();
   const Index rows = std::ssize(domain().rows), m = domain().info.features, count = std::ssize(origins);
-  auto sum = agree(comm, [&] { return ForecastStore(directory_, 1, horizons, count, rows * m); });
+  const std::filesystem::path written = std::filesystem::path(output_).parent_path();
+  const std::string folder = output_.empty() ? directory_ : written.empty() ? "." : written.string();
+  auto sum = agree(comm, [&] { return ForecastStore(folder, 1, horizons, count, rows * m); });
   for (Index k = 0; k < members_.size(); ++k) {
     Index needed = horizons;  // of the leads at which it has a weight
     while (needed > 0 && weight(needed, k) == 0) --needed;
@@ -90,16 +94,16 @@ void AverageRun::add_errors(HorizonErrors& errors, std::span<const Index> origin
     errors.add<float>(0, h, {sum.at(0, h, 0), rows, count, m, m, rows * m}, truth, origins);
 }
 
-std::string AverageRun::output(const std::string& asked, const std::string& usual) const {
-  if (asked.empty()) {
+std::string AverageRun::output(const std::string& usual) const {
+  if (output_.empty()) {
     if (::access(directory_.c_str(), W_OK) != 0)
       user_error("{}: you cannot write into this directory: {}; name a file with --output", directory_,
                  std::strerror(errno));
     return directory_ + "/" + usual;
   }
-  members_.expect_output(asked);
-  refuse_to_replace(asked, {average_file_of(directory_)});
-  return asked;
+  members_.expect_output(output_);
+  refuse_to_replace(output_, {average_file_of(directory_)});
+  return output_;
 }
 
 }  // namespace rossby

@@ -14,10 +14,11 @@ namespace rossby {
 /// An average of forecasters, opened: what evaluate and forecast ask a run for.
 class AverageRun {
  public:
+  /// `output`: the file that is asked for, in whose folder add_errors may make a file; empty: in `directory`.
   /// Throws UserError if a run was trained again, or a file was written again, after the average was made.
   /// Collective.
   AverageRun(const Communicator& comm, const std::string& directory, std::span<const std::string> sets,
-             const std::string& device);
+             const std::string& device, const std::string& output);
 
   [[nodiscard]] Members& members() { return members_; }
   [[nodiscard]] const Config& config() const { return members_.config(); }
@@ -37,14 +38,15 @@ class AverageRun {
 
   [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index horizons);
   /// Adds the average's errors as forecaster 0. Members with a weight are run one after the other; their
-  /// weighted sum of all origins is held, if it is large in an unnamed file of the directory. Collective.
+  /// weighted sum of all origins is held, if it is large in an unnamed file. Collective.
   void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons);
 
-  /// Where rank 0 writes: what was asked for, or `usual` in the directory.
-  [[nodiscard]] std::string output(const std::string& asked, const std::string& usual) const;
+  /// Where rank 0 writes: the output that is asked for, or `usual` in the directory. Throws UserError where
+  /// that may not be written, or would replace what is read.
+  [[nodiscard]] std::string output(const std::string& usual) const;
 
  private:
-  std::string directory_;
+  std::string directory_, output_;
   Average average_;
   Members members_;
   std::string remark_;  // of usable()

@@ -312,12 +312,12 @@ Evaluation evaluate_run(const Communicator& comm, const OpenRun& open, const Eva
 
 Evaluation evaluate_average(const Communicator& comm, const std::string& directory,
                             const EvaluateOptions& options) {
-  AverageRun run(comm, directory, options.sets, options.device);
+  AverageRun run(comm, directory, options.sets, options.device, options.output);
   const Watch watching(comm, run.config().parallel.watchdog_seconds, directory);
   const std::string path = agree(comm, [&] {
     if (comm.rank() != 0) return std::string();
     if (!options.output.empty()) refuse_to_replace(options.output, options.baselines);
-    return run.output(options.output, "evaluation.json");
+    return run.output("evaluation.json");
   });
   if (options.prints && comm.rank() == 0) fmt::print("{}", run.remarks());
   const Reach reach{run.horizons(), fmt::format("the average has weights for {}", run.horizons())};

@@ -189,13 +189,13 @@ std::string forecast_run(const Communicator& comm, const OpenRun& open, const Fo
 
 std::string forecast_average(const Communicator& comm, const std::string& directory,
                              const ForecastOptions& options) {
-  AverageRun run(comm, directory, options.sets, options.device);
+  AverageRun run(comm, directory, options.sets, options.device, options.output);
   const Watch watching(comm, run.config().parallel.watchdog_seconds, directory);
   const std::string path = agree(comm, [&] {
     if (comm.rank() != 0) return std::string();
     if (!options.inputs.empty() && !options.output.empty())
       refuse_to_replace(options.output, {options.inputs});
-    return run.output(options.output, "forecast.nc");
+    return run.output("forecast.nc");
   });
   if (options.prints && comm.rank() == 0) fmt::print("{}", run.remarks());
   Members& members = run.members();

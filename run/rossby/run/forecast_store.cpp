@@ -3,9 +3,8 @@
 namespace rossby {
 
 ForecastStore::ForecastStore(const std::string& folder, Index slots, Index horizons, Index origins,
-                             Index width)
+                             Index width, Index most)
     : horizons_(horizons), origins_(origins), width_(width) {
-  constexpr Index most = Index{1} << 26;  // 256 MiB
   const Index values = slots * horizons * origins * width;
   if (values <= most) {
     memory_ = Buffer<float>(values);

@@ -12,7 +12,12 @@ namespace rossby {
 /// are many in an unnamed file of a folder, whose pages the system takes away where memory is short.
 class ForecastStore {
  public:
-  ForecastStore(const std::string& folder, Index slots, Index horizons, Index origins, Index width);
+  /// `width` is rows · m; up to `most` values are held in memory. Throws UserError where the folder's file
+  /// system does not give the space.
+  ForecastStore(const std::string& folder, Index slots, Index horizons, Index origins, Index width,
+                Index most = Index{1} << 26);
+
+  [[nodiscard]] bool in_file() const { return file_ != nullptr; }
 
   /// Values (rows, m) of one forecast at a horizon 1, 2, ….
   [[nodiscard]] float* at(Index slot, Index horizon, Index origin) {
