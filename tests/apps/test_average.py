@@ -32,8 +32,13 @@ def value(t, i):
     return round((t * (i + 2)) % 7 + 0.5 * i + ((t * t + 3 * i) % 11) / 5, 3)
 
 
-def series(steps=STEPS, nodes=NODES, units="m s-1", change=value):
-    """CDL of a series v(time, node) with edges, hourly from 2001-01-01, whose nodes have names."""
+def daily(t, i):
+    """What is left of it beside a daily cycle of 8 steps."""
+    return (9, 3, 0, -4, -9, -3, 2, 5)[t % 8] * (1 + i) + 0.3 * value(t, i)
+
+
+def series(steps=STEPS, nodes=NODES, units="m s-1", change=value, hours=1):
+    """CDL of a series v(time, node) with edges, a step so many hours, from 2001-01-01, whose nodes have names."""
     values = ", ".join(str(change(t, i)) for t in range(steps) for i in range(nodes))
     return f"""netcdf sensors {{
 dimensions: time = {steps} ; node = {nodes} ; edge = {nodes} ;
@@ -43,7 +48,7 @@ variables:
   int edge_src(edge) ; int edge_dst(edge) ;
   float v(time, node) ; v:_FillValue = NaNf ; v:units = "{units}" ;
 data:
-  time = {", ".join(map(str, range(steps)))} ;
+  time = {", ".join(str(t * hours) for t in range(steps))} ;
   node = {", ".join(f'"n{i}"' for i in range(nodes))} ;
   edge_src = {", ".join(map(str, range(nodes)))} ;
   edge_dst = {", ".join(str((i + 1) % nodes) for i in range(nodes))} ;
@@ -194,14 +199,15 @@ class Averages(Runs, LoadsJson):
         self.refuse(2, ["forecast", "made", "--steps", "1"], "up.nc: has no forecast from 2001-01-03T23:00; its init_time is")
 
     def test_baselines_go_on_behind_the_data(self):
-        """A forecast from the end of the data is that of longer data from the same origin."""
-        run = self.trained()
-        for names in (("cycle", "direct_ar", "direct_ridge"), ("ridge_var", "lim", "persistence", "climatology")):
-            self.average(run, *names, sets=("data.file=sensors.nc",))
-            self.netcdf("short.nc", series(60))
+        """A forecast from the end of the data is that of longer data from the same origin, whatever the time of day."""
+        self.netcdf("daily.nc", series(change=daily, hours=3))
+        self.netcdf("short.nc", series(60, change=daily, hours=3))
+        self.succeed(2, *self.arguments("daily", "data.file=daily.nc", "relation.graph=edges", "model.latent=2"))
+        for names in (("time_of_week", "cycle", "direct_ar", "direct_ridge"), ("ridge_var", "lim", "persistence", "climatology")):
+            self.average("daily", *names)
             short = self.forecast("made", "--members", "--set", "data.file=short.nc")
-            long = self.forecast("made", "--members", "--origin", "2001-01-03T11:00")
-            self.assertEqual(short["time"], [60, 61])
+            long = self.forecast("made", "--members", "--origin", "2001-01-08T09:00")
+            self.assertEqual(short["time"], [180, 183])
             self.assert_near(short["v_members"], long["v_members"], 1e-3)
 
     def test_test_values_do_not_leak(self):
@@ -236,6 +242,28 @@ class Averages(Runs, LoadsJson):
             self.netcdf("some.nc", forecasts(lambda h, i: 2, origins=range(60, 90)))
             found = self.scores("made", more=("--baseline", "some.nc"))
             self.assertEqual(found["data"]["origins"], 10)
+
+    def test_xarray_writes_and_reads_them(self):
+        try:
+            import numpy
+            import xarray
+        except ImportError:
+            self.skipTest("python3-xarray is not installed")
+        run = self.trained()
+        data = xarray.open_dataset(self.path("sensors.nc"))
+        origins = numpy.arange(50, STEPS - 2)
+        last = numpy.stack([data.v.values[origins]] * 2, axis=1)
+        xarray.Dataset({"v": (("init_time", "lead", "node"), last)},
+                       coords={"init_time": data.time[origins].values, "node": data.node,
+                               "lead": numpy.array([1, 2]) * numpy.timedelta64(1, "h")}).to_netcdf(self.path("last.nc"))
+        for horizon in self.scores(run, more=("--baseline", "last.nc"))["horizons"]:
+            self.assertAlmostEqual(horizon["rmse"]["file_last"], horizon["rmse"]["persistence"], delta=1e-6)
+        self.average(run, "last.nc")
+        self.forecast("made", "--members", "--origin", "2001-01-03T20:00")
+        with xarray.open_dataset(self.path("forecast.nc")) as made:
+            self.assertEqual(made.v_members.dims, ("realization", "time", "node"))
+            self.assertEqual(list(made.member.values), [run, "last.nc"])
+            numpy.testing.assert_allclose(made.v_members.mean("realization"), made.v, rtol=1e-5)
 
     def test_bad_files_of_forecasts(self):
         run = self.trained()
