@@ -282,9 +282,9 @@ class Averages(Runs, LoadsJson):
                 ("undated", forecasts(lambda h, i: 0).replace("hours since 2001-01-01", "1"), "init_time is not dated")):
             with self.subTest(name):
                 self.netcdf(name + ".nc", cdl)
-                self.refuse(2, ["evaluate", run, "--baseline", name + ".nc"], f"{name}.nc: ", *patterns)
-        self.refuse(2, ["evaluate", run, "--baseline", "none.nc"], "none.nc: ")
-        self.refuse(2, ["evaluate", run, "--baseline", "up.nc", "--baseline", "up.nc"], "two files of forecasts would be called file_up")
+                self.refuse(2 if name == "few" else 1, ["evaluate", run, "--baseline", name + ".nc"], f"{name}.nc: ", *patterns)
+        self.refuse(1, ["evaluate", run, "--baseline", "none.nc"], "none.nc: ")
+        self.refuse(1, ["evaluate", run, "--baseline", "up.nc", "--baseline", "up.nc"], "two files of forecasts would be called file_up")
         self.refuse(2, ["evaluate", run, "--baseline", "up.nc", "-o", "up.nc"], "up.nc")
         self.netcdf("holes.nc", forecasts(lambda h, i: 0, holes=[(50, 2)]))
         self.refuse(3, ["average", run, "holes.nc", "-o", "no", "--weights", "stacking"], "holes.nc: 2 of its forecasts .* missing")
@@ -304,7 +304,6 @@ class Averages(Runs, LoadsJson):
                 ((), "members is required|members"),
                 ((run,), "needs two members or more, and only gru is named"),
                 ((run, run + "/"), "is a member twice"),
-                ((run, "cycle", "./cycle/../gru"), "is a member twice|neither"),
                 ((run, "lim", "lim"), "lim: is a member twice"),
                 ((run, "limm"), "limm: neither a run directory nor a file of forecasts", "persistence, "),
                 ((run, "annual_cycle"), "annual_cycle: these data have no such baseline"),
@@ -314,19 +313,19 @@ class Averages(Runs, LoadsJson):
                 ((run, "other"), "other: its parts are training .*2001-01-02T15:00, .* same split"),
                 ((run, "copied"), "copied: its data are copy.nc, and those of gru are sensors.nc")):
             with self.subTest(members):
-                self.refuse(2, ["average", *members, "-o", "no"], *patterns, code=1 if members else 2)
+                self.refuse(2 if "other" in members else 1, ["average", *members, "-o", "no"], *patterns, code=1 if members else 2)
                 self.assertFalse(os.path.exists(self.path("no")), "no directory is made")
         for weights in ("validation", "stacking"):
             self.refuse(2, ["average", "blind", "lim", "-o", "no", "--weights", weights], f"--weights {weights} needs errors in the validation part")
-        self.refuse(2, ["average", run, "stnn", "-o", "no", "--weights", "best"], "--weights", code=2)
+        self.refuse(1, ["average", run, "stnn", "-o", "no", "--weights", "best"], "--weights", code=2)
         self.refuse(2, ["average", self.trained("double"), run, "-o", "no", "--set", "evaluate.horizons=3"],
                     "double: puts out window.outputs = 2 steps, and 3 are averaged")
-        self.refuse(2, ["average", run, "lim", "-o", "gru"], "gru: is the directory of a run")
-        self.refuse(2, ["average", run, "lim", "-o", "sensors.nc"], "sensors.nc: cannot make this directory")
-        self.refuse(2, ["average", run, "lim", "-o", "not/there/yet"], "not/there/yet: cannot be written")
+        self.refuse(1, ["average", run, "lim", "-o", "gru"], "gru: is the directory of a run")
+        self.refuse(1, ["average", run, "lim", "-o", "sensors.nc"], "sensors.nc: cannot make this directory")
+        self.refuse(1, ["average", run, "lim", "-o", "not/there/yet"], "not/there/yet: cannot be written")
         self.average(run, "lim")
         self.refuse(2, ["average", run, "lim", "-o", "made"], "made/average.json: is there already")
-        self.refuse(2, ["average", run, "made", "-o", "no"], "made: is an average itself; name its members")
+        self.refuse(1, ["average", run, "made", "-o", "no"], "made: is an average itself; name its members")
 
     def test_what_happens_to_members_is_noticed(self):
         run = self.trained()
