@@ -286,22 +286,25 @@ void SeriesWriter::define_edges(const SeriesLayout& layout) {
   describe(coordinate("edge_weight", along, weight), "", "edge weight, larger means closer", "1");
 }
 
+/// Returns the dimension.
+int SeriesWriter::define_members(const std::vector<std::string>& names) {
+  const int realization = file_.define_dimension("realization", members_);
+  const std::span<const int> along(&realization, 1);
+  std::vector<Index> numbers(names.size());
+  std::iota(numbers.begin(), numbers.end(), Index{0});
+  const int number = file_.define_variable("realization", NetcdfType::other_integer, along);
+  describe(number, "realization", "member of the ensemble", "1");
+  lists_.emplace_back(number, std::move(numbers));
+  const int name = file_.define_variable("member", NetcdfType::text, along);
+  describe(name, "", "name of the member", "");
+  labels_.emplace_back(name, names);
+  return realization;
+}
+
 void SeriesWriter::define_variables(const SeriesLayout& layout, const std::vector<int>& shape,
                                     const std::string& auxiliary) {
   Index offset = 0;
-  int realization = -1;
-  if (members_ > 0) {
-    realization = file_.define_dimension("realization", members_);
-    std::vector<Index> numbers(static_cast<std::size_t>(members_));
-    std::iota(numbers.begin(), numbers.end(), Index{0});
-    const std::span<const int> along(&realization, 1);
-    const int number = file_.define_variable("realization", NetcdfType::other_integer, along);
-    describe(number, "realization", "member of the ensemble", "1");
-    lists_.emplace_back(number, std::move(numbers));
-    const int name = file_.define_variable("member", NetcdfType::text, along);
-    describe(name, "", "name of the member", "");
-    labels_.emplace_back(name, layout.members);
-  }
+  const int realization = members_ > 0 ? define_members(layout.members) : -1;
   std::map<std::string, std::pair<int, Index>> shared;  // feature dimensions of several variables
   for (const SeriesVariable& variable : layout.variables) {
     std::vector<int> dimensions = shape;
@@ -343,7 +346,7 @@ void SeriesWriter::define_variables(const SeriesLayout& layout, const std::vecto
       const int each = file_.define_variable(
           variable.name + "_members", layout.wide ? NetcdfType::float64 : NetcdfType::float32, dimensions);
       file_.fill_with_nan(each, layout.wide);
-      describe(each, variable.standard_name, "each member's: " + variable.name, variable.units);
+      describe(each, variable.standard_name, variable.name + " of each member", variable.units);
       file_.put_text(each, "coordinates", "member" + (auxiliary.empty() ? "" : " " + auxiliary));
       file_.compress(each, chunk, cache);
       columns_.back().members = each;

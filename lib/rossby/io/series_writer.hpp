@@ -82,6 +82,7 @@ class SeriesWriter {
   std::string define_time(const SeriesLayout& layout, int time);  // names for the `coordinates` attribute
   std::string define_space(const SeriesLayout& layout, std::span<const int> space);  // the same
   void define_edges(const SeriesLayout& layout);
+  int define_members(const std::vector<std::string>& names);
   void define_variables(const SeriesLayout& layout, const std::vector<int>& shape,
                         const std::string& auxiliary);
   void describe(int id, std::string_view standard_name, std::string_view long_name, std::string_view units);
