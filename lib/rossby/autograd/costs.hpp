@@ -60,6 +60,10 @@ namespace detail {
   return {detail::cost(m * out, 2 * m * out, word), detail::cost(m * out, m * out, word)};
 }
 
+/// y += x of `of` values, which all rows or columns of y read; dx += Σ dy.
+[[nodiscard]] constexpr OpCost add_broadcast(double size, double of, double word) {
+  return {detail::cost(size, 2 * size + of, word), detail::cost(size, size + 2 * of, word)};
+}
 /// Rows copied out of a table; backward adds them back.
 [[nodiscard]] constexpr OpCost embed(double size, double word) {
   return {detail::cost(0, 2 * size, word), detail::cost(size, 3 * size, word)};

@@ -5,6 +5,7 @@
 #include "rossby/autograd/costs.hpp"
 #include "rossby/autograd/record.hpp"
 #include "rossby/kernels/activation.hpp"
+#include "rossby/kernels/broadcast.hpp"
 #include "rossby/kernels/dropout.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/embed.hpp"
@@ -104,6 +105,38 @@ Var<T> zeros(Tape<T>& tape, Index rows, Index cols, Index channels, bool tracked
 
 namespace {
 
+/// x as every row or column of `shape` reads it.
+template <class T>
+NodeView<const T> spread_to(NodeView<const T> x, const NodeView<T>& shape) {
+  if (x.rows != shape.rows) x.row_stride = 0;
+  if (x.cols != shape.cols) x.col_stride = 0;
+  x.rows = shape.rows;
+  x.cols = shape.cols;
+  return x;
+}
+
+}  // namespace
+
+template <class T>
+void add_broadcast(Tape<T>& tape, const Var<T>& y, const Var<T>& x) {
+  const bool to_rows = x.rows() == 1 && x.cols() == y.cols();
+  require((to_rows || (x.rows() == y.rows() && x.cols() == 1)) && x.channels() == y.channels(),
+          "what is added to all rows or columns has one of them");
+  require(y.tracked() || !x.tracked(), "what is accumulated into must be tracked");
+  accumulate(tape.exec(), y.value, T{1}, spread_to(read(x.value), y.value));
+  tape.touches(y, x);
+  tape.set_shape({y.rows(), y.cols(), y.channels()});
+  finish(tape, "add_broadcast", costs::add_broadcast(count(y), count(x), word<T>), x.tracked(),
+         [exec = tape.exec(), to_rows, x, y] {
+           if (to_rows)
+             sum_over_rows(exec, x.gradient, read(y.gradient));
+           else
+             sum_over_columns(exec, x.gradient, read(y.gradient));
+         });
+}
+
+namespace {
+
 /// embed_columns of a table whose gradients exist for the rows of the step alone.
 template <class T>
 Var<T> embed_rows(Tape<T>& tape, Parameter<T>& table, std::span<const Index> times) {
@@ -134,11 +167,13 @@ Var<T> embed_rows(Tape<T>& tape, Parameter<T>& table, std::span<const Index> tim
 
 template <class T>
 Var<T> embed_columns(Tape<T>& tape, Parameter<T>& table, std::span<const Index> times) {
-  require(table.shape.size() == 3, "an embedding table is (steps, n, d)");
+  const bool flat = table.shape.size() == 2;
+  require(flat || table.shape.size() == 3, "an embedding table is (steps, n, d) or (steps, d)");
   if (table.table) return embed_rows(tape, table, times);
   T* gradient = target(tape, table);
   const Index steps = table.shape[0];
-  const Var<T> y = tape.make(table.shape[1], std::ssize(times), table.shape[2], flows(tape, table));
+  const Var<T> y =
+      tape.make(flat ? 1 : table.shape[1], std::ssize(times), table.shape.back(), flows(tape, table));
   embed_columns_forward(tape.exec(), y.value, static_cast<const T*>(table.data(tape.exec().device)), steps,
                         times);
   tape.touches(y, table);
@@ -256,6 +291,7 @@ void clamp_l1(Tape<T>& tape, Parameter<T>& weights, double scale, double* sum) {
   template Var<T> relu(Tape<T>&, const Var<T>&);                                                            \
   template Var<T> add(Tape<T>&, const Var<T>&, const Var<T>&);                                              \
   template Var<T> multiply(Tape<T>&, const Var<T>&, const Var<T>&);                                         \
+  template void add_broadcast(Tape<T>&, const Var<T>&, const Var<T>&);                                      \
   template Var<T> zeros(Tape<T>&, Index, Index, Index, bool);                                               \
   template Var<T> embed_columns(Tape<T>&, Parameter<T>&, std::span<const Index>);                           \
   template Var<T> embed_pairs(Tape<T>&, Parameter<T>&, std::span<const Index>, std::span<const Index>);     \

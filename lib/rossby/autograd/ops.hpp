@@ -65,11 +65,16 @@ void linear_accumulate(Tape<T>& tape, const Var<T>& y, const Var<T>& x, Paramete
 template <class T>
 void bias_accumulate(Tape<T>& tape, const Var<T>& y, Parameter<T>& bias);
 
+/// y (rows, cols, channels) += x in place, where x is (1, cols, channels), the same for every row, or (rows,
+/// 1, channels), the same for every column. Same conditions on y.
+template <class T>
+void add_broadcast(Tape<T>& tape, const Var<T>& y, const Var<T>& x);
+
 /// A packed (rows, cols, channels) value of zeros to accumulate into.
 template <class T>
 [[nodiscard]] Var<T> zeros(Tape<T>& tape, Index rows, Index cols, Index channels, bool tracked);
 
-/// out (n, B, d): column b is table[times[b]]. `table` is (T, n, d); times may repeat.
+/// out (n, B, d): column b is table[times[b]]. `table` is (T, n, d), or (T, d) with n = 1; times may repeat.
 template <class T>
 [[nodiscard]] Var<T> embed_columns(Tape<T>& tape, Parameter<T>& table, std::span<const Index> times);
 

@@ -146,6 +146,29 @@ std::vector<Case<T>> embedding_cases() {
                return distinct_loss(tape, embed_columns(tape, table, copy));
              };
            }},
+          {"embed_columns and add_broadcast",
+           [](Bank<T>& bank, Shape s) -> Graph<T> {
+             // A table that all rows read by column beside one that all columns read, in slices and whole.
+             auto& of_columns = bank.make("of_columns", {3, s.channels});
+             auto& of_rows = bank.make("of_rows", {1, s.rows, s.channels});
+             std::vector<Index> times;
+             for (Index b = 0; b < s.cols; ++b) times.push_back(b % 2 * 2);
+             return [&of_columns, &of_rows, times, s](Tp& tape) {
+               auto copy = times;
+               const Index zero = 0;
+               const Var<T> columns = embed_columns(tape, of_columns, copy),
+                            rows = embed_columns(tape, of_rows, std::span<const Index>(&zero, 1));
+               const Var<T> y =
+                   zeros(tape, s.rows, s.cols, 2 * s.channels, columns.tracked() || rows.tracked());
+               add_broadcast(tape, slice_channels(y, 0, s.channels), columns);
+               add_broadcast(tape, slice_channels(y, s.channels, s.channels), rows);
+               const Var<T> z = tanh(tape, y), once = slice_channels(z, 0, s.channels);
+               const Var<T> sum = add(tape, once, slice_channels(z, s.channels, s.channels));
+               add_broadcast(tape, sum, rows);
+               add_broadcast(tape, sum, columns);
+               return distinct_loss(tape, sum);
+             };
+           }},
           {"embed_pairs", [](Bank<T>& bank, Shape s) -> Graph<T> {
              const Index n = 5;
              auto& table = bank.make("table", {s.cols + 1, n, s.channels});

@@ -3,6 +3,7 @@
 #include "rossby/base/random.hpp"
 #include "rossby/kernels/activation.hpp"
 #include "rossby/kernels/batch_norm.hpp"
+#include "rossby/kernels/broadcast.hpp"
 #include "rossby/kernels/dropout.hpp"
 #include "rossby/kernels/elementwise.hpp"
 #include "rossby/kernels/embed.hpp"
@@ -73,6 +74,18 @@ std::vector<Case<T>> elementwise_cases() {
                        weigh_rows_backward<T>(exec, all ? rig.input(s) : NodeView<T>{}, ds.data(),
                                               weight.data(), read(rig.input(s)), read(rig.input(s)));
                      }});
+  cases.push_back({"sums over rows and columns", [](const Exec& exec, R& rig, Shape s) {
+                     sum_over_rows(exec, rig.input({1, s.cols, s.channels}), read(rig.input(s)));
+                     sum_over_columns(exec, rig.input({s.rows, 1, s.channels}), read(rig.input(s)));
+                   }});
+  cases.push_back({"accumulate of values of all rows or columns", [](const Exec& exec, R& rig, Shape s) {
+                     NodeView<const T> a = read(rig.input({1, s.cols, s.channels})),
+                                       b = read(rig.input({s.rows, 1, s.channels}));
+                     a.rows = s.rows, a.row_stride = 0;
+                     b.cols = s.cols, b.col_stride = 0;
+                     accumulate(exec, rig.input(s), T{1}, a);
+                     accumulate(exec, rig.input(s), T{1}, b);
+                   }});
   cases.push_back(
       {"clear_view", [](const Exec& exec, R& rig, Shape s) { clear_view<T>(exec, rig.input(s)); }});
   cases.push_back({"rows", [](const Exec& exec, R& rig, Shape s) {

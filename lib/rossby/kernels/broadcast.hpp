@@ -1,0 +1,20 @@
+#pragma once
+
+#include "rossby/kernels/exec.hpp"
+#include "rossby/tensor/view.hpp"
+
+namespace rossby {
+
+// Adjoints of additions in which all rows, or all columns, of node data read the same values. The additions
+// themselves are accumulate() of a view with a stride of 0.
+
+/// dx (1, B, c) += Σ over rows of dy (n, B, c). Sums of a column are in double, in the order of the rows on
+/// the host.
+template <class T>
+void sum_over_rows(const Exec& exec, NodeView<T> dx, NodeView<const T> dy);
+
+/// dx (n, 1, c) += Σ over columns of dy (n, B, c), in their order.
+template <class T>
+void sum_over_columns(const Exec& exec, NodeView<T> dx, NodeView<const T> dy);
+
+}  // namespace rossby
