@@ -48,6 +48,9 @@ lim_modes = 2
 TGCN = ["model.name=tgcn", "model.layers=1", "model.sampling_decay=0"]
 GRAPH_WAVENET = ["model.name=graph_wavenet", "model.layers=1", "model.units=64", "model.sampling_decay=0",
                  "model.channels=3", "model.skip=5", "model.end=4", "model.blocks=2", "model.adaptive_width=2"]
+STID = ["model.name=stid", "model.layers=1", "model.units=64", "model.sampling_decay=0", "relation.graph=none",
+        "model.input_embedding=3", "model.node_embedding=2", "model.time_of_day_embedding=2",
+        "model.day_of_week_embedding=2", "model.residual_layers=2"]
 
 
 class Windows(Runs):
@@ -196,6 +199,43 @@ class Windows(Runs):
             for mine, one in zip(self.lines(run), self.lines("wavenet_one")):
                 self.assertAlmostEqual(mine["loss"], one["loss"], delta=1e-4 * one["loss"])
                 self.assertAlmostEqual(mine["validation_mae"], one["validation_mae"], delta=1e-3)
+
+    def test_stid(self):
+        out = self.succeed(2, *self.arguments("stid", *STID)).out
+        self.assertRegex(out, r"model +stid, .* 0 relations")
+        self.assertRegex(out, r"learned +vectors of node 2, time of day 24 x 2, day of week 7 x 2\n")
+        arrays = {array["name"]: array["shape"] for array in self.ends("stid")[0]}
+        self.assertEqual(arrays["time_of_day_embedding"], [24, 2])
+        scores = []
+        for ranks in (2, 1, 4):  # three nodes
+            self.succeed(ranks, "evaluate", "stid")
+            with open(self.path("stid/evaluation.json"), encoding="utf-8") as file:
+                scores.append([line["mae"]["model"] for line in json.load(file)["horizons"]])
+        for others in scores[1:]:
+            for mine, other in zip(scores[0], others):
+                self.assertAlmostEqual(mine, other, delta=1e-5)
+        self.assertIn("written to", self.succeed(1, "forecast", "stid", "--steps", "2").out)
+        self.succeed(2, *self.arguments("stid_recomputed", *STID, "train.recompute=cell"))
+        self.assertEqual(self.ends("stid_recomputed"), self.ends("stid"))
+
+    def test_stid_left_and_resumed_at_every_step(self):
+        self.resumed_at_every_step("stid_whole", *STID, "parallel.time_groups=2", "window.sampling=blocked",
+                                   "window.lanes=2", "window.blocks=8", "window.batch=2", ranks=4)
+
+    def test_vectors_are_those_of_the_time_axis(self):
+        self.netcdf("counted.nc", sensors(steps=30).replace("hours since 2001-01-01", "1"))
+        counted = [*STID[:5], "data.file=counted.nc", "window.time_of_day=false", "train.epochs=1"]
+        self.assertRegex(self.succeed(2, *self.arguments("counted", *counted)).out,
+                         r"learned +vectors of node 32, none of the calendar: the time axis counts steps")
+        self.refuse_settings([*counted, "model.month_embedding=4"],
+                             r"model.month_embedding = 4: the time axis counts steps and has no dates; set it to 0")
+        self.refuse_settings([*STID, "model.month_embedding=4"], r"model.month_embedding = 4: .* less than a day")
+        self.refuse_settings([*STID, "train.recompute=step"], '"cell" computes its layers again')
+        self.refuse_settings([*STID, "window.known_times=true"], "does not read inputs of the steps that it forecasts")
+        cycle = self.succeed(2, *self.arguments("stid_cycle", *STID, "data.cycle=time_of_day", "split.train=26",
+                                                "split.validation=0", "schedule.metric=loss", "train.epochs=1")).out
+        self.assertIn("learned", cycle)
+        self.assertIn("written to", self.succeed(2, "forecast", "stid_cycle", "--steps", "2").out)
 
     def test_bad_settings_of_graph_wavenet(self):
         for setting, pattern in (

@@ -79,10 +79,11 @@ inline GlobalEdges first_relation(const GlobalEdges& graph) {
   return one;
 }
 
-/// The small model of a descriptor.
-inline std::shared_ptr<const Architecture> small_architecture(const ModelDescriptor& descriptor) {
-  const std::string toml =
-      "[model]\nname = \"" + std::string(descriptor.name) + "\"\n" + std::string(descriptor.small);
+/// The small model of a descriptor; `more` are further lines below [model].
+inline std::shared_ptr<const Architecture> small_architecture(const ModelDescriptor& descriptor,
+                                                              const std::string& more = "") {
+  const std::string toml = "[model]\nname = \"" + std::string(descriptor.name) + "\"\n" +
+                           std::string(descriptor.small) + "\n" + more;
   return descriptor.configure(KeyValues::parse(model_keys(), toml, "small model", {}));
 }
 

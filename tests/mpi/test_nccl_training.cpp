@@ -227,8 +227,8 @@ Outcome train_windows(const Setting& setting, Way way, Index epochs) {
   Ranks ranks(way, grid);
   const Split split = make_split(30, {.train = "20", .validation = "8", .test = "rest"});
   const Series series = series_of(setting, partition, part, 30);
-  const TimeFeatures times =
-      TimeFeatures::of(TimeAxis::regular(30, "hours since 2001-01-01", 0, 1), {.time_of_day = true});
+  const TimeAxis axis = TimeAxis::regular(30, "hours since 2001-01-01", 0, 1);
+  const TimeFeatures times = TimeFeatures::of(axis, {.time_of_day = true});
   MpiMailbox mailbox(comm);
   const std::shared_ptr<const Architecture> architecture =
       setting.of_registry ? small_architecture(*setting.of_registry) : nullptr;
@@ -259,8 +259,10 @@ Outcome train_windows(const Setting& setting, Way way, Index epochs) {
   MpiReducer plane(grid.plane()), space(grid.space());
   GhostList positions;
   for (Index p = 0; p < setting.n; ++p) positions.push_back(Position{p});
+  CalendarTables calendar;
   if (small) {
     WindowParts<double> parts;
+    parts.embeddings = embeddings_on(axis, small->embeddings(), 0, calendar);
     parts.shape = {4, 3};
     parts.channels = 3;
     parts.features = 2;
@@ -314,7 +316,7 @@ Outcome train_windows(const Setting& setting, Way way, Index epochs) {
     to = std::copy_n(series.values.data() + t * series.rows * 2, series.rows * 2, to);
   plan.set_observed(std::vector<double>(30, 1.0));
   const Scaler scaler(series.rows, 2);
-  const SeriesReader<double> reader(store, scaler, times, Fill::mean);
+  const SeriesReader<double> reader(store, scaler, times, Fill::mean, {.calendar = &calendar});
   if (Device* device = ranks.device()) {
     for (Device::Copy& copy : model.keep_on(*device)) kept.push_back(std::move(copy));
     for (Device::Copy& copy : reader.keep_on(*device)) kept.push_back(std::move(copy));

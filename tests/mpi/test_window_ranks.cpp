@@ -48,8 +48,14 @@ bool recomputes_steps(const Case& c) {
 /// Small models of the registry, on many rows and on fewer than ranks.
 std::vector<Case> cases_of_registry() {
   std::vector<Case> cases;
+  const std::string vectors = "node_embedding = 3\ntime_of_day_embedding = 2\nday_of_week_embedding = 2";
   for (const ModelDescriptor& descriptor : models()) {
     if (!descriptor.of_windows) continue;
+    const KeyTable& keys = descriptor.keys;
+    if (descriptor.name != "stid" &&
+        std::ranges::find(keys, "model.node_embedding", &KeySpec::name) != keys.end())
+      cases.push_back(
+          {.name = std::string(descriptor.name) + "_vectors", .of_registry = &descriptor, .more = vectors});
     cases.push_back({.name = std::string(descriptor.name), .of_registry = &descriptor});
     if (descriptor.reads_known)
       cases.push_back(

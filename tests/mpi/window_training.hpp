@@ -44,6 +44,7 @@ struct Case {
   Index micro_batches = 1;
   std::vector<int> stage_of = {};                // of the layers
   const ModelDescriptor* of_registry = nullptr;  // its small model in place of `model`
+  std::string more = {};                         // lines of its configuration
   bool inputs = false;  // beside the series: one of the past, one known ahead, two of nodes, times ahead
 };
 
@@ -68,6 +69,8 @@ struct Training {
   Scaler scaler, past, known;
   std::vector<float> inputs[2], fixed;
   TimeFeatures times;
+  EmbeddingShape embeddings;
+  CalendarTables calendar;
   Split split;
   CsrBlock block;
   std::unique_ptr<Exchange> exchange, everyone;
@@ -92,7 +95,8 @@ struct Training {
     const int part = comm.rank();
     split = make_split(30, {.train = "20", .validation = "8", .test = "rest"});
     series = random_series(partition, part, 30);
-    times = TimeFeatures::of(TimeAxis::regular(30, "hours since 2001-01-01", 0, 1), {.time_of_day = true});
+    const TimeAxis axis = TimeAxis::regular(30, "hours since 2001-01-01", 0, 1);
+    times = TimeFeatures::of(axis, {.time_of_day = true});
     if (c.inputs) {
       for (const int k : {0, 1}) inputs[k] = random_input(partition, part, 30, k);
       std::vector<double> of_nodes;
@@ -103,7 +107,10 @@ struct Training {
     }
     MpiMailbox mailbox(comm);
     const GlobalEdges graph = random_edges(partition, part, 0.15);
-    if (c.of_registry) architecture = small_architecture(*c.of_registry);
+    if (c.of_registry) {
+      architecture = small_architecture(*c.of_registry, c.more);
+      embeddings = embeddings_on(axis, architecture->windows()->embeddings(), 0, calendar);
+    }
     const GlobalEdges supports = supports_of(c.model, graph, mailbox);
     const GlobalEdges* lists[] = {&supports};
     const GhostList ghosts = collect_ghosts(partition, part, lists);
@@ -143,6 +150,7 @@ struct Training {
     parts.channels = channels(c);
     parts.features = 2;
     parts.known = c.inputs ? 2 : 0;
+    parts.embeddings = embeddings;
     parts.diffusion = Diffusion<double>(block, *exchange, convolution.steps, convolution.variant);
     parts.partition = &partition;
     parts.part = comm.rank();
@@ -240,6 +248,7 @@ struct Training {
     fill(store, plan, c.inputs);
     FurtherInputs further;
     if (c.inputs) further = {&past, &known, true, 2, fixed};
+    further.calendar = &calendar;
     const SeriesReader<double> reader(store, scaler, times, Fill::mean, further);
     WindowTask<double> task(
         {.sampling_decay = 8, .score_batch = 3, .seed = 2, .stage = grid.stage(), .stages = grid.stages()},

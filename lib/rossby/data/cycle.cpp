@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/data/calendar_phases.hpp"
 
 namespace rossby {
 namespace {
@@ -25,12 +26,11 @@ void require_dates(const TimeAxis& axis, CycleKind kind) {
 
 /// Steps a day.
 Index day_phases(const TimeAxis& axis, CycleKind kind) {
-  const bool fixed = axis.spacing() == TimeAxis::Spacing::duration;
-  const Milliseconds step = fixed ? axis.step_milliseconds() : 0;
-  if (step <= 0 || step > day || day % step != 0)
+  const std::optional<Index> a_day = steps_of_day(axis);
+  if (!a_day)
     refuse(kind, fmt::format("the time axis has a step of {}, which is no part of a day", axis.step_text()));
-  if (step == day && kind == CycleKind::time_of_day) refuse(kind, "the time axis has one step a day");
-  return day / step;
+  if (*a_day == 1 && kind == CycleKind::time_of_day) refuse(kind, "the time axis has one step a day");
+  return *a_day;
 }
 
 void add_days(const TimeAxis& axis, CyclePhases& phases) {
@@ -39,8 +39,7 @@ void add_days(const TimeAxis& axis, CyclePhases& phases) {
   // Days begin at midnight, not at the time of the first stamp.
   const auto into_day = static_cast<Milliseconds>(axis.day_fraction(0) * static_cast<double>(day) + 0.5);
   for (Index t = 0; t < axis.size(); ++t) {
-    const auto slot = static_cast<std::int32_t>(
-        static_cast<Index>(axis.day_fraction(t) * static_cast<double>(a_day) + 0.5) % a_day);
+    const auto slot = static_cast<std::int32_t>(part_of_day(axis, t, a_day));
     const int weekday = axis.weekday(t);
     of_day.of_step.push_back(slot);
     of_type.of_step.push_back(static_cast<std::int32_t>((weekday < 5 ? 0 : a_day) + slot));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "rossby/base/random.hpp"
+#include "rossby/data/calendar_phases.hpp"
 #include "rossby/data/scaler.hpp"
 #include "rossby/data/series.hpp"
 #include "rossby/data/settings.hpp"
@@ -79,6 +80,8 @@ struct FurtherInputs {
   bool times_ahead = false;
   Index fixed_channels = 0;
   std::span<const float> fixed = {};  // (rows, fixed_channels): the same at every step, scaled
+  /// Rows of calendar tables at all places of a store; null: there are none.
+  const CalendarTables* calendar = nullptr;
 };
 
 /// Reads steps in original units, scaled on the way, as columns of node data. Const; refers to the store.
@@ -106,6 +109,14 @@ class SeriesReader {
   void read_known(const Exec& exec, NodeView<T> out, std::span<const Index> steps) const;
   /// out[i, b, f] = the value in original units, NaN where missing. out (rows, B, features).
   void read_truth(const Exec& exec, NodeView<float> out, std::span<const Index> steps) const;
+
+  /// The row of a calendar table that a step of the store reads.
+  [[nodiscard]] Index phase(CalendarTable table, Index step) const {
+    require(further_.calendar, "windows with calendar tables");
+    const CalendarPhases& phases = (*further_.calendar)[static_cast<std::size_t>(table)];
+    require(step >= 0 && step < std::ssize(phases.of_step), "a phase of every step that is read");
+    return phases.of_step[static_cast<std::size_t>(step)];
+  }
 
   /// original = scale·scaled + shift, (rows, features) each.
   [[nodiscard]] const T* scale() const { return scale_.data(); }

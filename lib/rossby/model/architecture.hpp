@@ -11,6 +11,7 @@
 #include "rossby/exchange/reducer.hpp"
 #include "rossby/io/key.hpp"
 #include "rossby/model/calibration_case.hpp"
+#include "rossby/model/embeddings.hpp"
 #include "rossby/model/window_model.hpp"
 #include "rossby/relation/builders.hpp"
 
@@ -79,6 +80,7 @@ struct WindowParts {
   Index channels = 1;  // of an input step
   Index features = 1;  // of an output step
   Index known = 0;     // channels of what is known ahead of an output step
+  EmbeddingShape embeddings;
   Diffusion<T> diffusion;
   const RowPartition* partition = nullptr;  // read while the model is made
   int part = 0;                             // this rank's
@@ -89,6 +91,12 @@ struct WindowParts {
   std::vector<int> stage_of = {};  // of the pipeline's layers
   Recompute recompute = Recompute::none;
   std::uint64_t seed = 1;
+
+  [[nodiscard]] std::vector<Index> global_rows() const {
+    std::vector<Index> rows;
+    for (const GlobalRow row : partition->rows_of(part)) rows.push_back(row.value);
+    return rows;
+  }
 };
 
 /// A forecaster of windows with its hyperparameters.
@@ -111,6 +119,10 @@ class WindowArchitecture : public Architecture {
   [[nodiscard]] virtual bool normalises_nodes() const { return false; }
   /// True if the model reads all nodes, not only neighbours.
   [[nodiscard]] virtual bool relates_all_nodes() const { return false; }
+  /// Learned vectors of nodes and times that it reads.
+  [[nodiscard]] virtual EmbeddingChoice embeddings() const { return {}; }
+  /// True if its calendar vectors are also those of the steps that it forecasts.
+  [[nodiscard]] virtual bool reads_calendar_ahead() const { return false; }
   /// τ of scheduled sampling, steps; 0: never.
   [[nodiscard]] virtual double sampling_decay() const { return 0; }
 

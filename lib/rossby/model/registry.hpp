@@ -21,7 +21,8 @@ namespace rossby {
   MODEL(gru)                 \
   MODEL(tgcn)                \
   MODEL(graph_wavenet)       \
-  MODEL(stgcn)
+  MODEL(stgcn)               \
+  MODEL(stid)
 
 #define ROSSBY_DECLARE(NAME) [[nodiscard]] ModelDescriptor NAME##_descriptor();
 ROSSBY_MODELS(ROSSBY_DECLARE)

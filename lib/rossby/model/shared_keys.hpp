@@ -1,6 +1,7 @@
 #pragma once
 
 #include "rossby/io/key.hpp"
+#include "rossby/model/embeddings.hpp"
 
 // Keys of model.* that several models read.
 
@@ -31,5 +32,46 @@ inline constexpr SharedKey sampling_decay =
         "model.sampling_decay", "0", "steps",
         "scheduled sampling: truth is fed to the decoder with probability τ / (τ + exp(step / τ)); 0: never")
         .range(0, 1e12);
+
+/// Widths of learned vectors; −1: the model's own.
+struct EmbeddingWidths {
+  Index node = -1;
+  Index time_of_day = -1;
+  Index day_of_week = -1;
+  Index month = -1;
+};
+
+inline constexpr Key<EmbeddingWidths> embeddings[] = {
+    key<&EmbeddingWidths::node>(
+        "model.node_embedding", "-1", "",
+        "width of a learned vector of every node; 0: none; -1: the model's own, 32 in stid")
+        .range(-1, 65536)
+        .added(),
+    key<&EmbeddingWidths::time_of_day>("model.time_of_day_embedding", "-1", "",
+                                       "the same of every time of day, of series whose step divides a day "
+                                       "and is shorter; -1: if they have it")
+        .range(-1, 65536)
+        .added(),
+    key<&EmbeddingWidths::day_of_week>(
+        "model.day_of_week_embedding", "-1", "",
+        "the same of every day of the week, of series with steps of a day at most; -1: if they have it")
+        .range(-1, 65536)
+        .added(),
+    key<&EmbeddingWidths::month>("model.month_embedding", "-1", "",
+                                 "the same of every month of the year, of series with steps of a day to half "
+                                 "a year; -1: if they have it")
+        .range(-1, 65536)
+        .added(),
+};
+
+/// Those of a configuration, `own` wide if the model decides.
+[[nodiscard]] inline EmbeddingChoice embedding_choice(const KeyValues& values, Index own) {
+  const auto widths = read_settings<EmbeddingWidths>(values, embeddings);
+  const auto width = [own](Index asked) {
+    return EmbeddingChoice::Width{asked < 0 ? own : asked, asked < 0};
+  };
+  return {.node = width(widths.node).value,
+          .calendar = {width(widths.time_of_day), width(widths.day_of_week), width(widths.month)}};
+}
 
 }  // namespace rossby::shared

@@ -8,6 +8,7 @@
 #include "rossby/autograd/pipeline.hpp"
 #include "rossby/autograd/tape.hpp"
 #include "rossby/base/error.hpp"
+#include "rossby/data/calendar_phases.hpp"
 
 namespace rossby {
 
@@ -37,6 +38,12 @@ class WindowSource {
   /// Scaled truth of output step h = 0, 1, …: (rows, B, features), a constant. Only where it is fed.
   [[nodiscard]] virtual Var<T> truth(Tape<T>& tape, Index h) const = 0;
 
+  /// The row that step t of every window reads in a table of the calendar, of those that the model has: t <
+  /// inputs is an input step, inputs + h an output step. Lives as long as the tape's step.
+  [[nodiscard]] virtual std::span<const Index> phases(Tape<T>&, CalendarTable, Index) const {
+    bug("windows have no such table");
+  }
+
   /// What keys the random draws of a training step, so that they are the same on every grid: the number of
   /// the optimiser step, and a number of window b that no other window has.
   [[nodiscard]] virtual Index step() const { return 0; }
@@ -51,7 +58,8 @@ enum class Recompute {
   step   // every time step, all layers together
 };
 
-/// A forecaster of windows: maps `inputs` steps to `outputs` steps. All its parameters are replicated.
+/// A forecaster of windows: maps `inputs` steps to `outputs` steps. Its parameters are replicated, or lie
+/// with the owners of their rows.
 template <class T>
 class WindowModel {
  public:

@@ -51,6 +51,13 @@ Var<T> SeriesWindows<T>::truth(Tape<T>& tape, Index h) const {
 }
 
 template <class T>
+std::span<const Index> SeriesWindows<T>::phases(Tape<T>& tape, CalendarTable table, Index t) const {
+  const auto phases = tape.arena().template take<Index>(windows());
+  for (std::size_t b = 0; b < phases.size(); ++b) phases[b] = reader_->phase(table, starts_[b] + t);
+  return phases;
+}
+
+template <class T>
 NodeView<const float> SeriesWindows<T>::target(Tape<T>& tape, Index h) const {
   const Index size = rows() * windows() * features();
   const NodeView<float> x(tape.memory().template take<float>(size).data(), rows(), windows(), features());

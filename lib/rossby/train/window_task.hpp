@@ -34,6 +34,7 @@ class SeriesWindows final : public WindowSource<T> {
     return !feeds_.empty() && feeds_[static_cast<std::size_t>(h)];
   }
   [[nodiscard]] Var<T> truth(Tape<T>& tape, Index h) const override;
+  [[nodiscard]] std::span<const Index> phases(Tape<T>& tape, CalendarTable table, Index t) const override;
   [[nodiscard]] Index step() const override { return step_; }
   [[nodiscard]] Index key(Index b) const override { return starts_[static_cast<std::size_t>(b)]; }
   /// Output step h in original units, NaN where missing.

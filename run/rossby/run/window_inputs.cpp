@@ -51,7 +51,7 @@ void check_inputs(const Config& config) {
 /// Whether the decoder reads something of the steps that it forecasts.
 template <class T>
 bool WindowRun<T>::reads_ahead() const {
-  return domain_.inputs.known > 0 || config_->window.known_times;
+  return domain_.inputs.known > 0 || config_->window.known_times || architecture_.reads_calendar_ahead();
 }
 
 template <class T>
@@ -137,8 +137,30 @@ std::string WindowRun<T>::input_remarks() const {
   return text;
 }
 
+/// Which vectors of nodes and times are learned.
+template <class T>
+std::string WindowRun<T>::embedding_remark() const {
+  const EmbeddingChoice wanted = architecture_.embeddings();
+  if (wanted.node == 0 && !wanted.any_calendar()) return "";
+  std::string text = embeddings_.node > 0 ? fmt::format("node {}", embeddings_.node) : "";
+  bool any = false;
+  for (std::size_t k = 0; k < embeddings_.calendar.size(); ++k) {
+    const auto& [rows, width] = embeddings_.calendar[k];
+    if (width == 0) continue;
+    std::string name(name_of(all_calendar_tables[k]));
+    std::ranges::replace(name, '_', ' ');
+    text += fmt::format("{}{} {} x {}", text.empty() ? "" : ", ", name, rows, width);
+    any = true;
+  }
+  if (!any && wanted.any_calendar())
+    text += fmt::format("{}none of the calendar: {}", text.empty() ? "" : ", ",
+                        CalendarPhases::obstacle(domain_.info.time, CalendarTable::month));
+  return fmt::format("learned   vectors of {}\n", text);
+}
+
 #define ROSSBY_INSTANTIATE(T)                                               \
   template std::string WindowRun<T>::input_remarks() const;                 \
+  template std::string WindowRun<T>::embedding_remark() const;              \
   template bool WindowRun<T>::reads_ahead() const;                          \
   template void WindowRun<T>::know_ahead(Index, Index, const std::string&); \
   template void WindowRun<T>::fit_inputs(const std::vector<Index>&);

@@ -125,6 +125,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   further.times_ahead = config.window.known_times;
   further.fixed_channels = domain_.inputs.fixed;
   further.fixed = fixed_;
+  further.calendar = &calendar_;
   reader_ = std::make_unique<SeriesReader<T>>(
       *store_, scaler_, times_, config.window.fill == "zero" ? Fill::zero : Fill::mean, further);
   choose_sparse();
@@ -329,6 +330,7 @@ void WindowRun<T>::make_model() {
   parts.channels = reader_->channels();
   parts.features = reader_->features();
   parts.known = reader_->known_channels();
+  parts.embeddings = embeddings_;
   parts.diffusion = std::move(diffusion);
   parts.partition = &domain_.partition;
   parts.part = grid_.space().rank();
@@ -411,7 +413,7 @@ std::string WindowRun<T>::remarks() const {
                 "window.fill = \"mean\" knows no mean; set data.center, or window.fill = \"zero\" if that is "
                 "meant\n"
               : "") +
-         input_remarks() + different_units(domain_.info.variables) + this->suspects() +
+         embedding_remark() + input_remarks() + different_units(domain_.info.variables) + this->suspects() +
          this->anomaly_remark();
 }
 

@@ -52,6 +52,7 @@ class WindowRun final : public ModelRun<T> {
   void make_store(Purpose purpose);
   void read_values();
   void set_times(std::vector<float> of_axis);
+  void set_calendar();
   void fit(Purpose purpose);
   void fit_anomalies(std::span<const Index> read, std::span<const Index> training);
   [[nodiscard]] std::vector<Index> hashed_steps() const;
@@ -59,6 +60,7 @@ class WindowRun final : public ModelRun<T> {
   void keep_steps(Device& device);
   [[nodiscard]] bool reads_ahead() const;
   [[nodiscard]] std::string input_remarks() const;
+  [[nodiscard]] std::string embedding_remark() const;
   [[nodiscard]] bool sees_validation();
   [[nodiscard]] std::string lost_to_gaps() const;
   void make_graph(Purpose purpose);
@@ -83,6 +85,8 @@ class WindowRun final : public ModelRun<T> {
   bool sees_validation_ = true;                 // they have targets that are not missing
   bool reads_zero_ = false;  // missing inputs, in original units, where a mean was asked for
   TimeFeatures times_;
+  EmbeddingShape embeddings_;
+  CalendarTables calendar_;  // of the places of the store
   std::unique_ptr<WindowPlan> plan_;
   std::unique_ptr<StepExchange> step_exchange_;
   std::unique_ptr<StepStore> store_;

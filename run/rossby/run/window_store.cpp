@@ -33,6 +33,7 @@ void WindowRun<T>::make_store(Purpose purpose) {
       span_ + training_view_ + forecast_view_, static_cast<Index>(domain_.rows.size()), domain_.info.features,
       std::move(held), *step_exchange_, purpose == Purpose::tracing, domain_.inputs.channels());
   set_times(std::move(times_.values));
+  set_calendar();
   if (purpose != Purpose::tracing) read_values();
 }
 
@@ -44,6 +45,18 @@ void WindowRun<T>::set_times(std::vector<float> of_axis) {
   times_.values = of_axis;
   if (training_view_ + forecast_view_ > 0)
     times_.values.insert(times_.values.end(), of_axis.begin(), of_axis.end());
+}
+
+/// Rows of calendar tables, as set_times has times.
+template <class T>
+void WindowRun<T>::set_calendar() {
+  const TimeAxis& time = domain_.info.time;
+  embeddings_ = embeddings_on(time, architecture_.embeddings(), span_ - time.size(), calendar_);
+  if (training_view_ + forecast_view_ == 0) return;
+  for (CalendarPhases& phases : calendar_) {
+    const std::vector<Index> once = phases.of_step;
+    phases.of_step.insert(phases.of_step.end(), once.begin(), once.end());
+  }
 }
 
 /// Original units: those of steps, nothing yet of steps behind the data, then those of steps that are held a
@@ -110,6 +123,7 @@ void WindowRun<T>::fit_anomalies(std::span<const Index> read, std::span<const In
 #define ROSSBY_INSTANTIATE(T)                                     \
   template void WindowRun<T>::make_store(Purpose);                \
   template void WindowRun<T>::set_times(std::vector<float>);      \
+  template void WindowRun<T>::set_calendar();                     \
   template void WindowRun<T>::read_values();                      \
   template std::vector<Index> WindowRun<T>::hashed_steps() const; \
   template void WindowRun<T>::fit_anomalies(std::span<const Index>, std::span<const Index>);

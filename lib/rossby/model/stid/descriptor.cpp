@@ -1,0 +1,94 @@
+#include <fmt/format.h>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/model/architecture.hpp"
+#include "rossby/model/registry.hpp"
+#include "rossby/model/shared_keys.hpp"
+#include "rossby/model/stid/stid.hpp"
+
+namespace rossby {
+namespace {
+
+struct Settings {
+  Index width = 32;
+  Index layers = 3;
+  double dropout = 0.15;
+};
+
+constexpr Key<Settings> table[] = {
+    key<&Settings::width>("model.input_embedding", "32", "", "width of the embedding of a window's inputs")
+        .range(1, 65536)
+        .added(),
+    key<&Settings::layers>("model.residual_layers", "3", "", "residual layers behind the embeddings")
+        .range(0, 64)
+        .added(),
+    key<&Settings::dropout>("model.residual_dropout", "0.15", "", "dropout inside the residual layers")
+        .range(0, 0.999)
+        .added(),
+};
+
+class SpatialTemporalIdentity final : public WindowArchitectureOf<SpatialTemporalIdentity> {
+ public:
+  explicit SpatialTemporalIdentity(const KeyValues& values)
+      : settings_(read_settings<Settings>(values, table)),
+        embeddings_(shared::embedding_choice(values, 32)) {}
+
+  [[nodiscard]] std::string_view name() const override { return "stid"; }
+  [[nodiscard]] double entry_cost(int) const override { return 0; }
+  [[nodiscard]] Supports supports() const override { return {}; }
+  [[nodiscard]] ConvolutionShape convolution() const override { return {.channels = settings_.width}; }
+  [[nodiscard]] std::vector<std::string_view> recompute_modes() const override { return {"none", "cell"}; }
+  [[nodiscard]] EmbeddingChoice embeddings() const override { return embeddings_; }
+  void check(const WindowChecks& checks) const override {
+    if (checks.recompute == Recompute::step)
+      user_error(
+          "train.recompute = \"step\" is not for model.name = \"stid\": it has no recurrent steps; \"cell\" "
+          "computes its layers again");
+  }
+
+  template <class T>
+  [[nodiscard]] std::unique_ptr<WindowModel<T>> build(WindowParts<T> parts) const {
+    StidOptions options;
+    options.inputs = parts.shape.inputs;
+    options.outputs = parts.shape.outputs;
+    options.channels = parts.channels;
+    options.features = parts.features;
+    options.width = settings_.width;
+    options.layers = settings_.layers;
+    options.dropout = settings_.dropout;
+    options.seed = parts.seed;
+    options.recompute = parts.recompute;
+    return std::make_unique<Stid<T>>(options, parts.embeddings, parts.global_rows());
+  }
+
+ private:
+  Settings settings_;
+  EmbeddingChoice embeddings_;
+};
+
+std::shared_ptr<const Architecture> configure(const KeyValues& values) {
+  return std::make_shared<SpatialTemporalIdentity>(values);
+}
+
+std::vector<CalibrationCase> measured() {
+  std::vector<CalibrationCase> cases;
+  for (const auto& [windows, width] : recurrent_calibration_sizes())
+    cases.push_back(calibration_case(
+        "stid", windows, fmt::format("input_embedding = {0}\nnode_embedding = {0}", width), "none"));
+  return cases;
+}
+
+}  // namespace
+
+ModelDescriptor stid_descriptor() {
+  KeyTable keys = keys_of<Settings>(table);
+  append<shared::EmbeddingWidths>(keys, shared::embeddings);
+  return {.name = "stid",
+          .remark = "of every node on its own, with learned vectors of nodes and times",
+          .keys = std::move(keys),
+          .configure = configure,
+          .calibration = measured,
+          .small = "input_embedding = 4\nnode_embedding = 3\nresidual_layers = 2\nresidual_dropout = 0.3"};
+}
+
+}  // namespace rossby

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rossby/model/embeddings.hpp"
+#include "rossby/model/window_model.hpp"
+
+namespace rossby {
+
+/// Shape of an STID; keys model.* and window.* of the configuration. The defaults are the paper's.
+struct StidOptions {
+  Index inputs = 12;       // steps
+  Index outputs = 12;      // steps
+  Index channels = 1;      // of an input step
+  Index features = 1;      // of an output step
+  Index width = 32;        // of the embedding of a window's inputs
+  Index layers = 3;        // residual
+  double dropout = 0.15;   // inside the layers
+  std::uint64_t seed = 1;  // of dropout
+  Recompute recompute = Recompute::none;
+};
+
+/// STID: Shao, Zhang, Wang, Wei, Xu, "Spatial-temporal identity: a simple yet effective baseline for
+/// multivariate time series forecasting", CIKM 2022. A network of every node on its own, which tells nodes
+/// and times apart by learned vectors. For node i and a window whose last input step is t:
+///
+///     z_0     = [A x_{t−h+1 … t, i} + a, node_i, time_of_day_t, day_of_week_t, month_t]
+///     z_{l+1} = z_l + V_l dropout(relu(U_l z_l + u_l)) + v_l      l = 0 … L − 1
+///     out     = P z_L + p                                         to all output steps at once
+///
+/// Which vectors there are says the EmbeddingShape; the paper has no months, since its data are of hours and
+/// minutes. No rank reads rows of another one: a step moves the gradients of what is replicated, in the
+/// step's one allreduce.
+///
+/// Parameters, D the width of z: input_weight (width, inputs·channels), columns of the oldest step first,
+/// input_bias; those of Embeddings; layer<l>_hidden_weight (D, D), layer<l>_hidden_bias,
+/// layer<l>_output_weight (D, D), layer<l>_output_bias; projection_weight (outputs·features, D), output step
+/// slowest, projection_bias. All but node_embedding are replicated.
+template <class T>
+class Stid final : public WindowModel<T> {
+ public:
+  /// `rows`: global rows of the owned ones.
+  Stid(const StidOptions& options, const EmbeddingShape& embeddings, std::vector<Index> rows);
+
+  [[nodiscard]] std::string_view name() const override { return "stid"; }
+  [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return all_; }
+  /// Weights and biases of a layer of k inputs are uniform within ±1 / √k, as the published code has them;
+  /// embeddings as Embeddings::start has them.
+  void start(std::uint64_t seed) override;
+  using WindowModel<T>::predict;
+  void predict(Tape<T>& tape, std::span<const WindowSource<T>* const> sources,
+               std::span<Var<T>> outputs) override;
+  [[nodiscard]] std::vector<Device::Copy> keep_on(Device& device) const override;
+
+ private:
+  struct Linear {
+    Parameter<T> weight, bias;
+    Linear(const std::string& name, Index out, Index in);
+  };
+  struct Layer {
+    std::string name;
+    Linear hidden, output;
+    Layer(const std::string& place, Index width);
+  };
+  /// What dropout draws from.
+  struct Setting {
+    bool training = false;
+    Index step = 0;               // optimiser step
+    std::span<const Index> keys;  // of the windows
+  };
+
+  [[nodiscard]] Var<T> embed(Tape<T>& tape, const WindowSource<T>& source);
+  [[nodiscard]] Var<T> compute(Tape<T>& tape, const Setting& setting, Index layer, const Var<T>& z);
+  [[nodiscard]] Var<T> run(Tape<T>& tape, const Setting& setting, Index layer, const Var<T>& z);
+  void predict_one(Tape<T>& tape, const WindowSource<T>& source, std::span<Var<T>> outputs);
+
+  StidOptions options_;
+  std::vector<Index> rows_;
+  Embeddings<T> embeddings_;
+  Linear input_;
+  std::vector<std::unique_ptr<Layer>> layers_;
+  Linear projection_;
+  std::vector<Parameter<T>*> all_;
+};
+
+}  // namespace rossby
