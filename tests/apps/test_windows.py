@@ -204,8 +204,11 @@ class Windows(Runs):
         out = self.succeed(2, *self.arguments("stid", *STID)).out
         self.assertRegex(out, r"model +stid, .* 0 relations")
         self.assertRegex(out, r"learned +vectors of node 2, time of day 24 x 2, day of week 7 x 2\n")
+        # The training part is a day from 0 to 13 h, and the series ends at 5 h of the next one.
+        self.assertRegex(out, r"warning +model.time_of_day_embedding: 10 steps behind the training part")
+        self.assertRegex(out, r"warning +model.day_of_week_embedding: 6 steps behind the training part")
         arrays = {array["name"]: array["shape"] for array in self.ends("stid")[0]}
-        self.assertEqual(arrays["time_of_day_embedding"], [24, 2])
+        self.assertEqual(arrays["time_of_day_embedding"], [1, 1, 48])
         scores = []
         for ranks in (2, 1, 4):  # three nodes
             self.succeed(ranks, "evaluate", "stid")
@@ -233,7 +236,7 @@ class Windows(Runs):
         self.refuse_settings([*STID, "train.recompute=step"], '"cell" computes its layers again')
         self.refuse_settings([*STID, "window.known_times=true"], "does not read inputs of the steps that it forecasts")
         cycle = self.succeed(2, *self.arguments("stid_cycle", *STID, "data.cycle=time_of_day", "split.train=26",
-                                                "split.validation=0", "schedule.metric=loss", "train.epochs=1")).out
+                                                "split.validation=0", "schedule.metric=train", "train.epochs=1")).out
         self.assertIn("learned", cycle)
         self.assertIn("written to", self.succeed(2, "forecast", "stid_cycle", "--steps", "2").out)
 

@@ -1,5 +1,6 @@
 #include "rossby/model/embeddings.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -57,18 +58,14 @@ void Embeddings<T>::trained_in(const Block<T>& block) const {
 
 template <class T>
 void Embeddings<T>::start(std::uint64_t seed) {
-  const auto fill = [seed](Parameter<T>& vectors, Index rows, const auto& global) {
-    const Index d = vectors.shape.back();
-    const Random random(seed, "init." + vectors.name);
-    const double bound = 1 / std::sqrt(static_cast<double>(d));
-    for (Index i = 0; i < rows; ++i)
-      for (Index c = 0; c < d; ++c)
-        vectors.value[i * d + c] =
-            static_cast<T>(random.uniform(static_cast<std::uint64_t>(global(i) * d + c), -bound, bound));
-  };
-  if (node_.shape[2] > 0)
-    fill(node_, std::ssize(rows_), [this](Index i) { return rows_[static_cast<std::size_t>(i)]; });
-  for (Table& table : tables_) fill(table.vectors, table.vectors.shape[0], [](Index i) { return i; });
+  const Index d = node_.shape[2];
+  const Random random(seed, "init." + node_.name);
+  const double bound = d > 0 ? 1 / std::sqrt(static_cast<double>(d)) : 0;
+  for (Index i = 0; i < node_.size(); ++i) {
+    const Index place = rows_[static_cast<std::size_t>(i / d)] * d + i % d;
+    node_.value[i] = static_cast<T>(random.uniform(static_cast<std::uint64_t>(place), -bound, bound));
+  }
+  for (Table& table : tables_) std::fill(table.vectors.value.begin(), table.vectors.value.end(), T{0});
 }
 
 template <class T>

@@ -64,7 +64,8 @@ class Embeddings {
   void append_to(std::vector<Parameter<T>*>& all);
   /// Names its parameters to the block that reads them.
   void trained_in(const Block<T>& block) const;
-  /// Uniform within ±1 / √d, as functions of global rows.
+  /// Vectors of nodes are uniform within ±1 / √d, as functions of global rows. Those of times are 0: one that
+  /// no training window reads brings nothing that was not learned.
   void start(std::uint64_t seed);
 
   /// Rows of the calendar's tables that step t of windows reads, as WindowSource::phases has them.

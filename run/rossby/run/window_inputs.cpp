@@ -137,12 +137,34 @@ std::string WindowRun<T>::input_remarks() const {
   return text;
 }
 
+namespace {
+
+/// A line if steps behind the training part read rows of a table that the training part never reads.
+std::string unseen_rows(const CalendarPhases& phases, std::string_view table, const Split& split) {
+  std::vector<bool> seen(static_cast<std::size_t>(phases.count));
+  const auto row_of = [&](Index t) {
+    return static_cast<std::size_t>(phases.of_step[static_cast<std::size_t>(t)]);
+  };
+  for (Index t = 0; t < split.steps; ++t)
+    if (split.is_training(t)) seen[row_of(t)] = true;
+  Index unseen = 0;
+  for (Index t = 0; t < split.steps; ++t) unseen += seen[row_of(t)] ? 0 : 1;
+  if (unseen == 0) return "";
+  return fmt::format(
+      "warning   model.{}_embedding: {} steps behind the training part are at times that it has none of, and "
+      "nothing is learned of them; set it to 0\n",
+      table, unseen);
+}
+
+}  // namespace
+
 /// Which vectors of nodes and times are learned.
 template <class T>
 std::string WindowRun<T>::embedding_remark() const {
   const EmbeddingChoice wanted = architecture_.embeddings();
   if (wanted.node == 0 && !wanted.any_calendar()) return "";
   std::string text = embeddings_.node > 0 ? fmt::format("node {}", embeddings_.node) : "";
+  std::string warnings;
   bool any = false;
   for (std::size_t k = 0; k < embeddings_.calendar.size(); ++k) {
     const auto& [rows, width] = embeddings_.calendar[k];
@@ -151,11 +173,12 @@ std::string WindowRun<T>::embedding_remark() const {
     std::ranges::replace(name, '_', ' ');
     text += fmt::format("{}{} {} x {}", text.empty() ? "" : ", ", name, rows, width);
     any = true;
+    warnings += unseen_rows(calendar_[k], name_of(all_calendar_tables[k]), domain_.split);
   }
   if (!any && wanted.any_calendar())
     text += fmt::format("{}none of the calendar: {}", text.empty() ? "" : ", ",
                         CalendarPhases::obstacle(domain_.info.time, CalendarTable::month));
-  return fmt::format("learned   vectors of {}\n", text);
+  return fmt::format("learned   vectors of {}\n{}", text, warnings);
 }
 
 #define ROSSBY_INSTANTIATE(T)                                               \

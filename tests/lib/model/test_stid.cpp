@@ -31,6 +31,9 @@ struct Fixture {
 
   Fixture(const StidOptions& o, const EmbeddingShape& s) : options(o), shape(s), model(o, s, global_rows) {
     model.start(4);
+    for (Parameter<double>* parameter : model.parameters())
+      for (Index i = 0; i < parameter->size(); ++i)
+        parameter->value[i] += 0.1 * std::cos(static_cast<double>(i));
   }
   std::vector<Var<double>> predict(Tape<double>& tape) {
     tape.reset();
