@@ -240,6 +240,13 @@ class Windows(Runs):
         self.assertIn("learned", cycle)
         self.assertIn("written to", self.succeed(2, "forecast", "stid_cycle", "--steps", "2").out)
 
+    def test_vectors_of_a_recurrent_model(self):
+        settings = ["model.node_embedding=3", "model.time_of_day_embedding=2", "train.epochs=1"]
+        out = self.succeed(2, *self.arguments("vectors", *settings)).out
+        self.assertRegex(out, r"learned +vectors of node 3, time of day 24 x 2\n")
+        self.assertIn("written to", self.succeed(1, "forecast", "vectors", "--steps", "2").out)
+        self.refuse_settings([*settings, "parallel.stages=2"], r"parallel.stages = 2 .* without learned vectors")
+
     def test_bad_settings_of_graph_wavenet(self):
         for setting, pattern in (
                 ("window.inputs=8", r"window.inputs = 8: model.blocks = 2 of model.block_layers = 2 see 7 steps"),

@@ -111,7 +111,7 @@ void check_cell(const Golden& golden, GoldenDcrnn<T>& dcrnn) {
       for (Index f = 0; f < units; ++f)
         state.value.at(i, b)[f] = static_cast<T>(h[static_cast<std::size_t>(
             (b * n + dcrnn.rows()[static_cast<std::size_t>(i)].value) * units + f)]);
-  const Var<T> out = dcrnn.model().cell(tape, false, 0, batch.input(tape, 0), state);
+  const Var<T> out = dcrnn.model().cell(tape, false, 0, {batch.input(tape, 0)}, state);
   EXPECT_LE(difference<T>(dcrnn, out.value, next.data(), n * units), tolerance<T>().prediction);
 
   // The same once more in its parts: the state alone does not say which of them is wrong.

@@ -41,6 +41,9 @@ std::string models_of_layers() {
 
 std::vector<int> stages_of_layers(const Config& config, Index stages) {
   const auto [all, recurrent] = layers_of(config);
+  if (all == 0 && config.windows() && config.windows()->embeddings().any())
+    user_error("parallel.stages = {} is for models without learned vectors (model.*_embedding); set 1",
+               stages);
   if (all == 0)
     user_error("parallel.stages = {} is for models of layers ({}); set 1 for a {}", stages,
                models_of_layers(), config.model.name);

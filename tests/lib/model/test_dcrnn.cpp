@@ -206,8 +206,8 @@ TEST(Dcrnn, WhatIsKnownAheadIsMoreOfTheDecodersSignal) {
       all.value.at(i, b)[0] = x.value.at(i, b)[0];
       for (Index f = 0; f < 2; ++f) all.value.at(i, b)[1 + f] = known.value.at(i, b)[f];
     }
-  const Var<double> mine = apart.model.cell(tape, true, 0, x, h, known),
-                    truth = joined.model.cell(tape, true, 0, all, h);
+  const Var<double> mine = apart.model.cell(tape, true, 0, {x, known}, h),
+                    truth = joined.model.cell(tape, true, 0, {all}, h);
   for (Index k = 0; k < truth.value.size(); ++k)
     EXPECT_NEAR(mine.value.data[k], truth.value.data[k], 1e-13) << k;
 }

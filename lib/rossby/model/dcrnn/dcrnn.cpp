@@ -35,25 +35,32 @@ Var<T> zero_state(Tape<T>& tape, Index rows, Index cols, Index channels) {
 }  // namespace
 
 template <class T>
-Dcrnn<T>::Cell::Cell(const std::string& place, Index channels, Index units, Index terms, Index known_channels)
+Dcrnn<T>::Cell::Cell(const std::string& place, Index channels, Index units, Index terms, Index known_channels,
+                     Index embedding_width)
     : name(place),
       input(place + "_input_weight", Placement::replicated, {3 * units, terms * channels}),
       gates(place + "_gates_weight", Placement::replicated, {2 * units, terms * units}),
       candidate(place + "_candidate_weight", Placement::replicated, {units, terms * units}),
       bias(place + "_bias", Placement::replicated, {3 * units}) {
-  if (known_channels == 0) return;
-  const std::vector<Index> shape{3 * units, terms * known_channels};
-  known = std::make_unique<Parameter<T>>(place + "_known_weight", Placement::replicated, shape);
+  const auto make = [&](const char* what, Index inputs) {
+    return std::make_unique<Parameter<T>>(place + what, Placement::replicated,
+                                          std::vector<Index>{3 * units, inputs});
+  };
+  if (known_channels > 0) known = make("_known_weight", terms * known_channels);
+  if (embedding_width > 0) embedding = make("_embedding_weight", embedding_width);
 }
 
 template <class T>
-Dcrnn<T>::Dcrnn(const DcrnnOptions& options, Diffusion<T> diffusion)
+Dcrnn<T>::Dcrnn(const DcrnnOptions& options, Diffusion<T> diffusion, const EmbeddingShape& embeddings,
+                std::span<const Index> rows)
     : options_(options),
       diffusion_(std::move(diffusion)),
+      embeddings_(embeddings, rows),
       projection_("projection_weight", Placement::replicated, {options.features, options.units}),
       projection_bias_("projection_bias", Placement::replicated, {options.features}) {
   require(options.layers >= 1 && options.layers <= most_layers, "a DCRNN has 1 to 16 layers");
   require(options.units >= 1 && options.inputs >= 1, "a DCRNN has units and input steps");
+  require(!options.pipeline.on() || embeddings_.width() == 0, "learned vectors are for one stage");
   require(!options.pipeline.on() ||
               (std::ssize(options.stage_of) == 2 * options.layers && options.recompute != Recompute::step),
           "every layer has a stage, and no time step is computed again in several");
@@ -62,11 +69,14 @@ Dcrnn<T>::Dcrnn(const DcrnnOptions& options, Diffusion<T> diffusion)
       const Index first = place[0] == 'e' ? options.channels : options.features;
       cells_.push_back(std::make_unique<Cell>(
           place + std::to_string(layer), layer == 0 ? first : options.units, options.units,
-          diffusion_.plan.terms, place[0] == 'd' && layer == 0 ? options.known : 0));
+          diffusion_.plan.terms, place[0] == 'd' && layer == 0 ? options.known : 0,
+          layer == 0 ? embeddings_.width() : 0));
       Cell& cell = *cells_.back();
       all_.insert(all_.end(), {&cell.input, &cell.gates, &cell.candidate, &cell.bias});
       if (cell.known) all_.push_back(cell.known.get());
+      if (cell.embedding) all_.push_back(cell.embedding.get());
     }
+  embeddings_.append_to(all_);
   all_.insert(all_.end(), {&projection_, &projection_bias_});
 }
 
@@ -74,20 +84,23 @@ template <class T>
 void Dcrnn<T>::start(std::uint64_t seed) {
   const Index units = options_.units;
   for (const auto& cell : cells_) {
-    const Index inputs =
-        cell->input.shape[1] + cell->gates.shape[1] + (cell->known ? cell->known->shape[1] : 0);
+    const Index inputs = cell->input.shape[1] + cell->gates.shape[1] +
+                         (cell->known ? cell->known->shape[1] : 0) +
+                         (cell->embedding ? cell->embedding->shape[1] : 0);
     const double gates = glorot(inputs, 2 * units), candidate = glorot(inputs, units);
     normal_rows(cell->input, seed, 0, 2 * units, gates);
     normal_rows(cell->input, seed, 2 * units, 3 * units, candidate);
     normal_rows(cell->gates, seed, 0, 2 * units, gates);
     normal_rows(cell->candidate, seed, 0, units, candidate);
-    if (cell->known) {
-      normal_rows(*cell->known, seed, 0, 2 * units, gates);
-      normal_rows(*cell->known, seed, 2 * units, 3 * units, candidate);
+    for (Parameter<T>* further : {cell->known.get(), cell->embedding.get()}) {
+      if (!further) continue;
+      normal_rows(*further, seed, 0, 2 * units, gates);
+      normal_rows(*further, seed, 2 * units, 3 * units, candidate);
     }
     std::fill_n(cell->bias.value.data(), 2 * units, T{1});
     std::fill_n(cell->bias.value.data() + 2 * units, units, T{0});
   }
+  embeddings_.start(seed);
   normal_rows(projection_, seed, 0, options_.features, glorot(units, options_.features));
   std::fill(projection_bias_.value.begin(), projection_bias_.value.end(), T{0});
 }
@@ -98,6 +111,7 @@ Var<T> Dcrnn<T>::forward(Tape<T>& tape, Cell& cell, const Input& input, const Va
   const bool gates = gates_add_bias(tape.exec());
   const Var<T> a = diffusion_linear(tape, diffusion_, input.x, cell.input, &cell.bias, !gates);
   if (cell.known) diffusion_linear_accumulate(tape, a, diffusion_, input.known, *cell.known);
+  if (cell.embedding) embeddings_.add_product(tape, a, *cell.embedding, input.phases);
   const T* bias = gates ? cell.bias.data(tape.exec().device) : nullptr;
   const auto bias_of = [&](Index gate) { return bias ? bias + gate * units : nullptr; };
   diffusion_linear_accumulate(tape, slice_channels(a, 0, 2 * units), diffusion_, h, cell.gates);
@@ -108,17 +122,19 @@ Var<T> Dcrnn<T>::forward(Tape<T>& tape, Cell& cell, const Input& input, const Va
 }
 
 template <class T>
-Var<T> Dcrnn<T>::cell(Tape<T>& tape, bool decoder, int layer, const Var<T>& x, const Var<T>& h,
-                      const Var<T>& known) {
+Var<T> Dcrnn<T>::cell(Tape<T>& tape, bool decoder, int layer, const Input& input, const Var<T>& h) {
   Cell& cell = cell_of(decoder, layer);
-  const Input input{x, known};
   const Block<T> block(tape, cell.name);
-  block.reads(x);
+  block.reads(input.x);
   block.reads(h);
   block.trains(&cell.input, &cell.gates, &cell.candidate, &cell.bias);
   if (cell.known) {
-    block.reads(known);
+    block.reads(input.known);
     block.trains(cell.known.get());
+  }
+  if (cell.embedding) {
+    block.trains(cell.embedding.get());
+    embeddings_.trained_in(block);
   }
   // Forecasts need no more than the state either.
   if (options_.recompute != Recompute::cell && tape.recording())
@@ -143,7 +159,7 @@ void Dcrnn<T>::advance_layers(Tape<T>& tape, bool decoder, const Input& input, S
     before = owner;
     if (!active_.does(owner)) continue;
     Var<T>& state = states.layer[static_cast<std::size_t>(layer)];
-    state = cell(tape, decoder, layer, x, state, layer == 0 ? input.known : Var<T>{});
+    state = cell(tape, decoder, layer, layer == 0 ? Input{x, input.known, input.phases} : Input{x}, state);
     x = state;
   }
   if (!output || !active_.does(before)) return;
@@ -189,7 +205,8 @@ void Dcrnn<T>::encode_into(Tape<T>& tape, const WindowSource<T>& source, States&
           zero_state(tape, states.rows, states.windows, options_.units);
   const bool reads = active_.does(stage_of(false, 0));
   for (Index t = 0; t < options_.inputs; ++t)
-    advance(tape, false, {reads ? source.input(tape, t) : Var<T>{}, {}}, states, nullptr);
+    advance(tape, false, {reads ? source.input(tape, t) : Var<T>{}, {}, embeddings_.phases(tape, source, t)},
+            states, nullptr);
   for (int layer = 0; layer < options_.layers; ++layer) {
     Var<T>& state = states.layer[static_cast<std::size_t>(layer)];
     state = hand_over(tape, active_, state, states.rows, states.windows, options_.units,
@@ -218,8 +235,11 @@ void Dcrnn<T>::decode(Tape<T>& tape, const WindowSource<T>& source, std::size_t 
     x = step > 0 ? source.truth(tape, static_cast<Index>(step) - 1)
                  : zero_state(tape, states.rows, states.windows, options_.features);
   const bool knows = options_.known > 0 && active_.does(first);
-  advance(tape, true, {x, knows ? source.known(tape, static_cast<Index>(step)) : Var<T>{}}, states,
-          &outputs[step]);
+  const auto h = static_cast<Index>(step);
+  advance(
+      tape, true,
+      {x, knows ? source.known(tape, h) : Var<T>{}, embeddings_.phases(tape, source, options_.inputs + h)},
+      states, &outputs[step]);
 }
 
 // Where the outputs of the decoder come back to it from another stage, the micro-batches take turns at every

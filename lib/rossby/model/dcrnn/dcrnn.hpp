@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rossby/autograd/diffusion.hpp"
+#include "rossby/model/embeddings.hpp"
 #include "rossby/model/window_model.hpp"
 
 namespace rossby {
@@ -43,13 +44,19 @@ struct DcrnnOptions {
 /// <place><l>_candidate_weight (u, terms·units); <place><l>_bias (3u); projection_weight (features, units),
 /// projection_bias (features). Column blocks are in the order of DiffusionPlan's terms.
 ///
+/// Learned vectors e of the node and of the calendar at the step that is read, or forecast, are further
+/// inputs of the first layers, which see those of neighbours in nothing but their states: a += W_e e, W_e
+/// being <place>0_embedding_weight (3u, width of e). The tables are shared by encoder and decoder.
+///
 /// With a diffusion of one term (no supports) it is a GRU of every node on its own.
 template <class T>
 class Dcrnn final : public WindowModel<T> {
  public:
   static constexpr int most_layers = 16;
 
-  Dcrnn(const DcrnnOptions& options, Diffusion<T> diffusion);
+  /// `rows`: global rows of the owned ones, if there are embeddings. These are for one stage.
+  Dcrnn(const DcrnnOptions& options, Diffusion<T> diffusion, const EmbeddingShape& embeddings = {},
+        std::span<const Index> rows = {});
 
   [[nodiscard]] std::string_view name() const override { return diffusion_.plan.terms > 1 ? "dcrnn" : "gru"; }
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return all_; }
@@ -68,9 +75,14 @@ class Dcrnn final : public WindowModel<T> {
   };
   /// The encoder's last states, on this rank alone.
   [[nodiscard]] States encode(Tape<T>& tape, const WindowSource<T>& source);
-  /// The new state of one cell. `known`, if it is there: what the decoder's first layer knows ahead.
-  [[nodiscard]] Var<T> cell(Tape<T>& tape, bool decoder, int layer, const Var<T>& x, const Var<T>& h,
-                            const Var<T>& known = {});
+  /// What a step reads: the signal; for the first layers what is known ahead of it, and rows of the
+  /// calendar's tables.
+  struct Input {
+    Var<T> x, known = {};
+    typename Embeddings<T>::Phases phases = {};
+  };
+  /// The new state of one cell.
+  [[nodiscard]] Var<T> cell(Tape<T>& tape, bool decoder, int layer, const Input& input, const Var<T>& h);
 
   [[nodiscard]] const DcrnnOptions& options() const { return options_; }
   [[nodiscard]] const Diffusion<T>& diffusion() const { return diffusion_; }
@@ -79,17 +91,14 @@ class Dcrnn final : public WindowModel<T> {
   struct Cell {
     std::string name;
     Parameter<T> input, gates, candidate, bias;
-    std::unique_ptr<Parameter<T>> known;  // null: it reads nothing that is known ahead
-    Cell(const std::string& place, Index channels, Index units, Index terms, Index known);
+    std::unique_ptr<Parameter<T>> known;      // null: it reads nothing that is known ahead
+    std::unique_ptr<Parameter<T>> embedding;  // null: it reads no learned vectors
+    Cell(const std::string& place, Index channels, Index units, Index terms, Index known, Index embedding);
   };
 
   [[nodiscard]] Cell& cell_of(bool decoder, int layer) const {
     return *cells_[static_cast<std::size_t>((decoder ? options_.layers : 0) + layer)];
   }
-  /// What a step reads: the signal, and what is known ahead of it.
-  struct Input {
-    Var<T> x, known;
-  };
   [[nodiscard]] Var<T> forward(Tape<T>& tape, Cell& cell, const Input& input, const Var<T>& h);
   /// The stage of a cell; one and the same for all of them where there is no pipeline.
   [[nodiscard]] int stage_of(bool decoder, int layer) const {
@@ -106,6 +115,7 @@ class Dcrnn final : public WindowModel<T> {
   DcrnnOptions options_;
   Pipeline active_;  // options_.pipeline in a training step, else one without stages
   Diffusion<T> diffusion_;
+  Embeddings<T> embeddings_;
   std::vector<std::unique_ptr<Cell>> cells_;  // of the encoder, then of the decoder
   Parameter<T> projection_;
   Parameter<T> projection_bias_;

@@ -28,7 +28,9 @@ constexpr Key<Settings> table[] = {
 class Recurrent final : public WindowArchitectureOf<Recurrent> {
  public:
   Recurrent(bool on_graph, const KeyValues& values)
-      : on_graph_(on_graph), settings_(read_settings<Settings>(values, table)) {}
+      : on_graph_(on_graph),
+        settings_(read_settings<Settings>(values, table)),
+        embeddings_(shared::embedding_choice(values, 0)) {}
 
   [[nodiscard]] std::string_view name() const override { return on_graph_ ? "dcrnn" : "gru"; }
   [[nodiscard]] double entry_cost(int relations) const override {
@@ -44,7 +46,12 @@ class Recurrent final : public WindowArchitectureOf<Recurrent> {
     return {settings_.units, static_cast<int>(settings_.diffusion_steps),
             settings_.diffusion == "legacy" ? DiffusionVariant::legacy : DiffusionVariant::paper};
   }
-  [[nodiscard]] PipelineLayers pipeline_layers() const override { return {2 * settings_.layers, true}; }
+  [[nodiscard]] PipelineLayers pipeline_layers() const override {
+    // Encoder and decoder share the tables, which one stage holds.
+    return embeddings_.any() ? PipelineLayers{} : PipelineLayers{2 * settings_.layers, true};
+  }
+  [[nodiscard]] EmbeddingChoice embeddings() const override { return embeddings_; }
+  [[nodiscard]] bool reads_calendar_ahead() const override { return embeddings_.any_calendar(); }
   [[nodiscard]] double sampling_decay() const override { return settings_.sampling_decay; }
 
   template <class T>
@@ -55,7 +62,7 @@ class Recurrent final : public WindowArchitectureOf<Recurrent> {
     return std::make_unique<Dcrnn<T>>(
         DcrnnOptions{parts.shape.inputs, parts.channels, parts.features, static_cast<int>(settings_.layers),
                      settings_.units, parts.recompute, parts.pipeline, parts.stage_of, parts.known},
-        std::move(parts.diffusion));
+        std::move(parts.diffusion), parts.embeddings, parts.global_rows());
   }
 
  private:
@@ -63,6 +70,7 @@ class Recurrent final : public WindowArchitectureOf<Recurrent> {
 
   bool on_graph_;
   Settings settings_;
+  EmbeddingChoice embeddings_;
 };
 
 std::vector<CalibrationCase> measured_dcrnn() {
@@ -105,13 +113,19 @@ std::shared_ptr<const Architecture> configure(const KeyValues& values) {
   return std::make_shared<Recurrent>(on_graph, values);
 }
 
+KeyTable all_keys() {
+  KeyTable keys = keys_of<Settings>(table);
+  append<shared::EmbeddingWidths>(keys, shared::embeddings);
+  return keys;
+}
+
 }  // namespace
 
 ModelDescriptor dcrnn_descriptor() {
   return {.name = "dcrnn",
           .of_layers = true,
           .reads_known = true,
-          .keys = keys_of<Settings>(table),
+          .keys = all_keys(),
           .configure = configure<true>,
           .calibration = measured_dcrnn,
           .quick_calibration = quickly_measured_dcrnn,
@@ -123,7 +137,7 @@ ModelDescriptor gru_descriptor() {
           .remark = "of every node on its own",
           .of_layers = true,
           .reads_known = true,
-          .keys = keys_of<Settings>(table),
+          .keys = all_keys(),
           .configure = configure<false>,
           .calibration = measured_gru,
           .small = "layers = 2\nunits = 5"};

@@ -41,6 +41,7 @@ class WaveNet final : public WindowArchitectureOf<WaveNet> {
  public:
   explicit WaveNet(const KeyValues& values)
       : settings_(read_settings<Settings>(values, table)),
+        embeddings_(shared::embedding_choice(values, 0)),
         legacy_(values.text(shared::diffusion.spec.name) == "legacy"),
         samples_(values.real(shared::sampling_decay.spec.name) > 0),
         layers_set_(!values.is_default(shared::layers.spec.name)),
@@ -60,8 +61,10 @@ class WaveNet final : public WindowArchitectureOf<WaveNet> {
     return {settings_.channels, static_cast<int>(settings_.diffusion_steps), DiffusionVariant::powers};
   }
   [[nodiscard]] PipelineLayers pipeline_layers() const override {
-    return {settings_.blocks * settings_.block_layers, false};
+    return embeddings_.any() ? PipelineLayers{}
+                             : PipelineLayers{settings_.blocks * settings_.block_layers, false};
   }
+  [[nodiscard]] EmbeddingChoice embeddings() const override { return embeddings_; }
   [[nodiscard]] std::vector<std::string_view> recompute_modes() const override { return {"none", "cell"}; }
   [[nodiscard]] bool normalises_batches() const override { return true; }
   [[nodiscard]] bool relates_all_nodes() const override { return settings_.adaptive; }
@@ -85,7 +88,7 @@ class WaveNet final : public WindowArchitectureOf<WaveNet> {
     for (Index p = 0; p < partition.rows(); ++p)
       nodes.global[static_cast<std::size_t>(p)] = partition.global(Position{p}).value;
     return std::make_unique<GraphWavenet<T>>(options, std::move(parts.diffusion), std::move(nodes),
-                                             *parts.plane);
+                                             *parts.plane, parts.embeddings, parts.global_rows());
   }
 
  private:
@@ -107,6 +110,7 @@ class WaveNet final : public WindowArchitectureOf<WaveNet> {
   }
 
   Settings settings_;
+  EmbeddingChoice embeddings_;
   // Settings of other models, to be refused.
   bool legacy_, samples_, layers_set_, units_set_;
 };
@@ -157,9 +161,11 @@ std::vector<CalibrationCase> measured() {
 }  // namespace
 
 ModelDescriptor graph_wavenet_descriptor() {
+  KeyTable keys = keys_of<Settings>(table);
+  append<shared::EmbeddingWidths>(keys, shared::embeddings);
   return {.name = "graph_wavenet",
           .of_layers = true,
-          .keys = keys_of<Settings>(table),
+          .keys = std::move(keys),
           .configure = configure,
           .calibration = measured,
           .small = "channels = 5\nskip = 7\nend = 6\nblocks = 2\nadaptive_width = 3"};

@@ -45,18 +45,22 @@ GraphWavenet<T>::Layer::Layer(const std::string& place, const GraphWavenetOption
 
 template <class T>
 GraphWavenet<T>::GraphWavenet(const GraphWavenetOptions& options, Diffusion<T> graph, AllNodes nodes,
-                              Reducer& everyone)
+                              Reducer& everyone, const EmbeddingShape& embeddings,
+                              std::span<const Index> rows)
     : options_(options),
       graph_(std::move(graph)),
       nodes_(std::move(nodes)),
       everyone_(&everyone),
+      embeddings_(embeddings, rows),
       start_("start", options.width, options.channels),
+      embedding_("embedding_weight", Placement::replicated, {options.width, embeddings_.width()}),
       hidden_("hidden", options.end, options.skip),
       projection_("projection", options.outputs * options.features, options.end) {
   require(options.blocks >= 1 && options.block_layers >= 1 && options.powers >= 1,
           "a Graph WaveNet has blocks, layers and powers");
   require(options.inputs >= 1 && options.inputs <= options.receptive_steps(),
           "a Graph WaveNet sees all its input steps");
+  require(!options.pipeline.on() || embeddings_.width() == 0, "learned vectors are for one stage");
   require(!options.pipeline.on() || std::ssize(options.stage_of) == options.layers(),
           "every layer has a stage");
   const auto add = [this](auto&... parameters) { (all_.push_back(&parameters), ...); };
@@ -73,6 +77,8 @@ GraphWavenet<T>::GraphWavenet(const GraphWavenetOptions& options, Diffusion<T> g
       add(layer.norm->gain, layer.norm->bias, layer.norm->running_mean, layer.norm->running_variance);
   }
   add(hidden_.weight, hidden_.bias, projection_.weight, projection_.bias);
+  if (embeddings_.width() > 0) add(embedding_);
+  embeddings_.append_to(all_);
   if (!options.adaptive) return;
   const std::vector<Index> shape{nodes_.rows(), options.adaptive_width};
   add(source_factors_.emplace("source_factors", Placement::replicated, shape),
@@ -85,7 +91,9 @@ void GraphWavenet<T>::start(std::uint64_t seed) {
     uniform(linear.weight, seed, inputs);
     uniform(linear.bias, seed, inputs);
   };
-  both(start_, options_.channels);
+  both(start_, options_.channels + embeddings_.width());
+  if (embeddings_.width() > 0) uniform(embedding_, seed, options_.channels + embeddings_.width());
+  embeddings_.start(seed);
   for (const auto& layer : layers_) {
     both(layer->gate, taps * options_.width);
     both(layer->skip, options_.width);
@@ -195,13 +203,22 @@ typename GraphWavenet<T>::Outcome GraphWavenet<T>::run(Tape<T>& tape, const Sett
   return handed_on(kept);
 }
 
-/// From the series' channels to the model's.
+/// From the series' channels, and learned vectors, to the model's.
 template <class T>
-Var<T> GraphWavenet<T>::open(Tape<T>& tape, const Var<T>& inputs) {
+Var<T> GraphWavenet<T>::open(Tape<T>& tape, const WindowSource<T>& source) {
+  const Var<T> inputs = padded_inputs(tape, source);
   const Block<T> block(tape, "start");
   block.reads(inputs);
   block.trains(&start_.weight, &start_.bias);
-  return block.hands_on(linear(tape, inputs, start_.weight, &start_.bias));
+  const Var<T> x = linear(tape, inputs, start_.weight, &start_.bias);
+  if (embeddings_.width() == 0) return block.hands_on(x);
+  block.trains(&embedding_);
+  embeddings_.trained_in(block);
+  const Index windows = source.windows(), padding = options_.receptive_steps() - options_.inputs;
+  for (Index t = 0; t < options_.inputs; ++t)
+    embeddings_.add_product(tape, slice_columns(x, (padding + t) * windows, windows), embedding_,
+                            embeddings_.phases(tape, source, t));
+  return block.hands_on(x);
 }
 
 /// What a layer adds to the sum that the head reads.
@@ -255,7 +272,7 @@ void GraphWavenet<T>::predict_one(Tape<T>& tape, const Pipeline& pipeline, const
   setting.keys = keys;
   int before = stage_of(0);
   Var<T> x, skip;
-  if (pipeline.does(before)) x = open(tape, padded_inputs(tape, source));
+  if (pipeline.does(before)) x = open(tape, source);
   for (Index l = 0; l < options_.layers(); ++l) {
     Layer& layer = *layers_[static_cast<std::size_t>(l)];
     const Index cols = (options_.receptive_steps() - setting.first_step) * setting.windows;

@@ -8,6 +8,7 @@
 #include "rossby/autograd/adaptive.hpp"
 #include "rossby/autograd/convolution.hpp"
 #include "rossby/autograd/diffusion.hpp"
+#include "rossby/model/embeddings.hpp"
 #include "rossby/model/window_model.hpp"
 
 namespace rossby {
@@ -53,6 +54,9 @@ struct GraphWavenetOptions {
 /// has no graph convolution and no normalisation (the published code has both and never uses them; nor has
 /// this one its residual convolutions, which are for networks without graph convolutions).
 ///
+/// Learned vectors e of the node and of the calendar at each input step are further inputs of the first dense
+/// layer: x += W_e e, W_e being embedding_weight (width, width of e).
+///
 /// Batch norm takes its statistics from all windows, nodes and steps of a micro-batch of a training step, on
 /// all ranks that hold the layer.
 ///
@@ -68,7 +72,9 @@ class GraphWavenet final : public WindowModel<T> {
  public:
   /// `graph` has DiffusionVariant::powers, or no supports; `nodes` are all of them; `everyone` sums over row
   /// blocks and time groups (ProcessGrid::plane()), and outlives the model.
-  GraphWavenet(const GraphWavenetOptions& options, Diffusion<T> graph, AllNodes nodes, Reducer& everyone);
+  /// `rows`: global rows of the owned ones, if there are embeddings. These are for one stage.
+  GraphWavenet(const GraphWavenetOptions& options, Diffusion<T> graph, AllNodes nodes, Reducer& everyone,
+               const EmbeddingShape& embeddings = {}, std::span<const Index> rows = {});
 
   [[nodiscard]] std::string_view name() const override { return "graph_wavenet"; }
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return all_; }
@@ -114,7 +120,7 @@ class GraphWavenet final : public WindowModel<T> {
   };
 
   [[nodiscard]] Var<T> padded_inputs(Tape<T>& tape, const WindowSource<T>& source) const;
-  [[nodiscard]] Var<T> open(Tape<T>& tape, const Var<T>& inputs);
+  [[nodiscard]] Var<T> open(Tape<T>& tape, const WindowSource<T>& source);
   void add_skip(Tape<T>& tape, Layer& layer, const Var<T>& last, Var<T>& skip);
   [[nodiscard]] Outcome compute(Tape<T>& tape, const Setting& setting, const Var<T>& x);
   [[nodiscard]] Outcome run(Tape<T>& tape, const Setting& setting, const Var<T>& x);
@@ -132,7 +138,9 @@ class GraphWavenet final : public WindowModel<T> {
   Diffusion<T> graph_;
   AllNodes nodes_;
   Reducer* everyone_;
+  Embeddings<T> embeddings_;
   Linear start_;
+  Parameter<T> embedding_;
   std::vector<std::unique_ptr<Layer>> layers_;
   Linear hidden_, projection_;
   std::optional<Parameter<T>> source_factors_, target_factors_;

@@ -22,7 +22,8 @@ constexpr Key<Settings> refused[] = {bind<&Settings::layers>(shared::layers),
 
 class TemporalGcn final : public WindowArchitectureOf<TemporalGcn> {
  public:
-  explicit TemporalGcn(const KeyValues& values) : settings_(read_settings<Settings>(values, table)) {
+  explicit TemporalGcn(const KeyValues& values)
+      : settings_(read_settings<Settings>(values, table)), embeddings_(shared::embedding_choice(values, 0)) {
     for (const Key<Settings>& key : refused) key.read(settings_, values, key.spec.name);
   }
 
@@ -36,6 +37,7 @@ class TemporalGcn final : public WindowArchitectureOf<TemporalGcn> {
     return {.kind = Supports::Kind::symmetric, .one_relation = true};
   }
   [[nodiscard]] ConvolutionShape convolution() const override { return {.channels = settings_.units}; }
+  [[nodiscard]] EmbeddingChoice embeddings() const override { return embeddings_; }
   void check(const WindowChecks& checks) const override {
     if (!checks.is_new) return;
     if (settings_.layers != 1)
@@ -49,11 +51,12 @@ class TemporalGcn final : public WindowArchitectureOf<TemporalGcn> {
   [[nodiscard]] std::unique_ptr<WindowModel<T>> build(WindowParts<T> parts) const {
     return std::make_unique<Tgcn<T>>(TgcnOptions{parts.shape.inputs, parts.shape.outputs, parts.channels,
                                                  parts.features, settings_.units, parts.recompute},
-                                     std::move(parts.diffusion));
+                                     std::move(parts.diffusion), parts.embeddings, parts.global_rows());
   }
 
  private:
   Settings settings_;
+  EmbeddingChoice embeddings_;
 };
 
 std::shared_ptr<const Architecture> configure(const KeyValues& values) {
@@ -70,8 +73,10 @@ std::vector<CalibrationCase> measured() {
 }  // namespace
 
 ModelDescriptor tgcn_descriptor() {
+  KeyTable keys = keys_of<Settings>(table);
+  append<shared::EmbeddingWidths>(keys, shared::embeddings);
   return {.name = "tgcn",
-          .keys = keys_of<Settings>(table),
+          .keys = std::move(keys),
           .configure = configure,
           .calibration = measured,
           .small = "units = 5"};

@@ -23,9 +23,11 @@ void glorot(Parameter<T>& weight, std::uint64_t seed) {
 }  // namespace
 
 template <class T>
-Tgcn<T>::Tgcn(const TgcnOptions& options, Diffusion<T> graph)
+Tgcn<T>::Tgcn(const TgcnOptions& options, Diffusion<T> graph, const EmbeddingShape& embeddings,
+              std::span<const Index> rows)
     : options_(options),
       graph_(std::move(graph)),
+      embeddings_(embeddings, rows),
       input_("input_weight", Placement::replicated, {3 * options.units, options.channels}),
       gates_("gates_weight", Placement::replicated, {2 * options.units, options.units}),
       candidate_("candidate_weight", Placement::replicated, {options.units, options.units}),
@@ -33,22 +35,30 @@ Tgcn<T>::Tgcn(const TgcnOptions& options, Diffusion<T> graph)
       projection_("projection_weight", Placement::replicated,
                   {options.outputs * options.features, options.units}),
       projection_bias_("projection_bias", Placement::replicated, {options.outputs * options.features}),
+      embedding_("embedding_weight", Placement::replicated, {3 * options.units, embeddings_.width()}),
       all_{&input_, &gates_, &candidate_, &bias_, &projection_, &projection_bias_} {
   require(graph_.block && graph_.block->relations == 1, "a T-GCN has one support");
+  if (embeddings_.width() == 0) return;
+  all_.push_back(&embedding_);
+  embeddings_.append_to(all_);
 }
 
 template <class T>
 void Tgcn<T>::start(std::uint64_t seed) {
-  for (Parameter<T>* weight : {&input_, &gates_, &candidate_, &projection_}) glorot(*weight, seed);
+  for (Parameter<T>* weight : {&input_, &gates_, &candidate_, &projection_, &embedding_})
+    glorot(*weight, seed);
+  embeddings_.start(seed);
   std::fill(bias_.value.begin(), bias_.value.end(), T{0});
   std::fill_n(bias_.value.data(), 2 * options_.units, T{1});
   std::fill(projection_bias_.value.begin(), projection_bias_.value.end(), T{0});
 }
 
 template <class T>
-Var<T> Tgcn<T>::cell(Tape<T>& tape, const Var<T>& x, const Var<T>& h) {
+Var<T> Tgcn<T>::cell(Tape<T>& tape, const Var<T>& x, const Var<T>& h,
+                     const typename Embeddings<T>::Phases& phases) {
   const Index units = options_.units;
   const Var<T> a = linear(tape, propagate(tape, graph_, x), input_, &bias_);
+  embeddings_.add_product(tape, a, embedding_, phases);
   linear_accumulate(tape, slice_channels(a, 0, 2 * units), propagate(tape, graph_, h), gates_, 0);
   const Var<T> reset = gru_reset(tape, slice_channels(a, 0, units), h);
   linear_accumulate(tape, slice_channels(a, 2 * units, units), propagate(tape, graph_, reset), candidate_, 0);
@@ -72,18 +82,21 @@ void Tgcn<T>::predict_one(Tape<T>& tape, const WindowSource<T>& source, std::spa
   clear(tape.exec(), h.value.data, h.value.size());
   for (Index t = 0; t < options_.inputs; ++t) {
     const Var<T> x = source.input(tape, t);
+    const auto phases = embeddings_.phases(tape, source, t);
     const Block<T> block(tape, "cell");
     block.reads(x);
     block.reads(h);
     block.trains(&input_, &gates_, &candidate_, &bias_);
+    if (embeddings_.width() > 0) block.trains(&embedding_);
+    embeddings_.trained_in(block);
     if (options_.recompute == Recompute::none && tape.recording()) {
-      h = block.hands_on(cell(tape, x, h));
+      h = block.hands_on(cell(tape, x, h, phases));
       continue;
     }
     const Var<T> next = tape.make(h.rows(), h.cols(), h.channels(), true);
     tape.recomputed("cell", std::span<const Var<T>>(&next, 1),
-                    [this, x, h](Tape<T>& inner, std::span<const Var<T>> out) {
-                      assign(inner, out[0], cell(inner, x, h));
+                    [this, x, h, phases](Tape<T>& inner, std::span<const Var<T>> out) {
+                      assign(inner, out[0], cell(inner, x, h, phases));
                     });
     h = block.hands_on(next);
   }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "rossby/autograd/diffusion.hpp"
+#include "rossby/model/embeddings.hpp"
 #include "rossby/model/window_model.hpp"
 
 namespace rossby {
@@ -29,11 +30,16 @@ struct TgcnOptions {
 ///
 /// Parameters: input_weight (3u, channels), rows r, u, c; gates_weight (2u, u); candidate_weight (u, u); bias
 /// (3u); projection_weight (outputs·features, u), output step slowest; projection_bias.
+///
+/// Learned vectors e of the node and of the calendar at the step that is read are further inputs, which the
+/// graph does not mix: a += W_e e, W_e being embedding_weight (3u, width of e).
 template <class T>
 class Tgcn final : public WindowModel<T> {
  public:
   /// `graph` has the one support Â; its plan is not used.
-  Tgcn(const TgcnOptions& options, Diffusion<T> graph);
+  /// `rows`: global rows of the owned ones, if there are embeddings.
+  Tgcn(const TgcnOptions& options, Diffusion<T> graph, const EmbeddingShape& embeddings = {},
+       std::span<const Index> rows = {});
 
   [[nodiscard]] std::string_view name() const override { return "tgcn"; }
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return all_; }
@@ -46,11 +52,13 @@ class Tgcn final : public WindowModel<T> {
 
  private:
   void predict_one(Tape<T>& tape, const WindowSource<T>& source, std::span<Var<T>> outputs);
-  [[nodiscard]] Var<T> cell(Tape<T>& tape, const Var<T>& x, const Var<T>& h);
+  [[nodiscard]] Var<T> cell(Tape<T>& tape, const Var<T>& x, const Var<T>& h,
+                            const typename Embeddings<T>::Phases& phases);
 
   TgcnOptions options_;
   Diffusion<T> graph_;
-  Parameter<T> input_, gates_, candidate_, bias_, projection_, projection_bias_;
+  Embeddings<T> embeddings_;
+  Parameter<T> input_, gates_, candidate_, bias_, projection_, projection_bias_, embedding_;
   std::vector<Parameter<T>*> all_;
 };
 
