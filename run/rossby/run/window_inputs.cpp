@@ -152,7 +152,7 @@ std::string unseen_rows(const CalendarPhases& phases, std::string_view table, co
   if (unseen == 0) return "";
   return fmt::format(
       "warning   model.{}_embedding: {} steps behind the training part are at times that it has none of, and "
-      "nothing is learned of them; set it to 0\n",
+      "nothing is learned of them; 0 may do better\n",
       table, unseen);
 }
 
