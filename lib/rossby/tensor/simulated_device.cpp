@@ -189,26 +189,31 @@ void SimulatedDriver::release_pinned(void* pointer) noexcept {
 
 void SimulatedDriver::copy_in(void* device, const void* host, std::size_t bytes) {
   ++copied_in_;
-  enqueue([=] { std::memcpy(device, host, bytes); });
+  enqueue(
+      Queue::compute, [=] { std::memcpy(device, host, bytes); }, device);
 }
 void SimulatedDriver::copy_out(void* host, const void* device, std::size_t bytes) {
   ++copied_out_;
-  enqueue([=] { std::memcpy(host, device, bytes); });
+  enqueue(
+      Queue::compute, [=] { std::memcpy(host, device, bytes); }, device);
 }
 void SimulatedDriver::copy_within(void* to, const void* from, std::size_t bytes) {
   enqueue([=] { std::memmove(to, from, bytes); });
 }
 void SimulatedDriver::zero(void* device, std::size_t bytes) {
-  enqueue([=] { std::memset(device, 0, bytes); });
+  enqueue(
+      Queue::compute, [=] { std::memset(device, 0, bytes); }, device);
 }
 
 void SimulatedDriver::travel_in(void* device, const void* host, std::size_t bytes) {
   ++copied_in_;
-  enqueue(Queue::in, [=] { std::memcpy(device, host, bytes); });
+  enqueue(
+      Queue::in, [=] { std::memcpy(device, host, bytes); }, device);
 }
 void SimulatedDriver::travel_out(void* host, const void* device, std::size_t bytes) {
   ++copied_out_;
-  enqueue(Queue::out, [=] { std::memcpy(host, device, bytes); });
+  enqueue(
+      Queue::out, [=] { std::memcpy(host, device, bytes); }, device);
 }
 
 void* SimulatedDriver::make_event() {
@@ -243,7 +248,7 @@ void SimulatedDriver::follow(Queue queue, void* event) {
 void SimulatedDriver::follow(Queue queue, const Point& point) {
   if (idle_) return;
   Line& behind = line(queue);
-  behind.items.push_back({[] {}, point});
+  behind.items.push_back({{}, point});
   ++behind.given;
 }
 
@@ -260,17 +265,41 @@ void SimulatedDriver::SideQueue::enqueue(std::function<void()> work) {
   driver_->enqueue(side, std::move(work));
 }
 
-void SimulatedDriver::enqueue(Queue queue, std::function<void()> work) {
+void SimulatedDriver::enqueue(Queue queue, std::function<void()> work, const void* memory) {
   if (idle_) return;
   Line& at = line(queue);
-  at.items.push_back({std::move(work), {}});
+  at.items.push_back({std::move(work), {}, memory});
   ++at.given;
 }
 
-void SimulatedDriver::open(bool accessible) noexcept {
-  if (key_ >= 0) return open_key(key_, accessible);
-  for (const auto& [pointer, mapped] : blocks_)
-    (void)::mprotect(mapped.pages, mapped.bytes, accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
+void SimulatedDriver::open_for(const Item& item) noexcept {
+  if (all_open_) return;
+  const auto open = [](const Mapped& mapped) {
+    (void)::mprotect(mapped.pages, mapped.bytes, PROT_READ | PROT_WRITE);
+  };
+  if (key_ < 0 && item.memory) {
+    auto block = blocks_.upper_bound(static_cast<std::byte*>(const_cast<void*>(item.memory)));
+    if (block == blocks_.begin()) return;
+    const Mapped& mapped = std::prev(block)->second;
+    if (std::find(open_.begin(), open_.end(), &mapped) != open_.end()) return;
+    open(mapped);
+    open_.push_back(&mapped);
+    return;
+  }
+  all_open_ = true;
+  if (key_ >= 0) return open_key(key_, true);
+  for (const auto& [pointer, mapped] : blocks_) open(mapped);
+}
+
+void SimulatedDriver::close() noexcept {
+  const auto shut = [](const Mapped& mapped) { (void)::mprotect(mapped.pages, mapped.bytes, PROT_NONE); };
+  if (all_open_ && key_ >= 0) open_key(key_, false);
+  if (all_open_ && key_ < 0)
+    for (const auto& [pointer, mapped] : blocks_) shut(mapped);
+  if (!all_open_)
+    for (const Mapped* mapped : open_) shut(*mapped);
+  all_open_ = false;
+  open_.clear();
 }
 
 void SimulatedDriver::wait() {
@@ -287,7 +316,10 @@ bool SimulatedDriver::run_one() {
     if (line(after.queue).done < after.count) continue;
     const Item item = std::move(at.items.front());
     at.items.pop_front();
-    item.work();
+    if (item.work) {
+      open_for(item);
+      item.work();
+    }
     ++at.done;
     return true;
   }
@@ -306,11 +338,9 @@ void SimulatedDriver::run(const Point* until) {
     if (until) return line(until->queue).done < until->count;
     return std::any_of(lines_.begin(), lines_.end(), [](const Line& at) { return !at.items.empty(); });
   };
-  if (!busy()) return;
-  open(true);
   while (busy() && run_one()) {
   }
-  open(false);
+  close();
   require(!busy(), "a queue follows what is enqueued");
 }
 

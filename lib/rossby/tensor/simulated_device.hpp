@@ -120,6 +120,7 @@ class SimulatedDriver final : public DeviceDriver {
   struct Item {
     std::function<void()> work;
     Point after;
+    const void* memory = nullptr;  // in the one array that it touches; null: it may touch all
   };
   struct Line {
     std::deque<Item> items;
@@ -129,13 +130,15 @@ class SimulatedDriver final : public DeviceDriver {
 
   static constexpr Queue side = static_cast<Queue>(3);
 
-  void enqueue(Queue queue, std::function<void()> work);
+  void enqueue(Queue queue, std::function<void()> work, const void* memory = nullptr);
   void follow(Queue queue, const Point& point);
   [[nodiscard]] Line& line(Queue queue) { return lines_[static_cast<std::size_t>(queue)]; }
   /// Runs the first item of the first queue that has one which may run; false where there is none.
   bool run_one();
   void cut_graph();
-  void open(bool accessible) noexcept;
+  /// Makes what the item touches accessible, until `close`.
+  void open_for(const Item& item) noexcept;
+  void close() noexcept;
   void refuse_host_memory(const void* kernel, std::size_t bytes) const;
   /// Until all is done, or the first `until.count` items of its queue are.
   void run(const Point* until = nullptr);
@@ -152,6 +155,10 @@ class SimulatedDriver final : public DeviceDriver {
   static constexpr std::size_t aligned = 256;
   std::map<std::byte*, Mapped> blocks_;  // by the array's address
   int key_ = -1;                         // the protection key of all of them, where there is one
+  // Without a key each array is opened by a call of the system: copies, which are most of what runs, open
+  // theirs.
+  bool all_open_ = false;
+  std::vector<const Mapped*> open_;  // unless all are
   Threads next_ = Threads::up;
   std::array<Line, 4> lines_;  // by Queue, and the side's
   SideQueue side_;
