@@ -10,7 +10,7 @@ namespace {
 
 constexpr double busy = 0.15;  // by which rounds of a training differ
 
-int act(const Communicator& comm, const CalibrateOptions& options) {
+int measure(const Communicator& comm, const CalibrateOptions& options) {
   const Calibrated made = calibrate(comm, options);
   if (comm.rank() != 0) return 0;
   const MachineProfile& profile = made.profile;
@@ -54,7 +54,7 @@ void add_calibrate(CLI::App& app, Chosen& chosen) {
       ->check(CLI::IsMember({"ops", "messages", "rates", "device"}));
   c->add_flag("--replace", a.replace, "forget what the file holds, instead of adding to it");
   c->add_flag("--quick", a.quick, "a few small cases for a moment each: to try it out");
-  choose(*c, chosen, arguments, act);
+  choose(*c, chosen, arguments, measure);
 }
 
 }  // namespace rossby::commands

@@ -10,12 +10,12 @@
 namespace rossby::commands {
 namespace {
 
-struct Arguments {
+struct CheckpointArguments {
   std::string file;
   bool json = false;
 };
 
-int inspect(const Communicator& comm, const Arguments& arguments) {
+int inspect_state(const Communicator& comm, const CheckpointArguments& arguments) {
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     if (arguments.json)
@@ -26,7 +26,7 @@ int inspect(const Communicator& comm, const Arguments& arguments) {
   return 0;
 }
 
-int verify(const Communicator& comm, const Arguments& arguments) {
+int verify(const Communicator& comm, const CheckpointArguments& arguments) {
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     const auto arrays = list_state(arguments.file).arrays.size();
@@ -39,13 +39,13 @@ int verify(const Communicator& comm, const Arguments& arguments) {
 }  // namespace
 
 void add_checkpoint(CLI::App& app, Chosen& chosen) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<CheckpointArguments>();
+  CheckpointArguments& a = *arguments;
   auto* k = app.add_subcommand("checkpoint", "look at checkpoints and state files")->require_subcommand(1);
   auto* i = k->add_subcommand("inspect", "say what a file holds");
   i->add_option("file", a.file, "checkpoint or state file")->required();
   i->add_flag("--json", a.json, "as JSON");
-  choose(*i, chosen, arguments, inspect);
+  choose(*i, chosen, arguments, inspect_state);
   auto* v = k->add_subcommand("verify", "hold every checksum of a file against its values");
   v->add_option("file", a.file, "checkpoint or state file")->required();
   choose(*v, chosen, arguments, verify);

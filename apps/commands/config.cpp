@@ -9,12 +9,12 @@
 namespace rossby::commands {
 namespace {
 
-struct Arguments {
+struct ConfigArguments {
   std::string config;  // empty: the table of keys; a file: its resolved configuration
   std::vector<std::string> sets;
 };
 
-int print(const Communicator& comm, const Arguments& arguments) {
+int print(const Communicator& comm, const ConfigArguments& arguments) {
   const bool resolve = !arguments.config.empty() || !arguments.sets.empty();
   const Config config = agree(comm, [&] { return Config::load(arguments.config, arguments.sets); });
   agree(comm, [&] {
@@ -26,8 +26,8 @@ int print(const Communicator& comm, const Arguments& arguments) {
 }  // namespace
 
 void add_config(CLI::App& app, Chosen& chosen) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<ConfigArguments>();
+  ConfigArguments& a = *arguments;
   auto* c = app.add_subcommand("config", "print every configuration key with default, unit and meaning");
   c->add_option("config", a.config, "print this file's resolved configuration instead");
   add_settings(*c, a.sets, set_help);

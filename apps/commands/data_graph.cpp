@@ -21,7 +21,7 @@
 namespace rossby::commands {
 namespace {
 
-struct Arguments {
+struct GraphArguments {
   std::string file;  // the series whose nodes are joined
   std::string output;
   std::string from;        // distances | coordinates | correlation | edges | matrix
@@ -48,7 +48,7 @@ struct Made {
 };
 
 /// Refuses options that the kind of graph has no use for.
-void check_options(const Arguments& a) {
+void check_options(const GraphArguments& a) {
   const std::string& from = a.from;
   const bool table = from == "distances" || from == "edges" || from == "matrix";
   const bool names = (from == "distances" || from == "edges") && !a.table.empty();
@@ -86,7 +86,7 @@ std::vector<Edge> relation_edges(const std::vector<FileEdge>& edges) {
   return out;
 }
 
-NodeNames names_of(const Arguments& a, const SeriesInfo& info) {
+NodeNames names_of(const GraphArguments& a, const SeriesInfo& info) {
   return a.ids.empty() ? NodeNames(info.file_nodes) : NodeNames::read(a.file, a.ids, info.file_nodes);
 }
 
@@ -98,21 +98,21 @@ void check_nodes(const std::vector<Edge>& edges, const std::string& path, Index 
                    edges[e].destination, node, nodes - 1);
 }
 
-GaussianKernel kernel_of(const Arguments& a) {
+GaussianKernel kernel_of(const GraphArguments& a) {
   GaussianKernel kernel;
   if (a.sigma > 0) kernel.sigma = a.sigma;
   if (a.threshold >= 0) kernel.threshold = a.threshold;
   return kernel;
 }
 
-std::string kernel_text(const Arguments& a, const GaussianGraph& graph, const char* distance) {
+std::string kernel_text(const GraphArguments& a, const GaussianGraph& graph, const char* distance) {
   return fmt::format("exp(-({}/sigma)^2), sigma = {:.8g}{}, entries below {:g} dropped", distance,
                      graph.sigma,
                      a.sigma > 0 ? "" : fmt::format(" (standard deviation of {} distances)", graph.pairs),
                      kernel_of(a).threshold);
 }
 
-Made from_distances(const Arguments& a, const SeriesInfo& info) {
+Made from_distances(const GraphArguments& a, const SeriesInfo& info) {
   std::vector<Edge> distances;
   if (a.table.empty()) {
     distances = relation_edges(GraphFile::open(a.file).distances());
@@ -131,7 +131,7 @@ Made from_distances(const Arguments& a, const SeriesInfo& info) {
   return {std::move(graph.edges), std::move(meaning)};
 }
 
-Made from_coordinates(const Arguments& a, const SeriesFile& file) {
+Made from_coordinates(const GraphArguments& a, const SeriesFile& file) {
   const SeriesInfo& info = file.info();
   if (info.node_lat.empty())
     user_error("--from coordinates needs latitudes and longitudes, but {} has none{}", info.path,
@@ -152,7 +152,7 @@ Made from_coordinates(const Arguments& a, const SeriesFile& file) {
   return {std::move(graph.edges), std::move(meaning)};
 }
 
-Made from_correlation(const Arguments& a, const SeriesFile& file) {
+Made from_correlation(const GraphArguments& a, const SeriesFile& file) {
   const SeriesInfo& info = file.info();
   if (info.features != 1)
     user_error("{}: correlation takes one feature, variable {} has {}", info.path,
@@ -184,7 +184,7 @@ Made from_correlation(const Arguments& a, const SeriesFile& file) {
   return {correlation_graph(values, steps, info.file_nodes, rule), std::move(meaning)};
 }
 
-SeriesFile open_series(const Arguments& a) {
+SeriesFile open_series(const GraphArguments& a) {
   std::vector<std::string> variables;
   if (!a.variable.empty()) variables = {a.variable};
   // Where values do not matter, any variable tells what the nodes are.
@@ -193,7 +193,7 @@ SeriesFile open_series(const Arguments& a) {
   return SeriesFile::open(a.file, variables, a.first_step, a.last_step, parse_null_value(a.null_value));
 }
 
-Made make(const Arguments& a, const SeriesFile& file) {
+Made make(const GraphArguments& a, const SeriesFile& file) {
   const SeriesInfo& info = file.info();
   if (a.from == "distances") return from_distances(a, info);
   if (a.from == "coordinates") return from_coordinates(a, file);
@@ -204,7 +204,7 @@ Made make(const Arguments& a, const SeriesFile& file) {
   return {relation_edges(table.edges), "as given"};
 }
 
-GraphLayout layout_of(const Arguments& a, const SeriesInfo& info, const Made& made) {
+GraphLayout layout_of(const GraphArguments& a, const SeriesInfo& info, const Made& made) {
   GraphLayout layout;
   layout.nodes = info.file_nodes;
   for (const Edge& e : made.edges) layout.edges.push_back({e.source, e.destination, e.weight});
@@ -222,7 +222,7 @@ GraphLayout layout_of(const Arguments& a, const SeriesInfo& info, const Made& ma
   return layout;
 }
 
-void report(const Arguments& a, const GraphLayout& layout, const std::string& meaning) {
+void report(const GraphArguments& a, const GraphLayout& layout, const std::string& meaning) {
   std::vector<char> joined(static_cast<std::size_t>(layout.nodes), 0);
   for (const FileEdge& e : layout.edges)
     if (e.source != e.destination)
@@ -238,7 +238,7 @@ void report(const Arguments& a, const GraphLayout& layout, const std::string& me
   fmt::print("weights: {}\n", meaning);
 }
 
-void write(const Arguments& a) {
+void write(const GraphArguments& a) {
   check_options(a);
   std::error_code code;
   for (const std::string& input : {a.file, a.table})
@@ -255,7 +255,7 @@ void write(const Arguments& a) {
   report(a, layout, made.meaning);
 }
 
-int graph(const Communicator& comm, const Arguments& arguments) {
+int graph(const Communicator& comm, const GraphArguments& arguments) {
   agree(comm, [&] {
     if (comm.rank() == 0) write(arguments);
   });
@@ -265,8 +265,8 @@ int graph(const Communicator& comm, const Arguments& arguments) {
 }  // namespace
 
 void add_data_graph(CLI::App& data, Chosen& chosen) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<GraphArguments>();
+  GraphArguments& a = *arguments;
   auto* g = data.add_subcommand("graph", "make a graph for the nodes of a series, which relation.file reads");
   g->add_option("file", a.file, "NetCDF-4/CF file with the series")->required();
   g->add_option(

@@ -9,13 +9,13 @@
 namespace rossby::commands {
 namespace {
 
-struct Arguments {
+struct InspectArguments {
   std::vector<std::string> files;
   std::vector<std::string> variables;
   std::string null_value;  // empty: none
 };
 
-int inspect(const Communicator& comm, const Arguments& arguments) {
+int inspect_data(const Communicator& comm, const InspectArguments& arguments) {
   agree(comm, [&] {
     if (comm.rank() == 0)
       fmt::print(
@@ -27,8 +27,8 @@ int inspect(const Communicator& comm, const Arguments& arguments) {
 }  // namespace
 
 void add_data_inspect(CLI::App& data, Chosen& chosen) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<InspectArguments>();
+  InspectArguments& a = *arguments;
   auto* i = data.add_subcommand("inspect", "describe a NetCDF series");
   i->add_option(
        "file", a.files,
@@ -38,7 +38,7 @@ void add_data_inspect(CLI::App& data, Chosen& chosen) {
       ->take_all()
       ->allow_extra_args(false);
   i->add_option("--null-value", a.null_value, "a number that stands for a missing value");
-  choose(*i, chosen, arguments, inspect);
+  choose(*i, chosen, arguments, inspect_data);
 }
 
 }  // namespace rossby::commands

@@ -15,7 +15,7 @@
 namespace rossby::commands {
 namespace {
 
-struct Arguments {
+struct StepGraphArguments {
   std::string config;
   std::string output;             // .txt, .json, .dot, .svg; empty: text to the console
   bool measure = false;           // compute the steps on the host, and time them
@@ -40,7 +40,7 @@ void draw(const std::string& dot, const std::string& file) {
   if (!done) user_error("{}: Graphviz could not draw it; install graphviz, or write a .dot file", file);
 }
 
-int step_graph(const Communicator& comm, const Arguments& arguments) {
+int step_graph(const Communicator& comm, const StepGraphArguments& arguments) {
   std::vector<std::string> sets = arguments.sets;
   if (arguments.measure) sets.emplace_back("parallel.device=cpu");
   const Config config = agree(comm, [&] { return Config::load(arguments.config, sets); });
@@ -69,8 +69,8 @@ int step_graph(const Communicator& comm, const Arguments& arguments) {
 }  // namespace
 
 void add_graph(CLI::App& app, Chosen& chosen) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<StepGraphArguments>();
+  StepGraphArguments& a = *arguments;
   auto* g =
       app.add_subcommand("graph", "what a training step computes: blocks of the model, shapes, flops, bytes");
   g->add_option("config", a.config, "configuration (TOML)")->required();

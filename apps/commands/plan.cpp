@@ -14,7 +14,7 @@
 namespace rossby::commands {
 namespace {
 
-struct Arguments : PlanQuestion {
+struct PlanArguments : PlanQuestion {
   std::vector<std::string> check;  // run directories
   bool regions = false;            // of those, by region of the step
   bool residuals = false;          // how well the machine's ops are predicted, instead of a plan
@@ -31,7 +31,7 @@ void print_or_write(const Communicator& comm, const std::string& file, const std
   });
 }
 
-void check_runs(const Communicator& comm, const Arguments& arguments) {
+void check_runs(const Communicator& comm, const PlanArguments& arguments) {
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     const CheckedRuns runs = read_checked_runs(arguments.check);
@@ -43,7 +43,7 @@ void check_runs(const Communicator& comm, const Arguments& arguments) {
 }
 
 /// How well the times of ops that the machine was measured in are predicted.
-void show_residuals(const Communicator& comm, const Arguments& arguments) {
+void show_residuals(const Communicator& comm, const PlanArguments& arguments) {
   if (!arguments.output.empty())
     agree(comm, [&] { refuse_to_replace(arguments.output, {arguments.config, arguments.machine}); });
   const auto all = agree(comm, [&] {
@@ -52,7 +52,7 @@ void show_residuals(const Communicator& comm, const Arguments& arguments) {
   print_or_write(comm, arguments.output, text_of(all), {{"format", 1}, {"residuals", json_of(all)}});
 }
 
-int act(const Communicator& comm, const Arguments& arguments) {
+int make_plan(const Communicator& comm, const PlanArguments& arguments) {
   if (!arguments.check.empty()) {
     check_runs(comm, arguments);
   } else if (arguments.residuals) {
@@ -67,8 +67,8 @@ int act(const Communicator& comm, const Arguments& arguments) {
 }  // namespace
 
 void add_plan(CLI::App& app, Chosen& chosen) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<PlanArguments>();
+  PlanArguments& a = *arguments;
   auto* p = app.add_subcommand("plan", "predict what a training will take on a measured machine");
   auto* config = p->add_option("config", a.config, "configuration (TOML)");
   auto* machine = p->add_option("--machine", a.machine, "measurements of 'rossby calibrate'");
@@ -115,12 +115,12 @@ void add_plan(CLI::App& app, Chosen& chosen) {
       ->excludes(what_if);
   residuals->excludes(config)->excludes(ranks)->excludes(what_if);
   p->callback([&chosen, arguments, config, machine, check, ranks] {
-    const Arguments& given = *arguments;
+    const PlanArguments& given = *arguments;
     if (!*check && !*config && !given.residuals) throw CLI::RequiredError("config, --check or --residuals");
     if (*ranks && given.ranks.empty())
       throw CLI::ValidationError("--ranks", "give whole numbers, as 1,2,6 or 1..1024");
     if (!*check && !*machine) throw CLI::RequiredError("--machine");
-    chosen = [arguments](const Communicator& comm) { return act(comm, *arguments); };
+    chosen = [arguments](const Communicator& comm) { return make_plan(comm, *arguments); };
   });
 }
 

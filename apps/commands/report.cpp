@@ -14,7 +14,7 @@
 namespace rossby::commands {
 namespace {
 
-struct Arguments {
+struct ReportArguments {
   std::string folder;           // that the run directories lie in
   std::string output;           // folder for table.md, scaling.json and plots; empty: table to the console
   std::string kind = "strong";  // strong | weak: of runs without study.json
@@ -29,7 +29,7 @@ void make_folder(const std::string& folder) {
                code ? code.message() : "a file has that name");
 }
 
-int report_scaling(const Communicator& comm, const Arguments& arguments) {
+int report_scaling(const Communicator& comm, const ReportArguments& arguments) {
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     const ScalingReport report = make_scaling_report(arguments.folder, arguments.kind);
@@ -54,8 +54,8 @@ int report_scaling(const Communicator& comm, const Arguments& arguments) {
 }  // namespace
 
 void add_report(CLI::App& app, Chosen& chosen) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<ReportArguments>();
+  ReportArguments& a = *arguments;
   auto* report = app.add_subcommand("report", "tables and plots of several runs")->require_subcommand(1);
   auto* s = report->add_subcommand("scaling", "speed-up and efficiency of trainings on different ranks");
   s->add_option("folder", a.folder, "folder with run directories, one or two levels below it")->required();

@@ -18,7 +18,7 @@ namespace {
 /// Exit code of a training that was asked to leave: started again, it goes on.
 constexpr int exit_resume = 75;
 
-struct Arguments {
+struct TrainArguments {
   std::string config;             // TOML file
   std::string run;                // --run DIR
   std::string resume = "auto";    // --resume auto|never|FILE
@@ -60,7 +60,7 @@ struct Arguments {
 };
 
 /// The settings of the fastest candidate. Throws UserError if none fits.
-Config choose_plan(const Communicator& comm, const Arguments& arguments) {
+Config choose_plan(const Communicator& comm, const TrainArguments& arguments) {
   if (arguments.machine.empty())
     user_error("--plan auto needs --machine: what 'rossby calibrate' has measured of this machine");
   const MeasuredMachine machine{agree(comm, [&] { return read_profile(arguments.machine); })};
@@ -78,7 +78,7 @@ Config choose_plan(const Communicator& comm, const Arguments& arguments) {
   return agree(comm, [&] { return load(best->settings); });
 }
 
-int act(const Communicator& comm, const Arguments& arguments) {
+int train_run(const Communicator& comm, const TrainArguments& arguments) {
   watch(comm, default_watchdog_seconds);
   Config config = agree(comm, [&] { return Config::load(arguments.config, arguments.settings()); });
   agree_same(comm, config.to_toml(), arguments.config);
@@ -101,8 +101,8 @@ int act(const Communicator& comm, const Arguments& arguments) {
 }  // namespace
 
 void add_train(CLI::App& app, Chosen& chosen) {
-  const auto arguments = std::make_shared<Arguments>();
-  Arguments& a = *arguments;
+  const auto arguments = std::make_shared<TrainArguments>();
+  TrainArguments& a = *arguments;
   auto* t = app.add_subcommand("train", "train a model and keep its state in a run directory");
   t->add_option("config", a.config, "configuration (TOML); 'rossby config' lists the keys")->required();
   t->add_option("--run", a.run, "run directory, made if it is not there")->required();
@@ -132,7 +132,7 @@ void add_train(CLI::App& app, Chosen& chosen) {
   t->add_option("--device-memory", a.device_memory,
                 "most memory of a GPU that a rank takes, for example 4GiB (parallel.device_memory)");
   add_settings(*t, a.sets, set_help);
-  choose(*t, chosen, arguments, act);
+  choose(*t, chosen, arguments, train_run);
 }
 
 }  // namespace rossby::commands

@@ -13,7 +13,6 @@
 namespace rossby {
 namespace {
 
-constexpr std::string_view model_name = "model";
 constexpr Index most_rows = 6;  // of a table that nobody asked for
 
 nlohmann::ordered_json figure(double value) {

@@ -12,7 +12,6 @@ namespace rossby {
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-constexpr std::string_view model_name = "model";
 constexpr std::size_t sums_a_horizon = 5;
 
 /// Over the horizons at which there is anything to compare with: `targets` of them, where that is known.

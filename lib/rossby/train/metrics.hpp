@@ -15,6 +15,9 @@
 
 namespace rossby {
 
+/// The name of what was trained, among its baselines.
+inline constexpr std::string_view model_name = "model";
+
 /// Errors of several forecasters at every horizon, pooled over origins, nodes and features, in original
 /// units. What is not observed is left out, for all forecasters alike. A forecast that is not finite where
 /// there is an observation makes its figures NaN: a diverged model does not hide behind a mask.

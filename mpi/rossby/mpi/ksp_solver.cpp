@@ -22,7 +22,7 @@ struct Product {
 };
 
 // PETSc is C: an exception does not pass through it.
-PetscErrorCode multiply(Mat matrix, Vec x, Vec y) {
+PetscErrorCode multiply_shell(Mat matrix, Vec x, Vec y) {
   void* context = nullptr;
   PetscErrorCode code = MatShellGetContext(matrix, &context);
   if (code != 0) return code;
@@ -83,7 +83,7 @@ Index KspSolver::solve(const Apply& apply, std::span<const double> b, std::span<
   const MPI_Comm comm = comm_.handle();
   check_petsc(MatCreateShell(comm, size, size, PETSC_DETERMINE, PETSC_DETERMINE, &product, &system.matrix),
               "MatCreateShell");
-  check_petsc(MatShellSetOperation(system.matrix, MATOP_MULT, reinterpret_cast<void (*)()>(multiply)),
+  check_petsc(MatShellSetOperation(system.matrix, MATOP_MULT, reinterpret_cast<void (*)()>(multiply_shell)),
               "MatShellSetOperation");
   check_petsc(VecCreateMPIWithArray(comm, 1, size, PETSC_DETERMINE, b.data(), &system.b),
               "VecCreateMPIWithArray");
