@@ -5,7 +5,7 @@
 # rossby_command_test(<name> COMMAND ... [LABELS ...])
 #     any command; exit code 77 means skipped
 # rossby_nightly_test(<name> COMMAND ... TIMEOUT seconds [LABELS ...])
-#     a long one: only preset nightly runs it (ctest -C Nightly)
+#     a long one: only the nightly steps run it (ctest -C Nightly)
 # rossby_fuzz_target(<name> SOURCES ... LINK targets... [LABELS ...])
 #     fuzz_<name> from a source with LLVMFuzzerTestOneInput; its CTest entry fuzz_corpus_<name> runs every file of
 #     tests/fuzz/corpus/<name> once, in any build
@@ -57,9 +57,10 @@ function(rossby_lib_test NAME)
   add_dependencies(library_tests test_${NAME})
   add_test(NAME ${NAME} COMMAND test_${NAME})
   rossby_set_test_properties(${NAME} PROCESSORS 1 LABELS lib ${TEST_LABELS} ENVIRONMENT ${ROSSBY_TEST_ENVIRONMENT})
-  if(TEST_KERNELS)  # of devices: a GPU promises no order of threads
+  # Of devices: a GPU promises no order of threads. Launches take turns anyway; nightly each launch has every order.
+  if(TEST_KERNELS)
     foreach(THREADS down scattered)
-      add_test(NAME ${NAME}.${THREADS} COMMAND test_${NAME} --gtest_filter=Simulated/*)
+      add_test(NAME ${NAME}.${THREADS} CONFIGURATIONS Nightly COMMAND test_${NAME} --gtest_filter=Simulated/*)
       rossby_set_test_properties(${NAME}.${THREADS} PROCESSORS 1 LABELS lib
                                  ENVIRONMENT ${ROSSBY_TEST_ENVIRONMENT} ROSSBY_TEST_THREADS=${THREADS})
     endforeach()

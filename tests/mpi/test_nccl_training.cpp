@@ -333,7 +333,7 @@ Outcome train_windows(const Setting& setting, Way way, Index epochs) {
   return outcome;
 }
 
-Outcome train(const Setting& setting, Way way, Index epochs = 3) {
+Outcome train(const Setting& setting, Way way, Index epochs = 2) {
   return setting.windows ? train_windows(setting, way, epochs) : train_stnn(setting, way, epochs);
 }
 
@@ -373,6 +373,7 @@ void expect_that_of_the_host(const Setting& setting) {
     expect_near(there.losses, host.losses, 1e-10);
     expect_near(there.parameters, host.parameters, 1e-9);
     EXPECT_EQ(there.steps, host.steps);
+    if (way == Way::staged) continue;  // its messages are those of the host
     const Outcome again = train(setting, way);
     EXPECT_EQ(again.losses, there.losses) << "two runs are bit-equal";
     EXPECT_EQ(again.parameters, there.parameters);

@@ -35,6 +35,7 @@ class DeviceKernels : public OnBackend {
                              static_cast<int>(layout)));
     Rig<T> reference(layout), there(layout, device_.get()), again(layout, device_.get());
     test.run({Backend::reference, 1}, reference, shape);
+    begin_with_next_order();
     test.run(exec(), there, shape);
     test.run(exec(), again, shape);
     EXPECT_EQ(there.damaged(), 0);
