@@ -42,6 +42,7 @@ PAIRS = ["train.sampling=pairs", "train.pairs=50"]
 STREAMED = ["relation.memory=streamed", "relation.update=device"]
 ON_HOST = ["relation.memory=streamed", "relation.update=host"]
 GROUPS = ["parallel.time_groups=2", "train.lanes=2"]
+LONG_SLABS = "train.slab_steps=12"  # two in a pass: twelve steps to leave at, not 33
 
 
 class Device(Runs):
@@ -91,11 +92,11 @@ class Device(Runs):
         self.same_losses("float", 2, "model.precision=float", "relation.mode=refine", tolerance=1e-4)
 
     def test_left_and_resumed_at_every_step(self):
-        self.resumed_at_every_step("left", "relation.discover=dense", DEVICE)
+        self.resumed_at_every_step("left", "relation.discover=dense", DEVICE, LONG_SLABS)
 
     def test_pairs_and_groups_left_and_resumed_at_every_step(self):
-        self.resumed_at_every_step("pairs_left", *PAIRS, DEVICE)
-        self.resumed_at_every_step("groups_left", *GROUPS, "relation.discover=dense", DEVICE)
+        self.resumed_at_every_step("pairs_left", *PAIRS, DEVICE, "train.pairs=100")
+        self.resumed_at_every_step("groups_left", *GROUPS, "relation.discover=dense", DEVICE, LONG_SLABS)
 
     def same_forecasts(self, name, ranks, *settings, tolerance=1e-10):
         """Scores and forecasts of a run that the host trained, by a device and by the host."""
@@ -203,11 +204,11 @@ class Device(Runs):
         self.assertIn(f"streamed  updated on: {found[1]}\n", self.succeed(2, *arguments).out)
 
     def test_updated_on_the_host_left_and_resumed_at_every_step(self):
-        self.resumed_at_every_step("host_updates", "relation.discover=dense", DEVICE, *ON_HOST,
+        self.resumed_at_every_step("host_updates", "relation.discover=dense", DEVICE, *ON_HOST, LONG_SLABS,
                                    f"relation.chunk_mib={(2 * 9 * 8 + 1) / 2**20}")
 
     def test_streamed_left_and_resumed_at_every_step(self):
-        self.resumed_at_every_step("streamed", "relation.discover=dense", DEVICE, *STREAMED,
+        self.resumed_at_every_step("streamed", "relation.discover=dense", DEVICE, *STREAMED, LONG_SLABS,
                                    f"relation.chunk_mib={(2 * 9 * 8 + 1) / 2**20}")
 
     def test_bf16(self):
@@ -215,7 +216,7 @@ class Device(Runs):
         self.same_losses("bf16", 2, *dense, tolerance=2e-3)
         self.succeed(2, *self.arguments("bf16_chunks", *dense, DEVICE, *STREAMED))
         self.assertEqual(self.ends("bf16_chunks"), self.ends("bf16"))
-        self.resumed_at_every_step("bf16_left", *dense, DEVICE)
+        self.resumed_at_every_step("bf16_left", *dense, DEVICE, LONG_SLABS)
         self.succeed(2, *self.arguments("bf16_host", *dense, DEVICE, *ON_HOST))
         self.near("bf16_host", "bf16", 2e-3)
 

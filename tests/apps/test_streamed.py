@@ -105,7 +105,7 @@ class Streamed(Runs):
         self.assertRegex(result.err, "warning: .* was computed with relation.chunk_mib = 32")
 
     def test_left_and_resumed_at_every_step(self):
-        self.resumed_at_every_step("left", *of_rows(2, 2), *self.streamed())
+        self.resumed_at_every_step("left", *of_rows(2, 2), *self.streamed(), "train.slab_steps=12")
 
     def test_resumed_in_memory_and_in_files(self):
         settings = of_rows(3, 2)
