@@ -210,6 +210,42 @@ void HorizonErrors::add_columns(Index forecaster, Index horizon, NodeView<const 
     for (std::size_t k = 0; k < sums_a_horizon; ++k) sums_[part * size + place + k] += sums[k];
     begin = end;
   }
+  for (Index b = 0; b < forecast.cols && !origins_.empty(); ++b) {
+    const auto column = static_cast<std::size_t>(b);
+    const auto at =
+        std::lower_bound(origins_.begin(), origins_.end(), units.steps[column] - horizon) - origins_.begin();
+    require(
+        at < std::ssize(origins_) && origins_[static_cast<std::size_t>(at)] == units.steps[column] - horizon,
+        "errors of an origin that is kept");
+    ScoredUnits of_column = units;
+    of_column.steps = units.steps.subspan(column, 1);
+    const NodeView<const T> values(forecast.at(0, b), forecast.rows, 1, forecast.channels,
+                                   forecast.row_stride, forecast.col_stride);
+    const auto sums = sums_of<T>(values, std::span<const float* const>(truths_).subspan(column, 1), 0,
+                                 forecast.channels, of_column, threads_);
+    double* to =
+        at_origins_.data() + 2 * ((forecaster * horizons_ + horizon - 1) * std::ssize(origins_) + at);
+    to[0] += sums[0];
+    to[1] += sums[2];
+  }
+}
+
+void HorizonErrors::keep_origins(std::span<const Index> origins) {
+  origins_.assign(origins.begin(), origins.end());
+  at_origins_.assign(2 * names_.size() * static_cast<std::size_t>(horizons_) * origins.size(), 0);
+}
+
+OriginErrors HorizonErrors::reduce_origins(Index forecaster, Reducer& reducer) const {
+  const Index origins = std::ssize(origins_), size = 2 * horizons_ * origins;
+  std::vector<double> sums(at_origins_.begin() + forecaster * size,
+                           at_origins_.begin() + (forecaster + 1) * size);
+  reducer.sum(std::span<double>(sums));
+  OriginErrors errors{horizons_, origins, {}, {}};
+  for (std::size_t k = 0; k < sums.size(); k += 2) {
+    errors.squares.push_back(sums[k]);
+    errors.count.push_back(sums[k + 1]);
+  }
+  return errors;
 }
 
 #define ROSSBY_INSTANTIATE(T)                                                                         \

@@ -12,6 +12,7 @@
 #include "rossby/data/series.hpp"
 #include "rossby/exchange/reducer.hpp"
 #include "rossby/tensor/view.hpp"
+#include "rossby/train/paired_skill.hpp"
 
 namespace rossby {
 
@@ -70,6 +71,10 @@ class HorizonErrors {
   HorizonErrors(std::vector<std::string> names, Index horizons, std::vector<Index> part_features = {},
                 int threads = 1);
 
+  /// Keeps the squared errors of each of these origins (ascending) apart, too. ScoredUnits::steps are then
+  /// needed.
+  void keep_origins(std::span<const Index> origins);
+
   /// Errors of one forecaster at one horizon (1, 2, …): forecast (rows, origins, features) against steps
   /// origin + horizon of `truth`. May be called several times, for shares of the origins. Both in original
   /// units, or both in `units`: errors are then brought back to original units. T is float or double.
@@ -86,6 +91,8 @@ class HorizonErrors {
   [[nodiscard]] HorizonScores reduce(Reducer& reducer) const;
   /// Of each part. Collective likewise.
   [[nodiscard]] std::vector<HorizonScores> reduce_parts(Reducer& reducer) const;
+  /// Of one forecaster, by origin: after keep_origins. Collective likewise.
+  [[nodiscard]] OriginErrors reduce_origins(Index forecaster, Reducer& reducer) const;
 
  private:
   template <class T>
@@ -101,6 +108,8 @@ class HorizonErrors {
   int threads_;
   std::vector<const float*> truths_;  // of the columns at hand
   std::vector<Index> steps_;          // likewise
+  std::vector<Index> origins_;        // that are kept apart
+  std::vector<double> at_origins_;    // (names, horizons, origins, {squares, count})
   std::vector<double> sums_;  // (parts, names, horizons, {squares, absolutes, count, ratios, ratio count})
 };
 

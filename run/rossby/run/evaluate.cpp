@@ -1,6 +1,7 @@
 #include "rossby/run/evaluate.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 
@@ -110,14 +111,21 @@ Beside beside(const Config& config, const KspSolver& solver, const Domain& domai
   return all;
 }
 
+/// Adds the errors of the test part to `errors`, and of baselines those of the validation part to `earlier`.
 template <class Run>
 void add_beside(const Communicator& comm, const Config& config, Run& run, const Test& test,
-                const Beside& beside, HorizonErrors& errors) {
+                const Beside& beside, HorizonErrors& errors, HorizonErrors& earlier) {
   if (beside.baselines.empty() && beside.files.empty()) return;
   const Series series = read_series(comm, config, run.domain());
+  const std::vector<Index> validation = run.domain().split.origins(Role::validation, test.horizons);
   int number = 1;
   for (const auto& baseline : beside.baselines) {
     baseline->fit(series, run.domain().split, run.reducer());
+    if (!validation.empty())
+      baseline->forecast(series, validation, test.horizons, run.reducer(),
+                         [&](Index horizon, NodeView<const float> x) {
+                           earlier.add<float>(number, horizon, x, series, validation);
+                         });
     baseline->forecast(series, test.origins, test.horizons, run.reducer(),
                        [&](Index horizon, NodeView<const float> x) {
                          errors.add<float>(number, horizon, x, series, test.origins);
@@ -203,6 +211,8 @@ struct Found {
   HorizonScores scores;
   std::vector<HorizonScores> of_parts;
   std::vector<Lead> leads;
+  Index chosen = -1;  // the baseline with the smallest mean RMSE of the validation part; -1: there is none
+  PairedSkill paired = {};  // against that
 
   [[nodiscard]] bool seen() const {
     return std::any_of(test.origins.begin(), test.origins.end(),
@@ -218,6 +228,14 @@ struct Found {
       part.update(evaluation_json(of_parts[p], parts[p].units(), leads));
       all["variables"].push_back(std::move(part));
     }
+    if (chosen >= 0) {
+      nlohmann::ordered_json& against = all["skill"]["validated"];
+      against["baseline"] = scores.names[static_cast<std::size_t>(chosen)];
+      const auto figure = [](double x) { return std::isfinite(x) ? nlohmann::ordered_json(x) : nullptr; };
+      against["rmse"] = figure(paired.skill);
+      against["interval"] = {figure(paired.low), figure(paired.high)};
+      against["block"] = paired.block;
+    }
     all["data"] = {{"file", domain.info.path},
                    {"first_origin", time.text(test.origins.front())},
                    {"last_origin", time.text(test.origins.back())},
@@ -226,6 +244,17 @@ struct Found {
     return all;
   }
 };
+
+/// "+3.1 % (95 % interval +1.0 to +5.2 %): better".
+std::string paired_text(const PairedSkill& paired) {
+  const auto share = [](double x) { return fmt::format("{:+.1f}", 100 * x); };
+  if (!std::isfinite(paired.low)) return share(paired.skill) + " %, too few origins for an interval";
+  return fmt::format("{} % (95 % interval {} to {} %): {}", share(paired.skill), share(paired.low),
+                     share(paired.high),
+                     paired.tie()     ? "a tie"
+                     : paired.low > 0 ? "better"
+                                      : "worse");
+}
 
 /// Remarks that come before the tables.
 void print_remarks(const Config& config, const Reach& reach, const Test& test, const Beside& beside) {
@@ -241,9 +270,13 @@ void print_tables(const Found& found, std::span<const Index> report, const std::
   const std::vector<Index>& origins = found.test.origins;
   if (found.seen())
     fmt::print("warning: forecasts of the training part are among them, which the model has seen\n");
-  fmt::print("{} origins from {} to {}\n{}\nwritten to {}\n", origins.size(), time.text(origins.front()),
+  fmt::print("{} origins from {} to {}\n{}", origins.size(), time.text(origins.front()),
              time.text(origins.back()),
-             tables_of(found.domain, found.parts, found.of_parts, found.scores, found.leads, report), path);
+             tables_of(found.domain, found.parts, found.of_parts, found.scores, found.leads, report));
+  if (found.chosen >= 0)
+    fmt::print("against {}, the baseline with the smallest mean RMSE of the validation part: {}\n",
+               found.scores.names[static_cast<std::size_t>(found.chosen)], paired_text(found.paired));
+  fmt::print("\nwritten to {}\n", path);
 }
 
 /// Scores a run, or what looks like one: a ModelRun or an AverageRun.
@@ -274,10 +307,16 @@ Evaluation score(const Communicator& comm, const Config& config, Run& run, const
   std::vector<Index> part_features;
   for (const Part& part : found.parts) part_features.push_back(part.features);
   HorizonErrors errors(names, test.horizons, part_features, run.exec().threads);
+  HorizonErrors earlier(names, test.horizons, {}, run.exec().threads);
   const std::span<const Index> origins(test.origins);
+  errors.keep_origins(origins);
   in_exchanges(comm, [&] { run.add_errors(errors, origins, test.horizons); });
-  add_beside(comm, config, run, test, others, errors);
+  add_beside(comm, config, run, test, others, errors, earlier);
   found.scores = errors.reduce(run.reducer());
+  found.chosen = earlier.reduce(run.reducer()).best_baseline();
+  if (found.chosen >= 0)
+    found.paired = paired_skill(errors.reduce_origins(0, run.reducer()),
+                                errors.reduce_origins(found.chosen, run.reducer()));
   if (!found.parts.empty()) found.of_parts = errors.reduce_parts(run.reducer());
   if (!domain.centers.empty()) {  // of values whose offset is subtracted there are no relative errors
     drop_relative(found.scores);

@@ -73,6 +73,22 @@ TEST(HorizonErrors, PooledMaskedAndReduced) {
   EXPECT_DOUBLE_EQ(both.mape_percent[0], 100 * (1 / 2.0 + 4 / 3.0 + 2 / 20.0 + 0.25) / 4);
 }
 
+TEST(HorizonErrors, OriginsAreKeptApart) {
+  const Series series = truth();
+  const std::vector<Index> origins = {1, 2};
+  HorizonErrors errors({"model", "persistence"}, 2);
+  errors.keep_origins(origins);
+  const std::vector<float> forecast = {3, 7, 18, 1000};  // errors 1, 4, −2, masked
+  errors.add<float>(1, 1, {forecast.data(), 2, 2, 1}, series, origins);
+  const std::vector<float> later = {5, 41};  // of the second origin alone, at step 4: errors 1, 1
+  errors.add<float>(1, 2, {later.data(), 2, 1, 1}, series, std::span<const Index>(origins).subspan(1));
+  OneRankReducer one;
+  const OriginErrors kept = errors.reduce_origins(1, one);
+  EXPECT_EQ(kept.squares, (std::vector<double>{1 + 4, 16, 0, 2}));
+  EXPECT_EQ(kept.count, (std::vector<double>{2, 1, 0, 2}));
+  EXPECT_EQ(errors.reduce_origins(0, one).squares, std::vector<double>(4));
+}
+
 TEST(HorizonErrors, MapeLeavesOutMissingAndZeroTargets) {
   Series series(2, 4, 1);
   series.at(1, 0, 0) = -4;

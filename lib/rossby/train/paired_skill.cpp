@@ -1,0 +1,99 @@
+#include "rossby/train/paired_skill.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "rossby/base/error.hpp"
+#include "rossby/base/random.hpp"
+
+namespace rossby {
+namespace {
+
+/// First lag at which the autocorrelation of a series is not positive, at most `most`.
+Index first_zero(const std::vector<double>& x, Index most) {
+  const auto n = static_cast<Index>(x.size());
+  double mean = 0;
+  for (const double v : x) mean += v / static_cast<double>(n);
+  for (Index lag = 1; lag < most; ++lag) {
+    double sum = 0;
+    for (Index t = lag; t < n; ++t)
+      sum += (x[static_cast<std::size_t>(t)] - mean) * (x[static_cast<std::size_t>(t - lag)] - mean);
+    if (sum <= 0) return lag;
+  }
+  return most;
+}
+
+/// Sums over origins [0, k) of a row that goes around once more, so that blocks wrap.
+std::vector<double> prefix(const double* row, Index origins) {
+  std::vector<double> sums(static_cast<std::size_t>(2 * origins + 1));
+  for (Index o = 0; o < 2 * origins; ++o)
+    sums[static_cast<std::size_t>(o + 1)] = sums[static_cast<std::size_t>(o)] + row[o % origins];
+  return sums;
+}
+
+}  // namespace
+
+PairedSkill paired_skill(const OriginErrors& model, const OriginErrors& baseline) {
+  require(model.horizons == baseline.horizons && model.origins == baseline.origins,
+          "errors of the same origins are compared");
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  const Index n = model.origins;
+  PairedSkill result{nan, nan, nan, 0};
+  struct Sums {
+    std::vector<double> model, baseline, count;
+  };
+  std::vector<Sums> horizons;
+  std::vector<double> difference(static_cast<std::size_t>(n));
+  for (Index h = 0; h < model.horizons; ++h) {
+    const auto row = static_cast<std::size_t>(h * n);
+    Sums sums{prefix(model.squares.data() + row, n), prefix(baseline.squares.data() + row, n),
+              prefix(model.count.data() + row, n)};
+    if (!(sums.count[static_cast<std::size_t>(n)] > 0)) continue;
+    for (Index o = 0; o < n; ++o)
+      difference[static_cast<std::size_t>(o)] += model.squares[row + static_cast<std::size_t>(o)] -
+                                                 baseline.squares[row + static_cast<std::size_t>(o)];
+    horizons.push_back(std::move(sums));
+  }
+  if (n < 8 || horizons.empty()) return result;
+
+  const Index most = n / 4;
+  result.block = std::clamp<Index>(first_zero(difference, most), std::min(model.horizons, most), most);
+  const Index length = result.block, blocks = (n + length - 1) / length;
+  // Of blocks [first, first + length), the last of them shorter, so that as many origins are drawn as there
+  // are.
+  const auto skill_of = [&](const auto& first_of) {
+    double ours = 0, theirs = 0;
+    for (const Sums& sums : horizons) {
+      double squares = 0, others = 0, count = 0;
+      for (Index b = 0; b < blocks; ++b) {
+        const auto first = static_cast<std::size_t>(first_of(b)),
+                   last = first + static_cast<std::size_t>(std::min(length, n - b * length));
+        squares += sums.model[last] - sums.model[first];
+        others += sums.baseline[last] - sums.baseline[first];
+        count += sums.count[last] - sums.count[first];
+      }
+      if (count <= 0) continue;
+      ours += std::sqrt(squares / count);
+      theirs += std::sqrt(others / count);
+    }
+    return 1 - ours / theirs;
+  };
+  result.skill = skill_of([&](Index b) { return b * length; });
+  constexpr Index resamples = 2000;
+  const Random random(1, "paired skill");
+  std::vector<double> drawn;
+  for (Index k = 0; k < resamples; ++k) {
+    const Random of_sample = random.at(static_cast<std::uint64_t>(k));
+    drawn.push_back(skill_of([&](Index b) {
+      return static_cast<Index>(of_sample.uniform(static_cast<std::uint64_t>(b)) * static_cast<double>(n));
+    }));
+  }
+  if (std::any_of(drawn.begin(), drawn.end(), [](double x) { return std::isnan(x); })) return result;
+  std::sort(drawn.begin(), drawn.end());
+  result.low = drawn[static_cast<std::size_t>(resamples * 25 / 1000)];
+  result.high = drawn[static_cast<std::size_t>(resamples - 1 - resamples * 25 / 1000)];
+  return result;
+}
+
+}  // namespace rossby
