@@ -24,7 +24,7 @@ namespace {
 
 using Kind = AverageMember::Kind;
 
-constexpr std::array<std::pair<Kind, const char*>, 3> kinds{
+constexpr std::array<std::pair<Kind, const char*>, 3> member_kinds{
     {{Kind::run, "run"}, {Kind::baseline, "baseline"}, {Kind::file, "file"}}};
 
 /// A path of average.json as this process finds it.
@@ -44,7 +44,7 @@ std::vector<double> weights_of(const nlohmann::json& json, std::size_t members) 
 
 AverageMember member_of(const nlohmann::json& json, const std::string& directory) {
   const auto kind = json.at("kind").get<std::string>();
-  for (const auto& [value, name] : kinds) {
+  for (const auto& [value, name] : member_kinds) {
     if (kind != name) continue;
     if (value == Kind::baseline) return {value, json.at("name").get<std::string>(), ""};
     return {value, found(directory, json.at("path").get<std::string>()), json.at("hash").get<std::string>()};
@@ -112,7 +112,7 @@ nlohmann::ordered_json members_json(const std::vector<AverageMember>& members, c
   auto json = nlohmann::ordered_json::array();
   const std::filesystem::path from = std::filesystem::weakly_canonical(std::filesystem::absolute(directory));
   for (const AverageMember& member : members) {
-    const auto kind = std::find_if(kinds.begin(), kinds.end(),
+    const auto kind = std::find_if(member_kinds.begin(), member_kinds.end(),
                                    [&](const auto& known) { return known.first == member.kind; });
     nlohmann::ordered_json one{{"kind", kind->second}};
     if (member.kind == Kind::baseline) {

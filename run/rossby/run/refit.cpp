@@ -14,7 +14,7 @@
 namespace rossby {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 void check_refit(const Config& config) {
   if (config.split.folds > 0)
