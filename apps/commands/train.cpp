@@ -1,5 +1,8 @@
 #include "rossby/run/train.hpp"
 
+#include <filesystem>
+#include <functional>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,9 +10,11 @@
 #include "apps/commands.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/watchdog.hpp"
 #include "rossby/run/candidates.hpp"
+#include "rossby/run/default_settings.hpp"
 #include "rossby/run/external_program.hpp"
 
 namespace rossby::commands {
@@ -19,8 +24,8 @@ namespace {
 constexpr int exit_resume = 75;
 
 struct TrainArguments {
-  std::string config;             // TOML file
-  std::string run;                // --run DIR
+  std::string config;             // TOML file, or a series
+  std::string run;                // --run DIR; empty: beside a series its stem
   std::string resume = "auto";    // --resume auto|never|FILE
   bool write_state = false;       // --write-state
   std::string stop_after;         // --stop-after 1h50m; empty: as configured
@@ -59,16 +64,50 @@ struct TrainArguments {
   }
 };
 
+/// Settings of data.*, which tell how a series is read.
+std::vector<std::string> only_data(std::vector<std::string> sets) {
+  std::erase_if(sets, [](const std::string& set) { return !set.starts_with("data."); });
+  return sets;
+}
+
+/// Where a training goes for which no --run is given.
+std::string default_run(const std::string& series) {
+  if (!names_series(series))
+    user_error("--run is missing: the directory of the run, made if it is not there");
+  std::string name = std::filesystem::path(series).stem().string();
+  std::erase_if(name, [](char c) { return c == '*' || c == '?' || c == '[' || c == ']'; });
+  return (name.empty() ? "series" : name) + ".run";
+}
+
+/// Gives a configuration with `more` settings.
+using Load = std::function<Config(const std::vector<std::string>& more)>;
+
+/// The configuration file, or the default settings of a series, below --set. Collective.
+Load loader(const Communicator& comm, const TrainArguments& arguments) {
+  std::vector<std::string> sets;
+  if (names_series(arguments.config)) {
+    const std::string file = "data.file=" + arguments.config;
+    std::vector<std::string> given = arguments.settings();
+    given.insert(given.begin(), file);
+    const Config bare = agree(comm, [&] { return Config::load("", only_data(given)); });
+    const SeriesFile series = open_series(comm, bare);
+    sets = agree(comm, [&] { return default_settings(series.info()); });
+    sets.push_back(file);
+  }
+  for (const std::string& set : arguments.settings()) sets.push_back(set);
+  const std::string path = names_series(arguments.config) ? "" : arguments.config;
+  return [path, sets](const std::vector<std::string>& more) {
+    std::vector<std::string> all = sets;
+    all.insert(all.end(), more.begin(), more.end());
+    return Config::load(path, all);
+  };
+}
+
 /// The settings of the fastest candidate. Throws UserError if none fits.
-Config choose_plan(const Communicator& comm, const TrainArguments& arguments) {
+Config choose_plan(const Communicator& comm, const TrainArguments& arguments, const Load& load) {
   if (arguments.machine.empty())
     user_error("--plan auto needs --machine: what 'rossby calibrate' has measured of this machine");
   const MeasuredMachine machine{agree(comm, [&] { return read_profile(arguments.machine); })};
-  const auto load = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> all = arguments.settings();
-    all.insert(all.end(), more.begin(), more.end());
-    return Config::load(arguments.config, all);
-  };
   const std::vector<Candidate> candidates = plan_candidates(comm, machine, load, {});
   const Candidate* best = fastest(candidates);
   if (!best) user_error("--plan auto: no candidate fits; the first: {}", candidates.front().refused);
@@ -78,11 +117,14 @@ Config choose_plan(const Communicator& comm, const TrainArguments& arguments) {
   return agree(comm, [&] { return load(best->settings); });
 }
 
-int train_run(const Communicator& comm, const TrainArguments& arguments) {
+int train_run(const Communicator& comm, const TrainArguments& given) {
   watch(comm, default_watchdog_seconds);
-  Config config = agree(comm, [&] { return Config::load(arguments.config, arguments.settings()); });
+  TrainArguments arguments = given;
+  if (arguments.run.empty()) arguments.run = default_run(arguments.config);
+  const Load load = loader(comm, arguments);
+  Config config = agree(comm, [&] { return load({}); });
   agree_same(comm, config.to_toml(), arguments.config);
-  if (arguments.plan == "auto") config = choose_plan(comm, arguments);
+  if (arguments.plan == "auto") config = choose_plan(comm, arguments, load);
   watch(comm, config.parallel.watchdog_seconds, arguments.run);
   TrainOptions options;
   options.run = arguments.run;
@@ -104,8 +146,14 @@ void add_train(CLI::App& app, Chosen& chosen) {
   const auto arguments = std::make_shared<TrainArguments>();
   TrainArguments& a = *arguments;
   auto* t = app.add_subcommand("train", "train a model and keep its state in a run directory");
-  t->add_option("config", a.config, "configuration (TOML); 'rossby config' lists the keys")->required();
-  t->add_option("--run", a.run, "run directory, made if it is not there")->required();
+  t->add_option(
+       "config", a.config,
+       "configuration (TOML; 'rossby config' lists the keys), or a series (NetCDF, Zarr, a pattern, or "
+       "a .txt list of files), which is trained with settings that suit its time step")
+      ->required();
+  t->add_option("--run", a.run,
+                "run directory, made if it is not there; without a configuration by default "
+                "the name of the series with .run");
   t->add_option(
        "--resume", a.resume,
        "auto: go on from the newest good checkpoint in the run directory, if there is one; never; or a "

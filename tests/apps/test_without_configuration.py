@@ -1,0 +1,56 @@
+"""A series that is trained without a configuration: settings that suit it, its run directory, and bad input."""
+
+import os
+
+import support
+from sensors import Runs, sensors
+
+
+class WithoutConfiguration(Runs):
+    quick = ["--set", "train.epochs=2"]
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.netcdf("hourly.nc", sensors(steps=24 * 30))
+
+    def config(self, run):
+        with open(self.path(run + "/config.toml"), encoding="utf-8") as file:
+            return file.read()
+
+    def test_trains_scores_and_forecasts(self):
+        out = self.succeed(2, "train", "hourly.nc", *self.quick).out
+        self.assertRegex(out, r"split +train 504 steps .*, validation 72 .*, test 144 ")
+        self.assertIn("data.cycle = \"auto\" is ", out)
+        config = self.config("hourly.run")
+        for line in ['name = "stid"', "inputs = 12", "outputs = 12", "epochs = 2", 'file = "hourly.nc"']:
+            self.assertIn(line, config)
+        self.assertRegex(self.succeed(2, "evaluate", "hourly.run").out, "12 h")
+        self.succeed(1, "forecast", "hourly.run", "--steps", "12")
+        self.assertIn("nothing is left to do", self.succeed(1, "train", "hourly.nc", *self.quick).out)
+
+    def test_settings_and_names(self):
+        self.succeed(1, "train", "hourly.nc", "--run", "mine", "--set", "model.name=gru", "--set", "model.units=3", *self.quick)
+        self.assertIn('name = "gru"', self.config("mine"))
+        self.succeed(1, "train", "hour*.nc", *self.quick)
+        self.assertTrue(os.path.isdir(self.path("hour.run")))
+        left = self.run_ranks(1, "train", "hourly.nc", "--run", "left", *self.quick, "--stop-after", "0.000001s")
+        self.assertEqual(left.codes, [75])
+        self.assertRegex(left.out, "rossby train hourly.nc --run left --resume auto")
+
+    def test_short_and_undated_series(self):
+        self.netcdf("short.nc", sensors(steps=39))
+        self.refuse(2, ["train", "short.nc"], "short.nc: 39 steps are too few .*; 40 or more")
+        self.netcdf("counted.nc", sensors(steps=60).replace(' time:units = "hours since 2001-01-01" ;', ""))
+        self.assertNotIn("cycle", self.succeed(1, "train", "counted.nc", *self.quick).out)
+
+    def test_what_is_neither_series_nor_configuration(self):
+        os.makedirs(self.path("folder"), exist_ok=True)
+        self.refuse(2, ["train", "nowhere.nc"], "nowhere.nc: no such file")
+        self.refuse(2, ["train", "folder"], "folder")
+        self.refuse(2, ["train", "sensors.toml"], "--run is missing")
+        self.assertFalse(os.path.exists(self.path("nowhere.run")))
+
+
+if __name__ == "__main__":
+    support.main()
