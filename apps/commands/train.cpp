@@ -72,8 +72,6 @@ std::vector<std::string> only_data(std::vector<std::string> sets) {
 
 /// Where a training goes for which no --run is given.
 std::string default_run(const std::string& series) {
-  if (!names_series(series))
-    user_error("--run is missing: the directory of the run, made if it is not there");
   std::string name = std::filesystem::path(series).stem().string();
   std::erase_if(name, [](char c) { return c == '*' || c == '?' || c == '[' || c == ']'; });
   return (name.empty() ? "series" : name) + ".run";
@@ -154,6 +152,9 @@ void add_train(CLI::App& app, Chosen& chosen) {
   t->add_option("--run", a.run,
                 "run directory, made if it is not there; without a configuration by default "
                 "the name of the series with .run");
+  t->parse_complete_callback([&a] {
+    if (a.run.empty() && !names_series(a.config)) throw CLI::RequiredError("--run");
+  });
   t->add_option(
        "--resume", a.resume,
        "auto: go on from the newest good checkpoint in the run directory, if there is one; never; or a "

@@ -42,13 +42,12 @@ class WithoutConfiguration(Runs):
         self.netcdf("short.nc", sensors(steps=39))
         self.refuse(2, ["train", "short.nc"], "short.nc: 39 steps are too few .*; 40 or more")
         self.netcdf("counted.nc", sensors(steps=60).replace(' time:units = "hours since 2001-01-01" ;', ""))
-        self.assertNotIn("cycle", self.succeed(1, "train", "counted.nc", *self.quick).out)
+        self.assertNotIn("data.cycle", self.succeed(1, "train", "counted.nc", *self.quick).out)
 
     def test_what_is_neither_series_nor_configuration(self):
         os.makedirs(self.path("folder"), exist_ok=True)
         self.refuse(2, ["train", "nowhere.nc"], "nowhere.nc: no such file")
         self.refuse(2, ["train", "folder"], "folder")
-        self.refuse(2, ["train", "sensors.toml"], "--run is missing")
         self.assertFalse(os.path.exists(self.path("nowhere.run")))
 
 

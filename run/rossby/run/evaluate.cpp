@@ -233,7 +233,7 @@ struct Found {
       against["baseline"] = scores.names[static_cast<std::size_t>(chosen)];
       const auto figure = [](double x) { return std::isfinite(x) ? nlohmann::ordered_json(x) : nullptr; };
       against["rmse"] = figure(paired.skill);
-      against["interval"] = {figure(paired.low), figure(paired.high)};
+      against["interval"] = {{"low", figure(paired.low)}, {"high", figure(paired.high)}};
       against["block"] = paired.block;
     }
     all["data"] = {{"file", domain.info.path},
