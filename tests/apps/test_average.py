@@ -327,6 +327,10 @@ class Averages(Runs, LoadsJson):
         self.refuse(2, ["average", run, "lim", "-o", "made"], "made/average.json: is there already")
         self.refuse(1, ["average", run, "made", "-o", "no"], "made: is an average itself; name its members")
 
+    def test_no_run_goes_where_an_average_is(self):
+        self.succeed(1, "average", self.trained(), "lim", "--weights", "equal", "-o", "taken")
+        self.refuse(2, self.arguments("taken"), "taken holds an average of forecasters")
+
     def test_what_happens_to_members_is_noticed(self):
         run = self.trained()
         shutil.copytree(self.path(run), self.path("again"))

@@ -70,8 +70,10 @@ std::vector<std::string> default_settings(const SeriesInfo& info) {
                                    "optimiser.lr=0.002",
                                    "optimiser.decay=1e-4",
                                    "schedule.name=cosine",
+                                   "train.loss=mse",
+                                   "validation.metric=rmse",
                                    "train.epochs=50",
-                                   "train.early_stop=15"};
+                                   "train.early_stop=10"};
   if (has_cycle) sets.emplace_back("data.cycle=auto");
   return sets;
 }

@@ -34,6 +34,8 @@ RunStart look_at_run(const Communicator& comm, const TrainOptions& options) {
   const CheckpointFolder folder(checkpoint_folder_of(options.run));
   agree(comm, [&] {
     if (comm.rank() != 0) return;
+    if (std::filesystem::exists(options.run + "/average.json"))
+      user_error("{} holds an average of forecasters: choose another --run directory", options.run);
     const bool is_run = std::filesystem::exists(options.run + "/config.toml");
     if (is_run) start.directory = RunDirectory::open(options.run);
     start.older = folder.newest_first();
