@@ -242,9 +242,18 @@ class Resumed(BadInput):
         result = self.succeed(2, *self.arguments("grown", "train.epochs=11"))
         self.assertIn("nothing is left to do: all epochs done", result.out)
         self.assertNotIn("from here on with", result.out)
+        self.succeed(1, "evaluate", "grown")
+        self.succeed(1, "forecast", "grown", "--steps", "1")
         out = self.succeed(2, *self.arguments("grown", "checkpoint.every_steps=7", "parallel.threads=1")).out
         self.assertRegex(out, r"resumed   .*\n          from here on with train.epochs = 40 instead of 11\n")
         self.assertEqual(self.ends("grown"), whole)
+        self.assertIn("moved     evaluation.json, forecast.nc of the earlier state to grown/earlier_state\n", out)
+        for name in ("evaluation.json", "forecast.nc"):
+            self.assertFalse(os.path.exists(self.path(f"grown/{name}")))
+        self.succeed(1, "evaluate", "grown")
+        for file, epochs in (("grown/earlier_state/evaluation.json", 11), ("grown/evaluation.json", 40)):
+            with open(self.path(file), encoding="utf-8") as evaluation:
+                self.assertEqual(json.load(evaluation)["state"], {"epochs": epochs})
         self.leave("slower", "--stop-after", "0.000001s")
         out = self.succeed(2, *self.arguments("slower", "optimiser.lr=0.001", "validation.every=2")).out
         self.assertIn("from here on with optimiser.lr = 0.001 instead of ", out)

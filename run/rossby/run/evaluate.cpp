@@ -212,6 +212,7 @@ struct Found {
   std::vector<HorizonScores> of_parts;
   std::vector<Lead> leads;
   Index chosen = -1;  // the baseline with the smallest mean RMSE of the validation part; -1: there is none
+  Index epochs = -1;  // of the run's state; -1: it does not say
   PairedSkill paired = {};  // against that
 
   [[nodiscard]] bool seen() const {
@@ -236,6 +237,7 @@ struct Found {
       against["interval"] = {{"low", figure(paired.low)}, {"high", figure(paired.high)}};
       against["block"] = paired.block;
     }
+    if (epochs >= 0) all["state"] = {{"epochs", epochs}};
     all["data"] = {{"file", domain.info.path},
                    {"first_origin", time.text(test.origins.front())},
                    {"last_origin", time.text(test.origins.back())},
@@ -282,7 +284,7 @@ void print_tables(const Found& found, std::span<const Index> report, const std::
 /// Scores a run, or what looks like one: a ModelRun or an AverageRun.
 template <class Run>
 Evaluation score(const Communicator& comm, const Config& config, Run& run, const Reach& reach,
-                 const std::string& path, const EvaluateOptions& options) {
+                 const std::string& path, const EvaluateOptions& options, Index epochs = -1) {
   const Domain& domain = run.domain();
   const KspSolver solver(comm);
   Test test = agree(comm, [&] { return test_of(config, reach, domain.split); });
@@ -304,6 +306,7 @@ Evaluation score(const Communicator& comm, const Config& config, Run& run, const
   std::vector<std::string> names{"model"};
   for (std::string& name : others.names()) names.push_back(std::move(name));
   Found found{domain, test, parts_of(domain), {}, {}, {}};
+  found.epochs = epochs;
   std::vector<Index> part_features;
   for (const Part& part : found.parts) part_features.push_back(part.features);
   HorizonErrors errors(names, test.horizons, part_features, run.exec().threads);
@@ -346,7 +349,7 @@ Evaluation evaluate_run(const Communicator& comm, const OpenRun& open, const Eva
   made->load(open.state, open.other_file);
   if (options.prints && comm.rank() == 0 && !made->device_remark().empty())
     fmt::print("{}\n", made->device_remark());
-  return score(comm, open.config, *made, reach_of(open.config), path, options);
+  return score(comm, open.config, *made, reach_of(open.config), path, options, open.epochs);
 }
 
 Evaluation evaluate_average(const Communicator& comm, const std::string& directory,

@@ -180,7 +180,8 @@ std::string forecast_run(const Communicator& comm, const OpenRun& open, const Fo
     if (comm.rank() != 0) return std::string();
     forecast.expect_finite();
     const std::string path = open.output(options.output, open.directory->forecast_file());
-    forecast.write(path, fmt::format("{}, run {}", config.model.name, open.directory->path()));
+    forecast.write(path, fmt::format("{}, run {}{}", config.model.name, open.directory->path(),
+                                     open.epochs < 0 ? "" : fmt::format(", {} epochs", open.epochs)));
     if (options.prints) fmt::print("{}", forecast.line(path));
     return path;
   });

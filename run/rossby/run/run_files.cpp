@@ -34,6 +34,7 @@ struct Trained {
   Index steps = 0;      // of the file; 0: it does not say
   std::string config;   // as it was trained with; empty: it does not say
   std::string cut_off;  // a line, if the state was written before the training had ended
+  Index epochs = -1;    // -1: it does not say
   std::string cycle;    // that data.cycle = "auto" came to; empty: it does not say
 
   explicit Trained(const std::string& metadata) {
@@ -46,6 +47,7 @@ struct Trained {
          {std::pair{"training_steps", "split.train"}, std::pair{"validation_steps", "split.validation"}})
       if (is_count(member)) parts.push_back(fmt::format("{}={}", key, json[member].template get<Index>()));
     if (is_count("steps")) steps = json["steps"].get<Index>();
+    if (is_count("epochs")) epochs = json["epochs"].get<Index>();
     if (is_count("epochs") && is_count("epochs_asked"))
       cut_off = fmt::format("the training was cut off after {} of {} epochs\n", json["epochs"].get<Index>(),
                             json["epochs_asked"].get<Index>());
@@ -135,6 +137,7 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     return read_state_metadata(run.state);
   });
   const Trained state(broadcast(comm, metadata));
+  run.epochs = state.epochs;
   run.remark = state.cut_off;
   std::vector<std::string> all = sets;
   const std::string config_file = path + "/config.toml";

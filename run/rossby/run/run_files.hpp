@@ -20,6 +20,7 @@ struct OpenRun {
   bool other_file = false;    // data.file is not that of the training,
   PathList trained_on;        // which are these
   std::string trained_graph;  // relation.file of the training
+  Index epochs = -1;          // that the state was trained for; -1: it does not say
   std::string remark;         // a line that evaluate and forecast print; empty: nothing
 
   /// Where rank 0 writes: the file that was asked for, or `usual` of the run directory. Throws UserError

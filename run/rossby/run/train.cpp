@@ -1,9 +1,11 @@
 #include "rossby/run/train.hpp"
 
+#include <filesystem>
 #include <optional>
 #include <utility>
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "rossby/mpi/agree.hpp"
@@ -127,6 +129,7 @@ class Started {
     if (result.reason == StopReason::paused) return {result, training.why_paused(), false, training.saved()};
     Json metadata = run_metadata(config_, *run_, result);
     if (options_.write_state) metadata["epochs_asked"] = config_.train.epochs;
+    move_earlier_results();
     run_->save(state_file_of(options_.run), metadata);
     const double peak = worst_peak_resident(run_->reducer());
     if (options_.prints)
@@ -140,6 +143,29 @@ class Started {
   [[nodiscard]] bool speaks() const { return options_.prints && comm_.rank() == 0; }
   [[nodiscard]] std::string metrics() const {
     return start_.directory ? start_.directory->metrics_file() : "";
+  }
+
+  /// Scores and forecasts of the state that will be replaced must not pass for those of the new one.
+  void move_earlier_results() {
+    std::vector<std::string> moved;
+    agree(comm_, [&] {
+      namespace fs = std::filesystem;
+      if (comm_.rank() != 0 || !fs::exists(state_file_of(options_.run))) return;
+      const fs::path run(options_.run), target = run / "earlier_state";
+      for (const char* name : {"evaluation.json", "forecast.nc"}) {
+        if (!fs::exists(run / name)) continue;
+        std::error_code code;
+        fs::create_directories(target, code);
+        fs::rename(run / name, target / name, code);
+        if (code)
+          user_error("{}: cannot move {} of the earlier state there: {}", target.string(), name,
+                     code.message());
+        moved.emplace_back(name);
+      }
+    });
+    if (speaks() && !moved.empty())
+      fmt::print("moved     {} of the earlier state to {}/earlier_state\n", fmt::join(moved, ", "),
+                 options_.run);
   }
 
   void prepare(Training<T>& training) {
