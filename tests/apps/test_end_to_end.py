@@ -117,7 +117,7 @@ class Pacific(support.ProgramTest):
                     mean = sum(entry[measure][name] for entry in found["horizons"]) / 3
                     self.assertAlmostEqual(found["mean"][measure][name], mean, 12)
             self.assertEqual(found["units"], "degree_Celsius")
-            self.assertLessEqual(set(found), {"horizons", "mean", "units", "skill", "data"})
+            self.assertLessEqual(set(found), {"horizons", "mean", "units", "skill", "state", "data"})
 
     def test_metrics_are_lines_of_json(self):
         for ranks in self.ranks:
