@@ -99,11 +99,11 @@ void check_state_room(const Communicator& comm, const std::string& path, const R
                       std::span<const StateArray<T>> arrays);
 
 /// Fills the arrays from a file written at any P under any partition; values stored in another precision
-/// are converted (to bf16: to the nearest). Arrays of the file that are not asked for are left alone. The file
-/// may be of another number of nodes if all arrays are replicated.
-/// Collective. Throws UserError on all ranks, naming the array and the difference, where the file cannot be
-/// read, has no such array, another placement, shape or entries pattern, or a checksum that does not match;
-/// the arrays' contents are then undefined.
+/// are converted (to bf16: to the nearest). Arrays of the file that are not asked for are left alone. The
+/// file may be of another number of nodes if all arrays are replicated. Collective. Throws UserError on all
+/// ranks, naming the array and the difference, where the file cannot be read, has no such array, another
+/// placement, shape or entries pattern, or a checksum that does not match; the arrays' contents are then
+/// undefined.
 template <class T>
 void read_state(const Communicator& comm, const std::string& path, const RowPartition& partition,
                 std::span<const StateArray<T>> arrays);

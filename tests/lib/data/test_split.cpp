@@ -101,8 +101,8 @@ TEST(Split, ForwardFoldsTrainOnThePastAlone) {
     EXPECT_EQ(split.training_steps(), range(0, 5 * (k + 1) - 1));
     EXPECT_EQ(split.test, (StepRange{20, 22}));
   }
-  EXPECT_TRUE(
-      names(error_of(9, {.train = "3", .folds = 3, .fold_order = "forward"}), {"split.folds = 3", "3 steps"}));
+  EXPECT_TRUE(names(error_of(9, {.train = "3", .folds = 3, .fold_order = "forward"}),
+                    {"split.folds = 3", "3 steps"}));
 }
 
 TEST(Split, NoPairCrossesABreakOfTheTimeAxis) {
