@@ -77,6 +77,7 @@ if [[ -z $data ]]; then
   written=("$data" "${written[@]}")
   say "making a synthetic Pacific"
   "$rossby" data synth --kind pacific --lat 30 --lon 84 --steps 240 --seed 1 -o "$data"
+  settings=(--set data.cycle=auto "${settings[@]}") # it has an annual cycle, and dates
 fi
 
 # The program takes a variable for granted only where no other fits.
