@@ -30,15 +30,15 @@ NodeView<const float> RowMove::operator()(NodeView<const T> x) {
       std::transform(x.at(i, b), x.at(i, b) + x.channels, to,
                      [](T value) { return static_cast<float>(value); });
   if (!moves_) return {values_.data(), x.rows, x.cols, x.channels};
-  Letters letters(static_cast<std::size_t>(mailbox_.parts()));
+  Letters messages(static_cast<std::size_t>(mailbox_.parts()));
   for (std::size_t i = 0; i < owner_.size(); ++i)
-    write(letters[static_cast<std::size_t>(owner_[i])],
+    write(messages[static_cast<std::size_t>(owner_[i])],
           std::span<const float>(values_).subspan(i * width, width));
-  letters = mailbox_.swap(std::move(letters));
+  messages = mailbox_.swap(std::move(messages));
   moved_.resize(static_cast<std::size_t>(rows_) * width);
   std::size_t next = 0;
-  for (const auto& letter : letters)
-    for (LetterReader reader(letter); !reader.done(); ++next)
+  for (const auto& message : messages)
+    for (LetterReader reader(message); !reader.done(); ++next)
       reader.read(std::span<float>(moved_).subspan(static_cast<std::size_t>(arriving_[next]) * width, width));
   require(next == arriving_.size(), "each row arrives once");
   return {moved_.data(), rows_, x.cols, x.channels};

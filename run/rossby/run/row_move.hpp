@@ -24,7 +24,7 @@ class RowMove {
   bool moves_ = false;
   Index rows_ = 0;               // under `to`
   std::vector<int> owner_;       // under `to`, of each row under `from`
-  std::vector<Index> arriving_;  // row under `to` of what arrives, in the order of letters
+  std::vector<Index> arriving_;  // row under `to` of each row that arrives, by sender and then in its order
   std::vector<float> values_, moved_;
 };
 
