@@ -47,7 +47,7 @@ std::vector<std::string> default_settings(const SeriesInfo& info) {
   const TimeAxis& time = info.time;
   Reach reach = reach_of(time);
   const bool has_cycle = time.dated() && time.regular();
-  // The validation part, a tenth of the steps, holds a window's targets several times.
+  // Then the validation part, a tenth of the steps, is twice as long as a window's targets.
   const Index shortest = 40;
   if (info.steps < shortest)
     user_error(
