@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Commands and settings that the pages show exist in the program.
+
+usage: check_commands.py ROSSBY [PAGE...]      default: all pages of the tree
+
+Blocks of sh: options of rossby are those of --help, keys of --set those of `rossby config`, and scripts that are named
+are there. Blocks of toml with sections of a configuration are read by `rossby config`. Nothing is trained: what a page
+says step by step is run by run_pages.py.
+"""
+
+import functools
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+import pages
+
+PLACEHOLDER = re.compile(r"^\[|…|\.\.\.$")
+rossby = ""
+
+
+def printed(*words: str) -> str:
+    return subprocess.run([rossby, *words], capture_output=True, text=True, check=True).stdout
+
+
+@functools.lru_cache
+def options_of(*command: str) -> set[str]:
+    return set(re.findall(r"(?:^\s+|,)(--?[\w-]+)", printed(*command, "--help"), re.MULTILINE))
+
+
+@functools.lru_cache
+def subcommands_of(*command: str) -> set[str]:
+    text = printed(*command, "--help")
+    return set(re.findall(r"^  ([a-z]+)\s", text.partition("Subcommands:")[2], re.MULTILINE))
+
+
+@functools.lru_cache
+def keys() -> set[str]:
+    return set(re.findall(r"^  ([a-z]+\.[a-z0-9_]+)\s", printed("config"), re.MULTILINE))
+
+
+def lines_of(text: str):
+    """Number within the block, and words, of each command of a shell block."""
+    joined, start = "", 0
+    for number, line in enumerate(text.split("\n")):
+        if not joined:
+            start = number
+        joined += line.strip() + " "
+        if joined.rstrip().endswith("\\"):
+            joined = joined.rstrip()[:-1]
+            continue
+        for part in re.split(r"&&|\|\|?|;", strip_comment(joined)):
+            try:
+                words = shlex.split(part)
+            except ValueError as error:
+                yield start, ["unreadable", str(error)]
+                continue
+            if words:
+                yield start, words
+        joined = ""
+
+
+def strip_comment(line: str) -> str:
+    return re.sub(r"(^|\s)#.*$", "", line)
+
+
+def faults_of_rossby(words: list[str]):
+    command: tuple[str, ...] = ()
+    while words and words[0] in subcommands_of(*command):
+        command += (words.pop(0),)
+    if not command and not any(word.startswith("-") for word in words):
+        yield f"rossby has no subcommand {words[0] if words else '(none)'}"
+        return
+    known = options_of(*command)
+    for k, word in enumerate(words):
+        if PLACEHOLDER.search(word):
+            continue
+        if word.startswith("-") and not re.match(r"^-\d", word) and word.partition("=")[0] not in known:
+            yield f"rossby {' '.join(command)} has no option {word}"
+        if word == "--set" and k + 1 < len(words):
+            name, equals, _ = words[k + 1].partition("=")
+            if equals and name not in keys():
+                yield f"there is no key {name}"
+
+
+def faults_of_shell(text: str):
+    for number, words in lines_of(text):
+        if words[0] == "unreadable":
+            yield number, words[1]
+        for k, word in enumerate(words):
+            if word.startswith(("jobscripts/", "benchmarks/", "tests/", "apps/configs/")) and not re.search(r"[*{]|[A-Z]{3}", word):
+                if not (pages.ROOT / word).exists():
+                    yield number, f"there is no {word}"
+            if word.rpartition("/")[2] == "rossby" and not word.startswith("-"):
+                # --rossby NAME of other scripts, and rossby as an argument of a tool, are not commands.
+                if k == 0 or words[0] in ("mpirun", "srun") or "=" in words[0]:
+                    for fault in faults_of_rossby(words[k + 1:]):
+                        yield number, fault
+                    break
+
+
+def faults_of_toml(text: str):
+    if not re.search(r"^\[(data|split|relation|model|window|optimiser|schedule|train|validation|evaluate|parallel|checkpoint|log)\]",
+                     text, re.MULTILINE) or re.search(r"^config = ", text, re.MULTILINE):
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        file.write(text)
+        file.flush()
+        result = subprocess.run([rossby, "config", file.name], capture_output=True, text=True)
+    if result.returncode != 0:
+        yield 0, result.stderr.strip().replace(file.name, "")
+
+
+def main() -> int:
+    global rossby
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
+        print(__doc__)
+        return 0 if len(sys.argv) == 2 else 2
+    rossby = sys.argv[1]
+    chosen = [pathlib.Path(name).resolve() for name in sys.argv[2:]] or pages.markdown()
+    faults = count = 0
+    for path in chosen:
+        if path.name == "CHANGELOG.md":
+            continue  # tells of the past
+        for block in pages.blocks(path.read_text(encoding="utf-8")):
+            check = {"sh": faults_of_shell, "bash": faults_of_shell, "toml": faults_of_toml}.get(block.language)
+            if not check:
+                continue
+            count += 1
+            for number, fault in check(block.text):
+                faults += 1
+                print(f"{path.relative_to(pages.ROOT)}:{block.line + number}: {fault}")
+    print(f"{count} blocks, {faults} faults")
+    return 1 if faults or count == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
