@@ -102,7 +102,7 @@ constexpr const char* usage =
     "                     [--device=cpu|cuda|simulated]\n\n"
     "  --threads   threads a kernel (default 1,2)\n"
     "  --isa       instruction sets of the kernels (default widest)\n"
-    "  --size      full: the sizes of the tables in benchmarks/README.md; small: some that finish at once\n"
+    "  --size      full: the sizes of the tables in benchmarks/measured; small: some that finish at once\n"
     "  --device    cuda: the kernels of a GPU; simulated: those on the host, for tests (default cpu); both\n"
     "              without --threads and --isa\n"
     "  --tolerance relative error that counts as wrong (default: each benchmark's own, 1e-4)\n";

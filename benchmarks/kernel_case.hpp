@@ -39,7 +39,8 @@ struct NamedCase {
   double tolerance = 1e-4;
 };
 
-/// Sizes of the problems: `full` those that the README's tables are of, otherwise some that finish at once.
+/// Sizes of the problems: `full` those of the tables in benchmarks/measured, otherwise some that finish at
+/// once.
 struct Sizes {
   bool full = true;
   bool with_cusparse = false;  // cuSPARSE's products beside own ones

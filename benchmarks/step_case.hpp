@@ -42,7 +42,7 @@ struct StepCase {
   [[nodiscard]] Index nodes() const { return n_lat * n_lon; }
 };
 
-/// All named cases, in the order of the README's table.
+/// All named cases, in the order of --list.
 [[nodiscard]] std::vector<StepCase> step_cases();
 
 /// The same model on a grid of 7 x 11 nodes and 12 steps: what checks and smoke tests run.

@@ -5,7 +5,7 @@
 
 namespace rossby::bench {
 
-/// What one training step of a pass cannot avoid on this rank (README, "Whole steps"):
+/// What one training step of a pass cannot avoid on this rank (docs/benchmarks/index.md):
 ///   - the ops as the tape counted them (`ops`, a step), without the relation layer and the L1 norm of its
 ///   weights;
 ///   - the relation layer: every weight read once forward and once backward, dense learned ones not in

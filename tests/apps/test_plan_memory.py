@@ -18,7 +18,7 @@ class PlannedMemory(support.ProgramTest):
 
     def test_memory(self):
         """Of trainings that take 120 MiB and more, of which the process itself is less than half. The aim is 3 %, which
-        these meet where benchmarks/README.md measured them; other machines have other libraries, kernels and pages: here
+        these meet where they were measured (benchmarks/measured); other machines have other libraries, kernels and pages: here
         it is twice that, for the median of three runs."""
         if "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ:
             self.skipTest("sanitizers take memory of their own")

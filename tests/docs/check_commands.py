@@ -48,23 +48,24 @@ def lines_of(text: str):
     for number, line in enumerate(text.split("\n")):
         if not joined:
             start = number
-        joined += line.strip() + " "
-        if joined.rstrip().endswith("\\"):
-            joined = joined.rstrip()[:-1]
+        joined += line.strip()
+        if joined.endswith("\\"):
+            joined = joined[:-1] + " "
             continue
-        for part in re.split(r"&&|\|\|?|;", strip_comment(joined)):
-            try:
-                words = shlex.split(part)
-            except ValueError as error:
-                yield start, ["unreadable", str(error)]
-                continue
-            if words:
-                yield start, words
+        lexer = shlex.shlex(joined, posix=True, punctuation_chars="|&;")
+        lexer.whitespace_split = True
+        try:
+            words: list[str] = []
+            for word in [*lexer, ";"]:
+                if word and set(word) <= set("|&;"):
+                    if words:
+                        yield start, words
+                    words = []
+                else:
+                    words.append(word)
+        except ValueError as error:
+            yield start, ["unreadable", str(error)]
         joined = ""
-
-
-def strip_comment(line: str) -> str:
-    return re.sub(r"(^|\s)#.*$", "", line)
 
 
 def faults_of_rossby(words: list[str]):

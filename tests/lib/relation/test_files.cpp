@@ -65,7 +65,7 @@ struct Sea {
   Index four_hops;  // of tiles with hops 1, 2 and 4
 };
 
-// The ghost counts of this room's README.
+// The ghost counts of docs/design/relations.md.
 TEST(RealGrids, TilesNeedFewGhosts) {
   const std::string data = test::folder("ROSSBY_DATA", ROSSBY_TEST_DATA);
   if (data.empty()) GTEST_SKIP() << "no data files; set ROSSBY_DATA";

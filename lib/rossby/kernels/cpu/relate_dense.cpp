@@ -57,7 +57,7 @@ bool large_cache() {
 }
 
 /// Rows that share the z of a block of columns, W of `value_bytes` a value. Fewer are quicker beside a large
-/// cache up to some width (benchmarks/record.md), from which on z is read too often.
+/// cache up to some width (benchmarks/measured), from which on z is read too often.
 Index forward_tile_rows(bool narrow, Index width, Index value_bytes) {
   constexpr Index most_width = 64;
   constexpr Index column_bytes = 192;  // 48 floats

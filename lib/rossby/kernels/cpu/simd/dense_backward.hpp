@@ -111,7 +111,7 @@ template <DenseSink sink, class S, bool plain = false>
 struct BackwardTile {
   using T = Arithmetic<S>;
   /// Rows that go through a strip together. Fewer were measured to be quicker wherever they did not read u
-  /// and z too often (longer runs of W a row; benchmarks/record.md has the figures). Beside a large cache,
+  /// and z too often (longer runs of W a row; benchmarks/measured has the figures). Beside a large cache,
   /// whose processors were seen to follow some 32 runs at once, 8 rows of three arrays are as many as can be.
   static constexpr Index most_rows = 64;
   static constexpr Index narrow_rows = 8;
