@@ -140,28 +140,30 @@ def exit_codes() -> str:
                       "Scripts test for code 75 to start a training again: [Resume a run](../howto/resume.md).\n"])
 
 
-def measured() -> str:
-    page = ["# Measured\n", "Tables of `benchmarks/measured`, newest first. Each names its date, the version of the library, the machine and the command.\n",
-            "Most were measured on virtual machines with two cores, whose neighbours come and go: read ratios before seconds. **No figure of a GPU has been "
-            "measured yet.**\n"]
-    files = sorted((ROOT / "benchmarks/measured").glob("*.json"), key=lambda path: path.name, reverse=True)
-    current, before = [], []
-    for path in files:
+def measurements(superseded: bool) -> str:
+    page = []
+    for path in sorted((ROOT / "benchmarks/measured").glob("*.json"), key=lambda path: path.name, reverse=True):
         data = json.loads(path.read_text(encoding="utf-8"))
-        (before if data.get("superseded") else current).append((path, data))
-    for heading, group in (("", current), ("# Measured before\n", before)):
-        if heading and group:
-            page.append(heading)
-        for path, data in group:
-            page.append(f"## {data['title']}, {data['date']}\n")
-            about = [f"{name} {data[name]}" for name in ("library", "machine", "command") if data.get(name)]
-            page.append(". ".join(about) + f". Data: `{path.relative_to(ROOT)}`.\n")
-            page += [note + "\n" for note in data.get("notes", [])]
-            for one in data["tables"]:
-                if one.get("caption"):
-                    page.append(one["caption"] + "\n")
-                page.append(table(one["columns"], one["rows"]))
+        if data.get("superseded", False) != superseded:
+            continue
+        about = [f"{name} {words}" for name, words in (("Library", data.get("library")), ("Machine:", data["machine"])) if words]
+        about.append(f"Command: `{data['command']}`" if data.get("command") else "")
+        page += [f"## {data['title']}, {data['date']}\n", ". ".join(filter(None, about)) + f". Data: `{path.relative_to(ROOT)}`.\n"]
+        page += [note + "\n" for note in data.get("notes", [])]
+        for one in data["tables"]:
+            page.append((one["caption"] + "\n\n" if one.get("caption") else "") + table(one["columns"], one["rows"]))
     return "\n".join(page)
+
+
+def measured() -> str:
+    return ("# Measured\n\nTables of `benchmarks/measured`, newest first, with date, version of the library, machine and command. Most were measured on "
+            "virtual machines with two cores, whose neighbours come and go: read ratios before seconds. **No figure of a GPU has been measured yet.** "
+            "[Measured before](measured_before.md) has what later figures have overtaken.\n\n" + measurements(False))
+
+
+def measured_before() -> str:
+    return ("# Measured before\n\nFigures of `benchmarks/measured` that later ones have overtaken ([Measured](measured.md)), and what was tried on the way. "
+            "The words of these captions are those of the time.\n\n" + measurements(True))
 
 
 def skill() -> str:
@@ -170,7 +172,8 @@ def skill() -> str:
 
 PAGES = {"reference/configuration.md": configuration, "reference/command_line.md": command_line,
          "reference/configurations.md": lambda _: configurations(), "reference/formats.md": lambda _: formats(),
-         "reference/exit_codes.md": lambda _: exit_codes(), "benchmarks/measured.md": lambda _: measured(), "benchmarks/skill.md": lambda _: skill()}
+         "reference/exit_codes.md": lambda _: exit_codes(), "benchmarks/measured.md": lambda _: measured(), "benchmarks/measured_before.md": lambda _: measured_before(),
+         "benchmarks/skill.md": lambda _: skill()}
 
 
 def main() -> int:
