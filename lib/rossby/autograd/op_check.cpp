@@ -151,7 +151,7 @@ void OpCheck<T>::look(const Parameter<T>& parameter, std::string_view op, int bl
   const bool rows = parameter.placement == Placement::rows && parameter.shape.size() == 3;
   T* data = const_cast<T*>(parameter.gradient.data());
   const Index size = parameter.gradient.size();
-  if (found_ || parameter.sink || parameter.table || size == 0) return;
+  if (found_ || parameter.sink || parameter.table_rows() || size == 0) return;
   // (outer, rows, inner): each of the outer ones is a column.
   const NodeView<T> view = rows
                                ? NodeView<T>(data, parameter.shape[0], parameter.shape[1], parameter.shape[2])

@@ -140,7 +140,7 @@ namespace {
 /// embed_columns of a table whose gradients exist for the rows of the step alone.
 template <class T>
 Var<T> embed_rows(Tape<T>& tape, Parameter<T>& table, std::span<const Index> times) {
-  TableSink<T>* sink = table.table;
+  TableRows<T>* sink = table.table_rows();
   const Cost late = sink->bring_up_to_date(tape.exec(), times);
   if (BlockTrace* trace = tape.trace()) trace->note("catch_up", late);
   const bool tracked = flows(tape, table);
@@ -169,7 +169,7 @@ template <class T>
 Var<T> embed_columns(Tape<T>& tape, Parameter<T>& table, std::span<const Index> times) {
   const bool flat = table.shape.size() == 2;
   require(flat || table.shape.size() == 3, "an embedding table is (steps, n, d) or (steps, d)");
-  if (table.table) return embed_rows(tape, table, times);
+  if (table.table_rows()) return embed_rows(tape, table, times);
   T* gradient = target(tape, table);
   const Index steps = table.shape[0];
   const Var<T> y =

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "rossby/autograd/table_sink.hpp"
+#include "rossby/autograd/late_updates.hpp"
 #include "rossby/base/error.hpp"
 #include "rossby/base/index.hpp"
 #include "rossby/kernels/relate_dense.hpp"
@@ -38,14 +38,6 @@ class GradientSink {
   /// Instead of a buffer: the update that a fused backward makes of the gradient, tile by tile. Null where
   /// there is none. It is handed out for one op a step.
   [[nodiscard]] virtual DenseUpdate<T>* update() { return nullptr; }
-};
-
-/// Updates that a parameter is still owed: those of steps whose losses did not depend on it.
-class OverdueUpdates {
- public:
-  virtual ~OverdueUpdates() = default;
-  /// Makes the value what it would be had they been made in their steps.
-  virtual void make_up() = 0;
 };
 
 /// Which rows of a (rows, columns) gradient a step has added to: all, unless those who did said which.
@@ -168,14 +160,16 @@ struct ParameterStorage {
 template <class T>
 struct StepState {
   Buffer<T> gradient;  // empty: a fixed parameter, or a fusable one that has not needed it yet; on its device
-  GradientSink<T>* sink = nullptr;    // instead of `gradient`
-  TableSink<T>* table = nullptr;      // instead of `gradient`, of a parameter that steps read by rows
-  OverdueUpdates* overdue = nullptr;  // asked to make up before a step reads the value
+  GradientSink<T>* sink = nullptr;  // instead of `gradient`
+  LateUpdates<T>* late = nullptr;   // asked before a step reads the value
   /// True once a loss has depended on it: until then optimisers leave it alone.
   bool live = false;
   /// True while the losses of the current step depend on it.
   bool in_step = false;
   ReachedRows reached;  // of its gradient, in the current step
+
+  /// Instead of `gradient`, of a parameter that steps read by rows; null otherwise.
+  [[nodiscard]] TableRows<T>* table_rows() const { return late ? late->rows() : nullptr; }
 };
 
 /// A trained (or fixed) array: what it is, where it lies, how it is updated, and what the current step does
@@ -185,8 +179,8 @@ struct Parameter : ParameterShape, ParameterStorage<T>, UpdateRule, StepState<T>
   using ParameterStorage<T>::value, ParameterStorage<T>::bf16, ParameterStorage<T>::in_bf16,
       ParameterStorage<T>::stream, ParameterStorage<T>::device, ParameterStorage<T>::there,
       ParameterStorage<T>::there_bf16, ParameterStorage<T>::size;
-  using StepState<T>::gradient, StepState<T>::sink, StepState<T>::table, StepState<T>::overdue,
-      StepState<T>::live, StepState<T>::in_step, StepState<T>::reached;
+  using StepState<T>::gradient, StepState<T>::sink, StepState<T>::late, StepState<T>::live,
+      StepState<T>::in_step, StepState<T>::reached, StepState<T>::table_rows;
 
   Parameter() = default;
   Parameter(std::string n, Placement p, std::vector<Index> s, bool can_fuse = false, bool narrow = false,
@@ -250,7 +244,7 @@ struct Parameter : ParameterShape, ParameterStorage<T>, UpdateRule, StepState<T>
   [[nodiscard]] DenseGradient<T> dense_target() {
     DenseUpdate<T>* update = trained && sink ? sink->update() : nullptr;
     if (!update) return gradient_target();
-    if (overdue) overdue->make_up();
+    if (late) late->make_up();
     live = in_step = true;
     return update;
   }
@@ -259,9 +253,9 @@ struct Parameter : ParameterShape, ParameterStorage<T>, UpdateRule, StepState<T>
   [[nodiscard]] T* gradient_array() {
     if (!trained) return nullptr;
     require(!in_bf16 || sink, "a parameter in bf16 has no gradient");
-    require(!table, "a table kept by rows has no gradient as a whole");
+    require(!table_rows(), "a table kept by rows has no gradient as a whole");
     require(!stream, "a streamed parameter has no gradient");
-    if (overdue) overdue->make_up();
+    if (late) late->make_up();
     live = in_step = true;
     if (!sink && gradient.size() != size()) {
       const Device::For purpose(device, "the gradient of " + name, detail::values_fit_where);

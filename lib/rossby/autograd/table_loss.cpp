@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "rossby/autograd/costs.hpp"
+#include "rossby/autograd/late_updates.hpp"
 #include "rossby/autograd/record.hpp"
-#include "rossby/autograd/table_sink.hpp"
 
 namespace rossby {
 namespace {
@@ -25,7 +25,7 @@ Rows<T> read_rows(Tape<T>& tape, Parameter<T>& table, std::span<const Index> tim
   Rows<T> rows;
   rows.values = {table.data(tape.exec().device), table.shape[0], times};
   rows.tracked = tape.recording() && table.trained;
-  TableSink<T>* sink = table.table;
+  TableRows<T>* sink = table.table_rows();
   if (!sink) {
     if (rows.tracked) rows.gradient = {table.gradient_target(), table.shape[0], times, {}};
     return rows;

@@ -25,7 +25,7 @@ template <class T>
 void lend_row(Tape<T>& tape, Parameter<T>& table, Index row, RowLink& link, int group) {
   require(table.shape.size() == 3, "a table whose rows are lent is (steps, n, d)");
   const Index n = table.shape[1], d = table.shape[2], size = n * d;
-  TableSink<T>* sink = table.table;
+  TableRows<T>* sink = table.table_rows();
   if (sink) {
     const Cost late = sink->bring_up_to_date(tape.exec(), {&row, 1});
     if (BlockTrace* trace = tape.trace()) trace->note("catch_up", late);

@@ -11,7 +11,7 @@
 #include "rossby/exchange/reducer.hpp"
 #include "rossby/kernels/exec.hpp"
 #include "rossby/tensor/twin.hpp"
-#include "rossby/train/lazy_adam.hpp"
+#include "rossby/train/update_ledger.hpp"
 
 namespace rossby {
 
@@ -53,76 +53,6 @@ class UpdateSink final : public GradientSink<T> {
   DenseUpdate<T> update_;
 };
 
-/// How an optimiser keeps a parameter in bf16: its arrays, and the updates that it has had, which key the
-/// rounding.
-struct Bf16Books {
-  Twin<Bf16> first;
-  Twin<Bf16> second;
-  Random random;
-
-  /// The arrays for kernels of `device` (null: of the host), as they are to be rounded in update number
-  /// `count`.
-  template <class T>
-  [[nodiscard]] Bf16Arrays arrays(Parameter<T>& parameter, Index count, const Device* device) {
-    const Device* where = parameter.stream ? nullptr : device;
-    return {parameter.bf16_data(where),
-            first.data(where),
-            second.data(where),
-            {random.at(static_cast<std::uint64_t>(count)).bits(0), parameter.first_row}};
-  }
-};
-
-/// Adam's updates of a parameter in steps whose losses did not depend on it (Absent::zero), put off until a
-/// step reads it: with beta1 = 0 and no decay they are one factor on v (AdamStep::missed), otherwise one pass
-/// over memory replays them, equal to the bit (in bf16: to one rounding of them all).
-template <class T>
-class PutOffUpdates final : public OverdueUpdates {
- public:
-  /// `count`: updates of the parameter so far, those put off included. `bf16`: null where it is not.
-  PutOffUpdates(Parameter<T>& parameter, Twin<T>& first, Twin<T>& second, const Index& count, Bf16Books* bf16)
-      : parameter_(&parameter), first_(&first), second_(&second), count_(&count), bf16_(bf16) {
-    parameter.overdue = this;
-  }
-  ~PutOffUpdates() override { parameter_->overdue = nullptr; }
-  PutOffUpdates(const PutOffUpdates&) = delete;
-  PutOffUpdates& operator=(const PutOffUpdates&) = delete;
-
-  void put_off(const Exec& exec, const AdamStep& step, bool decoupled);
-  void make_up() override;
-  /// Those that make_up leaves to AdamStep::missed; take() resets them.
-  [[nodiscard]] Index missed() const { return missed_; }
-  [[nodiscard]] Index take() { return std::exchange(missed_, 0); }
-  /// All of them, now.
-  void settle();
-
-  /// What is owed, between two steps; `restore` takes it back.
-  [[nodiscard]] OverdueBooks books() const;
-  void restore(const Exec& exec, const OverdueBooks& books);
-
- private:
-  void replay(std::span<const AdamConstants<T>> steps);
-  void replay_chunks(std::span<const AdamConstants<T>> steps);
-
-  Parameter<T>* parameter_;
-  Twin<T>* first_;
-  Twin<T>* second_;
-  const Index* count_;
-  Bf16Books* bf16_;
-  Exec exec_;
-  double beta2_ = 1;
-  Index missed_ = 0;
-  std::vector<AdamConstants<T>> steps_;
-};
-
-/// What rows of (rows, columns) values are owed by updates whose gradient reached others only: factors on v,
-/// where beta1 = 0 and nothing decays. Nothing that a step's forward or backward reads.
-template <class T>
-struct OwedRows {
-  std::vector<T> factors;       // of such updates, one after the other
-  std::vector<Index> done{};    // of them, by row
-  std::vector<Index> listed{};  // the same of the rows at hand
-};
-
 /// Updates the trained parameters of a rank; rates and decays come with each parameter. A parameter that no
 /// loss has depended on so far is left alone, its count stays 0.
 ///
@@ -152,7 +82,7 @@ class Optimiser {
   /// `gradient_scale`; then the gradients are zero and no parameter is in the step. Returns what it cost.
   Cost update(const Exec& exec, double lr, double gradient_scale);
 
-  /// Makes up for the updates that rows of tables have missed: before anything but a step reads parameters.
+  /// Makes all late updates: before anything but a step reads parameters.
   Cost settle(const Exec& exec);
   /// The same for moments of rows that a step's gradient did not reach alone: before anything but a step
   /// reads them. Their bits do not depend on when it is done.
@@ -167,12 +97,10 @@ class Optimiser {
     bool has_first = false;  // also where this rank holds no values of the parameter
     bool has_second = false;
     Index count = 0;
-    std::unique_ptr<Bf16Books> bf16;      // in place of first and second
-    std::unique_ptr<LazyAdam<T>> table;   // of a parameter that steps read by rows
-    std::unique_ptr<UpdateSink<T>> sink;  // of a fused parameter
-    bool clips_late = false;              // without one
-    std::unique_ptr<PutOffUpdates<T>> late;
-    OwedRows<T> owed;
+    std::unique_ptr<Bf16Books> bf16;          // in place of first and second
+    std::unique_ptr<UpdateSink<T>> sink;      // of a fused parameter
+    bool clips_late = false;                  // without one
+    std::unique_ptr<UpdateLedger<T>> ledger;  // of Adam and AdamW
   };
   /// Between two steps: all that is not an array (State::first, State::second, the values).
   [[nodiscard]] std::vector<ParameterBooks> books() const;
@@ -195,9 +123,10 @@ class Optimiser {
 
  private:
   Cost update(const Exec& exec, State& state, double lr, double gradient_scale) const;
-  /// Of the rows that the step's gradient has reached.
-  Cost update_rows(const Exec& exec, State& state, const AdamStep& step) const;
-  void settle_rows(const Exec& exec, State& state) const;
+  /// Whether each of a table's rows has updates of its own.
+  [[nodiscard]] static bool kept_by_rows(const State& state) {
+    return state.ledger && state.parameter->by_rows;
+  }
   /// Arrays of a state that have a copy on the device.
   static void each_twin(State& state, const auto& what) {
     if (state.parameter->stream) return;

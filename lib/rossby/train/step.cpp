@@ -105,7 +105,7 @@ typename Step<T>::Result Step<T>::run(Tape<T>& tape, double lr, unsigned votes, 
 template <class T>
 bool Step<T>::could_run_ahead(const Exec& exec) const {
   const auto waits = [this](const Parameter<T>* p) {
-    return p->stream != nullptr || (clip_ > 0 && (p->fusable || p->clips_late || p->table));
+    return p->stream != nullptr || (clip_ > 0 && (p->fusable || p->clips_late || p->table_rows()));
   };
   return may_run_ahead_ && exec.device && !exec.device->driver().stands_for_host() && reducer_->enqueues() &&
          std::none_of(owned_.begin(), owned_.end(), waits);
@@ -187,8 +187,8 @@ template <class T>
 void Step<T>::add_owned_squares(const Exec& exec, double* squares) {
   for (const Parameter<T>* parameter : owned_) {
     if (!groups_.first && !parameter->split()) continue;
-    if (parameter->table)
-      parameter->table->add_squares(exec, squares);
+    if (TableRows<T>* rows = parameter->table_rows())
+      rows->add_squares(exec, squares);
     else
       add_squares(exec, *parameter, squares);
   }

@@ -21,9 +21,9 @@ namespace rossby {
 /// AdamConstants in the order of their declaration; double holds floats exactly.
 using UpdateConstants = std::array<double, 10>;
 
-/// What LazyAdam knows of its rows. Checkpoints keep owed updates owed: settling them early would change
-/// bits where beta1 = 0 and there is no decay (beta2^a · beta2^b is not beta2^(a+b) in floating point), and
-/// would cost a pass over the table.
+/// What an UpdateLedger knows of a table's rows. Checkpoints keep late updates late: making them early would
+/// change bits where beta1 = 0 and there is no decay (beta2^a · beta2^b is not beta2^(a+b) in floating
+/// point), and would cost a pass over the table.
 struct TableBooks {
   bool closed = false;
   double beta2 = 0;
@@ -41,7 +41,7 @@ inline void add_run(std::vector<std::pair<Index, Index>>& done, Index updates) {
     done.emplace_back(updates, 1);
 }
 
-/// What PutOffUpdates owes a parameter.
+/// The late updates of a parameter that is updated as a whole.
 struct OverdueBooks {
   double beta2 = 1;
   Index missed = 0;

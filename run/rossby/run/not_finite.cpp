@@ -106,10 +106,9 @@ std::string describe_not_finite(const Communicator& comm, const ModelRun<T>& run
   for (const Parameter<T>* parameter : run.parameters()) {
     if (!gradients) break;
     std::span<const T> values = parameter->gradient.span();
-    if (parameter->table)
-      values = {
-          parameter->table->gradients(),
-          static_cast<std::size_t>(parameter->table->slots() * parameter->shape[1] * parameter->shape[2])};
+    if (TableRows<T>* rows = parameter->table_rows())
+      values = {rows->gradients(),
+                static_cast<std::size_t>(rows->slots() * parameter->shape[1] * parameter->shape[2])};
     std::vector<T> home;
     if (parameter->device && !values.empty()) {
       home.resize(values.size());

@@ -1,4 +1,4 @@
-#include "rossby/train/lazy_adam.hpp"
+#include "rossby/train/table_ledger.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,37 +12,43 @@
 namespace rossby {
 
 template <class T>
-LazyAdam<T>::LazyAdam(Parameter<T>& parameter, Twin<T>& first, Twin<T>& second, bool decoupled)
-    : parameter_(&parameter), first_(&first), second_(&second), decoupled_(decoupled) {
+TableLedger<T>::TableLedger(const LedgerArrays<T>& of, bool decoupled)
+    : parameter_(of.parameter), first_(of.first), second_(of.second), decoupled_(decoupled) {
+  Parameter<T>& parameter = *of.parameter;
   require(parameter.shape.size() == 3, "a table that is updated by rows is (T, n, d)");
   const auto rows = static_cast<std::size_t>(parameter.shape[0]);
   width_ = parameter.shape[1] * parameter.shape[2];
   done_.assign(rows, 0);
   slot_of_.assign(rows, -1);
   parameter.gradient = {};
-  parameter.table = this;
+  parameter.late = this;
 }
 
 template <class T>
-LazyAdam<T>::~LazyAdam() {
-  parameter_->table = nullptr;
+TableLedger<T>::~TableLedger() {
+  parameter_->late = nullptr;
 }
 
 template <class T>
-std::span<T> LazyAdam<T>::part(T* table, Index t, Index rows) const {
+void TableLedger<T>::make_up() {
+  bug("a table is brought up to date by rows");
+}
+
+template <class T>
+std::span<T> TableLedger<T>::part(T* table, Index t, Index rows) const {
   if (!table) return {};
   return {table + t * width_, static_cast<std::size_t>(rows * width_)};
 }
 
 template <class T>
-void LazyAdam<T>::replay(const Exec& exec, Index t, Index rows, std::span<const AdamConstants<T>> steps) {
+void TableLedger<T>::replay(const Exec& exec, Index t, Index rows, std::span<const AdamConstants<T>> steps) {
   adam_replay<T>(exec, part(parameter_->data(exec.device), t, rows), part(first_->data(exec.device), t, rows),
                  part(second_->data(exec.device), t, rows), {}, steps, how_missed(rows));
 }
 
 template <class T>
-void LazyAdam<T>::replay_owed(const Exec& exec, bool gradients, std::span<const AdamConstants<T>> steps,
-                              Missed how) {
+void TableLedger<T>::replay_owed(const Exec& exec, bool gradients, std::span<const AdamConstants<T>> steps,
+                                 Missed how) {
   const auto table = [&](T* data) { return MatrixView<T>(data, std::ssize(done_), width_); };
   const MatrixView<const T> slopes(gradients ? gradients_.data() : nullptr, gradients ? capacity_ : 0,
                                    width_);
@@ -52,20 +58,20 @@ void LazyAdam<T>::replay_owed(const Exec& exec, bool gradients, std::span<const 
 }
 
 template <class T>
-Missed LazyAdam<T>::how_missed(Index rows) const {
+Missed TableLedger<T>::how_missed(Index rows) const {
   constexpr Index least_hopped = 512;  // below, finding the hops takes as long as what they save
   return rows * width_ < least_hopped ? Missed::one_by_one : Missed::in_hops;
 }
 
 template <class T>
-Cost LazyAdam<T>::replay_cost(Index rows, double flops, bool gradient) const {
+Cost TableLedger<T>::replay_cost(Index rows, double flops, bool gradient) const {
   // Values and v are read and written, m where there is one; a gradient is read.
   const Index words = rows * width_ * (4 + (first_->size() > 0 ? 2 : 0) + (gradient ? 1 : 0));
   return {flops * static_cast<double>(rows * width_), static_cast<double>(words) * sizeof(T)};
 }
 
 template <class T>
-Cost LazyAdam<T>::bring_up_to_date(const Exec& exec, std::span<const Index> rows) {
+Cost TableLedger<T>::bring_up_to_date(const Exec& exec, std::span<const Index> rows) {
   Cost cost;
   if (closed_) return cost;
   Index earliest = count_;
@@ -98,7 +104,7 @@ Cost LazyAdam<T>::bring_up_to_date(const Exec& exec, std::span<const Index> rows
 }
 
 template <class T>
-void LazyAdam<T>::reserve(std::span<const Index> rows, std::span<Index> slots) {
+void TableLedger<T>::reserve(std::span<const Index> rows, std::span<Index> slots) {
   for (std::size_t q = 0; q < rows.size(); ++q) {
     Index& slot = slot_of_[static_cast<std::size_t>(rows[q])];
     if (slot < 0) {
@@ -124,7 +130,7 @@ void LazyAdam<T>::reserve(std::span<const Index> rows, std::span<Index> slots) {
 }
 
 template <class T>
-void LazyAdam<T>::begin_sums(std::span<const Index> slots, std::span<Index> begins) {
+void TableLedger<T>::begin_sums(std::span<const Index> slots, std::span<Index> begins) {
   for (std::size_t q = 0; q < slots.size(); ++q) {
     Index& added = added_[static_cast<std::size_t>(slots[q])];
     begins[q] = 1 - added;
@@ -133,7 +139,7 @@ void LazyAdam<T>::begin_sums(std::span<const Index> slots, std::span<Index> begi
 }
 
 template <class T>
-void LazyAdam<T>::clear_others(const Exec& exec) {
+void TableLedger<T>::clear_others(const Exec& exec) {
   for (std::size_t slot = 0; slot < added_.size(); ++slot) {
     if (added_[slot] == 0) clear(exec, gradients_.data() + static_cast<Index>(slot) * width_, width_);
     added_[slot] = 1;
@@ -141,20 +147,20 @@ void LazyAdam<T>::clear_others(const Exec& exec) {
 }
 
 template <class T>
-void LazyAdam<T>::forget_step() {
+void TableLedger<T>::forget_step() {
   for (const Index t : reserved_) slot_of_[static_cast<std::size_t>(t)] = -1;
   reserved_.clear();
   added_.clear();
 }
 
 template <class T>
-void LazyAdam<T>::add_squares(const Exec& exec, double* sum) {
+void TableLedger<T>::add_squares(const Exec& exec, double* sum) {
   clear_others(exec);
   sum_of_squares<T>(exec, gradients_.span().first(reserved_.size() * static_cast<std::size_t>(width_)), sum);
 }
 
 template <class T>
-Cost LazyAdam<T>::update(const Exec& exec, const AdamStep& step) {
+Cost TableLedger<T>::update(const Exec& exec, const AdamStep& step) {
   Cost cost;
   require(step.count == count_ + 1, "updates of a table are counted one by one");
   const bool closed = step.beta1 == 0 && step.decay == 0;
@@ -180,7 +186,7 @@ Cost LazyAdam<T>::update(const Exec& exec, const AdamStep& step) {
 }
 
 template <class T>
-Cost LazyAdam<T>::settle(const Exec& exec) {
+Cost TableLedger<T>::settle(const Exec& exec) {
   Cost cost;
   now_.clear();
   if (closed_) {
@@ -212,19 +218,19 @@ Cost LazyAdam<T>::settle(const Exec& exec) {
 }
 
 template <class T>
-TableBooks LazyAdam<T>::books() const {
-  TableBooks books;
+void TableLedger<T>::write(ParameterBooks& of) const {
+  TableBooks& books = of.table;
   books.closed = closed_;
   books.beta2 = beta2_;
   books.count = count_;
   books.settled = settled_;
   for (const Index done : done_) add_run(books.done, done);
   for (const AdamConstants<T>& constants : history_) books.history.push_back(pack(constants));
-  return books;
 }
 
 template <class T>
-void LazyAdam<T>::restore(const TableBooks& books) {
+void TableLedger<T>::restore(const Exec&, const ParameterBooks& of) {
+  const TableBooks& books = of.table;
   const auto fits = [&](bool holds) {
     if (!holds) user_error("its books of '{}' do not belong to this table", parameter_->name);
   };
@@ -254,7 +260,7 @@ void LazyAdam<T>::restore(const TableBooks& books) {
   forget_step();
 }
 
-template class LazyAdam<float>;
-template class LazyAdam<double>;
+template class TableLedger<float>;
+template class TableLedger<double>;
 
 }  // namespace rossby

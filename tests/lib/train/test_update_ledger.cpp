@@ -202,8 +202,8 @@ TEST(LazyTableClipping, SquaresAreThoseOfTheWholeGradient) {
     double sum = 0;
     squared_difference(each->tape, rossby::tanh(each->tape, x), y, 0.3, &sum);
     each->tape.backward();
-    if (each->table.table) {
-      each->table.table->add_squares({}, &sums[at++]);
+    if (each->table.table_rows()) {
+      each->table.table_rows()->add_squares({}, &sums[at++]);
     } else {
       for (const double g : each->table.gradient) sums[at] += g * g;
       ++at;
@@ -219,7 +219,7 @@ TEST(LazyTableSlots, ThatNothingWasAddedToHaveGradientZero) {
   for (Trained<double>* each : {&plain, &reserved}) each->step({2, 5}, {1, 9}, 0.01, 1);
   const std::vector<Index> more{9, 2, 11, 12};  // as many as there are slots
   std::vector<Index> slots(more.size());
-  TableSink<double>& table = *reserved.table.table;
+  TableRows<double>& table = *reserved.table.table_rows();
   (void)table.bring_up_to_date({}, more);
   table.reserve(more, slots);
   double squares = 0;
@@ -235,7 +235,7 @@ TEST(LazyTableSlots, ThatNothingWasAddedToHaveGradientZero) {
 
 TEST(LazyTableSlots, KeepGradientsThatWereAddedBeforeMoreAreReserved) {
   Trained<double> of({}, 1e-3, true, {});
-  TableSink<double>& table = *of.table.table;
+  TableRows<double>& table = *of.table.table_rows();
   const Index width = of.table.shape[1] * of.table.shape[2];
   const std::vector<Index> first{5}, more{9, 2, 11, 12, 1};
   std::vector<Index> slots(1), others(more.size()), begins(1);
@@ -259,8 +259,8 @@ TEST(LazyTableSlots, AreClearedByTheUpdate) {
   for (Trained<double>* each : {&plain, &reserved}) each->step({2, 5}, {1, 9}, 0.01, 1);
   const std::vector<Index> more{9, 2};
   std::vector<Index> slots(more.size());
-  (void)reserved.table.table->bring_up_to_date({}, more);
-  reserved.table.table->reserve(more, slots);
+  (void)reserved.table.table_rows()->bring_up_to_date({}, more);
+  reserved.table.table_rows()->reserve(more, slots);
   for (Trained<double>* each : {&plain, &reserved}) {
     each->step({7}, {6}, 0.01, 1);
     each->optimiser->settle({});

@@ -2,31 +2,31 @@
 
 #include <vector>
 
-#include "rossby/autograd/parameter.hpp"
-#include "rossby/kernels/optimiser.hpp"
-#include "rossby/tensor/twin.hpp"
-#include "rossby/train/training_state.hpp"
+#include "rossby/train/update_ledger.hpp"
 
 namespace rossby {
 
-/// Adam or AdamW for a table (T, n, d) of which a step touches few of the T rows, with the values of the
-/// optimiser that updates all of them each step: a row that a step does not depend on has gradient zero
-/// there, but its decay and moments go on. Those missed updates are caught up when the row is read again:
-///
-///   beta1 = 0 and no decay   in closed form: the value stands still, v is multiplied by beta2^missed
-///   otherwise                in one streaming pass that replays them in registers: doubles equal to the bit,
-///                            floats of a host in hops of several updates (adam_replay in optimiser.hpp)
-///
-/// so that a step costs the rows that it touches, not T.
+/// The ledger of a table (T, n, d) of which a step touches few of the T rows, so that a step costs those
+/// rows, not T.
 template <class T>
-class LazyAdam final : public TableSink<T> {
+class TableLedger final : public UpdateLedger<T>, private TableRows<T> {
  public:
-  /// `first` is empty where beta1 = 0. Takes the parameter's gradient buffer away.
-  LazyAdam(Parameter<T>& parameter, Twin<T>& first, Twin<T>& second, bool decoupled);
-  ~LazyAdam() override;
-  LazyAdam(const LazyAdam&) = delete;
-  LazyAdam& operator=(const LazyAdam&) = delete;
+  /// Takes the parameter's gradient buffer away.
+  TableLedger(const LedgerArrays<T>& of, bool decoupled);
+  ~TableLedger() override;
+  TableLedger(const TableLedger&) = delete;
+  TableLedger& operator=(const TableLedger&) = delete;
 
+  void make_up() override;
+  [[nodiscard]] TableRows<T>* rows() override { return this; }
+  void put_off(const Exec& exec, const AdamStep& step) override { (void)update(exec, step); }
+  /// Of the reserved rows with their gradients, of the others with zero.
+  Cost update(const Exec& exec, const AdamStep& step) override;
+  Cost settle(const Exec& exec) override;
+  void write(ParameterBooks& books) const override;
+  void restore(const Exec& exec, const ParameterBooks& books) override;
+
+ private:
   Cost bring_up_to_date(const Exec& exec, std::span<const Index> rows) override;
   void reserve(std::span<const Index> rows, std::span<Index> slots) override;
   [[nodiscard]] T* gradients() override { return gradients_.data(); }
@@ -34,20 +34,6 @@ class LazyAdam final : public TableSink<T> {
   void begin_sums(std::span<const Index> slots, std::span<Index> begins) override;
   void add_squares(const Exec& exec, double* sum) override;
 
-  /// Update number step.count: of the reserved rows with their gradients, of the others with zero. Returns
-  /// what it cost.
-  Cost update(const Exec& exec, const AdamStep& step);
-
-  /// Makes up for all missed updates: before anything but a step reads the table or its moments.
-  Cost settle(const Exec& exec);
-
-  /// Between two steps: what is owed to whom, of the rows that are held. `restore` takes it back (the moments
-  /// and the table are the caller's), with all groups' rows where the table is split, and forgets a step that
-  /// was begun. Throws UserError where the books cannot be of this table.
-  [[nodiscard]] TableBooks books() const;
-  void restore(const TableBooks& books);
-
- private:
   /// Of updates of some rows that take so many flops a value.
   [[nodiscard]] Cost replay_cost(Index rows, double flops, bool gradient) const;
   [[nodiscard]] Missed how_missed(Index rows) const;

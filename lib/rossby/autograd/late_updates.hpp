@@ -6,12 +6,12 @@
 
 namespace rossby {
 
-/// What looks after a table (T, n, d) of which a step reads and changes few of the T rows: gradients exist
-/// for those alone, and the others are brought up to date when they are read again.
+/// The rows of a table (T, n, d) of which a step reads and changes few: gradients exist for those alone, and
+/// the others are brought up to date when they are read again.
 template <class T>
-class TableSink {
+class TableRows {
  public:
-  virtual ~TableSink() = default;
+  virtual ~TableRows() = default;
 
   /// Makes the values of these rows what an optimiser that updates the whole table each step would have made
   /// them. Returns what that cost.
@@ -30,6 +30,18 @@ class TableSink {
 
   /// *sum += Σ g² over the reserved slots; when, says kernels/loss.hpp.
   virtual void add_squares(const Exec& exec, double* sum) = 0;
+};
+
+/// Updates of one parameter that its optimiser has counted and not yet made, because the losses of their
+/// steps did not depend on it. Whoever reads the value asks for them first.
+template <class T>
+class LateUpdates {
+ public:
+  virtual ~LateUpdates() = default;
+  /// Makes the value what it would be had they been made in their steps.
+  virtual void make_up() = 0;
+  /// Not null for a table of which a step reads some rows: asked row by row instead.
+  [[nodiscard]] virtual TableRows<T>* rows() { return nullptr; }
 };
 
 }  // namespace rossby
