@@ -18,6 +18,10 @@ target_compile_options(rossby_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${ROSS
 if(ROSSBY_SANITIZE)
   target_compile_options(rossby_options INTERFACE -fsanitize=${ROSSBY_SANITIZE} -fno-omit-frame-pointer
                                                   -fno-sanitize-recover=all)
+  # After -fsanitize, which would switch them on again.
+  if(ROSSBY_SANITIZE_NOT)
+    target_compile_options(rossby_options INTERFACE -fno-sanitize=${ROSSBY_SANITIZE_NOT})
+  endif()
   target_link_options(rossby_options INTERFACE -fsanitize=${ROSSBY_SANITIZE})
 endif()
 
