@@ -4,8 +4,8 @@
 usage: check_commands.py ROSSBY [PAGE...]      default: all pages of the tree
 
 Blocks of sh: options of rossby are those of --help, keys of --set those of `rossby config`, and scripts that are named
-are there. Blocks of toml with sections of a configuration are read by `rossby config`. Nothing is trained: what a page
-says step by step is run by run_pages.py.
+are there. Blocks of toml with sections of a configuration are read by `rossby config`, blocks of python are compiled.
+Nothing is trained: what a page says step by step is run by run_pages.py.
 """
 
 import functools
@@ -115,6 +115,13 @@ def faults_of_toml(text: str):
         yield 0, result.stderr.strip().replace(file.name, "")
 
 
+def faults_of_python(text: str):
+    try:
+        compile(text, "block", "exec")
+    except SyntaxError as error:
+        yield (error.lineno or 1) - 1, error.msg
+
+
 def main() -> int:
     global rossby
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
@@ -127,7 +134,7 @@ def main() -> int:
         if path.name == "CHANGELOG.md":
             continue  # tells of the past
         for block in pages.blocks(path.read_text(encoding="utf-8")):
-            check = {"sh": faults_of_shell, "bash": faults_of_shell, "toml": faults_of_toml}.get(block.language)
+            check = {"sh": faults_of_shell, "bash": faults_of_shell, "toml": faults_of_toml, "python": faults_of_python}.get(block.language)
             if not check:
                 continue
             count += 1
