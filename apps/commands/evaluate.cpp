@@ -19,6 +19,9 @@ void add_evaluate(CLI::App& app, Chosen& chosen) {
   e->add_option("--baseline", a.baselines, "NetCDF file of forecasts that is scored, too; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  e->add_flag("--accept-changed-data", a.accept_changed_data,
+              "go on if values of the training part were corrected, or its first steps are gone, and report what "
+              "has changed; scaling and cycles stay those of the training");
   e->add_option("--device", a.device, device_help);
   add_settings(
       *e, a.sets,

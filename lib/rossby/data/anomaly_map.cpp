@@ -79,13 +79,8 @@ class AnomalyMap::Fit {
   }
 
  private:
-  /// Time as slopes have it: −½ … ½ over the training part.
   void set_time(const TimeAxis& axis) {
-    const std::vector<double>& values = axis.values();
-    const double first = values[place(data_.steps.front())], last = values[place(data_.steps.back())];
-    map_.range_ = last > first ? last - first : 1;
-    map_.middle_ = 0.5 * (first + last);
-    map_.place_in_time(axis);
+    map_.set_training_time(axis, data_.steps);
     for (std::size_t j = 0; j < time_.size(); ++j) time_[j] = map_.time_[place(data_.steps[j])];
   }
 
@@ -304,40 +299,74 @@ class AnomalyMap::Fit {
   std::vector<PooledCycle> pooled_;       // of features
 };
 
-AnomalyMap AnomalyMap::fit(const Training& data, const TimeAxis& axis, const AnomalySpec& spec,
-                           std::span<const View> training, std::span<const View> others, Reducer& reducer) {
+AnomalyMap AnomalyMap::unfitted(const Training& data, const AnomalySpec& spec) {
   AnomalyMap map;
-  if (!spec.on()) return map;
   map.transform_ = spec.transform;
   map.cycle_spec_ = spec.cycle;
   map.width_ = place(data.rows * data.features);
   // A base of values with their center on would lose what float32 loses of them.
   if (spec.transform.on()) map.centers_.assign(data.centers.begin(), data.centers.end());
-  const auto width = static_cast<Index>(map.width_);
+  return map;
+}
+
+/// Refuses values that the transform is not defined for.
+void AnomalyMap::expect_values(const Training& data, std::initializer_list<std::span<const View>> views,
+                               Reducer& reducer) const {
   double refused = 0;
-  const auto count = [&](const float* x) {
-    for (Index c = 0; c < width; ++c)
-      if (!std::isnan(x[c]) && !spec.transform.takes(static_cast<double>(x[c]) + map.center(c))) refused += 1;
-  };
-  for (const View& view : training) count(view.values);
-  for (const View& view : others) count(view.values);
+  for (const std::span<const View> some : views)
+    for (const View& view : some)
+      for (Index c = 0; c < static_cast<Index>(width_); ++c)
+        if (const float x = view.values[c];
+            !std::isnan(x) && !transform_.takes(static_cast<double>(x) + center(c)))
+          refused += 1;
   reducer.ordered_sum(std::span<double>(&refused, 1));
   if (data.groups) data.groups->ordered_sum(std::span<double>(&refused, 1));
   if (refused > 0)
     user_error(
         "data.transform is not defined for {} values: with data.transform_offset = {:g} they are {} 0; raise "
         "the offset, or set data.transform = \"none\" or \"asinh\"",
-        refused, spec.transform.offset, spec.transform.kind == Transform::Kind::log ? "not above" : "below");
+        refused, transform_.offset, transform_.kind == Transform::Kind::log ? "not above" : "below");
+}
+
+void AnomalyMap::apply(std::span<const View> views) const {
+  for (const View& view : views)
+    for (Index c = 0; c < static_cast<Index>(width_); ++c)
+      view.values[c] = to_anomaly(view.values[c], view.step, c);
+}
+
+AnomalyMap AnomalyMap::fit(const Training& data, const TimeAxis& axis, const AnomalySpec& spec,
+                           std::span<const View> training, std::span<const View> others, Reducer& reducer) {
+  if (!spec.on()) return {};
+  AnomalyMap map = unfitted(data, spec);
+  map.expect_values(data, {training, others}, reducer);
   Fit fit(map, data, axis, spec, reducer);
   // Without a cycle nothing tells a training step's base from that of others.
   fit.run(training);
-  const auto apply = [&](std::span<const View> views) {
-    for (const View& view : views)
-      for (Index c = 0; c < width; ++c) view.values[c] = map.to_anomaly(view.values[c], view.step, c);
-  };
-  if (!fit.cycles()) apply(training);
-  apply(others);
+  if (!fit.cycles()) map.apply(training);
+  map.apply(others);
   return map;
+}
+
+AnomalyMap AnomalyMap::restore(Fitted fitted, const Training& data, const TimeAxis& axis,
+                               const AnomalySpec& spec, std::span<const View> views, Reducer& reducer) {
+  if (!spec.on()) return {};
+  AnomalyMap map = unfitted(data, spec);
+  map.expect_values(data, {views}, reducer);
+  if (spec.cycle.kind != CycleKind::none) map.phase_ = CyclePhases::of(axis, spec.cycle).finest().of_step;
+  map.cycle_ = std::move(fitted.cycle);
+  map.slope_ = std::move(fitted.slope);
+  if (spec.trend) map.set_training_time(axis, data.steps);
+  map.apply(views);
+  return map;
+}
+
+/// Time as slopes have it: −½ … ½ over the training part.
+void AnomalyMap::set_training_time(const TimeAxis& axis, std::span<const Index> steps) {
+  const std::vector<double>& values = axis.values();
+  const double first = values[place(steps.front())], last = values[place(steps.back())];
+  range_ = last > first ? last - first : 1;
+  middle_ = 0.5 * (first + last);
+  place_in_time(axis);
 }
 
 void AnomalyMap::place_in_time(const TimeAxis& axis) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -60,6 +61,17 @@ class AnomalyMap {
   static AnomalyMap fit(const Training& data, const TimeAxis& axis, const AnomalySpec& spec,
                         std::span<const View> training, std::span<const View> others, Reducer& reducer);
 
+  /// What a fit has found: (phases, rows, features) and (rows, features); empty: no cycle, no trend.
+  struct Fitted {
+    std::vector<float> cycle;
+    std::vector<double> slope;
+  };
+  [[nodiscard]] Fitted fitted() const { return {cycle_, slope_}; }
+  /// The map that an earlier fit of the same training steps has found, whose values may be others by now; all
+  /// views become anomalies as steps behind the training part do. Throws UserError as fit does. Collective.
+  static AnomalyMap restore(Fitted fitted, const Training& data, const TimeAxis& axis,
+                            const AnomalySpec& spec, std::span<const View> views, Reducer& reducer);
+
   /// Goes on over so many steps behind the end of the axis that it was fitted with. Throws UserError where
   /// the axis does not know its step.
   void extend(const TimeAxis& axis, Index beyond);
@@ -100,6 +112,11 @@ class AnomalyMap {
     return centers_.empty() ? 0 : centers_[static_cast<std::size_t>(column)];
   }
 
+  [[nodiscard]] static AnomalyMap unfitted(const Training& data, const AnomalySpec& spec);
+  void expect_values(const Training& data, std::initializer_list<std::span<const View>> views,
+                     Reducer& reducer) const;
+  void apply(std::span<const View> views) const;
+  void set_training_time(const TimeAxis& axis, std::span<const Index> steps);
   void place_in_time(const TimeAxis& axis);
 
   Transform transform_;

@@ -32,6 +32,8 @@ struct DataSettings {
   std::string point = "mean";
   std::string trend = "none";
   std::string cycle = "none";
+  /// No key: steps of the training that the data no longer begin with (TimeAxis::instant); missing values.
+  std::vector<double> earlier = {};
   std::string cycle_decided;  // no key: what cycle = "auto" came to when the run began; empty: not known
   Index cycle_harmonics = 3;
   double cycle_shrink = 1;

@@ -321,6 +321,14 @@ TimeAxis TimeAxis::filled(std::vector<Index>& source) const {
   return whole;
 }
 
+TimeAxis TimeAxis::behind(std::span<const double> instants) const {
+  std::vector<double> values;
+  for (const double instant : instants)
+    values.push_back(dated_ ? to_value(static_cast<Milliseconds>(instant)) : instant);
+  values.insert(values.end(), values_.begin(), values_.end());
+  return parse(std::move(values), units_, calendar_, origin_);
+}
+
 TimeAxis TimeAxis::after(Index origin, Index count) const {
   require(origin >= 0 && origin < size() && count >= 0, "the origin is on the time axis");
   const Index present = std::min(count, size() - 1 - origin);

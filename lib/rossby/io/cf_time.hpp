@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -111,6 +112,13 @@ class TimeAxis {
     require(dated_, "a stamp of a dated axis");
     return stamps_[static_cast<std::size_t>(step)];
   }
+
+  /// What a stamp is in any units: milliseconds of a dated axis, else its number.
+  [[nodiscard]] double instant(Index step) const {
+    return dated_ ? static_cast<double>(stamp(step)) : values_[static_cast<std::size_t>(step)];
+  }
+  /// The same axis behind stamps at these ascending instants. Throws UserError unless they lie before it.
+  [[nodiscard]] TimeAxis behind(std::span<const double> instants) const;
 
   /// The number that a moment has in this dated axis's units.
   [[nodiscard]] double to_value(Milliseconds stamp) const;

@@ -91,6 +91,20 @@ std::string units_of(const SeriesInfo& info) {
   return units.empty() ? "1" : units;
 }
 
+SeriesInfo SeriesInfo::of_variables(std::size_t first, std::size_t count) const {
+  const auto keep = [&](auto& list) {
+    if (list.empty()) return;
+    list.erase(list.begin() + static_cast<std::ptrdiff_t>(first + count), list.end());
+    list.erase(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(first));
+  };
+  SeriesInfo some = *this;
+  keep(some.variables);
+  for (SeriesPartInfo& part : some.parts) keep(part.conversions);
+  some.features = 0;
+  for (const SeriesVariable& variable : some.variables) some.features += variable.features;
+  return some;
+}
+
 std::optional<double> parse_null_value(std::string_view text) {
   if (text.empty()) return std::nullopt;
   double value = 0;
@@ -159,6 +173,18 @@ SeriesFile SeriesFile::reopen(const SeriesInfo& info, std::optional<double> null
   state->null_value = null_value;
   for (const SeriesVariable& variable : info.variables) state->names.push_back(variable.name);
   return SeriesFile(std::move(state));
+}
+
+void SeriesFile::begin_with(std::span<const double> instants) {
+  if (instants.empty()) return;
+  SeriesInfo& info = state_->info;
+  if (info.present.empty()) {
+    info.present.resize(static_cast<std::size_t>(info.steps));
+    std::iota(info.present.begin(), info.present.end(), Index{0});
+  }
+  info.present.insert(info.present.begin(), instants.size(), Index{-1});
+  info.time = info.time.behind(instants);
+  info.steps = info.time.size();
 }
 
 std::vector<std::string> SeriesFile::candidates(const std::string& path) {

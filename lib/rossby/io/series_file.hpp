@@ -39,19 +39,18 @@ struct SeriesInfo {
   std::string path;                   // for messages; of several files "a.nc ... c.nc (3 files)"
   std::vector<SeriesPartInfo> parts;  // its files, by time
   std::vector<SeriesVariable> variables;
-  Index steps = 0;         // T, of the steps in use
-  Index file_nodes = 0;    // grid cells or sensors, land included
-  Index features = 0;      // m
-  Index first_step = 0;    // of all steps
-  Index all_steps = 0;     // steps of the file or files
-  Index filled_gaps = 0;   // gaps of the time axis that were filled,
-  Index filled_steps = 0;  // with so many steps of missing values
-  std::vector<Index>
-      present;               // of filled gaps: which step in use a step was, or -1; empty: nothing is filled
-  bool gridded = false;      // lat and lon are axes
-  bool curvilinear = false;  // a grid whose cells have latitudes and longitudes of their own
-  Index n_lat = 0, n_lon = 0;              // of both: cell (i, j) is node i·n_lon + j
-  std::vector<double> lat, lon;            // axes, gridded files
+  Index steps = 0;               // T, of the steps in use
+  Index file_nodes = 0;          // grid cells or sensors, land included
+  Index features = 0;            // m
+  Index first_step = 0;          // of all steps
+  Index all_steps = 0;           // steps of the file or files
+  Index filled_gaps = 0;         // gaps of the time axis that were filled,
+  Index filled_steps = 0;        // with so many steps of missing values
+  std::vector<Index> present;    // which step of the files in use a step is, or -1; empty: each is one
+  bool gridded = false;          // lat and lon are axes
+  bool curvilinear = false;      // a grid whose cells have latitudes and longitudes of their own
+  Index n_lat = 0, n_lon = 0;    // of both: cell (i, j) is node i·n_lon + j
+  std::vector<double> lat, lon;  // axes, gridded files
   std::vector<double> node_lat, node_lon;  // degrees, one a file node, NaN where missing; empty: has none
   /// As the file calls them, for what is written beside it: dimensions ("lat" and "lon", rows and columns, or
   /// "" and "node") and the coordinates of nodes.
@@ -69,6 +68,8 @@ struct SeriesInfo {
 
   /// Where what lies beside the values is read, such as edges.
   [[nodiscard]] const std::string& first_file() const { return parts.empty() ? path : parts.front().path; }
+  /// The same series with `count` of its variables alone, from number `first` on.
+  [[nodiscard]] SeriesInfo of_variables(std::size_t first, std::size_t count) const;
   /// Bytes of the values of `nodes` nodes as float32.
   [[nodiscard]] double bytes(Index nodes) const {
     return 4.0 * static_cast<double>(steps) * static_cast<double>(nodes) * static_cast<double>(features);
@@ -110,6 +111,10 @@ class SeriesFile {
 
   /// A series that was opened before: no file is touched until its steps are read.
   static SeriesFile reopen(const SeriesInfo& info, std::optional<double> null_value);
+
+  /// From now on steps of missing values at these ascending instants (TimeAxis::instant) come before those in
+  /// use. Throws UserError unless they lie before them.
+  void begin_with(std::span<const double> instants);
 
   /// Names of the variables that `open` would take, in file order.
   static std::vector<std::string> candidates(const std::string& path);

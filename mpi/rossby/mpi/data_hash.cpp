@@ -23,14 +23,28 @@ std::uint64_t bits(double value) {
                                                         : value + 0.0);  // one NaN, one zero
 }
 
-/// Σ over this rank's values of the steps that are trained on, and of the others: order does not matter.
+/// Σ over this rank's values of each step that is trained on, of the others, and of what has no steps: order
+/// does not matter.
 struct Sums {
-  std::uint64_t training = 0, other = 0;
+  std::vector<std::uint64_t> training;
+  std::uint64_t other = 0, fixed = 0;
+  std::vector<double> value, count;  // of the steps that are trained on
 };
+
+void add_values(std::span<const float> values, double& sum, double& count) {
+  for (const float value : values)
+    if (!std::isnan(value)) {
+      sum += static_cast<double>(value);
+      count += 1;
+    }
+}
 
 Sums values_hash(const Domain& domain, std::span<const Index> steps, std::span<const Index> trained_on,
                  const std::function<const float*(Index)>& at) {
   Sums sums;
+  sums.training.assign(trained_on.size(), 0);
+  sums.value.assign(trained_on.size(), 0);
+  sums.count.assign(trained_on.size(), 0);
   const Index m = domain.info.features;
   const InputVariables& inputs = domain.inputs;
   // Of an input or a fixed value: numbered apart from the values that are forecast.
@@ -38,9 +52,14 @@ Sums values_hash(const Domain& domain, std::span<const Index> steps, std::span<c
     return mix(mix(mix(kind) + static_cast<std::uint64_t>(place) + 1) + bits(value));
   };
   for (const Index t : steps) {
-    const bool trains = std::binary_search(trained_on.begin(), trained_on.end(), t);
-    std::uint64_t& sum = trains ? sums.training : sums.other;
+    const auto found = std::lower_bound(trained_on.begin(), trained_on.end(), t);
+    const bool trains = found != trained_on.end() && *found == t;
+    const auto k = static_cast<std::size_t>(found - trained_on.begin());
+    std::uint64_t& sum = trains ? sums.training[k] : sums.other;
     const float* x = at(t);
+    if (trains)
+      add_values(std::span(x, domain.rows.size() * static_cast<std::size_t>(m)), sums.value[k],
+                 sums.count[k]);
     for (const GlobalRow node : domain.rows)
       for (Index f = 0; f < m; ++f) {
         const Index place = (t * domain.nodes() + node.value) * m + f;
@@ -54,7 +73,8 @@ Sums values_hash(const Domain& domain, std::span<const Index> steps, std::span<c
     if (trained_on.empty() || t != trained_on.front()) continue;
     const double* fixed = domain.fixed.data();
     for (const GlobalRow node : domain.rows)
-      for (Index f = 0; f < inputs.fixed; ++f) sum += further(3, node.value * inputs.fixed + f, *fixed++);
+      for (Index f = 0; f < inputs.fixed; ++f)
+        sums.fixed += further(3, node.value * inputs.fixed + f, *fixed++);
   }
   return sums;
 }
@@ -119,13 +139,21 @@ DataHash data_hash(const Communicator& comm, const Config& config, const Domain&
                    std::span<const Index> steps, std::span<const Index> trained_on,
                    const std::function<const float*(Index)>& at) {
   const Stage stage(comm, "reading edges", patience_with_files);
-  const Sums values = values_hash(domain, steps, trained_on, at);
+  Sums values = values_hash(domain, steps, trained_on, at);
   const std::uint64_t edges = edges_hash(comm, config, domain);
-  std::uint64_t sums[] = {values.training + values.other + edges, values.training + edges};
+  std::uint64_t rest[] = {values.other, values.fixed + edges};
+  const auto sum_over_ranks = [&](auto& sums, MPI_Datatype type) {
+    MPI_Allreduce(MPI_IN_PLACE, std::data(sums), static_cast<int>(std::size(sums)), type, MPI_SUM,
+                  comm.handle());
+  };
   {
     const Wait wait(comm, "a hash of the data (allreduce)");
-    MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_UINT64_T, MPI_SUM, comm.handle());
+    sum_over_ranks(rest, MPI_UINT64_T);
+    sum_over_ranks(values.training, MPI_UINT64_T);
+    sum_over_ranks(values.value, MPI_DOUBLE);
+    sum_over_ranks(values.count, MPI_DOUBLE);
   }
+  const std::uint64_t trained = std::accumulate(values.training.begin(), values.training.end(), rest[1]);
   TextHash all;
   all.add_format("{} {} {}; ", domain.info.steps, domain.nodes(), domain.info.features);
   all.add_list(domain.file_node);
@@ -133,16 +161,22 @@ DataHash data_hash(const Communicator& comm, const Config& config, const Domain&
   all.add_list(domain.info.time.values());
   add_nodes(all, domain);
   // A longer file may count its time from another day, in other units.
-  TextHash training;
-  training.add_format("{} x {}, {}; ", domain.info.n_lat, domain.info.n_lon, domain.info.features);
-  training.add_list(domain.file_node);
-  training.add("; ");
+  TextHash training, frame;
+  for (TextHash* hash : {&training, &frame}) {
+    hash->add_format("{} x {}, {}; ", domain.info.n_lat, domain.info.n_lon, domain.info.features);
+    hash->add_list(domain.file_node);
+    hash->add("; ");
+  }
   const TimeAxis& time = domain.info.time;
   for (const Index t : trained_on)
     time.dated() ? training.add_format("{} ", std::llround(1e-3 * static_cast<double>(time.stamp(t))))
                  : training.add_format("{} ", time.values()[static_cast<std::size_t>(t)]);
   add_nodes(training, domain);
-  return {text_of(sums[0], all), text_of(sums[1], training)};
+  add_nodes(frame, domain);
+  return {text_of(trained + rest[0], all), text_of(trained, training),
+          text_of(rest[1], frame),         {trained_on.begin(), trained_on.end()},
+          std::move(values.training),      std::move(values.value),
+          std::move(values.count)};
 }
 
 }  // namespace rossby

@@ -378,8 +378,8 @@ Domain make_domain(const Communicator& comm, const Config& config) {
   domain.partition = order_rows(comm, config, domain, choose_partition(comm, config, domain, comm.size()));
   domain.cut_graph = comm.size() > 1 && partition_kind(config, domain, comm.size()) == "graph";
   domain.rows = domain.partition.rows_of(comm.rank());
-  domain.inputs = agree(comm, [&] { return input_variables(config); });
-  check_input_precision(comm, config, domain);
+  domain.inputs = input_variables(comm, config);
+  check_input_precision(comm, domain);
   domain.fixed = agree(comm, [&] { return read_fixed(config, domain); });
   return domain;
 }

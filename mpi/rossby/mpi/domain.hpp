@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "rossby/data/series.hpp"
@@ -21,6 +24,7 @@ struct InputVariables {
   std::vector<SeriesVariable> variables;  // of data.inputs, then of data.known_inputs
   Index past = 0, known = 0;              // channels of both
   Index fixed = 0;                        // of data.static
+  SeriesInfo series;                      // of `variables`, without nodes; of none if there are none
 
   [[nodiscard]] Index channels() const { return past + known; }
 };
@@ -90,6 +94,12 @@ void read_steps(const Communicator& comm, const Config& config, const Domain& do
 struct DataHash {
   std::string all;       // of all steps in use
   std::string training;  // of those alone that a model was trained on: what it may be used with
+  std::string frame;     // of nodes, variables, centers and edges: what `training` names beside steps
+  /// The steps that a model was trained on, and of each of them: what its values and inputs are, and the sum
+  /// and number of those that are not missing of what is forecast.
+  std::vector<Index> steps;
+  std::vector<std::uint64_t> step;
+  std::vector<double> sum, count;
 };
 /// The same at every rank count. Collective.
 [[nodiscard]] DataHash data_hash(const Communicator& comm, const Config& config, const Domain& domain,
@@ -114,6 +124,11 @@ struct DataHash {
 /// The series that data.* names, without its inputs. Of several files each rank reads the headers of a share.
 /// Throws UserError where it cannot be opened, or data.file is not set. Collective.
 [[nodiscard]] SeriesFile open_series(const Communicator& comm, const Config& config);
+
+/// The same of these variables; of none, the only one that fits. Values that equal `null_value` are missing.
+[[nodiscard]] SeriesFile open_variables(const Communicator& comm, const Config& config,
+                                        const std::vector<std::string>& variables,
+                                        std::optional<double> null_value);
 
 /// Opens the file with the edges for relation.graph = "edges": relation.file, or the first file of data.file
 /// if relation.file is empty. Throws UserError if it has no edges, or another number of nodes. Nodes of

@@ -72,15 +72,21 @@ Config with_series_names(const Communicator& comm, const Config& config) {
 }
 
 SeriesFile open_series(const Communicator& comm, const Config& config) {
-  const std::vector<std::string> names = series_names(comm, config);
   const std::optional<double> null_value =
       agree(comm, [&] { return parse_null_value(config.data.null_value); });
-  const auto variables = agree(comm, [&] { return forecast_variables(config); });
+  return open_variables(comm, config, agree(comm, [&] { return forecast_variables(config); }), null_value);
+}
+
+SeriesFile open_variables(const Communicator& comm, const Config& config,
+                          const std::vector<std::string>& variables, std::optional<double> null_value) {
+  const std::vector<std::string> names = series_names(comm, config);
   std::vector<SeriesHeader> headers;
   if (names.size() > 1) headers = share_headers(comm, variables, names, null_value);
   return agree(comm, [&] {
-    return SeriesFile::join(names, std::move(headers), variables, config.data.first_step,
-                            config.data.last_step, null_value, config.data.fill_steps);
+    SeriesFile file = SeriesFile::join(names, std::move(headers), variables, config.data.first_step,
+                                       config.data.last_step, null_value, config.data.fill_steps);
+    file.begin_with(config.data.earlier);
+    return file;
   });
 }
 

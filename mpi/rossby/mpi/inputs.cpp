@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "rossby/base/release.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/float_loss.hpp"
 #include "rossby/io/node_values.hpp"
@@ -23,12 +24,6 @@ std::vector<std::string> names_of_inputs(const Config& config) {
   return names;
 }
 
-/// data.null_value is not of inputs: a 0 may be one of them, and mean something.
-SeriesFile open_variables(const Config& config, std::span<const std::string> names) {
-  return SeriesFile::open(config.data.file.paths, names, config.data.first_step, config.data.last_step, {},
-                          config.data.fill_steps);
-}
-
 std::vector<Index> file_nodes_of_rows(const Domain& domain) {
   std::vector<Index> nodes;
   for (const GlobalRow row : domain.rows)
@@ -36,11 +31,11 @@ std::vector<Index> file_nodes_of_rows(const Domain& domain) {
   return nodes;
 }
 
-/// Values of `names` at steps, each step's behind `first` of its `width` values in `out`.
-void read_part(const Config& config, const Domain& domain, std::span<const std::string> names,
-               std::span<const Index> steps, Index first, Index width, std::span<float> out) {
+/// Values of `series` at steps, each step's behind `first` of its `width` values in `out`.
+void read_part(const SeriesInfo& series, const Domain& domain, std::span<const Index> steps, Index first,
+               Index width, std::span<float> out) {
   constexpr Index piece = Index{1} << 18;  // values at once
-  const SeriesFile file = open_variables(config, names);
+  const SeriesFile file = SeriesFile::reopen(series, {});
   const std::vector<Index> nodes = file_nodes_of_rows(domain);
   const Index values = static_cast<Index>(nodes.size()) * file.info().features;
   if (values == 0) return;
@@ -137,6 +132,15 @@ void check_variables(const SeriesInfo& other, const Domain& domain) {
   }
 }
 
+void check_fixed(const DataSettings& data) {
+  for (std::size_t k = 0; k < data.fixed.size(); ++k)
+    if (std::count(data.fixed.begin(), data.fixed.end(), data.fixed[k]) > 1)
+      user_error("data.static: {} is named twice; name it once", data.fixed[k]);
+  if (data.fixed.empty() && !data.fixed_file.empty())
+    user_error("data.static_file = \"{}\": nothing of it is read; name columns or variables in data.static",
+               data.fixed_file);
+}
+
 }  // namespace
 
 std::vector<std::string> forecast_variables(const Config& config) {
@@ -157,37 +161,34 @@ std::vector<std::string> forecast_variables(const Config& config) {
   return named;
 }
 
-InputVariables input_variables(const Config& config) {
+InputVariables input_variables(const Communicator& comm, const Config& config) {
   InputVariables inputs;
   inputs.fixed = std::ssize(config.data.fixed);
-  for (std::size_t k = 0; k < config.data.fixed.size(); ++k)
-    if (std::count(config.data.fixed.begin(), config.data.fixed.end(), config.data.fixed[k]) > 1)
-      user_error("data.static: {} is named twice; name it once", config.data.fixed[k]);
-  if (config.data.fixed.empty() && !config.data.fixed_file.empty())
-    user_error("data.static_file = \"{}\": nothing of it is read; name columns or variables in data.static",
-               config.data.fixed_file);
+  agree(comm, [&] { check_fixed(config.data); });
   const std::vector<std::string> names = names_of_inputs(config);
   if (names.empty()) return inputs;
-  std::vector<std::string> all = forecast_variables(config);
+  std::vector<std::string> all = agree(comm, [&] { return forecast_variables(config); });
   const std::size_t targets = all.size();
   all.insert(all.end(), names.begin(), names.end());
-  const SeriesInfo info = open_variables(config, all).info();
-  inputs.variables.assign(info.variables.begin() + static_cast<std::ptrdiff_t>(targets),
-                          info.variables.end());
+  // data.null_value is not of inputs: a 0 may be one of them, and mean something.
+  inputs.series = open_variables(comm, config, all, {}).info().of_variables(targets, names.size());
+  for (auto* of_nodes : {&inputs.series.node_lat, &inputs.series.node_lon}) release(*of_nodes);
+  release(inputs.series.node_labels);
+  inputs.variables = inputs.series.variables;
   for (std::size_t v = 0; v < inputs.variables.size(); ++v)
     (v < config.data.inputs.size() ? inputs.past : inputs.known) += inputs.variables[v].features;
   return inputs;
 }
 
-void check_input_precision(const Communicator& comm, const Config& config, const Domain& domain) {
+void check_input_precision(const Communicator& comm, const Domain& domain) {
   if (domain.inputs.variables.empty()) return;
-  const std::vector<std::string> names = names_of_inputs(config);
   const RowPartition shares = RowPartition::blocks(domain.nodes(), comm.size());
   const auto begin = static_cast<std::size_t>(shares.begin(comm.rank())),
              count = static_cast<std::size_t>(shares.size(comm.rank()));
   const FloatLoss loss = agree(comm, [&] {
-    return float_loss(open_variables(config, names), std::span(domain.file_node).subspan(begin, count),
-                      domain.split.train.first, domain.split.train.last);
+    return float_loss(SeriesFile::reopen(domain.inputs.series, {}),
+                      std::span(domain.file_node).subspan(begin, count), domain.split.train.first,
+                      domain.split.train.last);
   });
   std::vector<double> counts(loss.varying);
   counts.insert(counts.end(), loss.lost.begin(), loss.lost.end());
@@ -245,9 +246,10 @@ void read_with_inputs(const Communicator& comm, const Config& config, const Doma
   }
   const Stage stage(comm, "reading the inputs", patience_with_files);
   agree(comm, [&] {
-    if (inputs.past > 0) read_part(config, domain, config.data.inputs, steps, rows * m, width, out);
-    if (inputs.known > 0)
-      read_part(config, domain, config.data.known_inputs, steps, rows * (m + inputs.past), width, out);
+    const std::size_t past = config.data.inputs.size(), known = config.data.known_inputs.size();
+    if (past > 0) read_part(inputs.series.of_variables(0, past), domain, steps, rows * m, width, out);
+    if (known > 0)
+      read_part(inputs.series.of_variables(past, known), domain, steps, rows * (m + inputs.past), width, out);
   });
 }
 

@@ -13,11 +13,11 @@ namespace rossby {
 [[nodiscard]] std::vector<std::string> forecast_variables(const Config& config);
 
 /// The headers of data.inputs and data.known_inputs. Throws UserError if they do not lie on the nodes and
-/// times of the series. A rank's own.
-[[nodiscard]] InputVariables input_variables(const Config& config);
+/// times of the series. Collective.
+[[nodiscard]] InputVariables input_variables(const Communicator& comm, const Config& config);
 
 /// Throws UserError if float32 would lose the variations of an input. Collective.
-void check_input_precision(const Communicator& comm, const Config& config, const Domain& domain);
+void check_input_precision(const Communicator& comm, const Domain& domain);
 
 /// data.static of the rows, (rows, inputs.fixed), in original units. Throws UserError naming the node that
 /// has no value. A rank's own.

@@ -213,7 +213,8 @@ struct Found {
   std::vector<Lead> leads;
   Index chosen = -1;  // the baseline with the smallest mean RMSE of the validation part; -1: there is none
   Index epochs = -1;  // of the run's state; -1: it does not say
-  PairedSkill paired = {};  // against that
+  PairedSkill paired = {};   // against that
+  DataChanges changes = {};  // of the training part, if they were accepted
 
   [[nodiscard]] bool seen() const {
     return std::any_of(test.origins.begin(), test.origins.end(),
@@ -243,6 +244,8 @@ struct Found {
                    {"last_origin", time.text(test.origins.back())},
                    {"origins", test.origins.size()},
                    {"seen", seen()}};
+    if (changes.changed + changes.gone > 0)
+      all["data"]["accepted"] = {{"changed_steps", changes.changed}, {"missing_steps", changes.gone}};
     return all;
   }
 };
@@ -284,7 +287,8 @@ void print_tables(const Found& found, std::span<const Index> report, const std::
 /// Scores a run, or what looks like one: a ModelRun or an AverageRun.
 template <class Run>
 Evaluation score(const Communicator& comm, const Config& config, Run& run, const Reach& reach,
-                 const std::string& path, const EvaluateOptions& options, Index epochs = -1) {
+                 const std::string& path, const EvaluateOptions& options, Index epochs = -1,
+                 const DataChanges& changes = {}) {
   const Domain& domain = run.domain();
   const KspSolver solver(comm);
   Test test = agree(comm, [&] { return test_of(config, reach, domain.split); });
@@ -307,6 +311,7 @@ Evaluation score(const Communicator& comm, const Config& config, Run& run, const
   for (std::string& name : others.names()) names.push_back(std::move(name));
   Found found{domain, test, parts_of(domain), {}, {}, {}};
   found.epochs = epochs;
+  found.changes = changes;
   std::vector<Index> part_features;
   for (const Part& part : found.parts) part_features.push_back(part.features);
   HorizonErrors errors(names, test.horizons, part_features, run.exec().threads);
@@ -345,11 +350,16 @@ Evaluation evaluate_run(const Communicator& comm, const OpenRun& open, const Eva
     return open.output(options.output, open.directory->evaluation_file());
   });
   if (options.prints && comm.rank() == 0) fmt::print("{}", open.remark);
-  const auto made = make_run<T>(comm, open.config, Purpose::forecasting);
-  made->load(open.state, open.other_file);
+  const auto made = make_run<T>(comm, open.config, Purpose::forecasting, nullptr, open.record);
+  const DataChanges changes = made->load(open.state, open.other_file, open.accepts);
+  if (options.prints && comm.rank() == 0) {
+    fmt::print("{}", changes.text);
+    if (changes.changed + changes.gone > 0 && open.config.evaluate.baselines)
+      fmt::print("remark    baselines are fitted to the training part as it is now\n");
+  }
   if (options.prints && comm.rank() == 0 && !made->device_remark().empty())
     fmt::print("{}\n", made->device_remark());
-  return score(comm, open.config, *made, reach_of(open.config), path, options, open.epochs);
+  return score(comm, open.config, *made, reach_of(open.config), path, options, open.epochs, changes);
 }
 
 Evaluation evaluate_average(const Communicator& comm, const std::string& directory,
@@ -397,11 +407,14 @@ std::string check_evaluation(const Config& config, const Domain& domain) {
 }
 
 Evaluation evaluate(const Communicator& comm, const std::string& run, const EvaluateOptions& options) {
-  if (averages(comm, run))
+  if (averages(comm, run)) {
+    if (options.accept_changed_data)
+      user_error("{}: an average; --accept-changed-data is of a run: name one of its members", run);
     return as_run(comm, [&](const Communicator& ranks) {
       return or_on_the_cores([&] { return evaluate_average(ranks, run, options); });
     });
-  return with_run(comm, run, options.sets, options.device,
+  }
+  return with_run(comm, run, options.sets, options.device, options.accept_changed_data,
                   [&]<class T>(const Communicator& ranks, const OpenRun& open) {
                     return evaluate_run<T>(ranks, open, options);
                   });

@@ -15,6 +15,7 @@ struct EvaluateOptions {
   std::string device;             // parallel.device; empty: as trained, without a GPU the cores
   std::vector<std::string> sets;  // key=value: harmless keys, split.test, data.file and relation.file only
   std::vector<std::string> baselines = {};  // files of forecasts (ForecastFile) that are scored, too
+  bool accept_changed_data = false;         // of the training part, which is reported
   bool prints = false;                      // rank 0 prints what `rossby evaluate` does
 };
 

@@ -148,9 +148,10 @@ std::string forecast_run(const Communicator& comm, const OpenRun& open, const Fo
       refuse_to_replace(options.output, {options.inputs});
   });
   if (options.prints && comm.rank() == 0) fmt::print("{}", open.remark);
-  const auto made = make_run<T>(comm, config, Purpose::forecasting);
+  const auto made = make_run<T>(comm, config, Purpose::forecasting, nullptr, open.record);
   ModelRun<T>& run = *made;
-  run.load(open.state, open.other_file);
+  const DataChanges changes = run.load(open.state, open.other_file, open.accepts);
+  if (options.prints && comm.rank() == 0) fmt::print("{}", changes.text);
   if (options.prints && comm.rank() == 0 && !run.device_remark().empty())
     fmt::print("{}\n", run.device_remark());
   const Domain& domain = run.domain();
@@ -253,11 +254,14 @@ std::string forecast_average(const Communicator& comm, const std::string& direct
 }  // namespace
 
 std::string forecast(const Communicator& comm, const std::string& run, const ForecastOptions& options) {
-  if (averages(comm, run))
+  if (averages(comm, run)) {
+    if (options.accept_changed_data)
+      user_error("{}: an average; --accept-changed-data is of a run: name one of its members", run);
     return as_run(comm, [&](const Communicator& ranks) {
       return or_on_the_cores([&] { return forecast_average(ranks, run, options); });
     });
-  return with_run(comm, run, options.sets, options.device,
+  }
+  return with_run(comm, run, options.sets, options.device, options.accept_changed_data,
                   [&]<class T>(const Communicator& ranks, const OpenRun& open) {
                     return forecast_run<T>(ranks, open, options);
                   });

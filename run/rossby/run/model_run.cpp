@@ -45,12 +45,14 @@ Isa common_isa(const Communicator& comm, const Config& config, Reducer& reducer)
 }  // namespace
 
 template <class T>
-ModelRun<T>::ModelRun(const ProcessGrid& grid, const Config& config, Domain domain)
+ModelRun<T>::ModelRun(const ProcessGrid& grid, const Config& config, Domain domain,
+                      std::shared_ptr<const DataRecord> record)
     : grid_(grid),
       config_(&config),
       domain_(std::move(domain)),
       reducer_(grid.world()),
-      groups_reducer_(grid.time()) {
+      groups_reducer_(grid.time()),
+      record_(std::move(record)) {
   exec_.threads = threads_per_rank(grid.world(), config);
   exec_.isa = isa_of<T>(common_isa(grid.world(), config, reducer_));
 }
@@ -290,7 +292,7 @@ Domain domain_of(const ProcessGrid& grid, const Config& config, WholeGraph* whol
 
 template <class T>
 std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config, Purpose purpose,
-                                      WholeGraph* whole) {
+                                      WholeGraph* whole, std::shared_ptr<const DataRecord> record) {
   require((whole != nullptr) == comm.is_pretended(), "pretended ranks own rows of a whole graph");
   const bool forecasts = purpose == Purpose::forecasting, windowed = config.windows() != nullptr;
   const Index groups = forecasts ? 1 : config.parallel.time_groups;
@@ -305,14 +307,18 @@ std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& co
   Domain domain = domain_of(grid, config, whole);
   // What the graph and its partition took would otherwise lie beside all arrays that come now.
   if (!forecasts && !whole) release_unused_memory();
-  if (!windowed) return std::make_unique<StnnRun<T>>(grid, config, std::move(domain), purpose);
-  return std::make_unique<WindowRun<T>>(grid, config, std::move(domain), purpose);
+  if (record) domain.centers = record->centers;  // a changed value may be the first of its node
+  if (!windowed)
+    return std::make_unique<StnnRun<T>>(grid, config, std::move(domain), purpose, std::move(record));
+  return std::make_unique<WindowRun<T>>(grid, config, std::move(domain), purpose, std::move(record));
 }
 
 template class ModelRun<float>;
 template class ModelRun<double>;
-template std::unique_ptr<ModelRun<float>> make_run(const Communicator&, const Config&, Purpose, WholeGraph*);
-template std::unique_ptr<ModelRun<double>> make_run(const Communicator&, const Config&, Purpose, WholeGraph*);
+template std::unique_ptr<ModelRun<float>> make_run(const Communicator&, const Config&, Purpose, WholeGraph*,
+                                                   std::shared_ptr<const DataRecord>);
+template std::unique_ptr<ModelRun<double>> make_run(const Communicator&, const Config&, Purpose, WholeGraph*,
+                                                    std::shared_ptr<const DataRecord>);
 
 OptimiserOptions optimiser_options(const Config& config) {
   OptimiserOptions options;

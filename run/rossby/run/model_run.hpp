@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/mpi/process_grid.hpp"
 #include "rossby/mpi/state_file.hpp"
+#include "rossby/run/data_record.hpp"
 #include "rossby/run/device_choice.hpp"
 #include "rossby/run/device_ports.hpp"
 #include "rossby/train/config.hpp"
@@ -129,18 +131,28 @@ class ModelRun {
   void check_room(const std::string& path, std::span<const NamedArray<T>> arrays);
   /// Writes the model's parameters to `path`, in global row order, with `metadata`. Collective.
   void save(const std::string& path, const nlohmann::ordered_json& metadata);
+  /// Writes what the run was fitted to beside its state (data_record.hpp). Collective.
+  void save_record(const std::string& path);
   /// Reads them back, whatever the rank count that wrote them. Throws UserError where they were trained on
-  /// other data than this run's training part holds; warns where they do not say, and the file is another one
-  /// than that of the training. What forecasts on a device read is there afterwards. Collective.
-  void load(const std::string& path, bool other_file);
+  /// other data than this run's training part holds, unless changes are accepted, which are returned; warns
+  /// where they do not say, and the file is another one than that of the training. What forecasts on a device
+  /// read is there afterwards. Collective.
+  DataChanges load(const std::string& path, bool other_file, bool accepts = false);
   /// Has the training start from the weights of another run's state, `run` being its directory or a state
   /// file; of latents those of the steps that both have. Returns a line that says so. Throws UserError if
   /// model or shapes differ, or if weights belong to nodes or steps that are others here. Collective.
   std::string start_from(const std::string& run);
 
  protected:
-  /// Collective.
-  ModelRun(const ProcessGrid& grid, const Config& config, Domain domain);
+  /// `record`: of the training, if its data may have changed; else null. Collective.
+  ModelRun(const ProcessGrid& grid, const Config& config, Domain domain,
+           std::shared_ptr<const DataRecord> record);
+
+  /// Scalers of the target, of past and of known inputs; without features: none.
+  [[nodiscard]] virtual std::vector<Scaler> scalers() const = 0;
+  /// What the training was fitted to, where its data have changed; nothing: they are as they were, and what
+  /// is fitted to them is the same. `like` has the shapes. Collective.
+  [[nodiscard]] std::optional<FittedValues> kept_fit(std::vector<Scaler> like) const;
 
   /// Forecasts as `forecast` hands them out, but of anomalies where `anomalies_` is on; with `of_training`
   /// from what training reads.
@@ -184,6 +196,7 @@ class ModelRun {
   MpiReducer groups_reducer_;  // over the ranks with these rows and this stage
   Exec exec_;
   DataHash data_hash_;
+  std::shared_ptr<const DataRecord> record_;
   AnomalyMap anomalies_;
   std::vector<ValueSummary> summaries_;
   DeviceChoice device_;
@@ -194,6 +207,11 @@ class ModelRun {
 
  private:
   [[nodiscard]] std::vector<double> residual_variance(Index horizons);
+  [[nodiscard]] bool data_changed() const {
+    return record_ && record_->training != data_hash_.training &&
+           record_->goes_with(data_hash_, domain_.info.time);
+  }
+  [[nodiscard]] DataChanges accept_changes(const std::string& path, const nlohmann::json& metadata) const;
   CycleKind cycle_ = CycleKind::none;
   std::string cycle_remark_;
   [[nodiscard]] std::vector<StateArray<T>> state_arrays(std::span<const NamedArray<T>> arrays) const;
@@ -202,10 +220,12 @@ class ModelRun {
 };
 
 /// The run that model.name asks for, with parallel.time_groups groups and parallel.stages stages of ranks
-/// where it is for training. Of pretended ranks (for tracing): out of `whole`, which outlives it. Collective.
+/// where it is for training. Of pretended ranks (for tracing): out of `whole`, which outlives it. With the
+/// `record` of its training the run stands on what was fitted then, if its data have changed. Collective.
 template <class T>
 [[nodiscard]] std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config,
-                                                    Purpose purpose, WholeGraph* whole = nullptr);
+                                                    Purpose purpose, WholeGraph* whole = nullptr,
+                                                    std::shared_ptr<const DataRecord> record = nullptr);
 
 [[nodiscard]] OptimiserOptions optimiser_options(const Config& config);
 [[nodiscard]] ScheduleOptions schedule_options(const Config& config);

@@ -51,7 +51,61 @@ void ModelRun<T>::save(const std::string& path, const nlohmann::ordered_json& me
 }
 
 template <class T>
-void ModelRun<T>::load(const std::string& path, bool other_file) {
+std::optional<FittedValues> ModelRun<T>::kept_fit(std::vector<Scaler> like) const {
+  if (!data_changed()) return std::nullopt;
+  const AnomalySpec spec = anomalies_asked();
+  if (spec.transform.on() && config_->data.point == "mean")
+    user_error(
+        "--accept-changed-data: with data.transform = \"{}\" and data.point = \"mean\" forecasts depend on "
+        "errors in the training part, whose values have changed; restore the data, or train anew",
+        config_->data.transform);
+  const bool cycles = spec.cycle.kind != CycleKind::none;
+  return read_fitted(
+      grid_.space(), *record_, domain_,
+      {std::move(like), cycles ? CyclePhases::of(domain_.info.time, spec.cycle).finest().count : 0,
+       spec.trend});
+}
+
+// The first group and stage writes: the others with these rows hold the same.
+template <class T>
+void ModelRun<T>::save_record(const std::string& path) {
+  const AnomalySpec spec = anomalies_asked();
+  const bool cycles = spec.cycle.kind != CycleKind::none;
+  agree(grid_.world(), [&] {
+    if (grid_.group() != 0 || grid_.stage() != 0) return;
+    write_record(grid_.space(), path, domain_, data_hash_,
+                 {scalers(), cycles ? CyclePhases::of(domain_.info.time, spec.cycle).finest().count : 0,
+                  spec.trend, anomalies_.fitted()});
+  });
+}
+
+/// Throws UserError if more has changed than values and how far back they go.
+template <class T>
+DataChanges ModelRun<T>::accept_changes(const std::string& path, const nlohmann::json& metadata) const {
+  const SeriesInfo& info = domain_.info;
+  if (record_ && !record_->goes_with(data_hash_, info.time))
+    user_error(
+        "{}: more has changed than values since {} was trained: nodes, coordinates, variables, edges, or the "
+        "times of steps; restore the data, or train anew",
+        info.path, path);
+  if (record_) return changes_of(*record_, data_hash_, *config_, domain_);
+  const std::string begin = metadata.value("first_time", "");
+  if (!begin.empty() && begin != info.time.text(0))
+    user_error(
+        "{}: begins at {}, but the training at {}, and {} was written by a version that does not say which "
+        "steps these are; restore the data, or train anew",
+        info.path, info.time.text(0), begin, path);
+  return {
+      0, 0,
+      fmt::format("accepted  {}: the training part has changed; {} was written by a version that does not "
+                  "say what it was\nwarning   scaling, cycle and trend are computed anew from the changed "
+                  "data, and the model knows others\n",
+                  info.path, path)};
+}
+
+template <class T>
+DataChanges ModelRun<T>::load(const std::string& path, bool other_file, bool accepts) {
+  DataChanges changes;
   agree(grid_.world(), [&] {
     if (grid_.world().rank() != 0) return;
     auto metadata = nlohmann::json::parse(read_state_metadata(path), nullptr, false);
@@ -66,14 +120,21 @@ void ModelRun<T>::load(const std::string& path, bool other_file) {
           stderr,
           "rossby: warning: {} does not say what it was trained on: nothing tells whether {} goes with it\n",
           path, domain_.info.path);
-    if (!trained.empty() && trained != training_hash())
+    const bool differs = !trained.empty() && trained != training_hash();
+    if (accepts && differs)
+      changes = accept_changes(path, metadata);
+    else if (accepts)
+      changes.text = "accepted  no step of the training part has changed\n";
+    else if (differs)
       user_error(
-          "{}: the training part ({} to {}) is not what {} was trained on; restore the data, or train anew",
+          "{}: the training part ({} to {}) is not what {} was trained on; restore the data, accept what has "
+          "changed with --accept-changed-data, or train anew",
           domain_.info.path, domain_.info.time.text(domain_.split.train.first),
           domain_.info.time.text(domain_.split.train.last - 1), path);
   });
   read(path, values());
   agree(grid_.world(), [&] { lend(); });
+  return changes;
 }
 
 /// Has what forecasts read on the device, where there is one: no gradients, and no latents by step, of which
@@ -198,7 +259,9 @@ std::string ModelRun<T>::start_from(const std::string& run) {
   template void ModelRun<T>::check_room(const std::string&, std::span<const NamedArray<T>>);                \
   template void ModelRun<T>::read(const std::string&, std::span<const NamedArray<T>>);                      \
   template void ModelRun<T>::save(const std::string&, const nlohmann::ordered_json&);                       \
-  template void ModelRun<T>::load(const std::string&, bool);                                                \
+  template void ModelRun<T>::save_record(const std::string&);                                               \
+  template std::optional<FittedValues> ModelRun<T>::kept_fit(std::vector<Scaler>) const;                    \
+  template DataChanges ModelRun<T>::load(const std::string&, bool, bool);                                   \
   template std::string ModelRun<T>::start_from(const std::string&);
 ROSSBY_INSTANTIATE(float)
 ROSSBY_INSTANTIATE(double)

@@ -36,6 +36,7 @@ struct Trained {
   std::string cut_off;  // a line, if the state was written before the training had ended
   Index epochs = -1;    // -1: it does not say
   std::string cycle;    // that data.cycle = "auto" came to; empty: it does not say
+  std::string training_hash;
 
   explicit Trained(const std::string& metadata) {
     const auto json = nlohmann::json::parse(metadata, nullptr, false);
@@ -52,6 +53,8 @@ struct Trained {
       cut_off = fmt::format("the training was cut off after {} of {} epochs\n", json["epochs"].get<Index>(),
                             json["epochs_asked"].get<Index>());
     if (json.contains("config") && json["config"].is_string()) config = json["config"].get<std::string>();
+    if (json.contains("training_hash") && json["training_hash"].is_string())
+      training_hash = json["training_hash"].get<std::string>();
     if (json.contains("cycle") && json["cycle"].is_string()) cycle = json["cycle"].get<std::string>();
   }
 };
@@ -117,8 +120,9 @@ std::string OpenRun::output(const std::string& asked, const std::string& usual) 
 }
 
 OpenRun open_run(const Communicator& comm, const std::string& path, std::span<const std::string> asked,
-                 const std::string& device) {
+                 const std::string& device, bool accepts) {
   OpenRun run;
+  run.accepts = accepts;
   std::vector<std::string> sets(asked.begin(), asked.end());
   if (!device.empty()) sets.push_back("parallel.device=" + device);
   run.state = state_file_of(path);
@@ -178,12 +182,16 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
   agree_same(comm, run.config.to_toml(), "the configuration in " + path);
   run.config = with_series_names(comm, run.config);
   run.other_file = !same_files(run.config.data.file, run.trained_on);
+  if (accepts) run.record = read_record(comm, data_record_of(path), state.training_hash);
+  if (run.record) begin_as_trained(comm, run.config, *run.record);
   // A share of the longer file would leave its newest steps out.
   const std::string share = run.config.split.test;
   if (run.other_file && !state.parts.empty() && !names_test && is_share(share) &&
       open_series(comm, run.config).info().steps != state.steps) {
     const std::string rest = "split.test=rest";
+    const DataSettings begun = run.config.data;
     run.config = run.config.with({&rest, 1});
+    run.config.data = begun;
     run.remark += fmt::format(
         "split.test = \"{}\" is a share of another file: all steps behind validation are the test part\n",
         share);

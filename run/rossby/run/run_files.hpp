@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -8,6 +9,7 @@
 #include "rossby/io/run_directory.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/watchdog.hpp"
+#include "rossby/run/data_record.hpp"
 #include "rossby/train/config.hpp"
 
 namespace rossby {
@@ -16,12 +18,14 @@ namespace rossby {
 struct OpenRun {
   std::optional<RunDirectory> directory;  // rank 0 only
   Config config;
-  std::string state;          // file with the model's parameters
-  bool other_file = false;    // data.file is not that of the training,
-  PathList trained_on;        // which are these
-  std::string trained_graph;  // relation.file of the training
-  Index epochs = -1;          // that the state was trained for; -1: it does not say
-  std::string remark;         // a line that evaluate and forecast print; empty: nothing
+  std::string state;                         // file with the model's parameters
+  bool other_file = false;                   // data.file is not that of the training,
+  PathList trained_on;                       // which are these
+  std::string trained_graph;                 // relation.file of the training
+  Index epochs = -1;                         // that the state was trained for; -1: it does not say
+  std::string remark;                        // a line that evaluate and forecast print; empty: nothing
+  bool accepts = false;                      // data whose training part has changed,
+  std::shared_ptr<const DataRecord> record;  // from this; null: none is asked for, or none was kept
 
   /// Where rank 0 writes: the file that was asked for, or `usual` of the run directory. Throws UserError
   /// where that may not be written, or would replace what is read.
@@ -43,9 +47,11 @@ struct OpenRun {
 /// relation.file are allowed: files with the same training part and graph, which ModelRun::load checks.
 /// Training and validation part are those that the state was trained with. `device`: parallel.device; empty:
 /// as `sets` or the training has it, but that a run which was trained on a GPU may be opened where there is
-/// none. Collective.
+/// none. `accepts`: data whose training part has changed, or begins later, which ModelRun::load reports.
+/// Collective.
 [[nodiscard]] OpenRun open_run(const Communicator& comm, const std::string& path,
-                               std::span<const std::string> sets, const std::string& device);
+                               std::span<const std::string> sets, const std::string& device,
+                               bool accepts = false);
 
 /// Returns what `work` returns. Of its errors, those of too little memory of a device say that the cores
 /// could do the same.
@@ -64,9 +70,9 @@ auto or_on_the_cores(const Work& work) {
 /// model. The ranks of `comm` are one run meanwhile, and are watched. Collective.
 template <class Work>
 auto with_run(const Communicator& comm, const std::string& path, std::span<const std::string> sets,
-              const std::string& device, const Work& work) {
+              const std::string& device, bool accepts, const Work& work) {
   return as_run(comm, [&](const Communicator& ranks) {
-    const OpenRun open = open_run(ranks, path, sets, device);
+    const OpenRun open = open_run(ranks, path, sets, device, accepts);
     const Watch watching(ranks, open.config.parallel.watchdog_seconds, path);
     return or_on_the_cores([&] {
       return open.config.model.precision == "double" ? work.template operator()<double>(ranks, open)

@@ -20,8 +20,9 @@
 namespace rossby {
 
 template <class T>
-StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose)
-    : ModelRun<T>(grid, config, std::move(domain)), space_reducer_(grid_.space()) {
+StnnRun<T>::StnnRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose,
+                    std::shared_ptr<const DataRecord> record)
+    : ModelRun<T>(grid, config, std::move(domain), std::move(record)), space_reducer_(grid_.space()) {
   const Communicator& world = grid_.world();
   const std::vector<Index> training = domain_.split.training_steps();
   agree(world, [&] {
@@ -101,10 +102,12 @@ void StnnRun<T>::fit(Purpose purpose) {
   reducer_.sum(std::span<double>(&targets, 1));
   if (purpose != Purpose::forecasting) this->require_validation(targets > 0);
   this->data_hash_ = hash_data();
-  if (this->anomalies_asked().on()) fit_anomalies(steps, purpose);
+  const auto kept = this->kept_fit({Scaler(series_.rows, series_.features, config_->data.factor)});
+  if (this->anomalies_asked().on()) fit_anomalies(steps, purpose, kept ? &*kept : nullptr);
   const auto at = [this](Index t) { return series_.at(t); };
-  scaler_ = Scaler::fit({series_.rows, series_.features, steps, at, this->time_groups().reducer},
-                        scaler_spec(config_->data), space_reducer_);
+  scaler_ = kept ? kept->scalers.front()
+                 : Scaler::fit({series_.rows, series_.features, steps, at, this->time_groups().reducer},
+                               scaler_spec(config_->data), space_reducer_);
   scaler_.apply(series_);
   if (truth_.steps > 0) scaler_.apply(truth_);
 }
@@ -112,7 +115,7 @@ void StnnRun<T>::fit(Purpose purpose) {
 /// Makes anomalies of the series: at training steps about a cycle without their own day or year, also where
 /// forecasts look back, which start from latents there. `own` are training steps of this group.
 template <class T>
-void StnnRun<T>::fit_anomalies(const std::vector<Index>& own, Purpose purpose) {
+void StnnRun<T>::fit_anomalies(const std::vector<Index>& own, Purpose purpose, const FittedValues* kept) {
   const std::vector<Index> training = domain_.split.training_steps();
   const std::vector<double> centers = centers_of_rows(domain_);
   AnomalyMap::Training data;
@@ -134,6 +137,12 @@ void StnnRun<T>::fit_anomalies(const std::vector<Index>& own, Purpose purpose) {
     std::copy(series_.values.begin(), series_.values.end(), truth_.values.begin());
     const Index width = series_.rows * series_.features;
     for (Index t = 0; t < truth_.steps; ++t) full.push_back({t, truth_.values.data() + t * width});
+  }
+  if (kept) {
+    full.insert(full.end(), without.begin(), without.end());
+    anomalies_ = AnomalyMap::restore(kept->anomalies, data, domain_.info.time, this->anomalies_asked(), full,
+                                     space_reducer_);
+    return;
   }
   anomalies_ =
       AnomalyMap::fit(data, domain_.info.time, this->anomalies_asked(), without, full, space_reducer_);

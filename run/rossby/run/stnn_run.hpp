@@ -16,7 +16,8 @@ template <class T>
 class StnnRun final : public ModelRun<T> {
  public:
   /// Collective. Reads the series (scaled in place), builds relations and the model at its start.
-  StnnRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose);
+  StnnRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose,
+          std::shared_ptr<const DataRecord> record);
 
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return model_->parameters(); }
   [[nodiscard]] std::unique_ptr<Task<T>> make_task() override;
@@ -42,6 +43,7 @@ class StnnRun final : public ModelRun<T> {
                           const typename ModelRun<T>::Visit& visit) override;
   void add_anomaly_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons,
                           const std::function<ScoredUnits(Index)>& units) override;
+  [[nodiscard]] std::vector<Scaler> scalers() const override { return {scaler_}; }
   [[nodiscard]] std::vector<Index> training_origins(Index horizons) const override;
   [[nodiscard]] double training_anomaly(Index step, Index row, Index feature) const override {
     return scaler_.to_value(static_cast<double>(series_.at(step, row, feature)), row, feature);
@@ -50,7 +52,7 @@ class StnnRun final : public ModelRun<T> {
  private:
   void read(Purpose purpose);
   void fit(Purpose purpose);
-  void fit_anomalies(const std::vector<Index>& own, Purpose purpose);
+  void fit_anomalies(const std::vector<Index>& own, Purpose purpose, const FittedValues* kept);
   [[nodiscard]] Series training_series();
   void check_validation() const;
   [[nodiscard]] bool validation_fits() const;

@@ -130,6 +130,7 @@ class Started {
     Json metadata = run_metadata(config_, *run_, result);
     if (options_.write_state) metadata["epochs_asked"] = config_.train.epochs;
     move_earlier_results();
+    run_->save_record(data_record_of(options_.run));  // first: a state without it is of an earlier version
     run_->save(state_file_of(options_.run), metadata);
     const double peak = worst_peak_resident(run_->reducer());
     if (options_.prints)

@@ -312,8 +312,10 @@ std::string Training<T>::checkpoint_summary(double seconds) const {
 template <class T>
 void Training<T>::load(const Checkpoint& checkpoint) {
   if (const std::string hash = checkpoint.metadata->value("data_hash", ""); hash != run_->data_hash())
-    throw BadContinuation(fmt::format("{} was written with other data: its data_hash is {}, that of {} is {}",
-                                      checkpoint.path, hash, run_->domain().info.path, run_->data_hash()));
+    throw BadContinuation(fmt::format(
+        "{} was written with other data: its data_hash is {}, that of {} is {}; restore the data, or start a "
+        "new run from its weights (--from {})",
+        checkpoint.path, hash, run_->domain().info.path, run_->data_hash(), start_->run));
   // It knows the shape of grids and what times stand for, which the other, of older checkpoints, does not.
   if (const std::string hash = checkpoint.metadata->value("training_hash", run_->training_hash());
       hash != run_->training_hash())

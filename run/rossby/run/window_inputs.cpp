@@ -98,7 +98,7 @@ void WindowRun<T>::know_ahead(Index origin, Index steps, const std::string& inpu
 
 /// Scales of what is read beside the target, by the same steps.
 template <class T>
-void WindowRun<T>::fit_inputs(const std::vector<Index>& training) {
+void WindowRun<T>::fit_inputs(const std::vector<Index>& training, const FittedValues* kept) {
   const InputVariables& inputs = domain_.inputs;
   const std::size_t targets = domain_.info.variables.size();
   for (std::size_t v = 0; v < inputs.variables.size(); ++v)
@@ -111,8 +111,9 @@ void WindowRun<T>::fit_inputs(const std::vector<Index>& training) {
     return Scaler::fit({store_->rows(), channels, training, at, grid_.groups() > 1 ? &groups : nullptr},
                        input_scaler_spec(config_->data), space);
   };
-  if (inputs.past > 0) past_scaler_ = fit_part(store_->features(), inputs.past);
-  if (inputs.known > 0) known_scaler_ = fit_part(store_->features() + inputs.past, inputs.known);
+  if (inputs.past > 0) past_scaler_ = kept ? kept->scalers[1] : fit_part(store_->features(), inputs.past);
+  if (inputs.known > 0)
+    known_scaler_ = kept ? kept->scalers[2] : fit_part(store_->features() + inputs.past, inputs.known);
   if (inputs.fixed == 0) return;
   fixed_ = scaled_over_nodes(domain_.fixed, inputs.fixed, space);
 }
@@ -186,7 +187,7 @@ std::string WindowRun<T>::embedding_remark() const {
   template std::string WindowRun<T>::embedding_remark() const;              \
   template bool WindowRun<T>::reads_ahead() const;                          \
   template void WindowRun<T>::know_ahead(Index, Index, const std::string&); \
-  template void WindowRun<T>::fit_inputs(const std::vector<Index>&);
+  template void WindowRun<T>::fit_inputs(const std::vector<Index>&, const FittedValues*);
 ROSSBY_INSTANTIATE(float)
 ROSSBY_INSTANTIATE(double)
 #undef ROSSBY_INSTANTIATE

@@ -79,8 +79,9 @@ void check_fill(const Config& config, const AnomalySpec& anomalies) {
 }  // namespace
 
 template <class T>
-WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose)
-    : ModelRun<T>(grid, config, std::move(domain)),
+WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose,
+                        std::shared_ptr<const DataRecord> record)
+    : ModelRun<T>(grid, config, std::move(domain), std::move(record)),
       architecture_(*config.windows()),
       shape_{config.window.inputs, config.window.outputs},
       breaks_(time_breaks(domain_.info.time)),
@@ -185,7 +186,6 @@ void WindowRun<T>::fit(Purpose purpose) {
   }
   plane_reducer_.sum(observed);
   this->complete_summaries(plane_reducer_);
-  fit_inputs(training);
   for (const Index start : windows_)
     for (Index h = 0; h < shape_.outputs; ++h)
       all += observed[static_cast<std::size_t>(start + shape_.inputs + h)];
@@ -209,12 +209,17 @@ void WindowRun<T>::fit(Purpose purpose) {
   };
   this->data_hash_ = rossby::data_hash(grid_.plane(), *config_, domain_, hashed_steps(), read,
                                        [&](Index step) { return store_->at(place_of(step)); });
-  if (this->anomalies_asked().on()) fit_anomalies(read, training);
+  const Index rows = store_->rows();
+  const auto kept = this->kept_fit({Scaler(rows, store_->features(), config_->data.factor),
+                                    Scaler(rows, domain_.inputs.past), Scaler(rows, domain_.inputs.known)});
+  fit_inputs(training, kept ? &*kept : nullptr);
+  if (this->anomalies_asked().on()) fit_anomalies(read, training, kept ? &*kept : nullptr);
   MpiReducer space(grid_.space()), groups(grid_.time());
   const auto trained = [this](Index step) { return store_->at(step + training_view_); };
-  scaler_ = Scaler::fit(
-      {store_->rows(), store_->features(), training, trained, grid_.groups() > 1 ? &groups : nullptr},
-      scaler_spec(config_->data), space);
+  scaler_ = kept ? kept->scalers.front()
+                 : Scaler::fit(
+                       {rows, store_->features(), training, trained, grid_.groups() > 1 ? &groups : nullptr},
+                       scaler_spec(config_->data), space);
 }
 
 /// Whether a validation window has a target that is not missing.

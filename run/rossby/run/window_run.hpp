@@ -18,7 +18,8 @@ template <class T>
 class WindowRun final : public ModelRun<T> {
  public:
   /// Collective.
-  WindowRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose);
+  WindowRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose,
+            std::shared_ptr<const DataRecord> record);
 
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return model_->parameters(); }
   [[nodiscard]] std::unique_ptr<Task<T>> make_task() override { return make_window_task(forecast_view_); }
@@ -42,6 +43,9 @@ class WindowRun final : public ModelRun<T> {
                           const typename ModelRun<T>::Visit& visit) override;
   void add_anomaly_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons,
                           const std::function<ScoredUnits(Index)>& units) override;
+  [[nodiscard]] std::vector<Scaler> scalers() const override {
+    return {scaler_, past_scaler_, known_scaler_};
+  }
   [[nodiscard]] std::vector<Index> training_origins(Index horizons) const override;
   [[nodiscard]] double training_anomaly(Index step, Index row, Index feature) const override {
     return store_->at(step + training_view_)[row * store_->features() + feature];
@@ -54,9 +58,9 @@ class WindowRun final : public ModelRun<T> {
   void set_times(std::vector<float> of_axis);
   void set_calendar();
   void fit(Purpose purpose);
-  void fit_anomalies(std::span<const Index> read, std::span<const Index> training);
+  void fit_anomalies(std::span<const Index> read, std::span<const Index> training, const FittedValues* kept);
   [[nodiscard]] std::vector<Index> hashed_steps() const;
-  void fit_inputs(const std::vector<Index>& training);
+  void fit_inputs(const std::vector<Index>& training, const FittedValues* kept);
   void keep_steps(Device& device);
   [[nodiscard]] bool reads_ahead() const;
   [[nodiscard]] std::string input_remarks() const;

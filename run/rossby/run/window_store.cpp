@@ -94,7 +94,8 @@ std::vector<Index> WindowRun<T>::hashed_steps() const {
 
 /// Makes anomalies of all values. `read` are the training steps, `training` those that this group counts.
 template <class T>
-void WindowRun<T>::fit_anomalies(std::span<const Index> read, std::span<const Index> training) {
+void WindowRun<T>::fit_anomalies(std::span<const Index> read, std::span<const Index> training,
+                                 const FittedValues* kept) {
   MpiReducer space(grid_.space()), groups(grid_.time());
   const std::vector<double> centers = centers_of_rows(domain_);
   AnomalyMap::Training data;
@@ -117,16 +118,23 @@ void WindowRun<T>::fit_anomalies(std::span<const Index> read, std::span<const In
     const bool of_training = trains && (training_view_ > 0 ? again : !again);
     (of_training ? without : full).push_back({step, store_->values().data() + k * width});
   }
+  if (kept) {
+    full.insert(full.end(), without.begin(), without.end());
+    anomalies_ =
+        AnomalyMap::restore(kept->anomalies, data, domain_.info.time, this->anomalies_asked(), full, space);
+    return;
+  }
   anomalies_ = AnomalyMap::fit(data, domain_.info.time, this->anomalies_asked(), without, full, space);
 }
 
-#define ROSSBY_INSTANTIATE(T)                                     \
-  template void WindowRun<T>::make_store(Purpose);                \
-  template void WindowRun<T>::set_times(std::vector<float>);      \
-  template void WindowRun<T>::set_calendar();                     \
-  template void WindowRun<T>::read_values();                      \
-  template std::vector<Index> WindowRun<T>::hashed_steps() const; \
-  template void WindowRun<T>::fit_anomalies(std::span<const Index>, std::span<const Index>);
+#define ROSSBY_INSTANTIATE(T)                                                               \
+  template void WindowRun<T>::make_store(Purpose);                                          \
+  template void WindowRun<T>::set_times(std::vector<float>);                                \
+  template void WindowRun<T>::set_calendar();                                               \
+  template void WindowRun<T>::read_values();                                                \
+  template std::vector<Index> WindowRun<T>::hashed_steps() const;                           \
+  template void WindowRun<T>::fit_anomalies(std::span<const Index>, std::span<const Index>, \
+                                            const FittedValues*);
 ROSSBY_INSTANTIATE(float)
 ROSSBY_INSTANTIATE(double)
 #undef ROSSBY_INSTANTIATE
