@@ -201,7 +201,11 @@ Made make(const GraphArguments& a, const SeriesFile& file) {
   if (a.from == "matrix") return {relation_edges(read_edge_matrix(a.table, info.file_nodes)), "as given"};
   EdgeTable table = read_edge_table(a.table, names_of(a, info), {false, a.skip_unknown});
   if (table.skipped > 0) fmt::print("{}: {} lines with unknown nodes left out\n", a.table, table.skipped);
-  return {relation_edges(table.edges), "as given"};
+  return {relation_edges(table.edges),
+          table.is_of_distances
+              ? "as given, though the table calls them distances: --from distances makes weights that "
+                "fall with the distance"
+              : "as given"};
 }
 
 GraphLayout layout_of(const GraphArguments& a, const SeriesInfo& info, const Made& made) {

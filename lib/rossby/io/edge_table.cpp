@@ -1,6 +1,8 @@
 #include "rossby/io/edge_table.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <optional>
 #include <string_view>
 
@@ -19,6 +21,19 @@ using detail::for_table_lines;
 
 std::optional<double> number(std::string_view text) {
   return detail::finite_number(text);
+}
+
+bool is_one_of(std::string_view name, std::initializer_list<std::string_view> words) {
+  const std::string lower = lower_case(name);
+  return std::find(words.begin(), words.end(), lower) != words.end();
+}
+
+/// Columns that say that edges are meant the other way round would turn them without a word.
+void check_ends(std::string_view first, std::string_view second, const std::string& path, Index line) {
+  if (is_one_of(first, {"to", "target", "destination", "dest", "dst", "end"}) &&
+      is_one_of(second, {"from", "source", "src", "origin", "start"}))
+    user_error("{}:{}: its columns are {},{}; source,destination is right: swap them", path, line, first,
+               second);
 }
 
 }  // namespace
@@ -88,7 +103,12 @@ EdgeTable parse_edge_table(std::string_view text, const std::string& path, const
     const bool names_columns =
         first && edge.source < 0 && edge.destination < 0 && (!has_value || std::isnan(edge.weight));
     first = false;
-    if (names_columns) return;
+    if (names_columns) {
+      check_ends(fields[0], fields[1], path, line);
+      table.is_of_distances =
+          has_value && is_one_of(fields[2], {"distance", "distances", "dist", "cost", "length", "km", "m"});
+      return;
+    }
     if (edge.source < 0 || edge.destination < 0) {
       if (!options.skip_unknown)
         user_error("{}:{}: \"{}\" is {}; --skip-unknown leaves such lines out", path, line,

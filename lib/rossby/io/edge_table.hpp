@@ -35,11 +35,12 @@ class NodeNames {
 };
 
 /// A table of comma-separated values, source,destination[,value], a line an edge; a first line that names
-/// columns is passed over, as are empty lines.
+/// columns is passed over, unless it names the ends the other way round, as are empty lines.
 struct EdgeTable {
-  std::vector<FileEdge> edges;  // value in place of the weight; 1 where there is no third column
-  std::vector<Index> lines;     // of each edge, from 1
-  Index skipped = 0;            // lines with unknown nodes
+  std::vector<FileEdge> edges;   // value in place of the weight; 1 where there is no third column
+  std::vector<Index> lines;      // of each edge, from 1
+  Index skipped = 0;             // lines with unknown nodes
+  bool is_of_distances = false;  // what its first line calls the third column
 };
 
 struct EdgeTableOptions {

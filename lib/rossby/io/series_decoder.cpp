@@ -1,5 +1,7 @@
 #include "rossby/io/series_decoder.hpp"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "rossby/base/user_error.hpp"
@@ -27,6 +29,33 @@ void remark_on_text(const ArrayFile& file, const NetcdfVariable& variable,
   }
 }
 
+/// Attributes that are nearly called as those that count: files have them by mistake, and values that they
+/// are meant for stay as they are stored.
+void remark_on_names(const ArrayFile& file, const NetcdfVariable& variable,
+                     std::vector<std::string>& remarks) {
+  struct Near {
+    const char *name, *right;
+  };
+  for (const auto& [name, right] : {Near{"FillValue", "_FillValue"},    {"_fillvalue", "_FillValue"},
+                                    {"_Fillvalue", "_FillValue"},       {"fillvalue", "_FillValue"},
+                                    {"fill_value", "_FillValue"},       {"_fill_value", "_FillValue"},
+                                    {"Fill_Value", "_FillValue"},       {"_FILLVALUE", "_FillValue"},
+                                    {"missing-value", "missing_value"}, {"missingvalue", "missing_value"},
+                                    {"MissingValue", "missing_value"},  {"Missing_Value", "missing_value"},
+                                    {"MISSING_VALUE", "missing_value"}, {"_missing_value", "missing_value"},
+                                    {"nodata", "missing_value"},        {"NoData", "missing_value"},
+                                    {"scale-factor", "scale_factor"},   {"Scale_Factor", "scale_factor"},
+                                    {"SCALE_FACTOR", "scale_factor"},   {"scalefactor", "scale_factor"},
+                                    {"slope", "scale_factor"},          {"Slope", "scale_factor"},
+                                    {"add-offset", "add_offset"},       {"Add_Offset", "add_offset"},
+                                    {"ADD_OFFSET", "add_offset"},       {"addoffset", "add_offset"},
+                                    {"intercept", "add_offset"},        {"Intercept", "add_offset"}})
+    if (file.has(variable, name) && !file.has(variable, right))
+      remarks.push_back(
+          fmt::format("{}: its attribute {} is not read; if it is meant, call it {} (ncrename -a {},{})",
+                      variable.name, name, right, name, right));
+}
+
 }  // namespace
 
 Decoder::Decoder(const ArrayFile& file, const NetcdfVariable& variable, std::optional<double> null_value,
@@ -38,6 +67,7 @@ Decoder::Decoder(const ArrayFile& file, const NetcdfVariable& variable, std::opt
   read_missing(file, variable);
   read_ranges(file, variable);
   remark_on_text(file, variable, remarks);
+  remark_on_names(file, variable, remarks);
 }
 
 void Decoder::read_packing(const ArrayFile& file, const NetcdfVariable& variable,
@@ -61,6 +91,12 @@ void Decoder::read_packing(const ArrayFile& file, const NetcdfVariable& variable
   }
   const auto factor = file.number(variable, "scale_factor"), shift = file.number(variable, "add_offset");
   packed_ = factor || shift;
+  if (!std::isfinite(factor.value_or(1)) || !std::isfinite(shift.value_or(0)))
+    user_error(
+        "{}: variable {}: scale_factor = {}, add_offset = {}: no value can be unpacked with that; make them "
+        "finite "
+        "numbers, or remove them",
+        file.path(), variable.name, factor.value_or(1), shift.value_or(0));
   if (factor == 0.0)
     user_error(
         "{}: variable {}: scale_factor = 0 makes all values equal: make it the right number, or remove it",

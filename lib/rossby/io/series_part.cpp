@@ -2,6 +2,7 @@
 #include "rossby/io/series_part.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <type_traits>
 
@@ -21,6 +22,23 @@ namespace {
 constexpr Index piece_values = Index{1} << 18;
 constexpr Index largest_chunk_cache = Index{512} << 20;
 
+/// A line if rows or columns that follow each other in a grid do not do so on the Earth.
+void remark_on_order(const std::string& name, const std::vector<double>& axis, bool turns,
+                     std::vector<std::string>& remarks) {
+  const auto way = [&](std::size_t k) {
+    const double step = axis[k] - axis[k - 1];
+    return turns ? std::remainder(step, 360.0) : step;
+  };
+  for (std::size_t k = 1; k < axis.size(); ++k) {
+    if (way(k) * way(1) > 0 || std::isnan(way(k))) continue;
+    remarks.push_back(fmt::format(
+        "warning: {} does not go one way ({:.6g} is followed by {:.6g}): neighbours in the file are "
+        "none on the Earth; sort the data, with xarray: ds.sortby(\"{}\")",
+        name, axis[k - 1], axis[k], name));
+    return;
+  }
+}
+
 void read_grid(const ArrayFile& file, const VariableLayout& layout, SeriesInfo& info, bool all_nodes) {
   info.n_lat = layout.length(layout.row);
   info.n_lon = layout.length(layout.column);
@@ -30,6 +48,8 @@ void read_grid(const ArrayFile& file, const VariableLayout& layout, SeriesInfo& 
   };
   info.lat = axis(layout.row);
   info.lon = axis(layout.column);
+  if (!info.lat.empty()) remark_on_order(info.row_name, info.lat, false, info.remarks);
+  if (!info.lon.empty()) remark_on_order(info.column_name, info.lon, true, info.remarks);
   if (info.lat.empty() || info.lon.empty() || !all_nodes) return;
   check_memory(info.n_lat * info.n_lon, 16, info.path + ": its node coordinates");
   for (const double lat : info.lat)

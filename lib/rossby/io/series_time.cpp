@@ -70,9 +70,15 @@ LikelyStamps likely_stamps(const ArrayFile& file, const NetcdfVariable& data,
 
 const NetcdfVariable* find_stamps(const ArrayFile& file, const NetcdfVariable& data,
                                   const NetcdfDimension& dimension) {
-  if (const NetcdfVariable* v = coordinate(file, dimension)) return v;
-  if (const LikelyStamps stamps = likely_stamps(file, data, dimension); stamps.best != nullptr)
-    return stamps.best;
+  const LikelyStamps stamps = likely_stamps(file, data, dimension);
+  if (const NetcdfVariable* v = coordinate(file, dimension)) {
+    // A coordinate that says to be another time (forecast_reference_time) gives way to the one of the data.
+    const std::string role = file.text(*v, "standard_name").value_or("");
+    const bool other = !role.empty() && role != "time" && stamps.best != nullptr &&
+                       file.text(*stamps.best, "standard_name") == "time";
+    return other ? stamps.best : v;
+  }
+  if (stamps.best != nullptr) return stamps.best;
   for (const NetcdfVariable& v : file.variables())
     if (is_texts(v, dimension) &&
         (v.name == dimension.name || contains(v.name, "time") || contains(v.name, "date")))

@@ -446,6 +446,35 @@ TEST_F(FieldCases, FactorsThatUnpackNothingAreRefused) {
   EXPECT_HAS(refusal(small + "att x add_offset char \"1 2\"\n"),
              "add_offset = \"1 2\" is text with 2 numbers");
   EXPECT_HAS(refusal(small + "att x scale_factor double 0\n"), "scale_factor = 0 makes all values equal");
+  EXPECT_HAS(refusal(small + "att x scale_factor double nan\n"),
+             "scale_factor = nan, add_offset = 0: no value");
+  EXPECT_HAS(refusal(small + "att x add_offset float inf\n"), "scale_factor = 1, add_offset = inf: no value");
+}
+
+TEST_F(FieldCases, AttributesThatAreNearlyCalledSoAreNamed) {
+  EXPECT_HAS(join(open(small + "att x FillValue float 7\n").info().remarks),
+             "x: its attribute FillValue is not read; if it is meant, call it _FillValue");
+  EXPECT_HAS(join(open(small + "att x slope float 0.1\n").info().remarks), "call it scale_factor");
+  EXPECT_HAS(join(open(small + "att x missing-value float -9\n").info().remarks), "call it missing_value");
+  // Some files have both: the right one counts.
+  EXPECT_EQ(join(open(small + "att x nodata float 7\natt x missing_value float 7\n").info().remarks), "");
+}
+
+TEST_F(FieldCases, AxesThatDoNotGoOneWayAreSaid) {
+  const auto remarks = [&](const std::string& lats, const std::string& lons) {
+    return join(
+        open("dim time 2\ndim lat 3\ndim lon 4\nvar time double time\natt time units char \"days since "
+             "2000-01-01\"\nramp time 0 1 2\nvar x float time lat lon\nramp x 0 1 24\n"
+             "var lat double lat\natt lat units char degrees_north\ndata lat " +
+             lats + "\nvar lon double lon\natt lon units char degrees_east\ndata lon " + lons + "\n")
+            .info()
+            .remarks);
+  };
+  EXPECT_EQ(remarks("60 50 40", "340 350 0 10"), "");
+  EXPECT_EQ(remarks("40 50 60", "170 -170 -150 -130"), "");
+  EXPECT_HAS(remarks("40 60 50", "0 10 20 30"), "lat does not go one way (60 is followed by 50)");
+  EXPECT_HAS(remarks("40 40 50", "0 10 20 30"), "lat does not go one way (40 is followed by 40)");
+  EXPECT_HAS(remarks("40 50 60", "0 20 10 30"), "lon does not go one way (20 is followed by 10)");
 }
 
 TEST_F(FieldCases, BytesAreReadWhereNothingElseIs) {
@@ -612,6 +641,15 @@ TEST_F(FieldCases, MoreStampsOfAnotherNameOrAsText) {
            "att x coordinates char \"reftime valid\"\n");
   EXPECT_EQ(cycles.info().time.text(0), "2020-01-01T03:00");
   EXPECT_EQ(cycles.info().time.step_text(), "1 hour");
+  // Nor if it is the dimension's own coordinate.
+  const SeriesFile runs = open(
+      "dim time 3\ndim node 2\nvar x float time node\nramp x 0 1 6\n"
+      "var time double time\natt time units char \"hours since 2020-01-01\"\n"
+      "att time standard_name char forecast_reference_time\nramp time 0 6 3\n"
+      "var valid double time\natt valid units char \"hours since 2020-01-01\"\n"
+      "att valid standard_name char time\nramp valid 24 6 3\n");
+  EXPECT_EQ(runs.info().time.text(0), "2020-01-02T00:00");
+  EXPECT_HAS(join(runs.info().remarks), "valid: taken for the stamps of dimension time");
   // Of two that say the same of themselves one is guessed, and the remark says so.
   const SeriesFile two = open(data +
                               "var a double t\natt a units char \"hours since 2020-01-01\"\natt a "

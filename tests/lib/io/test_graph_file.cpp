@@ -107,6 +107,8 @@ TEST(EdgeTable, LinesAndHeaders) {
   EXPECT_EQ(table.edges[1].source, 2);
   EXPECT_EQ(table.edges[1].weight, 1000);
   EXPECT_EQ(table.lines, (std::vector<Index>{2, 4}));
+  EXPECT_TRUE(table.is_of_distances);
+  EXPECT_FALSE(read("Source,Target,weight\n0,1,2\n").is_of_distances);
   EXPECT_EQ(read("0,1\n1,2").edges[1].weight, 1);
   EXPECT_TRUE(read("").edges.empty());
   EXPECT_TRUE(read("src,dst\n").edges.empty());
@@ -136,6 +138,7 @@ TEST(EdgeTable, Refusals) {
   refuse("0,1,1,1\n", "4 columns");
   refuse("a,b,c\nd,e,f\n", "t.csv:2: \"d\"");
   refuse("0,b,1\n", "t.csv:1: \"b\"");
+  refuse("To,From,weight\n0,1,1\n", "t.csv:1: its columns are To,From; source,destination is right: swap them");
   EXPECT_HAS(user_message([&] { (void)read_edge_table(folder / "none.csv", numbers, {}); }), "none.csv");
 }
 
