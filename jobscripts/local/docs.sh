@@ -4,12 +4,13 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: jobscripts/local/docs.sh [--rossby PROGRAM]
+usage: jobscripts/local/docs.sh [--rossby PROGRAM] [--headers]
 
 Installs what is missing (Debian packages mkdocs, mkdocs-material), writes the reference pages from the program, builds
 the site with warnings as errors, and checks internal links and anchors. Open build/docs/index.html.
 
   --rossby PROGRAM  the program that the reference is made from (default: build/release/apps/rossby, which is built)
+  --headers         also pages of the public headers, by Doxygen, in build/docs/headers
 
 environment: as jobscripts/local/test.sh
 TEXT
@@ -18,7 +19,7 @@ TEXT
 # shellcheck source=common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-rossby=''
+rossby='' headers=0
 while (($# > 0)); do
   case $1 in
     -h | --help)
@@ -28,6 +29,10 @@ while (($# > 0)); do
     --rossby)
       rossby=$(realpath "${2:?--rossby needs a program}")
       shift 2
+      ;;
+    --headers)
+      headers=1
+      shift
       ;;
     *) die "unknown option $1 (see --help)" ;;
   esac
@@ -46,7 +51,7 @@ python3 -B tests/docs/check_links.py
 rm -rf build/docs build/docs_pages
 mkdir -p build
 cp -r docs build/docs_pages
-rm -f build/docs_pages/pictures/*.py
+rm -f build/docs_pages/pictures/*.py build/docs_pages/Doxyfile
 python3 -B docs/reference/make.py "$rossby" build/docs_pages
 cat >build/mkdocs.yml <<'TEXT'
 INHERIT: ../mkdocs.yml
@@ -55,4 +60,9 @@ site_dir: docs
 TEXT
 mkdocs build --quiet --strict --config-file build/mkdocs.yml
 python3 -B tests/docs/check_links.py build/docs
+if ((headers)); then
+  ensure_packages doxygen
+  doxygen docs/Doxyfile
+  say "build/docs/headers/index.html"
+fi
 say "build/docs/index.html"
