@@ -1,6 +1,7 @@
 """What the tests of the documentation share: pages as blocks, links and anchors. Python's standard library only."""
 
 import dataclasses
+import os
 import pathlib
 import re
 
@@ -20,8 +21,11 @@ class Block:
 
 def markdown(root: pathlib.Path = ROOT) -> list[pathlib.Path]:
     """All pages of the tree but those in build folders."""
-    return sorted(path for path in root.rglob("*.md")
-                  if not any(part.startswith(("build", ".git")) and part != ".github" for part in path.relative_to(root).parts))
+    found = []
+    for folder, inside, files in os.walk(root):
+        inside[:] = [name for name in inside if name == ".github" or not name.startswith(("build", "."))]
+        found += [pathlib.Path(folder, name) for name in files if name.endswith(".md")]
+    return sorted(found)
 
 
 def blocks(text: str) -> list[Block]:
