@@ -2,6 +2,7 @@
 //
 //     use NAME...      variables that are opened together, beside each that fits
 //     steps FIRST LAST
+//     earlier INSTANT...   steps of missing values that come before those of the file
 //     cut BYTES        the end of the file that is missing (classic formats; HDF5's own reader is not ours)
 //     poke AT BYTE     a byte of it that is another (the same)
 #include <algorithm>
@@ -53,10 +54,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::make_netcdf(made.path(), statements);
   Index first = 0, last = -1;
   std::vector<std::string> wanted;
+  std::vector<double> earlier;
   bool classic = false;
   for (const auto& s : statements) {
     if (s.words[0] == "use") wanted.assign(s.words.begin() + 1, s.words.end());
     if (s.words[0] == "steps") first = s.integer(1), last = s.integer(2);
+    for (std::size_t k = 1; s.words[0] == "earlier" && k < s.words.size(); ++k) earlier.push_back(s.real(k));
     if (s.words[0] == "kind") classic = s.word(1) != "4";
   }
   if (classic) damage(made.path(), statements);
@@ -72,6 +75,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const SeriesFile filled = SeriesFile::open(made.path(), wanted, first, last, {}, true);
     fuzz::check(filled.info().time.gaps().empty(), "a filled time axis has no gaps");
     if (filled.info().steps < 100'000) fuzz::use(filled);
+  });
+  fuzz::survives([&] {
+    SeriesFile later = SeriesFile::open(made.path(), wanted, first, last);
+    const Index steps = later.info().steps;
+    later.begin_with(earlier);
+    fuzz::check(later.info().steps == steps + std::ssize(earlier), "each earlier step is one");
+    fuzz::use(later);
   });
   fuzz::survives([&] { (void)inspect_series(made.path(), wanted); });
   return 0;

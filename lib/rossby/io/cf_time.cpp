@@ -323,8 +323,11 @@ TimeAxis TimeAxis::filled(std::vector<Index>& source) const {
 
 TimeAxis TimeAxis::behind(std::span<const double> instants) const {
   std::vector<double> values;
-  for (const double instant : instants)
+  for (const double instant : instants) {
+    if (!(std::abs(instant) < static_cast<double>(latest_stamp)))
+      user_error("{}: {} is no time that a step could have", origin_, instant);
     values.push_back(dated_ ? to_value(static_cast<Milliseconds>(instant)) : instant);
+  }
   values.insert(values.end(), values_.begin(), values_.end());
   return parse(std::move(values), units_, calendar_, origin_);
 }

@@ -67,14 +67,20 @@ void take_lists(DataRecord& record, std::vector<RecordList> lists) {
     return std::vector<double>();
   };
   record.instants = take("instants");
-  for (const double t : take("steps")) record.steps.push_back(static_cast<Index>(t));
-  const std::vector<double> high = take("step_high"), low = take("step_low");
+  const std::vector<double> steps = take("steps"), high = take("step_high"), low = take("step_low");
+  const auto within = [](const std::vector<double>& list, double end) {
+    return std::all_of(list.begin(), list.end(), [&](double x) { return x >= 0 && x < end; });
+  };
+  const bool numbers = within(steps, static_cast<double>(record.instants.size())) && within(high, 0x1p32) &&
+                       within(low, 0x1p32) && std::is_sorted(steps.begin(), steps.end());
+  if (numbers)
+    for (const double t : steps) record.steps.push_back(static_cast<Index>(t));
   record.sum = take("sum");
   record.count = take("count");
   record.centers = take("centers");
   const std::size_t count = record.steps.size();
   if (count == 0 || high.size() != count || low.size() != count || record.sum.size() != count ||
-      record.count.size() != count || record.steps.back() >= std::ssize(record.instants))
+      record.count.size() != count)
     user_error("{}: damaged: its lists of training steps do not go with each other", record.path);
   for (std::size_t k = 0; k < count; ++k)
     record.step.push_back(static_cast<std::uint64_t>(high[k]) << 32 | static_cast<std::uint64_t>(low[k]));
@@ -137,9 +143,14 @@ std::shared_ptr<const DataRecord> read_record(const Communicator& comm, const st
     if (!std::filesystem::exists(path)) return false;
     const StoredState stored = list_state(path);
     const auto metadata = nlohmann::json::parse(stored.metadata, nullptr, false);
-    if (!metadata.is_object() || metadata.value("training_hash", "") != training_hash) return false;
+    const auto text = [&](const char* name) {
+      return metadata.is_object() && metadata.contains(name) && metadata[name].is_string()
+                 ? metadata[name].get<std::string>()
+                 : std::string();
+    };
+    if (training_hash.empty() || text("training_hash") != training_hash) return false;
     record->training = training_hash;
-    record->frame = metadata.value("frame_hash", "");
+    record->frame = text("frame_hash");
     for (const StoredArray& array : stored.arrays)
       if (array.placement == Placement::replicated)
         lists.emplace_back(array.name, std::vector<double>(static_cast<std::size_t>(array.extents[2])));
