@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 
 import support
@@ -128,14 +127,16 @@ class Accepted(Runs):
     def test_runs_that_kept_nothing(self):
         """Of a version that did not write what a run was fitted to."""
         run = self.trained("early", *WINDOWS)
+        _, before = self.forecast(2, run, "sensors.nc")
+        self.assertEqual(self.forecast(3, run, "corrected.nc", "--accept-changed-data")[1], before)
         os.remove(self.path(run + "/checkpoints/data.h5"))
-        out, _ = self.forecast(2, run, "corrected.nc", "--accept-changed-data")
+        out, values = self.forecast(2, run, "corrected.nc", "--accept-changed-data")
+        self.assertNotEqual(values, before, "scales that are fitted anew are others")
         self.assertRegex(out, "the training part has changed; .*warning   scaling, cycle and trend are computed anew from the changed data"
                          .replace(".*", "(?s:.*)"))
         self.refuse(2, ["forecast", run, "--steps", "2", "--accept-changed-data", "--set", "data.file=cut.nc"],
                     "begins at 2001-01-01T07:00, but the training at 2001-01-01T00:00")
         again = self.trained("again", *WINDOWS)
-        shutil.copy(self.path("early/config.toml"), self.path("early.toml"))
         with open(self.path(again + "/checkpoints/data.h5"), "r+b") as file:
             file.truncate(3000)
         self.refuse(2, ["forecast", again, "--steps", "2", "--accept-changed-data"], "data.h5")

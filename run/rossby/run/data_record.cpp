@@ -100,12 +100,20 @@ std::string change_text(const double (&then)[2], const double (&now)[2], const s
   return text;
 }
 
+/// By how much stamps of one step may differ that two files count from other days, in other units.
+double rounding_of(const DataRecord& record, const TimeAxis& time) {
+  const std::vector<double>& instants = record.instants;
+  return time.dated() && instants.size() > 1 ? std::min(500.0, 0.25 * (instants[1] - instants[0])) : 0;
+}
+
 }  // namespace
 
 bool DataRecord::goes_with(const DataHash& hash, const TimeAxis& time) const {
   if (frame != hash.frame || steps != hash.steps || steps.back() >= time.size()) return false;
-  return std::all_of(steps.begin(), steps.end(),
-                     [&](Index t) { return instants[static_cast<std::size_t>(t)] == time.instant(t); });
+  const double rounding = rounding_of(*this, time);
+  return std::all_of(steps.begin(), steps.end(), [&](Index t) {
+    return std::abs(instants[static_cast<std::size_t>(t)] - time.instant(t)) <= rounding;
+  });
 }
 
 std::string data_record_of(const std::string& run) {
@@ -192,24 +200,25 @@ void begin_as_trained(const Communicator& comm, Config& config, const DataRecord
   const SeriesInfo info = open_series(comm, whole).info();
   agree(comm, [&] {
     const TimeAxis& time = info.time;
-    const auto step_behind = [&](double instant) {
+    const double rounding = rounding_of(record, time);
+    const auto first_from = [&](double instant) {
       Index t = 0;
       while (t < time.size() && time.instant(t) < instant) ++t;
       return t;
     };
     const double end = record.instants[static_cast<std::size_t>(record.steps.back())];
-    const Index first = step_behind(record.instants.front());
-    if (first == time.size() || time.instant(first) > end)
+    const Index first = first_from(record.instants.front() - rounding);
+    if (first == time.size() || time.instant(first) > end + rounding)
       user_error(
           "{}: holds no step of the training part ({} to {}), so that nothing tells whether it goes with {}; "
           "give it data that go further back, or train anew",
           info.path, time.text(0), time.text(time.size() - 1), record.path);
     config.data.first_step = first;
     if (config.data.last_step != -1)
-      config.data.last_step = step_behind(std::nextafter(record.instants.back(), 1e300));
+      config.data.last_step = first_from(std::nextafter(record.instants.back() + rounding, 1e300));
     config.data.earlier.clear();
     for (const double instant : record.instants)
-      if (instant < time.instant(first)) config.data.earlier.push_back(instant);
+      if (instant < time.instant(first) - rounding) config.data.earlier.push_back(instant);
   });
 }
 
