@@ -160,7 +160,8 @@ std::shared_ptr<const DataRecord> read_record(const Communicator& comm, const st
     record->training = training_hash;
     record->frame = text("frame_hash");
     for (const StoredArray& array : stored.arrays)
-      if (array.placement == Placement::replicated)
+      if (array.placement == Placement::replicated &&
+          array.extents[2] <= stored.bytes / Index{sizeof(double)})
         lists.emplace_back(array.name, std::vector<double>(static_cast<std::size_t>(array.extents[2])));
     return true;
   });
