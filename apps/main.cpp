@@ -1,6 +1,12 @@
 #include <cstdio>
 #include <exception>
+#include <filesystem>
+#include <fstream>
 #include <new>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 
@@ -34,6 +40,23 @@ void add_commands(CLI::App& app, commands::Chosen& chosen) {
   commands::add_config(app, chosen);
 }
 
+/// Whether the command may train with asynchronous updates, whose thread calls MPI: it or a file that it
+/// names has the word. MPI has to know before the configuration is read.
+bool may_be_asynchronous(std::span<char* const> arguments) {
+  constexpr std::string_view word = "asynchronous";
+  constexpr std::streamsize most = std::streamsize{1} << 20;  // configurations are no longer
+  for (const std::string_view argument : arguments) {
+    if (argument.find(word) != std::string_view::npos) return true;
+    std::error_code code;
+    if (!argument.ends_with(".toml") || !std::filesystem::is_regular_file(argument, code)) continue;
+    std::ifstream file{std::string(argument)};
+    std::string text(most, '\0');
+    file.read(text.data(), most);
+    if (text.find(word) != std::string::npos) return true;
+  }
+  return false;
+}
+
 int parse_and_run(const Communicator& comm, int argc, char** argv) {
   CLI::App app{
       "Rossby: trains spatio-temporal forecasters on clusters. Start with mpirun or srun for more than one "
@@ -58,7 +81,8 @@ int parse_and_run(const Communicator& comm, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const FlushSubnormals flush;  // before the first threads start
-  const Environment environment;
+  const bool threads = may_be_asynchronous({argv, static_cast<std::size_t>(argc)});
+  const Environment environment(threads ? ThreadLevel::multiple : ThreadLevel::funneled, false);
   const Communicator comm = environment.world();
   set_up_blas();
   try {

@@ -33,6 +33,8 @@ struct TrainArguments {
   std::string device;             // --device auto|cpu|cuda; empty: as configured
   std::string device_memory;      // --device-memory 4GiB; empty: as configured
   std::string machine;            // --machine FILE: predicts the training; empty: does not
+  std::string record;             // --record FILE; empty: updates are not written down
+  std::string replay;             // --replay FILE; empty: no recorded training is repeated
   std::string plan = "given";     // --plan given|auto: as configured, or the fastest candidate
   std::vector<std::string> sets;  // --set key=value
 
@@ -58,6 +60,8 @@ struct TrainArguments {
     add("--device", device);
     add("--device-memory", device_memory);
     add("--machine", machine);
+    add("--record", record);
+    add("--replay", replay);
     add("--plan", plan == "given" ? "" : plan);
     for (const std::string& set : sets) add("--set", set);
     return line;
@@ -128,6 +132,8 @@ int train_run(const Communicator& comm, const TrainArguments& given) {
   options.run = arguments.run;
   options.resume = arguments.resume;
   options.machine = arguments.machine;
+  options.record = arguments.record;
+  options.replay = arguments.replay;
   options.write_state = arguments.write_state;
   options.signals = options.prints = true;
   const Trained trained = train(comm, config, options);
@@ -171,6 +177,11 @@ void add_train(CLI::App& app, Chosen& chosen) {
   t->add_option(
       "--machine", a.machine,
       "measurements of 'rossby calibrate': predicts the training, and holds it against what it takes");
+  t->add_option("--record", a.record,
+                "write down what asynchronous updates took (train.updates), some bytes for each sub-batch");
+  t->add_option(
+      "--replay", a.replay,
+      "repeat a recorded training bit by bit, on as many row blocks and any divisor of its time groups");
   t->add_option(
        "--plan", a.plan,
        "given: as configured; auto: as the candidate that is predicted to be fastest (needs --machine): "

@@ -39,7 +39,11 @@ const rossby::Communicator& rossby::test::environment_world() {
 }
 
 int main(int argc, char** argv) {
+#ifdef ROSSBY_TEST_THREADS  // of which several call MPI
+  const rossby::Environment environment(rossby::ThreadLevel::multiple, false);
+#else
   const rossby::Environment environment;
+#endif
   const rossby::Communicator world = environment.world();
   all_ranks = &world;
   testing::InitGoogleTest(&argc, argv);

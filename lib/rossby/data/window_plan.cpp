@@ -156,9 +156,7 @@ void WindowPlan::batch(Index index, int group, WindowBatch& batch) const {
       add_micro_batch(index, g, piece, batch.starts);
       batch.of_all[static_cast<std::size_t>(piece)] += std::ssize(batch.starts) - before;
     }
-    for (const Index start : batch.starts)
-      for (Index h = 0; h < options_.shape.outputs; ++h)
-        batch.observed += observed_[static_cast<std::size_t>(start + options_.shape.inputs + h)];
+    batch.observed += observed(batch.starts);
   }
   batch.starts.clear();
   batch.ends.clear();
@@ -166,6 +164,14 @@ void WindowPlan::batch(Index index, int group, WindowBatch& batch) const {
     add_micro_batch(index, group, piece, batch.starts);
     batch.ends.push_back(std::ssize(batch.starts));
   }
+}
+
+double WindowPlan::observed(std::span<const Index> starts) const {
+  double sum = 0;
+  for (const Index start : starts)
+    for (Index h = 0; h < options_.shape.outputs; ++h)
+      sum += observed_[static_cast<std::size_t>(start + options_.shape.inputs + h)];
+  return sum;
 }
 
 std::vector<Index> WindowPlan::steps_of(std::span<const Index> starts) const {

@@ -200,6 +200,8 @@ class WindowPlan {
   void starts_of(Index index, int group, std::vector<Index>& starts) const;
   /// Batch `index` of `group`.
   void batch(Index index, int group, WindowBatch& batch) const;
+  /// Targets of the windows that begin at these steps that are not missing, of all nodes.
+  [[nodiscard]] double observed(std::span<const Index> starts) const;
 
   /// All steps of the windows that each group takes in the epoch that was started, or, with global sampling,
   /// of its contiguous share; before any epoch the same for contiguous shares.

@@ -19,6 +19,11 @@ class Reducer {
   virtual void sum_begin(std::span<double> values) { sum(values); }
   virtual void sum_begin(std::span<float> values) { sum(values); }
   virtual void sum_end() {}
+  /// The same without waiting: whether all sums that have begun have ended.
+  [[nodiscard]] virtual bool sum_done() {
+    sum_end();
+    return true;
+  }
   /// Sums of several arrays, all of the host or all of one device, together where the transport can; they
   /// need not have ended for the host where sums are enqueued.
   virtual void sum_each(std::span<const std::span<double>> arrays) { sum_all(arrays); }

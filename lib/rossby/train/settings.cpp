@@ -194,6 +194,39 @@ std::span<const Key<TrainSettings>> train_keys() {
                                        "factor on the learning rate for each rollback")
           .range(1e-06, 1)
           .may_change(),
+      key<&TrainSettings::updates>("train.updates", "\"synchronous\"", "",
+                                   "asynchronous: time groups do not wait for each other; an update takes "
+                                   "the gradients that are there")
+          .one_of("synchronous|asynchronous")
+          .read_by("windows")
+          .added(),
+      key<&TrainSettings::max_staleness>(
+          "train.max_staleness", "0", "updates",
+          "asynchronous: most updates between the weights that a gradient is of "
+          "and the update that takes it; 0: no limit")
+          .range(0, 1000000)
+          .read_by("windows")
+          .added(),
+      key<&TrainSettings::stale>("train.stale", "\"drop\"", "",
+                                 "asynchronous: a gradient beyond train.max_staleness is dropped, or updates "
+                                 "and the faster groups wait for it")
+          .one_of("drop|wait")
+          .read_by("windows")
+          .added(),
+      key<&TrainSettings::uneven>("train.uneven", "\"wait\"", "",
+                                  "asynchronous: a time group that has done its batches waits for the slower "
+                                  "ones at the end of an epoch, or "
+                                  "repeats them until all groups together have done as many as the epoch has")
+          .one_of("wait|repeat")
+          .read_by("windows")
+          .added(),
+      key<&TrainSettings::staleness_lr>(
+          "train.staleness_lr", "\"none\"", "",
+          "asynchronous: factor on a gradient of staleness s: 1 (none), 1 / max(1, s) (inverse), "
+          "1 / sqrt(1 + s) (power)")
+          .one_of("none|inverse|power")
+          .read_by("windows")
+          .added(),
   };
   return table;
 }

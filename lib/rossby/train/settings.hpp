@@ -71,6 +71,11 @@ struct TrainSettings {
   std::string check;
   Index rollbacks = 0;
   double rollback_lr = 0;
+  std::string updates = "synchronous";
+  Index max_staleness = 0;
+  std::string stale = "drop";
+  std::string staleness_lr = "none";
+  std::string uneven = "wait";
 };
 [[nodiscard]] std::span<const Key<TrainSettings>> train_keys();
 

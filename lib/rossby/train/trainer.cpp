@@ -250,6 +250,27 @@ typename Step<T>::Result Trainer<T>::run_step(double lr, unsigned votes, Losses&
   }
 }
 
+/// The same by EpochUpdates. Checkpoints are written between two of their runs.
+template <class T>
+unsigned Trainer<T>::run_epoch_by_updates(double lr, const TrainerHooks& hooks) {
+  unsigned votes = 0;
+  const auto vote = [&] {
+    const bool late = options_.max_seconds > 0 && elapsed() >= options_.max_seconds;
+    return (hooks.vote ? hooks.vote() : 0U) | (late ? unsigned{vote_late} : 0U);
+  };
+  while (now_.batch < task_->batches() && (votes & (vote_finish | vote_pause | vote_late)) == 0) {
+    const Stopwatch begin;
+    if (hooks.sent) epoch_sent_ -= hooks.sent();
+    votes = updates_->run(tape_, lr, now_, vote, hooks.begin);
+    if (hooks.sent) epoch_sent_ += hooks.sent();
+    epoch_seconds_ += updates_->seconds();
+    now_.epoch_seconds += begin.seconds();
+    now_.seconds = elapsed();
+    if (hooks.save && votes != 0) hooks.save(votes & vote_pause ? SaveReason::pause : SaveReason::due);
+  }
+  return votes;
+}
+
 /// The batches that are left of the epoch under way. Returns the votes of its last step.
 template <class T>
 unsigned Trainer<T>::run_epoch(double lr, const TrainerHooks& hooks) {
@@ -257,8 +278,10 @@ unsigned Trainer<T>::run_epoch(double lr, const TrainerHooks& hooks) {
   if (hooks.sent) epoch_sent_ -= hooks.sent();
   task_->start_epoch(now_.epoch);
   if (hooks.sent) epoch_sent_ += hooks.sent();
+  if (updates_) return run_epoch_by_updates(lr, hooks);
   while (now_.batch < task_->batches() && (votes & (vote_finish | vote_pause | vote_late)) == 0) {
     const Stopwatch begin;
+    if (hooks.begin) hooks.begin();
     unsigned mine = hooks.vote ? hooks.vote() : 0;
     if (options_.max_seconds > 0 && elapsed() >= options_.max_seconds) mine |= vote_late;
     if (owing_ == owed_.size()) owed_.emplace_back();
@@ -309,6 +332,7 @@ void Trainer<T>::end_epoch(EpochReport& report, bool leaving, const TrainerHooks
   report.rollbacks = now_.rollbacks;
   report.epoch_seconds = now_.epoch_seconds;
   report.seconds = std::exchange(epoch_seconds_, {});
+  report.updates = std::exchange(now_.updates, {});
   report.sent = std::exchange(epoch_sent_, {});
   report.moved = std::exchange(epoch_moved_, {});
   report.sent_whole = std::exchange(follows_, true) && now_.batch == task_->batches();
@@ -343,6 +367,7 @@ void Trainer<T>::end_epoch(EpochReport& report, bool leaving, const TrainerHooks
   if (hooks.observe) hooks.observe(report);
   now_.epoch = done;
   now_.batch = 0;
+  now_.group_batches.clear();
   now_.terms.clear();
   now_.node_steps = now_.epoch_seconds = 0;
   now_.seconds = elapsed();

@@ -63,6 +63,34 @@ class Task {
   virtual void rehearse_validation(Tape<T>&) {}
   /// Which error that is.
   [[nodiscard]] virtual std::string_view validation_name() const { return "rmse"; }
+
+  // For asynchronous updates, whose time groups train on their shares of the batches alone.
+
+  /// A group's share of batch `index` of the epoch: windows, and observed targets of all rows.
+  struct Share {
+    Index windows = 0;
+    double targets = 0;
+  };
+  [[nodiscard]] virtual Share share(Index, int) const { bug("batches of this task have no shares"); }
+  /// From now on `record` records the share of this group alone, whose one loss is a sum over its targets.
+  virtual void record_share_of(int) { bug("batches of this task have no shares"); }
+  [[nodiscard]] virtual std::string_view loss_name() const { return "loss"; }
+};
+
+/// What trains the batches of an epoch in place of steps.
+template <class T>
+class EpochUpdates {
+ public:
+  virtual ~EpochUpdates() = default;
+  /// Goes on with the epoch that the task has started, from `now`, until its batches are done or a rank
+  /// votes; `now` then says how far it has come, and the model holds the newest weights. `begin` is called
+  /// before each step or sub-batch, `vote` is asked then, and while this rank waits (both may be empty).
+  /// Returns what any rank voted. Throws NotFinite as Step does, with the sums in the model's gradients.
+  /// Collective.
+  virtual unsigned run(Tape<T>& tape, double lr, TrainingState& now, const std::function<unsigned()>& vote,
+                       const std::function<void()>& begin) = 0;
+  /// Of the last run, on this rank: waiting is part of `reduction`.
+  [[nodiscard]] virtual const StepSeconds& seconds() const = 0;
 };
 
 struct TrainerOptions {
@@ -101,7 +129,8 @@ struct EpochReport {
   double total_seconds = 0;
   double batches_per_second = 0;
   double node_steps_per_second = 0;
-  Index rollbacks = 0;  // so far
+  Index rollbacks = 0;   // so far
+  UpdateCounts updates;  // asynchronous ones
 };
 
 enum class StopReason { epochs, early_stop, plateau, time, asked, paused };
@@ -140,6 +169,7 @@ enum class SaveReason { due, pause, end };
 /// What the loop asks of those who run it; any may be empty. All are called on every rank.
 struct TrainerHooks {
   std::function<void(const EpochReport&)> observe;  // after every epoch
+  std::function<void()> begin;                      // before every step, or sub-batch of this rank
   std::function<unsigned()> vote;                   // before every step: a sum of Vote
   std::function<double()> waited;                   // seconds of waiting for other ranks so far
   std::function<Traffic()> sent;                    // by this rank so far
@@ -152,6 +182,9 @@ class Trainer {
  public:
   Trainer(const TrainerOptions& options, const ScheduleOptions& schedule, Task<T>& task,
           Optimiser<T>& optimiser, Reducer& reducer, const Exec& exec, TimeGroups groups = {});
+
+  /// Has `updates` train the batches of an epoch; it outlives this, and its optimiser is this one's.
+  void train_by(EpochUpdates<T>& updates) { updates_ = &updates; }
 
   /// Runs to the end, from the start or from what `restore` took, or until a rank votes to pause. Throws
   /// NotFinite as Step does; a state may be restored then and `run` called again.
@@ -192,6 +225,7 @@ class Trainer {
 
   [[nodiscard]] EpochReport new_report() const;
   unsigned run_epoch(double lr, const TrainerHooks& hooks);
+  unsigned run_epoch_by_updates(double lr, const TrainerHooks& hooks);
   typename Step<T>::Result run_step(double lr, unsigned votes, Losses& losses,
                                     const std::function<void(Index part)>& record);
   void end_epoch(EpochReport& report, bool leaving, const TrainerHooks& hooks);
@@ -210,6 +244,7 @@ class Trainer {
   Tape<T> tape_;
   std::unique_ptr<OpCheck<T>> check_;  // null: nobody looks
   Step<T> step_;
+  EpochUpdates<T>* updates_ = nullptr;  // null: steps are synchronous
   std::deque<Owed> owed_;  // by the last steps; kept for those to come, which go to the same places
   std::size_t owing_ = 0;  // of them
   std::vector<Losses*> local_;

@@ -1,5 +1,6 @@
 #include "rossby/train/training_state.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <nlohmann/json.hpp>
@@ -121,7 +122,88 @@ ParameterBooks parameter_books(const Json& json) {
   return books;
 }
 
+Json moments_json(const Moments& m) {
+  return {m.count, m.sum, m.squares, number(m.least), number(m.most)};
+}
+
+Moments moments(const Json& json, const char* name) {
+  const Json& values = list(json, name);
+  if (values.size() != 5 || !values[0].is_number_integer()) wrong(name, "moments");
+  const auto at = [&](std::size_t i, double none) {
+    if (values[i].is_null()) return none;
+    if (!values[i].is_number()) wrong(name, "moments");
+    return values[i].get<double>();
+  };
+  const Moments none;
+  return {values[0].get<Index>(), at(1, 0), at(2, 0), at(3, none.least), at(4, none.most)};
+}
+
+/// [[value, times], …]
+Json counts_json(const Counts& counts) {
+  Json json = Json::array();
+  for (const auto& [value, times] : counts) json.push_back({value, times});
+  return json;
+}
+
+Counts counts(const Json& json, const char* name) {
+  Counts all;
+  for (const Json& item : list(json, name)) {
+    if (!item.is_array() || item.size() != 2 || !item[0].is_number_integer() || !item[1].is_number_integer())
+      wrong(name, "a list of pairs");
+    all[item[0].get<Index>()] += item[1].get<Index>();
+  }
+  return all;
+}
+
+/// Synchronous states have none.
+void add_updates(Json& json, const TrainingState& state) {
+  if (state.group_batches.empty()) return;
+  const UpdateCounts& u = state.updates;
+  json["group_batches"] = state.group_batches;
+  json["updates"] = {{"windows", counts_json(u.windows)},
+                     {"staleness", counts_json(u.staleness)},
+                     {"targets", moments_json(u.targets)},
+                     {"dropped", u.dropped},
+                     {"update_seconds", moments_json(u.update_seconds)},
+                     {"worker_seconds", moments_json(u.worker_seconds)}};
+}
+
+void read_updates(const Json& json, TrainingState& state) {
+  if (!json.contains("group_batches")) return;
+  for (const Json& done : list(json, "group_batches")) {
+    if (!done.is_number_integer() || done.get<Index>() < 0) wrong("group_batches", "a list of counts");
+    state.group_batches.push_back(done.get<Index>());
+  }
+  const Json& u = member(json, "updates");
+  state.updates = {counts(u, "windows"), counts(u, "staleness"),       moments(u, "targets"),
+                   count(u, "dropped"),  moments(u, "update_seconds"), moments(u, "worker_seconds")};
+}
+
 }  // namespace
+
+double Moments::deviation() const {
+  const double m = mean();
+  return count > 0 ? std::sqrt(std::max(0.0, squares / static_cast<double>(count) - m * m)) : 0;
+}
+
+Moments moments_of(const Counts& counts) {
+  Moments m;
+  for (const auto& [value, times] : counts) {
+    const auto v = static_cast<double>(value), n = static_cast<double>(times);
+    m += {times, n * v, n * v * v, v, v};
+  }
+  return m;
+}
+
+UpdateCounts& UpdateCounts::operator+=(const UpdateCounts& other) {
+  for (const auto& [value, times] : other.windows) windows[value] += times;
+  for (const auto& [value, times] : other.staleness) staleness[value] += times;
+  targets += other.targets;
+  dropped += other.dropped;
+  update_seconds += other.update_seconds;
+  worker_seconds += other.worker_seconds;
+  return *this;
+}
 
 Json to_json(const TrainingState& state) {
   Json json;
@@ -145,6 +227,7 @@ Json to_json(const TrainingState& state) {
                       {"bad", state.schedule.bad}};
   json["parameters"] = Json::array();
   for (const ParameterBooks& books : state.parameters) json["parameters"].push_back(parameter_json(books));
+  add_updates(json, state);
   return json;
 }
 
@@ -169,6 +252,7 @@ TrainingState training_state(const Json& json) {
   state.schedule.since_best = count(schedule, "since_best");
   state.schedule.bad = count(schedule, "bad");
   for (const Json& books : list(json, "parameters")) state.parameters.push_back(parameter_books(books));
+  read_updates(json, state);
   return state;
 }
 

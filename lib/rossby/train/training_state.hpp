@@ -2,6 +2,7 @@
 
 #include <array>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,6 +74,53 @@ struct TermSum {
   double weight = 0;
 };
 
+/// How often each value came.
+using Counts = std::map<Index, Index>;
+
+/// Numbers by their first moments, and what they lie between.
+struct Moments {
+  Index count = 0;
+  double sum = 0;
+  double squares = 0;
+  double least = std::numeric_limits<double>::infinity();
+  double most = -std::numeric_limits<double>::infinity();
+
+  void add(double value) {
+    ++count;
+    sum += value;
+    squares += value * value;
+    least = value < least ? value : least;
+    most = value > most ? value : most;
+  }
+  Moments& operator+=(const Moments& other) {
+    count += other.count;
+    sum += other.sum;
+    squares += other.squares;
+    least = other.least < least ? other.least : least;
+    most = other.most > most ? other.most : most;
+    return *this;
+  }
+  [[nodiscard]] double mean() const { return count > 0 ? sum / static_cast<double>(count) : 0; }
+  [[nodiscard]] double deviation() const;
+};
+
+/// What asynchronous updates were like. The staleness of a gradient is the number of updates that were
+/// published between reading the weights that it is of and being summed.
+struct UpdateCounts {
+  Counts windows;          // of each update
+  Counts staleness;        // of each sub-batch that an update took
+  Moments targets;         // observed ones of each update
+  Index dropped = 0;       // sub-batches beyond train.max_staleness
+  Moments update_seconds;  // from summing gradients to publishing weights, on this rank
+  Moments worker_seconds;  // of a sub-batch, on this rank
+
+  [[nodiscard]] bool any() const { return targets.count > 0 || dropped > 0; }
+  UpdateCounts& operator+=(const UpdateCounts& other);
+};
+
+/// Mean and standard deviation of values that came so often.
+[[nodiscard]] Moments moments_of(const Counts& counts);
+
 /// Where a training is, between two steps.
 struct TrainingState {
   Index epoch = 0;           // epochs done
@@ -89,6 +137,10 @@ struct TrainingState {
   std::vector<TermSum> terms;
   ScheduleState schedule;
   std::vector<ParameterBooks> parameters;
+  /// Asynchronous updates: sub-batches done of the epoch under way, by each time group; `batch` is their mean
+  /// then. Empty: synchronous ones.
+  std::vector<Index> group_batches;
+  UpdateCounts updates;  // of the epoch under way
 };
 
 [[nodiscard]] nlohmann::ordered_json to_json(const TrainingState& state);

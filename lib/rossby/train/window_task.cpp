@@ -156,6 +156,13 @@ void WindowTask<T>::bring(Index index) {
 }
 
 template <class T>
+typename Task<T>::Share WindowTask<T>::share(Index index, int group) const {
+  std::vector<Index> starts;
+  plan_.starts_of(index, group, starts);
+  return {std::ssize(starts), plan_.observed(starts)};
+}
+
+template <class T>
 std::vector<bool> WindowTask<T>::drawn(Index step) const {
   const double probability = truth_probability(options_.sampling_decay, step);
   const Random draw = Random(options_.seed, "scheduled sampling").at(static_cast<std::uint64_t>(step));
@@ -179,9 +186,10 @@ void WindowTask<T>::record(Tape<T>& tape, Index index, Index step, Losses& losse
     sent_ = -1;
     if (!fetches() && index + 1 < plan_.batches()) send(index + 1);  // travels during this step
   }
-  plan_.batch(index, store_->group(), batch_);
+  plan_.batch(index, share_of_.value_or(store_->group()), batch_);
+  if (share_of_) batch_.observed = plan_.observed(batch_.starts);
   weight_ = batch_.observed;
-  scale_ = batch_.observed > 0 ? 1 / batch_.observed : 0;
+  scale_ = share_of_ ? 1 : batch_.observed > 0 ? 1 / batch_.observed : 0;
   sum_ = losses.add(options_.loss_name, scale_);
   const std::vector<bool> feeds = fixed_ ? *fixed_ : drawn(step);
   for (std::size_t k = 0; k < micro_batches_.size(); ++k) {

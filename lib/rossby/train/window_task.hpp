@@ -105,6 +105,9 @@ class WindowTask final : public Task<T> {
   void trace_validation(Tape<T>& tape, const typename Task<T>::Made& made) override;
   void rehearse_validation(Tape<T>& tape) override;
   [[nodiscard]] std::string_view validation_name() const override { return options_.validation; }
+  [[nodiscard]] typename Task<T>::Share share(Index index, int group) const override;
+  void record_share_of(int group) override { share_of_ = group; }
+  [[nodiscard]] std::string_view loss_name() const override { return options_.loss_name; }
 
   /// Forecasts from origins (last known steps), `horizons` at most the model's outputs, in the units of the
   /// store, made where the tape's ops run and handed out in memory of the host. Collective over the group.
@@ -156,6 +159,7 @@ class WindowTask final : public Task<T> {
   }
 
   std::optional<std::vector<bool>> fixed_;
+  std::optional<int> share_of_;
   WindowBatch batch_;
   StepLists wanted_;
   std::vector<Index> starts_;

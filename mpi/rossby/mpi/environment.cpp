@@ -81,6 +81,12 @@ Communicator Communicator::duplicate() const {
   return made;
 }
 
+Communicator Communicator::for_thread() const {
+  Communicator made = duplicate();
+  made.watchdog_ = nullptr;
+  return made;
+}
+
 Communicator Communicator::for_run() const {
   if (is_pretended()) return *this;
   const Wait wait(*this, "the making of a run's message space (comm dup)");
@@ -117,13 +123,21 @@ int mpi_level(ThreadLevel level) {
 
 }  // namespace
 
-Environment::Environment(ThreadLevel level) : exceptions_(std::uncaught_exceptions()) {
+ThreadLevel granted_threads() {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&provided);
+  if (provided >= MPI_THREAD_MULTIPLE) return ThreadLevel::multiple;
+  return provided >= MPI_THREAD_SERIALIZED ? ThreadLevel::serialized : ThreadLevel::funneled;
+}
+
+Environment::Environment(ThreadLevel level, bool insists) : exceptions_(std::uncaught_exceptions()) {
   setenv("SCOTCH_PTHREAD_NUMBER", "1", 1);
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(nullptr, nullptr, mpi_level(level), &provided);
   if (provided < MPI_THREAD_FUNNELED)
     abort_all("this MPI library does not allow threads beside the one that calls it");
-  if (provided < mpi_level(level)) abort_all("this MPI library does not allow calls from several threads");
+  if (insists && provided < mpi_level(level))
+    abort_all("this MPI library does not allow calls from several threads");
   const Communicator all = Communicator::world();
   watchdog_ = std::make_unique<Watchdog>(all.rank(), all.size(), end_hung_job);
   ending_ = std::make_shared<Ending>(MPI_COMM_WORLD, watchdog_.get());

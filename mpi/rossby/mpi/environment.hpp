@@ -37,6 +37,9 @@ class Communicator {
   /// Collective. The same ranks with a message space of their own.
   [[nodiscard]] Communicator duplicate() const;
 
+  /// The same for calls of another thread than the one that the watchdog watches.
+  [[nodiscard]] Communicator for_thread() const;
+
   /// Collective. The same ranks as those of one run: what comes from it ends as they do (Ending), whatever
   /// other ranks of the job do.
   [[nodiscard]] Communicator for_run() const;
@@ -100,8 +103,11 @@ class Ending {
 };
 
 /// Which threads of a process may call MPI, as the caller of this library needs it. The library itself calls
-/// it from one thread.
+/// it from one thread, and with asynchronous updates from two (multiple).
 enum class ThreadLevel { funneled, serialized, multiple };
+
+/// What MPI has granted, of these; while Environment lives.
+[[nodiscard]] ThreadLevel granted_threads();
 
 /// Starts MPI and PETSc, and ends both when it goes out of scope. One a process, made first in main. PETSc
 /// sees neither the command line nor option files and installs no signal handlers. PT-Scotch is held to one
@@ -110,7 +116,8 @@ enum class ThreadLevel { funneled, serialized, multiple };
 /// inside.
 class Environment {
  public:
-  explicit Environment(ThreadLevel level = ThreadLevel::funneled);
+  /// With `insists` the job ends if MPI grants less than `level`; else granted_threads() says what it does.
+  explicit Environment(ThreadLevel level = ThreadLevel::funneled, bool insists = true);
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
   ~Environment();

@@ -74,6 +74,13 @@ void MpiReducer::sum_end() {
   open_.clear();
 }
 
+bool MpiReducer::sum_done() {
+  int all = 0;
+  MPI_Testall(static_cast<int>(open_.size()), open_.data(), &all, MPI_STATUSES_IGNORE);
+  if (all != 0) open_.clear();
+  return all != 0;
+}
+
 void MpiReducer::max(std::span<double> values) {
   reduce(values.data(), values.size(), sizeof(double), MPI_DOUBLE, max_or_nan_);
 }

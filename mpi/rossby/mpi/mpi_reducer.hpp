@@ -23,6 +23,7 @@ class MpiReducer final : public Reducer {
   void sum_begin(std::span<double> values) override;
   void sum_begin(std::span<float> values) override;
   void sum_end() override;
+  [[nodiscard]] bool sum_done() override;
   void max(std::span<double> values) override;
   void ordered_sum(std::span<double> values) override;
   [[nodiscard]] bool alone() const override { return comm_.size() == 1; }

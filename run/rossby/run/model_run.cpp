@@ -292,7 +292,8 @@ Domain domain_of(const ProcessGrid& grid, const Config& config, WholeGraph* whol
 
 template <class T>
 std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config, Purpose purpose,
-                                      WholeGraph* whole, std::shared_ptr<const DataRecord> record) {
+                                      WholeGraph* whole, std::shared_ptr<const DataRecord> record,
+                                      Index workers) {
   require((whole != nullptr) == comm.is_pretended(), "pretended ranks own rows of a whole graph");
   const bool forecasts = purpose == Purpose::forecasting, windowed = config.windows() != nullptr;
   const Index groups = forecasts ? 1 : config.parallel.time_groups;
@@ -310,15 +311,15 @@ std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& co
   if (record) domain.centers = record->centers;  // a changed value may be the first of its node
   if (!windowed)
     return std::make_unique<StnnRun<T>>(grid, config, std::move(domain), purpose, std::move(record));
-  return std::make_unique<WindowRun<T>>(grid, config, std::move(domain), purpose, std::move(record));
+  return std::make_unique<WindowRun<T>>(grid, config, std::move(domain), purpose, std::move(record), workers);
 }
 
 template class ModelRun<float>;
 template class ModelRun<double>;
 template std::unique_ptr<ModelRun<float>> make_run(const Communicator&, const Config&, Purpose, WholeGraph*,
-                                                   std::shared_ptr<const DataRecord>);
+                                                   std::shared_ptr<const DataRecord>, Index);
 template std::unique_ptr<ModelRun<double>> make_run(const Communicator&, const Config&, Purpose, WholeGraph*,
-                                                    std::shared_ptr<const DataRecord>);
+                                                    std::shared_ptr<const DataRecord>, Index);
 
 OptimiserOptions optimiser_options(const Config& config) {
   OptimiserOptions options;

@@ -221,11 +221,13 @@ class ModelRun {
 
 /// The run that model.name asks for, with parallel.time_groups groups and parallel.stages stages of ranks
 /// where it is for training. Of pretended ranks (for tracing): out of `whole`, which outlives it. With the
-/// `record` of its training the run stands on what was fitted then, if its data have changed. Collective.
+/// `record` of its training the run stands on what was fitted then, if its data have changed. `workers`:
+/// time groups whose windows are trained on, of a recorded training; 0: those of the ranks. Collective.
 template <class T>
 [[nodiscard]] std::unique_ptr<ModelRun<T>> make_run(const Communicator& comm, const Config& config,
                                                     Purpose purpose, WholeGraph* whole = nullptr,
-                                                    std::shared_ptr<const DataRecord> record = nullptr);
+                                                    std::shared_ptr<const DataRecord> record = nullptr,
+                                                    Index workers = 0);
 
 [[nodiscard]] OptimiserOptions optimiser_options(const Config& config);
 [[nodiscard]] ScheduleOptions schedule_options(const Config& config);

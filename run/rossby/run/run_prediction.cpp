@@ -18,6 +18,9 @@ namespace rossby {
 std::optional<TrainingPlan> predict_run(const Communicator& comm, const Config& config,
                                         const TrainOptions& options, bool resumes) {
   if (options.machine.empty()) return std::nullopt;
+  if (config.train.updates != "synchronous")
+    user_error("--machine predicts synchronous updates; leave it out with train.updates = \"{}\"",
+               config.train.updates);
   std::optional<TrainingPlan> plan;
   {
     MeasuredMachine machine{agree(comm, [&] { return read_profile(options.machine); })};

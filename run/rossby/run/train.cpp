@@ -110,7 +110,8 @@ class Started {
         config_(start_.checkpoint ? settings_to_resume(comm, asked_, *start_.checkpoint) : asked_),
         // Everything that can be wrong with data and settings is found before the run directory is changed.
         plan_(predict_run(comm, config_, options, resumes())),
-        run_(make_run<T>(comm, config_, resumes() ? Purpose::resuming : Purpose::training)) {
+        run_(make_run<T>(comm, config_, resumes() ? Purpose::resuming : Purpose::training, nullptr, nullptr,
+                         recorded_groups(comm, config_, options))) {
     if (!resumes() && !config_.train.from.empty()) started_from_ = run_->start_from(config_.train.from);
   }
 
@@ -183,7 +184,7 @@ class Started {
   void describe_all(const Training<T>& training) {
     if (!options_.prints) return;
     describe(comm_, *run_, config_, evaluation_, run_->reducer());
-    if (speaks()) fmt::print("{}{}", started_from_, training.doubts());
+    if (speaks()) fmt::print("{}{}{}", started_from_, training.updates_remark(), training.doubts());
     if (plan_ && speaks()) print_prediction(*plan_);
     if (resumes()) report_resumption(comm_, config_, *start_.checkpoint, training);
   }
@@ -231,7 +232,11 @@ double worst_peak_resident(Reducer& reducer) {
 }
 
 Trained train(const Communicator& comm, const Config& config, const TrainOptions& options) {
-  if (config.train.refit) return refit(comm, config, options);
+  if (config.train.refit) {
+    if (!options.record.empty() || !options.replay.empty())
+      user_error("train.refit trains twice, and --record and --replay are of one training; leave one out");
+    return refit(comm, config, options);
+  }
   return as_run(comm, [&](const Communicator& run) {
     const Watch watching(run, config.parallel.watchdog_seconds, options.run);
     agree_same(run, config.to_toml(), "the configuration");

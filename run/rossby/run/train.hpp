@@ -14,6 +14,8 @@ struct TrainOptions {
   std::string run;              // run directory, made if it is not there; all ranks see it
   std::string resume = "auto";  // auto: go on from the newest good checkpoint; never; or a checkpoint's file
   std::string machine;          // measurements of `rossby calibrate`: predicts the training; empty: does not
+  std::string record;           // file that asynchronous updates are written to; empty: they are not
+  std::string replay;           // file of such a training, which is repeated; empty: none is
   bool write_state = false;     // writes the state of the newest checkpoint and trains no step
   bool signals = false;         // SIGTERM, SIGINT and SIGUSR1 ask for a pause, if checkpoints are kept
   bool prints = false;          // rank 0 prints what `rossby train` does

@@ -1,10 +1,12 @@
 #include "rossby/run/training.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include <fmt/core.h>
@@ -73,6 +75,7 @@ Json epoch_json(const EpochReport& report, std::string_view error, double peak_b
   json["node_steps_per_second"] = report.node_steps_per_second;
   json["peak_rss_bytes"] = static_cast<std::int64_t>(peak_bytes);
   if (device_bytes > 0) json["peak_device_bytes"] = static_cast<std::int64_t>(device_bytes);
+  if (report.updates.any()) json["updates"] = updates_json(report.updates);
   json["rollbacks"] = report.rollbacks;
   json["place"] = std::move(place);
   return json;
@@ -103,13 +106,16 @@ Training<T>::Training(const Communicator& comm, const Config& config, const Trai
       run_(&run),
       task_(run.make_task()),
       options_(trainer_options(config, !run.domain().split.validation.empty())),
-      optimiser_(optimiser_options(config), run.parameters(), run.device()),
+      asynchronous_(AsynchronousRun<T>::make(comm, config, options, run)),
+      optimiser_(optimiser_options(config), asynchronous_ ? asynchronous_->parameters() : run.parameters(),
+                 run.device()),
       trainer_(options_, schedule_options(config), *task_, optimiser_, run.step_reducer(),
                run.training_exec(), run.time_groups()),
       progress_(options.prints && comm.rank() == 0, config.log.seconds, options_.epochs,
                 std::string(task_->validation_name()), units_of(run.domain().info)),
       guard_(stop_after_seconds(config)),
       keeps_checkpoints_(config.checkpoint.keep > 0) {
+  if (asynchronous_) asynchronous_->attach(*task_, optimiser_, trainer_);
   if (keeps_checkpoints_ && options.signals) signals_.emplace();
 }
 
@@ -151,6 +157,7 @@ void Training<T>::observe(const EpochReport& report) {
   double sent[] = {static_cast<double>(report.sent.messages), static_cast<double>(report.sent.bytes),
                    report.moved.brought, report.moved.home};
   run_->reducer().sum(sent);
+  updates_ += report.updates;
   const Stage stage(comm_, "writing metrics");
   agree(comm_, [&] {
     if (directory_)
@@ -391,12 +398,17 @@ template <class T>
 TrainingResult Training<T>::fit() {
   TrainerHooks hooks;
   hooks.observe = [&](const EpochReport& report) { observe(report); };
-  hooks.vote = [&] {
+  hooks.begin = [&, slow = slow_group_seconds(run_->grid().group())] {
     begin_step(comm_, trainer_.steps() + 1);
-    return keeps_checkpoints_ ? vote() : 0U;
+    if (slow > 0) std::this_thread::sleep_for(std::chrono::duration<double>(slow));
   };
+  hooks.vote = [&] { return keeps_checkpoints_ ? vote() : 0U; };
   if (const Watchdog* watchdog = comm_.watchdog()) hooks.waited = [watchdog] { return watchdog->waited(); };
-  hooks.sent = [this] { return run_->sent(); };
+  hooks.sent = [this] {
+    Traffic sent = run_->sent();
+    if (asynchronous_) sent += asynchronous_->sent();
+    return sent;
+  };
   if (keeps_checkpoints_) hooks.save = [&](SaveReason reason) { save(reason); };
   release_unused_memory();  // of graphs on their way to relations: steps take theirs beside it
   while (true) try {

@@ -7,6 +7,7 @@
 
 #include "rossby/base/stopwatch.hpp"
 #include "rossby/io/run_directory.hpp"
+#include "rossby/run/asynchronous_run.hpp"
 #include "rossby/run/checkpoints.hpp"
 #include "rossby/run/console.hpp"
 #include "rossby/run/model_run.hpp"
@@ -52,6 +53,10 @@ class Training {
   [[nodiscard]] const std::string& saved() const { return saved_; }
   /// "3 checkpoints in 0.3 s, 0.8 % of the time"; empty where there were none.
   [[nodiscard]] std::string checkpoint_summary(double seconds) const;
+  /// A line on asynchronous updates; empty: they are synchronous.
+  [[nodiscard]] std::string updates_remark() const { return asynchronous_ ? asynchronous_->remark() : ""; }
+  /// What they were like in the epochs that this start has trained.
+  [[nodiscard]] const UpdateCounts& updates() const { return updates_; }
   /// Whether the last epoch of this metrics.jsonl was trained on ranks and threads as these are, on a device
   /// of this kind or on none; processor and version do not count. Of a run without an epoch it was not.
   [[nodiscard]] bool last_trained_here(const std::string& metrics) const;
@@ -80,6 +85,7 @@ class Training {
   ModelRun<T>* run_;
   std::unique_ptr<Task<T>> task_;
   TrainerOptions options_;
+  std::unique_ptr<AsynchronousRun<T>> asynchronous_;  // null: updates are synchronous
   Optimiser<T> optimiser_;
   Trainer<T> trainer_;
   ProgressLine progress_;
@@ -95,6 +101,7 @@ class Training {
   double save_seconds_ = 0;  // of the last one
   double all_save_seconds_ = 0;
   Index saves_ = 0;
+  UpdateCounts updates_;
 };
 
 }  // namespace rossby

@@ -149,6 +149,7 @@ void report_end(const Communicator& comm, const Config& config, const Training<T
   if (comm.rank() != 0) return;
   fmt::print("done      {}: {} epochs, {} steps in {}, at most {} a rank\n", to_string(result.reason),
              result.epochs, result.steps, seconds_text(result.seconds), bytes_text(peak));
+  if (training.updates().any()) fmt::print("updates   {}\n", updates_text(training.updates()));
   if (const std::string saves = training.checkpoint_summary(result.seconds); !saves.empty())
     fmt::print("saved     {}\n", saves);
   if (result.best_epoch >= 0 && std::isfinite(result.best_metric))

@@ -80,7 +80,7 @@ void check_fill(const Config& config, const AnomalySpec& anomalies) {
 
 template <class T>
 WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose,
-                        std::shared_ptr<const DataRecord> record)
+                        std::shared_ptr<const DataRecord> record, Index workers)
     : ModelRun<T>(grid, config, std::move(domain), std::move(record)),
       architecture_(*config.windows()),
       shape_{config.window.inputs, config.window.outputs},
@@ -95,8 +95,9 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
     architecture_.check({shape_, config.relation.graph, recompute_of(config), checks_starts(purpose)});
     windows_ = training_windows(domain_.split, shape_, config.window.stride, breaks_);
     times_ = TimeFeatures::of(domain_.info.time, time_feature_choice(config.window));
-    plan_ = std::make_unique<WindowPlan>(window_options(config, shape_, grid_.groups()), windows_,
-                                         domain_.info.steps);
+    plan_ = std::make_unique<WindowPlan>(
+        window_options(config, shape_, workers > 0 ? static_cast<int>(workers) : grid_.groups()), windows_,
+        domain_.info.steps);
   });
   this->open_device(purpose);
   this->decide_cycle(purpose);

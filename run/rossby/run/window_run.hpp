@@ -17,9 +17,10 @@ namespace rossby {
 template <class T>
 class WindowRun final : public ModelRun<T> {
  public:
+  /// `workers`: groups whose windows are trained on, each by one of the time groups; 0: those themselves.
   /// Collective.
   WindowRun(const ProcessGrid& grid, const Config& config, Domain domain, Purpose purpose,
-            std::shared_ptr<const DataRecord> record);
+            std::shared_ptr<const DataRecord> record, Index workers = 0);
 
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return model_->parameters(); }
   [[nodiscard]] std::unique_ptr<Task<T>> make_task() override { return make_window_task(forecast_view_); }
@@ -54,6 +55,7 @@ class WindowRun final : public ModelRun<T> {
  private:
   [[nodiscard]] std::unique_ptr<WindowTask<T>> make_window_task(Index view);
   void make_store(Purpose purpose);
+  [[nodiscard]] StepLists training_steps_of_groups() const;
   void read_values();
   void set_times(std::vector<float> of_axis);
   void set_calendar();

@@ -11,9 +11,24 @@
 namespace rossby {
 
 /// Reads the steps of this group.
+/// Of all groups of the plan that a time group trains for.
+template <class T>
+StepLists WindowRun<T>::training_steps_of_groups() const {
+  const StepLists of_workers = plan_->steps_of_groups();
+  StepLists held(static_cast<std::size_t>(grid_.groups()));
+  for (std::size_t w = 0; w < of_workers.size(); ++w) {
+    std::vector<Index>& mine = held[w * held.size() / of_workers.size()];
+    std::vector<Index> all;
+    std::set_union(mine.begin(), mine.end(), of_workers[w].begin(), of_workers[w].end(),
+                   std::back_inserter(all));
+    mine = std::move(all);
+  }
+  return held;
+}
+
 template <class T>
 void WindowRun<T>::make_store(Purpose purpose) {
-  StepLists held = plan_->steps_of_groups();
+  StepLists held = training_steps_of_groups();
   for (std::size_t g = 0; g < held.size(); ++g) {
     std::vector<Index> starts;
     for (const Index origin : validation_[g]) starts.push_back(origin + 1 - shape_.inputs + forecast_view_);

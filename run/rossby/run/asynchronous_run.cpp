@@ -1,0 +1,291 @@
+#include "rossby/run/asynchronous_run.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/watchdog.hpp"
+#include "rossby/train/replayed_updates.hpp"
+
+namespace rossby {
+namespace {
+
+AsynchronousOptions asynchronous_options(const Communicator& comm, const Config& config) {
+  AsynchronousOptions options;
+  options.max_staleness = config.train.max_staleness;
+  options.waits = config.train.stale == "wait";
+  options.rate = config.train.staleness_lr == "inverse" ? StalenessRate::inverse
+                 : config.train.staleness_lr == "power" ? StalenessRate::power
+                                                        : StalenessRate::none;
+  options.repeats = config.train.uneven == "repeat";
+  options.clip = config.optimiser.clip;
+  options.save_every = config.checkpoint.keep > 0 ? config.checkpoint.every_steps : 0;
+  options.thread = granted_threads() == ThreadLevel::multiple;
+  options.patience = config.parallel.watchdog_seconds;
+  options.hung = [rank = comm.rank(), limit = options.patience](double seconds) {
+    end_hung_job(fmt::format(
+        "rank {} has waited for {:.0f} s in asynchronous updates; in all that time no rank has finished "
+        "a sub-batch; the job ends (parallel.watchdog_seconds = {:g})",
+        rank, seconds, limit));
+  };
+  return options;
+}
+
+/// What has to be alike in a training and its replay, for equal bits; time groups may differ.
+template <class T>
+nlohmann::ordered_json head_of(const Config& config, const ModelRun<T>& run) {
+  return {{"config_hash", config.hash()},
+          {"data_hash", run.data_hash()},
+          {"isa", std::string(to_string(run.exec().isa))},
+          {"threads", run.exec().threads},
+          {"row_blocks", run.grid().space().size()},
+          {"time_groups", run.grid().groups()}};
+}
+
+nlohmann::ordered_json head_of(const UpdateLog& log, const std::string& path) {
+  const auto head = nlohmann::ordered_json::parse(log.head, nullptr, false);
+  if (!head.is_object() || !head.contains("time_groups") || !head["time_groups"].is_number_integer() ||
+      head["time_groups"].template get<Index>() < 1)
+    user_error("{}: the first line of this recording is damaged; record the training anew", path);
+  return head;
+}
+
+/// Throws UserError where a recording is of another training.
+void check_replay(const UpdateLog& log, const std::string& head_here, const std::string& path) {
+  const auto there = head_of(log, path), here = nlohmann::ordered_json::parse(head_here);
+  const auto groups = there["time_groups"].template get<std::size_t>();
+  for (const UpdateLeg& leg : log.legs)
+    if (leg.events.size() != groups)
+      user_error(
+          "{}: this recording is of {} time groups and has the updates of {}; record the training anew", path,
+          groups, leg.events.size());
+  const std::pair<const char*, const char*> alike[] = {
+      {"config_hash", "settings; use the configuration of the recorded run"},
+      {"data_hash", "data; use those of the recorded run"},
+      {"isa", "vector instructions; set parallel.isa"},
+      {"threads", "threads a rank; set parallel.threads"},
+      {"row_blocks", "row blocks; set ranks and parallel.time_groups"}};
+  for (const auto& [name, advice] : alike)
+    if (!there.contains(name) || there[name] != here[name])
+      user_error("{}: this recording is of other {} ({} = {} there, {} here)", path, advice, name,
+                 there.value(name, nlohmann::ordered_json(nullptr)).dump(), here[name].dump());
+}
+
+nlohmann::ordered_json times_json(const Counts& counts) {
+  const Moments m = moments_of(counts);
+  nlohmann::ordered_json json = {{"mean", m.mean()}, {"deviation", m.deviation()}};
+  json["times"] = nlohmann::ordered_json::array();
+  for (const auto& [value, times] : counts) json["times"].push_back({value, times});
+  return json;
+}
+
+nlohmann::ordered_json spread_json(const Moments& m) {
+  return {{"mean", m.mean()},
+          {"deviation", m.deviation()},
+          {"least", m.count > 0 ? m.least : 0},
+          {"most", m.count > 0 ? m.most : 0}};
+}
+
+}  // namespace
+
+std::string why_not_asynchronous(const Config& config, Index stages) {
+  constexpr const char* asked = "train.updates = \"asynchronous\"";
+  if (!config.windows())
+    return fmt::format(
+        "{} is for forecasters of windows, and model.name = \"{}\" is none; set \"synchronous\"", asked,
+        config.model.name);
+  if (config.window.sampling != "local")
+    return fmt::format(
+        "{} has each time group train on windows of its own, and window.sampling = \"{}\" brings them from "
+        "others; set window.sampling = \"local\"",
+        asked, config.window.sampling);
+  if (stages > 1) return fmt::format("{} does not go with parallel.stages = {}; set 1", asked, stages);
+  if (config.windows()->normalises_batches())
+    return fmt::format(
+        "{} does not go with the batch normalisation of model.name = \"{}\", whose statistics are of all "
+        "time "
+        "groups; set \"synchronous\", or another model",
+        asked, config.model.name);
+  return "";
+}
+
+template <class T>
+std::unique_ptr<AsynchronousRun<T>> AsynchronousRun<T>::make(const Communicator& comm, const Config& config,
+                                                             const TrainOptions& options, ModelRun<T>& run) {
+  if (config.train.updates == "synchronous") {
+    if (!options.record.empty() || !options.replay.empty())
+      user_error("--record and --replay are for asynchronous updates; set train.updates = \"asynchronous\"");
+    return nullptr;
+  }
+  if (const std::string why = why_not_asynchronous(config, run.grid().stages()); !why.empty())
+    user_error("{}", why);
+  if (run.device())
+    user_error(
+        "train.updates = \"asynchronous\" trains on the host; set parallel.device = \"cpu\" (--device cpu)");
+  return std::unique_ptr<AsynchronousRun>(new AsynchronousRun(comm, config, options, run));
+}
+
+template <class T>
+AsynchronousRun<T>::AsynchronousRun(const Communicator& comm, const Config& config,
+                                    const TrainOptions& options, ModelRun<T>& run)
+    : comm_(comm),
+      options_(asynchronous_options(comm, config)),
+      record_(options.record),
+      head_(head_of(config, run).dump()),
+      replays_(!options.replay.empty()),
+      masters_(run.parameters()),
+      run_(&run),
+      all_(run.grid().world().for_thread()),
+      groups_(run.grid().time().for_thread()),
+      blocks_(run.grid().space().for_thread()),
+      workers_(run.grid().space()) {
+  options_.records = !record_.empty();
+  if (replays_)
+    agree(comm, [&] {
+      UpdateLog log = UpdateLog::read(options.replay);
+      check_replay(log, head_, options.replay);
+      replayed_ = std::move(log.legs);
+    });
+}
+
+template <class T>
+void AsynchronousRun<T>::attach(Task<T>& task, Optimiser<T>& optimiser, Trainer<T>& trainer) {
+  const ProcessGrid& grid = run_->grid();
+  const UpdatePorts ports{&all_,
+                          &groups_,
+                          &blocks_,
+                          &workers_,
+                          grid.group(),
+                          grid.groups(),
+                          grid.space().rank(),
+                          grid.space().size()};
+  if (replays_) {
+    updates_ = std::make_unique<ReplayedUpdates<T>>(options_, ports, std::move(replayed_), task, masters_,
+                                                    optimiser, run_->training_exec());
+  } else {
+    auto updates = std::make_unique<Asynchronous<T>>(options_, ports, task, masters_, optimiser,
+                                                     run_->reducer(), run_->training_exec());
+    asynchronous_ = updates.get();
+    updates_ = std::move(updates);
+  }
+  trainer.train_by(*this);
+}
+
+template <class T>
+unsigned AsynchronousRun<T>::run(Tape<T>& tape, double lr, TrainingState& now,
+                                 const std::function<unsigned()>& vote, const std::function<void()>& begin) {
+  UpdateLeg leg;
+  leg.epoch = now.epoch;
+  leg.first = now.steps;
+  const unsigned votes = updates_->run(tape, lr, now, vote, begin);
+  if (!options_.records || !asynchronous_) return votes;
+  leg.last = now.steps;
+  leg.group_batches = now.group_batches;
+  write(std::move(leg), asynchronous_->events());
+  return votes;
+}
+
+/// Rank 0 has the events of all groups sent, and adds them to the file.
+template <class T>
+void AsynchronousRun<T>::write(UpdateLeg leg, const std::vector<UpdateEvent>& events) const {
+  const ProcessGrid& grid = run_->grid();
+  const std::string mine = pack_events(events, leg.first);
+  std::vector<std::string> packed;
+  for (int g = 0; g < grid.groups(); ++g) packed.push_back(broadcast(comm_, mine, g * grid.space().size()));
+  const Stage stage(comm_, "writing down updates", patience_with_files);
+  agree(comm_, [&] {
+    if (comm_.rank() != 0) return;
+    const bool begins = leg.first == 0;
+    if (!begins) check_replay(UpdateLog::read(record_), head_, record_);
+    const std::string text = (begins ? first_line_of_log(head_) : "") + pack_leg(leg, packed);
+    std::ofstream file(record_,
+                       begins ? std::ios::binary | std::ios::trunc : std::ios::binary | std::ios::app);
+    file.write(text.data(), static_cast<std::streamsize>(text.size()));
+    file.close();
+    if (!file) user_error("{}: cannot write the recording of updates: {}", record_, std::strerror(errno));
+  });
+}
+
+template <class T>
+Traffic AsynchronousRun<T>::sent() const {
+  Traffic sent = all_.sent();
+  for (const MpiReducer* reducer : {&groups_, &blocks_, &workers_}) sent += reducer->sent();
+  return sent;
+}
+
+template <class T>
+std::string AsynchronousRun<T>::remark() const {
+  return fmt::format("updates   asynchronous, {}\n",
+                     replays_ ? "as they were recorded"
+                     : options_.thread
+                         ? "by a thread of each rank"
+                         : "between sub-batches: MPI does not allow calls from several threads");
+}
+
+Index recorded_groups(const Communicator& comm, const Config& config, const TrainOptions& options) {
+  if (options.replay.empty()) return 0;
+  return agree(comm, [&] {
+    if (!options.record.empty()) user_error("--record and --replay exclude each other; leave one out");
+    const auto head = head_of(UpdateLog::read(options.replay), options.replay);
+    if (head.value("config_hash", "") != config.hash())
+      user_error("{}: this recording is of other settings; use the configuration of the recorded run",
+                 options.replay);
+    const auto groups = head["time_groups"].template get<Index>();
+    if (groups % config.parallel.time_groups != 0)
+      user_error(
+          "{}: this recording is of {} time groups, and parallel.time_groups = {} does not divide them",
+          options.replay, groups, config.parallel.time_groups);
+    return groups;
+  });
+}
+
+nlohmann::ordered_json updates_json(const UpdateCounts& counts) {
+  nlohmann::ordered_json json;
+  json["count"] = counts.targets.count;
+  json["windows"] = times_json(counts.windows);
+  json["targets"] = spread_json(counts.targets);
+  json["staleness"] = times_json(counts.staleness);
+  json["dropped"] = counts.dropped;
+  json["update_seconds"] = spread_json(counts.update_seconds);
+  json["worker_seconds"] = spread_json(counts.worker_seconds);
+  return json;
+}
+
+std::string updates_text(const UpdateCounts& counts) {
+  const Moments windows = moments_of(counts.windows), staleness = moments_of(counts.staleness);
+  std::string text = fmt::format(
+      "{}, of {:.3g} windows (deviation {:.2g}), staleness {:.3g} (deviation {:.2g}, most {:.0f})",
+      counts.targets.count, windows.mean(), windows.deviation(), staleness.mean(), staleness.deviation(),
+      std::max(0.0, staleness.most));
+  if (counts.dropped > 0)
+    text += fmt::format("; {} gradients beyond train.max_staleness were dropped", counts.dropped);
+  return text;
+}
+
+double slow_group_seconds(int group) {
+  const char* text = std::getenv("ROSSBY_SLOW_GROUPS");
+  double found = 0;
+  for (const char* next = text; next != nullptr; next = std::strchr(next, ',')) {
+    if (*next == ',') ++next;
+    int named = -1;
+    double seconds = 0;
+    const bool all = std::sscanf(next, "*:%lf", &seconds) == 1;
+    if (!all && std::sscanf(next, "%d:%lf", &named, &seconds) != 2) return 0;
+    if (all || named == group) found = std::clamp(seconds, 0.0, 60.0);
+  }
+  return found;
+}
+
+template class AsynchronousRun<float>;
+template class AsynchronousRun<double>;
+
+}  // namespace rossby

@@ -1,0 +1,180 @@
+"""Asynchronous trainings of forecasters of windows: every grid, left and resumed, killed, hung, diverged, repeated."""
+
+import json
+import os
+import signal
+import time
+
+import support
+from sensors import Runs, sensors
+from test_schemas import faults, schema_of
+from test_windows import GRAPH_WAVENET, WINDOWS
+
+WINDOWS_AN_EPOCH = 10
+
+
+class Asynchronous(Runs):
+    config = "windows.toml"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.netcdf("sensors.nc", sensors(steps=30))
+        cls.write("windows.toml", WINDOWS + '[parallel]\ndevice = "cpu"\n')
+
+    def arguments(self, run, *settings):
+        return super().arguments(run, "train.updates=asynchronous", *settings)
+
+    def assert_whole(self, run, sub_batches, epochs=3):
+        """Each epoch has trained on each window once."""
+        lines = self.lines(run)
+        schema = schema_of("metrics.schema.json")
+        self.assertEqual([line["epoch"] for line in lines], list(range(epochs)))
+        steps = 0
+        for line in lines:
+            self.assertEqual(faults(line, schema, schema), [])
+            updates = line["updates"]
+            steps += updates["count"]
+            self.assertEqual(line["steps"], steps)
+            self.assertEqual(sum(n for _, n in updates["windows"]["times"]), updates["count"])
+            self.assertEqual(sum(w * n for w, n in updates["windows"]["times"]), WINDOWS_AN_EPOCH)
+            self.assertEqual(sum(n for _, n in updates["staleness"]["times"]), sub_batches)
+            self.assertGreater(line["validation_mae"], 0)
+        return lines
+
+
+class Grids(Asynchronous):
+
+    def test_every_grid(self):
+        # Batches of 4: a group has 5 windows in sub-batches of 2, or 10 / 4 of them in sub-batches of 1.
+        for ranks, groups, batch, sub_batches in ((1, 1, 4, 3), (2, 2, 4, 6), (3, 3, 3, 10), (4, 4, 4, 10), (4, 2, 4, 6),
+                                                  (4, 1, 4, 3)):
+            run = f"grid_{ranks}_{groups}"
+            out = self.succeed(ranks, *self.arguments(run, f"parallel.time_groups={groups}", f"window.batch={batch}")).out
+            self.assertRegex(out, r"updates   asynchronous, by a thread of each rank\n")
+            self.assertRegex(out, r"updates   \d+, of [\d.]+ windows \(deviation .*\), staleness ")
+            self.assert_whole(run, sub_batches)
+        self.succeed(2, "evaluate", "grid_4_2")
+
+    def test_one_batch_an_epoch_is_a_synchronous_step(self):
+        self.succeed(2, *self.arguments("whole", "window.batch=10", "parallel.time_groups=1"))
+        self.succeed(2, *self.arguments("steps", "window.batch=10", "train.updates=synchronous"))
+        for mine, one in zip(self.lines("whole"), self.lines("steps")):
+            self.assertAlmostEqual(mine["loss"], one["loss"], delta=1e-5 * one["loss"])
+            self.assertAlmostEqual(mine["validation_mae"], one["validation_mae"], delta=1e-5)
+
+    def test_a_limit_of_staleness(self):
+        for stale in ("drop", "wait"):
+            os.environ["ROSSBY_SLOW_GROUPS"] = "1:0.02"
+            try:
+                self.succeed(3, *self.arguments(stale, "parallel.time_groups=3", "window.batch=3", "train.max_staleness=1",
+                                                f"train.stale={stale}", "train.staleness_lr=inverse"))
+            finally:
+                del os.environ["ROSSBY_SLOW_GROUPS"]
+            for line in self.lines(stale):
+                updates = line["updates"]
+                self.assertLessEqual(updates["staleness"]["times"][-1][0], 1)
+                taken = sum(n for _, n in updates["staleness"]["times"])
+                self.assertEqual(taken + updates["dropped"], 10)
+                if stale == "wait":
+                    self.assertEqual(updates["dropped"], 0)
+
+    def test_recorded_trainings_repeat(self):
+        # 3 epochs; recorded on a grid, repeated on as many row blocks and fewer groups.
+        for ranks, groups, on in ((3, 3, ((1, 1), (3, 3))), (4, 2, ((2, 1),))):
+            settings = ["window.batch=6", "train.staleness_lr=power", "parallel.threads=1"]
+            self.succeed(ranks, *self.arguments(f"first_{ranks}", *settings, f"parallel.time_groups={groups}"),
+                         "--record", f"log_{ranks}")
+            for fewer, of_groups in on:
+                run = f"again_{ranks}_{fewer}"
+                out = self.succeed(fewer, *self.arguments(run, *settings, f"parallel.time_groups={of_groups}"),
+                                   "--replay", f"log_{ranks}").out
+                self.assertIn("updates   asynchronous, as they were recorded", out)
+                self.assertEqual(self.state(run), self.state(f"first_{ranks}"))
+        self.refuse(1, [*self.arguments("refused", *settings, "train.seed=2"), "--replay", "log_3"],
+                    "log_3: this recording is of other settings")
+        self.refuse(2, [*self.arguments("refused", *settings), "--replay", "log_3"],
+                    "log_3: this recording is of other row blocks")
+        self.write("no_log", "nothing")
+        self.refuse(1, [*self.arguments("refused"), "--replay", "no_log"], "no_log: this is no recording of a training")
+        self.refuse(1, [*self.arguments("refused", "train.updates=synchronous"), "--record", "new"], "--record and --replay are for asynchronous")
+
+    def state(self, run):
+        """Checksums of the final parameters."""
+        return json.loads(self.succeed(1, "checkpoint", "inspect", run + "/checkpoints/state.h5", "--json").out)["arrays"]
+
+
+class Ends(Asynchronous, support.LiveTest):
+
+    def test_left_and_resumed(self):
+        for ranks, groups in ((1, 1), (3, 3), (4, 2)):
+            run = f"left_{ranks}_{groups}"
+            settings = [f"parallel.time_groups={groups}", "window.batch=6", "train.epochs=2"]
+            for starts in range(40):
+                result = self.run_ranks(ranks, *self.arguments(run, *settings), "--stop-after", "0.000001s")
+                self.assertEqual(result.lines, [])
+                if result.codes == [0] * ranks:
+                    break
+                self.assertEqual(result.codes, [75] * ranks, result.err)
+            self.assertGreaterEqual(starts, 2, "several starts")
+            lines = self.lines(run)
+            self.assertEqual([sum(w * n for w, n in line["updates"]["windows"]["times"]) for line in lines],
+                             [WINDOWS_AN_EPOCH] * 2)
+            self.assertEqual(lines[-1]["steps"], sum(line["updates"]["count"] for line in lines))
+        # On another grid each group goes on at the mean.
+        self.leave("moved", 3, "parallel.time_groups=3", "window.batch=6")
+        self.run_ranks(2, *self.arguments("moved", "parallel.time_groups=2", "window.batch=6"))
+        self.assertEqual([line["epoch"] for line in self.lines("moved")], [0, 1, 2])
+
+    def test_killed_and_resumed(self):
+        settings = ["parallel.time_groups=2", "window.batch=2", "train.epochs=4000", "checkpoint.every_steps=3"]
+        process = self.launch([support.mpiexec, "-n", "2", support.rossby, *self.arguments("killed", *settings)])
+        begin = time.monotonic()
+        while not os.path.isdir(self.path("killed/checkpoints")) or len(self.checkpoints("killed")) < 3:
+            self.assertIsNone(process.poll(), "it ended")
+            self.assertLess(time.monotonic() - begin, 100)
+            time.sleep(0.01)
+        for pid in self.ranks(process):
+            os.kill(pid, signal.SIGKILL)
+        process.communicate(timeout=100)
+        done = len(self.lines("killed")) + 2
+        settings[2] = f"train.epochs={done}"
+        out = self.succeed(2, *self.arguments("killed", *settings)).out
+        self.assertIn("resumed   killed/checkpoints/step-", out)
+        self.assertEqual([line["epoch"] for line in self.lines("killed")], list(range(done)))
+
+    def test_a_rank_that_hangs(self):
+        settings = ["parallel.time_groups=2", "window.batch=2", "train.epochs=1000000", "parallel.watchdog_seconds=2"]
+        process = self.launch([support.mpiexec, "-n", "2", support.rossby, *self.arguments("hung", *settings)])
+        begin = time.monotonic()
+        while not os.path.exists(self.path("hung/metrics.jsonl")):
+            self.assertIsNone(process.poll(), "it ended")
+            self.assertLess(time.monotonic() - begin, 100)
+            time.sleep(0.02)
+        pids = self.ranks(process)
+        os.kill(pids[1], signal.SIGSTOP)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 76, err)
+        self.assertRegex(err, r"rank 0.* has waited for \d+ s in ")
+
+    def test_values_that_are_not_finite(self):
+        for ranks, groups in ((2, 2), (4, 2)):
+            self.refuse(ranks, self.arguments("wild", f"parallel.time_groups={groups}", "optimiser.name=sgd",
+                                              "optimiser.clip=0", "optimiser.lr=1000", "optimiser.decay=1",
+                                              "train.epochs=200"),
+                        r"training: .*not finite.* in step \d+ .*; there is no checkpoint; lower optimiser.lr",
+                        r"(value|gradient) of \w+ on rank \d: \d+ values? (is|are) not finite")
+
+    def test_what_is_refused(self):
+        for settings, pattern in (
+                (["window.sampling=global"], 'window.sampling = "global"'),
+                ([*GRAPH_WAVENET], "batch normalisation of model.name = \"graph_wavenet\""),
+                (["parallel.stages=2"], "parallel.stages = 2"),
+                (["parallel.device=simulated"], 'trains on the host; set parallel.device = "cpu"'),
+                (["train.updates=sometimes"], "train.updates"),
+                (["train.max_staleness=-1"], "train.max_staleness")):
+            self.refuse_settings(settings, pattern)
+
+
+if __name__ == "__main__":
+    support.main()
