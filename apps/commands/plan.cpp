@@ -94,6 +94,14 @@ void add_plan(CLI::App& app, Chosen& chosen) {
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str()
       ->needs(target);
+  p->add_option("--updates", a.updates,
+                "how time groups train: synchronous, asynchronous (then --target-batch is of an update); as "
+                "configured by default")
+      ->check(CLI::IsMember({"synchronous", "asynchronous"}));
+  p->add_option("--max-staleness", a.max_staleness,
+                "refuse asynchronous candidates whose staleness is above this on average")
+      ->check(CLI::PositiveNumber)
+      ->check(non_negative_number());
   auto* what_if = p->add_option(
       "--what-if", a.what_if,
       "beside it, the plan for a machine with network, latency, memory, compute or transfer (to "

@@ -13,6 +13,7 @@
 #include "rossby/io/series_names.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/plan/what_if.hpp"
+#include "rossby/run/asynchronous_plan.hpp"
 #include "rossby/run/candidates.hpp"
 #include "rossby/run/planning.hpp"
 #include "rossby/tensor/simulated_device.hpp"
@@ -127,7 +128,6 @@ class Plans {
       }
     });
     space_.on_host = question.ranks_per_host;
-    space_.target_batch = question.target_batch;
     space_.tolerance = question.tolerance;
   }
 
@@ -139,18 +139,40 @@ class Plans {
       sets.insert(sets.end(), more.begin(), more.end());
       return Config::load(question_->config, sets);
     };
-    if (space_.ranks.empty() && !question_->candidates && space_.vary.empty() && space_.target_batch == 0) {
+    const bool asynchronous = is_asynchronous(read);
+    CandidateSpace space = space_;
+    if (!asynchronous) space.target_batch = question_->target_batch;
+    if (!asynchronous && space_.ranks.empty() && !question_->candidates && space_.vary.empty() &&
+        space.target_batch == 0) {
       const Config config = agree(*comm_, [&] { return read({}); });
       const TrainingPlan plan = plan_training(*comm_, config, machine);
       return {text_of(plan), json_of(plan), plan.compared_seconds()};
     }
-    const std::vector<Candidate> candidates = plan_candidates(*comm_, machine, read, space_);
+    const std::vector<Candidate> candidates = plan_candidates(*comm_, machine, read, space);
+    if (asynchronous) return of_asynchronous(candidates, machine.profile, read);
     const Candidate* best = fastest(candidates);
     Json json{{"format", 1}, {"candidates", json_of(candidates)}};
     return {text_of(candidates), std::move(json), best ? best->compared_seconds() : 0};
   }
 
  private:
+  [[nodiscard]] bool is_asynchronous(const LoadConfig& read) const {
+    if (!question_->updates.empty()) return question_->updates == "asynchronous";
+    return agree(*comm_, [&] { return read({}).train.updates == "asynchronous"; });
+  }
+
+  /// Of an update, whose windows are not those of a batch.
+  [[nodiscard]] PlanAnswer of_asynchronous(const std::vector<Candidate>& candidates,
+                                           const MachineProfile& profile, const LoadConfig& read) const {
+    const AsynchronousLimits limits{question_->target_batch, question_->tolerance, question_->max_staleness};
+    const auto found =
+        agree(*comm_, [&] { return asynchronous_candidates(candidates, profile, read, limits); });
+    const int best = fastest(found);
+    Json json{{"format", 1}, {"candidates", json_of(candidates, found)}};
+    const double seconds = best < 0 ? 0 : found[static_cast<std::size_t>(best)].statistics.epoch_seconds;
+    return {text_of(candidates, found), std::move(json), seconds};
+  }
+
   const Communicator* comm_;
   const PlanQuestion* question_;
   CandidateSpace space_;

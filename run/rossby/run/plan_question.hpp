@@ -20,6 +20,8 @@ struct PlanQuestion {
   std::vector<std::string> vary;  // key=a,b: candidates with each of them
   double target_batch = 0;        // of candidates; 0: any
   double tolerance = 0.5;         // as a share of the target
+  std::string updates;            // synchronous, asynchronous; empty: as configured
+  double max_staleness = 0;       // of asynchronous candidates, on average; 0: any
   std::string what_if;            // network=2x,memory=2x,precision=bf16,gpu=FILE; empty: nothing
   std::vector<std::string> sets;  // key=value
 };

@@ -1,0 +1,152 @@
+#include "rossby/run/asynchronous_plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "rossby/plan/prediction.hpp"
+#include "rossby/run/asynchronous_run.hpp"
+#include "rossby/run/console.hpp"
+
+namespace rossby {
+namespace {
+
+/// An update looks at sums that are under way each 0.1 ms, and a rank without a gradient joins a round as
+/// late.
+constexpr double seconds_of_looks = 3e-4;
+/// Of the sums of counts, votes and flags.
+constexpr double header_bytes = 8 * 64;
+
+/// Times of this mean, equally likely, normal with this coefficient of variation.
+std::vector<double> spread(double mean, double variation) {
+  constexpr int count = 63;
+  std::vector<double> values;
+  for (int k = 0; k < count; ++k) {
+    // The logistic distribution's quantile, scaled to the deviation of the normal one, is near enough.
+    const double p = (k + 0.5) / count, quantile = std::sqrt(3.0) / 3.14159265358979 * std::log(p / (1 - p));
+    values.push_back(mean * std::max(0.2, 1 + variation * quantile));
+  }
+  return values;
+}
+
+/// How much times vary, from what the slowest of equal ranks takes longer than their mean: of normal times
+/// that is cv · sqrt(2 ln P), for few ranks somewhat less.
+double variation(const MachineProfile& profile, const Place& place, double seconds) {
+  constexpr double least = 0.02;
+  if (place.ranks < 2) return least;
+  const double longer = straggler_factor(profile, place, seconds) - 1;
+  const double largest = 0.7 * std::sqrt(2 * std::log(static_cast<double>(place.ranks)));
+  return std::clamp(longer / largest, least, 1.0);
+}
+
+AsynchronousCandidate asynchronous(const Candidate& candidate, const MachineProfile& profile,
+                                   const Config& config, const AsynchronousLimits& limits) {
+  AsynchronousCandidate found;
+  found.refused = candidate.refused;
+  if (!candidate.plan || !found.refused.empty()) return found;
+  found.refused = why_not_asynchronous(config, candidate.stages);
+  if (!found.refused.empty()) return found;
+  const Prediction& p = candidate.plan->interpolated;
+  const Place& place = candidate.plan->place;
+  found.windows = static_cast<double>(candidate.batch) / candidate.time_groups;
+  found.update_seconds = p.reduction + p.optimiser + seconds_of_looks +
+                         message_seconds(profile, "allreduce", place, 1, header_bytes);
+  found.worker_seconds = p.forward + p.backward + p.messages;
+  // Without a core of its own an update takes its arithmetic from the worker.
+  if (place.ranks_on_host() * place.threads >= profile.cores)
+    found.worker_seconds += p.optimiser * std::min(1.0, found.worker_seconds / found.update_seconds);
+  const double varies = variation(profile, place, found.worker_seconds);
+  AsyncQuestion question;
+  question.workers = {{candidate.time_groups, spread(found.worker_seconds, varies), p.epoch_steps}};
+  question.update_seconds = spread(found.update_seconds, varies);
+  constexpr Index most = 200'000;
+  found.statistics = candidate.time_groups * p.epoch_steps <= most ? simulate_asynchronous(question)
+                                                                   : asynchronous_law(question);
+  const double batch = found.windows * mean_of(found.statistics.mini_batch);
+  if (limits.target_batch > 0 &&
+      std::abs(batch - limits.target_batch) > limits.tolerance * limits.target_batch)
+    found.refused = fmt::format("its mini-batch is {:.3g} windows, far from the target of {:g}", batch,
+                                limits.target_batch);
+  const double staleness = mean_of(found.statistics.staleness);
+  if (limits.max_staleness > 0 && staleness > limits.max_staleness)
+    found.refused =
+        fmt::format("its staleness is {:.3g} on average, above {:g}", staleness, limits.max_staleness);
+  return found;
+}
+
+}  // namespace
+
+std::vector<AsynchronousCandidate> asynchronous_candidates(const std::vector<Candidate>& candidates,
+                                                           const MachineProfile& profile,
+                                                           const LoadConfig& load,
+                                                           const AsynchronousLimits& limits) {
+  std::vector<AsynchronousCandidate> all;
+  for (const Candidate& candidate : candidates)
+    all.push_back(asynchronous(candidate, profile, load(candidate.settings), limits));
+  return all;
+}
+
+int fastest(const std::vector<AsynchronousCandidate>& candidates) {
+  int best = -1;
+  for (int k = 0; k < std::ssize(candidates); ++k) {
+    const AsynchronousCandidate& c = candidates[static_cast<std::size_t>(k)];
+    if (!c.refused.empty()) continue;
+    if (best < 0 ||
+        c.statistics.epoch_seconds < candidates[static_cast<std::size_t>(best)].statistics.epoch_seconds)
+      best = k;
+  }
+  return best;
+}
+
+std::string text_of(const std::vector<Candidate>& candidates,
+                    const std::vector<AsynchronousCandidate>& asynchronous) {
+  const int best = fastest(asynchronous);
+  std::size_t width = 8;
+  for (const Candidate& c : candidates) width = std::max(width, c.varied.size());
+  std::string text = fmt::format("  {:>6}{:>12}{:>13}  {:<{}}{:>11}{:>11}{:>11}{:>12}{:>11}{:>12}\n", "ranks",
+                                 "row blocks", "time groups", "settings", width, "sub-batch", "worker ms",
+                                 "update ms", "mini-batch", "staleness", "epoch");
+  for (std::size_t k = 0; k < candidates.size(); ++k) {
+    const Candidate& c = candidates[k];
+    const AsynchronousCandidate& a = asynchronous[k];
+    text += fmt::format("{} {:>6}{:>12}{:>13}  {:<{}}", static_cast<int>(k) == best ? '*' : ' ', c.ranks,
+                        c.row_blocks, c.time_groups, c.varied, width);
+    if (a.worker_seconds > 0)
+      text += fmt::format("{:>11.4g}{:>11.3f}{:>11.3f}{:>12.4g}{:>11.3f}{:>12}", a.windows,
+                          1e3 * a.worker_seconds, 1e3 * a.update_seconds,
+                          a.windows * mean_of(a.statistics.mini_batch), mean_of(a.statistics.staleness),
+                          fmt::format("{:.3g} s", a.statistics.epoch_seconds));
+    text += (a.refused.empty() ? "" : "  " + a.refused) + "\n";
+  }
+  if (best < 0) return text + "none of them fits\n";
+  const Candidate& c = candidates[static_cast<std::size_t>(best)];
+  return text + fmt::format("fastest: {} rank{} --set {} --set train.updates=asynchronous\n", c.ranks,
+                            c.ranks == 1 ? "" : "s", fmt::join(c.settings, " --set "));
+}
+
+nlohmann::ordered_json json_of(const std::vector<Candidate>& candidates,
+                               const std::vector<AsynchronousCandidate>& asynchronous) {
+  nlohmann::ordered_json list = json_of(candidates);
+  const int best = fastest(asynchronous);
+  for (std::size_t k = 0; k < asynchronous.size(); ++k) {
+    const AsynchronousCandidate& a = asynchronous[k];
+    list[k]["refused"] = a.refused;
+    list[k]["fastest"] = static_cast<int>(k) == best;
+    if (a.worker_seconds <= 0) continue;
+    list[k]["asynchronous"] = {{"sub_batch", a.windows},
+                               {"worker_seconds", a.worker_seconds},
+                               {"update_seconds", a.update_seconds},
+                               {"epoch_seconds", a.statistics.epoch_seconds},
+                               {"updates", a.statistics.updates},
+                               {"mini_batch", a.windows * mean_of(a.statistics.mini_batch)},
+                               {"mini_batch_shares", a.statistics.mini_batch},
+                               {"staleness", mean_of(a.statistics.staleness)},
+                               {"staleness_shares", a.statistics.staleness}};
+  }
+  return list;
+}
+
+}  // namespace rossby
