@@ -6,7 +6,7 @@ import subprocess
 
 import support
 from sensors import Runs, sensors
-from test_windows import GRAPH_WAVENET, WINDOWS
+from test_windows import GRAPH_WAVENET, STID, WINDOWS
 
 STNN = """
 [data]
@@ -271,7 +271,9 @@ class Windowed(Device):
                 ("dcrnn", 1), ("dcrnn2", 2), ("legacy", 3, "model.diffusion=legacy"), ("recomputed", 2, "train.recompute=step"),
                 ("groups", 2, "parallel.time_groups=2"), ("grid", 4, "parallel.time_groups=2", "window.sampling=global"),
                 ("graph_wavenet", 1, *GRAPH_WAVENET), ("graph_wavenet3", 3, *GRAPH_WAVENET, "train.recompute=cell"),
-                ("gru", 2, "model.name=gru"), ("tgcn", 2, "model.name=tgcn", "model.layers=1", "model.sampling_decay=0")):
+                ("gru", 2, "model.name=gru"), ("tgcn", 2, "model.name=tgcn", "model.layers=1", "model.sampling_decay=0"),
+                ("stid", 1, *STID), ("stid_related", 3, *STID, "relation.discover=low_rank", "relation.rank=2"),
+                ("stid_groups", 4, *STID, "relation.discover=low_rank", "relation.rank=2", "relation.low_rank_start=eof", "parallel.time_groups=2")):
             with self.subTest(name):
                 self.same_losses(name, ranks, double, *settings)
 

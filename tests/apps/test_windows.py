@@ -225,6 +225,29 @@ class Windows(Runs):
         self.resumed_at_every_step("stid_whole", *STID, "parallel.time_groups=2", "window.sampling=blocked",
                                    "window.lanes=2", "window.blocks=8", "window.batch=2", ranks=4)
 
+    def test_stid_with_a_relation_between_all_nodes(self):
+        """Of any number of ranks and groups, from the same EOFs; a node reads what others say."""
+        relation = [*STID, "relation.discover=low_rank", "relation.rank=2", "relation.low_rank_start=eof"]
+        grid = ["window.sampling=blocked", "window.lanes=2", "window.blocks=4", "window.batch=2", "model.precision=double"]
+        self.succeed(1, *self.arguments("related", *relation, *grid))
+        arrays = {array["name"]: array["shape"] for array in self.ends("related")[0]}
+        self.assertEqual((arrays["low_rank_u"], arrays["low_rank_v"]), ([1, 3, 2], [1, 3, 2]))
+        for ranks, groups in ((2, 1), (3, 1), (4, 1), (2, 2), (4, 2)):
+            run = f"related_{ranks}_{groups}"
+            self.assertNotIn("not read by", self.succeed(ranks, *self.arguments(run, *relation, *grid, f"parallel.time_groups={groups}")).out)
+            for mine, one in zip(self.lines(run), self.lines("related"), strict=True):
+                for key in ("loss", "validation_mae"):
+                    self.assertAlmostEqual(mine[key], one[key], delta=1e-9 * abs(one[key]), msg=f"{run} {key}")
+        self.succeed(1, *self.arguments("related_random", *relation, *grid, "relation.low_rank_start=random"))
+        self.succeed(1, *self.arguments("unrelated", *STID, *grid))
+        losses = {self.lines(run)[0]["loss"] for run in ("related", "related_random", "unrelated")}
+        self.assertEqual(len(losses), 3)
+        self.succeed(4, "evaluate", "related_2_2")
+        self.assertIn("written to", self.succeed(2, "forecast", "related_2_2", "--steps", "2").out)
+        self.resumed_at_every_step("related_whole", *relation, "window.batch=2", ranks=2)
+        self.refuse_settings([*STID, "relation.discover=dense"], 'a stid learns one of low rank: set relation.discover = "low_rank"')
+        self.refuse_settings(["relation.discover=low_rank"], 'relation.discover is for model.name = "stnn"')
+
     def test_vectors_are_those_of_the_time_axis(self):
         self.netcdf("counted.nc", sensors(steps=30).replace("hours since 2001-01-01", "1"))
         counted = [*STID[:5], "data.file=counted.nc", "window.time_of_day=false", "train.epochs=1"]

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/mpi/window_training.hpp"
@@ -60,6 +61,12 @@ std::vector<Case> cases_of_registry() {
     if (descriptor.reads_known)
       cases.push_back(
           {.name = std::string(descriptor.name) + "_inputs", .of_registry = &descriptor, .inputs = true});
+    for (const Index n : {37, 3})
+      if (small_architecture(descriptor)->windows()->learns_low_rank())
+        cases.push_back({.name = fmt::format("{}_relation_of_{}", descriptor.name, n),
+                         .n = n,
+                         .of_registry = &descriptor,
+                         .low_rank = 2});
     cases.push_back({.name = std::string(descriptor.name) + "_two_rows",
                      .n = 2,
                      .shuffled = false,
@@ -134,12 +141,14 @@ TEST(WindowGrid, GivesTheSameLossesAsOneRank) {
                           .inputs = model == Model::dcrnn});
   for (const ModelDescriptor& descriptor : models())
     if (descriptor.of_windows)
-      expect_same_on_grids({.name = "",
-                            .n = 11,
-                            .sampling = WindowSampling::blocked,
-                            .batch = 6,
-                            .lanes = 6,
-                            .of_registry = &descriptor});
+      expect_same_on_grids(
+          {.name = "",
+           .n = 11,
+           .sampling = WindowSampling::blocked,
+           .batch = 6,
+           .lanes = 6,
+           .of_registry = &descriptor,
+           .low_rank = small_architecture(descriptor)->windows()->learns_low_rank() ? 2 : 0});
 }
 
 TEST(WindowGrid, LocalSamplingMovesNothing) {

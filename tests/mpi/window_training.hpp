@@ -45,6 +45,7 @@ struct Case {
   std::vector<int> stage_of = {};                // of the layers
   const ModelDescriptor* of_registry = nullptr;  // its small model in place of `model`
   std::string more = {};                         // lines of its configuration
+  Index low_rank = 0;                            // columns of a learned relation, of_registry
   bool inputs = false;  // beside the series: one of the past, one known ahead, two of nodes, times ahead
 };
 
@@ -159,6 +160,7 @@ struct Training {
     parts.row_blocks = &space;
     parts.recompute = c.recompute;
     parts.seed = 5;
+    parts.low_rank = c.low_rank;
     model = of.make(std::move(parts));
   }
 

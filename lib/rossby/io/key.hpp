@@ -123,7 +123,7 @@ struct Key {
     k.spec.added = true;
     return k;
   }
-  /// Only these models read it: a name, or "windows".
+  /// Only these models read it: names ("stnn, stid"), or "windows".
   [[nodiscard]] constexpr Key read_by(std::string_view models) const {
     Key k = *this;
     k.spec.models = models;

@@ -91,6 +91,7 @@ struct WindowParts {
   std::vector<int> stage_of = {};  // of the pipeline's layers
   Recompute recompute = Recompute::none;
   std::uint64_t seed = 1;
+  Index low_rank = 0;  // columns of U and V of a learned relation; 0 unless learns_low_rank()
 
   [[nodiscard]] std::vector<Index> global_rows() const {
     std::vector<Index> rows;
@@ -119,6 +120,8 @@ class WindowArchitecture : public Architecture {
   [[nodiscard]] virtual bool normalises_nodes() const { return false; }
   /// True if the model reads all nodes, not only neighbours.
   [[nodiscard]] virtual bool relates_all_nodes() const { return false; }
+  /// True if the model can learn a relation of low rank between all nodes: it sums over row blocks then.
+  [[nodiscard]] virtual bool learns_low_rank() const { return false; }
   /// Learned vectors of nodes and times that it reads.
   [[nodiscard]] virtual EmbeddingChoice embeddings() const { return {}; }
   /// True if its calendar vectors are also those of the steps that it forecasts.

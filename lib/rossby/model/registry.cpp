@@ -105,7 +105,13 @@ bool reads(std::string_view model, const KeySpec& key) {
   if (key.models.empty()) return true;
   const ModelDescriptor& descriptor = model_named(model);
   if (key.models == "windows") return descriptor.of_windows;
-  return key.name.starts_with("model.") ? has(descriptor, key.name) : key.models == model;
+  if (key.name.starts_with("model.")) return has(descriptor, key.name);
+  for (std::string_view names = key.models; !names.empty();) {
+    const std::size_t end = std::min(names.find(", "), names.size());
+    if (names.substr(0, end) == model) return true;
+    names.remove_prefix(std::min(end + 2, names.size()));
+  }
+  return false;
 }
 
 std::vector<CalibrationCase> calibration_cases(bool quick) {

@@ -90,12 +90,12 @@ std::span<const Key<RelationSettings>> relation_keys() {
           .read_by("stnn"),
       key<&RelationSettings::rank>("relation.rank", "20", "", "columns of U and V")
           .range(1, 4096)
-          .read_by("stnn"),
+          .read_by("stnn, stid"),
       key<&RelationSettings::low_rank_start>(
           "relation.low_rank_start", "\"random\"", "",
           "random: U, V normal/√rank; eof: U = 0, V = √n · leading EOFs of the training part")
           .one_of("random|eof")
-          .read_by("stnn"),
+          .read_by("stnn, stid"),
   };
   return table;
 }

@@ -138,6 +138,7 @@ WindowRun<T>::WindowRun(const ProcessGrid& grid, const Config& config, Domain do
   });
   // Nobody reads the values of steps that are traced.
   if (purpose != Purpose::tracing) model_->start(static_cast<std::uint64_t>(config.train.seed));
+  if (trains(purpose) && low_rank() > 0 && config.relation.low_rank_start == "eof") start_low_rank_at_eofs();
   for (Parameter<T>* parameter : model_->parameters()) parameter->decay = config.optimiser.decay;
 }
 
@@ -171,11 +172,7 @@ void WindowRun<T>::fit(Purpose purpose) {
     return;
   }
   const auto read = plan_->steps_of(windows_);
-  auto counted = store_->counted();
-  std::erase_if(counted, [&](Index step) { return step >= domain_.info.steps; });
-  std::vector<Index> training;
-  std::set_intersection(read.begin(), read.end(), counted.begin(), counted.end(),
-                        std::back_inserter(training));
+  const std::vector<Index> training = training_steps();
   std::vector<double> observed(static_cast<std::size_t>(domain_.info.steps));
   const Index width = store_->rows() * store_->features();
   double all = 0;
@@ -326,7 +323,7 @@ void WindowRun<T>::make_model() {
   if (Device* device = this->device(); device && architecture_.normalises_batches())
     plane_sums_ = std::make_unique<DeviceSums>(grid_.plane(), *device, this->uses_nccl(), plane_reducer_,
                                                this->link_of(grid_.plane()));
-  if (Device* device = this->device(); device && architecture_.normalises_nodes())
+  if (Device* device = this->device(); device && (architecture_.normalises_nodes() || low_rank() > 0))
     block_sums_ = std::make_unique<DeviceSums>(grid_.space(), *device, this->uses_nccl(), block_reducer_,
                                                this->link_of(grid_.space()));
   if (Device* device = this->device())
@@ -347,6 +344,7 @@ void WindowRun<T>::make_model() {
   parts.stage_of = stage_of_;
   parts.recompute = recompute_of(*config_);
   parts.seed = static_cast<std::uint64_t>(config_->train.seed);
+  parts.low_rank = low_rank();
   model_ = architecture_.make(std::move(parts));
 }
 

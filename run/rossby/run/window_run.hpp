@@ -73,6 +73,12 @@ class WindowRun final : public ModelRun<T> {
   void choose_sparse();
   void make_model();
   [[nodiscard]] Pipeline pipeline();
+  /// Columns of a learned relation; 0: there is none.
+  [[nodiscard]] Index low_rank() const {
+    return config_->relation.discover == "low_rank" ? config_->relation.rank : 0;
+  }
+  void start_low_rank_at_eofs();
+  [[nodiscard]] std::vector<Index> training_steps() const;
   void keep_data(Device& device);
 
   using ModelRun<T>::grid_;

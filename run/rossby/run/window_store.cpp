@@ -1,5 +1,6 @@
 // Which steps a WindowRun holds, at which places, and how their values become anomalies.
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -142,10 +143,23 @@ void WindowRun<T>::fit_anomalies(std::span<const Index> read, std::span<const In
   anomalies_ = AnomalyMap::fit(data, domain_.info.time, this->anomalies_asked(), without, full, space);
 }
 
+/// Steps that training windows read, each in one group.
+template <class T>
+std::vector<Index> WindowRun<T>::training_steps() const {
+  const auto read = plan_->steps_of(windows_);
+  auto counted = store_->counted();
+  std::erase_if(counted, [&](Index step) { return step >= domain_.info.steps; });
+  std::vector<Index> training;
+  std::set_intersection(read.begin(), read.end(), counted.begin(), counted.end(),
+                        std::back_inserter(training));
+  return training;
+}
+
 #define ROSSBY_INSTANTIATE(T)                                                               \
   template void WindowRun<T>::make_store(Purpose);                                          \
   template void WindowRun<T>::set_times(std::vector<float>);                                \
   template void WindowRun<T>::set_calendar();                                               \
+  template std::vector<Index> WindowRun<T>::training_steps() const;                         \
   template void WindowRun<T>::read_values();                                                \
   template std::vector<Index> WindowRun<T>::hashed_steps() const;                           \
   template void WindowRun<T>::fit_anomalies(std::span<const Index>, std::span<const Index>, \

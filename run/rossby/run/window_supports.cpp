@@ -1,12 +1,15 @@
 #include "rossby/run/window_supports.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/data/leading_patterns.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/mpi_mailbox.hpp"
+#include "rossby/run/window_run.hpp"
 
 namespace rossby {
 
@@ -17,7 +20,12 @@ void check_window_relations(const Config& config) {
                  setting, config.model.name);
   };
   refuse(config.relation.mode == "refine", "relation.mode = \"refine\"");
-  refuse(config.relation.discover != "none", "relation.discover");
+  if (config.relation.discover == "dense" && config.windows()->learns_low_rank())
+    user_error(
+        "relation.discover = \"dense\" is for model.name = \"stnn\"; a {} learns one of low rank: set "
+        "relation.discover = \"low_rank\"",
+        config.model.name);
+  refuse(config.relation.discover != "none" && !config.windows()->learns_low_rank(), "relation.discover");
   refuse(config.relation.self, "relation.self = true");
   refuse(config.relation.hops != std::vector<Index>{1}, "relation.hops other than [1]");
   refuse(config.relation.storage == "dense", "relation.storage = \"dense\"");
@@ -55,5 +63,37 @@ GlobalEdges make_supports(const Communicator& comm, const Config& config, const 
   MpiMailbox mailbox(comm);
   return make_supports(wanted, graph, domain.partition, mailbox);
 }
+
+/// U = 0 and V = √n · leading EOFs of what the model reads at training steps, of the first feature: Vᵀx / n
+/// then holds their amplitudes / √n. If there are more columns than nodes, the others keep their random V.
+template <class T>
+void WindowRun<T>::start_low_rank_at_eofs() {
+  const std::vector<Index> steps = training_steps();
+  PatternFields fields;
+  fields.rows = domain_.rows;
+  fields.steps = steps;
+  fields.read = [this](Index step, std::span<double> field) {
+    const float* x = store_->at(step + training_view_);
+    for (Index i = 0; i < store_->rows(); ++i) {
+      const double value = scaler_.to_scaled(static_cast<double>(x[i * store_->features()]), i, 0);
+      field[static_cast<std::size_t>(i)] = std::isnan(value) ? 0 : value;
+    }
+  };
+  MpiReducer space(grid_.space()), groups(grid_.time());
+  const Index rank = low_rank(), modes = std::min(rank, domain_.nodes());
+  const std::vector<double> patterns = leading_patterns(fields, modes, space, groups);
+  const double scale = std::sqrt(static_cast<double>(domain_.nodes()));
+  for (Parameter<T>* parameter : model_->parameters()) {
+    if (parameter->name == "low_rank_u") std::fill(parameter->value.begin(), parameter->value.end(), T(0));
+    if (parameter->name != "low_rank_v") continue;
+    for (Index i = 0; i < store_->rows(); ++i)
+      for (Index k = 0; k < modes; ++k)
+        parameter->value[i * rank + k] =
+            static_cast<T>(scale * patterns[static_cast<std::size_t>(i * modes + k)]);
+  }
+}
+
+template void WindowRun<float>::start_low_rank_at_eofs();
+template void WindowRun<double>::start_low_rank_at_eofs();
 
 }  // namespace rossby

@@ -9,6 +9,7 @@
 
 #include "rossby/autograd/gradient_check.hpp"
 #include "rossby/autograd/ops.hpp"
+#include "rossby/exchange/one_rank.hpp"
 #include "rossby/model/registry.hpp"
 #include "rossby/model/stid/stid.hpp"
 #include "tests/lib/io/messages.hpp"
@@ -26,10 +27,12 @@ struct Fixture {
   static constexpr Index nodes = 5, windows = 3, outputs = 2, features = 2;
   StidOptions options;
   EmbeddingShape shape;
+  OneRankReducer alone;
   Stid<double> model;
   std::vector<float> target = std::vector<float>(nodes * windows * features, 0.25F);
 
-  Fixture(const StidOptions& o, const EmbeddingShape& s) : options(o), shape(s), model(o, s, global_rows) {
+  Fixture(const StidOptions& o, const EmbeddingShape& s)
+      : options(o), shape(s), model(o, s, global_rows, &alone) {
     model.start(4);
     for (Parameter<double>* parameter : model.parameters())
       for (Index i = 0; i < parameter->size(); ++i)
@@ -61,6 +64,14 @@ StidOptions small() {
   return options;
 }
 
+/// With a relation between all nodes.
+StidOptions related() {
+  StidOptions options = small();
+  options.rank = 2;
+  options.nodes = Fixture::nodes;
+  return options;
+}
+
 EmbeddingShape all_tables() {
   EmbeddingShape shape;
   shape.node = 3;
@@ -83,10 +94,26 @@ std::vector<double> by_hand(const Fixture& f, Index i, Index b) {
     }
     return y;
   };
-  std::vector<double> x;
-  for (Index t = 0; t < f.options.inputs; ++t)
-    for (Index c = 0; c < f.options.channels; ++c)
-      x.push_back(NoiseWindows::value(t, (i * Fixture::windows + b) * f.options.channels + c));
+  const auto window = [&](Index node) {
+    std::vector<double> x;
+    for (Index t = 0; t < f.options.inputs; ++t)
+      for (Index c = 0; c < f.options.channels; ++c)
+        x.push_back(NoiseWindows::value(t, (node * Fixture::windows + b) * f.options.channels + c));
+    return x;
+  };
+  std::vector<double> x = window(i);
+  if (const Index k = f.options.rank; k > 0) {
+    std::vector<double> others(x.size());
+    for (Index j = 0; j < Fixture::nodes; ++j) {
+      double weight = 0;
+      for (Index q = 0; q < k; ++q)
+        weight +=
+            p.at("low_rank_u")->value[i * k + q] * p.at("low_rank_v")->value[j * k + q] / Fixture::nodes;
+      const std::vector<double> theirs = window(j);
+      for (std::size_t c = 0; c < x.size(); ++c) others[c] += weight * theirs[c];
+    }
+    x.insert(x.end(), others.begin(), others.end());
+  }
   std::vector<double> z = dense("input", x);
   const auto append = [&](const std::string& name, Index row) {
     if (p.count(name) == 0) return;
@@ -109,8 +136,13 @@ TEST(Stid, IsThatOfItsEquations) {
   EmbeddingShape only_nodes, only_days;
   only_nodes.node = 2;
   only_days.calendar[1] = {7, 2};
-  for (const EmbeddingShape& shape : {all_tables(), only_nodes, only_days, EmbeddingShape{}}) {
-    Fixture f(small(), shape);
+  for (const auto& [options, shape] : {std::pair{small(), all_tables()},
+                                       {small(), only_nodes},
+                                       {small(), only_days},
+                                       {small(), EmbeddingShape{}},
+                                       {related(), all_tables()},
+                                       {related(), EmbeddingShape{}}}) {
+    Fixture f(options, shape);
     for (const Backend backend : {Backend::reference, Backend::cpu}) {
       Tape<double> tape{Exec{backend, 1}};
       tape.set_recording(false);
@@ -128,11 +160,14 @@ TEST(Stid, IsThatOfItsEquations) {
 }
 
 TEST(Stid, GradientsMatchFiniteDifferencesAndRecomputingChangesNothing) {
-  for (const EmbeddingShape& shape : {all_tables(), EmbeddingShape{}}) {
+  for (const auto& [chosen, shape] : {std::pair{small(), all_tables()},
+                                      {small(), EmbeddingShape{}},
+                                      {related(), all_tables()},
+                                      {related(), EmbeddingShape{}}}) {
     std::vector<std::vector<double>> all;
     std::vector<std::size_t> kept;
     for (const Recompute recompute : {Recompute::none, Recompute::cell}) {
-      StidOptions options = small();
+      StidOptions options = chosen;
       options.recompute = recompute;
       Fixture f(options, shape);
       Tape<double> tape{Exec{}};

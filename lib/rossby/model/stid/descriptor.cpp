@@ -39,6 +39,7 @@ class SpatialTemporalIdentity final : public WindowArchitectureOf<SpatialTempora
   [[nodiscard]] ConvolutionShape convolution() const override { return {.channels = settings_.width}; }
   [[nodiscard]] std::vector<std::string_view> recompute_modes() const override { return {"none", "cell"}; }
   [[nodiscard]] EmbeddingChoice embeddings() const override { return embeddings_; }
+  [[nodiscard]] bool learns_low_rank() const override { return true; }
   void check(const WindowChecks& checks) const override {
     if (checks.recompute == Recompute::step)
       user_error(
@@ -58,7 +59,9 @@ class SpatialTemporalIdentity final : public WindowArchitectureOf<SpatialTempora
     options.dropout = settings_.dropout;
     options.seed = parts.seed;
     options.recompute = parts.recompute;
-    return std::make_unique<Stid<T>>(options, parts.embeddings, parts.global_rows());
+    options.rank = parts.low_rank;
+    options.nodes = parts.partition->rows();
+    return std::make_unique<Stid<T>>(options, parts.embeddings, parts.global_rows(), parts.row_blocks);
   }
 
  private:

@@ -6,6 +6,7 @@
 #include "rossby/autograd/convolution.hpp"
 #include "rossby/autograd/ops.hpp"
 #include "rossby/autograd/recurrent.hpp"
+#include "rossby/autograd/relate.hpp"
 #include "rossby/base/random.hpp"
 
 namespace rossby {
@@ -20,16 +21,33 @@ Stid<T>::Layer::Layer(const std::string& place, Index width)
     : name(place), hidden(place + "_hidden", width, width), output(place + "_output", width, width) {}
 
 template <class T>
-Stid<T>::Stid(const StidOptions& options, const EmbeddingShape& embeddings, std::vector<Index> rows)
+Stid<T>::Stid(const StidOptions& options, const EmbeddingShape& embeddings, std::vector<Index> rows,
+              Reducer* row_blocks)
     : options_(options),
       rows_(std::move(rows)),
+      no_ghosts_(std::ssize(rows_)),
       embeddings_(embeddings, rows_),
-      input_("input", options.width, options.inputs * options.channels),
+      input_("input", options.width, options.inputs * options.channels * (options.rank > 0 ? 2 : 1)),
+      low_rank_u_("low_rank_u", Placement::rows, {1, std::ssize(rows_), options.rank}),
+      low_rank_v_("low_rank_v", Placement::rows, {1, std::ssize(rows_), options.rank}),
       projection_("projection", options.outputs * options.features, options.width + embeddings.width()) {
   require(options.inputs >= 1 && options.width >= 1 && options.layers >= 0,
           "an STID has inputs and an embedding of them");
   const auto add = [this](auto&... parameters) { (all_.push_back(&parameters), ...); };
   add(input_.weight, input_.bias);
+  if (options.rank > 0) {
+    require(row_blocks && options.nodes >= std::ssize(rows_), "a relation sums over the nodes of all ranks");
+    add(low_rank_u_, low_rank_v_);
+    RelationTerm<T>& term = bank_.terms.emplace_back();
+    term.kind = RelationTerm<T>::Kind::low_rank;
+    term.u = &low_rank_u_;
+    term.v = &low_rank_v_;
+    bank_.nodes = options.nodes;
+    bank_.rows = std::ssize(rows_);
+    bank_.exchange = &no_ghosts_;
+    bank_.reducer = row_blocks;
+    bank_.name_op();
+  }
   embeddings_.append_to(all_);
   for (Index l = 0; l < options.layers; ++l) {
     layers_.push_back(
@@ -51,6 +69,15 @@ void Stid<T>::start(std::uint64_t seed) {
     }
   };
   fill(input_);
+  for (Parameter<T>* factor : {&low_rank_u_, &low_rank_v_}) {
+    const Index rank = options_.rank;
+    const Random random(seed, "init." + factor->name);
+    for (Index i = 0; i < factor->size(); ++i) {
+      const Index place = rows_[static_cast<std::size_t>(i / rank)] * rank + i % rank;
+      factor->value[i] = static_cast<T>(random.normal(static_cast<std::uint64_t>(place)) /
+                                        std::sqrt(static_cast<double>(rank)));
+    }
+  }
   embeddings_.start(seed);
   for (const auto& layer : layers_) {
     fill(layer->hidden);
@@ -63,6 +90,7 @@ template <class T>
 std::vector<Device::Copy> Stid<T>::keep_on(Device& device) const {
   std::vector<Device::Copy> copies;
   copies.push_back(device.keep(rows_));
+  for (Device::Copy& copy : bank_.keep_on(device)) copies.push_back(std::move(copy));
   return copies;
 }
 
@@ -79,8 +107,13 @@ Var<T> Stid<T>::embed(Tape<T>& tape, const WindowSource<T>& source) {
   embeddings_.trained_in(block);
   const Var<T> z = zeros(tape, rows, windows, options_.width + embeddings_.width(), true);
   const Var<T> of_inputs = slice_channels(z, 0, options_.width);
-  linear_accumulate(tape, of_inputs, x, input_.weight, 0);
-  bias_accumulate(tape, of_inputs, input_.bias);
+  if (options_.rank > 0) {
+    block.trains(&low_rank_u_, &low_rank_v_);
+    assign(tape, of_inputs, relate_linear(tape, bank_, x, input_.weight, &input_.bias));
+  } else {
+    linear_accumulate(tape, of_inputs, x, input_.weight, 0);
+    bias_accumulate(tape, of_inputs, input_.bias);
+  }
   if (embeddings_.width() > 0)
     embeddings_.add(tape, slice_channels(z, options_.width, embeddings_.width()),
                     embeddings_.phases(tape, source, options_.inputs - 1));

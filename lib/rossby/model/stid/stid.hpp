@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "rossby/autograd/relation_bank.hpp"
+#include "rossby/exchange/one_rank.hpp"
 #include "rossby/model/embeddings.hpp"
 #include "rossby/model/window_model.hpp"
 
@@ -19,6 +21,8 @@ struct StidOptions {
   Index layers = 3;        // residual
   double dropout = 0.15;   // inside the layers
   std::uint64_t seed = 1;  // of dropout
+  Index rank = 0;          // of a learned relation between all nodes; 0: there is none
+  Index nodes = 0;         // of all ranks, if there is one
   Recompute recompute = Recompute::none;
 };
 
@@ -34,20 +38,28 @@ struct StidOptions {
 /// minutes. No rank reads rows of another one: a step moves the gradients of what is replicated, in the
 /// step's one allreduce.
 ///
+/// With a learned relation of low rank k, which the paper has not, a node also reads what the others say:
+/// A x_i becomes A x_i + B Σ_j (u_i · v_j) x_j / n, with u and v (n, k). Each micro-batch sums
+/// k·inputs·channels values a window over the ranks with its rows, forward, and k·width backward.
+///
 /// Parameters, D the width of z: input_weight (width, inputs·channels), columns of the oldest step first,
-/// input_bias; those of Embeddings; layer<l>_hidden_weight (D, D), layer<l>_hidden_bias,
-/// layer<l>_output_weight (D, D), layer<l>_output_bias; projection_weight (outputs·features, D), output step
-/// slowest, projection_bias. All but node_embedding are replicated.
+/// input_bias (with a relation: (width, 2·inputs·channels), A then B, and low_rank_u and low_rank_v (n, k),
+/// which lie with the owners of their rows); those of Embeddings; layer<l>_hidden_weight (D, D),
+/// layer<l>_hidden_bias, layer<l>_output_weight (D, D), layer<l>_output_bias; projection_weight
+/// (outputs·features, D), output step slowest, projection_bias. Those without a mention are replicated,
+/// node_embedding is not.
 template <class T>
 class Stid final : public WindowModel<T> {
  public:
-  /// `rows`: global rows of the owned ones.
-  Stid(const StidOptions& options, const EmbeddingShape& embeddings, std::vector<Index> rows);
+  /// `rows`: global rows of the owned ones. `row_blocks` sums over the ranks with the other rows, for a
+  /// learned relation; null without one.
+  Stid(const StidOptions& options, const EmbeddingShape& embeddings, std::vector<Index> rows,
+       Reducer* row_blocks = nullptr);
 
   [[nodiscard]] std::string_view name() const override { return "stid"; }
   [[nodiscard]] std::span<Parameter<T>* const> parameters() const override { return all_; }
   /// Weights and biases of a layer of k inputs are uniform within ±1 / √k, as the published code has them;
-  /// embeddings as Embeddings::start has them.
+  /// embeddings as Embeddings::start has them; u and v are normal / √k.
   void start(std::uint64_t seed) override;
   using WindowModel<T>::predict;
   void predict(Tape<T>& tape, std::span<const WindowSource<T>* const> sources,
@@ -78,8 +90,11 @@ class Stid final : public WindowModel<T> {
 
   StidOptions options_;
   std::vector<Index> rows_;
+  OneRankExchange no_ghosts_;  // sums over all nodes do without
+  RelationBank<T> bank_;       // the learned relation
   Embeddings<T> embeddings_;
   Linear input_;
+  Parameter<T> low_rank_u_, low_rank_v_;  // (1, owned, k)
   std::vector<std::unique_ptr<Layer>> layers_;
   Linear projection_;
   std::vector<Parameter<T>*> all_;

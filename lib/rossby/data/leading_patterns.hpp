@@ -1,0 +1,28 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "rossby/base/index.hpp"
+#include "rossby/exchange/reducer.hpp"
+
+namespace rossby {
+
+/// The fields that patterns are taken from.
+struct PatternFields {
+  std::span<const GlobalRow> rows;  // owned
+  std::span<const Index> steps;     // of this time group, each step in one group
+  /// Values of a step, one a row, about their mean.
+  std::function<void(Index step, std::span<double> field)> read;
+};
+
+/// Leading empirical orthogonal functions: an orthonormal basis (rows, modes) of the space that the first
+/// EOFs span, by subspace iteration (Halko, Martinsson and Tropp, SIAM Review 53, 2011), the strongest first.
+/// Unlike leading_eofs its cost is linear in the number of steps, and these may lie in several time groups.
+/// Columns beyond the rank of the fields are 0. `space` sums over row blocks, `groups` over time groups.
+/// Collective over both.
+[[nodiscard]] std::vector<double> leading_patterns(const PatternFields& fields, Index modes, Reducer& space,
+                                                   Reducer& groups);
+
+}  // namespace rossby

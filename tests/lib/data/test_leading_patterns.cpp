@@ -1,0 +1,104 @@
+#include <cmath>
+#include <mutex>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "rossby/base/random.hpp"
+#include "rossby/data/anomalies.hpp"
+#include "rossby/data/leading_patterns.hpp"
+#include "rossby/data/series.hpp"
+#include "rossby/exchange/one_rank.hpp"
+#include "tests/lib/model/thread_ranks.hpp"
+
+// Leading patterns by subspace iteration against EOFs by the method of snapshots, on one rank and on several.
+
+namespace rossby {
+namespace {
+
+constexpr Index nodes = 9, steps = 40;
+
+/// Three patterns of amplitude 5, 2 and 1, and noise.
+double value(Index t, Index i, double noise) {
+  const Random random(3, "fields");
+  double sum = noise * random.normal(static_cast<std::uint64_t>(t * nodes + i));
+  const double amplitude[] = {5, 2, 1};
+  for (int k = 0; k < 3; ++k)
+    sum += amplitude[k] * std::cos((k + 1) * static_cast<double>(i) + k) *
+           random.at(1).normal(static_cast<std::uint64_t>(t * 3 + k));
+  return sum;
+}
+
+std::vector<Index> steps_from(Index first, Index stride) {
+  std::vector<Index> list;
+  for (Index t = first; t < steps; t += stride) list.push_back(t);
+  return list;
+}
+
+std::vector<double> patterns(std::span<const GlobalRow> rows, std::span<const Index> which, Index modes,
+                             double noise, Reducer& space, Reducer& groups) {
+  PatternFields fields;
+  fields.rows = rows;
+  fields.steps = which;
+  fields.read = [&](Index t, std::span<double> field) {
+    for (std::size_t i = 0; i < field.size(); ++i) field[i] = value(t, rows[i].value, noise);
+  };
+  return leading_patterns(fields, modes, space, groups);
+}
+
+std::vector<GlobalRow> rows_from(Index first, Index stride) {
+  std::vector<GlobalRow> rows;
+  for (Index i = first; i < nodes; i += stride) rows.push_back(GlobalRow{i});
+  return rows;
+}
+
+TEST(LeadingPatterns, AreTheEofs) {
+  OneRankReducer alone;
+  const std::vector<Index> all = steps_from(0, 1);
+  const std::vector<double> found = patterns(rows_from(0, 1), all, 3, 0.1, alone, alone);
+  Series series(steps, nodes, 1);
+  for (Index t = 0; t < steps; ++t)
+    for (Index i = 0; i < nodes; ++i) series.values[t * nodes + i] = static_cast<float>(value(t, i, 0.1));
+  const std::vector<double> mean(nodes, 0.0);
+  const Eofs eofs = leading_eofs(series, mean, all, 0, 3, alone);
+  for (Index k = 0; k < 3; ++k) {
+    double product = 0;
+    for (Index i = 0; i < nodes; ++i)
+      product +=
+          found[static_cast<std::size_t>(i * 3 + k)] * eofs.pattern[static_cast<std::size_t>(i * 3 + k)];
+    EXPECT_NEAR(std::abs(product), 1, 1e-4) << "pattern " << k;
+  }
+}
+
+TEST(LeadingPatterns, LeaveColumnsBeyondTheRankAtZero) {
+  OneRankReducer alone;
+  const std::vector<double> found = patterns(rows_from(0, 1), steps_from(0, 1), 5, 0, alone, alone);
+  for (Index k = 0; k < 5; ++k) {
+    double square = 0;
+    for (Index i = 0; i < nodes; ++i) square += std::pow(found[static_cast<std::size_t>(i * 5 + k)], 2);
+    EXPECT_NEAR(square, k < 3 ? 1 : 0, 1e-12);
+  }
+}
+
+TEST(LeadingPatterns, DoNotDependOnTheGrid) {
+  OneRankReducer alone;
+  const std::vector<double> one = patterns(rows_from(0, 1), steps_from(0, 1), 4, 0.1, alone, alone);
+  for (const bool blocks : {true, false}) {
+    ThreadRanks ranks(3);
+    std::mutex mutex;
+    ranks.run([&](int rank, Reducer& reducer) {
+      const std::vector<GlobalRow> rows = blocks ? rows_from(rank, 3) : rows_from(0, 1);
+      const std::vector<Index> which = blocks ? steps_from(0, 1) : steps_from(rank, 3);
+      OneRankReducer nobody;
+      const std::vector<double> some =
+          patterns(rows, which, 4, 0.1, blocks ? reducer : nobody, blocks ? nobody : reducer);
+      const std::scoped_lock lock(mutex);
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        for (std::size_t k = 0; k < 4; ++k)
+          EXPECT_NEAR(some[i * 4 + k], one[static_cast<std::size_t>(rows[i].value) * 4 + k], 1e-9);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace rossby
