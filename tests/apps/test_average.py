@@ -142,6 +142,27 @@ class Averages(Runs, LoadsJson):
             self.assert_near(horizon["weights"], [x / sum(inverse) for x in inverse])
         self.assertEqual(made["horizons"][1]["lead"], "2 h")
 
+    def test_refit_runs_are_weighed_by_those_that_chose_their_epochs(self):
+        """They have no validation part, and have seen it."""
+        for run, units in (("one", 4), ("two", 3)):
+            self.succeed(2, *self.arguments("refit_" + run, "model.name=gru", "window.inputs=3", "window.outputs=3",
+                                            f"model.units={units}", "model.layers=1", "train.refit=true", "train.epochs=2"))
+        chosen = self.average("refit_one/chosen", "refit_two/chosen", "cycle", weights="stacking")
+        for ranks in (1, 3):
+            found = self.average("refit_one", "refit_two", "cycle", weights="stacking", ranks=ranks)
+            for here, there in zip(found["horizons"], chosen["horizons"], strict=True):
+                self.assert_near(here["weights"], there["weights"])
+                self.assert_near(here["validation_rmse"]["members"], there["validation_rmse"]["members"])
+        self.assertEqual([member.get("path") for member in found["members"]], ["../refit_one", "../refit_two", None])
+        self.assertNotEqual(found["members"][0]["hash"], chosen["members"][0]["hash"])
+        self.scores("made", ranks=2)
+        self.average("refit_one", "up.nc", weights="stacking")
+        self.refuse(2, ["average", "refit_one", self.trained(), "-o", "refused", "--weights", "stacking"], "its parts are training")
+        shutil.rmtree(self.path("refit_two/chosen"))
+        self.refuse(2, ["average", "refit_two", "cycle", "-o", "refused", "--weights", "stacking"],
+                    "train the members with split.validation, or set --weights equal")
+        self.assertFalse(os.path.exists(self.path("refused")))
+
     def test_an_average_is_scored_like_a_run(self):
         run = self.trained()
         self.average(run, "direct_ridge", "stnn" if self.trained("stnn") else "", weights="stacking")

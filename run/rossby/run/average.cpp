@@ -85,8 +85,8 @@ struct Validated {
   [[nodiscard]] std::vector<double> of(Index horizon) const { return gram.mean(horizon, scaled); }
 };
 
-Validated validate(const Communicator& comm, Members& members, Index horizons, const std::string& folder,
-                   const std::string& weighting, std::string& remark) {
+Validated validate(Members& members, Index horizons, const AverageOptions& options, std::string& remark) {
+  const Communicator& comm = members.comm();
   const Domain& domain = members.domain();
   const Index m = domain.info.features, rows = std::ssize(domain.rows);
   std::vector<Index> origins = agree(comm, [&] {
@@ -96,11 +96,13 @@ Validated validate(const Communicator& comm, Members& members, Index horizons, c
           "--weights {} needs errors in the validation part, which has {} steps for {} horizons: train the "
           "members "
           "with split.validation, or set --weights equal",
-          weighting, domain.split.validation.size(), horizons);
+          options.weighting, domain.split.validation.size(), horizons);
     return members.usable(std::move(all), horizons, remark);
   });
   const Index count = std::ssize(origins);
-  auto store = agree(comm, [&] { return ForecastStore(folder, members.size(), horizons, count, rows * m); });
+  auto store = agree(comm, [&] {
+    return ForecastStore(folder_of(options.output), members.size(), horizons, count, rows * m);
+  });
   for (Index k = 0; k < members.size(); ++k) {
     members.forecast(k, origins, horizons, horizons, [&](Index first, Index h, NodeView<const float> x) {
       for (Index b = 0; b < x.cols; ++b) {
@@ -138,6 +140,24 @@ Validated validate(const Communicator& comm, Members& members, Index horizons, c
             domain.info.path, h);
   });
   return found;
+}
+
+/// Runs that were refit have seen the validation part: those that chose their epochs are scored.
+Validated validate_before_refit(Members& members, Index horizons, const AverageOptions& options,
+                                std::string& remark) {
+  const std::vector<AverageMember> before = agree(members.comm(), [&] { return members.before_refit(); });
+  bool any = false;
+  for (Index k = 0; k < members.size(); ++k) {
+    const std::string& scored = before[static_cast<std::size_t>(k)].name;
+    if (scored == members[k].name) continue;
+    any = true;
+    remark += fmt::format("{}: its weights are those of {}, which has not seen the validation part\n",
+                          members[k].name, scored);
+  }
+  if (!any) return validate(members, horizons, options, remark);
+  Members scored(members.comm(), before, options.sets, options.device);
+  scored.expect_same_data();
+  return validate(scored, horizons, options, remark);
 }
 
 Weights weights_of(const AverageOptions& options, const Validated* validated, Index members, Index horizons) {
@@ -263,8 +283,7 @@ std::string average_with(const Communicator& comm, std::vector<AverageMember> na
       agree(comm, [&] { return reported_horizons(members.config().evaluate.report, time, horizons); });
   std::string remark;
   std::optional<Validated> validated;
-  if (options.weighting != "equal")
-    validated = validate(comm, members, horizons, folder_of(options.output), options.weighting, remark);
+  if (options.weighting != "equal") validated = validate_before_refit(members, horizons, options, remark);
   const Weights weights = weights_of(options, validated ? &*validated : nullptr, members.size(), horizons);
   const std::vector<Index> origins = validated ? validated->origins : std::vector<Index>();
   const Made made{options, members, weights, validated ? &*validated : nullptr,

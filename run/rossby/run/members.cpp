@@ -1,6 +1,7 @@
 #include "rossby/run/members.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 
 #include <fmt/format.h>
@@ -123,6 +124,17 @@ Members::Members(const Communicator& comm, std::vector<AverageMember> members,
         files_.at(k).expect_nodes(domain_.file_node);
       }
   });
+}
+
+std::vector<AverageMember> Members::before_refit() const {
+  std::vector<AverageMember> members = members_;
+  for (const auto& [member, run] : runs_) {
+    std::string chosen = chosen_run_of((*this)[member].name);
+    std::error_code code;
+    if (run.config.split.validation == "0" && std::filesystem::exists(state_file_of(chosen), code))
+      members[static_cast<std::size_t>(member)].name = std::move(chosen);
+  }
+  return members;
 }
 
 std::string Members::remarks() const {

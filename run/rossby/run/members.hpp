@@ -54,6 +54,9 @@ class Members {
   [[nodiscard]] const Exec& exec() const { return exec_; }
   /// Notes what changes if a member does (hash_of). Rank 0's.
   void hash();
+  /// The same members, but of each run that was refit (train.refit) the one that chose its epochs, which
+  /// knows nothing of the validation part.
+  [[nodiscard]] std::vector<AverageMember> before_refit() const;
   /// What openings have to say, a line each; rank 0's.
   [[nodiscard]] std::string remarks() const;
 

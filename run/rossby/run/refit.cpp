@@ -57,7 +57,7 @@ Trained refit(const Communicator& comm, const Config& config, const TrainOptions
   agree(comm, [&] { check_refit(config); });
   const bool speaks = options.prints && comm.rank() == 0;
   TrainOptions first = options;
-  first.run = (std::filesystem::path(options.run) / "chosen").string();
+  first.run = chosen_run_of(options.run);
   if (options.resume != "never") first.resume = "auto";
   const std::string once = "train.refit=false", state = state_file_of(first.run);
   if (options.write_state && !agree(comm, [&] { return std::filesystem::exists(state); }))

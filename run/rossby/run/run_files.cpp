@@ -95,6 +95,10 @@ std::string state_file_of(const std::string& run) {
   return run + "/checkpoints/state.h5";
 }
 
+std::string chosen_run_of(const std::string& run) {
+  return run + "/chosen";
+}
+
 std::string OpenRun::output(const std::string& asked, const std::string& usual) const {
   if (!asked.empty()) {
     const std::string folder = std::filesystem::path(asked).parent_path().string();

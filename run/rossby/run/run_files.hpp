@@ -87,4 +87,7 @@ void keep_cycle(Config& config, const std::string& decided);
 /// Where a run keeps its state: <run>/checkpoints/state.h5.
 [[nodiscard]] std::string state_file_of(const std::string& run);
 
+/// The training of train.refit whose validation part chose the epochs of a run: <run>/chosen.
+[[nodiscard]] std::string chosen_run_of(const std::string& run);
+
 }  // namespace rossby
