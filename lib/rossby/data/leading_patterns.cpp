@@ -1,5 +1,6 @@
 #include "rossby/data/leading_patterns.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "rossby/base/random.hpp"
@@ -34,44 +35,66 @@ void orthonormalise(std::vector<double>& basis, Index rows, Index modes, Reducer
   }
 }
 
+/// visit(field, amplitudes of the basis (rows, modes) in it) of every step.
+template <class Visit>
+void for_amplitudes(const PatternFields& fields, std::span<const double> basis, Index modes, Reducer& space,
+                    const Visit& visit) {
+  constexpr Index at_once = 256;  // steps, of which one sum over ranks is made
+  const Index rows = std::ssize(fields.rows), steps = std::ssize(fields.steps);
+  std::vector<double> values, amplitude;
+  for (Index first = 0; first < steps; first += at_once) {
+    const Index some = std::min(at_once, steps - first);
+    values.assign(at(some * rows), 0.0);
+    amplitude.assign(at(some * modes), 0.0);
+    for (Index t = 0; t < some; ++t) {
+      const std::span<double> field(values.data() + t * rows, at(rows));
+      fields.read(fields.steps[at(first + t)], field);
+      for (Index i = 0; i < rows; ++i)
+        for (Index k = 0; k < modes; ++k)
+          amplitude[at(t * modes + k)] += field[at(i)] * basis[at(i * modes + k)];
+    }
+    space.sum(std::span<double>(amplitude));
+    for (Index t = 0; t < some; ++t)
+      visit(std::span<const double>(values.data() + t * rows, at(rows)),
+            std::span<const double>(amplitude.data() + t * modes, at(modes)));
+  }
+}
+
 }  // namespace
 
-std::vector<double> leading_patterns(const PatternFields& fields, Index modes, Reducer& space,
-                                     Reducer& groups) {
+LeadingPatterns leading_patterns(const PatternFields& fields, Index modes, Reducer& space, Reducer& groups) {
   constexpr int iterations = 8;
-  constexpr Index at_once = 256;  // steps
-  const Index rows = std::ssize(fields.rows), steps = std::ssize(fields.steps);
+  const Index rows = std::ssize(fields.rows);
   const Random random(1, "leading_patterns");
-  std::vector<double> basis(at(rows * modes)), field(at(rows));
+  std::vector<double> basis(at(rows * modes));
   for (Index i = 0; i < rows; ++i)
     for (Index k = 0; k < modes; ++k)
       basis[at(i * modes + k)] =
           random.normal(static_cast<std::uint64_t>(fields.rows[at(i)].value * modes + k));
   for (int iteration = 0; iteration < iterations; ++iteration) {
     orthonormalise(basis, rows, modes, space);
-    std::vector<double> next(basis.size()), values;
-    for (Index first = 0; first < steps; first += at_once) {
-      const Index some = std::min(at_once, steps - first);
-      values.assign(at(some * rows), 0.0);
-      std::vector<double> amplitude(at(some * modes));
-      for (Index t = 0; t < some; ++t) {
-        const std::span<double> x(values.data() + t * rows, at(rows));
-        fields.read(fields.steps[at(first + t)], x);
-        for (Index i = 0; i < rows; ++i)
-          for (Index k = 0; k < modes; ++k)
-            amplitude[at(t * modes + k)] += x[at(i)] * basis[at(i * modes + k)];
-      }
-      space.sum(std::span<double>(amplitude));
-      for (Index t = 0; t < some; ++t)
-        for (Index i = 0; i < rows; ++i)
-          for (Index k = 0; k < modes; ++k)
-            next[at(i * modes + k)] += values[at(t * rows + i)] * amplitude[at(t * modes + k)];
-    }
+    std::vector<double> next(basis.size());
+    for_amplitudes(fields, basis, modes, space,
+                   [&](std::span<const double> field, std::span<const double> amplitude) {
+                     for (Index i = 0; i < rows; ++i)
+                       for (Index k = 0; k < modes; ++k)
+                         next[at(i * modes + k)] += field[at(i)] * amplitude[at(k)];
+                   });
     groups.sum(std::span<double>(next));
     basis = std::move(next);
   }
   orthonormalise(basis, rows, modes, space);
-  return basis;
+  std::vector<double> sums(at(modes + 1));
+  for_amplitudes(fields, basis, modes, space,
+                 [&](std::span<const double>, std::span<const double> amplitude) {
+                   for (Index k = 0; k < modes; ++k) sums[at(k)] += amplitude[at(k)] * amplitude[at(k)];
+                   sums.back() += 1;
+                 });
+  groups.sum(std::span<double>(sums));
+  LeadingPatterns found{std::move(basis), {}};
+  for (Index k = 0; k < modes; ++k)
+    found.spread.push_back(std::sqrt(sums[at(k)] / std::max(sums.back(), 1.0)));
+  return found;
 }
 
 }  // namespace rossby

@@ -17,12 +17,16 @@ struct PatternFields {
   std::function<void(Index step, std::span<double> field)> read;
 };
 
-/// Leading empirical orthogonal functions: an orthonormal basis (rows, modes) of the space that the first
-/// EOFs span, by subspace iteration (Halko, Martinsson and Tropp, SIAM Review 53, 2011), the strongest first.
-/// Unlike leading_eofs its cost is linear in the number of steps, and these may lie in several time groups.
-/// Columns beyond the rank of the fields are 0. `space` sums over row blocks, `groups` over time groups.
-/// Collective over both.
-[[nodiscard]] std::vector<double> leading_patterns(const PatternFields& fields, Index modes, Reducer& space,
-                                                   Reducer& groups);
+struct LeadingPatterns {
+  std::vector<double> pattern;  // (rows, modes), orthonormal over all rows; 0 beyond the rank of the fields
+  std::vector<double> spread;   // (modes), root mean square of their amplitudes over all steps
+};
+
+/// Leading empirical orthogonal functions: patterns that span the space of the first EOFs, by subspace
+/// iteration (Halko, Martinsson and Tropp, SIAM Review 53, 2011), the strongest first. Unlike leading_eofs
+/// its cost is linear in the number of steps, and these may lie in several time groups. `space` sums over row
+/// blocks, `groups` over time groups. Collective over both.
+[[nodiscard]] LeadingPatterns leading_patterns(const PatternFields& fields, Index modes, Reducer& space,
+                                               Reducer& groups);
 
 }  // namespace rossby

@@ -91,9 +91,10 @@ std::span<const Key<RelationSettings>> relation_keys() {
       key<&RelationSettings::rank>("relation.rank", "20", "", "columns of U and V")
           .range(1, 4096)
           .read_by("stnn, stid"),
-      key<&RelationSettings::low_rank_start>(
-          "relation.low_rank_start", "\"random\"", "",
-          "random: U, V normal/√rank; eof: U = 0, V = √n · leading EOFs of the training part")
+      key<&RelationSettings::low_rank_start>("relation.low_rank_start", "\"random\"", "",
+                                             "random: U, V normal/√rank; eof: U = 0, V = √n · leading EOFs "
+                                             "of the training part (stid: amplitudes "
+                                             "of variance 1)")
           .one_of("random|eof")
           .read_by("stnn, stid"),
   };

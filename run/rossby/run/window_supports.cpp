@@ -64,8 +64,9 @@ GlobalEdges make_supports(const Communicator& comm, const Config& config, const 
   return make_supports(wanted, graph, domain.partition, mailbox);
 }
 
-/// U = 0 and V = √n · leading EOFs of what the model reads at training steps, of the first feature: Vᵀx / n
-/// then holds their amplitudes / √n. If there are more columns than nodes, the others keep their random V.
+/// U = 0 and V = n · leading EOFs / spread of their amplitudes, of what the model reads at training steps, of
+/// the first feature: Vᵀx / n then holds amplitudes of variance 1, so that weak ones are learned as fast as
+/// strong ones. Columns beyond the number of nodes, and beyond the rank of the data, keep their random V.
 template <class T>
 void WindowRun<T>::start_low_rank_at_eofs() {
   const std::vector<Index> steps = training_steps();
@@ -81,15 +82,16 @@ void WindowRun<T>::start_low_rank_at_eofs() {
   };
   MpiReducer space(grid_.space()), groups(grid_.time());
   const Index rank = low_rank(), modes = std::min(rank, domain_.nodes());
-  const std::vector<double> patterns = leading_patterns(fields, modes, space, groups);
-  const double scale = std::sqrt(static_cast<double>(domain_.nodes()));
+  const LeadingPatterns found = leading_patterns(fields, modes, space, groups);
+  const auto n = static_cast<double>(domain_.nodes());
   for (Parameter<T>* parameter : model_->parameters()) {
     if (parameter->name == "low_rank_u") std::fill(parameter->value.begin(), parameter->value.end(), T(0));
     if (parameter->name != "low_rank_v") continue;
     for (Index i = 0; i < store_->rows(); ++i)
       for (Index k = 0; k < modes; ++k)
-        parameter->value[i * rank + k] =
-            static_cast<T>(scale * patterns[static_cast<std::size_t>(i * modes + k)]);
+        if (const double spread = found.spread[static_cast<std::size_t>(k)]; spread > 0)
+          parameter->value[i * rank + k] =
+              static_cast<T>(n * found.pattern[static_cast<std::size_t>(i * modes + k)] / spread);
   }
 }
 

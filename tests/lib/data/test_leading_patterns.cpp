@@ -35,8 +35,8 @@ std::vector<Index> steps_from(Index first, Index stride) {
   return list;
 }
 
-std::vector<double> patterns(std::span<const GlobalRow> rows, std::span<const Index> which, Index modes,
-                             double noise, Reducer& space, Reducer& groups) {
+LeadingPatterns patterns(std::span<const GlobalRow> rows, std::span<const Index> which, Index modes,
+                         double noise, Reducer& space, Reducer& groups) {
   PatternFields fields;
   fields.rows = rows;
   fields.steps = which;
@@ -55,7 +55,7 @@ std::vector<GlobalRow> rows_from(Index first, Index stride) {
 TEST(LeadingPatterns, AreTheEofs) {
   OneRankReducer alone;
   const std::vector<Index> all = steps_from(0, 1);
-  const std::vector<double> found = patterns(rows_from(0, 1), all, 3, 0.1, alone, alone);
+  const LeadingPatterns found = patterns(rows_from(0, 1), all, 3, 0.1, alone, alone);
   Series series(steps, nodes, 1);
   for (Index t = 0; t < steps; ++t)
     for (Index i = 0; i < nodes; ++i) series.values[t * nodes + i] = static_cast<float>(value(t, i, 0.1));
@@ -64,25 +64,29 @@ TEST(LeadingPatterns, AreTheEofs) {
   for (Index k = 0; k < 3; ++k) {
     double product = 0;
     for (Index i = 0; i < nodes; ++i)
-      product +=
-          found[static_cast<std::size_t>(i * 3 + k)] * eofs.pattern[static_cast<std::size_t>(i * 3 + k)];
+      product += found.pattern[static_cast<std::size_t>(i * 3 + k)] *
+                 eofs.pattern[static_cast<std::size_t>(i * 3 + k)];
     EXPECT_NEAR(std::abs(product), 1, 1e-4) << "pattern " << k;
+    const double spread = std::sqrt(eofs.eigenvalue[static_cast<std::size_t>(k)] / steps);
+    EXPECT_NEAR(found.spread[static_cast<std::size_t>(k)], spread, 1e-3 * spread);
   }
 }
 
 TEST(LeadingPatterns, LeaveColumnsBeyondTheRankAtZero) {
   OneRankReducer alone;
-  const std::vector<double> found = patterns(rows_from(0, 1), steps_from(0, 1), 5, 0, alone, alone);
+  const LeadingPatterns found = patterns(rows_from(0, 1), steps_from(0, 1), 5, 0, alone, alone);
   for (Index k = 0; k < 5; ++k) {
     double square = 0;
-    for (Index i = 0; i < nodes; ++i) square += std::pow(found[static_cast<std::size_t>(i * 5 + k)], 2);
+    for (Index i = 0; i < nodes; ++i)
+      square += std::pow(found.pattern[static_cast<std::size_t>(i * 5 + k)], 2);
     EXPECT_NEAR(square, k < 3 ? 1 : 0, 1e-12);
+    EXPECT_EQ(found.spread[static_cast<std::size_t>(k)] > 0, k < 3);
   }
 }
 
 TEST(LeadingPatterns, DoNotDependOnTheGrid) {
   OneRankReducer alone;
-  const std::vector<double> one = patterns(rows_from(0, 1), steps_from(0, 1), 4, 0.1, alone, alone);
+  const LeadingPatterns one = patterns(rows_from(0, 1), steps_from(0, 1), 4, 0.1, alone, alone);
   for (const bool blocks : {true, false}) {
     ThreadRanks ranks(3);
     std::mutex mutex;
@@ -90,12 +94,14 @@ TEST(LeadingPatterns, DoNotDependOnTheGrid) {
       const std::vector<GlobalRow> rows = blocks ? rows_from(rank, 3) : rows_from(0, 1);
       const std::vector<Index> which = blocks ? steps_from(0, 1) : steps_from(rank, 3);
       OneRankReducer nobody;
-      const std::vector<double> some =
+      const LeadingPatterns some =
           patterns(rows, which, 4, 0.1, blocks ? reducer : nobody, blocks ? nobody : reducer);
       const std::scoped_lock lock(mutex);
       for (std::size_t i = 0; i < rows.size(); ++i)
         for (std::size_t k = 0; k < 4; ++k)
-          EXPECT_NEAR(some[i * 4 + k], one[static_cast<std::size_t>(rows[i].value) * 4 + k], 1e-9);
+          EXPECT_NEAR(some.pattern[i * 4 + k], one.pattern[static_cast<std::size_t>(rows[i].value) * 4 + k],
+                      1e-9);
+      for (std::size_t k = 0; k < 4; ++k) EXPECT_NEAR(some.spread[k], one.spread[k], 1e-9);
     });
   }
 }
