@@ -134,10 +134,14 @@ class Averages(Runs, LoadsJson):
         self.assertEqual(self.weights(run, "up.nc", weights="equal"), [[0.5, 0.5]] * 2)
         for found in self.weights(run, "up.nc", "down.nc", weights="stacking"):
             self.assert_near(found, [0, 0.5, 0.5], 1e-3)
+        for horizon in self.load("made/average.json", "average.schema.json")["horizons"]:
+            self.assertLess(horizon["validation_mae"]["average"], 1e-3)
         self.assertLess(self.scores("made")["mean"]["rmse"]["model"], 0.01)
         made = self.average(run, "up.nc", "far.nc", weights="validation")
         for horizon in made["horizons"]:
             self.assert_near(horizon["validation_rmse"]["members"][1:], [1, 3])
+            self.assert_near(horizon["validation_mae"]["members"][1:], [1, 3])
+            self.assertLess(horizon["validation_mae"]["average"], sum(horizon["validation_mae"]["members"]))
             inverse = [1 / error**2 for error in horizon["validation_rmse"]["members"]]
             self.assert_near(horizon["weights"], [x / sum(inverse) for x in inverse])
         self.assertEqual(made["horizons"][1]["lead"], "2 h")

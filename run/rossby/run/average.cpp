@@ -81,6 +81,9 @@ struct Validated {
   std::vector<Index> origins;
   ErrorGram gram;
   bool scaled = false;  // variables of different units count alike
+  ForecastStore store;  // forecasts of all members
+  Series truth;
+  Weights mae = {};  // mean absolute error of each horizon, of the members, and then of their average
 
   [[nodiscard]] std::vector<double> of(Index horizon) const { return gram.mean(horizon, scaled); }
 };
@@ -112,16 +115,17 @@ Validated validate(Members& members, Index horizons, const AverageOptions& optio
     });
     store.forget_pages();
   }
-  const Series truth = read_series(comm, members.config(), domain);
+  Series truth = read_series(comm, members.config(), domain);
   std::vector<Index> features;
   for (const SeriesVariable& variable : domain.info.variables) features.push_back(variable.features);
   Validated found{std::move(origins), ErrorGram(members.size(), horizons, features),
-                  units_of(domain.info) == "mixed"};
+                  units_of(domain.info) == "mixed", std::move(store), std::move(truth)};
   std::vector<const float*> forecasts(static_cast<std::size_t>(members.size()));
   for (Index h = 1; h <= horizons; ++h)
     for (Index o = 0; o < count; ++o) {
-      for (Index k = 0; k < members.size(); ++k) forecasts[static_cast<std::size_t>(k)] = store.at(k, h, o);
-      found.gram.add(h, forecasts, truth.at(found.origins[static_cast<std::size_t>(o)] + h), rows);
+      for (Index k = 0; k < members.size(); ++k)
+        forecasts[static_cast<std::size_t>(k)] = found.store.at(k, h, o);
+      found.gram.add(h, forecasts, found.truth.at(found.origins[static_cast<std::size_t>(o)] + h), rows);
     }
   found.gram.reduce(members.reducer());
   agree(comm, [&] {
@@ -171,6 +175,34 @@ Weights weights_of(const AverageOptions& options, const Validated* validated, In
   return weights;
 }
 
+/// Finds Validated::mae. Collective.
+void add_absolute_errors(Validated& validated, const Weights& weights, Reducer& reducer) {
+  const std::size_t members = weights.front().size();
+  const Index width = validated.truth.rows * validated.truth.features;
+  for (Index h = 1; h <= std::ssize(weights); ++h) {
+    const std::vector<double>& w = weights[static_cast<std::size_t>(h - 1)];
+    std::vector<double> sums(members + 2);  // of members, of their average, targets
+    for (Index o = 0; o < std::ssize(validated.origins); ++o) {
+      const float* truth = validated.truth.at(validated.origins[static_cast<std::size_t>(o)] + h);
+      for (Index i = 0; i < width; ++i) {
+        if (std::isnan(truth[i])) continue;
+        double average = 0;
+        for (std::size_t k = 0; k < members; ++k) {
+          const auto forecast = static_cast<double>(validated.store.at(static_cast<Index>(k), h, o)[i]);
+          sums[k] += std::abs(forecast - static_cast<double>(truth[i]));
+          average += w[k] * forecast;
+        }
+        sums[members] += std::abs(average - static_cast<double>(truth[i]));
+        sums.back() += 1;
+      }
+    }
+    reducer.sum(std::span<double>(sums));
+    for (std::size_t k = 0; k <= members; ++k) sums[k] /= sums.back();
+    sums.pop_back();
+    validated.mae.push_back(std::move(sums));
+  }
+}
+
 /// Root mean squared errors of the validation part: those of the members, and then of their average.
 std::vector<double> rmse_of(const Validated& validated, Index horizon, std::span<const double> weights) {
   const std::vector<double> gram = validated.gram.mean(horizon, false);
@@ -199,10 +231,12 @@ struct Made {
       if (h < leads.size() && leads[h].seconds) one["lead_seconds"] = *leads[h].seconds;
       one["weights"] = weights[h];
       if (validated) {
-        std::vector<double> rmse = rmse_of(*validated, static_cast<Index>(h) + 1, weights[h]);
-        one["validation_rmse"]["average"] = rmse.back();
-        rmse.pop_back();
-        one["validation_rmse"]["members"] = rmse;
+        for (auto& [name, errors] :
+             {std::pair{"validation_rmse", rmse_of(*validated, static_cast<Index>(h) + 1, weights[h])},
+              {"validation_mae", validated->mae[h]}}) {
+          one[name]["average"] = errors.back();
+          one[name]["members"] = std::vector<double>(errors.begin(), errors.end() - 1);
+        }
       }
       json["horizons"].push_back(std::move(one));
     }
@@ -285,6 +319,7 @@ std::string average_with(const Communicator& comm, std::vector<AverageMember> na
   std::optional<Validated> validated;
   if (options.weighting != "equal") validated = validate_before_refit(members, horizons, options, remark);
   const Weights weights = weights_of(options, validated ? &*validated : nullptr, members.size(), horizons);
+  if (validated) add_absolute_errors(*validated, weights, members.reducer());
   const std::vector<Index> origins = validated ? validated->origins : std::vector<Index>();
   const Made made{options, members, weights, validated ? &*validated : nullptr,
                   horizon_leads(time, origins, horizons)};
