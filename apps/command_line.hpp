@@ -11,6 +11,9 @@
 
 namespace rossby {
 
+/// Exit code of what was asked to leave: started again, it goes on.
+constexpr int exit_resume = 75;
+
 /// Adds --set key=value: one value each time, so that whatever follows is read as itself.
 void add_settings(CLI::App& app, std::vector<std::string>& sets, const std::string& help);
 

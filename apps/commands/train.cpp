@@ -10,22 +10,20 @@
 #include "apps/commands.hpp"
 #include "rossby/base/user_error.hpp"
 #include "rossby/mpi/agree.hpp"
-#include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/watchdog.hpp"
 #include "rossby/run/candidates.hpp"
 #include "rossby/run/default_settings.hpp"
 #include "rossby/run/external_program.hpp"
+#include "rossby/run/profile.hpp"
 
 namespace rossby::commands {
 namespace {
 
-/// Exit code of a training that was asked to leave: started again, it goes on.
-constexpr int exit_resume = 75;
-
 struct TrainArguments {
   std::string config;             // TOML file, or a series
-  std::string run;                // --run DIR; empty: beside a series its stem
+  std::string profile;            // --profile DIR: the candidate that it has chosen, in place of config
+  std::string run;                // --run DIR; empty: beside a series its stem, in a profile "best"
   std::string resume = "auto";    // --resume auto|never|FILE
   bool write_state = false;       // --write-state
   std::string stop_after;         // --stop-after 1h50m; empty: as configured
@@ -68,12 +66,6 @@ struct TrainArguments {
   }
 };
 
-/// Settings of data.*, which tell how a series is read.
-std::vector<std::string> only_data(std::vector<std::string> sets) {
-  std::erase_if(sets, [](const std::string& set) { return !set.starts_with("data."); });
-  return sets;
-}
-
 /// Where a training goes for which no --run is given.
 std::string default_run(const std::string& series) {
   std::string name = std::filesystem::path(series).stem().string();
@@ -91,9 +83,7 @@ Load loader(const Communicator& comm, const TrainArguments& arguments) {
     const std::string file = "data.file=" + arguments.config;
     std::vector<std::string> given = arguments.settings();
     given.insert(given.begin(), file);
-    const Config bare = agree(comm, [&] { return Config::load("", only_data(given)); });
-    const SeriesFile series = open_series(comm, bare);
-    sets = agree(comm, [&] { return default_settings(series.info()); });
+    sets = settings_suiting(comm, given);
     sets.push_back(file);
   }
   for (const std::string& set : arguments.settings()) sets.push_back(set);
@@ -122,6 +112,10 @@ Config choose_plan(const Communicator& comm, const TrainArguments& arguments, co
 int train_run(const Communicator& comm, const TrainArguments& given) {
   watch(comm, default_watchdog_seconds);
   TrainArguments arguments = given;
+  if (!arguments.profile.empty()) {
+    arguments.config = agree(comm, [&] { return best_config_of(arguments.profile); });
+    if (arguments.run.empty()) arguments.run = arguments.profile + "/best";
+  }
   if (arguments.run.empty()) arguments.run = default_run(arguments.config);
   const Load load = loader(comm, arguments);
   Config config = agree(comm, [&] { return load({}); });
@@ -151,15 +145,19 @@ void add_train(CLI::App& app, Chosen& chosen) {
   TrainArguments& a = *arguments;
   auto* t = app.add_subcommand("train", "train a model and keep its state in a run directory");
   t->add_option(
-       "config", a.config,
-       "configuration (TOML; 'rossby config' lists the keys), or a series (NetCDF, Zarr, a pattern, or "
-       "a .txt list of files), which is trained with settings that suit its time step")
-      ->required();
+      "config", a.config,
+      "configuration (TOML; 'rossby config' lists the keys), or a series (NetCDF, Zarr, a pattern, or "
+      "a .txt list of files), which is trained with settings that suit its time step");
+  t->add_option("--profile", a.profile,
+                "directory of 'rossby profile': train the candidate that it has chosen, by default in "
+                "its folder \"best\"")
+      ->excludes("config");
   t->add_option("--run", a.run,
                 "run directory, made if it is not there; without a configuration by default "
                 "the name of the series with .run");
   t->parse_complete_callback([&a] {
-    if (a.run.empty() && !names_series(a.config)) throw CLI::RequiredError("--run");
+    if (a.config.empty() && a.profile.empty()) throw CLI::RequiredError("config");
+    if (a.run.empty() && a.profile.empty() && !names_series(a.config)) throw CLI::RequiredError("--run");
   });
   t->add_option(
        "--resume", a.resume,

@@ -116,19 +116,50 @@ int too_deep(std::string_view toml) {
 
 }  // namespace
 
-std::vector<Setting> read_toml(std::string_view toml, const std::string& origin) {
-  std::vector<Setting> settings;
+namespace {
+
+toml::table parse(std::string_view toml, const std::string& origin) {
   if (const int line = too_deep(toml); line > 0)
     user_error("{}:{}: a key with more than 16 parts; keys here have two, table.name", origin, line);
   try {
-    flatten(toml::parse(toml), "", settings);
+    return toml::parse(toml);
   } catch (const toml::parse_error& error) {
     std::string what(error.description());
     for (char& c : what)
       if (c == '\n') c = ' ';
     user_error("{}:{}: not valid TOML: {}", origin, error.source().begin.line, what);
   }
+}
+
+}  // namespace
+
+std::vector<Setting> read_toml(std::string_view toml, const std::string& origin) {
+  std::vector<Setting> settings;
+  flatten(parse(toml, origin), "", settings);
   return settings;
+}
+
+std::vector<std::vector<Setting>> read_toml_tables(std::string_view toml, const std::string& origin,
+                                                   const std::string& name) {
+  const toml::table all = parse(toml, origin);
+  std::vector<std::vector<Setting>> tables;
+  for (const auto& [key, node] : all) {
+    const toml::array* array = node.as_array();
+    if (key.str() != name || !array || !array->is_homogeneous<toml::table>())
+      user_error("{}:{}: \"{}\" is not [[{}]]: the file holds tables of that name alone", origin,
+                 node.source().begin.line, key.str(), name);
+    for (const toml::node& table : *array) flatten(*table.as_table(), "", tables.emplace_back());
+  }
+  return tables;
+}
+
+std::string literal_of(const RawValue& value) {
+  using Kind = RawValue::Kind;
+  if (value.kind == Kind::text) return quoted(value.text);
+  if (value.kind != Kind::array) return value.text;
+  std::string items;
+  for (const RawValue& item : value.items) items += (items.empty() ? "" : ", ") + literal_of(item);
+  return "[" + items + "]";
 }
 
 bool read_literal(std::string_view literal, RawValue& value) {

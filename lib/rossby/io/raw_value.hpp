@@ -32,6 +32,14 @@ struct Setting {
 /// is no TOML or a key has more than 16 parts.
 std::vector<Setting> read_toml(std::string_view toml, const std::string& origin);
 
+/// The settings of every table of an array of tables, as `[[name]]` makes it, which is all that the text may
+/// hold. Throws UserError like read_toml.
+std::vector<std::vector<Setting>> read_toml_tables(std::string_view toml, const std::string& origin,
+                                                   const std::string& name);
+
+/// A value as a TOML literal, which read_literal reads back.
+std::string literal_of(const RawValue& value);
+
 /// The value of one TOML literal (`3`, `"a"`, `[1, 2]`); false where `literal` is none.
 bool read_literal(std::string_view literal, RawValue& value);
 

@@ -159,6 +159,9 @@ struct ModelDescriptor {
   std::vector<CalibrationCase> (*quick_calibration)() = nullptr;  // for tests; null: none
   /// Lines of TOML below [model]: a small model of 4 input steps, for tests of every forecaster of windows.
   std::string_view small = "";
+  /// TOML, a table [[candidate]] for each size and learning rate that `rossby profile` tries; empty: one with
+  /// the defaults. Settings for which a graph is needed have relation.graph = "auto".
+  std::string_view candidates = "";
 };
 
 /// Of a settings table.

@@ -196,6 +196,13 @@ class Trainer {
   TrainingResult run(const std::function<void(const EpochReport&)>& observe,
                      const std::function<bool()>& vote_stop = {});
 
+  /// The validation error of the parameters as they are. No step may follow: updates that were put off are
+  /// made up for.
+  [[nodiscard]] double validate() {
+    optimiser_->settle(tape_.exec());
+    return task_->validate(tape_);
+  }
+
   /// Where the training is. With `arrays` it is all that the steps to come depend on: restored, they give the
   /// same bits (at the same rank count, instruction set and products of dense relations).
   [[nodiscard]] TrainingState state() const;

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/domain.hpp"
 
 namespace rossby {
 namespace {
@@ -76,6 +78,19 @@ std::vector<std::string> default_settings(const SeriesInfo& info) {
                                    "train.early_stop=10"};
   if (has_cycle) sets.emplace_back("data.cycle=auto");
   return sets;
+}
+
+std::vector<std::string> settings_suiting(const Communicator& comm, const std::vector<std::string>& sets,
+                                          bool checks_length) {
+  std::vector<std::string> of_data = sets;
+  std::erase_if(of_data, [](const std::string& set) { return !set.starts_with("data."); });
+  const Config bare = agree(comm, [&] { return Config::load("", of_data); });
+  const SeriesFile series = open_series(comm, bare);
+  return agree(comm, [&] {
+    SeriesInfo info = series.info();
+    if (!checks_length) info.steps = std::max<Index>(info.steps, 1000);
+    return default_settings(info);
+  });
 }
 
 }  // namespace rossby

@@ -127,7 +127,7 @@ class Started {
     prepare(training);
     describe_all(training);
     const TrainingResult result = options_.write_state ? training.finish() : training.fit();
-    if (result.reason == StopReason::paused) return {result, training.why_paused(), false, training.saved()};
+    if (result.reason == StopReason::paused) return paused(training, result);
     Json metadata = run_metadata(config_, *run_, result);
     if (options_.write_state) metadata["epochs_asked"] = config_.train.epochs;
     move_earlier_results();
@@ -137,10 +137,19 @@ class Started {
     if (options_.prints)
       report_end(comm_, config_, training, result, keeps_best(config_, run_->domain()), peak, options_.run);
     if (plan_ && !options_.write_state) compare(training);
-    return {result, "", false, training.saved()};
+    return {result, "", false, training.saved(), training.all_steps()};
   }
 
  private:
+  Trained paused(Training<T>& training, const TrainingResult& result) {
+    Trained trained{result, training.why_paused(), false, training.saved(), training.all_steps()};
+    if (options_.pause_at == 0 || result.steps != options_.pause_at) return trained;
+    const Stopwatch begin;
+    in_exchanges(comm_, [&] { trained.validation = training.validate(); });
+    trained.validation_seconds = begin.seconds();
+    return trained;
+  }
+
   [[nodiscard]] bool resumes() const { return start_.checkpoint.has_value(); }
   [[nodiscard]] bool speaks() const { return options_.prints && comm_.rank() == 0; }
   [[nodiscard]] std::string metrics() const {
@@ -204,6 +213,8 @@ class Started {
     trained.result.epochs = at.epoch;
     trained.result.steps = at.steps;
     trained.result.best_epoch = at.best_epoch;
+    trained.result.best_metric = at.schedule.best;
+    trained.all_steps = training.all_steps();
     return trained;
   }
 

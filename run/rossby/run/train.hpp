@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string>
 
 #include "rossby/mpi/environment.hpp"
@@ -20,7 +21,8 @@ struct TrainOptions {
   bool signals = false;         // SIGTERM, SIGINT and SIGUSR1 ask for a pause, if checkpoints are kept
   bool prints = false;          // rank 0 prints what `rossby train` does
   std::function<bool()>
-      pause;  // asked before each step; true on any rank: checkpoint, and return; may be empty
+      pause;           // asked before each step; true on any rank: checkpoint, and return; may be empty
+  Index pause_at = 0;  // pause after so many optimiser steps of the training, unless it ends there; 0: never
 };
 
 /// How a start of a training ended; the same on every rank.
@@ -29,6 +31,9 @@ struct Trained {
   std::string why_paused;  // a signal, train.stop_after, the end of the job, or the caller; empty: not paused
   bool had_ended = false;  // an earlier start had trained all of it: nothing was changed
   std::string checkpoint;  // that this start wrote last, or went on from; empty: none
+  Index all_steps = 0;     // optimiser steps of train.epochs
+  double validation = std::numeric_limits<double>::quiet_NaN();  // error where TrainOptions::pause_at paused
+  double validation_seconds = 0;                                 // that it took
 };
 
 /// Trains `config` into options.run: config.toml, metrics.jsonl, checkpoints/ with the state that `evaluate`

@@ -189,6 +189,9 @@ unsigned Training<T>::vote() {
   unsigned votes = 0;
   if (signals_ && StopSignals::received() != 0) votes |= vote_pause;
   if (start_->pause && start_->pause()) votes |= vote_pause;
+  // The step that is asked for is still made.
+  if (start_->pause_at > 0 && trainer_.steps() + 1 >= start_->pause_at && trainer_.steps() + 1 < all_steps())
+    votes |= vote_pause;
   if (comm_.rank() != 0) return votes;  // one clock decides
   if (guard_.over(save_seconds_)) votes |= vote_pause;
   const double minutes = config_->checkpoint.every_minutes;
@@ -396,6 +399,17 @@ void Training<T>::recover(const NotFinite& error) {
 
 template <class T>
 TrainingResult Training<T>::fit() {
+  const TrainingState at = trainer_.state();
+  if (start_->pause_at > 0 && at.steps >= start_->pause_at && at.steps < all_steps()) {
+    TrainingResult result;
+    result.reason = StopReason::paused;
+    result.epochs = at.epoch;
+    result.steps = at.steps;
+    result.best_epoch = at.best_epoch;
+    result.best_metric = at.schedule.best;
+    result.seconds = at.seconds;
+    return result;
+  }
   TrainerHooks hooks;
   hooks.observe = [&](const EpochReport& report) { observe(report); };
   hooks.begin = [&, slow = slow_group_seconds(run_->grid().group())] {

@@ -40,6 +40,11 @@ class Training {
   /// if they are kept. Collective.
   TrainingResult finish() { return trainer_.finish(StopReason::asked); }
 
+  /// Optimiser steps of train.epochs.
+  [[nodiscard]] Index all_steps() const { return options_.epochs * task_->batches_in(0); }
+  /// The validation error where fit has paused; nothing may be trained afterwards. Collective.
+  [[nodiscard]] double validate() { return trainer_.validate(); }
+
   /// Why fit has paused: a signal, train.stop_after, or the end of the job. Collective.
   [[nodiscard]] std::string why_paused();
   /// Lines on what the environment says and is not believed; empty: nothing.

@@ -108,6 +108,42 @@ std::vector<CalibrationCase> measured_gru() {
   return cases;
 }
 
+constexpr std::string_view dcrnn_candidates = R"([[candidate]]
+name = "small"
+model.units = 16
+relation.graph = "auto"
+optimiser.lr = 0.01
+[[candidate]]
+name = "medium"
+model.units = 32
+relation.graph = "auto"
+optimiser.lr = 0.005
+[[candidate]]
+name = "medium-slow"
+model.units = 32
+relation.graph = "auto"
+optimiser.lr = 0.002
+)";
+
+constexpr std::string_view gru_candidates = R"([[candidate]]
+name = "small"
+model.units = 16
+optimiser.lr = 0.01
+[[candidate]]
+name = "medium"
+model.units = 32
+optimiser.lr = 0.005
+[[candidate]]
+name = "medium-nodes"
+model.units = 32
+model.node_embedding = 8
+optimiser.lr = 0.005
+[[candidate]]
+name = "large"
+model.units = 64
+optimiser.lr = 0.002
+)";
+
 template <bool on_graph>
 std::shared_ptr<const Architecture> configure(const KeyValues& values) {
   return std::make_shared<Recurrent>(on_graph, values);
@@ -129,7 +165,8 @@ ModelDescriptor dcrnn_descriptor() {
           .configure = configure<true>,
           .calibration = measured_dcrnn,
           .quick_calibration = quickly_measured_dcrnn,
-          .small = "layers = 2\nunits = 5"};
+          .small = "layers = 2\nunits = 5",
+          .candidates = dcrnn_candidates};
 }
 
 ModelDescriptor gru_descriptor() {
@@ -140,7 +177,8 @@ ModelDescriptor gru_descriptor() {
           .keys = all_keys(),
           .configure = configure<false>,
           .calibration = measured_gru,
-          .small = "layers = 2\nunits = 5"};
+          .small = "layers = 2\nunits = 5",
+          .candidates = gru_candidates};
 }
 
 }  // namespace rossby

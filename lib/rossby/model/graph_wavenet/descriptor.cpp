@@ -158,6 +158,30 @@ std::vector<CalibrationCase> measured() {
   return cases;
 }
 
+constexpr std::string_view graph_wavenet_candidates = R"([[candidate]]
+name = "small"
+model.channels = 16
+model.skip = 64
+model.end = 128
+model.blocks = 2
+relation.graph = "auto"
+optimiser.lr = 0.005
+[[candidate]]
+name = "small-adaptive"
+model.channels = 16
+model.skip = 64
+model.end = 128
+model.blocks = 2
+optimiser.lr = 0.005
+[[candidate]]
+name = "medium"
+model.channels = 32
+model.skip = 128
+model.end = 256
+relation.graph = "auto"
+optimiser.lr = 0.002
+)";
+
 }  // namespace
 
 ModelDescriptor graph_wavenet_descriptor() {
@@ -168,7 +192,8 @@ ModelDescriptor graph_wavenet_descriptor() {
           .keys = std::move(keys),
           .configure = configure,
           .calibration = measured,
-          .small = "channels = 5\nskip = 7\nend = 6\nblocks = 2\nadaptive_width = 3"};
+          .small = "channels = 5\nskip = 7\nend = 6\nblocks = 2\nadaptive_width = 3",
+          .candidates = graph_wavenet_candidates};
 }
 
 }  // namespace rossby

@@ -327,6 +327,20 @@ std::vector<CalibrationCase> measured() {
   return cases;
 }
 
+constexpr std::string_view stgcn_candidates = R"([[candidate]]
+name = "small"
+model.st_blocks = 1
+model.block_channels = [32, 16, 32]
+model.temporal_kernel = 2
+relation.graph = "auto"
+optimiser.lr = 0.005
+[[candidate]]
+name = "medium"
+model.temporal_kernel = 2
+relation.graph = "auto"
+optimiser.lr = 0.002
+)";
+
 }  // namespace
 
 ModelDescriptor stgcn_descriptor() {
@@ -334,7 +348,8 @@ ModelDescriptor stgcn_descriptor() {
           .keys = keys_of<Settings>(table),
           .configure = configure,
           .calibration = measured,
-          .small = "st_blocks = 1\nblock_channels = [5, 3, 4]\ntemporal_kernel = 2\nblock_dropout = 0.3"};
+          .small = "st_blocks = 1\nblock_channels = [5, 3, 4]\ntemporal_kernel = 2\nblock_dropout = 0.3",
+          .candidates = stgcn_candidates};
 }
 
 }  // namespace rossby

@@ -81,6 +81,24 @@ std::vector<CalibrationCase> measured() {
   return cases;
 }
 
+constexpr std::string_view stid_candidates = R"([[candidate]]
+name = "small"
+model.input_embedding = 16
+model.node_embedding = 16
+optimiser.lr = 0.005
+[[candidate]]
+name = "medium"
+optimiser.lr = 0.002
+[[candidate]]
+name = "medium-fast"
+optimiser.lr = 0.006
+[[candidate]]
+name = "large"
+model.input_embedding = 64
+model.node_embedding = 32
+optimiser.lr = 0.002
+)";
+
 }  // namespace
 
 ModelDescriptor stid_descriptor() {
@@ -91,7 +109,8 @@ ModelDescriptor stid_descriptor() {
           .keys = std::move(keys),
           .configure = configure,
           .calibration = measured,
-          .small = "input_embedding = 4\nnode_embedding = 3\nresidual_layers = 2\nresidual_dropout = 0.3"};
+          .small = "input_embedding = 4\nnode_embedding = 3\nresidual_layers = 2\nresidual_dropout = 0.3",
+          .candidates = stid_candidates};
 }
 
 }  // namespace rossby

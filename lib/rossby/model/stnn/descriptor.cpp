@@ -40,6 +40,85 @@ std::shared_ptr<const Architecture> configure(const KeyValues& values) {
   return std::make_shared<StnnArchitecture>(values);
 }
 
+constexpr std::string_view stnn_candidates = R"([[candidate]]
+name = "given"
+model.decoder = "identity"
+model.start = "data"
+model.dynamics_start = "persistence"
+model.lambda = 0.3
+optimiser.lr = 0.003
+optimiser.lr_z = 0.02
+optimiser.beta1 = 0.9
+optimiser.decay = 1e-2
+train.joint = true
+relation.graph = "auto"
+relation.self = true
+[[candidate]]
+name = "given-hops"
+model.decoder = "identity"
+model.start = "data"
+model.dynamics_start = "persistence"
+model.lambda = 0.3
+optimiser.lr = 0.003
+optimiser.lr_z = 0.02
+optimiser.beta1 = 0.9
+optimiser.decay = 1e-2
+train.joint = true
+relation.graph = "auto"
+relation.self = true
+relation.hops = [1, 2, 4]
+[[candidate]]
+name = "refine"
+model.decoder = "identity"
+model.start = "data"
+model.dynamics_start = "persistence"
+model.lambda = 0.3
+optimiser.lr = 0.003
+optimiser.lr_z = 0.02
+optimiser.beta1 = 0.9
+optimiser.decay = 1e-2
+train.joint = true
+relation.graph = "auto"
+relation.mode = "refine"
+[[candidate]]
+name = "discover"
+model.decoder = "identity"
+model.start = "data"
+model.dynamics_start = "persistence"
+model.lambda = 0.3
+optimiser.lr = 0.003
+optimiser.lr_z = 0.02
+optimiser.beta1 = 0.9
+optimiser.decay = 1e-2
+train.joint = true
+relation.graph = "none"
+relation.discover = "dense"
+[[candidate]]
+name = "low-rank"
+model.decoder = "identity"
+model.start = "data"
+model.dynamics_start = "persistence"
+model.lambda = 0.3
+optimiser.lr = 0.003
+optimiser.lr_z = 0.02
+optimiser.beta1 = 0.9
+optimiser.decay = 1e-2
+train.joint = true
+relation.self = true
+relation.discover = "low_rank"
+relation.rank = 8
+optimiser.decay_low_rank = 1e-2
+[[candidate]]
+name = "latent"
+model.latent = 4
+relation.graph = "auto"
+relation.self = true
+optimiser.lr = 0.003
+optimiser.beta1 = 0.9
+optimiser.decay = 1e-2
+train.joint = true
+)";
+
 }  // namespace
 
 StnnArchitecture::StnnArchitecture(const KeyValues& values)
@@ -51,7 +130,8 @@ ModelDescriptor stnn_descriptor() {
           .keys = keys_of<StnnSettings>(table),
           .configure = configure,
           .calibration = stnn_calibration,
-          .quick_calibration = quick_stnn_calibration};
+          .quick_calibration = quick_stnn_calibration,
+          .candidates = stnn_candidates};
 }
 
 }  // namespace rossby

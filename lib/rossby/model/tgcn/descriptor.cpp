@@ -70,6 +70,18 @@ std::vector<CalibrationCase> measured() {
   return cases;
 }
 
+constexpr std::string_view tgcn_candidates = R"([[candidate]]
+name = "small"
+model.units = 32
+relation.graph = "auto"
+optimiser.lr = 0.01
+[[candidate]]
+name = "medium"
+model.units = 64
+relation.graph = "auto"
+optimiser.lr = 0.003
+)";
+
 }  // namespace
 
 ModelDescriptor tgcn_descriptor() {
@@ -79,7 +91,8 @@ ModelDescriptor tgcn_descriptor() {
           .keys = std::move(keys),
           .configure = configure,
           .calibration = measured,
-          .small = "units = 5"};
+          .small = "units = 5",
+          .candidates = tgcn_candidates};
 }
 
 }  // namespace rossby

@@ -1,0 +1,70 @@
+#include "rossby/train/choice.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "rossby/base/random.hpp"
+
+namespace rossby {
+namespace {
+
+constexpr std::size_t draws = 8000;
+
+double quantile(const std::vector<double>& ascending, double share) {
+  const double at = share * static_cast<double>(ascending.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, ascending.size() - 1);
+  const double part = at - static_cast<double>(below);
+  return (1 - part) * ascending[below] + part * ascending[above];
+}
+
+/// Draw number `draw` of a contender's log error; `gain` is that of the draw.
+double draw_error(const Contender& contender, double gain, const Random& random, std::size_t draw) {
+  double error = contender.error.mean + contender.error.sd * random.normal(draw);
+  if (contender.ends_with_decay) error += gain;
+  return std::min(error, std::log(contender.best_so_far));
+}
+
+}  // namespace
+
+std::vector<Chances> chances(std::span<const Contender> contenders, const CurveTrust& trust,
+                             std::uint64_t seed) {
+  const std::size_t count = contenders.size();
+  std::vector<Chances> all(count);
+  if (count == 0) return all;
+  const Random random(seed, "profile.chances"), gains(seed, "profile.gain");
+  std::vector<std::vector<double>> drawn(count, std::vector<double>(draws));
+  std::vector<double> least(draws, std::numeric_limits<double>::infinity());
+  for (std::size_t k = 0; k < count; ++k)
+    for (std::size_t d = 0; d < draws; ++d) {
+      const double gain = trust.gain + trust.gain_sd * gains.normal(d);
+      drawn[k][d] = draw_error(contenders[k], gain, random.at(k), d);
+      least[d] = std::min(least[d], drawn[k][d]);
+    }
+  std::vector<double> sharing(draws);  // contenders that are best in a draw
+  for (std::size_t d = 0; d < draws; ++d)
+    for (std::size_t k = 0; k < count; ++k) sharing[d] += drawn[k][d] <= least[d] ? 1 : 0;
+  for (std::size_t k = 0; k < count; ++k) {
+    for (std::size_t d = 0; d < draws; ++d) {
+      if (drawn[k][d] <= least[d]) all[k].probability_best += 1 / sharing[d];
+      all[k].regret += std::exp(drawn[k][d] - least[d]) - 1;
+    }
+    all[k].probability_best /= static_cast<double>(draws);
+    all[k].regret /= static_cast<double>(draws);
+    std::sort(drawn[k].begin(), drawn[k].end());
+    all[k].predicted = std::exp(quantile(drawn[k], 0.5));
+    all[k].low = std::exp(quantile(drawn[k], 0.05));
+    all[k].high = std::exp(quantile(drawn[k], 0.95));
+  }
+  return all;
+}
+
+Index least_regret(std::span<const Chances> chances) {
+  Index least = -1;
+  for (std::size_t k = 0; k < chances.size(); ++k)
+    if (least < 0 || chances[k].regret < chances[static_cast<std::size_t>(least)].regret)
+      least = static_cast<Index>(k);
+  return least;
+}
+
+}  // namespace rossby

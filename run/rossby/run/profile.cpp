@@ -1,0 +1,413 @@
+#include "rossby/run/profile.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/io/files.hpp"
+#include "rossby/io/run_directory.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/watchdog.hpp"
+#include "rossby/run/console.hpp"
+#include "rossby/run/default_settings.hpp"
+#include "rossby/run/profile_baselines.hpp"
+#include "rossby/run/profile_question.hpp"
+#include "rossby/run/profile_report.hpp"
+#include "rossby/run/profile_units.hpp"
+#include "rossby/run/stop_request.hpp"
+#include "rossby/run/train.hpp"
+
+namespace rossby {
+namespace {
+
+using Status = ProfiledCandidate::Status;
+
+/// Expected regret of the choice, below which more budget is not worth it.
+constexpr double certain = 0.0005;
+/// Origins in a validation part that is too short to choose by, if nobody has asked for it.
+constexpr Index few_origins = 30;
+constexpr Index folds_of_short_series = 3;
+
+/// A share of the complete trainings, or a time in seconds.
+struct Budget {
+  double share = 0, seconds = 0;
+};
+
+Budget budget_of(const std::string& text) {
+  if (!text.ends_with('%')) return {0, parse_duration(text, "--budget")};
+  char* end = nullptr;
+  const double percent = std::strtod(text.c_str(), &end);
+  if (end != text.c_str() + text.size() - 1 || !(percent > 0) || percent > 100)
+    user_error("--budget {}: give a share above 0 % and up to 100 %, as 3%, or a time, as 10m", text);
+  return {percent / 100, 0};
+}
+
+/// The directory of profiles, made if it is not there, with its lock. Rank 0's.
+RunDirectory hold(const std::string& directory) {
+  if (directory.empty()) user_error("no directory is given for the profile (-o DIR)");
+  for (const char* other : {"config.toml", "average.json"})
+    if (std::filesystem::exists(directory + "/" + other))
+      user_error("{}: holds {}, so that it is no directory of a profile; choose another one with -o",
+                 directory, other);
+  return RunDirectory::create(directory);
+}
+
+/// One start of a profile, as it goes.
+class Search {
+ public:
+  Search(const Communicator& comm, const ProfileOptions& options)
+      : comm_(comm), options_(options), budget_(agree(comm, [&] { return budget_of(options.budget); })) {}
+
+  Profiled run() {
+    question_ = ask(comm_, options_);
+    const Domain domain = look_at_data();
+    agree(comm_, [&] {
+      if (comm_.rank() == 0) directory_.emplace(hold(options_.directory));
+    });
+    open(domain);
+    // Ranks that train candidates by themselves take as long as these do.
+    watch(comm_, 0);
+    ProfileUnits units(comm_, question_, options_.directory, [this](const std::string& line) { say(line); });
+    units_ = &units;
+    if (state_.ended.empty() && state_.baselines.empty()) {
+      say("baselines are scored");
+      state_.baselines = profile_baselines(comm_, question_);
+      predict(state_);
+      write();
+    }
+    if (state_.ended.empty() && (!tried() && !learn_costs())) return left();
+    if (state_.ended.empty() && state_.rungs.empty()) plan();
+    while (state_.ended.empty())
+      if (!climb()) return left();
+    if (options_.prints && comm_.rank() == 0)
+      fmt::print("{}done      {}\n", profile_table(state_), state_.ended);
+    return result("");
+  }
+
+ private:
+  [[nodiscard]] int factor(const ProfiledCandidate& candidate) const {
+    return candidate.all_ranks ? comm_.size() : 1;
+  }
+  [[nodiscard]] bool tried() const {
+    return std::none_of(state_.candidates.begin(), state_.candidates.end(),
+                        [](const auto& one) { return one.status == Status::waiting; });
+  }
+  void say(const std::string& line) const {
+    if (!options_.prints || comm_.rank() != 0) return;
+    fmt::print("profile   {}\n", line);
+    std::fflush(stdout);
+  }
+
+  /// Throws UserError if there is nothing to compare candidates on.
+  Domain look_at_data() {
+    Domain domain = make_domain(comm_, question_.base_config(0));
+    agree(comm_, [&] {
+      const Index horizons = question_.base_config(0).evaluate.horizons;
+      const StepRange& part = domain.split.validation;
+      const Index origins = std::ssize(domain.split.origins(Role::validation, horizons));
+      if (question_.folds == 0 && names_series(options_.config) && origins < few_origins) {
+        question_.folds = folds_of_short_series;
+        for (ProfiledCandidate& one : question_.candidates)
+          one.folds.resize(static_cast<std::size_t>(question_.folds));
+        return;
+      }
+      if (part.empty())
+        user_error(
+            "{}: there is no validation part to compare candidates on; set split.validation, or --folds 5",
+            domain.info.path);
+      if (origins == 0)
+        user_error(
+            "{}: the validation part has {} steps, fewer than window.outputs = {}; lengthen it with "
+            "split.validation, or set --folds",
+            domain.info.path, part.size(), horizons);
+    });
+    agree(comm_, [&] {
+      for (ProfiledCandidate& one : question_.candidates)
+        one.all_ranks =
+            comm_.size() > 1 && (one.all_ranks || for_all_ranks(question_.config_of(one), domain));
+    });
+    return domain;
+  }
+
+  /// What was found before, or a new state.
+  void open(const Domain& domain) {
+    const std::string file = profile_file_of(options_.directory);
+    const std::string text =
+        broadcast(comm_, agree(comm_, [&]() -> std::string {
+                    return comm_.rank() == 0 && std::filesystem::exists(file) ? read_text(file) : "";
+                  }));
+    const std::string question = question_.text(options_.budget, comm_.size());
+    if (!text.empty()) {
+      state_ = agree(comm_, [&] { return profile_from_text(text, file); });
+      if (state_.question != question)
+        user_error(
+            "{}: a profile with other data, settings, candidates, budget, seed or number of ranks; profile "
+            "into another directory with -o, or remove this one",
+            options_.directory);
+      return;
+    }
+    const Config config = question_.base_config(0);
+    state_.question = question;
+    state_.data = domain.info.path;
+    state_.units = units_of(domain.info);
+    state_.horizons = config.evaluate.horizons;
+    state_.folds = question_.folds;
+    state_.seed = options_.seed;
+    state_.ranks = comm_.size();
+    state_.decays = config.schedule.name != "constant";
+    state_.timed = budget_.share == 0;
+    state_.budget = options_.budget;
+    state_.candidates = question_.candidates;
+    agree(comm_, [&] {
+      if (comm_.rank() == 0) write_candidates(options_.directory, question_);
+    });
+  }
+
+  void write() const {
+    agree(comm_, [&] {
+      if (comm_.rank() == 0) write_profile(options_.directory, question_, state_);
+    });
+  }
+
+  /// Takes what came of a training; false: a signal has ended it.
+  bool take(const ProfileUnit& unit, const UnitResult& result) {
+    ProfiledCandidate& one = state_.candidates[unit.candidate];
+    if (!result.error.empty()) {
+      one.status = Status::failed;
+      one.reason = result.error;
+      return true;
+    }
+    ProfiledFold& fold = one.folds[static_cast<std::size_t>(unit.fold)];
+    // Points at the ends of rungs are kept, those of epochs are read anew.
+    std::vector<CurvePoint> curve = result.fold.curve;
+    if (result.reached.error > 0) curve.push_back(result.reached);
+    for (const CurvePoint& point : fold.curve) curve.push_back(point);
+    std::stable_sort(curve.begin(), curve.end(), [](auto& a, auto& b) { return a.steps < b.steps; });
+    curve.erase(std::unique(curve.begin(), curve.end(), [](auto& a, auto& b) { return a.steps == b.steps; }),
+                curve.end());
+    one.wall_seconds += factor(one) * result.wall_seconds;
+    if (result.paused) return false;
+    one.train_seconds +=
+        factor(one) * (result.fold.train_seconds - fold.train_seconds + result.validation_seconds);
+    fold = result.fold;
+    fold.curve = std::move(curve);
+    return true;
+  }
+
+  /// A few steps of each candidate: what they cost, or why they cannot be trained.
+  bool learn_costs() {
+    std::vector<ProfileUnit> units;
+    for (std::size_t k = 0; k < state_.candidates.size(); ++k)
+      if (state_.candidates[k].status == Status::waiting) units.push_back({k, 0, trial_steps});
+    say(fmt::format("{} candidates are tried for {} steps each", units.size(), trial_steps));
+    const std::vector<UnitResult> results = units_->train(units, state_, true);
+    bool complete = true;
+    for (std::size_t k = 0; k < units.size(); ++k) {
+      ProfiledCandidate& one = state_.candidates[units[k].candidate];
+      if (!take(units[k], results[k])) {
+        complete = false;
+      } else if (one.status == Status::waiting) {
+        one.status = Status::running;
+        set_cost(one, results[k]);
+      }
+    }
+    take_costs_of_another();
+    predict(state_);
+    write();
+    return complete;
+  }
+
+  void set_cost(ProfiledCandidate& one, const UnitResult& result) const {
+    const Config config = question_.config_of(one);
+    const double times = factor(one);
+    one.epoch_steps = result.complete_steps / std::max<Index>(config.train.epochs, 1);
+    const double between = static_cast<double>(std::max<Index>(one.epoch_steps * config.validation.every, 1));
+    one.cost.steps = result.complete_steps;
+    one.cost.step = times * (result.step_seconds + result.validation_seconds / between);
+    one.cost.validation = times * result.validation_seconds;
+    one.cost.start = times * result.start_seconds;
+  }
+
+  void take_costs_of_another() {
+    if (options_.costs.empty()) return;
+    const std::string file = profile_file_of(options_.costs);
+    const ProfileState other = agree(comm_, [&] { return profile_from_text(read_text(file), file); });
+    for (ProfiledCandidate& one : state_.candidates)
+      for (const ProfiledCandidate& known : other.candidates)
+        if (known.name == one.name && known.cost.steps == one.cost.steps) one.cost = known.cost;
+  }
+
+  [[nodiscard]] std::vector<Index> searched() const {
+    std::vector<Index> all;
+    for (std::size_t k = 0; k < state_.candidates.size(); ++k)
+      if (state_.candidates[k].in_search()) all.push_back(static_cast<Index>(k));
+    return all;
+  }
+
+  void expect_any() const {
+    if (searched().empty())
+      user_error("no candidate can be trained; the first, {}: {}", state_.candidates.front().name,
+                 state_.candidates.front().reason);
+  }
+
+  void plan() {
+    expect_any();
+    std::vector<CandidateCost> costs;
+    double first = 0, starts = 0;
+    for (const Index k : searched()) {
+      const ProfiledCandidate& one = state_.candidates[static_cast<std::size_t>(k)];
+      costs.push_back(state_.counted(one));
+      state_.complete += costs.back().complete();
+      first += costs.back().part(0, std::min(trial_steps, costs.back().steps));
+      starts += state_.timed ? one.cost.start : 0;
+    }
+    state_.allowed = state_.timed ? budget_.seconds * comm_.size() : budget_.share * state_.complete;
+    const double left = state_.allowed - starts;
+    if (first > left)
+      user_error(
+          "--budget {} is below what {} steps of each of {} candidates take; give {} or more, or name fewer "
+          "with --candidates",
+          options_.budget, trial_steps, costs.size(),
+          state_.timed ? seconds_text(std::ceil((first + starts) / comm_.size()))
+                       : fmt::format("{:.2g}%", std::ceil(1000 * first / state_.complete) / 10));
+    state_.rungs = plan_rungs(costs, left, trial_steps);
+    state_.planned = starts;
+    for (const Index k : searched()) {
+      const auto place = static_cast<std::size_t>(k);
+      state_.planned += state_.counted(state_.candidates[place]).part(0, trial_steps);
+    }
+    say(fmt::format("complete trainings would take {} of rank time, the budget is {}",
+                    seconds_text(state_.complete), seconds_text(state_.allowed)));
+    write();
+  }
+
+  [[nodiscard]] Index target(std::size_t candidate) const {
+    return rung_steps(state_.rungs[static_cast<std::size_t>(state_.rung)], state_.candidates[candidate].cost,
+                      trial_steps);
+  }
+
+  /// One rung; false: a signal came.
+  bool climb() {
+    std::vector<ProfileUnit> units;
+    double cost = 0;
+    for (const Index k : searched()) {
+      const auto place = static_cast<std::size_t>(k);
+      ProfiledCandidate& one = state_.candidates[place];
+      const Index to = target(place);
+      if (const Index at = one.steps(); !one.ended()) cost += state_.counted(one).part(at, to);
+      for (Index fold = 0; fold < std::ssize(one.folds); ++fold) {
+        const ProfiledFold& of = one.folds[static_cast<std::size_t>(fold)];
+        if (!of.ended && of.steps < to) units.push_back({place, fold, to});
+      }
+    }
+    say(fmt::format("rung {} of {}: {} candidates to {:.2g} % of their training, about {}", state_.rung + 1,
+                    state_.rungs.size(), searched().size(),
+                    100 * state_.rungs[static_cast<std::size_t>(state_.rung)].share,
+                    seconds_text(cost / comm_.size())));
+    const std::vector<UnitResult> results = units_->train(units, state_, false);
+    bool complete = true;
+    for (std::size_t k = 0; k < units.size(); ++k) complete = take(units[k], results[k]) && complete;
+    measure();
+    if (!complete) {
+      predict(state_);
+      write();
+      return false;
+    }
+    state_.planned += cost;
+    ++state_.rung;
+    predict(state_);
+    expect_any();
+    decide();
+    write();
+    return true;
+  }
+
+  void measure() {
+    state_.measured = 0;
+    for (const ProfiledCandidate& one : state_.candidates)
+      state_.measured += state_.timed ? one.wall_seconds : one.train_seconds;
+  }
+
+  /// Who goes on, or why nobody does.
+  void decide() {
+    const std::vector<Index> best = ranking(state_);
+    const bool all_ended = std::all_of(best.begin(), best.end(), [&](Index k) {
+      return state_.candidates[static_cast<std::size_t>(k)].ended();
+    });
+    if (all_ended)
+      state_.ended = "all candidates that are left are trained to their end";
+    else if (state_.rung == std::ssize(state_.rungs))
+      state_.ended = "the budget is used";
+    else if (best.size() == 1)
+      state_.ended = "one candidate is left";
+    else if (state_.regret < certain)
+      state_.ended = "more budget would not change the choice";
+    if (!state_.ended.empty()) return;
+    promote_best(best);
+    if (searched().empty()) state_.ended = "the budget does not reach for another rung";
+  }
+
+  void promote_best(const std::vector<Index>& best) {
+    std::vector<CandidateCost> costs;
+    std::vector<Index> at;
+    for (const ProfiledCandidate& one : state_.candidates) {
+      costs.push_back(state_.counted(one));
+      at.push_back(one.ended() ? one.cost.steps : one.steps());
+    }
+    const Rung& rung = state_.rungs[static_cast<std::size_t>(state_.rung)];
+    const double left = state_.allowed - state_.planned;
+    std::vector<Index> too_dear;
+    const std::vector<Index> promoted = promote(best, at, costs, rung, trial_steps, left, too_dear);
+    for (std::size_t place = 0; place < best.size(); ++place) {
+      ProfiledCandidate& one = state_.candidates[static_cast<std::size_t>(best[place])];
+      if (std::find(promoted.begin(), promoted.end(), best[place]) != promoted.end()) continue;
+      one.status = Status::dropped;
+      const auto k = static_cast<std::size_t>(best[place]);
+      one.reason = fmt::format("place {} of {} on rung {}", place + 1, best.size(), state_.rung);
+      if (std::find(too_dear.begin(), too_dear.end(), best[place]) != too_dear.end())
+        one.reason = fmt::format("{}; the next takes {}, more than what is left of the budget", one.reason,
+                                 seconds_text(costs[k].part(at[k], rung_steps(rung, costs[k], trial_steps))));
+    }
+  }
+
+  Profiled left() {
+    const std::string why =
+        broadcast(comm_, StopSignals::received() != 0 ? signal_name(StopSignals::received()) + " was received"
+                                                      : "a rank was asked to stop");
+    if (options_.prints && comm_.rank() == 0)
+      fmt::print("{}", state_.choice < 0 ? "" : profile_table(state_));
+    return result(why);
+  }
+
+  [[nodiscard]] Profiled result(const std::string& paused) const {
+    Profiled profiled;
+    if (state_.choice >= 0) profiled.choice = state_.candidates[static_cast<std::size_t>(state_.choice)].name;
+    if (state_.baseline >= 0)
+      profiled.better_baseline = state_.baselines[static_cast<std::size_t>(state_.baseline)].name;
+    profiled.paused = paused;
+    return profiled;
+  }
+
+  const Communicator& comm_;
+  const ProfileOptions& options_;
+  Budget budget_;
+  StopSignals signals_;
+  ProfileQuestion question_;
+  std::optional<RunDirectory> directory_;  // rank 0
+  ProfileState state_;
+  ProfileUnits* units_ = nullptr;
+};
+
+}  // namespace
+
+Profiled profile(const Communicator& comm, const ProfileOptions& options) {
+  return Search(comm, options).run();
+}
+
+}  // namespace rossby

@@ -1,0 +1,187 @@
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "rossby/base/error.hpp"
+#include "rossby/base/random.hpp"
+#include "rossby/base/user_error.hpp"
+#include "rossby/train/choice.hpp"
+#include "rossby/train/halving.hpp"
+#include "rossby/train/learning_curve.hpp"
+
+namespace rossby {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+std::vector<CurvePoint> power_law(double offset, double height, double exponent, std::vector<Index> steps,
+                                  double noise = 0, std::uint64_t seed = 1) {
+  const Random random(seed, "test");
+  std::vector<CurvePoint> points;
+  for (const Index s : steps)
+    points.push_back({s, (offset + height * std::pow(static_cast<double>(s), -exponent)) *
+                             std::exp(noise * random.normal(static_cast<std::uint64_t>(s)))});
+  return points;
+}
+
+double at(double offset, double height, double exponent, double steps) {
+  return offset + height * std::pow(steps, -exponent);
+}
+
+TEST(LearningCurve, FollowsPowerLawsWithAnOffset) {
+  std::vector<Index> steps(40);
+  for (std::size_t k = 0; k < steps.size(); ++k) steps[k] = static_cast<Index>(5 * (k + 1));
+  for (const double exponent : {0.3, 0.5, 1.0})
+    for (const double offset : {0.5, 2.0}) {
+      const LogError found = extrapolate(power_law(offset, 3, exponent, steps), 800);
+      const double truth = std::log(at(offset, 3, exponent, 800));
+      EXPECT_NEAR(found.mean, truth, 0.06) << exponent << ' ' << offset;
+      EXPECT_LT(std::abs(found.mean - truth), 2.5 * found.sd) << exponent << ' ' << offset;
+    }
+}
+
+TEST(LearningCurve, IntervalsOfNoisyCurvesHoldTheTruth) {
+  int held = 0;
+  const int curves = 60;
+  for (int k = 0; k < curves; ++k) {
+    const Random random(static_cast<std::uint64_t>(k), "curves");
+    const double offset = random.uniform(0, 0.5, 1.5), exponent = random.uniform(1, 0.3, 0.9);
+    const auto points =
+        power_law(offset, 2, exponent, {4, 8, 16, 32, 64}, 0.01, static_cast<std::uint64_t>(k));
+    const LogError found = extrapolate(points, 1000, CurveTrust{.spread = 0.02});
+    held += std::abs(found.mean - std::log(at(offset, 2, exponent, 1000))) < 1.645 * found.sd ? 1 : 0;
+  }
+  EXPECT_GE(held, 0.8 * curves);
+}
+
+TEST(LearningCurve, UncertaintyGrowsWithTheWayAndFallsWithPoints) {
+  const CurveTrust trust;
+  const auto few = power_law(1, 2, 0.5, {4, 8}), many = power_law(1, 2, 0.5, {4, 8, 16, 32, 64});
+  EXPECT_LT(extrapolate(many, 128, trust).sd, extrapolate(many, 1024, trust).sd);
+  EXPECT_LT(extrapolate(many, 1024, trust).sd, extrapolate(few, 1024, trust).sd);
+  EXPECT_NEAR(extrapolate(many, 64, trust).mean, std::log(many.back().error), 0.02);
+  const std::vector<CurvePoint> one{{4, 1.0}};
+  EXPECT_LT(extrapolate(one, 400, trust).mean, 0);
+  EXPECT_GT(extrapolate(one, 400, trust).sd, 0.1);
+}
+
+TEST(LearningCurve, BadPointsAreBugs) {
+  EXPECT_THROW((void)extrapolate({}, 10), BugError);
+  EXPECT_THROW((void)extrapolate(std::vector<CurvePoint>{{4, 0.0}}, 10), BugError);
+  EXPECT_THROW((void)extrapolate(std::vector<CurvePoint>{{4, std::nan("")}}, 10), BugError);
+  EXPECT_THROW((void)extrapolate(std::vector<CurvePoint>{{4, 1.0}, {4, 1.0}}, 10), BugError);
+}
+
+TEST(LearningCurve, TrustIsLearnedFromWhatCameTrue) {
+  const CurveTrust prior;
+  std::vector<CurveCheck> good, bad;
+  for (int k = 0; k < 12; ++k) {
+    good.push_back({100, 200, {0, 0.01}, 1.0});
+    bad.push_back({100, 200, {0, 0.01}, k % 2 == 0 ? 1.2 : 1 / 1.2});
+  }
+  EXPECT_LT(learn_trust(good, {}, prior).spread, prior.spread);
+  EXPECT_GT(learn_trust(bad, {}, prior).spread, 0.15);
+  EXPECT_NEAR(learn_trust(bad, {}, prior).drift, 0, 0.01);
+  EXPECT_EQ(learn_trust({}, {}, prior).spread, prior.spread);
+  const std::vector<CurveCheck> ends(20, CurveCheck{900, 1000, {0, 0.01}, 0.9});
+  const CurveTrust learned = learn_trust({}, ends, prior);
+  EXPECT_NEAR(learned.gain, std::log(0.9), 0.02);
+  EXPECT_EQ(learn_trust({}, {}, prior).gain, prior.gain);
+}
+
+TEST(Choice, ProbabilitiesAndRegretsAreThoseOfTheDistributions) {
+  const CurveTrust trust{.gain = 0, .gain_sd = 0};
+  const double s = 0.05, d = 0.04;
+  const std::vector<Contender> two{{{0, s}}, {{d, s}}};
+  const auto found = chances(two, trust, 7);
+  const double better = 0.5 * std::erfc(-d / (2 * s));
+  EXPECT_NEAR(found[0].probability_best, better, 0.02);
+  EXPECT_NEAR(found[0].probability_best + found[1].probability_best, 1, 1e-9);
+  EXPECT_LT(found[0].regret, found[1].regret);
+  EXPECT_NEAR(found[0].low, std::exp(-1.645 * s), 0.006);
+  EXPECT_NEAR(found[0].high, std::exp(1.645 * s), 0.006);
+  EXPECT_EQ(least_regret(found), 0);
+  EXPECT_EQ(chances(two, trust, 7)[0].regret, found[0].regret);
+}
+
+TEST(Choice, KnownErrorsTiesAndBounds) {
+  const CurveTrust trust{.gain = std::log(0.5), .gain_sd = 0};
+  const auto equal = chances(std::vector<Contender>{{{0, 0}}, {{0, 0}}}, trust, 1);
+  EXPECT_NEAR(equal[0].probability_best, 0.5, 1e-9);
+  EXPECT_EQ(equal[0].regret, 0);
+  EXPECT_EQ(equal[0].predicted, 1);
+  const auto decayed = chances(std::vector<Contender>{{{0, 0}, infinite, true}, {{0, 0}}}, trust, 1);
+  EXPECT_NEAR(decayed[0].predicted, 0.5, 1e-9);
+  EXPECT_NEAR(decayed[1].regret, 1, 1e-9);
+  const auto kept = chances(std::vector<Contender>{{{1, 0.1}, 0.8}}, trust, 1);
+  EXPECT_NEAR(kept[0].high, 0.8, 1e-9);
+  EXPECT_TRUE(chances({}, trust, 1).empty());
+  EXPECT_EQ(least_regret({}), -1);
+}
+
+double spent(const std::vector<Rung>& rungs, const std::vector<CandidateCost>& costs) {
+  std::vector<Index> at(costs.size(), 0), ranking(costs.size());
+  std::iota(ranking.begin(), ranking.end(), Index{0});
+  double sum = 0;
+  for (const Rung& rung : rungs) {
+    ranking.resize(static_cast<std::size_t>(rung.candidates));
+    for (const Index k : ranking) {
+      const auto place = static_cast<std::size_t>(k);
+      const Index to = rung_steps(rung, costs[place], 4);
+      sum += costs[place].part(at[place], to);
+      at[place] = std::max(at[place], to);
+    }
+  }
+  return sum;
+}
+
+TEST(Halving, RungsUseTheBudget) {
+  const std::vector<CandidateCost> costs(16, CandidateCost{4000, 0.01, 0, 0.02});
+  for (const double share : {0.01, 0.03, 0.1, 0.5}) {
+    const double budget = share * 16 * 40;
+    const auto rungs = plan_rungs(costs, budget, 4);
+    EXPECT_EQ(rungs.front().candidates, 16);
+    EXPECT_LE(spent(rungs, costs), budget * 1.0001) << share;
+    EXPECT_GE(spent(rungs, costs), budget * 0.9) << share;
+  }
+  const auto all = plan_rungs(costs, 1e9, 4);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(rung_steps(all.front(), costs.front(), 4), 4000);
+}
+
+TEST(Halving, CandidatesHalveAndSharesDouble) {
+  const std::vector<CandidateCost> costs(11, CandidateCost{100000, 0.01, 0, 0});
+  const auto rungs = plan_rungs(costs, 0.02 * 11 * 1000, 4);
+  std::vector<Index> left;
+  for (std::size_t k = 0; k < rungs.size(); ++k) {
+    left.push_back(rungs[k].candidates);
+    if (k > 0) {
+      EXPECT_NEAR(rungs[k].share, 2 * rungs[k - 1].share, 1e-12);
+    }
+  }
+  EXPECT_EQ(left, (std::vector<Index>{11, 6, 3, 2}));
+}
+
+TEST(Halving, ABudgetBelowTheFirstStepsIsRefused) {
+  const std::vector<CandidateCost> costs(3, CandidateCost{1000, 1, 0, 0});
+  EXPECT_THROW((void)plan_rungs(costs, 11, 4), UserError);
+  EXPECT_NO_THROW((void)plan_rungs(costs, 12.5, 4));
+  EXPECT_TRUE(plan_rungs({}, 1, 4).empty());
+}
+
+TEST(Halving, DearCandidatesAreLeftOutAndNamed) {
+  std::vector<CandidateCost> costs(4, CandidateCost{1000, 0.01, 0, 0});
+  costs[1].step = 10;
+  const std::vector<Index> ranking{2, 1, 0, 3}, at{10, 10, 10, 10};
+  std::vector<Index> too_dear;
+  EXPECT_EQ(promote(ranking, at, costs, {0.1, 2}, 4, 5, too_dear), (std::vector<Index>{2, 0}));
+  EXPECT_EQ(too_dear, std::vector<Index>{1});
+  too_dear.clear();
+  EXPECT_TRUE(promote(ranking, at, costs, {0.1, 2}, 4, 0, too_dear).empty());
+}
+
+}  // namespace
+}  // namespace rossby
