@@ -61,17 +61,18 @@ std::vector<Rung> plan_rungs(std::span<const CandidateCost> costs, double budget
 
 std::vector<Index> promote(std::span<const Index> ranking, std::span<const Index> at,
                            std::span<const CandidateCost> costs, const Rung& rung, Index least, double left,
-                           std::vector<Index>& too_dear) {
+                           double share, std::vector<Index>& too_dear) {
   std::vector<Index> promoted;
   for (const Index candidate : ranking) {
-    if (static_cast<Index>(promoted.size()) == rung.candidates) break;
     const auto k = static_cast<std::size_t>(candidate);
     const double cost = costs[k].part(at[k], rung_steps(rung, costs[k], least));
+    if (static_cast<Index>(promoted.size()) >= rung.candidates && cost > share) break;
     if (cost > left) {
       too_dear.push_back(candidate);
       continue;
     }
     left -= cost;
+    share -= cost;
     promoted.push_back(candidate);
   }
   return promoted;

@@ -10,14 +10,14 @@ namespace rossby {
 
 /// What a candidate's training costs, in rank-seconds.
 struct CandidateCost {
-  Index steps = 0;        // optimiser steps of its complete training
-  double step = 0;        // a step, with its share of the validations of the complete training
-  double start = 0;       // what each start takes before its first step, and after its last; 0: not counted
-  double validation = 0;  // a validation, which ends each rung
+  Index steps = 0;   // optimiser steps of its complete training
+  double step = 0;   // a step, with its share of the validations of the complete training
+  double start = 0;  // what each start takes before its first step, and after its last; 0: not counted
+  double rung = 0;   // what each rung takes beside its steps: a validation, a slow first step
 
   /// From `from` to `to` steps in one start.
   [[nodiscard]] double part(Index from, Index to) const {
-    return to <= from ? 0 : start + step * static_cast<double>(to - from) + (to < steps ? validation : 0);
+    return to <= from ? 0 : start + step * static_cast<double>(to - from) + (to < steps ? rung : 0);
   }
   [[nodiscard]] double complete() const { return part(0, steps); }
 };
@@ -39,10 +39,11 @@ struct Rung {
 [[nodiscard]] std::vector<Rung> plan_rungs(std::span<const CandidateCost> costs, double budget, Index least);
 
 /// Who goes on to a rung: of those in `ranking` (places in `costs`, best first, trained for `at` steps) the
-/// first whose part fits in what is left of the budget, up to Rung::candidates of them. Those that would have
-/// been among them but for their cost are appended to `too_dear`.
+/// first whose part fits in what is left of the budget, up to Rung::candidates of them; more if these take no
+/// more than `share` of the budget. Those that would have been among them but for their cost are appended to
+/// `too_dear`.
 [[nodiscard]] std::vector<Index> promote(std::span<const Index> ranking, std::span<const Index> at,
                                          std::span<const CandidateCost> costs, const Rung& rung, Index least,
-                                         double left, std::vector<Index>& too_dear);
+                                         double left, double share, std::vector<Index>& too_dear);
 
 }  // namespace rossby

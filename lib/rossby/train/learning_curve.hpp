@@ -17,9 +17,8 @@ struct CurvePoint {
 /// How far extrapolated curves can be trusted: what candidates of one search have in common. All of log
 /// errors.
 struct CurveTrust {
-  double drift = 0;       // mean of (true − extrapolated), for each factor e of further steps
-  double spread = 0.03;   // standard deviation likewise, for each √ of it
-  double gain = -0.02;    // what the decay of the learning rate at the end adds to every curve,
+  double spread = 0.02;  // standard deviation beside that of the fits, for each √(factor e of further steps)
+  double gain = -0.02;   // what the decay of the learning rate at the end adds to every curve,
   double gain_sd = 0.02;  // and its standard deviation, shared by all candidates
 };
 
@@ -29,16 +28,36 @@ struct LogError {
   double sd = 0;
 };
 
-/// Extrapolates a validation curve to `steps` by E(s) = a + b·s^(−c) (the power law with offset of Hestness
-/// et al., "Deep learning scaling is predictable, empirically", 2017). Every offset and exponent of a grid is
-/// fitted to the points, and the fits are weighted by their likelihood under noise that is unknown itself;
-/// earlier points count less, as if the fit were made over several windows of the curve. A curve of a single
-/// point has the distribution of the grid. Neither `CurveTrust::gain` nor drift and spread are in it.
-/// `points` ascend by steps, at least one, with errors above 0; throws BugError otherwise.
-[[nodiscard]] LogError extrapolate(std::span<const CurvePoint> points, Index steps);
+/// Extrapolates validation curves by a power law with offset (Hestness et al., "Deep learning scaling is
+/// predictable, empirically", 2017): after a share t of the complete training
+///
+///     E(t) = E(1) · (1 + h·(t^(−c) − 1) / (0.01^(−c) − 1)),
+///
+/// so that h says how far errors fall from 1 % of the training on.
+/// Every height h, exponent c and noise of a grid is fitted to the points, and the fits are weighted by their
+/// likelihood. Earlier points count less, as if the fit were made over several windows of the curve. Curves
+/// of one data set have similar shapes: the weights of those that were learned from are the prior of the
+/// others, so that a curve of a single point is extrapolated like its peers.
+class CurveShapes {
+ public:
+  /// All shapes of the grid, those that fall little more than those that fall far.
+  CurveShapes();
 
-/// The same with drift and spread of `trust` for the way from the last point to `steps`, and no gain.
-[[nodiscard]] LogError extrapolate(std::span<const CurvePoint> points, Index steps, const CurveTrust& trust);
+  /// Takes in a curve of a training of `complete` steps, if it has three points or more.
+  void learn(std::span<const CurvePoint> points, Index complete);
+
+  /// The error after `steps` of `complete` steps, without CurveTrust. `points` ascend by steps, at least one,
+  /// with errors above 0; throws BugError otherwise.
+  [[nodiscard]] LogError extrapolate(std::span<const CurvePoint> points, Index complete, Index steps) const;
+
+ private:
+  std::vector<double> prior_;    // of each shape; their sum is 1
+  std::vector<double> learned_;  // sums of weights that curves have given them
+};
+
+/// An extrapolation with the spread of `trust` for the way from `from` to `to` steps, and no gain.
+[[nodiscard]] LogError with_trust(const LogError& extrapolated, Index from, Index to,
+                                  const CurveTrust& trust);
 
 /// A curve was extrapolated from the points up to `from` steps to `to` steps, where it came out.
 struct CurveCheck {
@@ -47,9 +66,9 @@ struct CurveCheck {
   double error = 0;
 };
 
-/// Learns drift and spread from extrapolations that came true; `prior` counts as four of them. Those of a
-/// complete training say what the end gains. Pass the checks of curves that went on under the schedule, and
-/// `ends` those of finished trainings: what the last point before the end was extrapolated to.
+/// Learns the spread from extrapolations that came true, as `checks` of curves that went on under the
+/// schedule; `prior` counts as four of them. Finished trainings (`ends`: what the last point before the end
+/// was extrapolated to) say what the end gains.
 [[nodiscard]] CurveTrust learn_trust(std::span<const CurveCheck> checks, std::span<const CurveCheck> ends,
                                      const CurveTrust& prior);
 

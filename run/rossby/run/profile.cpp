@@ -230,7 +230,7 @@ class Search {
     const double between = static_cast<double>(std::max<Index>(one.epoch_steps * config.validation.every, 1));
     one.cost.steps = result.complete_steps;
     one.cost.step = times * (result.step_seconds + result.validation_seconds / between);
-    one.cost.validation = times * result.validation_seconds;
+    one.cost.rung = times * (result.validation_seconds + result.first_seconds);
     one.cost.start = times * result.start_seconds;
   }
 
@@ -306,10 +306,11 @@ class Search {
         if (!of.ended && of.steps < to) units.push_back({place, fold, to});
       }
     }
-    say(fmt::format("rung {} of {}: {} candidates to {:.2g} % of their training, about {}", state_.rung + 1,
-                    state_.rungs.size(), searched().size(),
+    say(fmt::format("rung {} of {}: {} candidates to {:.2g} % of their training, about {}; {} left",
+                    state_.rung + 1, state_.rungs.size(), searched().size(),
                     100 * state_.rungs[static_cast<std::size_t>(state_.rung)].share,
-                    seconds_text(cost / comm_.size())));
+                    seconds_text(cost / comm_.size()),
+                    seconds_text(std::max(state_.allowed - state_.planned, 0.0) / comm_.size())));
     const std::vector<UnitResult> results = units_->train(units, state_, false);
     bool complete = true;
     for (std::size_t k = 0; k < units.size(); ++k) complete = take(units[k], results[k]) && complete;
@@ -353,6 +354,19 @@ class Search {
     if (searched().empty()) state_.ended = "the budget does not reach for another rung";
   }
 
+  /// What the rungs behind the next one take, if the best stay the best.
+  [[nodiscard]] double reserve(const std::vector<Index>& best,
+                               const std::vector<CandidateCost>& costs) const {
+    double sum = 0;
+    for (std::size_t r = static_cast<std::size_t>(state_.rung) + 1; r < state_.rungs.size(); ++r)
+      for (std::size_t k = 0; k < best.size() && static_cast<Index>(k) < state_.rungs[r].candidates; ++k) {
+        const CandidateCost& cost = costs[static_cast<std::size_t>(best[k])];
+        sum += cost.part(rung_steps(state_.rungs[r - 1], cost, trial_steps),
+                         rung_steps(state_.rungs[r], cost, trial_steps));
+      }
+    return sum;
+  }
+
   void promote_best(const std::vector<Index>& best) {
     std::vector<CandidateCost> costs;
     std::vector<Index> at;
@@ -363,7 +377,8 @@ class Search {
     const Rung& rung = state_.rungs[static_cast<std::size_t>(state_.rung)];
     const double left = state_.allowed - state_.planned;
     std::vector<Index> too_dear;
-    const std::vector<Index> promoted = promote(best, at, costs, rung, trial_steps, left, too_dear);
+    const std::vector<Index> promoted =
+        promote(best, at, costs, rung, trial_steps, left, left - reserve(best, costs), too_dear);
     for (std::size_t place = 0; place < best.size(); ++place) {
       ProfiledCandidate& one = state_.candidates[static_cast<std::size_t>(best[place])];
       if (std::find(promoted.begin(), promoted.end(), best[place]) != promoted.end()) continue;

@@ -20,32 +20,48 @@ const CurvePoint* at_steps(const std::vector<CurvePoint>& curve, Index steps) {
   return found == curve.end() ? nullptr : &*found;
 }
 
+/// Shapes of all curves, as they were when candidates had trained for so many steps.
+template <class StepsOf>
+CurveShapes shapes_of(const ProfileState& state, const StepsOf& steps_of) {
+  CurveShapes shapes;
+  for (const ProfiledCandidate& candidate : state.candidates)
+    for (const ProfiledFold& fold : candidate.folds)
+      shapes.learn(up_to(fold.curve, steps_of(candidate)), candidate.cost.steps);
+  return shapes;
+}
+
 /// How well the curves of earlier rungs foretold the later ones.
-CurveTrust trust_of(const ProfileState& state, Index least) {
+CurveTrust trust_of(const ProfileState& state) {
   CurveTrust prior;
   if (!state.decays) prior.gain = 0, prior.gain_sd = 0.005;
   std::vector<CurveCheck> checks, ends;
-  for (const ProfiledCandidate& candidate : state.candidates)
-    for (const ProfiledFold& fold : candidate.folds) {
-      for (std::size_t k = 0; k < state.rungs.size(); ++k) {
-        const Index from = rung_steps(state.rungs[k], candidate.cost, least);
+  for (std::size_t k = 0; k < state.rungs.size(); ++k) {
+    const auto steps_of = [&](const ProfiledCandidate& candidate) {
+      return rung_steps(state.rungs[k], candidate.cost, trial_steps);
+    };
+    const CurveShapes shapes = shapes_of(state, steps_of);
+    for (const ProfiledCandidate& candidate : state.candidates)
+      for (const ProfiledFold& fold : candidate.folds) {
+        const Index from = steps_of(candidate), complete = candidate.cost.steps;
         const auto known = up_to(fold.curve, from);
         if (known.empty()) continue;
         if (k + 1 < state.rungs.size()) {
-          const Index to = rung_steps(state.rungs[k + 1], candidate.cost, least);
+          const Index to = rung_steps(state.rungs[k + 1], candidate.cost, trial_steps);
           const CurvePoint* point = at_steps(fold.curve, to);
-          if (point && to > from && to < candidate.cost.steps)
-            checks.push_back({from, to, extrapolate(known, to), point->error});
+          if (point && to > from && to < complete)
+            checks.push_back({from, to, shapes.extrapolate(known, complete, to), point->error});
         }
-        if (fold.ended && k + 1 == state.rungs.size() && from < fold.steps && std::isfinite(fold.best))
-          ends.push_back({from, candidate.cost.steps, extrapolate(known, candidate.cost.steps), fold.best});
+        const bool last = k + 1 == state.rungs.size();
+        if (last && fold.ended && from < fold.steps && std::isfinite(fold.best))
+          ends.push_back({from, complete, shapes.extrapolate(known, complete, complete), fold.best});
       }
-    }
+  }
   return learn_trust(checks, ends, prior);
 }
 
 /// The final error of a candidate, over its folds; false: nothing is known of it.
-bool contend(const ProfiledCandidate& candidate, const CurveTrust& trust, Contender& contender) {
+bool contend(const ProfiledCandidate& candidate, const CurveShapes& shapes, const CurveTrust& trust,
+             Contender& contender) {
   double sum = 0, variance = 0, best = 0;
   contender.ends_with_decay = false;
   for (const ProfiledFold& fold : candidate.folds) {
@@ -53,7 +69,9 @@ bool contend(const ProfiledCandidate& candidate, const CurveTrust& trust, Conten
     if (fold.ended && std::isfinite(fold.best)) {
       log.mean = std::log(fold.best);
     } else if (!fold.curve.empty()) {
-      log = extrapolate(fold.curve, candidate.cost.steps, trust);
+      const Index complete = candidate.cost.steps;
+      log = with_trust(shapes.extrapolate(fold.curve, complete, complete), fold.curve.back().steps, complete,
+                       trust);
       contender.ends_with_decay = true;
     } else {
       return false;
@@ -83,7 +101,9 @@ bool ProfiledCandidate::ended() const {
 }
 
 void predict(ProfileState& state) {
-  state.trust = trust_of(state, trial_steps);
+  state.trust = trust_of(state);
+  const CurveShapes shapes =
+      shapes_of(state, [](const ProfiledCandidate& candidate) { return candidate.cost.steps; });
   state.choice = state.baseline = -1;
   state.regret = 0;
   std::vector<Contender> contenders;
@@ -93,7 +113,8 @@ void predict(ProfileState& state) {
     ProfiledCandidate& candidate = state.candidates[k];
     candidate.chances = {};
     Contender contender;
-    if (candidate.status == ProfiledCandidate::Status::failed || !contend(candidate, state.trust, contender))
+    if (candidate.status == ProfiledCandidate::Status::failed ||
+        !contend(candidate, shapes, state.trust, contender))
       continue;
     contenders.push_back(contender);
     of.push_back(&candidate.chances);
@@ -124,7 +145,7 @@ CandidateCost ProfileState::counted(const ProfiledCandidate& candidate) const {
   CandidateCost cost = candidate.cost;
   const auto times = static_cast<double>(std::max<std::size_t>(candidate.folds.size(), 1));
   cost.step *= times;
-  cost.validation *= times;
+  cost.rung *= times;
   cost.start *= timed ? times : 0;
   return cost;
 }

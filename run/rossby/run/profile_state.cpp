@@ -70,7 +70,7 @@ Json json_of_candidate(const ProfiledCandidate& one) {
             {"complete_steps", one.cost.steps},
             {"epoch_steps", one.epoch_steps},
             {"step_seconds", one.cost.step},
-            {"validation_seconds", one.cost.validation},
+            {"rung_seconds", one.cost.rung},
             {"start_seconds", one.cost.start},
             {"train_seconds", one.train_seconds},
             {"wall_seconds", one.wall_seconds},
@@ -95,7 +95,7 @@ ProfiledCandidate candidate_of_json(const Json& json) {
   one.reason = json.at("reason").get<std::string>();
   one.chances = chances_of_json(json.at("predicted"));
   one.cost = {json.at("complete_steps").get<Index>(), json.at("step_seconds").get<double>(),
-              json.at("start_seconds").get<double>(), json.at("validation_seconds").get<double>()};
+              json.at("start_seconds").get<double>(), json.at("rung_seconds").get<double>()};
   one.epoch_steps = json.at("epoch_steps").get<Index>();
   one.train_seconds = json.at("train_seconds").get<double>();
   one.wall_seconds = json.at("wall_seconds").get<double>();
@@ -174,10 +174,7 @@ Json to_json(const ProfileState& state) {
             {"next_rung", state.rung},
             {"ended", state.ended},
             {"trust",
-             {{"drift", state.trust.drift},
-              {"spread", state.trust.spread},
-              {"gain", state.trust.gain},
-              {"gain_sd", state.trust.gain_sd}}},
+             {{"spread", state.trust.spread}, {"gain", state.trust.gain}, {"gain_sd", state.trust.gain_sd}}},
             {"baselines", Json::array()},
             {"candidates", Json::array()},
             {"question", state.question}};

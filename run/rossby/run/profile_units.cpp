@@ -59,7 +59,7 @@ Json json_of(const UnitResult& result) {
             {"complete", result.complete_steps},
             {"seconds",
              {result.step_seconds, result.validation_seconds, result.start_seconds, result.fold.train_seconds,
-              result.wall_seconds}},
+              result.wall_seconds, result.first_seconds}},
             {"curve", Json::array()}};
   for (const CurvePoint& point : result.fold.curve) json["curve"].push_back({point.steps, point.error});
   return json;
@@ -80,6 +80,7 @@ UnitResult result_of(const Json& json) {
   result.start_seconds = seconds.at(2);
   result.fold.train_seconds = seconds.at(3);
   result.wall_seconds = seconds.at(4);
+  result.first_seconds = seconds.at(5);
   for (const Json& point : json.at("curve"))
     result.fold.curve.push_back({point[0].get<Index>(), point[1].get<double>()});
   return result;
@@ -151,6 +152,7 @@ UnitResult ProfileUnits::train_one(const Communicator& comm, const ProfileUnit& 
     result.validation_seconds = trained.validation_seconds;
     result.fold.train_seconds = trained.result.seconds;
     result.step_seconds = median_step(begins, trained.result.seconds);
+    if (begins.size() > 1) result.first_seconds = std::max(begins[1] - begins[0] - result.step_seconds, 0.0);
     if (!result.fold.ended && !result.paused) {
       if (!(trained.validation > 0) || !std::isfinite(trained.validation))
         user_error("its validation error after {} steps is {}", result.fold.steps, trained.validation);
@@ -164,7 +166,8 @@ UnitResult ProfileUnits::train_one(const Communicator& comm, const ProfileUnit& 
   }
   result.wall_seconds = begin.seconds();
   const double steps = result.step_seconds * static_cast<double>(begins.size());
-  result.start_seconds = std::max(result.wall_seconds - steps - result.validation_seconds, 0.0);
+  result.start_seconds =
+      std::max(result.wall_seconds - steps - result.first_seconds - result.validation_seconds, 0.0);
   return result;
 }
 

@@ -24,7 +24,8 @@ struct UnitResult {
   ProfiledFold fold;    // without the points of earlier rungs
   CurvePoint reached;   // where the rung ends; error 0: the training ended before it
   Index complete_steps = 0;
-  double step_seconds = 0;  // of one rank
+  double step_seconds = 0;   // of one rank
+  double first_seconds = 0;  // by which the first step took longer
   double validation_seconds = 0;
   double start_seconds = 0;
   double wall_seconds = 0;

@@ -163,7 +163,6 @@ name = "small"
 model.channels = 16
 model.skip = 64
 model.end = 128
-model.blocks = 2
 relation.graph = "auto"
 optimiser.lr = 0.005
 [[candidate]]
@@ -171,7 +170,6 @@ name = "small-adaptive"
 model.channels = 16
 model.skip = 64
 model.end = 128
-model.blocks = 2
 optimiser.lr = 0.005
 [[candidate]]
 name = "medium"
