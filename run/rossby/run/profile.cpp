@@ -142,10 +142,11 @@ class Search {
         broadcast(comm_, agree(comm_, [&]() -> std::string {
                     return comm_.rank() == 0 && std::filesystem::exists(file) ? read_text(file) : "";
                   }));
-    const std::string question = question_.text(options_.budget, comm_.size());
+    const std::string question = question_.text(comm_.size());
     if (!text.empty()) {
       state_ = agree(comm_, [&] { return profile_from_text(text, file); });
-      if (state_.question != question)
+      if (state_.rungs.empty()) state_.budget = options_.budget, state_.timed = budget_.share == 0;
+      if (state_.question != question || state_.budget != options_.budget)
         user_error(
             "{}: a profile with other data, settings, candidates, budget, seed or number of ranks; profile "
             "into another directory with -o, or remove this one",

@@ -175,9 +175,8 @@ Config ProfileQuestion::base_config(Index fold) const {
   return Config::load("", sets);
 }
 
-std::string ProfileQuestion::text(const std::string& budget, int ranks) const {
-  std::string all =
-      fmt::format("budget {}\nranks {}\nfolds {}\n{}\n", budget, ranks, folds, fmt::join(base, "\n"));
+std::string ProfileQuestion::text(int ranks) const {
+  std::string all = fmt::format("ranks {}\nfolds {}\n{}\n", ranks, folds, fmt::join(base, "\n"));
   for (const ProfiledCandidate& one : candidates)
     all += fmt::format("[{}]{}\n{}\n", one.name, one.all_ranks ? " on all ranks" : "",
                        fmt::join(one.settings, "\n"));

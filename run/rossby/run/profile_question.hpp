@@ -32,7 +32,7 @@ struct ProfileQuestion {
   /// Settings of all candidates on a fold, with a model that reads no graph.
   [[nodiscard]] Config base_config(Index fold) const;
   /// All of it, to tell one question from another.
-  [[nodiscard]] std::string text(const std::string& budget, int ranks) const;
+  [[nodiscard]] std::string text(int ranks) const;
 
  private:
   [[nodiscard]] std::vector<std::string> fold_settings(Index fold) const;
