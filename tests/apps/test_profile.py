@@ -35,7 +35,8 @@ name = "diverging"
 model.name = "gru"
 model.units = 2
 optimiser.name = "sgd"
-optimiser.lr = 1e30
+optimiser.lr = 1e6
+optimiser.clip = 0
 [[candidate]]
 name = "stnn"
 model.name = "stnn"
@@ -49,14 +50,14 @@ class Profiles(Runs, LoadsJson):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.netcdf("series.nc", series(steps=400))
+        cls.netcdf("series.nc", series(steps=480))
         cls.write("candidates.toml", CANDIDATES)
         # What is measured decides how far candidates are trained: once, for all tests.
         cls.profiled = cls.run_ranks(1, *cls.arguments("first"))
 
     @classmethod
-    def arguments(cls, output, *more, data="series.nc", candidates="candidates.toml", costs=None, budget="30%"):
-        words = ["profile", data, "-o", output, "--budget", budget, "--candidates", candidates, "--set", "train.epochs=6",
+    def arguments(cls, output, *more, data="series.nc", candidates="candidates.toml", costs=None, budget="50%"):
+        words = ["profile", data, "-o", output, "--budget", budget, "--candidates", candidates, "--set", "train.epochs=10",
                  "--set", "window.batch=16", "--set", "parallel.threads=1", *more]
         return words + (["--costs", costs] if costs else [])
 
@@ -69,8 +70,6 @@ class Profiles(Runs, LoadsJson):
         for one in found["candidates"]:
             for key in [key for key in one if key.endswith("_seconds")]:
                 del one[key]
-            for fold in one["folds"]:
-                del fold["train_seconds"]
         return {key: found[key] for key in ("candidates", "baselines", "choice", "rungs", "ended", "trust")}
 
     def test_finds_the_better_candidates(self):
@@ -78,7 +77,8 @@ class Profiles(Runs, LoadsJson):
         found = self.found("first")
         candidates = {one["name"]: one for one in found["candidates"]}
         self.assertIn(found["choice"]["candidate"], ["good", "wide"])
-        self.assertEqual(candidates["tiny"]["status"], "dropped")
+        for worse in ("tiny", "stnn"):
+            self.assertGreater(candidates[worse]["predicted"]["regret"], 2 * candidates["wide"]["predicted"]["regret"])
         self.assertEqual(candidates["diverging"]["status"], "failed")
         self.assertRegex(candidates["diverging"]["reason"], "not finite")
         self.assertTrue(found["ended"])
@@ -87,7 +87,7 @@ class Profiles(Runs, LoadsJson):
                 predicted = one["predicted"]
                 self.assertLessEqual(predicted["low"], predicted["error"])
                 self.assertLessEqual(predicted["error"], predicted["high"])
-                self.assertGreaterEqual(one["folds"][0]["steps"], 8)
+                self.assertGreaterEqual(one["folds"][0]["steps"], 4)
         self.assertAlmostEqual(sum(one["predicted"]["probability_best"] or 0
                                    for one in found["candidates"] + found["baselines"]), 1, delta=1e-6)
         self.assertLessEqual(found["cost"]["planned_rank_seconds"], found["cost"]["budget_rank_seconds"] * 1.1)
@@ -118,7 +118,7 @@ class Profiles(Runs, LoadsJson):
         shutil.copytree(self.path("first"), self.path("members"))
         out = self.succeed(2, "average", "--profile", "members", "--best", "2", "--weights", "stacking", "-o", "mean").out
         with open(self.path("mean/average.json"), encoding="utf-8") as file:
-            members = [os.path.basename(one["name"]) for one in json.load(file)["members"]]
+            members = [os.path.basename(one["path"]) for one in json.load(file)["members"]]
         self.assertEqual(set(members), {"good", "wide"}, out)
         self.refuse(1, ["average", "--profile", "members", "--best", "9", "-o", "none"], "--best 9: the profile has 4")
         self.refuse(1, ["average", "--profile", "nowhere", "--best", "2", "-o", "none"], "nowhere: holds no profile")
@@ -164,7 +164,7 @@ class Profiles(Runs, LoadsJson):
     def test_test_values_do_not_leak(self):
         """Neither a candidate nor a baseline reads the last fifth."""
         self.succeed(1, *self.arguments("same", costs="first"))
-        self.netcdf("changed.nc", series(steps=400, change=lambda t, i: value(t, i) if t < 320 else 1000 + t))
+        self.netcdf("changed.nc", series(steps=480, change=lambda t, i: value(t, i) if t < 384 else 1000 + t))
         os.makedirs(self.path("elsewhere"), exist_ok=True)
         shutil.copy(self.path("changed.nc"), self.path("elsewhere/series.nc"))
         shutil.copy(self.path("candidates.toml"), self.path("elsewhere/candidates.toml"))
@@ -180,7 +180,7 @@ class Profiles(Runs, LoadsJson):
         for one in found["candidates"]:
             self.assertEqual(len(one["folds"]), 3)
             if one["status"] != "failed":
-                self.assertTrue(all(fold["steps"] >= 8 for fold in one["folds"]))
+                self.assertTrue(all(fold["steps"] >= 4 for fold in one["folds"]))
         self.succeed(1, "train", "--profile", "folds", "--run", "folded")
         self.assertIn("folds = 0", self.read("folded/config.toml"))
 
@@ -195,7 +195,7 @@ class Profiles(Runs, LoadsJson):
 
         self.netcdf("tiny.nc", series(steps=30))
         refuse(self.arguments("none", data="tiny.nc"), "tiny.nc: 30 steps are too few .*; 40 or more")
-        refuse(self.arguments("none", budget="0.0001%"), r"--budget 0.0001% is below what 8 steps of each .*; give [\d.e-]+% or more")
+        refuse(self.arguments("small", budget="0.0001%"), r"--budget 0.0001% is below what 4 steps of each .*; give [\d.e-]+% or more")
         refuse(self.arguments("none", budget="200%"), "--budget 200%: give a share above 0 % and up to 100 %")
         refuse(self.arguments("none", budget="soon"), "--budget")
         refuse(self.arguments("none", candidates="lstm"), '--candidates: "lstm" is no model and no candidate')
@@ -205,16 +205,16 @@ class Profiles(Runs, LoadsJson):
         self.write("other.toml", 'model.name = "gru"\n')
         refuse(self.arguments("none", candidates="other.toml"), r'other.toml:1: "model" is not \[\[candidate\]\]')
         self.write("misspelt.toml", '[[candidate]]\nname = "a"\nmodel.unit = 3\n')
-        refuse(self.arguments("none", candidates="misspelt.toml"), "model.unit")
+        refuse(self.arguments("none", candidates="misspelt.toml"), "misspelt.toml: candidate a: .*model.unit")
         refuse(self.arguments("first", "--seed", "5"), "first: a profile with other data, settings, candidates")
         refuse(["train", "--profile", "nowhere"], "nowhere: holds no profile")
         self.write("plain.toml", '[data]\nfile = "series.nc"\n')
-        refuse(self.arguments("none", data="plain.toml"), "series.nc: there is no validation part .* --folds 5")
+        refuse(self.arguments("plain", data="plain.toml"), "series.nc: there is no validation part .* --folds 5")
         self.netcdf("holes.nc", series(steps=120, change=lambda t, i: "_" if 28 <= t < 56 else value(t, i)))
-        refuse(self.arguments("none", "--folds", "3", data="holes.nc"), "holes.nc: fold 1 of 3 of the training part has no observed value")
+        refuse(self.arguments("holes", "--folds", "3", data="holes.nc"), "holes.nc: fold 1 of 3 of the training part has no observed value")
 
     def test_one_node(self):
-        self.netcdf("one.nc", series(steps=400, nodes=1).replace("edge = 1", "edge = 1"))
+        self.netcdf("one.nc", series(steps=480, nodes=1).replace("edge = 1", "edge = 1"))
         self.succeed(2, *self.arguments("one", data="one.nc"))
         self.assertIn(self.found("one")["choice"]["candidate"], ["good", "wide", "tiny", "stnn"])
 

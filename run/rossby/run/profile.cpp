@@ -194,8 +194,7 @@ class Search {
                 curve.end());
     one.wall_seconds += factor(one) * result.wall_seconds;
     if (result.paused) return false;
-    one.train_seconds +=
-        factor(one) * (result.fold.train_seconds - fold.train_seconds + result.validation_seconds);
+    one.train_seconds += factor(one) * result.train_seconds;
     fold = result.fold;
     fold.curve = std::move(curve);
     return true;
@@ -260,32 +259,41 @@ class Search {
   void plan() {
     expect_any();
     std::vector<CandidateCost> costs;
-    double first = 0, starts = 0;
+    double first = 0;
     for (const Index k : searched()) {
       const ProfiledCandidate& one = state_.candidates[static_cast<std::size_t>(k)];
       costs.push_back(state_.counted(one));
       state_.complete += costs.back().complete();
       first += costs.back().part(0, std::min(trial_steps, costs.back().steps));
-      starts += state_.timed ? one.cost.start : 0;
     }
     state_.allowed = state_.timed ? budget_.seconds * comm_.size() : budget_.share * state_.complete;
-    const double left = state_.allowed - starts;
+    double left = state_.allowed;  // beside what trying them takes in any case
     if (first > left)
       user_error(
           "--budget {} is below what {} steps of each of {} candidates take; give {} or more, or name fewer "
           "with --candidates",
           options_.budget, trial_steps, costs.size(),
-          state_.timed ? seconds_text(std::ceil((first + starts) / comm_.size()))
+          state_.timed ? seconds_text(std::ceil(first / comm_.size()))
                        : fmt::format("{:.2g}%", std::ceil(1000 * first / state_.complete) / 10));
-    state_.rungs = plan_rungs(costs, left, trial_steps);
-    state_.planned = starts;
     for (const Index k : searched()) {
-      const auto place = static_cast<std::size_t>(k);
-      state_.planned += state_.counted(state_.candidates[place]).part(0, trial_steps);
+      const ProfiledCandidate& one = state_.candidates[static_cast<std::size_t>(k)];
+      state_.planned += unit_cost(one, 0, trial_steps);
+      left -= unit_cost(one, 0, trial_steps) - one.cost.step * static_cast<double>(trial_steps);
     }
+    if (budget_.share == 1)  // all of them to the end, whatever is measured
+      state_.rungs = {{1, std::ssize(costs)}};
+    else
+      state_.rungs = plan_rungs(costs, left, trial_steps);
     say(fmt::format("complete trainings would take {} of rank time, the budget is {}",
                     seconds_text(state_.complete), seconds_text(state_.allowed)));
     write();
+  }
+
+  /// What a part of a candidate's training on one fold takes, as the budget counts it.
+  [[nodiscard]] double unit_cost(const ProfiledCandidate& one, Index from, Index to) const {
+    CandidateCost cost = one.cost;
+    if (!state_.timed) cost.start = 0;
+    return cost.part(from, std::min(to, cost.steps));
   }
 
   [[nodiscard]] Index target(std::size_t candidate) const {
@@ -299,12 +307,13 @@ class Search {
     double cost = 0;
     for (const Index k : searched()) {
       const auto place = static_cast<std::size_t>(k);
-      ProfiledCandidate& one = state_.candidates[place];
+      const ProfiledCandidate& one = state_.candidates[place];
       const Index to = target(place);
-      if (const Index at = one.steps(); !one.ended()) cost += state_.counted(one).part(at, to);
       for (Index fold = 0; fold < std::ssize(one.folds); ++fold) {
         const ProfiledFold& of = one.folds[static_cast<std::size_t>(fold)];
-        if (!of.ended && of.steps < to) units.push_back({place, fold, to});
+        if (of.ended || of.steps >= to) continue;
+        units.push_back({place, fold, to});
+        cost += unit_cost(one, of.steps, to);
       }
     }
     say(fmt::format("rung {} of {}: {} candidates to {:.2g} % of their training, about {}; {} left",

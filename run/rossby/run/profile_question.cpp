@@ -220,7 +220,11 @@ ProfileQuestion ask(const Communicator& comm, const ProfileOptions& options) {
       own.settings = of.own;
     }
     for (ProfiledCandidate& one : question.candidates) {
-      one.model = question.config_of(one).model.name;  // throws what is wrong with its settings
+      try {
+        one.model = question.config_of(one).model.name;
+      } catch (const UserError& error) {
+        user_error("{}: candidate {}: {}", options.candidates, one.name, error.what());
+      }
       one.folds.resize(static_cast<std::size_t>(std::max<Index>(question.folds, 1)));
     }
   });

@@ -41,11 +41,7 @@ Json json_of_fold(const ProfiledFold& fold) {
   Json curve = Json::array();
   for (const CurvePoint& point : fold.curve)
     curve.push_back({{"steps", point.steps}, {"error", point.error}});
-  return {{"steps", fold.steps},
-          {"ended", fold.ended},
-          {"best", finite(fold.best)},
-          {"train_seconds", fold.train_seconds},
-          {"curve", curve}};
+  return {{"steps", fold.steps}, {"ended", fold.ended}, {"best", finite(fold.best)}, {"curve", curve}};
 }
 
 ProfiledFold fold_of_json(const Json& json) {
@@ -53,7 +49,6 @@ ProfiledFold fold_of_json(const Json& json) {
   fold.steps = json.at("steps").get<Index>();
   fold.ended = json.at("ended").get<bool>();
   fold.best = real_or(json, "best", fold.best);
-  fold.train_seconds = json.at("train_seconds").get<double>();
   for (const Json& point : json.at("curve"))
     fold.curve.push_back({point.at("steps").get<Index>(), point.at("error").get<double>()});
   return fold;

@@ -18,7 +18,6 @@ struct ProfiledFold {
   bool ended = false;                                     // its training is complete
   std::vector<CurvePoint> curve;                          // validation errors at the ends of epochs and rungs
   double best = std::numeric_limits<double>::infinity();  // of the ends of epochs
-  double train_seconds = 0;                               // of all its steps and epochs, on each rank
 };
 
 /// A forecaster that `rossby profile` compares.
@@ -50,7 +49,7 @@ struct ProfiledBaseline {
 };
 
 /// Optimiser steps that each candidate is tried for, to learn what it costs; no rung is shorter.
-constexpr Index trial_steps = 8;
+constexpr Index trial_steps = 4;
 
 /// What a profile knows, as DIR/profile.json holds it.
 struct ProfileState {

@@ -58,7 +58,7 @@ Json json_of(const UnitResult& result) {
             {"reached", {result.reached.steps, result.reached.error}},
             {"complete", result.complete_steps},
             {"seconds",
-             {result.step_seconds, result.validation_seconds, result.start_seconds, result.fold.train_seconds,
+             {result.step_seconds, result.validation_seconds, result.start_seconds, result.train_seconds,
               result.wall_seconds, result.first_seconds}},
             {"curve", Json::array()}};
   for (const CurvePoint& point : result.fold.curve) json["curve"].push_back({point.steps, point.error});
@@ -78,7 +78,7 @@ UnitResult result_of(const Json& json) {
   result.step_seconds = seconds.at(0);
   result.validation_seconds = seconds.at(1);
   result.start_seconds = seconds.at(2);
-  result.fold.train_seconds = seconds.at(3);
+  result.train_seconds = seconds.at(3);
   result.wall_seconds = seconds.at(4);
   result.first_seconds = seconds.at(5);
   for (const Json& point : json.at("curve"))
@@ -150,9 +150,12 @@ UnitResult ProfileUnits::train_one(const Communicator& comm, const ProfileUnit& 
     result.fold.ended = trained.result.reason != StopReason::paused;
     result.paused = !result.fold.ended && result.fold.steps < unit.target;
     result.validation_seconds = trained.validation_seconds;
-    result.fold.train_seconds = trained.result.seconds;
     result.step_seconds = median_step(begins, trained.result.seconds);
     if (begins.size() > 1) result.first_seconds = std::max(begins[1] - begins[0] - result.step_seconds, 0.0);
+    // Neither reading data nor writing checkpoints.
+    if (!begins.empty())
+      result.train_seconds =
+          begins.back() - begins.front() + result.step_seconds + result.validation_seconds;
     if (!result.fold.ended && !result.paused) {
       if (!(trained.validation > 0) || !std::isfinite(trained.validation))
         user_error("its validation error after {} steps is {}", result.fold.steps, trained.validation);

@@ -28,6 +28,7 @@ struct UnitResult {
   double first_seconds = 0;  // by which the first step took longer
   double validation_seconds = 0;
   double start_seconds = 0;
+  double train_seconds = 0;  // of its steps, the validations among them and that of the rung
   double wall_seconds = 0;
 };
 
