@@ -49,9 +49,14 @@ void add_profile(CLI::App& app, Chosen& chosen) {
                 "if a series without a configuration is short")
       ->check(CLI::Range(2, 100));
   p->add_option("--seed", a.seed, "of trainings")->check(whole_number(0))->capture_default_str();
+  auto* machine = p->add_option(
+      "--machine", a.machine,
+      "measurements of 'rossby calibrate': costs, which decide how far candidates are trained, are planned "
+      "instead of measured, and what does not fit the memory is left out");
   p->add_option("--costs", a.costs,
                 "directory of another profile: take the costs that it has measured, which decide how far "
-                "candidates are trained");
+                "candidates are trained")
+      ->excludes(machine);
   add_settings(*p, a.sets, "set a configuration key for all candidates; may be repeated");
   choose(*p, chosen, arguments, make_profile);
 }

@@ -17,6 +17,7 @@
 #include "rossby/run/console.hpp"
 #include "rossby/run/default_settings.hpp"
 #include "rossby/run/profile_baselines.hpp"
+#include "rossby/run/profile_costs.hpp"
 #include "rossby/run/profile_question.hpp"
 #include "rossby/run/profile_report.hpp"
 #include "rossby/run/profile_units.hpp"
@@ -202,45 +203,34 @@ class Search {
 
   /// A few steps of each candidate: what they cost, or why they cannot be trained.
   bool learn_costs() {
+    const std::vector<PlannedCost> planned = plan_costs(comm_, question_, state_, options_.machine);
     std::vector<ProfileUnit> units;
-    for (std::size_t k = 0; k < state_.candidates.size(); ++k)
-      if (state_.candidates[k].status == Status::waiting) units.push_back({k, 0, trial_steps});
+    for (std::size_t k = 0; k < state_.candidates.size(); ++k) {
+      ProfiledCandidate& one = state_.candidates[k];
+      if (one.status != Status::waiting) continue;
+      one.reason = planned[k].refused;
+      if (one.reason.empty())
+        units.push_back({k, 0, trial_steps});
+      else
+        one.status = Status::failed;
+    }
     say(fmt::format("{} candidates are tried for {} steps each", units.size(), trial_steps));
     const std::vector<UnitResult> results = units_->train(units, state_, true);
     bool complete = true;
     for (std::size_t k = 0; k < units.size(); ++k) {
-      ProfiledCandidate& one = state_.candidates[units[k].candidate];
+      const std::size_t place = units[k].candidate;
+      ProfiledCandidate& one = state_.candidates[place];
       if (!take(units[k], results[k])) {
         complete = false;
       } else if (one.status == Status::waiting) {
         one.status = Status::running;
-        set_cost(one, results[k]);
+        set_cost(one, question_.config_of(one), results[k], planned[place], factor(one));
       }
     }
-    take_costs_of_another();
+    if (!options_.costs.empty()) take_costs_of(comm_, options_.costs, state_);
     predict(state_);
     write();
     return complete;
-  }
-
-  void set_cost(ProfiledCandidate& one, const UnitResult& result) const {
-    const Config config = question_.config_of(one);
-    const double times = factor(one);
-    one.epoch_steps = result.complete_steps / std::max<Index>(config.train.epochs, 1);
-    const double between = static_cast<double>(std::max<Index>(one.epoch_steps * config.validation.every, 1));
-    one.cost.steps = result.complete_steps;
-    one.cost.step = times * (result.step_seconds + result.validation_seconds / between);
-    one.cost.rung = times * (result.validation_seconds + result.first_seconds);
-    one.cost.start = times * result.start_seconds;
-  }
-
-  void take_costs_of_another() {
-    if (options_.costs.empty()) return;
-    const std::string file = profile_file_of(options_.costs);
-    const ProfileState other = agree(comm_, [&] { return profile_from_text(read_text(file), file); });
-    for (ProfiledCandidate& one : state_.candidates)
-      for (const ProfiledCandidate& known : other.candidates)
-        if (known.name == one.name && known.cost.steps == one.cost.steps) one.cost = known.cost;
   }
 
   [[nodiscard]] std::vector<Index> searched() const {

@@ -14,6 +14,7 @@ struct ProfileOptions {
   std::string directory;           // that profile.json goes to; a profile of the same question goes on there
   std::string budget = "3%";       // share of the complete trainings of all candidates, or time ("10m")
   std::string candidates = "all";  // all, names of models and candidates, or a TOML file
+  std::string machine;             // measurements of `rossby calibrate`: costs are planned; empty: measured
   std::string costs;               // directory of a profile whose measured costs are taken; empty: none
   Index folds = 0;                 // blocked folds of the training part; 0: as configured, or if need be
   Index seed = 1;                  // of trainings and draws

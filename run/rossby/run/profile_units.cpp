@@ -154,8 +154,7 @@ UnitResult ProfileUnits::train_one(const Communicator& comm, const ProfileUnit& 
     if (begins.size() > 1) result.first_seconds = std::max(begins[1] - begins[0] - result.step_seconds, 0.0);
     // Neither reading data nor writing checkpoints.
     if (!begins.empty())
-      result.train_seconds =
-          begins.back() - begins.front() + result.step_seconds + result.validation_seconds;
+      result.train_seconds = begins.back() - begins.front() + result.step_seconds + result.validation_seconds;
     if (!result.fold.ended && !result.paused) {
       if (!(trained.validation > 0) || !std::isfinite(trained.validation))
         user_error("its validation error after {} steps is {}", result.fold.steps, trained.validation);
