@@ -68,6 +68,7 @@ class Profiles(Runs, LoadsJson):
         """What a profile has found, but for times."""
         found = self.found(output)
         for one in found["candidates"]:
+            one["reason"] = re.sub(r"\S*/candidates/", "", one["reason"])  # names a checkpoint
             for key in [key for key in one if key.endswith("_seconds")]:
                 del one[key]
         return {key: found[key] for key in ("candidates", "baselines", "choice", "rungs", "ended", "trust")}
