@@ -191,6 +191,32 @@ TEST_F(Runs, APausedRunGoesOnAsIfItHadNot) {
   }
 }
 
+TEST_F(Runs, APauseAtAStepIsMadeOnceAndScored) {
+  const std::vector<std::string> sets = {"split.validation=8"};
+  const std::string whole = "whole" + std::to_string(half()), parts = "parts" + std::to_string(half());
+  const Config settings = config(half() == 0 ? stnn : gru, sets);
+  const Trained uninterrupted = train(half_, settings, options(whole));
+  EXPECT_EQ(uninterrupted.all_steps, uninterrupted.result.steps);
+  TrainOptions paused = options(parts);
+  double first = 0;
+  for (const Index step : {3, 3, 4}) {
+    paused.pause_at = step;
+    const Trained trained = train(half_, settings, paused);
+    EXPECT_EQ(trained.result.reason, StopReason::paused);
+    EXPECT_EQ(trained.result.steps, step);
+    EXPECT_EQ(trained.all_steps, uninterrupted.all_steps);
+    EXPECT_GT(trained.validation, 0);
+    if (step == 3 && first > 0) {
+      EXPECT_EQ(trained.validation, first);
+    }
+    first = trained.validation;
+  }
+  paused.pause_at = uninterrupted.all_steps;
+  EXPECT_EQ(train(half_, settings, paused).result.reason, StopReason::epochs);
+  EXPECT_EQ(state(parts), state(whole));
+  EXPECT_EQ(losses(parts), losses(whole));
+}
+
 TEST_F(Runs, ACheckOfOpsChangesNoBit) {
   const std::string plain = "plain" + std::to_string(half()), checked = "checked" + std::to_string(half());
   train(half_, own_config(), options(plain));
