@@ -170,10 +170,14 @@ def skill() -> str:
     return (ROOT / "benchmarks/skill/README.md").read_text(encoding="utf-8")
 
 
+def profiling() -> str:
+    return (ROOT / "benchmarks/profiling/README.md").read_text(encoding="utf-8")
+
+
 PAGES = {"reference/configuration.md": configuration, "reference/command_line.md": command_line,
          "reference/configurations.md": lambda _: configurations(), "reference/formats.md": lambda _: formats(),
          "reference/exit_codes.md": lambda _: exit_codes(), "benchmarks/measured.md": lambda _: measured(), "benchmarks/measured_before.md": lambda _: measured_before(),
-         "benchmarks/skill.md": lambda _: skill()}
+         "benchmarks/skill.md": lambda _: skill(), "benchmarks/profiling.md": lambda _: profiling()}
 
 
 def main() -> int:
