@@ -20,6 +20,7 @@
 #include "rossby/run/profile_costs.hpp"
 #include "rossby/run/profile_question.hpp"
 #include "rossby/run/profile_report.hpp"
+#include "rossby/run/profile_search.hpp"
 #include "rossby/run/profile_units.hpp"
 #include "rossby/run/stop_request.hpp"
 #include "rossby/run/train.hpp"
@@ -29,18 +30,11 @@ namespace {
 
 using Status = ProfiledCandidate::Status;
 
-/// Expected regret of the choice, below which more budget is not worth it.
-constexpr double certain = 0.0005;
 /// Origins in a validation part that is too short to choose by, if nobody has asked for it.
 constexpr Index few_origins = 30;
 constexpr Index folds_of_short_series = 3;
 
-/// A share of the complete trainings, or a time in seconds.
-struct Budget {
-  double share = 0, seconds = 0;
-};
-
-Budget budget_of(const std::string& text) {
+ProfileBudget budget_of(const std::string& text) {
   if (!text.ends_with('%')) return {0, parse_duration(text, "--budget")};
   char* end = nullptr;
   const double percent = std::strtod(text.c_str(), &end);
@@ -233,81 +227,30 @@ class Search {
     return complete;
   }
 
-  [[nodiscard]] std::vector<Index> searched() const {
-    std::vector<Index> all;
-    for (std::size_t k = 0; k < state_.candidates.size(); ++k)
-      if (state_.candidates[k].in_search()) all.push_back(static_cast<Index>(k));
-    return all;
-  }
-
-  void expect_any() const {
-    if (searched().empty())
-      user_error("no candidate can be trained; the first, {}: {}", state_.candidates.front().name,
-                 state_.candidates.front().reason);
-  }
-
   void plan() {
-    expect_any();
-    std::vector<CandidateCost> costs;
-    double first = 0;
-    for (const Index k : searched()) {
-      const ProfiledCandidate& one = state_.candidates[static_cast<std::size_t>(k)];
-      costs.push_back(state_.counted(one));
-      state_.complete += costs.back().complete();
-      first += costs.back().part(0, std::min(trial_steps, costs.back().steps));
-    }
-    state_.allowed = state_.timed ? budget_.seconds * comm_.size() : budget_.share * state_.complete;
-    double left = state_.allowed;  // beside what trying them takes in any case
-    if (first > left)
-      user_error(
-          "--budget {} is below what {} steps of each of {} candidates take; give {} or more, or name fewer "
-          "with --candidates",
-          options_.budget, trial_steps, costs.size(),
-          state_.timed ? seconds_text(std::ceil(first / comm_.size()))
-                       : fmt::format("{:.2g}%", std::ceil(1000 * first / state_.complete) / 10));
-    for (const Index k : searched()) {
-      const ProfiledCandidate& one = state_.candidates[static_cast<std::size_t>(k)];
-      state_.planned += unit_cost(one, 0, trial_steps);
-      left -= unit_cost(one, 0, trial_steps) - one.cost.step * static_cast<double>(trial_steps);
-    }
-    if (budget_.share == 1)  // all of them to the end, whatever is measured
-      state_.rungs = {{1, std::ssize(costs)}};
-    else
-      state_.rungs = plan_rungs(costs, left, trial_steps);
+    agree(comm_, [&] { plan_search(state_, budget_); });
     say(fmt::format("complete trainings would take {} of rank time, the budget is {}",
                     seconds_text(state_.complete), seconds_text(state_.allowed)));
     write();
-  }
-
-  /// What a part of a candidate's training on one fold takes, as the budget counts it.
-  [[nodiscard]] double unit_cost(const ProfiledCandidate& one, Index from, Index to) const {
-    CandidateCost cost = one.cost;
-    if (!state_.timed) cost.start = 0;
-    return cost.part(from, std::min(to, cost.steps));
-  }
-
-  [[nodiscard]] Index target(std::size_t candidate) const {
-    return rung_steps(state_.rungs[static_cast<std::size_t>(state_.rung)], state_.candidates[candidate].cost,
-                      trial_steps);
   }
 
   /// One rung; false: a signal came.
   bool climb() {
     std::vector<ProfileUnit> units;
     double cost = 0;
-    for (const Index k : searched()) {
+    for (const Index k : searched(state_)) {
       const auto place = static_cast<std::size_t>(k);
       const ProfiledCandidate& one = state_.candidates[place];
-      const Index to = target(place);
+      const Index to = next_target(state_, one);
       for (Index fold = 0; fold < std::ssize(one.folds); ++fold) {
         const ProfiledFold& of = one.folds[static_cast<std::size_t>(fold)];
         if (of.ended || of.steps >= to) continue;
         units.push_back({place, fold, to});
-        cost += unit_cost(one, of.steps, to);
+        cost += unit_cost(state_, one, of.steps, to);
       }
     }
     say(fmt::format("rung {} of {}: {} candidates to {:.2g} % of their training, about {}; {} left",
-                    state_.rung + 1, state_.rungs.size(), searched().size(),
+                    state_.rung + 1, state_.rungs.size(), searched(state_).size(),
                     100 * state_.rungs[static_cast<std::size_t>(state_.rung)].share,
                     seconds_text(cost / comm_.size()),
                     seconds_text(std::max(state_.allowed - state_.planned, 0.0) / comm_.size())));
@@ -323,8 +266,8 @@ class Search {
     state_.planned += cost;
     ++state_.rung;
     predict(state_);
-    expect_any();
-    decide();
+    expect_any_candidate(state_);
+    decide(state_);
     write();
     return true;
   }
@@ -333,62 +276,6 @@ class Search {
     state_.measured = 0;
     for (const ProfiledCandidate& one : state_.candidates)
       state_.measured += state_.timed ? one.wall_seconds : one.train_seconds;
-  }
-
-  /// Who goes on, or why nobody does.
-  void decide() {
-    const std::vector<Index> best = ranking(state_);
-    const bool all_ended = std::all_of(best.begin(), best.end(), [&](Index k) {
-      return state_.candidates[static_cast<std::size_t>(k)].ended();
-    });
-    if (all_ended)
-      state_.ended = "all candidates that are left are trained to their end";
-    else if (state_.rung == std::ssize(state_.rungs))
-      state_.ended = "the budget is used";
-    else if (best.size() == 1)
-      state_.ended = "one candidate is left";
-    else if (state_.regret < certain)
-      state_.ended = "more budget would not change the choice";
-    if (!state_.ended.empty()) return;
-    promote_best(best);
-    if (searched().empty()) state_.ended = "the budget does not reach for another rung";
-  }
-
-  /// What the rungs behind the next one take, if the best stay the best.
-  [[nodiscard]] double reserve(const std::vector<Index>& best,
-                               const std::vector<CandidateCost>& costs) const {
-    double sum = 0;
-    for (std::size_t r = static_cast<std::size_t>(state_.rung) + 1; r < state_.rungs.size(); ++r)
-      for (std::size_t k = 0; k < best.size() && static_cast<Index>(k) < state_.rungs[r].candidates; ++k) {
-        const CandidateCost& cost = costs[static_cast<std::size_t>(best[k])];
-        sum += cost.part(rung_steps(state_.rungs[r - 1], cost, trial_steps),
-                         rung_steps(state_.rungs[r], cost, trial_steps));
-      }
-    return sum;
-  }
-
-  void promote_best(const std::vector<Index>& best) {
-    std::vector<CandidateCost> costs;
-    std::vector<Index> at;
-    for (const ProfiledCandidate& one : state_.candidates) {
-      costs.push_back(state_.counted(one));
-      at.push_back(one.ended() ? one.cost.steps : one.steps());
-    }
-    const Rung& rung = state_.rungs[static_cast<std::size_t>(state_.rung)];
-    const double left = state_.allowed - state_.planned;
-    std::vector<Index> too_dear;
-    const std::vector<Index> promoted =
-        promote(best, at, costs, rung, trial_steps, left, left - reserve(best, costs), too_dear);
-    for (std::size_t place = 0; place < best.size(); ++place) {
-      ProfiledCandidate& one = state_.candidates[static_cast<std::size_t>(best[place])];
-      if (std::find(promoted.begin(), promoted.end(), best[place]) != promoted.end()) continue;
-      one.status = Status::dropped;
-      const auto k = static_cast<std::size_t>(best[place]);
-      one.reason = fmt::format("place {} of {} on rung {}", place + 1, best.size(), state_.rung);
-      if (std::find(too_dear.begin(), too_dear.end(), best[place]) != too_dear.end())
-        one.reason = fmt::format("{}; the next takes {}, more than what is left of the budget", one.reason,
-                                 seconds_text(costs[k].part(at[k], rung_steps(rung, costs[k], trial_steps))));
-    }
   }
 
   Profiled left() {
@@ -411,7 +298,7 @@ class Search {
 
   const Communicator& comm_;
   const ProfileOptions& options_;
-  Budget budget_;
+  ProfileBudget budget_;
   StopSignals signals_;
   ProfileQuestion question_;
   std::optional<RunDirectory> directory_;  // rank 0

@@ -9,8 +9,9 @@
 namespace rossby {
 namespace {
 
-constexpr double width = 760, height = 440, left = 70, right = 200, top = 30, bottom = 50;
-constexpr const char* colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"};
+constexpr double plot_width = 760, plot_height = 440;
+constexpr double plot_left = 70, plot_right = plot_width - 200, plot_top = 30, plot_bottom = plot_height - 50;
+constexpr const char* plot_colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"};
 
 /// Logarithmic axes: share of the complete training, error.
 struct Axes {
@@ -22,11 +23,11 @@ struct Axes {
   }
   [[nodiscard]] double x(double share) const {
     const double span = std::log(1 / least_share);
-    return left + (width - left - right) * (span > 0 ? std::log(share / least_share) / span : 1);
+    return plot_left + (plot_right - plot_left) * (span > 0 ? std::log(share / least_share) / span : 1);
   }
   [[nodiscard]] double y(double error) const {
     const double span = std::log(high / low);
-    return height - bottom - (height - top - bottom) * (span > 0 ? std::log(error / low) / span : 0.5);
+    return plot_bottom - (plot_bottom - plot_top) * (span > 0 ? std::log(error / low) / span : 0.5);
   }
 };
 
@@ -73,11 +74,11 @@ std::string ticks(const Axes& axes) {
         text += fmt::format(
             "<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/><text x=\"{3}\" "
             "y=\"{4:.1f}\" text-anchor=\"end\">{5:.4g}</text>\n",
-            left, width - right, axes.y(tick), left - 6, axes.y(tick) + 4, tick);
+            plot_left, plot_right, axes.y(tick), plot_left - 6, axes.y(tick) + 4, tick);
   for (const double share : {0.0001, 0.001, 0.01, 0.1, 1.0})
     if (share >= axes.least_share)
       text += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:g} %</text>\n", axes.x(share),
-                          height - bottom + 18, 100 * share);
+                          plot_bottom + 18, 100 * share);
   return text;
 }
 
@@ -90,7 +91,7 @@ std::string profile_plot(const ProfileState& state) {
       "font-size=\"11\">\n<rect width=\"{0}\" height=\"{1}\" fill=\"white\"/>\n{2}<text x=\"{3}\" "
       "y=\"{4}\">share of the complete training</text>\n<text x=\"{5}\" y=\"18\">validation RMSE; bars: 90 % "
       "intervals of final errors</text>\n",
-      width, height, ticks(axes), left, height - 10, left);
+      plot_width, plot_height, ticks(axes), plot_left, plot_height - 10, plot_left);
   std::vector<const ProfiledCandidate*> shown;
   for (const ProfiledCandidate& one : state.candidates)
     if (one.chances.predicted > 0) shown.push_back(&one);
@@ -98,16 +99,16 @@ std::string profile_plot(const ProfileState& state) {
                    [](const auto* a, const auto* b) { return a->chances.regret < b->chances.regret; });
   double place = 0;
   for (const ProfiledCandidate* one : shown) {
-    const bool named = place < static_cast<double>(std::size(colours));
-    const char* colour = named ? colours[static_cast<std::size_t>(place)] : "#999999";
+    const bool named = place < static_cast<double>(std::size(plot_colours));
+    const char* colour = named ? plot_colours[static_cast<std::size_t>(place)] : "#999999";
     text += curve_of(axes, *one, colour, named ? 1 : 0.4);
-    const double x = width - right + 4 + 4 * place;
+    const double x = plot_right + 4 + 4 * place;
     if (named)
       text += fmt::format(
           "<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\" stroke=\"{3}\" "
           "stroke-width=\"3\"/><text x=\"{4}\" y=\"{5:.1f}\" fill=\"{3}\">{6}</text>\n",
-          x, axes.y(one->chances.low), axes.y(one->chances.high), colour, width - right + 40,
-          top + 14 * (place + 1), one->name);
+          x, axes.y(one->chances.low), axes.y(one->chances.high), colour, plot_right + 40,
+          plot_top + 14 * (place + 1), one->name);
     ++place;
   }
   const ProfiledBaseline* least = nullptr;
@@ -117,7 +118,7 @@ std::string profile_plot(const ProfileState& state) {
     text += fmt::format(
         "<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"black\" "
         "stroke-dasharray=\"5 4\"/><text x=\"{3}\" y=\"{4}\">- - {5}</text>\n",
-        left, width - right, axes.y(least->error), width - right + 40, height - bottom, least->name);
+        plot_left, plot_right, axes.y(least->error), plot_right + 40, plot_bottom, least->name);
   return text + "</svg>\n";
 }
 

@@ -1,0 +1,129 @@
+#include "rossby/run/profile_search.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/run/console.hpp"
+
+namespace rossby {
+namespace {
+
+/// Expected regret of the choice, below which more budget is not worth it.
+constexpr double certain = 0.0005;
+
+ProfiledCandidate& at(ProfileState& state, Index place) {
+  return state.candidates[static_cast<std::size_t>(place)];
+}
+
+/// What the rungs behind the next one take, if the best stay the best.
+double reserve(const ProfileState& state, const std::vector<Index>& best,
+               const std::vector<CandidateCost>& costs) {
+  double sum = 0;
+  for (std::size_t r = static_cast<std::size_t>(state.rung) + 1; r < state.rungs.size(); ++r)
+    for (std::size_t k = 0; k < best.size() && static_cast<Index>(k) < state.rungs[r].candidates; ++k) {
+      const CandidateCost& cost = costs[static_cast<std::size_t>(best[k])];
+      sum += cost.part(rung_steps(state.rungs[r - 1], cost, trial_steps),
+                       rung_steps(state.rungs[r], cost, trial_steps));
+    }
+  return sum;
+}
+
+void promote_best(ProfileState& state, const std::vector<Index>& best) {
+  std::vector<CandidateCost> costs;
+  std::vector<Index> reached;
+  for (const ProfiledCandidate& one : state.candidates) {
+    costs.push_back(state.counted(one));
+    reached.push_back(one.ended() ? one.cost.steps : one.steps());
+  }
+  const Rung& rung = state.rungs[static_cast<std::size_t>(state.rung)];
+  const double left = state.allowed - state.planned;
+  std::vector<Index> too_dear;
+  const std::vector<Index> promoted =
+      promote(best, reached, costs, rung, trial_steps, left, left - reserve(state, best, costs), too_dear);
+  const auto holds = [](const std::vector<Index>& all, Index one) {
+    return std::find(all.begin(), all.end(), one) != all.end();
+  };
+  for (std::size_t place = 0; place < best.size(); ++place) {
+    if (holds(promoted, best[place])) continue;
+    const auto k = static_cast<std::size_t>(best[place]);
+    ProfiledCandidate& one = state.candidates[k];
+    one.status = ProfiledCandidate::Status::dropped;
+    one.reason = fmt::format("place {} of {} on rung {}", place + 1, best.size(), state.rung);
+    if (holds(too_dear, best[place]))
+      one.reason =
+          fmt::format("{}; the next takes {}, more than what is left of the budget", one.reason,
+                      seconds_text(costs[k].part(reached[k], rung_steps(rung, costs[k], trial_steps))));
+  }
+}
+
+}  // namespace
+
+std::vector<Index> searched(const ProfileState& state) {
+  std::vector<Index> all;
+  for (std::size_t k = 0; k < state.candidates.size(); ++k)
+    if (state.candidates[k].in_search()) all.push_back(static_cast<Index>(k));
+  return all;
+}
+
+void expect_any_candidate(const ProfileState& state) {
+  if (searched(state).empty())
+    user_error("no candidate can be trained; the first, {}: {}", state.candidates.front().name,
+               state.candidates.front().reason);
+}
+
+double unit_cost(const ProfileState& state, const ProfiledCandidate& one, Index from, Index to) {
+  CandidateCost cost = one.cost;
+  if (!state.timed) cost.start = 0;
+  return cost.part(from, std::min(to, cost.steps));
+}
+
+Index next_target(const ProfileState& state, const ProfiledCandidate& one) {
+  return rung_steps(state.rungs[static_cast<std::size_t>(state.rung)], one.cost, trial_steps);
+}
+
+void plan_search(ProfileState& state, const ProfileBudget& budget) {
+  expect_any_candidate(state);
+  std::vector<CandidateCost> costs;
+  double first = 0, tried = 0, beside = 0;
+  state.complete = 0;
+  for (const Index k : searched(state)) {
+    const ProfiledCandidate& one = at(state, k);
+    costs.push_back(state.counted(one));
+    state.complete += costs.back().complete();
+    first += costs.back().part(0, std::min(trial_steps, costs.back().steps));
+    const double trial = unit_cost(state, one, 0, trial_steps);
+    tried += trial;
+    beside += trial - one.cost.step * static_cast<double>(std::min(trial_steps, one.cost.steps));
+  }
+  state.allowed = budget.share > 0 ? budget.share * state.complete : budget.seconds * state.ranks;
+  if (const double least = first + beside; least > state.allowed)
+    user_error(
+        "--budget {} is below what {} steps of each of {} candidates take; give {} or more, or name fewer "
+        "with --candidates",
+        state.budget, trial_steps, costs.size(),
+        state.timed ? seconds_text(std::ceil(least / state.ranks))
+                    : fmt::format("{:g}%", std::ceil(1000 * least / state.complete) / 10));
+  state.planned = tried;
+  state.rungs = budget.share == 1 ? std::vector<Rung>{{1, std::ssize(costs)}}  // whatever is measured
+                                  : plan_rungs(costs, state.allowed - beside, trial_steps);
+}
+
+void decide(ProfileState& state) {
+  const std::vector<Index> best = ranking(state);
+  if (std::all_of(best.begin(), best.end(), [&](Index k) { return at(state, k).ended(); }))
+    state.ended = "all candidates that are left are trained to their end";
+  else if (state.rung == std::ssize(state.rungs))
+    state.ended = "the budget is used";
+  else if (best.size() == 1)
+    state.ended = "one candidate is left";
+  else if (state.regret < certain)
+    state.ended = "more budget would not change the choice";
+  if (!state.ended.empty()) return;
+  promote_best(state, best);
+  if (searched(state).empty()) state.ended = "the budget does not reach for another rung";
+}
+
+}  // namespace rossby
