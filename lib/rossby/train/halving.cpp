@@ -66,7 +66,7 @@ std::vector<Index> promote(std::span<const Index> ranking, std::span<const Index
   for (const Index candidate : ranking) {
     const auto k = static_cast<std::size_t>(candidate);
     const double cost = costs[k].part(at[k], rung_steps(rung, costs[k], least));
-    if (static_cast<Index>(promoted.size()) >= rung.candidates && cost > share) break;
+    if (static_cast<Index>(promoted.size()) >= rung.candidates && cost > share) continue;
     if (cost > left) {
       too_dear.push_back(candidate);
       continue;

@@ -39,9 +39,9 @@ struct Rung {
 [[nodiscard]] std::vector<Rung> plan_rungs(std::span<const CandidateCost> costs, double budget, Index least);
 
 /// Who goes on to a rung: of those in `ranking` (places in `costs`, best first, trained for `at` steps) the
-/// first whose part fits in what is left of the budget, up to Rung::candidates of them; more if these take no
-/// more than `share` of the budget. Those that would have been among them but for their cost are appended to
-/// `too_dear`.
+/// first whose part fits in what is left of the budget, up to Rung::candidates of them; then those of the
+/// others, best first, that fit in `share` of it as well, since some cost next to nothing. Those that would
+/// have been among them but for their cost are appended to `too_dear`.
 [[nodiscard]] std::vector<Index> promote(std::span<const Index> ranking, std::span<const Index> at,
                                          std::span<const CandidateCost> costs, const Rung& rung, Index least,
                                          double left, double share, std::vector<Index>& too_dear);

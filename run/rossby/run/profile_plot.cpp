@@ -10,7 +10,7 @@ namespace rossby {
 namespace {
 
 constexpr double plot_width = 760, plot_height = 440;
-constexpr double plot_left = 70, plot_right = plot_width - 200, plot_top = 30, plot_bottom = plot_height - 50;
+constexpr double plot_left = 70, plot_right = plot_width - 250, plot_top = 30, plot_bottom = plot_height - 50;
 constexpr const char* plot_colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"};
 
 /// Logarithmic axes: share of the complete training, error.
@@ -31,6 +31,13 @@ struct Axes {
   }
 };
 
+const ProfiledBaseline* best_baseline(const ProfileState& state) {
+  const ProfiledBaseline* least = nullptr;
+  for (const ProfiledBaseline& one : state.baselines)
+    if (one.chances.predicted > 0 && (!least || one.error < least->error)) least = &one;
+  return least;
+}
+
 Axes axes_of(const ProfileState& state) {
   Axes axes;
   for (const ProfiledCandidate& one : state.candidates) {
@@ -42,8 +49,7 @@ Axes axes_of(const ProfileState& state) {
       }
     if (one.chances.predicted > 0) axes.hold(one.chances.low), axes.hold(one.chances.high);
   }
-  for (const ProfiledBaseline& one : state.baselines)
-    if (one.chances.predicted > 0) axes.hold(one.error);
+  if (const ProfiledBaseline* least = best_baseline(state)) axes.hold(least->error);
   if (!(axes.high > 0)) axes.low = axes.high = 1;
   axes.low /= 1.02;
   axes.high *= 1.02;
@@ -111,10 +117,7 @@ std::string profile_plot(const ProfileState& state) {
           plot_top + 14 * (place + 1), one->name);
     ++place;
   }
-  const ProfiledBaseline* least = nullptr;
-  for (const ProfiledBaseline& one : state.baselines)
-    if (one.chances.predicted > 0 && (!least || one.error < least->error)) least = &one;
-  if (least)
+  if (const ProfiledBaseline* least = best_baseline(state))
     text += fmt::format(
         "<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"black\" "
         "stroke-dasharray=\"5 4\"/><text x=\"{3}\" y=\"{4}\">- - {5}</text>\n",

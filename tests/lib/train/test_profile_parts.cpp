@@ -204,6 +204,8 @@ TEST(Halving, DearCandidatesAreLeftOutAndNamed) {
   const std::vector<Index> cheap{2, 0, 3};
   EXPECT_EQ(promote(cheap, reached, costs, {0.1, 1}, 4, 5, 2, too_dear), (std::vector<Index>{2, 0}));
   EXPECT_EQ(promote(cheap, reached, costs, {0.1, 1}, 4, 5, 0, too_dear), (std::vector<Index>{2}));
+  costs[3].step = 1e-6;  // the last one costs next to nothing
+  EXPECT_EQ(promote(cheap, reached, costs, {0.1, 1}, 4, 5, 1, too_dear), (std::vector<Index>{2, 3}));
 }
 
 }  // namespace
