@@ -19,6 +19,7 @@ void add_evaluate(CLI::App& app, Chosen& chosen);
 void add_forecast(CLI::App& app, Chosen& chosen);
 void add_average(CLI::App& app, Chosen& chosen);
 void add_profile(CLI::App& app, Chosen& chosen);
+void add_relations(CLI::App& app, Chosen& chosen);
 void add_checkpoint(CLI::App& app, Chosen& chosen);
 void add_calibrate(CLI::App& app, Chosen& chosen);
 void add_plan(CLI::App& app, Chosen& chosen);

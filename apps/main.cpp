@@ -29,6 +29,7 @@ void add_commands(CLI::App& app, commands::Chosen& chosen) {
   commands::add_forecast(app, chosen);
   commands::add_average(app, chosen);
   commands::add_profile(app, chosen);
+  commands::add_relations(app, chosen);
   commands::add_checkpoint(app, chosen);
   CLI::App* data = app.add_subcommand("data", "look at data, make data")->require_subcommand(1);
   commands::add_data_inspect(*data, chosen);

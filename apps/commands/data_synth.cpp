@@ -33,6 +33,11 @@ void add_data_synth(CLI::App& data, Chosen& chosen) {
   s->add_option("--seed", a.seed, "seed")->check(whole_number(0))->capture_default_str();
   s->add_option("--noise", a.noise, "standard deviation of the noise; default: the kind's own")
       ->check(non_negative_number());
+  s->add_option(
+       "--teleconnection", a.teleconnection,
+       "pacific: weight, 0 to 0.3, with which two cells act on two distant ones; the file names them")
+      ->check(non_negative_number())
+      ->capture_default_str();
   s->add_option("-o,--output", a.output, "file to write")->required();
   choose(*s, chosen, arguments, synth);
 }

@@ -119,9 +119,11 @@ PacificField::PacificField(const PacificSpec& spec)
       spec_(spec),
       forcing_random_(spec.seed, "synthetic.pacific.forcing"),
       basin_random_(spec.seed, "synthetic.pacific.basin"),
+      source_random_(spec.seed, "synthetic.pacific.sources"),
       noise_random_(spec.seed, "synthetic.pacific.noise") {
   check_range("current", spec.current, 0, 0.6);
   check_range("diffusivity", spec.diffusivity, 0, 0.08);
+  check_range("teleconnection", spec.teleconnection, 0, 0.3);
   check_range("period", spec.period, 4, 1e9);
   check_range("mean", spec.mean, -1e6, 1e6);
   for (const auto& [what, value] :
@@ -133,6 +135,7 @@ PacificField::PacificField(const PacificSpec& spec)
   for (auto* values : {&u_, &v_, &mean_, &pattern_east_, &pattern_west_}) values->assign(size, 0);
   if (spec.land) draw_land();
   draw_patterns();
+  if (spec.teleconnection > 0) plant_teleconnections();
   east_ = basin_random_.normal(0);
   west_ = basin_random_.normal(1);
   constexpr int spin_up = 100;  // two and a half damping times: 99 % of the anomalies' variance
@@ -174,6 +177,30 @@ void PacificField::draw_patterns() {
         static_cast<float>(spec_.oscillation * std::exp(-lat * lat / 72 - (x - 0.75) * (x - 0.75) / 0.06));
     pattern_west_[c] = static_cast<float>(0.7 * spec_.oscillation *
                                           std::exp(-lat * lat / 200 - (x - 0.4) * (x - 0.4) / 0.03));
+  }
+}
+
+Index PacificField::sea_near(double lat, double lon) const {
+  Index nearest = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (Index i = 0; i < cells(); ++i) {
+    const double dy = latitude(i / n_lon_) - lat, dx = longitude(i % n_lon_) - lon;
+    if (const double square = dx * dx + dy * dy; !land_[static_cast<std::size_t>(i)] && square < least)
+      least = square, nearest = i;
+  }
+  return nearest;
+}
+
+/// Onto cells where currents are strong: westward at the equator, eastward at 25 degrees north.
+void PacificField::plant_teleconnections() {
+  constexpr double source_lat[] = {-20, 0}, source_lon[] = {250, 165}, target_lat[] = {0, 25},
+                   target_lon[] = {190, 215};
+  for (int k = 0; k < 2; ++k) {
+    const Index source = sea_near(source_lat[k], source_lon[k]),
+                target = sea_near(target_lat[k], target_lon[k]);
+    if (source == target)
+      user_error("synthetic field: {} x {} cells have no room for teleconnections", n_lat_, n_lon_);
+    teleconnections_.push_back({source, target, spec_.teleconnection});
   }
 }
 
@@ -231,6 +258,13 @@ void PacificField::advance() {
     from(north, i + n_lon_, -v_[c]);
     next_[c] = own + change + strength * forcing_[c];
   }
+  // Sources vary by themselves, too: their neighbours do not stand for them.
+  const Random own = source_random_.at(internal_step_);
+  for (const Teleconnection& t : teleconnections_)
+    next_[static_cast<std::size_t>(t.source)] += spec_.anomaly * own.normal(counter(t.source));
+  for (const Teleconnection& t : teleconnections_)
+    next_[static_cast<std::size_t>(t.target)] += t.weight * (anomaly_[static_cast<std::size_t>(t.source)] -
+                                                             anomaly_[static_cast<std::size_t>(t.target)]);
   std::swap(anomaly_, next_);
 
   // A damped rotation that noise drives to unit variance.

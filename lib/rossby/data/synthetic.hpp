@@ -86,7 +86,15 @@ struct PacificSpec {
   double noise = 0.05;        // °C, standard deviation of measurement noise, white
   double current = 0.55;      // cells a step, largest speed; 0 to 0.6 (stability of the upwind scheme)
   double diffusivity = 0.02;  // cells² a step; 0 to 0.08
+  double teleconnection =
+      0;  // share of the difference that two distant cells bring to two others a step; 0 to 0.3
   std::uint64_t seed = 1;
+};
+
+/// A cell that acts on a distant one: a_target += weight (a_source − a_target) each step.
+struct Teleconnection {
+  Index source = 0, target = 0;
+  double weight = 0;
 };
 
 /// A Pacific-like sea surface temperature, one step a month: time mean + seasonal cycle + basin oscillation +
@@ -95,25 +103,35 @@ struct PacificSpec {
 /// towards 30 degrees, so that what comes is seen upstream first. The basin oscillation is a damped, randomly
 /// driven rotation between an eastern equatorial and a western pattern (the recharge picture of ENSO:
 /// Burgers, Jin and van Oldenborgh, GRL 2005), so that it too is predictable.
+///
+/// With spec.teleconnection two cells, which white noise drives beside the smooth forcing, act on two distant
+/// ones. The current brings more to these from the next
+/// cell (κ + u(1 + u)/2 a step, 0.35 and more) than they get from afar.
 class PacificField final : public SyntheticField {
  public:
   /// Throws UserError where a size is below 1 or a setting outside its range.
   explicit PacificField(const PacificSpec& spec);
   void next(std::span<float> field) override;
+  /// Those of spec.teleconnection; none if it is 0.
+  [[nodiscard]] std::span<const Teleconnection> teleconnections() const { return teleconnections_; }
 
  private:
   void draw_land();
   void draw_patterns();
+  void plant_teleconnections();
+  [[nodiscard]] Index sea_near(double lat, double lon) const;
   void force();    // smooth random forcing of the present internal step into forcing_
   void advance();  // anomalies and oscillation by one step
 
   PacificSpec spec_;
   Random forcing_random_;
   Random basin_random_;
+  Random source_random_;  // of cells that act on distant ones
   Random noise_random_;
   std::uint64_t internal_step_ = 0;  // counts the spin-up too
   double east_ = 0, west_ = 0;       // phase of the oscillation, unit variance
   std::vector<double> anomaly_, next_, forcing_;
+  std::vector<Teleconnection> teleconnections_;
   std::vector<float> u_, v_;                               // cells a step, eastward and northward
   std::vector<float> mean_, pattern_east_, pattern_west_;  // °C
 };

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "rossby/base/user_error.hpp"
 #include "rossby/data/synthetic.hpp"
 #include "rossby/io/series_writer.hpp"
 
@@ -13,6 +14,7 @@ namespace {
 
 std::unique_ptr<SyntheticField> make_field(const SyntheticSeries& series) {
   if (series.kind == "heat") {
+    if (series.teleconnection > 0) user_error("--teleconnection is of --kind pacific; leave it out");
     HeatSpec spec;
     spec.n_lat = series.lat;
     spec.n_lon = series.lon;
@@ -21,11 +23,25 @@ std::unique_ptr<SyntheticField> make_field(const SyntheticSeries& series) {
     return std::make_unique<HeatField>(spec);
   }
   PacificSpec spec;
+  spec.teleconnection = series.teleconnection;
   spec.n_lat = series.lat;
   spec.n_lon = series.lon;
   spec.seed = static_cast<std::uint64_t>(series.seed);
   if (series.noise >= 0) spec.noise = series.noise;
   return std::make_unique<PacificField>(spec);
+}
+
+/// "-20,250 to 0,190: 0.25; …", as positions of the cells' centres.
+std::string teleconnections_text(const PacificField& field) {
+  const auto place = [&](Index cell) {
+    return fmt::format("{:g},{:g}", field.latitude(cell / field.n_lon()),
+                       field.longitude(cell % field.n_lon()));
+  };
+  std::string text;
+  for (const Teleconnection& t : field.teleconnections())
+    text +=
+        fmt::format("{}{} to {}: {:g}", text.empty() ? "" : "; ", place(t.source), place(t.target), t.weight);
+  return text;
 }
 
 /// A grid of temperatures with its land, or a rod or plate of sensors with the edges that made it.
@@ -53,6 +69,8 @@ SeriesLayout layout_of(const SyntheticSeries& series, const SyntheticField& fiel
     layout.land_mask.assign(field.land().begin(), field.land().end());
     layout.time = TimeAxis::monthly(series.steps, "1970-01");
     layout.title = "Synthetic Pacific sea surface temperature";
+    if (const auto* pacific = dynamic_cast<const PacificField*>(&field); !pacific->teleconnections().empty())
+      layout.attributes.emplace_back("teleconnections", teleconnections_text(*pacific));
   }
   layout.variables.push_back(variable);
   layout.attributes.emplace_back(

@@ -13,8 +13,9 @@ struct SyntheticSeries {
   Index lon = 84;
   Index steps = 240;
   Index seed = 1;
-  double noise = -1;   // standard deviation; −1: the kind's own
-  std::string output;  // file to write
+  double noise = -1;          // standard deviation; −1: the kind's own
+  double teleconnection = 0;  // pacific: weight of two planted teleconnections; 0: there are none
+  std::string output;         // file to write
 };
 
 /// Cells of the grid that were written.

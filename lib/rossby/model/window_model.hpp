@@ -9,6 +9,7 @@
 #include "rossby/autograd/tape.hpp"
 #include "rossby/base/error.hpp"
 #include "rossby/data/calendar_phases.hpp"
+#include "rossby/model/learned_relations.hpp"
 
 namespace rossby {
 
@@ -86,6 +87,8 @@ class WindowModel {
   /// Whether a training step is collective over the time groups too, before its gradients are summed: a group
   /// that has no windows left then takes part with none of them.
   [[nodiscard]] virtual bool meets_groups() const { return false; }
+  /// Relations between nodes that it has learned, from the host's values.
+  [[nodiscard]] virtual std::vector<LearnedRelation> learned_relations() const { return {}; }
   /// Lists that its steps read, on a device for as long as the handles live.
   [[nodiscard]] virtual std::vector<Device::Copy> keep_on(Device& device) const {
     (void)device;

@@ -13,6 +13,7 @@
 #include "rossby/data/anomaly_map.hpp"
 #include "rossby/data/scaler.hpp"
 #include "rossby/io/inspect.hpp"
+#include "rossby/model/learned_relations.hpp"
 #include "rossby/mpi/domain.hpp"
 #include "rossby/mpi/mpi_reducer.hpp"
 #include "rossby/mpi/process_grid.hpp"
@@ -104,6 +105,9 @@ class ModelRun {
   [[nodiscard]] virtual const GlobalEdges& edges(const Parameter<T>&) const {
     bug("a model without learned entries has no edges behind a parameter");
   }
+
+  /// Relations between nodes that the model has learned; none if it learns none.
+  [[nodiscard]] virtual std::vector<LearnedRelation> learned_relations() const = 0;
 
   /// Makes the inputs of a forecast's steps known that are known ahead: those of the file `inputs`, or if
   /// that is empty of the data. Throws UserError where they are missing or the model reads none. Collective.

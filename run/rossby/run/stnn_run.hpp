@@ -29,6 +29,9 @@ class StnnRun final : public ModelRun<T> {
            (ports_ ? ports_->kept_bytes() : 0);
   }
   [[nodiscard]] std::string remarks() const override;
+  [[nodiscard]] std::vector<LearnedRelation> learned_relations() const override {
+    return model_->relations().learned();
+  }
   [[nodiscard]] Index unseen_nodes() const override { return scaler_.unseen(); }
   void add_metadata(nlohmann::ordered_json& json) const override;
   [[nodiscard]] const GlobalEdges& edges(const Parameter<T>& parameter) const override {

@@ -34,6 +34,9 @@ class WindowRun final : public ModelRun<T> {
            (all_ports_ ? all_ports_->kept_bytes() : 0);
   }
   [[nodiscard]] std::string remarks() const override;
+  [[nodiscard]] std::vector<LearnedRelation> learned_relations() const override {
+    return model_->learned_relations();
+  }
   [[nodiscard]] Index unseen_nodes() const override { return scaler_.unseen(); }
   void add_metadata(nlohmann::ordered_json& json) const override;
   [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index horizons) const override;

@@ -115,6 +115,31 @@ void GraphWavenet<T>::start(std::uint64_t seed) {
 }
 
 template <class T>
+std::vector<LearnedRelation> GraphWavenet<T>::learned_relations() const {
+  if (!source_factors_) return {};
+  LearnedRelation adaptive;
+  adaptive.name = "adaptive";
+  adaptive.row_acts = true;
+  const auto row_of = [this](const std::optional<Parameter<T>>& table) {
+    return [this, &table](Index row, std::span<float> values) {
+      const Index k = table->shape[1], first = nodes_.own()[static_cast<std::size_t>(row)] * k;
+      for (Index c = 0; c < k; ++c)
+        values[static_cast<std::size_t>(c)] = static_cast<float>(table->value[first + c]);
+    };
+  };
+  adaptive.factors.width = source_factors_->shape[1];
+  adaptive.factors.left = row_of(source_factors_);
+  adaptive.factors.right = row_of(target_factors_);
+  adaptive.factors.finish = [](std::span<double> scores) {
+    double most = 0, sum = 0;
+    for (double& score : scores) most = std::max(most, score = std::max(score, 0.0));
+    for (double& score : scores) sum += score = std::exp(score - most);
+    for (double& score : scores) score /= sum;
+  };
+  return {adaptive};
+}
+
+template <class T>
 std::vector<Device::Copy> GraphWavenet<T>::keep_on(Device& device) const {
   std::vector<Device::Copy> copies;
   copies.push_back(device.keep(nodes_.global));

@@ -88,6 +88,8 @@ class GraphWavenet final : public WindowModel<T> {
   /// The sums of batch norm.
   [[nodiscard]] bool meets_groups() const override { return true; }
   [[nodiscard]] std::vector<Device::Copy> keep_on(Device& device) const override;
+  /// "adaptive": the self-adaptive adjacency, a row of which has the weights with which its node acts.
+  [[nodiscard]] std::vector<LearnedRelation> learned_relations() const override;
 
  private:
   struct Linear {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rossby/autograd/relation_bank.hpp"
+#include "rossby/model/learned_relations.hpp"
 #include "rossby/relation/builders.hpp"
 #include "rossby/relation/row_partition.hpp"
 
@@ -68,6 +69,8 @@ class Relations {
   [[nodiscard]] Parameter<T>* find(const std::string& name) const;
   /// The entries behind a parameter of placement `entries`: its place in checkpoints.
   [[nodiscard]] const GlobalEdges& edges(const Parameter<T>& parameter) const;
+  /// After `finish`: those with learned weights. They read the host's values.
+  [[nodiscard]] std::vector<LearnedRelation> learned() const;
   /// After `finish`: non-zeros of all sparse terms on this rank.
   [[nodiscard]] Index entries() const;
   /// Memory of the entries behind parameters.
