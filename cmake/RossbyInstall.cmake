@@ -29,6 +29,8 @@ foreach(FOLDER configs schemas)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/apps/${FOLDER} DESTINATION ${CMAKE_INSTALL_DATADIR}/rossby)
   endif()
 endforeach()
+# The scripts that draw: the program finds them beside itself.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/jobscripts/report DESTINATION ${CMAKE_INSTALL_DATADIR}/rossby FILES_MATCHING PATTERN "*.py")
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/rossbyConfig.cmake.in

@@ -8,13 +8,18 @@
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
 #include "rossby/mpi/agree.hpp"
-#include "rossby/run/scaling_plots.hpp"
+#include "rossby/run/average_file.hpp"
+#include "rossby/run/compare.hpp"
+#include "rossby/run/relations.hpp"
+#include "rossby/run/report_drawing.hpp"
+#include "rossby/run/run_files.hpp"
 #include "rossby/run/scaling_report.hpp"
+#include "rossby/run/version.hpp"
 
 namespace rossby::commands {
 namespace {
 
-struct ReportArguments {
+struct ScalingArguments {
   std::string folder;           // that the run directories lie in
   std::string output;           // folder for table.md, scaling.json and plots; empty: table to the console
   std::string kind = "strong";  // strong | weak: of runs without study.json
@@ -29,7 +34,17 @@ void make_folder(const std::string& folder) {
                code ? code.message() : "a file has that name");
 }
 
-int report_scaling(const Communicator& comm, const ReportArguments& arguments) {
+struct RunArguments {
+  std::string run;                 // its directory, or that of an average
+  std::string output;              // folder for the page; empty: <run>/report
+  std::vector<std::string> nodes;  // whose forecasts are drawn; empty: some
+};
+
+struct CompareArguments : CompareOptions {
+  std::string output;  // JSON file; empty: none
+};
+
+int report_scaling(const Communicator& comm, const ScalingArguments& arguments) {
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     const ScalingReport report = make_scaling_report(arguments.folder, arguments.kind);
@@ -38,29 +53,128 @@ int report_scaling(const Communicator& comm, const ReportArguments& arguments) {
     if (arguments.output.empty()) return;
     const std::string& folder = arguments.output;
     make_folder(folder);
-    const std::vector<std::string> earlier = plots_of_earlier_report(folder);
     atomic_write(folder + "/table.md", table);
     atomic_write(folder + "/scaling.json", json_of(report).dump(2) + "\n");
-    std::optional<double> band;
-    if (arguments.band >= 0) band = arguments.band / 100;
-    const std::string why = write_scaling_plots(report, folder, band, earlier);
-    if (!why.empty())
-      fmt::print(stderr, "rossby: warning: no plots in {}: {}; table, data and scripts are there\n", folder,
+    std::vector<std::string> words{"scaling", folder};
+    if (arguments.band >= 0) words.push_back(fmt::format("--band={}", arguments.band));
+    const std::vector<std::string> modules{"matplotlib"};
+    if (const std::string why = draw_report(find_drawing(modules), words).why; !why.empty())
+      fmt::print(stderr, "rossby: warning: no plots in {}: {}; table.md and scaling.json are there\n", folder,
                  why);
   });
   return 0;
 }
 
-}  // namespace
+/// relations.nc of the run, if it is of its present state; empty: it is not.
+std::string present_relations(const std::string& run) {
+  namespace fs = std::filesystem;
+  const fs::path file = fs::path(run) / "relations.nc";
+  std::error_code none;
+  const bool newer = fs::exists(file, none) &&
+                     fs::last_write_time(file, none) >= fs::last_write_time(state_file_of(run), none);
+  return newer ? file.string() : "";
+}
 
-void add_report(CLI::App& app, Chosen& chosen) {
-  const auto arguments = std::make_shared<ReportArguments>();
-  ReportArguments& a = *arguments;
-  auto* report = app.add_subcommand("report", "tables and plots of several runs")->require_subcommand(1);
-  auto* s = report->add_subcommand("scaling", "speed-up and efficiency of trainings on different ranks");
+/// The file with the run's learned relations, which it makes if there is none, and why there is none.
+/// Collective.
+std::string relations_for(const Communicator& comm, const std::string& run, const std::string& folder,
+                          std::string& why) {
+  const std::string present = broadcast(comm, comm.rank() == 0 ? present_relations(run) : "");
+  if (!present.empty()) return present;
+  const bool trained =
+      !broadcast(comm, comm.rank() == 0 && std::filesystem::exists(state_file_of(run)) && !is_average(run)
+                           ? "trained"
+                           : "")
+           .empty();
+  if (!trained) return "";
+  RelationOptions options;
+  options.output = folder + "/relations.nc";
+  options.may_lack = true;
+  try {
+    return write_relations(comm, run, options);
+  } catch (const UserError& error) {  // of all ranks alike
+    why = error.what();
+    return "";
+  }
+}
+
+int report_run(const Communicator& comm, const RunArguments& arguments) {
+  const std::string folder = arguments.output.empty() ? arguments.run + "/report" : arguments.output;
+  const std::vector<std::string> modules{"matplotlib", "netCDF4"};
+  Drawing drawing;
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    if (!std::filesystem::is_directory(arguments.run))
+      user_error("{}: no such directory; give that of a run or an average", arguments.run);
+    drawing = find_drawing(modules);
+    if (!drawing.missing.empty()) user_error("report run: {}", drawing.missing);
+    make_folder(folder);
+  });
+  std::string why;
+  const std::string relations = relations_for(comm, arguments.run, folder, why);
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    std::vector<std::string> words{"run", arguments.run, "--output=" + folder, "--version=" + version_short(),
+                                   "--relations=" + relations};
+    if (!why.empty()) words.push_back("--remark=Learned relations are not drawn: " + why);
+    for (const std::string& node : arguments.nodes) words.push_back("--node=" + node);
+    const Drawn drawn = draw_report(drawing, words);
+    if (!drawn.why.empty()) user_error("report run: {}", drawn.why);
+    fmt::print("written to {}\n", drawn.line);
+  });
+  return 0;
+}
+
+int report_compare(const Communicator& comm, const CompareArguments& arguments) {
+  const Comparison found = compare(comm, arguments);
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    if (!arguments.output.empty()) {
+      refuse_to_replace(arguments.output, arguments.forecasters);
+      atomic_write(arguments.output, found.json().dump(2) + "\n");
+    }
+    fmt::print("{}", found.text());
+    if (!arguments.output.empty()) fmt::print("\nwritten to {}\n", arguments.output);
+  });
+  return 0;
+}
+
+void add_compare(CLI::App& report, Chosen& chosen) {
+  const auto arguments = std::make_shared<CompareArguments>();
+  CompareArguments& a = *arguments;
+  auto* c =
+      report.add_subcommand("compare", "errors of several forecasters on common origins, beside the first");
+  c->add_option("forecasters", a.forecasters,
+                "directories of runs or averages, names of baselines, or NetCDF files of forecasts")
+      ->required();
+  c->add_option("-o,--output", a.output, "JSON file to write");
+  c->add_option("--device", a.device, device_help);
+  add_settings(
+      *c, a.sets,
+      "set a key that does not change the models, such as evaluate.horizons, split.test or data.file");
+  choose(*c, chosen, arguments, report_compare);
+}
+
+void add_run(CLI::App& report, Chosen& chosen) {
+  const auto arguments = std::make_shared<RunArguments>();
+  RunArguments& a = *arguments;
+  auto* r = report.add_subcommand("run", "a page with pictures of a run or an average");
+  r->add_option("run", a.run, "its directory")->required();
+  r->add_option("-o,--output", a.output,
+                "folder for index.html and its pictures; default: report in the run directory");
+  r->add_option("--node", a.nodes,
+                "a node whose forecast is drawn: its id, number or latitude,longitude; may be repeated")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  choose(*r, chosen, arguments, report_run);
+}
+
+void add_scaling(CLI::App& report, Chosen& chosen) {
+  const auto arguments = std::make_shared<ScalingArguments>();
+  ScalingArguments& a = *arguments;
+  auto* s = report.add_subcommand("scaling", "speed-up and efficiency of trainings on different ranks");
   s->add_option("folder", a.folder, "folder with run directories, one or two levels below it")->required();
-  s->add_option("-o,--output", a.output,
-                "folder for table.md, scaling.json, plots (by gnuplot), their data and scripts");
+  s->add_option("-o,--output", a.output, "folder for table.md, scaling.json and plots");
   s->add_option("--kind", a.kind, "of runs beside which there is no study.json: strong or weak")
       ->check(CLI::IsMember({"strong", "weak"}))
       ->capture_default_str();
@@ -68,6 +182,16 @@ void add_report(CLI::App& app, Chosen& chosen) {
                 "half width of the band around predictions, per cent of them; default: their mean error")
       ->check(non_negative_number());
   choose(*s, chosen, arguments, report_scaling);
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, Chosen& chosen) {
+  auto* report =
+      app.add_subcommand("report", "pictures of a run, tables and plots of several")->require_subcommand(1);
+  add_run(*report, chosen);
+  add_compare(*report, chosen);
+  add_scaling(*report, chosen);
 }
 
 }  // namespace rossby::commands

@@ -17,9 +17,9 @@ rossby_build_packages=(
   libopenblas-dev libopenmpi-dev libtomlplusplus-dev libzstd-dev ninja-build nlohmann-json3-dev openmpi-bin openssh-client
   petsc-dev pkg-config zlib1g-dev
 )
-# Tests read written files with ncdump and xarray, and have Graphviz and gnuplot draw; they make hosts of network namespaces and look for ranks.
+# Tests read written files with ncdump and xarray, and have Graphviz and matplotlib draw; they make hosts of network namespaces and look for ranks.
 # shellcheck disable=SC2034  # used by the scripts that source this
-rossby_test_packages=(gnuplot-nox graphviz iproute2 netcdf-bin procps python3-netcdf4 python3-numpy
+rossby_test_packages=(graphviz iproute2 netcdf-bin procps python3-matplotlib python3-netcdf4 python3-numpy
   python3-xarray python3-zarr)
 
 # libFuzzer and its run-time library; llvm for readable stack traces. The distribution's plain clang is too old.

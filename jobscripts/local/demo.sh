@@ -7,8 +7,8 @@ usage() {
 usage: jobscripts/local/demo.sh [--data FILE [--variable NAME]] [--out DIR] [--ranks N] [--set key=value]...
 
 Installs what is missing (Debian packages), builds the program and runs it: makes a synthetic Pacific, trains on it
-under mpirun, writes a forecast, and scores the model beside its baselines. Ends with the table of errors and the
-paths of what it wrote.
+under mpirun, writes a forecast, scores the model beside its baselines, and makes a page with pictures if matplotlib is
+installed. Ends with the table of errors and the paths of what it wrote.
 
   --data FILE       a NetCDF series of yours instead of the synthetic Pacific
   --variable NAME   the variable of it that is forecast (default: the first that fits)
@@ -98,6 +98,8 @@ say "forecasting 5 steps beyond the data"
 run_ranks forecast "$run" --steps 5
 say "scoring it on the test part beside its baselines"
 run_ranks evaluate "$run"
+say "drawing a page of it"
+if "$rossby" report run "$run"; then written+=("$run/report/index.html"); fi # not without matplotlib, which it names
 
 say "written"
 for file in "${written[@]}"; do

@@ -7,19 +7,9 @@ import shutil
 import signal
 import subprocess
 import time
-import unittest.mock
 
 import support
 from studies import Studies
-
-PLOTS = [f"{plot}.{kind}" for plot in ("speed_up", "efficiency", "regions") for kind in ("svg", "png")]
-# Draws what the script asks for as a pattern of shell says: $plot is a file.
-FAKE = """#!/bin/sh
-for plot in $(sed -n "s/^set output '\\(.*\\)'.format$/\\1/p" "$1"); do
-  printf '<svg>%s</svg>\\n' "$1" >"${plot}svg"
-  printf 'PNG IEND\\256\\102\\140\\202' >"${plot}png"
-done
-"""
 
 
 class ReportFaults(Studies):
@@ -31,7 +21,6 @@ class ReportFaults(Studies):
             assert result.codes == [0] * ranks, result.err
         result = cls.run_ranks(1, "train", "stnn.toml", "--run", "short", "--set", "train.epochs=1")
         assert result.codes == [0], result.err
-        cls.fake("gnuplot", FAKE)
 
     @classmethod
     def fake(cls, name, text):
@@ -150,27 +139,14 @@ class ReportFaults(Studies):
         report = self.report("copies", "rest")[1]
         self.assertEqual(([len(row["runs"]) for row in report["studies"][0]["rows"]], report["left_out"]), ([2, 1], []))
 
-    def test_half_a_plot(self):
-        with unittest.mock.patch.dict(os.environ, GNUPLOT="./gnuplot"):
-            self.succeed(1, "report", "scaling", "hand", "-o", "half")
-            drawn = set(os.listdir(self.path("half")))
-            self.assertEqual(drawn, {"table.md", "scaling.json", "hand.gp", "hand.dat", "hand.regions.dat", *(f"hand_{plot}" for plot in PLOTS)})
-        for name, change in (("svg", "printf '<svg>' >hand_regions.svg"), ("png", ": >hand_efficiency.png")):
-            self.fake("half_gnuplot", FAKE + change + "\n")
-            with unittest.mock.patch.dict(os.environ, GNUPLOT="./half_gnuplot"):
-                result = self.run_ranks(1, "report", "scaling", "hand", "-o", "half")
-            self.assertEqual(result.codes, [0], result.err)
-            self.assertRegex(result.lines[0], rf"no plots in half: .*has drawn a part of hand_[a-z]*\.{name} alone; is the disk full")
-            self.assertEqual(set(os.listdir(self.path("half"))), drawn - {f"hand_{plot}" for plot in PLOTS})
-
     def test_signals_while_it_draws(self):
-        self.fake("slow_gnuplot", "#!/bin/sh\ntouch ../../drawing\nsleep 60\n")
+        self.fake("slow_python", '#!/bin/sh\nif [ "$1" = -c ]; then exit 0; fi\ntouch drawing\nsleep 60\n')
         for number in (signal.SIGINT, signal.SIGTERM):
             out = self.path(f"signal{number}")
             pathlib.Path(self.path("drawing")).unlink(missing_ok=True)
             with subprocess.Popen([support.rossby, "report", "scaling", "hand", "-o", out], cwd=self.folder, text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                  env=dict(os.environ, GNUPLOT="./slow_gnuplot")) as process:
+                                  env=dict(os.environ, ROSSBY_PYTHON="./slow_python")) as process:
                 end = time.monotonic() + 30
                 while not os.path.exists(self.path("drawing")) and time.monotonic() < end:
                     time.sleep(0.05)
@@ -179,27 +155,8 @@ class ReportFaults(Studies):
                 err = process.communicate(timeout=30)[1]
             self.assertLess(time.monotonic() - begin, 20)
             self.assertEqual(process.returncode, 1, err)
-            self.assertRegex(err, rf"^rossby: left by signal {int(number)} while \./slow_gnuplot drew hand\.gp\n$")
-            self.assertEqual(sorted(os.listdir(out)), ["hand.dat", "hand.gp", "hand.regions.dat", "scaling.json", "table.md"])
-
-    def test_plots_of_an_earlier_report(self):
-        folder = self.copy("stale/one")
-        shutil.copytree(folder, self.path("stale/two"))
-        with unittest.mock.patch.dict(os.environ, GNUPLOT="./gnuplot"):
-            self.succeed(1, "report", "scaling", "stale", "-o", "stale_report")
-            self.write("stale_report/two_notes.svg", "")
-            names = set(os.listdir(self.path("stale_report")))
-            self.assertIn("two_speed_up.png", names)
-            shutil.rmtree(self.path("stale/two"))
-            self.succeed(1, "report", "scaling", "stale", "-o", "stale_report")
-            self.assertEqual(set(os.listdir(self.path("stale_report"))),
-                             {name for name in names if not name.startswith("two") or name == "two_notes.svg"})
-            # What a report has not written stays.
-            self.write("stale_report/scaling.json", json.dumps({"format": 1, "studies": [{"label": "mine"}]}))
-            for name in ("mine.gp", "mine_speed_up.svg"):
-                self.write(f"stale_report/{name}", "of mine")
-            self.succeed(1, "report", "scaling", "stale", "-o", "stale_report")
-            self.assertLessEqual({"mine.gp", "mine_speed_up.svg"}, set(os.listdir(self.path("stale_report"))))
+            self.assertRegex(err, rf"^rossby: left by signal {int(number)} while \./slow_python drew\n$")
+            self.assertEqual(sorted(os.listdir(out)), ["scaling.json", "table.md"])
 
     def test_output_that_is_lost(self):
         for command in (["report", "scaling", "hand"], ["config"], ["--version"]):

@@ -32,23 +32,22 @@ std::vector<double> prefix(const double* row, Index origins) {
   return sums;
 }
 
-}  // namespace
-
-PairedSkill paired_skill(const OriginErrors& model, const OriginErrors& baseline) {
+/// `least`: origins a block, at least.
+PairedSkill skill_in_blocks(const OriginErrors& model, const OriginErrors& baseline, Index least) {
   require(model.horizons == baseline.horizons && model.origins == baseline.origins,
           "errors of the same origins are compared");
-  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
   const Index n = model.origins;
-  PairedSkill result{nan, nan, nan, 0};
-  struct Sums {
+  PairedSkill result{unknown, unknown, unknown, 0};
+  struct PrefixSums {
     std::vector<double> model, baseline, count;
   };
-  std::vector<Sums> horizons;
+  std::vector<PrefixSums> horizons;
   std::vector<double> difference(static_cast<std::size_t>(n));
   for (Index h = 0; h < model.horizons; ++h) {
     const auto row = static_cast<std::size_t>(h * n);
-    Sums sums{prefix(model.squares.data() + row, n), prefix(baseline.squares.data() + row, n),
-              prefix(model.count.data() + row, n)};
+    PrefixSums sums{prefix(model.squares.data() + row, n), prefix(baseline.squares.data() + row, n),
+                    prefix(model.count.data() + row, n)};
     if (!(sums.count[static_cast<std::size_t>(n)] > 0)) continue;
     for (Index o = 0; o < n; ++o)
       difference[static_cast<std::size_t>(o)] += model.squares[row + static_cast<std::size_t>(o)] -
@@ -58,13 +57,13 @@ PairedSkill paired_skill(const OriginErrors& model, const OriginErrors& baseline
   if (n < 8 || horizons.empty()) return result;
 
   const Index most = n / 4;
-  result.block = std::clamp<Index>(first_zero(difference, most), std::min(model.horizons, most), most);
+  result.block = std::clamp<Index>(first_zero(difference, most), std::min(least, most), most);
   const Index length = result.block, blocks = (n + length - 1) / length;
   // Of blocks [first, first + length), the last of them shorter, so that as many origins are drawn as there
   // are.
   const auto skill_of = [&](const auto& first_of) {
     double ours = 0, theirs = 0;
-    for (const Sums& sums : horizons) {
+    for (const PrefixSums& sums : horizons) {
       double squares = 0, others = 0, count = 0;
       for (Index b = 0; b < blocks; ++b) {
         const auto first = static_cast<std::size_t>(first_of(b)),
@@ -94,6 +93,27 @@ PairedSkill paired_skill(const OriginErrors& model, const OriginErrors& baseline
   result.low = drawn[static_cast<std::size_t>(resamples * 25 / 1000)];
   result.high = drawn[static_cast<std::size_t>(resamples - 1 - resamples * 25 / 1000)];
   return result;
+}
+
+/// The errors at one horizon.
+OriginErrors errors_at(Index horizon, const OriginErrors& all) {
+  const auto first = static_cast<std::ptrdiff_t>((horizon - 1) * all.origins),
+             last = first + static_cast<std::ptrdiff_t>(all.origins);
+  return {1,
+          all.origins,
+          {all.squares.begin() + first, all.squares.begin() + last},
+          {all.count.begin() + first, all.count.begin() + last}};
+}
+
+}  // namespace
+
+PairedSkill paired_skill(const OriginErrors& model, const OriginErrors& baseline) {
+  return skill_in_blocks(model, baseline, model.horizons);
+}
+
+PairedSkill paired_skill_at(Index horizon, const OriginErrors& model, const OriginErrors& baseline) {
+  require(horizon >= 1 && horizon <= model.horizons, "a horizon that was scored");
+  return skill_in_blocks(errors_at(horizon, model), errors_at(horizon, baseline), horizon);
 }
 
 }  // namespace rossby

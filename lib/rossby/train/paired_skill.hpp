@@ -30,5 +30,8 @@ struct PairedSkill {
 /// the lag where the autocorrelation of the difference in squared errors first falls to 0, and at most a
 /// quarter of all origins. NaN if there are fewer than 8 origins, or no horizon has targets.
 [[nodiscard]] PairedSkill paired_skill(const OriginErrors& model, const OriginErrors& baseline);
+/// The same at horizon 1, 2, … alone: blocks are as long as that horizon, or longer.
+[[nodiscard]] PairedSkill paired_skill_at(Index horizon, const OriginErrors& model,
+                                          const OriginErrors& baseline);
 
 }  // namespace rossby

@@ -67,7 +67,7 @@ std::vector<Index> AverageRun::usable(std::vector<Index> origins, Index horizons
   return members_.usable(std::move(origins), horizons, remark_);
 }
 
-void AverageRun::add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons) {
+void AverageRun::add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons, Index as) {
   const Communicator& comm = members_.comm();
   const Index rows = std::ssize(domain().rows), m = domain().info.features, count = std::ssize(origins);
   const std::filesystem::path written = std::filesystem::path(output_).parent_path();
@@ -91,7 +91,7 @@ void AverageRun::add_errors(HorizonErrors& errors, std::span<const Index> origin
   }
   const Series truth = read_series(comm, config(), domain());
   for (Index h = 1; h <= horizons; ++h)
-    errors.add<float>(0, h, {sum.at(0, h, 0), rows, count, m, m, rows * m}, truth, origins);
+    errors.add<float>(as, h, {sum.at(0, h, 0), rows, count, m, m, rows * m}, truth, origins);
 }
 
 std::string AverageRun::output(const std::string& usual) const {

@@ -37,9 +37,9 @@ class AverageRun {
   [[nodiscard]] std::string remarks() const;
 
   [[nodiscard]] std::vector<Index> usable(std::vector<Index> origins, Index horizons);
-  /// Adds the average's errors as forecaster 0. Members with a weight are run one after the other; their
-  /// weighted sum of all origins is held, if it is large in an unnamed file. Collective.
-  void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons);
+  /// Adds the average's errors as forecaster number `as`. Members with a weight are run one after the other;
+  /// their weighted sum of all origins is held, if it is large in an unnamed file. Collective.
+  void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons, Index as = 0);
 
   /// Where rank 0 writes: the output that is asked for, or `usual` in the directory. Throws UserError where
   /// that may not be written, or would replace what is read.

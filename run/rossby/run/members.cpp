@@ -99,8 +99,8 @@ void forecast_from_file(const Communicator& comm, const ForecastFile& file, cons
 }
 
 Members::Members(const Communicator& comm, std::vector<AverageMember> members,
-                 std::span<const std::string> sets, const std::string& device)
-    : comm_(comm), members_(std::move(members)), reducer_(comm) {
+                 std::span<const std::string> sets, const std::string& device, Parts parts)
+    : comm_(comm), members_(std::move(members)), parts_(parts), reducer_(comm) {
   for (Index k = 0; k < size(); ++k) {
     if ((*this)[k].kind != Kind::run) continue;
     runs_.emplace(k, open_run(comm, (*this)[k].name, sets, device));
@@ -154,15 +154,41 @@ void Members::hash() {
 }
 
 void Members::expect_same_data() {
-  for (const auto& [member, run] : runs_)
-    if (member != first_run_) expect_same_data(member, make_domain(comm_, run.config));
+  for (const auto& [member, run] : runs_) {
+    if (member == first_run_) {
+      splits_[member] = domain_.split;
+      continue;
+    }
+    const Domain other = make_domain(comm_, run.config);
+    expect_same_data((*this)[member].name, run.config, other);
+    splits_[member] = other.split;
+  }
 }
 
-void Members::expect_same_data(Index member, const Domain& other) const {
-  const Config& theirs = run(member).config;
-  const std::string &name = (*this)[member].name, &first = (*this)[first_run_].name;
+std::vector<Index> Members::test_origins(Index horizons) const {
+  const EvaluateSettings& asked = config().evaluate;
+  std::vector<Index> origins = domain_.split.test_origins(horizons, asked.first_origin, asked.last_origin);
+  for (const auto& [member, split] : splits_) {
+    const std::vector<Index> theirs = split.test_origins(horizons, asked.first_origin, asked.last_origin);
+    std::vector<Index> both;
+    std::set_intersection(origins.begin(), origins.end(), theirs.begin(), theirs.end(),
+                          std::back_inserter(both));
+    if (both.empty() && !origins.empty())
+      user_error(
+          "{}: its test part, {}, has no forecast origin in common with that of the others; set split.test",
+          (*this)[member].name, part_text(domain_, split.test));
+    origins = std::move(both);
+  }
+  return origins;
+}
+
+void Members::expect_same_data(const std::string& name, const Config& theirs, const Domain& other) const {
+  const std::string& first = (*this)[first_run_].name;
   const SeriesInfo &a = domain_.info, &b = other.info;
   const auto refuse = [&](const std::string& what) {
+    if (parts_ == Parts::any)
+      user_error("{}: {}: forecasters are compared on the same nodes of the same data; leave it out", name,
+                 what);
     user_error(
         "{}: {}: members of an average forecast the same nodes of the same data in the same split; train one "
         "of "
@@ -189,6 +215,7 @@ void Members::expect_same_data(Index member, const Domain& other) const {
     if (theirs.data.null_value != config().data.null_value)
       refuse(fmt::format("its data.null_value is \"{}\", and that of {} is \"{}\"", theirs.data.null_value,
                          first, config().data.null_value));
+    if (parts_ == Parts::any) return;
     const Split &x = domain_.split, &y = other.split;
     if (x.role != y.role)
       refuse(fmt::format(
@@ -268,7 +295,7 @@ void Members::forecast_run(Index member, std::span<const Index> origins, Index h
   const OpenRun& open = run(member);
   const auto made = make_run<T>(comm_, open.config, Purpose::forecasting);
   made->load(open.state, open.other_file);
-  expect_same_data(member, made->domain());
+  expect_same_data((*this)[member].name, open.config, made->domain());
   if (ahead)
     made->know_ahead(ahead->origin, ahead->steps,
                      open.config.data.known_inputs.empty() ? std::string() : ahead->inputs);

@@ -36,10 +36,17 @@ void forecast_from_file(const Communicator& comm, const ForecastFile& file, cons
 /// time takes memory.
 class Members {
  public:
+  /// Whether all have to have the same parts of the time axis.
+  enum class Parts { same, any };
   /// Opens them; runs stay locked while this lives. `sets` and `device` as for open_run. Throws UserError if
   /// there is no run among them, or one of them cannot be opened. Collective.
   Members(const Communicator& comm, std::vector<AverageMember> members, std::span<const std::string> sets,
-          const std::string& device);
+          const std::string& device, Parts parts = Parts::same);
+
+  /// Lets others open the runs, too: of a comparison in which a run takes part by itself and in an average.
+  void unlock() {
+    for (auto& [member, run] : runs_) run.directory.reset();
+  }
 
   [[nodiscard]] Index size() const { return std::ssize(members_); }
   [[nodiscard]] const AverageMember& operator[](Index member) const {
@@ -62,8 +69,15 @@ class Members {
 
   /// Whether a run reads inputs that are known ahead.
   [[nodiscard]] bool read_ahead() const;
-  /// Throws UserError naming the member if one forecasts other data, or in another split. Collective.
+  /// Throws UserError naming the member if one forecasts other data, or in other parts than it may.
+  /// Collective.
   void expect_same_data();
+  /// Throws UserError naming `name` if another forecaster, of this configuration and domain, does.
+  /// Collective.
+  void expect_same_data(const std::string& name, const Config& theirs, const Domain& other) const;
+  /// Origins of the test parts of all runs, after expect_same_data: those from which no forecast reaches into
+  /// another part of one of them.
+  [[nodiscard]] std::vector<Index> test_origins(Index horizons) const;
   /// Steps that are averaged if evaluate.horizons are asked for: no more than models of windows put out.
   /// Throws UserError naming the member that cannot forecast so many.
   [[nodiscard]] Index horizons() const;
@@ -91,14 +105,15 @@ class Members {
                     const Ahead* ahead);
   void forecast_baseline(const std::string& name, std::span<const Index> origins, Index horizons,
                          Index fitted, const ForecastVisit& visit);
-  void expect_same_data(Index member, const Domain& domain) const;
 
   Communicator comm_;
   std::vector<AverageMember> members_;
   std::map<Index, OpenRun> runs_;        // by member
   std::map<Index, ForecastFile> files_;  // likewise
   Index first_run_ = -1;
+  Parts parts_;
   Domain domain_;
+  std::map<Index, Split> splits_;  // of runs, after expect_same_data
   MpiReducer reducer_;
   Exec exec_;
 };

@@ -1,0 +1,2 @@
+class Problem(Exception):
+    """What the caller can mend, in one line."""

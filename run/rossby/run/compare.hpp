@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "rossby/io/cf_time.hpp"
+#include "rossby/mpi/environment.hpp"
+#include "rossby/train/evaluation.hpp"
+#include "rossby/train/paired_skill.hpp"
+
+namespace rossby {
+
+struct CompareOptions {
+  std::vector<std::string> forecasters;  // directories of runs and averages, baselines, files of forecasts
+  std::vector<std::string> sets;         // keys that leave models as they are, of all runs
+  std::string device;                    // as for evaluate
+};
+
+/// Forecasters on the same origins, in the order in which they were named.
+struct Comparison {
+  std::vector<std::string> names;
+  std::string units;
+  std::string first_origin, last_origin;
+  Index origins = 0;
+  HorizonScores scores;
+  std::vector<Lead> leads;
+  /// Of each forecaster over the first: at all horizons together, then at each. Nothing of the first.
+  std::vector<std::vector<PairedSkill>> skill;
+  std::string remarks;  // lines
+
+  [[nodiscard]] std::string text() const;             // tables for people
+  [[nodiscard]] nlohmann::ordered_json json() const;  // apps/schemas/compare.schema.json
+};
+
+/// Scores forecasters of the same data on the origins that the test parts of all runs have in common. Runs
+/// may differ in their parts. Baselines are fitted as the first run says. Throws UserError if one forecasts
+/// other data, nodes or units, if fewer than two are named, and if no run is among them. Collective.
+[[nodiscard]] Comparison compare(const Communicator& comm, const CompareOptions& options);
+
+}  // namespace rossby

@@ -1,0 +1,28 @@
+"""What the tests of reports share."""
+
+import html
+import importlib.util
+import re
+import subprocess
+
+
+def has_matplotlib():
+    """Whether a Python that the program takes can draw."""
+    finds = "import sys; from importlib.util import find_spec; sys.exit(not all(map(find_spec, ['matplotlib', 'netCDF4'])))"
+    for python in ("python3", "/usr/bin/python3"):
+        try:
+            if subprocess.run([python, "-c", finds], check=False, capture_output=True).returncode == 0:
+                return True
+        except OSError:
+            pass
+    return False
+
+
+def has_netcdf():
+    """Whether this interpreter reads NetCDF."""
+    return importlib.util.find_spec("netCDF4") is not None
+
+
+def svg_texts(path):
+    """The texts of a figure: matplotlib draws them as shapes, and says in a comment what they are."""
+    return [html.unescape(text.strip()) for text in re.findall(r"<!-- (.*?) -->", path.read_text(encoding="utf-8"), re.DOTALL)]
