@@ -295,12 +295,18 @@ int NetcdfFile::define_variable(const std::string& name, NetcdfType type, std::s
   return id;
 }
 
-void NetcdfFile::compress(int variable, std::span<const Index> chunk_lengths, Index cache_bytes) {
+void NetcdfFile::compress(int variable, std::span<const Index> chunk_lengths, Index cache_bytes,
+                          int level) {
   const auto lengths = sizes(chunk_lengths);
   check(nc_def_var_chunking(id_, variable, NC_CHUNKED, lengths.data()), "chunks");
-  check(nc_def_var_deflate(id_, variable, 1, 1, 1), "compression");
+  check(nc_def_var_deflate(id_, variable, 1, 1, level), "compression");
   check(nc_set_var_chunk_cache(id_, variable, static_cast<std::size_t>(cache_bytes), 4099, 0.75F),
         "chunk cache");
+}
+
+void NetcdfFile::lay_out_at_once(int variable) {
+  check(nc_def_var_chunking(id_, variable, NC_CONTIGUOUS, nullptr), "its place");
+  check(nc_def_var_fill(id_, variable, NC_NOFILL, nullptr), "filling");
 }
 
 void NetcdfFile::fill_with_nan(int variable, bool wide) {

@@ -56,7 +56,9 @@ class NetcdfFile : public ArrayFile {
   // Writing.
   int define_dimension(const std::string& name, Index length);
   int define_variable(const std::string& name, NetcdfType type, std::span<const int> dimensions);
-  void compress(int variable, std::span<const Index> chunk_lengths, Index cache_bytes);
+  void compress(int variable, std::span<const Index> chunk_lengths, Index cache_bytes, int level = 1);
+  /// In one piece, which is not filled before it is written.
+  void lay_out_at_once(int variable);
   void fill_with_nan(int variable, bool wide = false);  // _FillValue, float32 or float64
   void put_text(int variable, const char* attribute, std::string_view value);  // variable −1: global
   void put_flags(int variable, const char* attribute, std::span<const signed char> values);

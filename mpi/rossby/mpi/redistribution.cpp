@@ -18,10 +18,14 @@ void copy(const std::byte* from, Index bytes, std::byte* to) {
 }  // namespace
 
 RowRedistribution::RowRedistribution(const Communicator& comm, const RowPartition& partition)
-    : comm_(comm),
-      partition_(partition),
-      blocks_(partition.identity() ? partition : RowPartition::blocks(partition.rows(), comm.size())),
-      moves_(!partition.identity()) {
+    : RowRedistribution(
+          comm, partition,
+          partition.identity() ? partition : RowPartition::blocks(partition.rows(), comm.size())) {}
+
+RowRedistribution::RowRedistribution(const Communicator& comm, const RowPartition& partition,
+                                     RowPartition blocks)
+    : comm_(comm), partition_(partition), blocks_(std::move(blocks)), moves_(!partition.identity()) {
+  for (int p = 0; p < comm.size() && !moves_; ++p) moves_ = partition_.begin(p) != blocks_.begin(p);
   require(partition.parts() == comm.size(), "parts are the ranks");
   for (int p = 0; p < comm.size(); ++p) largest_ = std::max({largest_, partition_.size(p), blocks_.size(p)});
   if (!moves_) return;

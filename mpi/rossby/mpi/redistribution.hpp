@@ -15,6 +15,8 @@ namespace rossby {
 class RowRedistribution {
  public:
   RowRedistribution(const Communicator& comm, const RowPartition& partition);
+  /// Between a partition and these blocks, each of which holds global rows in ascending order.
+  RowRedistribution(const Communicator& comm, const RowPartition& partition, RowPartition blocks);
 
   [[nodiscard]] Index rows() const { return partition_.rows(); }
   [[nodiscard]] Index owned() const { return partition_.size(comm_.rank()); }

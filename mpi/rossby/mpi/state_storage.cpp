@@ -122,7 +122,7 @@ std::vector<std::uint64_t> create_skeleton(const std::string& path,
 }
 
 void overwrite_numbers(const std::string& path, const std::vector<PlannedNumber>& numbers) {
-  Hdf5File file(checked(H5Fopen(path.c_str(), H5F_ACC_RDWR, access_without_locks()), "open the file again"));
+  Hdf5File file = open_file_to_write(path);
   for (const PlannedNumber& number : numbers) {
     const Hdf5Object object(checked(H5Oopen(file, number.path.c_str(), H5P_DEFAULT), "open an object"));
     const Hdf5Attribute attribute(
@@ -181,6 +181,11 @@ Hdf5File open_file(const std::string& path, MPI_Comm comm) {
   if (comm != MPI_COMM_NULL) checked(H5Pset_fapl_mpio(access, comm, MPI_INFO_NULL), "use MPI");
   return Hdf5File(checked(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access),
                           "open it: the file is truncated, damaged or no HDF5 file"));
+}
+
+Hdf5File open_file_to_write(const std::string& path) {
+  return Hdf5File(
+      checked(H5Fopen(path.c_str(), H5F_ACC_RDWR, access_without_locks()), "open the file again"));
 }
 
 Hdf5Dataset open_dataset(hid_t parent, const std::string& name, const Extents& extents,

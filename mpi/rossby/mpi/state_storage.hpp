@@ -126,6 +126,9 @@ class RawFile {
 /// Opens for reading, by all ranks of `comm`, or by this process alone where comm is MPI_COMM_NULL.
 Hdf5File open_file(const std::string& path, MPI_Comm comm);
 
+/// Opens for reading and writing, by this process alone.
+Hdf5File open_file_to_write(const std::string& path);
+
 Hdf5Dataset create_dataset(hid_t parent, const std::string& name, hid_t type, const Extents& extents);
 /// Opens a dataset and checks its extents. `what` names it in messages.
 Hdf5Dataset open_dataset(hid_t parent, const std::string& name, const Extents& extents,

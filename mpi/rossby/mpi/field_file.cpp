@@ -1,0 +1,298 @@
+#include "rossby/mpi/field_file.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+
+#include <unistd.h>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/io/files.hpp"
+#include "rossby/mpi/agree.hpp"
+#include "rossby/mpi/mpi_mailbox.hpp"
+#include "rossby/mpi/redistribution.hpp"
+#include "rossby/mpi/state_storage.hpp"
+#include "rossby/mpi/watchdog.hpp"
+
+namespace rossby {
+namespace {
+
+constexpr float missing_value = std::numeric_limits<float>::quiet_NaN();
+
+}  // namespace
+
+class FieldFile::Impl {
+ public:
+  Impl(const Communicator& comm, std::string path, const Domain& domain, FieldLayout layout,
+       std::vector<Index> centered)
+      : comm_(comm),
+        path_(std::move(path)),
+        domain_(domain),
+        layout_(std::move(layout)),
+        centered_(std::move(centered)),
+        rows_(comm, domain.partition, blocks()),
+        first_node_(first_node_of(comm.rank())),
+        nodes_(first_node_of(comm.rank() + 1) - first_node_) {
+    for (Index b = 0; b < rows_.block_rows(); ++b)
+      place_.push_back(domain.file_node[static_cast<std::size_t>(rows_.begin() + b)] - first_node_);
+    pending_.resize(layout_.space.variables.size() * static_cast<std::size_t>(layout_.inner()));
+    create();
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() {
+    datasets_.clear();
+    (void)file_.close();
+    if (named_ && comm_.rank() == 0) ::unlink(temporary_.c_str());
+  }
+
+  template <class T>
+  void put(Index field, Index inner, Index outer, NodeView<const T> values);
+  void finish();
+
+ private:
+  /// Steps of the outer axis, from `first` on, that wait until they are a chunk of it.
+  struct Pending {
+    Index first = 0, count = 0;
+    std::vector<float> values;  // (chunk, nodes of this rank's units, features)
+  };
+
+  /// Of the chunks of units each rank writes a share.
+  [[nodiscard]] Index first_node_of(int rank) const {
+    const Index units = layout_.units(), a_chunk = layout_.chunk_units(),
+                chunks = (units + a_chunk - 1) / a_chunk;
+    return std::min(units, chunks * rank / comm_.size() * a_chunk) * layout_.unit_nodes();
+  }
+  [[nodiscard]] RowPartition blocks() const {
+    std::vector<int> owners;
+    int owner = 0;
+    for (const Index node : domain_.file_node) {  // ascending
+      while (node >= first_node_of(owner + 1)) ++owner;
+      owners.push_back(owner);
+    }
+    return RowPartition::from_owners(owners, comm_.size());
+  }
+  void create();
+  void flush(Index field, Index inner);
+  template <class V>
+  void write(Index field, Index inner, const Pending& pending);
+  template <class V>
+  void write_chunks(Index field, Index inner, const Pending& pending, std::span<const V> values);
+  void write_chunk(Index field, Index inner, Index outer, Index unit, std::span<const std::byte> packed);
+  template <class V>
+  [[nodiscard]] std::vector<V> in_original_units(Index field, const Pending& pending) const;
+
+  [[nodiscard]] Index features(Index field) const {
+    return layout_.space.variables[static_cast<std::size_t>(field)].features;
+  }
+  [[nodiscard]] Pending& pending(Index field, Index inner) {
+    return pending_[static_cast<std::size_t>(field * layout_.inner() + inner)];
+  }
+
+  Communicator comm_;
+  std::string path_, temporary_;
+  const Domain& domain_;
+  FieldLayout layout_;
+  std::vector<Index> centered_;
+  RowRedistribution rows_;
+  Index first_node_, nodes_;            // of the file, that this rank writes
+  std::vector<Index> place_;            // of each block row among these
+  std::vector<std::uint64_t> offsets_;  // of the fields, if they are not compressed
+  std::vector<Pending> pending_;        // (fields, inner)
+  bool named_ = false;                  // the temporary file
+  std::unique_ptr<state::RawFile> raw_;
+  Hdf5File file_;                      // compressed: rank 0's
+  std::vector<Hdf5Dataset> datasets_;  // likewise
+};
+
+void FieldFile::Impl::create() {
+  const QuietHdf5 quiet;
+  const bool first = comm_.rank() == 0;
+  temporary_ = broadcast(comm_, first ? temporary_name(path_) : "");
+  named_ = true;
+  offsets_.resize(layout_.space.variables.size());
+  agree(comm_, [&] {
+    if (!first) return;
+    layout_ = create_field_file(temporary_, path_, layout_);
+    file_ = state::open_file_to_write(temporary_);
+    for (const SeriesVariable& field : layout_.space.variables)
+      datasets_.emplace_back(H5Dopen2(file_, ("/" + field.name).c_str(), H5P_DEFAULT));
+    if (layout_.deflate > 0) return;
+    for (std::size_t k = 0; k < datasets_.size(); ++k) offsets_[k] = H5Dget_offset(datasets_[k]);
+    datasets_.clear();
+    if (!file_.close()) user_error("{}: HDF5 cannot close this file", path_);
+    try {
+      state::reserve(temporary_, std::filesystem::file_size(temporary_));
+    } catch (const UserError& error) {
+      user_error("{}: cannot write this file: {}", path_, error.what());
+    }
+  });
+  if (layout_.deflate > 0) return;
+  {
+    const Wait wait(comm_, "places in a file of fields (broadcast)");
+    MPI_Bcast(offsets_.data(), static_cast<int>(offsets_.size()), MPI_UINT64_T, 0, comm_.handle());
+  }
+  agree(comm_, [&] { raw_ = std::make_unique<state::RawFile>(temporary_); });
+}
+
+template <class T>
+void FieldFile::Impl::put(Index field, Index inner, Index outer, NodeView<const T> values) {
+  const Index m = features(field), a_chunk = layout_.chunk_outer();
+  require(values.rows == rows_.owned() && values.channels == m, "values of the rows and features of a field");
+  require(outer >= 0 && outer + values.cols <= layout_.outer() && inner >= 0 && inner < layout_.inner(),
+          "values inside the axes of a field");
+  std::vector<float> local, block;
+  for (Index b = 0; b < values.cols;) {
+    Pending& waiting = pending(field, inner);
+    const Index step = outer + b, count = std::min(a_chunk - step % a_chunk, values.cols - b);
+    if (waiting.count == 0) {
+      waiting.first = step;
+      waiting.values.assign(static_cast<std::size_t>(a_chunk * nodes_ * m), missing_value);
+    }
+    require(waiting.first + waiting.count == step, "fields are put in ascending order");
+    local.resize(static_cast<std::size_t>(values.rows * count * m));
+    float* to = local.data();
+    for (Index i = 0; i < values.rows; ++i)
+      for (Index k = 0; k < count; ++k)
+        for (Index f = 0; f < m; ++f) *to++ = static_cast<float>(values.at(i, b + k)[f]);
+    block.resize(static_cast<std::size_t>(rows_.block_rows() * count * m));
+    rows_.to_blocks(reinterpret_cast<const std::byte*>(local.data()), 1,
+                    count * m * static_cast<Index>(sizeof(float)),
+                    reinterpret_cast<std::byte*>(block.data()));
+    const float* from = block.data();
+    for (const Index place : place_)
+      for (Index k = 0; k < count; ++k, from += m)
+        std::copy_n(from, m, waiting.values.data() + ((waiting.count + k) * nodes_ + place) * m);
+    waiting.count += count;
+    b += count;
+    if (step + count == layout_.outer() || (step + count) % a_chunk == 0) flush(field, inner);
+  }
+}
+
+template <class V>
+std::vector<V> FieldFile::Impl::in_original_units(Index field, const Pending& pending) const {
+  const Index m = features(field), first = centered_[static_cast<std::size_t>(field)];
+  std::vector<V> values(pending.values.begin(), pending.values.end());
+  if (first < 0 || domain_.centers.empty()) return values;
+  for (Index o = 0; o < pending.count; ++o)
+    for (std::size_t b = 0; b < place_.size(); ++b)
+      for (Index f = 0; f < m; ++f)
+        values[static_cast<std::size_t>((o * nodes_ + place_[b]) * m + f)] +=
+            static_cast<V>(domain_.centers[static_cast<std::size_t>(
+                (rows_.begin() + static_cast<Index>(b)) * domain_.info.features + first + f)]);
+  return values;
+}
+
+void FieldFile::Impl::flush(Index field, Index inner) {
+  Pending& waiting = pending(field, inner);
+  layout_.space.wide ? write<double>(field, inner, waiting) : write<float>(field, inner, waiting);
+  const bool last = waiting.first + waiting.count == layout_.outer();
+  waiting.first += waiting.count;
+  waiting.count = 0;
+  if (last) waiting.values = {};
+}
+
+template <class V>
+void FieldFile::Impl::write(Index field, Index inner, const Pending& pending) {
+  const std::vector<V> converted =
+      layout_.space.wide ? in_original_units<V>(field, pending) : std::vector<V>();
+  const V* values = converted.data();
+  if constexpr (std::is_same_v<V, float>) values = pending.values.data();
+  const Index plane = nodes_ * features(field);
+  if (layout_.deflate > 0)
+    return write_chunks<V>(field, inner, pending,
+                           {values, static_cast<std::size_t>(layout_.chunk_outer() * plane)});
+  const Index whole = layout_.space.nodes * features(field);
+  agree(comm_, [&] {
+    try {
+      for (Index k = 0; k < pending.count; ++k) {
+        const Index at =
+            ((pending.first + k) * layout_.inner() + inner) * whole + first_node_ * features(field);
+        raw_->write(values + k * plane, static_cast<std::size_t>(plane) * sizeof(V),
+                    offsets_[static_cast<std::size_t>(field)] + static_cast<std::uint64_t>(at) * sizeof(V));
+      }
+    } catch (const UserError& error) {
+      user_error("{}: cannot write this file: {}", path_, error.what());
+    }
+  });
+}
+
+template <class V>
+void FieldFile::Impl::write_chunks(Index field, Index inner, const Pending& pending,
+                                   std::span<const V> values) {
+  const Index m = features(field), unit = layout_.unit_nodes() * m, plane = nodes_ * m,
+              outers = layout_.chunk_outer(), units = layout_.chunk_units();
+  std::vector<std::vector<std::byte>> letters(static_cast<std::size_t>(comm_.size()));
+  std::vector<V> chunk;
+  for (Index first = 0; first < plane; first += units * unit) {
+    chunk.assign(static_cast<std::size_t>(outers * units * unit), static_cast<V>(missing_value));
+    const Index here = std::min(units * unit, plane - first);
+    for (Index o = 0; o < pending.count; ++o)
+      std::copy_n(values.data() + o * plane + first, here, chunk.data() + o * units * unit);
+    const auto packed = deflated_chunk(std::as_bytes(std::span<const V>(chunk)), sizeof(V), layout_.deflate);
+    const Index head[] = {(first_node_ * m + first) / unit, std::ssize(packed)};
+    auto& letter = letters.front();
+    const auto bytes = std::as_bytes(std::span(head));
+    letter.insert(letter.end(), bytes.begin(), bytes.end());
+    letter.insert(letter.end(), packed.begin(), packed.end());
+  }
+  letters = MpiMailbox(comm_).swap(std::move(letters));
+  agree(comm_, [&] {
+    if (comm_.rank() != 0) return;
+    for (const auto& letter : letters)
+      for (std::size_t at = 0; at < letter.size();) {
+        Index head[2];
+        std::memcpy(head, letter.data() + at, sizeof head);
+        at += sizeof head;
+        const auto size = static_cast<std::size_t>(head[1]);
+        write_chunk(field, inner, pending.first, head[0],
+                    std::span<const std::byte>(letter).subspan(at, size));
+        at += size;
+      }
+  });
+}
+
+void FieldFile::Impl::write_chunk(Index field, Index inner, Index outer, Index unit,
+                                  std::span<const std::byte> packed) {
+  const QuietHdf5 quiet;
+  std::vector<hsize_t> at{static_cast<hsize_t>(inner), static_cast<hsize_t>(unit), 0, 0};
+  if (layout_.axes.size() > 1) at.insert(at.begin(), static_cast<hsize_t>(outer));
+  errno = 0;
+  if (H5Dwrite_chunk(datasets_[static_cast<std::size_t>(field)], H5P_DEFAULT, 0, at.data(), packed.size(),
+                     packed.data()) < 0)
+    user_error("{}: cannot write this file: {}", path_,
+               errno != 0 ? std::strerror(errno) : "HDF5 cannot write a chunk");
+}
+
+void FieldFile::Impl::finish() {
+  for (const Pending& waiting : pending_)
+    require(waiting.count == 0 && waiting.first == layout_.outer(), "all fields have been put");
+  agree(comm_, [&] {
+    if (raw_) raw_->sync();
+    datasets_.clear();
+    if (!file_.close()) user_error("{}: HDF5 cannot close this file", path_);
+  });
+  agree(comm_, [&] {
+    if (comm_.rank() == 0) commit_file(temporary_, path_);
+  });
+  named_ = false;
+}
+
+FieldFile::FieldFile(const Communicator& comm, const std::string& path, const Domain& domain,
+                     FieldLayout layout, std::vector<Index> centered)
+    : impl_(std::make_unique<Impl>(comm, path, domain, std::move(layout), std::move(centered))) {}
+FieldFile::~FieldFile() = default;
+
+template <class T>
+void FieldFile::put(Index field, Index inner, Index outer, NodeView<const T> values) {
+  impl_->put(field, inner, outer, values);
+}
+template void FieldFile::put(Index, Index, Index, NodeView<const float>);
+template void FieldFile::put(Index, Index, Index, NodeView<const double>);
+
+void FieldFile::finish() {
+  impl_->finish();
+}
+
+}  // namespace rossby

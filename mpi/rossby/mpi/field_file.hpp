@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rossby/io/field_layout.hpp"
+#include "rossby/mpi/domain.hpp"
+#include "rossby/tensor/view.hpp"
+
+namespace rossby {
+
+/// A NetCDF-4 file of fields (FieldLayout) that all ranks write at once. Rank 0 makes its structure. Values
+/// go from the ranks that own rows to the one that holds the unit (a row of the grid, or a node) in the file,
+/// which writes them at their place. If they are compressed, each rank compresses its chunks, and rank 0
+/// writes these. The content does not depend on the number of ranks.
+///
+/// The file has a temporary name until `finish`; if the object dies before, nothing stays. A failure of one
+/// rank is a UserError on all. Memory: of a field that is being put, 256 KiB or a step of the outer axis for
+/// each step of the inner one.
+class FieldFile {
+ public:
+  /// File nodes that are no nodes of the domain have NaN. `centered` has for each field its first feature in
+  /// the domain's centers, which are added, or −1. The domain outlives it. Collective, as all of this.
+  FieldFile(const Communicator& comm, const std::string& path, const Domain& domain, FieldLayout layout,
+            std::vector<Index> centered);
+  FieldFile(const FieldFile&) = delete;
+  FieldFile& operator=(const FieldFile&) = delete;
+  ~FieldFile();
+
+  /// Values (rows, steps of outer, features of the field) at `inner` and outer, outer + 1, …: each once, and
+  /// at one `inner` in ascending order.
+  template <class T>
+  void put(Index field, Index inner, Index outer, NodeView<const T> values);
+
+  /// Throws BugError if values have not been put.
+  void finish();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rossby
