@@ -22,10 +22,18 @@ void add_forecast(CLI::App& app, Chosen& chosen) {
   f->add_option("--inputs", a.inputs,
                 "NetCDF file with data.known_inputs at the steps that are forecast; default: the data");
   f->add_option("-o,--output", a.output, "file to write; default: forecast.nc in the run directory");
+  f->add_option(
+       "--intervals", a.intervals,
+       "central intervals in percent, such as 50,90, whose ends are written as quantiles; evaluate finds "
+       "them in the validation part")
+      ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   f->add_flag("--members", a.members, "of an average: write its members' forecasts beside it");
-  f->add_flag("--accept-changed-data", a.accept_changed_data,
-              "go on if values of the training part were corrected, or its first steps are gone, and report what "
-              "has changed; scaling and cycles stay those of the training");
+  f->add_flag(
+      "--accept-changed-data", a.accept_changed_data,
+      "go on if values of the training part were corrected, or its first steps are gone, and report what "
+      "has changed; scaling and cycles stay those of the training");
   f->add_option("--device", a.device, device_help);
   add_settings(
       *f, a.sets,

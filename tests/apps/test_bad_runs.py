@@ -236,6 +236,17 @@ class FullDisk(BadInput):
         left = self.check(64, '"$1" data synth --lat 40 --lon 40 --steps 60 -o small/p.nc', r"small/p\.nc")
         self.assertEqual(left, "")
 
+    def test_hindcasts(self):
+        self.succeed(1, "data", "synth", "--lat", "40", "--lon", "40", "--steps", "60", "-o", "grid.nc")
+        sets = ["data.file=grid.nc", "relation.graph=grid", "train.epochs=1", "evaluate.horizons=3", "evaluate.lim_modes=3"]
+        self.write("empty.toml", "")
+        self.succeed(2, "train", "empty.toml", "--run", "grid", *[word for s in sets for word in ("--set", s)])
+        for more in ["", "--deflate 1"]:
+            with self.subTest(more):
+                left = self.check(192, f'"$2" -n 2 "$1" evaluate grid -o small/e.json --hindcasts small/h.nc {more}',
+                                  r"small/h\.nc: cannot write this file")
+                self.assertEqual(left, "")
+
     def test_configuration(self):
         left = self.check(4, '"$2" -n 2 "$1" train sensors.toml --run small/run', "small/run")
         self.assertNotIn("config.toml", left)

@@ -95,7 +95,8 @@ class Pacific(support.ProgramTest):
         for ranks in self.ranks:
             run = self.pipeline(ranks)
             self.assertEqual(sorted(os.listdir(self.path(run))),
-                             [".lock", "checkpoints", "config.toml", "evaluation.json", "forecast.nc", "metrics.jsonl"])
+                             [".lock", "checkpoints", "config.toml", "evaluation.json", "forecast.nc", "intervals.h5",
+                              "metrics.jsonl"])
             self.assertEqual(sorted(os.listdir(self.path(run + "/checkpoints"))), ["state.h5", "step-000000000048.h5"])
 
     def test_evaluation_has_its_shape(self):
@@ -103,7 +104,7 @@ class Pacific(support.ProgramTest):
             found = self.evaluation(self.pipeline(ranks))
             self.assertEqual([entry["step"] for entry in found["horizons"]], [1, 2, 3])
             for entry in found["horizons"]:
-                self.assertEqual(list(entry), ["step", "lead", "rmse", "mae", "mape_percent"])
+                self.assertEqual(list(entry), ["step", "lead", "rmse", "mae", "mape_percent", "bias", "acc"])
             self.assertEqual([entry["lead"] for entry in found["horizons"]], ["1 month", "2 months", "3 months"])
             for entry in [*found["horizons"], found["mean"]]:
                 for measure in ["rmse", "mae", "mape_percent"]:
@@ -117,7 +118,7 @@ class Pacific(support.ProgramTest):
                     mean = sum(entry[measure][name] for entry in found["horizons"]) / 3
                     self.assertAlmostEqual(found["mean"][measure][name], mean, 12)
             self.assertEqual(found["units"], "degree_Celsius")
-            self.assertLessEqual(set(found), {"horizons", "mean", "units", "skill", "state", "data"})
+            self.assertLessEqual(set(found), {"horizons", "mean", "units", "skill", "climatology", "intervals", "state", "data"})
 
     def test_metrics_are_lines_of_json(self):
         for ranks in self.ranks:

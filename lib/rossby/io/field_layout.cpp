@@ -101,6 +101,13 @@ FieldLayout create_field_file(const std::string& path, const std::string& shown,
   return layout;
 }
 
+void add_attributes(const std::string& path, const std::string& shown,
+                    const std::vector<std::pair<std::string, std::string>>& attributes) {
+  NetcdfFile file = NetcdfFile::change(path, shown);
+  for (const auto& [name, value] : attributes) file.put_text(-1, name.c_str(), value);
+  file.close();
+}
+
 std::vector<std::byte> deflated_chunk(std::span<const std::byte> values, std::size_t width, int level) {
   const std::size_t count = values.size() / width;
   std::vector<std::byte> shuffled(values.size());

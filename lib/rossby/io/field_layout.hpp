@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rossby/io/writer_layout.hpp"
@@ -43,6 +44,10 @@ struct FieldLayout {
 /// UserError naming the file and the cause.
 [[nodiscard]] FieldLayout create_field_file(const std::string& path, const std::string& shown,
                                             const FieldLayout& asked);
+
+/// Adds global attributes to a file that is complete otherwise.
+void add_attributes(const std::string& path, const std::string& shown,
+                    const std::vector<std::pair<std::string, std::string>>& attributes);
 
 /// A chunk as HDF5 stores it behind its filters shuffle and deflate: values of so many bytes.
 [[nodiscard]] std::vector<std::byte> deflated_chunk(std::span<const std::byte> values, std::size_t width,

@@ -148,6 +148,14 @@ NetcdfFile NetcdfFile::create(const std::string& path, const std::string& shown)
   return file;
 }
 
+NetcdfFile NetcdfFile::change(const std::string& path, const std::string& shown) {
+  use_own_locks();
+  int id = -1;
+  if (const int result = nc_open(path.c_str(), NC_WRITE, &id); result != NC_NOERR)
+    user_error("{}: cannot write this file: {}", shown, nc_strerror(result));
+  return NetcdfFile(shown, id);
+}
+
 NetcdfFile::NetcdfFile(NetcdfFile&& other) noexcept
     : ArrayFile(std::move(other)),
       bytes_(other.bytes_),
@@ -295,8 +303,7 @@ int NetcdfFile::define_variable(const std::string& name, NetcdfType type, std::s
   return id;
 }
 
-void NetcdfFile::compress(int variable, std::span<const Index> chunk_lengths, Index cache_bytes,
-                          int level) {
+void NetcdfFile::compress(int variable, std::span<const Index> chunk_lengths, Index cache_bytes, int level) {
   const auto lengths = sizes(chunk_lengths);
   check(nc_def_var_chunking(id_, variable, NC_CHUNKED, lengths.data()), "chunks");
   check(nc_def_var_deflate(id_, variable, 1, 1, level), "compression");

@@ -24,6 +24,9 @@ class NetcdfFile : public ArrayFile {
   /// name the file `shown`, or `path` where that is empty.
   static NetcdfFile create(const std::string& path, const std::string& shown = "");
 
+  /// Opens a NetCDF-4 file that this process has written to change attributes; then `close`.
+  static NetcdfFile change(const std::string& path, const std::string& shown);
+
   NetcdfFile(NetcdfFile&& other) noexcept;
   NetcdfFile& operator=(NetcdfFile&& other) noexcept;
   NetcdfFile(const NetcdfFile&) = delete;

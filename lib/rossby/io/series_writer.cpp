@@ -69,6 +69,14 @@ int define_members(CoordinateWriter& coordinates, const std::vector<std::string>
   return realization;
 }
 
+/// Returns the dimension.
+int define_quantiles(CoordinateWriter& coordinates, const std::vector<double>& levels) {
+  const int quantile = coordinates.dimension("quantile", std::ssize(levels));
+  coordinates.describe(coordinates.numbers("quantile", std::span<const int>(&quantile, 1), levels),
+                       "quantile", "probability that the observation is not above the value", "1");
+  return quantile;
+}
+
 }  // namespace
 
 SeriesWriter::SeriesWriter(std::string path, std::string temporary, NetcdfFile file)
@@ -85,6 +93,7 @@ SeriesWriter::SeriesWriter(SeriesWriter&& other) noexcept
       nodes_(other.nodes_),
       features_(other.features_),
       members_(other.members_),
+      quantiles_(other.quantiles_),
       n_rows_(other.n_rows_),
       n_columns_(other.n_columns_),
       columns_(std::move(other.columns_)) {}
@@ -103,6 +112,7 @@ SeriesWriter SeriesWriter::create(const std::string& path, const SeriesLayout& a
   writer.nodes_ = layout.nodes;
   writer.features_ = layout.features();
   writer.members_ = std::ssize(layout.members);
+  writer.quantiles_ = std::ssize(layout.quantiles);
   writer.planar_ = layout.planar();
   writer.n_rows_ = layout.space().front();
   writer.n_columns_ = layout.space().back();
@@ -131,7 +141,8 @@ void SeriesWriter::define(CoordinateWriter& coordinates, const SeriesLayout& lay
 void SeriesWriter::define_variables(CoordinateWriter& coordinates, const SeriesLayout& layout,
                                     const std::vector<int>& shape, const std::string& auxiliary) {
   Index offset = 0;
-  const int realization = members_ > 0 ? define_members(coordinates, layout.members) : -1;
+  const int realization = members_ > 0 ? define_members(coordinates, layout.members) : -1,
+            quantile = quantiles_ > 0 ? define_quantiles(coordinates, layout.quantiles) : -1;
   for (const SeriesVariable& variable : layout.variables) {
     std::vector<int> dimensions = shape;
     if (variable.features > 1) dimensions.push_back(coordinates.features(variable));
@@ -156,19 +167,35 @@ void SeriesWriter::define_variables(CoordinateWriter& coordinates, const SeriesL
     const Index cache = std::max<Index>(8 * chunk_steps * plane, Index{4} << 20);
     file_.compress(id, chunk, cache);
     columns_.push_back({id, offset, variable.features});
-    if (members_ > 0) {
-      dimensions.insert(dimensions.begin(), realization);
-      chunk.insert(chunk.begin(), 1);
-      const int each = file_.define_variable(
-          variable.name + "_members", layout.wide ? NetcdfType::float64 : NetcdfType::float32, dimensions);
-      file_.fill_with_nan(each, layout.wide);
-      coordinates.describe(each, variable.standard_name, variable.name + " of each member", variable.units);
-      file_.put_text(each, "coordinates", "member" + (auxiliary.empty() ? "" : " " + auxiliary));
-      file_.compress(each, chunk, cache);
-      columns_.back().members = each;
-    }
+    const auto beside = [&](int dimension, const std::string& what) {
+      std::vector<int> of = dimensions;
+      of.insert(of.begin(), dimension);
+      return define_beside(coordinates, layout, variable, what, std::move(of), chunk, cache, auxiliary);
+    };
+    if (members_ > 0) columns_.back().members = beside(realization, "members");
+    if (quantiles_ > 0) columns_.back().quantiles = beside(quantile, "quantiles");
     offset += variable.features;
   }
+}
+
+/// <variable>_<what>, with a further dimension in front.
+int SeriesWriter::define_beside(CoordinateWriter& coordinates, const SeriesLayout& layout,
+                                const SeriesVariable& variable, const std::string& what,
+                                std::vector<int> dimensions, std::vector<Index> chunk, Index cache,
+                                const std::string& auxiliary) {
+  const int id = file_.define_variable(variable.name + "_" + what,
+                                       layout.wide ? NetcdfType::float64 : NetcdfType::float32, dimensions);
+  file_.fill_with_nan(id, layout.wide);
+  const bool members = what == "members";
+  coordinates.describe(id, variable.standard_name,
+                       members ? variable.name + " of each member" : "quantiles of " + variable.name,
+                       variable.units);
+  const std::string names =
+      (members ? "member" : "") + (auxiliary.empty() ? "" : (members ? " " : "") + auxiliary);
+  if (!names.empty()) file_.put_text(id, "coordinates", names);
+  chunk.insert(chunk.begin(), 1);
+  file_.compress(id, chunk, cache);
+  return id;
 }
 
 void SeriesWriter::append(std::span<const float> values) {
@@ -179,17 +206,24 @@ void SeriesWriter::append_in_double(std::span<const double> values) {
 }
 
 void SeriesWriter::put_members(std::span<const double> values) {
-  const Index size = steps_ * nodes_ * features_;
-  require(std::ssize(values) == members_ * size, "members have the steps of the series");
-  for (Index member = 0; member < members_; ++member)
-    for (const Column& column : columns_)
-      write_column(column, member, 0, steps_, values.data() + member * size);
+  put_beside(&Column::members, members_, values);
+}
+void SeriesWriter::put_quantiles(std::span<const double> values) {
+  put_beside(&Column::quantiles, quantiles_, values);
 }
 
-/// Steps [first, first + count) of one variable out of (count, nodes, m): of the series, or of a member if
-/// that is not −1.
+void SeriesWriter::put_beside(int Column::*variable, Index count, std::span<const double> values) {
+  const Index size = steps_ * nodes_ * features_;
+  require(std::ssize(values) == count * size, "what stands beside a series has its steps");
+  for (Index k = 0; k < count; ++k)
+    for (const Column& column : columns_)
+      write_column(column, column.*variable, k, 0, steps_, values.data() + k * size);
+}
+
+/// Steps [first, first + count) of one variable out of (count, nodes, m): of the series, or if `beside` is
+/// not −1 of that place of the dimension in front.
 template <class T>
-void SeriesWriter::write_column(const Column& column, Index member, Index first, Index count,
+void SeriesWriter::write_column(const Column& column, int id, Index beside, Index first, Index count,
                                 const T* values) {
   std::vector<T> piece(static_cast<std::size_t>(count * nodes_ * column.features));
   const T* in = values + column.offset;
@@ -207,8 +241,8 @@ void SeriesWriter::write_column(const Column& column, Index member, Index first,
     start.push_back(0);
     length.push_back(column.features);
   }
-  if (member >= 0) start.insert(start.begin(), member), length.insert(length.begin(), 1);
-  file_.write(member >= 0 ? column.members : column.id, start, length, piece.data());
+  if (beside >= 0) start.insert(start.begin(), beside), length.insert(length.begin(), 1);
+  file_.write(id, start, length, piece.data());
 }
 
 template <class T>
@@ -220,7 +254,7 @@ void SeriesWriter::append_values(std::span<const T> values) {
   const Index block = std::clamp<Index>(piece_values / step_values, 1, std::max<Index>(steps, 1));
   for (Index first = 0; first < steps; first += block)
     for (const Column& column : columns_)
-      write_column(column, -1, written_ + first, std::min(block, steps - first),
+      write_column(column, column.id, -1, written_ + first, std::min(block, steps - first),
                    values.data() + first * step_values);
   written_ += steps;
 }

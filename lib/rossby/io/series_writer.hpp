@@ -37,6 +37,8 @@ class SeriesWriter {
 
   /// Those of all members: (members, steps, nodes, m).
   void put_members(std::span<const double> values);
+  /// The same of all quantiles.
+  void put_quantiles(std::span<const double> values);
 
   /// After the last step: makes the file durable and gives it its name.
   void finish();
@@ -52,15 +54,20 @@ class SeriesWriter {
   struct Column {
     int id;
     Index offset, features;
-    int members = -1;  // variable of these
+    int members = -1, quantiles = -1;  // variables of these
   };
+  int define_beside(CoordinateWriter& coordinates, const SeriesLayout& layout, const SeriesVariable& variable,
+                    const std::string& what, std::vector<int> dimensions, std::vector<Index> chunk,
+                    Index cache, const std::string& auxiliary);
   template <class T>
-  void write_column(const Column& column, Index member, Index first, Index count, const T* values);
+  void write_column(const Column& column, int id, Index beside, Index first, Index count, const T* values);
+  void put_beside(int Column::*variable, Index count, std::span<const double> values);
   std::string path_, temporary_;
   NetcdfFile file_;
   bool pending_ = true;
   bool planar_ = false;
-  Index steps_ = 0, written_ = 0, nodes_ = 0, features_ = 0, members_ = 0, n_rows_ = 0, n_columns_ = 0;
+  Index steps_ = 0, written_ = 0, nodes_ = 0, features_ = 0, members_ = 0, quantiles_ = 0, n_rows_ = 0,
+        n_columns_ = 0;
   std::vector<Column> columns_;
 };
 

@@ -73,6 +73,7 @@ void check_layout(const SeriesLayout& layout, const std::string& path) {
 SeriesLayout with_own_names(SeriesLayout layout, std::set<std::string> taken) {
   for (const SeriesVariable& variable : layout.variables) {
     taken.insert(variable.name);
+    if (!layout.quantiles.empty()) taken.insert({"quantile", variable.name + "_quantiles"});
     if (!layout.members.empty()) taken.insert({"realization", "member", variable.name + "_members"});
   }
   const auto take = [&](std::string& name, const char* usual) {

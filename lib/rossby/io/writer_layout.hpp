@@ -40,6 +40,8 @@ struct SeriesLayout {
 
   /// Names of the members of an ensemble: beside each variable stands <variable>_members(realization, …).
   std::vector<std::string> members = {};
+  /// Levels between 0 and 1: beside each variable stands <variable>_quantiles(quantile, …).
+  std::vector<double> quantiles = {};
 
   [[nodiscard]] Index features() const;
   [[nodiscard]] bool planar() const { return gridded || rows > 0; }

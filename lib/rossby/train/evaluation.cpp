@@ -74,6 +74,34 @@ std::string table_of(const HorizonScores& scores, const Measure& measure, std::s
   return text;
 }
 
+/// Bias and anomaly correlation of the model, and the correlation of the best baseline.
+std::string bias_table(const HorizonScores& scores, const std::string& in, std::span<const Lead> leads,
+                       std::span<const Index> report) {
+  const Index model = std::max<Index>(0, scores.find(model_name)), best = scores.best_baseline();
+  const std::string of = best >= 0 ? "ACC of " + scores.names[static_cast<std::size_t>(best)] : "";
+  std::size_t labels = 8;
+  for (const Index h : report) labels = std::max(labels, label(leads, h).size());
+  const std::string bias = "bias" + in;
+  const auto line = [&](const std::string& name, double b, double acc, double other) {
+    std::string text = fmt::format("{:>{}}  {:>{}}  {:>8}", name, labels, number(b, 4),
+                                   std::max<std::size_t>(bias.size(), 8), number(acc, 4));
+    if (best >= 0) text += fmt::format("  {:>{}}", number(other, 4), of.size());
+    return text + "\n";
+  };
+  std::string text =
+      fmt::format("Bias and anomaly correlation (ACC) of {}\n{:>{}}  {:>8}  {:>8}",
+                  scores.names[static_cast<std::size_t>(model)], "horizon", labels, bias, "ACC");
+  text += best >= 0 ? "  " + of + "\n" : "\n";
+  for (const Index h : report) {
+    const auto at = [&](const std::vector<double>& values, Index k) {
+      return k < 0 ? 0 : values[static_cast<std::size_t>(k * scores.horizons + h - 1)];
+    };
+    text += line(label(leads, h), at(scores.bias, model), at(scores.acc, model), at(scores.acc, best));
+  }
+  return text +
+         line("mean", scores.mean_bias(model), scores.mean_acc(model), best < 0 ? 0 : scores.mean_acc(best));
+}
+
 }  // namespace
 
 std::vector<Lead> horizon_leads(const TimeAxis& axis, std::span<const Index> origins, Index horizons) {
@@ -128,12 +156,18 @@ nlohmann::ordered_json evaluation_json(const HorizonScores& scores, std::string_
     }
     one["rmse"] = at(scores.rmse);
     one["mae"] = at(scores.mae);
-    one["mape_percent"] = at(scores.mape_percent);
+    if (!scores.mape_percent.empty()) one["mape_percent"] = at(scores.mape_percent);
+    if (!scores.bias.empty()) one["bias"] = at(scores.bias);
+    if (!scores.acc.empty()) one["acc"] = at(scores.acc);
     json["horizons"].push_back(std::move(one));
   }
   json["mean"]["rmse"] = by_name(scores, [&](Index k) { return scores.mean_rmse(k); });
   json["mean"]["mae"] = by_name(scores, [&](Index k) { return scores.mean_mae(k); });
-  json["mean"]["mape_percent"] = by_name(scores, [&](Index k) { return scores.mean_mape_percent(k); });
+  if (!scores.mape_percent.empty())
+    json["mean"]["mape_percent"] = by_name(scores, [&](Index k) { return scores.mean_mape_percent(k); });
+  if (!scores.bias.empty())
+    json["mean"]["bias"] = by_name(scores, [&](Index k) { return scores.mean_bias(k); });
+  if (!scores.acc.empty()) json["mean"]["acc"] = by_name(scores, [&](Index k) { return scores.mean_acc(k); });
   json["units"] = std::string(units);
   const Index best = scores.best_baseline();
   if (scores.find(model_name) >= 0 && best >= 0) {
@@ -157,7 +191,9 @@ std::string evaluation_table(const HorizonScores& scores, std::string_view units
        {Measure{"RMSE" + in, &scores.rmse, &HorizonScores::mean_rmse, 4},
         Measure{"MAE" + in, &scores.mae, &HorizonScores::mean_mae, 4},
         Measure{"MAPE (%)", &scores.mape_percent, &HorizonScores::mean_mape_percent, 2}})
-    text += (text.empty() ? "" : "\n") + table_of(scores, measure, leads, report);
+    if (!measure.values->empty())
+      text += (text.empty() ? "" : "\n") + table_of(scores, measure, leads, report);
+  if (!scores.bias.empty()) text += "\n" + bias_table(scores, in, leads, report);
   const Index best = scores.best_baseline();
   if (scores.find(model_name) >= 0 && best >= 0)
     text +=
@@ -172,6 +208,7 @@ std::string evaluation_table(const HorizonScores& scores, std::string_view units
         fmt::format("mean: of the {} of {} horizons that have observed targets\n", scored, scores.horizons);
   else if (shortened)
     text += "mean: of all\n";
+  if (scores.mape_percent.empty()) return text;
   if (const Index ratios = scores.names.empty() ? scored : scores.ratio_horizons(0); ratios < scored)
     text += fmt::format("mean MAPE: of the {} of {} horizons that have targets other than 0\n", ratios,
                         scores.horizons);

@@ -31,14 +31,14 @@ struct Lead {
                                                    Index horizons);
 
 /// Content of evaluation.json: {"horizons": [{"step", "lead", "lead_seconds", "rmse": {name: value}, "mae":
-/// {…}, "mape_percent": {…}}, …], "mean": {"rmse": {…}, …}, "units": units} and, where a model and a baseline
-/// were scored, "skill": {"baseline": name, "rmse": value}. Figures that are not finite are null; leads that
-/// are not known are left out.
+/// {…}, "mape_percent": {…}, "bias": {…}, "acc": {…}}, …], "mean": {"rmse": {…}, …}, "units": units} and,
+/// where a model and a baseline were scored, "skill": {"baseline": name, "rmse": value}. Figures that are not
+/// finite are null; leads that are not known, and measures that the scores do not have, are left out.
 [[nodiscard]] nlohmann::ordered_json evaluation_json(const HorizonScores& scores, std::string_view units,
                                                      std::span<const Lead> leads = {});
 
-/// The same for people: a table each of RMSE, MAE and MAPE with the skill at every horizon of `report`
-/// (empty: at all) and the mean of all; ends with a newline.
+/// The same for people: a table each of RMSE, MAE and MAPE with the skill, and one of bias and anomaly
+/// correlation, at every horizon of `report` (empty: at all) and the mean of all; ends with a newline.
 [[nodiscard]] std::string evaluation_table(const HorizonScores& scores, std::string_view units,
                                            std::span<const Lead> leads = {},
                                            std::span<const Index> report = {});

@@ -39,12 +39,17 @@ Index horizons_with(const std::vector<double>& targets, Index horizons, Index fo
 
 using Sums = std::array<double, sums_a_horizon>;  // {squares, absolutes, count, ratios, ratio count}
 
+double weight_of(const ScoredUnits& units, Index row) {
+  return units.weights.empty() ? 1 : units.weights[static_cast<std::size_t>(row)];
+}
+
 /// Of some features of some rows that are given as anomalies.
 template <class T>
 Sums sums_of_anomalies(NodeView<const T> forecast, std::span<const float* const> truths, Index first_row,
                        Index last_row, Index begin, Index end, const ScoredUnits& units) {
   double squares = 0, absolutes = 0, count = 0, ratios = 0, ratio_count = 0;
-  for (Index i = first_row; i < last_row; ++i)
+  for (Index i = first_row; i < last_row; ++i) {
+    const double weight = weight_of(units, i);
     for (Index f = begin; f < end; ++f) {
       const Index column = i * forecast.channels + f;
       const double variance = units.variance.empty() ? 0 : units.variance[static_cast<std::size_t>(column)];
@@ -56,14 +61,15 @@ Sums sums_of_anomalies(NodeView<const T> forecast, std::span<const float* const>
         const double target = units.anomalies->to_observation(anomaly(observed), step, column);
         const double error =
             units.anomalies->to_value(anomaly(forecast.at(i, b)[f]), step, column, variance) - target;
-        squares += error * error;
-        absolutes += std::abs(error);
-        count += 1;
+        squares += weight * error * error;
+        absolutes += weight * std::abs(error);
+        count += weight;
         if (target == 0) continue;
-        ratios += std::abs(error / target);
-        ratio_count += 1;
+        ratios += weight * std::abs(error / target);
+        ratio_count += weight;
       }
     }
+  }
   return {squares, absolutes, count, ratios, ratio_count};
 }
 
@@ -75,7 +81,8 @@ Sums sums_of(NodeView<const T> forecast, std::span<const float* const> truths, I
     return sums_of_anomalies(forecast, truths, first_row, last_row, begin, end, units);
   const Scaler* scaler = units.scaler;
   double squares = 0, absolutes = 0, count = 0, ratios = 0, ratio_count = 0;
-  for (Index i = first_row; i < last_row; ++i)
+  for (Index i = first_row; i < last_row; ++i) {
+    const double weight = weight_of(units, i);
     for (Index f = begin; f < end; ++f) {
       const double unit = scaler ? scaler->error_factor(i, f) : 1,
                    center = scaler ? scaler->to_value(0, i, f) : 0;
@@ -87,14 +94,15 @@ Sums sums_of(NodeView<const T> forecast, std::span<const float* const> truths, I
         const double error =
             (static_cast<double>(forecast.at(i, b)[f]) - static_cast<double>(observed)) * unit;
         const double target = center + static_cast<double>(observed) * unit;
-        squares += error * error;
-        absolutes += std::abs(error);
-        count += 1;
+        squares += weight * error * error;
+        absolutes += weight * std::abs(error);
+        count += weight;
         if (!(std::abs(target) > zero)) continue;
-        ratios += std::abs(error / target);
-        ratio_count += 1;
+        ratios += weight * std::abs(error / target);
+        ratio_count += weight;
       }
     }
+  }
   return {squares, absolutes, count, ratios, ratio_count};
 }
 
@@ -131,6 +139,13 @@ double HorizonScores::mean_mae(Index forecaster) const {
 }
 double HorizonScores::mean_mape_percent(Index forecaster) const {
   return mean_of(mape_percent, ratio_count, *this, forecaster);
+}
+
+double HorizonScores::mean_bias(Index forecaster) const {
+  return mean_of(bias, count, *this, forecaster);
+}
+double HorizonScores::mean_acc(Index forecaster) const {
+  return mean_of(acc, count, *this, forecaster);
 }
 
 Index HorizonScores::scored_horizons(Index forecaster) const {
@@ -192,7 +207,8 @@ void HorizonErrors::add(Index forecaster, Index horizon, NodeView<const T> forec
 
 template <class T>
 void HorizonErrors::add_columns(Index forecaster, Index horizon, NodeView<const T> forecast,
-                                const std::function<const float*(Index)>& truth, const ScoredUnits& units) {
+                                const std::function<const float*(Index)>& truth, ScoredUnits units) {
+  units.weights = weights_;
   require(forecaster >= 0 && forecaster < static_cast<Index>(names_.size()),
           "errors of a forecaster that was named");
   require(horizon >= 1 && horizon <= horizons_, "errors at a horizon that is scored");
@@ -210,6 +226,7 @@ void HorizonErrors::add_columns(Index forecaster, Index horizon, NodeView<const 
     for (std::size_t k = 0; k < sums_a_horizon; ++k) sums_[part * size + place + k] += sums[k];
     begin = end;
   }
+  if (sink_) show(forecaster, horizon, forecast, units);
   for (Index b = 0; b < forecast.cols && !origins_.empty(); ++b) {
     const auto column = static_cast<std::size_t>(b);
     const auto at =
@@ -228,6 +245,50 @@ void HorizonErrors::add_columns(Index forecaster, Index horizon, NodeView<const 
     to[0] += sums[0];
     to[1] += sums[2];
   }
+}
+
+template <class T>
+void HorizonErrors::show(Index forecaster, Index horizon, NodeView<const T> forecast,
+                         const ScoredUnits& units) const {
+  require(std::ssize(units.steps) == forecast.cols, "steps of the targets are shown");
+  constexpr Index values_at_once = Index{1} << 16;
+  // The same on all ranks, whatever their rows: sinks may communicate.
+  constexpr Index columns_at_once = 16;
+  const bool anomalies = units.anomalies && units.anomalies->on();
+  std::vector<double> values, truths;
+  for (Index first_column = 0; first_column < forecast.cols; first_column += columns_at_once) {
+    const Index columns = std::min(columns_at_once, forecast.cols - first_column);
+    const auto steps =
+        units.steps.subspan(static_cast<std::size_t>(first_column), static_cast<std::size_t>(columns));
+    const Index some = std::max<Index>(1, values_at_once / std::max<Index>(1, columns * forecast.channels));
+    Index first = 0;
+    do {
+      const Index rows = std::min(some, forecast.rows - first);
+      values.clear();
+      truths.clear();
+      for (Index i = first; i < first + rows; ++i)
+        for (Index b = first_column; b < first_column + columns; ++b)
+          for (Index f = 0; f < forecast.channels; ++f) {
+            const Index column = i * forecast.channels + f, step = units.steps[static_cast<std::size_t>(b)];
+            const auto in_units = [&](double x) {
+              return units.scaler ? units.scaler->to_value(x, i, f) : x;
+            };
+            const double value = in_units(static_cast<double>(forecast.at(i, b)[f])),
+                         truth = in_units(static_cast<double>(truths_[static_cast<std::size_t>(b)][column])),
+                         variance =
+                             units.variance.empty() ? 0 : units.variance[static_cast<std::size_t>(column)];
+            values.push_back(anomalies ? units.anomalies->to_value(value, step, column, variance) : value);
+            truths.push_back(anomalies ? units.anomalies->to_observation(truth, step, column) : truth);
+          }
+      sink_({forecaster, horizon, steps, first, rows, forecast.channels, forecast.rows, values.data(),
+             truths.data()});
+      first += rows;
+    } while (first < forecast.rows);
+  }
+}
+
+void HorizonErrors::weigh(std::span<const double> weights) {
+  weights_.assign(weights.begin(), weights.end());
 }
 
 void HorizonErrors::keep_origins(std::span<const Index> origins) {

@@ -34,6 +34,9 @@ struct HorizonScores {
   std::vector<double> count;         // (names, horizons): observed targets; where 0, rmse and mae are NaN
   std::vector<double> mape_percent;  // (names, horizons): NaN where no observed target differs from 0
   std::vector<double> ratio_count;   // (names, horizons): observed targets that differ from 0
+  // Of HorizonErrors empty: what a Verification adds. Empty measures are neither written nor printed.
+  std::vector<double> bias = {};  // (names, horizons): mean of forecast − observation
+  std::vector<double> acc = {};   // (names, horizons): anomaly correlation, centred
 
   /// Place of a name in `names`, −1 where it is not there.
   [[nodiscard]] Index find(std::string_view name) const;
@@ -42,6 +45,8 @@ struct HorizonScores {
   [[nodiscard]] double mean_rmse(Index forecaster) const;
   [[nodiscard]] double mean_mae(Index forecaster) const;
   [[nodiscard]] double mean_mape_percent(Index forecaster) const;
+  [[nodiscard]] double mean_bias(Index forecaster) const;
+  [[nodiscard]] double mean_acc(Index forecaster) const;
   /// Horizons at which a forecaster is scored: those that have observed targets.
   [[nodiscard]] Index scored_horizons(Index forecaster) const;
   /// Those of its MAPE: that have observed targets other than 0.
@@ -61,6 +66,18 @@ struct ScoredUnits {
   std::span<const Index> steps = {};  // targets of the columns on the time axis; of anomalies
   std::span<const double> variance =
       {};  // of forecast anomalies, (rows, features); empty: their median counts
+  std::span<const double> weights = {};  // (rows); empty: 1 each. HorizonErrors sets it
+};
+
+/// Forecasts and observations of some rows in original units (less the centers of the data), as their errors
+/// are added up.
+struct ScoredValues {
+  Index forecaster = 0, horizon = 0;
+  std::span<const Index> steps;  // targets of the columns on the time axis
+  Index first_row = 0, rows = 0, features = 0;
+  Index all_rows = 0;                // of this rank
+  const double* forecast = nullptr;  // (rows, columns, features)
+  const double* observed = nullptr;  // likewise, NaN where missing
 };
 
 /// Adds up errors on one rank; `reduce` makes scores of the sums of all ranks.
@@ -74,6 +91,14 @@ class HorizonErrors {
   /// Keeps the squared errors of each of these origins (ascending) apart, too. ScoredUnits::steps are then
   /// needed.
   void keep_origins(std::span<const Index> origins);
+
+  /// Weights of the rows, not negative: sums, and the counts of targets, are then weighted.
+  void weigh(std::span<const double> weights);
+
+  /// Shows all values whose errors are added to `sink`, some columns after the other and of these rows in
+  /// ascending order; no rows once if there are none. The columns are the same on all ranks.
+  /// ScoredUnits::steps are then needed.
+  void watch(std::function<void(const ScoredValues&)> sink) { sink_ = std::move(sink); }
 
   /// Errors of one forecaster at one horizon (1, 2, …): forecast (rows, origins, features) against steps
   /// origin + horizon of `truth`. May be called several times, for shares of the origins. Both in original
@@ -97,7 +122,9 @@ class HorizonErrors {
  private:
   template <class T>
   void add_columns(Index forecaster, Index horizon, NodeView<const T> forecast,
-                   const std::function<const float*(Index)>& truth, const ScoredUnits& units);
+                   const std::function<const float*(Index)>& truth, ScoredUnits units);
+  template <class T>
+  void show(Index forecaster, Index horizon, NodeView<const T> forecast, const ScoredUnits& units) const;
 
   [[nodiscard]] HorizonScores scores_of(std::span<const double> sums) const;
 
@@ -106,6 +133,8 @@ class HorizonErrors {
   std::vector<Index> part_features_;
   std::size_t parts_;
   int threads_;
+  std::vector<double> weights_;
+  std::function<void(const ScoredValues&)> sink_;
   std::vector<const float*> truths_;  // of the columns at hand
   std::vector<Index> steps_;          // likewise
   std::vector<Index> origins_;        // that are kept apart

@@ -37,34 +37,54 @@ class FieldFile::Impl {
     for (Index b = 0; b < rows_.block_rows(); ++b)
       place_.push_back(domain.file_node[static_cast<std::size_t>(rows_.begin() + b)] - first_node_);
     pending_.resize(layout_.space.variables.size() * static_cast<std::size_t>(layout_.inner()));
-    create();
+    batch_ = batch();
+    try {
+      create();
+    } catch (...) {
+      withdraw();
+      throw;
+    }
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
-  ~Impl() {
-    datasets_.clear();
-    (void)file_.close();
-    if (named_ && comm_.rank() == 0) ::unlink(temporary_.c_str());
-  }
+  ~Impl() { withdraw(); }
 
   template <class T>
   void put(Index field, Index inner, Index outer, NodeView<const T> values);
-  void finish();
+  void finish(const std::vector<std::pair<std::string, std::string>>& attributes);
 
  private:
-  /// Steps of the outer axis, from `first` on, that wait until they are a chunk of it.
+  /// Steps of the outer axis, from `first` on, that wait until they are `batch_`.
   struct Pending {
     Index first = 0, count = 0;
-    std::vector<float> values;  // (chunk, nodes of this rank's units, features)
+    std::vector<float> values;  // (batch, nodes of this rank's units, features)
   };
 
-  /// Of the chunks of units each rank writes a share.
+  /// Each rank writes its rows where these are a stretch of the file, or else a share of the chunks of units.
+  [[nodiscard]] bool writes_own_rows() const { return layout_.deflate == 0 && domain_.partition.identity(); }
   [[nodiscard]] Index first_node_of(int rank) const {
+    const Index nodes = layout_.units() * layout_.unit_nodes();
+    if (writes_own_rows()) {
+      const Index row = domain_.partition.begin(rank);
+      return rank == 0 ? 0 : row < domain_.nodes() ? domain_.file_node[static_cast<std::size_t>(row)] : nodes;
+    }
     const Index units = layout_.units(), a_chunk = layout_.chunk_units(),
                 chunks = (units + a_chunk - 1) / a_chunk;
     return std::min(units, chunks * rank / comm_.size() * a_chunk) * layout_.unit_nodes();
   }
+  /// Chunks of the outer axis that are written at once: each time the ranks wait for each other. The same on
+  /// all ranks.
+  [[nodiscard]] Index batch() const {
+    constexpr Index values_that_wait = Index{1} << 22;  // of a rank and a field
+    Index nodes = 1, most = 1;
+    for (int rank = 0; rank < comm_.size(); ++rank)
+      nodes = std::max(nodes, first_node_of(rank + 1) - first_node_of(rank));
+    for (const SeriesVariable& field : layout_.space.variables) most = std::max(most, field.features);
+    const Index chunk = layout_.chunk_outer();
+    return chunk * std::max<Index>(1, values_that_wait / (chunk * nodes * most * layout_.inner()));
+  }
   [[nodiscard]] RowPartition blocks() const {
+    if (writes_own_rows()) return domain_.partition;
     std::vector<int> owners;
     int owner = 0;
     for (const Index node : domain_.file_node) {  // ascending
@@ -74,6 +94,11 @@ class FieldFile::Impl {
     return RowPartition::from_owners(owners, comm_.size());
   }
   void create();
+  void withdraw() {
+    datasets_.clear();
+    (void)file_.close();
+    if (named_ && comm_.rank() == 0) ::unlink(temporary_.c_str());
+  }
   void flush(Index field, Index inner);
   template <class V>
   void write(Index field, Index inner, const Pending& pending);
@@ -100,6 +125,7 @@ class FieldFile::Impl {
   std::vector<Index> place_;            // of each block row among these
   std::vector<std::uint64_t> offsets_;  // of the fields, if they are not compressed
   std::vector<Pending> pending_;        // (fields, inner)
+  Index batch_ = 1;                     // steps of the outer axis that are written at once
   bool named_ = false;                  // the temporary file
   std::unique_ptr<state::RawFile> raw_;
   Hdf5File file_;                      // compressed: rank 0's
@@ -118,8 +144,13 @@ void FieldFile::Impl::create() {
     file_ = state::open_file_to_write(temporary_);
     for (const SeriesVariable& field : layout_.space.variables)
       datasets_.emplace_back(H5Dopen2(file_, ("/" + field.name).c_str(), H5P_DEFAULT));
+    for (const Hdf5Dataset& dataset : datasets_)
+      if (!dataset.valid()) user_error("{}: HDF5 cannot open what it has just made", path_);
     if (layout_.deflate > 0) return;
-    for (std::size_t k = 0; k < datasets_.size(); ++k) offsets_[k] = H5Dget_offset(datasets_[k]);
+    for (std::size_t k = 0; k < datasets_.size(); ++k) {
+      offsets_[k] = H5Dget_offset(datasets_[k]);
+      if (offsets_[k] == HADDR_UNDEF) bug("HDF5 has given each field its place");
+    }
     datasets_.clear();
     if (!file_.close()) user_error("{}: HDF5 cannot close this file", path_);
     try {
@@ -138,17 +169,18 @@ void FieldFile::Impl::create() {
 
 template <class T>
 void FieldFile::Impl::put(Index field, Index inner, Index outer, NodeView<const T> values) {
-  const Index m = features(field), a_chunk = layout_.chunk_outer();
+  const Index m = features(field);
   require(values.rows == rows_.owned() && values.channels == m, "values of the rows and features of a field");
   require(outer >= 0 && outer + values.cols <= layout_.outer() && inner >= 0 && inner < layout_.inner(),
           "values inside the axes of a field");
   std::vector<float> local, block;
   for (Index b = 0; b < values.cols;) {
     Pending& waiting = pending(field, inner);
-    const Index step = outer + b, count = std::min(a_chunk - step % a_chunk, values.cols - b);
+    const Index step = outer + b, count = std::min(batch_ - step % batch_, values.cols - b);
     if (waiting.count == 0) {
       waiting.first = step;
-      waiting.values.assign(static_cast<std::size_t>(a_chunk * nodes_ * m), missing_value);
+      waiting.values.assign(static_cast<std::size_t>(std::min(batch_, layout_.outer() - step) * nodes_ * m),
+                            missing_value);
     }
     require(waiting.first + waiting.count == step, "fields are put in ascending order");
     local.resize(static_cast<std::size_t>(values.rows * count * m));
@@ -166,7 +198,7 @@ void FieldFile::Impl::put(Index field, Index inner, Index outer, NodeView<const 
         std::copy_n(from, m, waiting.values.data() + ((waiting.count + k) * nodes_ + place) * m);
     waiting.count += count;
     b += count;
-    if (step + count == layout_.outer() || (step + count) % a_chunk == 0) flush(field, inner);
+    if (step + count == layout_.outer() || (step + count) % batch_ == 0) flush(field, inner);
   }
 }
 
@@ -201,8 +233,7 @@ void FieldFile::Impl::write(Index field, Index inner, const Pending& pending) {
   if constexpr (std::is_same_v<V, float>) values = pending.values.data();
   const Index plane = nodes_ * features(field);
   if (layout_.deflate > 0)
-    return write_chunks<V>(field, inner, pending,
-                           {values, static_cast<std::size_t>(layout_.chunk_outer() * plane)});
+    return write_chunks<V>(field, inner, pending, {values, static_cast<std::size_t>(pending.count * plane)});
   const Index whole = layout_.space.nodes * features(field);
   agree(comm_, [&] {
     try {
@@ -225,29 +256,30 @@ void FieldFile::Impl::write_chunks(Index field, Index inner, const Pending& pend
               outers = layout_.chunk_outer(), units = layout_.chunk_units();
   std::vector<std::vector<std::byte>> letters(static_cast<std::size_t>(comm_.size()));
   std::vector<V> chunk;
-  for (Index first = 0; first < plane; first += units * unit) {
-    chunk.assign(static_cast<std::size_t>(outers * units * unit), static_cast<V>(missing_value));
-    const Index here = std::min(units * unit, plane - first);
-    for (Index o = 0; o < pending.count; ++o)
-      std::copy_n(values.data() + o * plane + first, here, chunk.data() + o * units * unit);
-    const auto packed = deflated_chunk(std::as_bytes(std::span<const V>(chunk)), sizeof(V), layout_.deflate);
-    const Index head[] = {(first_node_ * m + first) / unit, std::ssize(packed)};
-    auto& letter = letters.front();
-    const auto bytes = std::as_bytes(std::span(head));
-    letter.insert(letter.end(), bytes.begin(), bytes.end());
-    letter.insert(letter.end(), packed.begin(), packed.end());
-  }
+  for (Index outer = 0; outer < pending.count; outer += outers)
+    for (Index first = 0; first < plane; first += units * unit) {
+      chunk.assign(static_cast<std::size_t>(outers * units * unit), static_cast<V>(missing_value));
+      const Index here = std::min(units * unit, plane - first);
+      for (Index o = 0; o < std::min(outers, pending.count - outer); ++o)
+        std::copy_n(values.data() + (outer + o) * plane + first, here, chunk.data() + o * units * unit);
+      const auto packed =
+          deflated_chunk(std::as_bytes(std::span<const V>(chunk)), sizeof(V), layout_.deflate);
+      const Index head[] = {pending.first + outer, (first_node_ * m + first) / unit, std::ssize(packed)};
+      auto& letter = letters.front();
+      const auto bytes = std::as_bytes(std::span(head));
+      letter.insert(letter.end(), bytes.begin(), bytes.end());
+      letter.insert(letter.end(), packed.begin(), packed.end());
+    }
   letters = MpiMailbox(comm_).swap(std::move(letters));
   agree(comm_, [&] {
     if (comm_.rank() != 0) return;
     for (const auto& letter : letters)
       for (std::size_t at = 0; at < letter.size();) {
-        Index head[2];
+        Index head[3];
         std::memcpy(head, letter.data() + at, sizeof head);
         at += sizeof head;
-        const auto size = static_cast<std::size_t>(head[1]);
-        write_chunk(field, inner, pending.first, head[0],
-                    std::span<const std::byte>(letter).subspan(at, size));
+        const auto size = static_cast<std::size_t>(head[2]);
+        write_chunk(field, inner, head[0], head[1], std::span<const std::byte>(letter).subspan(at, size));
         at += size;
       }
   });
@@ -265,7 +297,7 @@ void FieldFile::Impl::write_chunk(Index field, Index inner, Index outer, Index u
                errno != 0 ? std::strerror(errno) : "HDF5 cannot write a chunk");
 }
 
-void FieldFile::Impl::finish() {
+void FieldFile::Impl::finish(const std::vector<std::pair<std::string, std::string>>& attributes) {
   for (const Pending& waiting : pending_)
     require(waiting.count == 0 && waiting.first == layout_.outer(), "all fields have been put");
   agree(comm_, [&] {
@@ -274,7 +306,9 @@ void FieldFile::Impl::finish() {
     if (!file_.close()) user_error("{}: HDF5 cannot close this file", path_);
   });
   agree(comm_, [&] {
-    if (comm_.rank() == 0) commit_file(temporary_, path_);
+    if (comm_.rank() != 0) return;
+    if (!attributes.empty()) add_attributes(temporary_, path_, attributes);
+    commit_file(temporary_, path_);
   });
   named_ = false;
 }
@@ -291,8 +325,8 @@ void FieldFile::put(Index field, Index inner, Index outer, NodeView<const T> val
 template void FieldFile::put(Index, Index, Index, NodeView<const float>);
 template void FieldFile::put(Index, Index, Index, NodeView<const double>);
 
-void FieldFile::finish() {
-  impl_->finish();
+void FieldFile::finish(const std::vector<std::pair<std::string, std::string>>& attributes) {
+  impl_->finish(attributes);
 }
 
 }  // namespace rossby

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rossby/io/field_layout.hpp"
@@ -10,14 +11,14 @@
 
 namespace rossby {
 
-/// A NetCDF-4 file of fields (FieldLayout) that all ranks write at once. Rank 0 makes its structure. Values
-/// go from the ranks that own rows to the one that holds the unit (a row of the grid, or a node) in the file,
-/// which writes them at their place. If they are compressed, each rank compresses its chunks, and rank 0
+/// A NetCDF-4 file of fields (FieldLayout) that all ranks write at once. Rank 0 makes its structure. If the
+/// ranks own contiguous rows, each writes its own. Otherwise, and for compression, values go first to the
+/// rank that holds their unit (a row of the grid, or a node). Each rank compresses its chunks, and rank 0
 /// writes these. The content does not depend on the number of ranks.
 ///
 /// The file has a temporary name until `finish`; if the object dies before, nothing stays. A failure of one
-/// rank is a UserError on all. Memory: of a field that is being put, 256 KiB or a step of the outer axis for
-/// each step of the inner one.
+/// rank is a UserError on all. Memory: of a field that is being put, 16 MiB, or 256 KiB or a step of the
+/// outer axis for each step of the inner one.
 class FieldFile {
  public:
   /// File nodes that are no nodes of the domain have NaN. `centered` has for each field its first feature in
@@ -33,8 +34,9 @@ class FieldFile {
   template <class T>
   void put(Index field, Index inner, Index outer, NodeView<const T> values);
 
-  /// Throws BugError if values have not been put.
-  void finish();
+  /// Adds global attributes that became known meanwhile, and gives the file its name. Throws BugError if
+  /// values have not been put.
+  void finish(const std::vector<std::pair<std::string, std::string>>& attributes = {});
 
  private:
   class Impl;

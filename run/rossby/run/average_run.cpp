@@ -1,6 +1,7 @@
 #include "rossby/run/average_run.hpp"
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 
@@ -72,7 +73,7 @@ void AverageRun::add_errors(HorizonErrors& errors, std::span<const Index> origin
   const Index rows = std::ssize(domain().rows), m = domain().info.features, count = std::ssize(origins);
   const std::filesystem::path written = std::filesystem::path(output_).parent_path();
   const std::string folder = output_.empty() ? directory_ : written.empty() ? "." : written.string();
-  auto sum = agree(comm, [&] { return ForecastStore(folder, 1, horizons, count, rows * m); });
+  auto sum = agree(comm, [&] { return ForecastStore(folder, 2, horizons, count, rows * m); });
   for (Index k = 0; k < members_.size(); ++k) {
     Index needed = horizons;  // of the leads at which it has a weight
     while (needed > 0 && weight(needed, k) == 0) --needed;
@@ -81,17 +82,38 @@ void AverageRun::add_errors(HorizonErrors& errors, std::span<const Index> origin
                       [&](Index first, Index h, NodeView<const float> x) {
                         const auto w = static_cast<float>(weight(h, k));
                         if (w == 0) return;
+                        float before = 0;  // weight of the members so far
+                        for (Index j = 0; j < k; ++j) before += static_cast<float>(weight(h, j));
                         for (Index b = 0; b < x.cols; ++b) {
-                          float* to = sum.at(0, h, first + b);
+                          float *to = sum.at(0, h, first + b), *square = sum.at(1, h, first + b);
                           for (Index i = 0; i < x.rows; ++i)
-                            for (Index f = 0; f < m; ++f) *to++ += w * x.at(i, b)[f];
+                            for (Index f = 0; f < m; ++f) {
+                              const float value = x.at(i, b)[f];
+                              // Updated as members come, so that large values do not cancel (West 1979).
+                              const float mean = before > 0 ? *to / before : 0, off = value - mean;
+                              *square++ += w * before / (before + w) * off * off;
+                              *to++ += w * value;
+                            }
                         }
                       });
     sum.forget_pages();
   }
+  variances_.assign(static_cast<std::size_t>(2 * horizons), 0);
+  for (Index h = 1; h <= horizons; ++h)
+    for (Index k = 0; k < count * rows * m; ++k) {
+      variances_[static_cast<std::size_t>(2 * h - 2)] += static_cast<double>(sum.at(1, h, 0)[k]);
+      variances_[static_cast<std::size_t>(2 * h - 1)] += 1;
+    }
   const Series truth = read_series(comm, config(), domain());
   for (Index h = 1; h <= horizons; ++h)
     errors.add<float>(as, h, {sum.at(0, h, 0), rows, count, m, m, rows * m}, truth, origins);
+}
+
+std::vector<double> AverageRun::spread() {
+  std::vector<double> sums = variances_, spread;
+  reducer().sum(std::span<double>(sums));
+  for (std::size_t k = 0; k < sums.size(); k += 2) spread.push_back(std::sqrt(sums[k] / sums[k + 1]));
+  return spread;
 }
 
 std::string AverageRun::output(const std::string& usual) const {

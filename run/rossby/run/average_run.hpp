@@ -41,6 +41,10 @@ class AverageRun {
   /// their weighted sum of all origins is held, if it is large in an unnamed file. Collective.
   void add_errors(HorizonErrors& errors, std::span<const Index> origins, Index horizons, Index as = 0);
 
+  /// Of the forecasts that add_errors has made, by horizon: √(mean variance of the members about their
+  /// weighted mean). Collective.
+  [[nodiscard]] std::vector<double> spread();
+
   /// Where rank 0 writes: the output that is asked for, or `usual` in the directory. Throws UserError where
   /// that may not be written, or would replace what is read.
   [[nodiscard]] std::string output(const std::string& usual) const;
@@ -49,7 +53,8 @@ class AverageRun {
   std::string directory_, output_;
   Average average_;
   Members members_;
-  std::string remark_;  // of usable()
+  std::string remark_;             // of usable()
+  std::vector<double> variances_;  // (horizons, {sum, number}) of this rank
 };
 
 }  // namespace rossby

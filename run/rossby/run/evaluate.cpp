@@ -1,37 +1,31 @@
 #include "rossby/run/evaluate.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "rossby/base/user_error.hpp"
-#include "rossby/io/attribute_text.hpp"
 #include "rossby/io/files.hpp"
-#include "rossby/io/forecast_file.hpp"
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/ksp_solver.hpp"
 #include "rossby/mpi/watchdog.hpp"
 #include "rossby/run/average_run.hpp"
+#include "rossby/run/evaluation_report.hpp"
+#include "rossby/run/hindcasts.hpp"
+#include "rossby/run/intervals.hpp"
 #include "rossby/run/members.hpp"
 #include "rossby/run/model_run.hpp"
-#include "rossby/run/run_baselines.hpp"
 #include "rossby/run/run_files.hpp"
+#include "rossby/run/scored_beside.hpp"
+#include "rossby/run/slices.hpp"
 #include "rossby/train/evaluation.hpp"
 #include "rossby/train/stnn_task.hpp"
 
 namespace rossby {
 namespace {
-
-/// What is scored: origins and horizons of the test part.
-struct Test {
-  std::vector<Index> origins;
-  Index horizons = 0;
-  std::string remark = {};  // a line, if files of forecasts lack some of the origins
-};
 
 /// How many steps a forecaster can be asked for; what puts it so.
 struct Reach {
@@ -62,7 +56,7 @@ Index horizons_of(const Config& config, const Reach& reach) {
   return reach.steps > 0 ? std::min(horizons, reach.steps) : horizons;
 }
 
-Test test_of(const Config& config, const Reach& reach, const Split& split) {
+TestForecasts test_of(const Config& config, const Reach& reach, const Split& split) {
   if (config.evaluate.kind == "rollout") {
     if (split.test.size() < 1) user_error("evaluate: there is no test part; set split.test");
     Rollout rollout = rollout_of(reach, split);
@@ -72,197 +66,40 @@ Test test_of(const Config& config, const Reach& reach, const Split& split) {
   return {split.test_origins(horizons, config.evaluate.first_origin, config.evaluate.last_origin), horizons};
 }
 
-/// What is scored beside the model: the classical forecasters, which work in original units, and files.
-struct Beside {
-  std::vector<std::unique_ptr<Baseline>> baselines;
-  std::vector<ForecastFile> files;
-
-  [[nodiscard]] std::vector<std::string> names() const {
-    std::vector<std::string> names;
-    for (const auto& baseline : baselines) names.emplace_back(baseline->name());
-    for (const ForecastFile& file : files) names.push_back(name_of(file.path()));
-    return names;
-  }
-
-  /// A key of evaluation.json: lower_snake_case.
-  static std::string name_of(const std::string& path) {
-    std::string name = "file_" + lower_case(std::filesystem::path(path).stem().string());
-    for (char& c : name)
-      if ((c < 'a' || c > 'z') && (c < '0' || c > '9')) c = '_';
-    return name;
-  }
-};
-
-Beside beside(const Config& config, const KspSolver& solver, const Domain& domain, int threads,
-              Index horizons, std::span<const std::string> files) {
-  Beside all;
-  // One long rollout has no regression for each horizon.
-  const Index regressions = config.evaluate.kind == "rollout" ? 0 : horizons;
-  if (config.evaluate.baselines)
-    all.baselines = run_baselines(config, domain, regressions, threads, solver, domain.info.time);
-  for (const std::string& path : files) {
-    all.files.push_back(ForecastFile::open(path, domain.info));
-    all.files.back().expect_nodes(domain.file_node);
-    const std::vector<std::string> names = all.names();
-    if (std::count(names.begin(), names.end(), names.back()) > 1)
-      user_error("{}: two files of forecasts would be called {} in the tables; rename one", path,
-                 names.back());
-  }
-  return all;
-}
-
 /// Adds the errors of the test part to `errors`, and of baselines those of the validation part to `earlier`.
 template <class Run>
-void add_beside(const Communicator& comm, const Config& config, Run& run, const Test& test,
-                const Beside& beside, HorizonErrors& errors, HorizonErrors& earlier) {
-  if (beside.baselines.empty() && beside.files.empty()) return;
-  const Series series = read_series(comm, config, run.domain());
+void add_beside(const Communicator& comm, Run& run, const TestForecasts& test, const ScoredBeside& beside,
+                const Series& series, HorizonErrors& errors, HorizonErrors& earlier) {
   const std::vector<Index> validation = run.domain().split.origins(Role::validation, test.horizons);
-  int number = 1;
-  for (const auto& baseline : beside.baselines) {
-    baseline->fit(series, run.domain().split, run.reducer());
-    if (!validation.empty())
-      baseline->forecast(series, validation, test.horizons, run.reducer(),
-                         [&](Index horizon, NodeView<const float> x) {
-                           earlier.add<float>(number, horizon, x, series, validation);
-                         });
-    baseline->forecast(series, test.origins, test.horizons, run.reducer(),
-                       [&](Index horizon, NodeView<const float> x) {
-                         errors.add<float>(number, horizon, x, series, test.origins);
-                       });
-    ++number;
-  }
   const std::span<const Index> origins(test.origins);
-  for (const ForecastFile& file : beside.files) {
-    forecast_from_file(comm, file, run.domain(), origins, test.horizons,
-                       [&](Index first, Index horizon, NodeView<const float> x) {
-                         errors.add<float>(number, horizon, x, series,
-                                           origins.subspan(static_cast<std::size_t>(first),
-                                                           static_cast<std::size_t>(x.cols)));
-                       });
-    ++number;
+  for (Index k = 0; k < beside.size(); ++k) {
+    const Index number = k + 1;
+    if (k < std::ssize(beside.baselines)) {
+      Baseline& baseline = *beside.baselines[static_cast<std::size_t>(k)];
+      if (baseline.name() != beside.fitted) baseline.fit(series, run.domain().split, run.reducer());
+      if (!validation.empty())
+        baseline.forecast(series, validation, test.horizons, run.reducer(),
+                          [&](Index horizon, NodeView<const float> x) {
+                            earlier.add<float>(number, horizon, x, series, validation);
+                          });
+    }
+    beside.forecast(comm, run.domain(), run.reducer(), k, series, origins, test.horizons,
+                    [&](Index first, Index horizon, NodeView<const float> x) {
+                      errors.add<float>(
+                          number, horizon, x, series,
+                          origins.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(x.cols)));
+                    });
   }
 }
 
 void drop_relative(HorizonScores& scores) {
-  for (double& value : scores.mape_percent) value = std::numeric_limits<double>::quiet_NaN();
-  for (double& count : scores.ratio_count) count = 0;
-}
-
-/// What is scored on its own: each of several variables, or each of the features that the one has.
-struct Part {
-  const SeriesVariable* variable;
-  Index features;
-  std::string feature = {};  // of one, what it is called: its coordinate, or its number
-
-  [[nodiscard]] std::string units() const { return variable->units.empty() ? "1" : variable->units; }
-};
-
-std::vector<Part> parts_of(const Domain& domain) {
-  constexpr Index most_features = 32;
-  std::vector<Part> parts;
-  const auto& variables = domain.info.variables;
-  const SeriesVariable& only = variables.front();
-  if (variables.size() > 1)
-    for (const SeriesVariable& variable : variables) parts.push_back({&variable, variable.features});
-  else if (only.features > 1 && only.features <= most_features)
-    for (Index f = 0; f < only.features; ++f) {
-      const auto place = static_cast<std::size_t>(f);
-      const bool labelled = place < only.feature_labels.size() && !only.feature_labels[place].empty();
-      parts.push_back({&only, 1, labelled ? only.feature_labels[place] : std::to_string(f)});
-    }
-  return parts;
-}
-
-/// Tables of each part, if they are few, and of all together, or of the one that there is.
-std::string tables_of(const Domain& domain, const std::vector<Part>& parts,
-                      const std::vector<HorizonScores>& of_parts, const HorizonScores& scores,
-                      std::span<const Lead> leads, std::span<const Index> report) {
-  constexpr std::size_t few_features = 4;
-  const std::string units = units_of(domain.info), all = evaluation_table(scores, units, leads, report);
-  const SeriesVariable& first = domain.info.variables.front();
-  if (parts.empty())
-    return (first.features > 1 ? fmt::format("the {} features of {} together\n", first.features, first.name)
-                               : "") +
-           all;
-  const bool of_features = !parts.front().feature.empty();
-  std::string text;
-  for (std::size_t p = 0; p < parts.size() && !(of_features && parts.size() > few_features); ++p)
-    text += (of_features
-                 ? fmt::format("{}, {} {}\n", first.name,
-                               first.feature_name.empty() ? "feature" : first.feature_name, parts[p].feature)
-                 : fmt::format("variable {}\n", parts[p].variable->name)) +
-            evaluation_table(of_parts[p], parts[p].units(), leads, report) + "\n";
-  if (of_features)
-    return text + fmt::format(
-                      "all {} features of {} together: where their units differ, those with large "
-                      "values rule{}\n{}",
-                      first.features, first.name, text.empty() ? "; each by itself is in the file" : "", all);
-  return text + fmt::format(
-                    "all variables together{}\n{}",
-                    units == "mixed" ? ", though their units differ: those with large values rule" : "", all);
-}
-
-/// What was found, on its way to file and console.
-struct Found {
-  const Domain& domain;
-  const Test& test;
-  std::vector<Part> parts;
-  HorizonScores scores;
-  std::vector<HorizonScores> of_parts;
-  std::vector<Lead> leads;
-  Index chosen = -1;  // the baseline with the smallest mean RMSE of the validation part; -1: there is none
-  Index epochs = -1;  // of the run's state; -1: it does not say
-  PairedSkill paired = {};   // against that
-  DataChanges changes = {};  // of the training part, if they were accepted
-
-  [[nodiscard]] bool seen() const {
-    return std::any_of(test.origins.begin(), test.origins.end(),
-                       [&](Index origin) { return domain.split.reaches_training(origin, test.horizons); });
-  }
-
-  [[nodiscard]] nlohmann::ordered_json json() const {
-    const TimeAxis& time = domain.info.time;
-    nlohmann::ordered_json all = evaluation_json(scores, units_of(domain.info), leads);
-    for (std::size_t p = 0; p < parts.size(); ++p) {
-      nlohmann::ordered_json part{{"variable", parts[p].variable->name}};
-      if (!parts[p].feature.empty()) part["feature"] = parts[p].feature;
-      part.update(evaluation_json(of_parts[p], parts[p].units(), leads));
-      all["variables"].push_back(std::move(part));
-    }
-    if (chosen >= 0) {
-      nlohmann::ordered_json& against = all["skill"]["validated"];
-      against["baseline"] = scores.names[static_cast<std::size_t>(chosen)];
-      const auto figure = [](double x) { return std::isfinite(x) ? nlohmann::ordered_json(x) : nullptr; };
-      against["rmse"] = figure(paired.skill);
-      against["interval"] = {{"low", figure(paired.low)}, {"high", figure(paired.high)}};
-      against["block"] = paired.block;
-    }
-    if (epochs >= 0) all["state"] = {{"epochs", epochs}};
-    all["data"] = {{"file", domain.info.path},
-                   {"first_origin", time.text(test.origins.front())},
-                   {"last_origin", time.text(test.origins.back())},
-                   {"origins", test.origins.size()},
-                   {"seen", seen()}};
-    if (changes.changed + changes.gone > 0)
-      all["data"]["accepted"] = {{"changed_steps", changes.changed}, {"missing_steps", changes.gone}};
-    return all;
-  }
-};
-
-/// "+3.1 % (95 % interval +1.0 to +5.2 %): better".
-std::string paired_text(const PairedSkill& paired) {
-  const auto share = [](double x) { return fmt::format("{:+.1f}", 100 * x); };
-  if (!std::isfinite(paired.low)) return share(paired.skill) + " %, too few origins for an interval";
-  return fmt::format("{} % (95 % interval {} to {} %): {}", share(paired.skill), share(paired.low),
-                     share(paired.high),
-                     paired.tie()     ? "a tie"
-                     : paired.low > 0 ? "better"
-                                      : "worse");
+  scores.mape_percent.clear();
+  scores.ratio_count.clear();
 }
 
 /// Remarks that come before the tables.
-void print_remarks(const Config& config, const Reach& reach, const Test& test, const Beside& beside) {
+void print_remarks(const Config& config, const Reach& reach, const TestForecasts& test,
+                   const ScoredBeside& beside) {
   for (const auto& baseline : beside.baselines)
     if (const std::string remark = baseline->remark(); !remark.empty()) fmt::print("{}\n", remark);
   fmt::print("{}", test.remark);
@@ -270,86 +107,274 @@ void print_remarks(const Config& config, const Reach& reach, const Test& test, c
     fmt::print("evaluate.horizons = {}: {} steps, which are scored\n", config.evaluate.horizons, reach.why);
 }
 
-void print_tables(const Found& found, std::span<const Index> report, const std::string& path) {
-  const TimeAxis& time = found.domain.info.time;
-  const std::vector<Index>& origins = found.test.origins;
-  if (found.seen())
-    fmt::print("warning: forecasts of the training part are among them, which the model has seen\n");
-  fmt::print("{} origins from {} to {}\n{}", origins.size(), time.text(origins.front()),
-             time.text(origins.back()),
-             tables_of(found.domain, found.parts, found.of_parts, found.scores, found.leads, report));
-  if (found.chosen >= 0)
-    fmt::print("against {}, the baseline with the smallest mean RMSE of the validation part: {}\n",
-               found.scores.names[static_cast<std::size_t>(found.chosen)], paired_text(found.paired));
-  fmt::print("\nwritten to {}\n", path);
+/// Forecasts of the baseline number `reference` once more, some origins at a time, for hindcasts and maps.
+template <class Run>
+void add_reference(const Communicator& comm, Run& run, const TestForecasts& test, const ScoredBeside& beside,
+                   const Series& series, Index reference, Hindcasts* hindcasts, NodeMoments* maps) {
+  constexpr Index values_at_once = Index{1} << 22;
+  Index rows = 1;
+  for (int part = 0; part < run.domain().partition.parts(); ++part)
+    rows = std::max(rows, run.domain().partition.size(part));
+  const Index at_once = std::max<Index>(1, values_at_once / (rows * series.features * test.horizons));
+  HorizonErrors errors({"baseline"}, test.horizons);
+  errors.watch([&](const ScoredValues& values) {
+    if (hindcasts) hindcasts->add_baseline(values);
+    if (maps) maps->add(values);
+  });
+  for (Index first = 0; first < std::ssize(test.origins); first += at_once) {
+    const Index some = std::min(at_once, std::ssize(test.origins) - first);
+    const auto origins =
+        std::span(test.origins).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(some));
+    beside.forecast(comm, run.domain(), run.reducer(), reference - 1, series, origins, test.horizons,
+                    [&](Index begin, Index horizon, NodeView<const float> x) {
+                      errors.add<float>(
+                          0, horizon, x, series,
+                          origins.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(x.cols)));
+                    });
+  }
 }
 
-/// Scores a run, or what looks like one: a ModelRun or an AverageRun.
+/// Of the validation part; none without one, or for a rollout.
 template <class Run>
-Evaluation score(const Communicator& comm, const Config& config, Run& run, const Reach& reach,
-                 const std::string& path, const EvaluateOptions& options, Index epochs = -1,
-                 const DataChanges& changes = {}) {
-  const Domain& domain = run.domain();
-  const KspSolver solver(comm);
-  Test test = agree(comm, [&] { return test_of(config, reach, domain.split); });
-  const Beside others = agree(comm, [&] {
-    return beside(config, solver, domain, run.exec().threads, test.horizons, options.baselines);
-  });
-  agree(comm, [&] {
-    test.origins = run.usable(std::move(test.origins), test.horizons);
-    if constexpr (requires { run.remark(); }) test.remark = run.remark();
-    std::vector<const ForecastFile*> files;
-    for (const ForecastFile& file : others.files) files.push_back(&file);
-    test.origins =
-        origins_of_files(files, domain.info.time, std::move(test.origins), test.horizons, test.remark);
-  });
-  const TimeAxis& time = domain.info.time;
-  const auto report =
-      agree(comm, [&] { return reported_horizons(config.evaluate.report, time, test.horizons); });
-
-  std::vector<std::string> names{"model"};
-  for (std::string& name : others.names()) names.push_back(std::move(name));
-  Found found{domain, test, parts_of(domain), {}, {}, {}};
-  found.epochs = epochs;
-  found.changes = changes;
-  std::vector<Index> part_features;
-  for (const Part& part : found.parts) part_features.push_back(part.features);
-  HorizonErrors errors(names, test.horizons, part_features, run.exec().threads);
-  HorizonErrors earlier(names, test.horizons, {}, run.exec().threads);
-  const std::span<const Index> origins(test.origins);
-  errors.keep_origins(origins);
-  in_exchanges(comm, [&] { run.add_errors(errors, origins, test.horizons); });
-  add_beside(comm, config, run, test, others, errors, earlier);
-  found.scores = errors.reduce(run.reducer());
-  found.chosen = earlier.reduce(run.reducer()).best_baseline();
-  if (found.chosen >= 0)
-    found.paired = paired_skill(errors.reduce_origins(0, run.reducer()),
-                                errors.reduce_origins(found.chosen, run.reducer()));
-  if (!found.parts.empty()) found.of_parts = errors.reduce_parts(run.reducer());
-  if (!domain.centers.empty()) {  // of values whose offset is subtracted there are no relative errors
-    drop_relative(found.scores);
-    for (HorizonScores& part : found.of_parts) drop_relative(part);
+std::optional<Residuals> residuals_of(const Communicator& comm, const Config& config, Run& run,
+                                      Index horizons, const std::string& folder) {
+  if (config.evaluate.kind == "rollout") return std::nullopt;
+  std::vector<Index> origins = run.domain().split.origins(Role::validation, horizons);
+  if (origins.empty()) return std::nullopt;
+  try {
+    agree(comm, [&] { origins = run.usable(origins, horizons); });
+  } catch (const UserError&) {  // the windows of none of them are known
+    return std::nullopt;
   }
-  found.leads = horizon_leads(time, origins, test.horizons);
+  return take_residuals(comm, no_quantiles(config, run.domain(), horizons), std::ssize(run.domain().rows),
+                        origins, folder, run.reducer(), [&](HorizonErrors& errors) {
+                          in_exchanges(comm, [&] { run.add_errors(errors, origins, horizons); });
+                        });
+}
 
-  const Stage stage(comm, "writing the evaluation", patience_with_files);
-  agree(comm, [&] {
-    if (comm.rank() != 0) return;
-    if (options.prints) print_remarks(config, reach, test, others);
-    atomic_write(path, found.json().dump(2) + "\n");
-    if (options.prints) print_tables(found, report, path);
-  });
-  return {broadcast(comm, path), std::move(found.scores)};
+/// Relative errors are left out if they mean nothing, with a line that says so.
+void keep_relative(EvaluationReport& found, const std::vector<bool>& meant) {
+  const bool all = std::all_of(meant.begin(), meant.end(), [](bool it) { return it; });
+  if (all) return;
+  drop_relative(found.scores);
+  for (std::size_t p = 0; p < found.of_parts.size(); ++p)
+    if (!meant[p]) drop_relative(found.of_parts[p]);
+  found.relative = "MAPE is left out: observations are negative, or near 0\n";
+}
+
+/// Where results go.
+struct Destination {
+  std::string directory;  // of the run or the average
+  std::string path;       // of evaluation.json; rank 0's
+  std::string source;     // who makes the forecasts
+};
+
+/// Scores a run, or what looks like one: a ModelRun or an AverageRun. Collective.
+template <class Run>
+class Scoring {
+ public:
+  Scoring(const Communicator& comm, const Config& config, Run& run, const Reach& reach,
+          const EvaluateOptions& options)
+      : comm_(comm),
+        config_(config),
+        run_(run),
+        reach_(reach),
+        options_(options),
+        domain_(run.domain()),
+        solver_(comm),
+        test_(agree(comm, [&] { return test_of(config, reach, domain_.split); })),
+        beside_(agree(comm,
+                      [&] {
+                        return ScoredBeside(config, solver_, domain_, run.exec().threads, test_.horizons,
+                                            options.baselines);
+                      })),
+        parts_(scored_parts(domain_)) {
+    agree(comm_, [&] {
+      test_.origins = run_.usable(std::move(test_.origins), test_.horizons);
+      if constexpr (requires { run.remark(); }) test_.remark = run.remark();
+      std::vector<const ForecastFile*> files;
+      for (const ForecastFile& file : beside_.files) files.push_back(&file);
+      test_.origins =
+          origins_of_files(files, domain_.info.time, std::move(test_.origins), test_.horizons, test_.remark);
+      report_ = reported_horizons(config_.evaluate.report, domain_.info.time, test_.horizons);
+      for (std::string& name : beside_.names()) names_.push_back(std::move(name));
+      against_ = asked_baseline(names_, options_.against);
+      slices_ = make_slices(domain_, options_.weights, options_.by, options_.regions);
+    });
+    expect_nodes(comm_, slices_);
+    for (const ScoredPart& part : parts_) part_features_.push_back(part.features);
+  }
+
+  /// Intervals are from `earlier` residuals, if there are any, or from the validation part of the run.
+  Evaluation evaluate(const Destination& to, std::optional<Residuals> earlier, Index epochs,
+                      const DataChanges& changes) {
+    series_ = read_series(comm_, config_, domain_);
+    climatology_ = beside_.climatology(domain_, run_.reducer(), test_, series_);
+    // Rank 0 alone knows where it writes.
+    std::string folder = broadcast(comm_, std::filesystem::path(to.path).parent_path().string());
+    if (folder.empty()) folder = ".";
+    residuals_ = earlier ? std::move(earlier) : residuals_of(comm_, config_, run_, test_.horizons, folder);
+    if (residuals_) in_intervals_.emplace(residuals_->quantiles, test_.horizons, slices_.weights);
+    if (!options_.hindcasts.empty())
+      hindcasts_ = std::make_unique<Hindcasts>(comm_, domain_, file(options_.hindcasts, to), scored(),
+                                               names_.size() > 1);
+    if (!options_.scores.empty()) of_model_ = std::make_unique<NodeMoments>(node_moments());
+    Verification verification(std::ssize(names_), test_.horizons, part_features_, slices_, anomalies_from());
+    EvaluationReport found = add_up(verification);
+    found.epochs = epochs;
+    found.changes = changes;
+    write(to, found);
+    return {broadcast(comm_, to.path), std::move(found.scores)};
+  }
+
+ private:
+  [[nodiscard]] ScoredForecasts scored() const { return {test_.origins, test_.horizons}; }
+  [[nodiscard]] ResultFile file(const std::string& path, const Destination& to) const {
+    return {path, to.source, options_.deflate};
+  }
+  [[nodiscard]] Climatology anomalies_from() const {
+    return [this](Index step) { return climatology_.at(step); };
+  }
+  [[nodiscard]] NodeMoments node_moments() const {
+    return NodeMoments(std::ssize(domain_.rows), test_.horizons, domain_.info.features, anomalies_from());
+  }
+
+  /// All forecasters' errors.
+  EvaluationReport add_up(Verification& verification) {
+    HorizonErrors errors(names_, test_.horizons, part_features_, run_.exec().threads);
+    HorizonErrors earlier(names_, test_.horizons, {}, run_.exec().threads);
+    errors.keep_origins(test_.origins);
+    errors.weigh(slices_.weights);
+    earlier.weigh(slices_.weights);
+    errors.watch([&](const ScoredValues& values) {
+      verification.add(values);
+      if (values.forecaster > 0) return;
+      if (in_intervals_) in_intervals_->add(values);
+      if (hindcasts_) hindcasts_->add_forecast(values);
+      if (of_model_) of_model_->add(values);
+    });
+    in_exchanges(comm_, [&] { run_.add_errors(errors, test_.origins, test_.horizons); });
+    EvaluationReport found{domain_, test_, slices_, verification, parts_, {}, {}, {}};
+    if constexpr (requires { run_.spread(); }) found.spread = run_.spread();
+    add_beside(comm_, run_, test_, beside_, series_, errors, earlier);
+    Reducer& reducer = run_.reducer();
+    verification.reduce(reducer);
+    found.scores = errors.reduce(reducer);
+    found.chosen = earlier.reduce(reducer).best_baseline();
+    found.against = against_;
+    const auto paired_with = [&](Index k) {
+      return paired_skill(errors.reduce_origins(0, reducer), errors.reduce_origins(k, reducer));
+    };
+    if (found.chosen >= 0) found.paired = paired_with(found.chosen);
+    if (against_ >= 0) found.against_it = paired_with(against_);
+    if (!parts_.empty()) found.of_parts = errors.reduce_parts(reducer);
+    describe(found);
+    return found;
+  }
+
+  /// What else is known of the scores.
+  void describe(EvaluationReport& found) {
+    found.weights = options_.weights;
+    found.climatology = beside_.fitted;
+    add_moments(found.scores, found.verification, 0, -1, std::ssize(parts_));
+    for (std::size_t p = 0; p < found.of_parts.size(); ++p)
+      add_moments(found.of_parts[p], found.verification, 0, static_cast<Index>(p), std::ssize(parts_));
+    std::vector<bool> meant = has_relative_errors(series_, test_, part_features_, run_.reducer());
+    // Of values whose offset is subtracted there are no relative errors.
+    if (!domain_.centers.empty()) meant.assign(meant.size(), false);
+    keep_relative(found, meant);
+    found.leads = horizon_leads(domain_.info.time, test_.origins, test_.horizons);
+    if (in_intervals_) found.intervals = in_intervals_->reduce(run_.reducer());
+    found.residual_origins = residuals_ ? residuals_->origins : 0;
+  }
+
+  void write(const Destination& to, const EvaluationReport& found) {
+    const Index best = found.scores.best_baseline();
+    const Index reference = against_ >= 0 ? against_ : found.chosen >= 0 ? found.chosen : best;
+    const std::string name = reference >= 0 ? names_[static_cast<std::size_t>(reference)] : "";
+    std::unique_ptr<NodeMoments> of_reference;
+    if (of_model_ && reference >= 0) of_reference = std::make_unique<NodeMoments>(node_moments());
+    if (reference >= 0 && (hindcasts_ || of_reference))
+      add_reference(comm_, run_, test_, beside_, series_, reference, hindcasts_.get(), of_reference.get());
+    const Stage stage(comm_, "writing the evaluation", patience_with_files);
+    if (hindcasts_) hindcasts_->finish(series_, climatology_, name, found.climatology);
+    if (of_model_)
+      write_score_maps(comm_, domain_, file(options_.scores, to), scored(), *of_model_, of_reference.get(),
+                       name, found.climatology);
+    if (residuals_ && options_.output.empty())
+      write_intervals(comm_, to.directory, domain_, residuals_->quantiles, residuals_->origins);
+    agree(comm_, [&] {
+      if (comm_.rank() != 0) return;
+      if (options_.prints) print_remarks(config_, reach_, test_, beside_);
+      atomic_write(to.path, found.json().dump(2) + "\n");
+      if (!options_.prints) return;
+      found.print(report_, to.path);
+      for (const std::string& written : {options_.hindcasts, options_.scores})
+        if (!written.empty()) fmt::print("written to {}\n", written);
+    });
+  }
+
+  const Communicator& comm_;
+  const Config& config_;
+  Run& run_;
+  const Reach& reach_;
+  const EvaluateOptions& options_;
+  const Domain& domain_;
+  KspSolver solver_;
+  TestForecasts test_;
+  ScoredBeside beside_;
+  std::vector<ScoredPart> parts_;
+  std::vector<Index> part_features_, report_;
+  std::vector<std::string> names_{"model"};
+  Index against_ = -1;
+  Slices slices_;
+  Series series_, climatology_;
+  std::optional<Residuals> residuals_;
+  std::optional<IntervalErrors> in_intervals_;
+  std::unique_ptr<Hindcasts> hindcasts_;
+  std::unique_ptr<NodeMoments> of_model_;
+};
+
+/// Rank 0: throws UserError where files of results would replace each other or what is read, which `check`
+/// looks at.
+template <class Check>
+void check_outputs(const EvaluateOptions& options, const Check& check) {
+  for (const std::string* file : {&options.output, &options.hindcasts, &options.scores}) {
+    if (file->empty()) continue;
+    refuse_to_replace(*file, options.baselines);
+    check(*file);
+  }
+  if (!options.hindcasts.empty() && options.hindcasts == options.scores)
+    user_error("--hindcasts and --scores name the same file {}; name two", options.scores);
+}
+
+/// After train.refit there is no validation part: the residuals are those of the training that chose the
+/// epochs.
+template <class T>
+std::optional<Residuals> residuals_before_refit(const Communicator& comm, const std::string& run,
+                                                const Config& config, const EvaluateOptions& options) {
+  const std::string chosen = run + "/chosen";
+  if (config.split.validation != "0" || config.evaluate.kind == "rollout") return std::nullopt;
+  if (broadcast(comm, comm.rank() == 0 && std::filesystem::exists(state_file_of(chosen)) ? "yes" : "")
+          .empty())
+    return std::nullopt;
+  const OpenRun open = open_run(comm, chosen, {}, options.device, options.accept_changed_data);
+  const auto made = make_run<T>(comm, open.config, Purpose::forecasting, nullptr, open.record);
+  (void)made->load(open.state, open.other_file, open.accepts);
+  return residuals_of(comm, open.config, *made, horizons_of(config, reach_of(config)), chosen);
 }
 
 template <class T>
-Evaluation evaluate_run(const Communicator& comm, const OpenRun& open, const EvaluateOptions& options) {
-  const std::string path = agree(comm, [&] {
+Evaluation evaluate_run(const Communicator& comm, const std::string& run, const OpenRun& open,
+                        const EvaluateOptions& options) {
+  Destination to{run, "", fmt::format("{}, {}", open.config.model.name, run)};
+  to.path = agree(comm, [&] {
     if (comm.rank() != 0) return std::string();
-    if (!options.output.empty()) refuse_to_replace(options.output, options.baselines);
+    check_outputs(options, [&](const std::string& file) { (void)open.output(file, ""); });
     return open.output(options.output, open.directory->evaluation_file());
   });
   if (options.prints && comm.rank() == 0) fmt::print("{}", open.remark);
+  std::optional<Residuals> earlier = residuals_before_refit<T>(comm, run, open.config, options);
   const auto made = make_run<T>(comm, open.config, Purpose::forecasting, nullptr, open.record);
   const DataChanges changes = made->load(open.state, open.other_file, open.accepts);
   if (options.prints && comm.rank() == 0) {
@@ -359,21 +384,24 @@ Evaluation evaluate_run(const Communicator& comm, const OpenRun& open, const Eva
   }
   if (options.prints && comm.rank() == 0 && !made->device_remark().empty())
     fmt::print("{}\n", made->device_remark());
-  return score(comm, open.config, *made, reach_of(open.config), path, options, open.epochs, changes);
+  const Reach reach = reach_of(open.config);
+  return Scoring(comm, open.config, *made, reach, options)
+      .evaluate(to, std::move(earlier), open.epochs, changes);
 }
 
 Evaluation evaluate_average(const Communicator& comm, const std::string& directory,
                             const EvaluateOptions& options) {
   AverageRun run(comm, directory, options.sets, options.device, options.output);
   const Watch watching(comm, run.config().parallel.watchdog_seconds, directory);
-  const std::string path = agree(comm, [&] {
+  Destination to{directory, "", run.text()};
+  to.path = agree(comm, [&] {
     if (comm.rank() != 0) return std::string();
-    if (!options.output.empty()) refuse_to_replace(options.output, options.baselines);
+    check_outputs(options, [&](const std::string& file) { run.members().expect_output(file); });
     return run.output("evaluation.json");
   });
   if (options.prints && comm.rank() == 0) fmt::print("{}", run.remarks());
   const Reach reach{run.horizons(), fmt::format("the average has weights for {}", run.horizons())};
-  return score(comm, run.config(), run, reach, path, options);
+  return Scoring(comm, run.config(), run, reach, options).evaluate(to, std::nullopt, -1, {});
 }
 
 /// The classical forecasters that the test part will be scored beside.
@@ -416,7 +444,7 @@ Evaluation evaluate(const Communicator& comm, const std::string& run, const Eval
   }
   return with_run(comm, run, options.sets, options.device, options.accept_changed_data,
                   [&]<class T>(const Communicator& ranks, const OpenRun& open) {
-                    return evaluate_run<T>(ranks, open, options);
+                    return evaluate_run<T>(ranks, run, open, options);
                   });
 }
 

@@ -16,6 +16,12 @@ struct EvaluateOptions {
   std::vector<std::string> sets;  // key=value: harmless keys, split.test, data.file and relation.file only
   std::vector<std::string> baselines = {};  // files of forecasts (ForecastFile) that are scored, too
   bool accept_changed_data = false;         // of the training part, which is reported
+  std::string against = {};                 // baseline that the model is compared with, too
+  std::string weights = {}, by = {};        // make_slices
+  std::vector<std::string> regions = {};    // likewise
+  std::string hindcasts = {};               // NetCDF file for all forecasts (Hindcasts); empty: none
+  std::string scores = {};                  // NetCDF file for maps of scores (write_score_maps); empty: none
+  int deflate = 0;                          // level of compression of both, 0 to 9
   bool prints = false;                      // rank 0 prints what `rossby evaluate` does
 };
 

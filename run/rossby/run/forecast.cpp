@@ -15,6 +15,7 @@
 #include "rossby/mpi/observed_steps.hpp"
 #include "rossby/mpi/watchdog.hpp"
 #include "rossby/run/average_run.hpp"
+#include "rossby/run/intervals.hpp"
 #include "rossby/run/model_run.hpp"
 #include "rossby/run/run_files.hpp"
 #include "rossby/run/version.hpp"
@@ -95,6 +96,8 @@ struct Forecast {
   std::vector<float> nodes = {};    // (nodes, steps, m) on rank 0
   std::vector<float> members = {};  // (members, nodes, steps, m), if they are written
   std::vector<std::string> member_names = {};
+  std::vector<float> quantiles = {};  // (levels, nodes, steps, m), if they are written
+  std::vector<double> levels = {};
 
   void expect_finite() const {
     for (const float value : nodes)
@@ -107,12 +110,14 @@ struct Forecast {
   void write(const std::string& path, const std::string& source) const {
     SeriesLayout layout = forecast_layout(domain, source, origin, steps);
     layout.members = member_names;
+    layout.quantiles = levels;
     SeriesWriter writer = SeriesWriter::create(path, layout);
     if (layout.wide)
       writer.append_in_double(on_file_nodes<double>(domain, nodes, steps));
     else
       writer.append(on_file_nodes<float>(domain, nodes, steps));
-    if (!member_names.empty()) writer.put_members(members_on_file_nodes());
+    if (!member_names.empty()) writer.put_members(all_on_file_nodes(members));
+    if (!levels.empty()) writer.put_quantiles(all_on_file_nodes(quantiles));
     writer.finish();
   }
 
@@ -125,11 +130,11 @@ struct Forecast {
   }
 
  private:
-  [[nodiscard]] std::vector<double> members_on_file_nodes() const {
+  [[nodiscard]] std::vector<double> all_on_file_nodes(const std::vector<float>& forecasts) const {
     const std::size_t size = nodes.size();
     std::vector<double> all;
-    for (std::size_t first = 0; first < members.size(); first += size) {
-      const auto at = members.begin() + static_cast<std::ptrdiff_t>(first);
+    for (std::size_t first = 0; first < forecasts.size(); first += size) {
+      const auto at = forecasts.begin() + static_cast<std::ptrdiff_t>(first);
       const auto one = on_file_nodes<double>(domain, {at, at + static_cast<std::ptrdiff_t>(size)}, steps);
       all.insert(all.end(), one.begin(), one.end());
     }
@@ -137,8 +142,50 @@ struct Forecast {
   }
 };
 
+/// Ends of the intervals, ascending. Throws UserError if they are no percentages.
+std::vector<double> levels_of(const ForecastOptions& options) {
+  std::vector<double> levels;
+  for (const double percent : options.intervals) {
+    if (!(percent > 0 && percent <= 99))
+      user_error("--intervals {}: an interval has more than 0 and at most 99 percent", percent);
+    levels.insert(levels.end(), {0.5 - percent / 200, 0.5 + percent / 200});
+  }
+  std::sort(levels.begin(), levels.end());
+  levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
+  return levels;
+}
+
+/// Adds quantiles of forecasts (rows, steps, m). Collective.
+void add_quantiles(const Communicator& comm, const std::string& directory, const Config& config,
+                   const std::vector<float>& forecasts, Forecast& forecast) {
+  if (forecast.levels.empty()) return;
+  const Domain& domain = forecast.domain;
+  const ConformalQuantiles quantiles = read_intervals(comm, directory, config, domain);
+  const Index steps = forecast.steps, m = domain.info.features;
+  agree(comm, [&] {
+    for (Index h = 1; h <= steps; ++h)
+      for (Index f = 0; f < m; ++f)
+        if (h > quantiles.horizons || std::isnan(quantiles.at(h, f).front()))
+          user_error(
+              "--intervals: {} has residuals of {} steps; forecast fewer with --steps, or run rossby "
+              "evaluate {} "
+              "with more evaluate.horizons",
+              intervals_file_of(directory), std::min(h - 1, quantiles.horizons), directory);
+  });
+  std::vector<float> one(forecasts.size());
+  for (const double level : forecast.levels) {
+    for (Index k = 0; k < std::ssize(forecasts); ++k)
+      one[static_cast<std::size_t>(k)] =
+          static_cast<float>(quantiles.quantile(static_cast<double>(forecasts[static_cast<std::size_t>(k)]),
+                                                k / m % steps + 1, k / (steps * m), k % m, level));
+    const auto gathered = gather_nodes(comm, domain.partition, one, steps * m);
+    forecast.quantiles.insert(forecast.quantiles.end(), gathered.begin(), gathered.end());
+  }
+}
+
 template <class T>
-std::string forecast_run(const Communicator& comm, const OpenRun& open, const ForecastOptions& options) {
+std::string forecast_run(const Communicator& comm, const std::string& directory, const OpenRun& open,
+                         const ForecastOptions& options) {
   const Config& config = open.config;
   agree(comm, [&] {
     if (options.members) user_error("--members is of averages alone, and this is a run; leave it out");
@@ -156,7 +203,7 @@ std::string forecast_run(const Communicator& comm, const OpenRun& open, const Fo
     fmt::print("{}\n", run.device_remark());
   const Domain& domain = run.domain();
   const Index steps = options.steps;
-  check_steps(comm, domain, steps, 1);
+  check_steps(comm, domain, steps, 1 + std::ssize(agree(comm, [&] { return levels_of(options); })));
   const Index origin = origin_of(comm, config, domain, options);
   agree(comm, [&] {
     (void)domain.info.time.after(origin, steps);  // has to be known
@@ -176,7 +223,9 @@ std::string forecast_run(const Communicator& comm, const OpenRun& open, const Fo
   };
   in_exchanges(comm, [&] { run.forecast(origins, steps, keep); });
   const Stage stage(comm, "writing the forecast", patience_with_files);
-  const Forecast forecast{domain, origin, steps, gather_nodes(comm, domain.partition, local, steps * m)};
+  Forecast forecast{domain, origin, steps, gather_nodes(comm, domain.partition, local, steps * m)};
+  forecast.levels = levels_of(options);
+  add_quantiles(comm, directory, config, local, forecast);
   const std::string written = agree(comm, [&] {
     if (comm.rank() != 0) return std::string();
     forecast.expect_finite();
@@ -203,7 +252,8 @@ std::string forecast_average(const Communicator& comm, const std::string& direct
   Members& members = run.members();
   const Domain& domain = run.domain();
   const Index steps = options.steps, m = domain.info.features, owned = std::ssize(domain.rows);
-  check_steps(comm, domain, steps, options.members ? members.size() + 1 : 1);
+  const std::vector<double> levels = agree(comm, [&] { return levels_of(options); });
+  check_steps(comm, domain, steps, (options.members ? members.size() + 1 : 1) + std::ssize(levels));
   const Index origin = origin_of(comm, run.config(), domain, options);
   agree(comm, [&] {
     (void)domain.info.time.after(origin, steps);  // has to be known
@@ -243,6 +293,8 @@ std::string forecast_average(const Communicator& comm, const std::string& direct
   }
   const Stage stage(comm, "writing the forecast", patience_with_files);
   forecast.nodes = gather_nodes(comm, domain.partition, sum, steps * m);
+  forecast.levels = levels;
+  add_quantiles(comm, directory, run.config(), sum, forecast);
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     forecast.write(path, run.text());
@@ -263,7 +315,7 @@ std::string forecast(const Communicator& comm, const std::string& run, const For
   }
   return with_run(comm, run, options.sets, options.device, options.accept_changed_data,
                   [&]<class T>(const Communicator& ranks, const OpenRun& open) {
-                    return forecast_run<T>(ranks, open, options);
+                    return forecast_run<T>(ranks, run, open, options);
                   });
 }
 

@@ -11,14 +11,15 @@ namespace rossby {
 /// What is forecast from a trained run. The same on every rank.
 struct ForecastOptions {
   Index steps = 1;
-  std::string origin;                // date or value of the time axis; empty: the last step of the data
-  std::string inputs;                // file with data.known_inputs of the steps; empty: those of the data
-  std::string output;                // file; empty: forecast.nc in the run directory
-  std::string device;                // parallel.device; empty: as trained, without a GPU the cores
-  std::vector<std::string> sets;     // key=value: harmless keys, split.test, data.file and relation.file only
-  bool members = false;              // of an average: those of its members, too
-  bool accept_changed_data = false;  // of the training part, which is reported
-  bool prints = false;               // rank 0 prints what `rossby forecast` does
+  std::string origin;             // date or value of the time axis; empty: the last step of the data
+  std::string inputs;             // file with data.known_inputs of the steps; empty: those of the data
+  std::string output;             // file; empty: forecast.nc in the run directory
+  std::string device;             // parallel.device; empty: as trained, without a GPU the cores
+  std::vector<std::string> sets;  // key=value: harmless keys, split.test, data.file and relation.file only
+  std::vector<double> intervals = {};  // central ones, in percent, whose ends are written as quantiles
+  bool members = false;                // of an average: those of its members, too
+  bool accept_changed_data = false;    // of the training part, which is reported
+  bool prints = false;                 // rank 0 prints what `rossby forecast` does
 };
 
 /// Forecasts from the state of a run directory, or from an average (average.hpp), and writes a CF NetCDF

@@ -163,7 +163,7 @@ class Started {
       namespace fs = std::filesystem;
       if (comm_.rank() != 0 || !fs::exists(state_file_of(options_.run))) return;
       const fs::path run(options_.run), target = run / "earlier_state";
-      for (const char* name : {"evaluation.json", "forecast.nc"}) {
+      for (const char* name : {"evaluation.json", "forecast.nc", "intervals.h5"}) {
         if (!fs::exists(run / name)) continue;
         std::error_code code;
         fs::create_directories(target, code);

@@ -191,6 +191,53 @@ TEST(HorizonErrors, ThreadsMakeTheSameBits) {
   EXPECT_EQ(scores[0].mape_percent, scores[1].mape_percent);
 }
 
+TEST(HorizonErrors, RowsHaveWeights) {
+  const Series series = truth();
+  const std::vector<Index> origins{0};
+  const std::vector<float> forecast{3, 14};  // errors 2 and 4
+  HorizonErrors errors({"model"}, 1);
+  errors.keep_origins(origins);
+  errors.weigh(std::vector<double>{3, 1});
+  errors.add<float>(0, 1, {forecast.data(), 2, 1, 1}, series, origins);
+  OneRankReducer reducer;
+  const HorizonScores scores = errors.reduce(reducer);
+  EXPECT_NEAR(scores.rmse[0], std::sqrt((3 * 4 + 16) / 4.0), 1e-12);
+  EXPECT_NEAR(scores.mae[0], (3 * 2 + 4) / 4.0, 1e-12);
+  EXPECT_EQ(errors.reduce_origins(0, reducer).squares[0], 3 * 4 + 16);
+}
+
+TEST(HorizonErrors, ShowsValuesInOriginalUnits) {
+  Series series(30, 2, 1);
+  for (Index t = 0; t < 30; ++t) series.at(t, 0, 0) = static_cast<float>(t), series.at(t, 1, 0) = nan;
+  std::vector<Index> origins(20);
+  for (std::size_t k = 0; k < origins.size(); ++k) origins[k] = static_cast<Index>(k);
+  std::vector<float> forecast(40, 1);
+  HorizonErrors errors({"model"}, 1);
+  std::vector<double> shown, observed;
+  std::vector<Index> steps;
+  errors.watch([&](const ScoredValues& values) {
+    EXPECT_LE(std::ssize(values.steps), 16) << "sinks hold some columns at once";
+    steps.insert(steps.end(), values.steps.begin(), values.steps.end());
+    const Index size = values.rows * std::ssize(values.steps);
+    shown.insert(shown.end(), values.forecast, values.forecast + size);
+    observed.insert(observed.end(), values.observed, values.observed + size);
+  });
+  errors.add<float>(0, 1, {forecast.data(), 2, 20, 1}, series, origins);
+  ASSERT_EQ(steps.size(), 20U);
+  EXPECT_EQ(steps.back(), 20);
+  EXPECT_EQ(shown.size(), 40U);
+  EXPECT_EQ(observed[3], 4);
+  EXPECT_TRUE(std::isnan(observed[16])) << "row 1";
+  int calls = 0;
+  errors.watch([&](const ScoredValues& values) {
+    ++calls;
+    EXPECT_EQ(values.rows, 0);
+  });
+  const Series empty(30, 0, 1);
+  errors.add<float>(0, 1, {forecast.data(), 0, 1, 1}, empty, std::span(origins).first(1));
+  EXPECT_EQ(calls, 1) << "a rank without rows takes part in what sinks communicate";
+}
+
 TEST(HorizonErrors, DivergedForecastIsNotMasked) {
   const Series series = truth();
   const std::vector<Index> origins = {1};

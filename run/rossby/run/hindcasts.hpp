@@ -1,0 +1,61 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rossby/data/series.hpp"
+#include "rossby/io/field_layout.hpp"
+#include "rossby/mpi/field_file.hpp"
+#include "rossby/train/verification.hpp"
+
+namespace rossby {
+
+/// What forecasts are scored: from these origins (ascending) at horizons 1, 2, …, `horizons`.
+struct ScoredForecasts {
+  std::span<const Index> origins;
+  Index horizons = 0;
+};
+
+/// How a file of results is written.
+struct ResultFile {
+  std::string path;
+  std::string source;  // attribute: who made the forecasts
+  int deflate = 0;     // level, 0 to 9
+};
+
+/// All forecasts that are scored, in a NetCDF file beside observations, a baseline and the climatology: the
+/// layout is in apps/README.md. They are written as they come, whatever their number. Collective.
+class Hindcasts {
+ public:
+  /// Throws UserError naming the file if it cannot be written.
+  Hindcasts(const Communicator& comm, const Domain& domain, const ResultFile& file,
+            const ScoredForecasts& scored, bool with_baseline);
+
+  void add_forecast(const ScoredValues& values) { add(0, values); }
+  void add_baseline(const ScoredValues& values) { add(2, values); }
+  /// `series` and `climatology` hold all targets.
+  void finish(const Series& series, const Series& climatology, const std::string& baseline,
+              const std::string& climatology_name);
+
+ private:
+  void add(Index kind, const ScoredValues& values);
+  void add_targets(Index kind, const Series& series);
+  void put(Index kind, Index inner, Index outer, NodeView<const float> values);
+
+  const Domain& domain_;
+  std::vector<Index> origins_;
+  Index horizons_;
+  Index kinds_;  // fields of each variable: forecast, observation, baseline or not, climatology
+  bool with_baseline_;
+  std::unique_ptr<FieldFile> file_;
+  std::vector<float> values_;  // of the columns at hand, (rows, columns, features)
+};
+
+/// Writes maps of scores: the layout is in apps/README.md. `baseline` may be null. Collective.
+void write_score_maps(const Communicator& comm, const Domain& domain, const ResultFile& file,
+                      const ScoredForecasts& scored, const NodeMoments& model, const NodeMoments* baseline,
+                      const std::string& baseline_name, const std::string& climatology_name);
+
+}  // namespace rossby

@@ -1,0 +1,94 @@
+#include "rossby/run/scored_beside.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "rossby/base/user_error.hpp"
+#include "rossby/io/attribute_text.hpp"
+#include "rossby/run/run_baselines.hpp"
+
+namespace rossby {
+namespace {
+
+/// A key of evaluation.json: lower_snake_case.
+std::string name_of_file(const std::string& path) {
+  std::string name = "file_" + lower_case(std::filesystem::path(path).stem().string());
+  for (char& c : name)
+    if ((c < 'a' || c > 'z') && (c < '0' || c > '9')) c = '_';
+  return name;
+}
+
+}  // namespace
+
+ScoredBeside::ScoredBeside(const Config& config, const KspSolver& solver, const Domain& domain, int threads,
+                           Index horizons, std::span<const std::string> paths) {
+  // One long rollout has no regression for each horizon.
+  const Index regressions = config.evaluate.kind == "rollout" ? 0 : horizons;
+  if (config.evaluate.baselines)
+    baselines = run_baselines(config, domain, regressions, threads, solver, domain.info.time);
+  for (const std::string& path : paths) {
+    this->files.push_back(ForecastFile::open(path, domain.info));
+    this->files.back().expect_nodes(domain.file_node);
+    const std::vector<std::string> all = this->names();
+    if (std::count(all.begin(), all.end(), all.back()) > 1)
+      user_error("{}: two files of forecasts would be called {} in the tables; rename one", path, all.back());
+  }
+}
+
+std::vector<std::string> ScoredBeside::names() const {
+  std::vector<std::string> names;
+  for (const auto& baseline : baselines) names.emplace_back(baseline->name());
+  for (const ForecastFile& file : files) names.push_back(name_of_file(file.path()));
+  return names;
+}
+
+void ScoredBeside::forecast(const Communicator& comm, const Domain& domain, Reducer& reducer, Index k,
+                            const Series& series, std::span<const Index> origins, Index horizons,
+                            const ForecastVisit& visit) const {
+  const auto place = static_cast<std::size_t>(k);
+  if (place >= baselines.size())
+    return forecast_from_file(comm, files[place - baselines.size()], domain, origins, horizons, visit);
+  baselines[place]->forecast(series, origins, horizons, reducer,
+                             [&](Index horizon, NodeView<const float> x) { visit(0, horizon, x); });
+}
+
+Series ScoredBeside::climatology(const Domain& domain, Reducer& reducer, const TestForecasts& test,
+                                 const Series& series) {
+  const auto& all = baselines;
+  const auto cycle =
+      std::find_if(all.begin(), all.end(), [](const auto& baseline) { return baseline->name() == "cycle"; });
+  const std::unique_ptr<Baseline> own = cycle == all.end() ? make_climatology() : nullptr;
+  Baseline& baseline = own ? *own : **cycle;
+  baseline.fit(series, domain.split, reducer);
+  fitted = baseline.name();
+  const Index first = test.origins.front() + 1, last = test.origins.back() + test.horizons;
+  Series values(last + 1 - first, series.rows, series.features);
+  values.first = first;
+  constexpr Index at_once = 64;
+  std::vector<Index> origins;
+  for (Index step = first; step <= last; step += at_once) {
+    origins.clear();
+    for (Index s = step; s <= std::min(last, step + at_once - 1); ++s) origins.push_back(s - 1);
+    baseline.forecast(series, origins, 1, reducer, [&](Index, NodeView<const float> x) {
+      for (Index b = 0; b < x.cols; ++b)
+        for (Index i = 0; i < x.rows; ++i)
+          for (Index f = 0; f < x.channels; ++f) values.at(step + b, i, f) = x.at(i, b)[f];
+    });
+  }
+  return values;
+}
+
+Index asked_baseline(const std::vector<std::string>& names, const std::string& asked) {
+  if (asked.empty()) return -1;
+  const auto at = std::find(names.begin() + 1, names.end(), asked);
+  if (at == names.end())
+    user_error("--against {}: {}", asked,
+               names.size() == 1
+                   ? std::string("nothing is scored beside the model (evaluate.baselines, --baseline)")
+                   : fmt::format("it is one of {}", fmt::join(names.begin() + 1, names.end(), ", ")));
+  return at - names.begin();
+}
+
+}  // namespace rossby

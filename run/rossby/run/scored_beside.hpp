@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rossby/data/series.hpp"
+#include "rossby/io/forecast_file.hpp"
+#include "rossby/model/baselines/baselines.hpp"
+#include "rossby/mpi/domain.hpp"
+#include "rossby/mpi/ksp_solver.hpp"
+#include "rossby/run/evaluation_report.hpp"
+#include "rossby/run/members.hpp"
+
+namespace rossby {
+
+/// What is scored beside the model: the classical forecasters, which work in original units, and files.
+struct ScoredBeside {
+  std::vector<std::unique_ptr<Baseline>> baselines;
+  std::vector<ForecastFile> files;
+  std::string_view fitted = {};  // baseline that is fitted already
+
+  /// Those of the configuration, and these files. Throws UserError naming a file that does not fit.
+  ScoredBeside(const Config& config, const KspSolver& solver, const Domain& domain, int threads,
+               Index horizons, std::span<const std::string> paths);
+
+  [[nodiscard]] Index size() const { return std::ssize(baselines) + std::ssize(files); }
+  /// Keys of evaluation.json.
+  [[nodiscard]] std::vector<std::string> names() const;
+  /// Forecasts of number k, which is fitted if it is a baseline. Collective.
+  void forecast(const Communicator& comm, const Domain& domain, Reducer& reducer, Index k,
+                const Series& series, std::span<const Index> origins, Index horizons,
+                const ForecastVisit& visit) const;
+  /// What anomalies are from: forecasts of the baseline `cycle`, or without it of the nodes' means of the
+  /// training part, at all steps from the first target to the last one. That baseline is `fitted` afterwards.
+  /// Collective.
+  [[nodiscard]] Series climatology(const Domain& domain, Reducer& reducer, const TestForecasts& test,
+                                   const Series& series);
+};
+
+/// The place of the forecaster `asked` (--against) among `names`, the model first; −1: none is asked for.
+/// Throws UserError if it is not there.
+[[nodiscard]] Index asked_baseline(const std::vector<std::string>& names, const std::string& asked);
+
+}  // namespace rossby
