@@ -92,11 +92,6 @@ void add_beside(const Communicator& comm, Run& run, const TestForecasts& test, c
   }
 }
 
-void drop_relative(HorizonScores& scores) {
-  scores.mape_percent.clear();
-  scores.ratio_count.clear();
-}
-
 /// Remarks that come before the tables.
 void print_remarks(const Config& config, const Reach& reach, const TestForecasts& test,
                    const ScoredBeside& beside) {
@@ -150,16 +145,6 @@ std::optional<Residuals> residuals_of(const Communicator& comm, const Config& co
                         origins, folder, run.reducer(), [&](HorizonErrors& errors) {
                           in_exchanges(comm, [&] { run.add_errors(errors, origins, horizons); });
                         });
-}
-
-/// Relative errors are left out if they mean nothing, with a line that says so.
-void keep_relative(EvaluationReport& found, const std::vector<bool>& meant) {
-  const bool all = std::all_of(meant.begin(), meant.end(), [](bool it) { return it; });
-  if (all) return;
-  drop_relative(found.scores);
-  for (std::size_t p = 0; p < found.of_parts.size(); ++p)
-    if (!meant[p]) drop_relative(found.of_parts[p]);
-  found.relative = "MAPE is left out: observations are negative, or near 0\n";
 }
 
 /// Where results go.

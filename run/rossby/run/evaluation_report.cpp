@@ -128,6 +128,24 @@ void add_moments(HorizonScores& scores, const Verification& verification, Index 
     }
 }
 
+namespace {
+
+void drop_relative(HorizonScores& scores) {
+  scores.mape_percent.clear();
+  scores.ratio_count.clear();
+}
+
+}  // namespace
+
+void keep_relative(EvaluationReport& found, const std::vector<bool>& meant) {
+  const bool all = std::all_of(meant.begin(), meant.end(), [](bool it) { return it; });
+  if (all) return;
+  drop_relative(found.scores);
+  for (std::size_t p = 0; p < found.of_parts.size(); ++p)
+    if (!meant[p]) drop_relative(found.of_parts[p]);
+  found.relative = "MAPE is left out: observations are negative, or near 0\n";
+}
+
 bool EvaluationReport::seen() const {
   return std::any_of(test.origins.begin(), test.origins.end(),
                      [&](Index origin) { return domain.split.reaches_training(origin, test.horizons); });

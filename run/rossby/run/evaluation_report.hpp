@@ -80,4 +80,7 @@ struct EvaluationReport {
   [[nodiscard]] std::string spread_line() const;
 };
 
+/// Leaves relative errors out, with a line that says so, of parts for which has_relative_errors says no.
+void keep_relative(EvaluationReport& found, const std::vector<bool>& meant);
+
 }  // namespace rossby
