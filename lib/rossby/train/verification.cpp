@@ -31,7 +31,7 @@ std::vector<const float*> climatology_at(const Climatology& climatology, std::sp
 
 }  // namespace
 
-void Moments::add(double w, double forecast, double observed, double climatology) {
+void ScoreMoments::add(double w, double forecast, double observed, double climatology) {
   const double e = forecast - observed, x = forecast - climatology, y = observed - climatology;
   weight += w;
   number += 1;
@@ -45,7 +45,7 @@ void Moments::add(double w, double forecast, double observed, double climatology
   fo += w * x * y;
 }
 
-Moments& Moments::operator+=(const Moments& other) {
+ScoreMoments& ScoreMoments::operator+=(const ScoreMoments& other) {
   weight += other.weight;
   number += other.number;
   error += other.error;
@@ -59,16 +59,16 @@ Moments& Moments::operator+=(const Moments& other) {
   return *this;
 }
 
-double Moments::rmse() const {
+double ScoreMoments::rmse() const {
   return weight > 0 ? std::sqrt(square / weight) : no_score;
 }
-double Moments::mae() const {
+double ScoreMoments::mae() const {
   return weight > 0 ? absolute / weight : no_score;
 }
-double Moments::bias() const {
+double ScoreMoments::bias() const {
   return weight > 0 ? error / weight : no_score;
 }
-double Moments::acc() const {
+double ScoreMoments::acc() const {
   if (!(weight > 0)) return no_score;
   // A variance that is rounding alone is none.
   constexpr double rounding = 1e-12;
@@ -111,8 +111,8 @@ void Verification::add(const ScoredValues& values) {
   const auto end_row = [&] {
     for (Index t = 0; t < times_; ++t)
       for (Index part = 0; part < parts_; ++part) {
-        Moments& sum = of_row_[static_cast<std::size_t>(t * parts_ + part)];
-        const auto to = [&](Index slice) -> Moments& {
+        ScoreMoments& sum = of_row_[static_cast<std::size_t>(t * parts_ + part)];
+        const auto to = [&](Index slice) -> ScoreMoments& {
           return sums_[place(slice, part, values.forecaster, values.horizon)];
         };
         to(0) += sum;
@@ -137,13 +137,13 @@ void Verification::add(const ScoredValues& values) {
 
 void Verification::reduce(Reducer& reducer) {
   std::vector<double> sums;
-  for (const Moments& m : sums_)
+  for (const ScoreMoments& m : sums_)
     sums.insert(sums.end(), {m.weight, m.number, m.error, m.square, m.absolute, m.f, m.o, m.ff, m.oo, m.fo});
   reducer.sum(std::span<double>(sums));
   const double* at = sums.data();
-  for (Moments& m : sums_) {
+  for (ScoreMoments& m : sums_) {
     m = {at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7], at[8], at[9]};
-    at += Moments::size;
+    at += ScoreMoments::size;
   }
 }
 

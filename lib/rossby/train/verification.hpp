@@ -13,14 +13,14 @@ namespace rossby {
 
 /// Weighted sums over pairs of forecast and observation, from which scores follow. f' and o' are their
 /// anomalies from a climatology.
-struct Moments {
+struct ScoreMoments {
   double weight = 0, number = 0;
   double error = 0, square = 0, absolute = 0;   // of forecast − observation
   double f = 0, o = 0, ff = 0, oo = 0, fo = 0;  // of f', o' and their products
 
   static constexpr Index size = 10;
   void add(double weight_, double forecast, double observed, double climatology);
-  Moments& operator+=(const Moments& other);
+  ScoreMoments& operator+=(const ScoreMoments& other);
 
   // NaN without observations, or if a forecast is not finite.
   [[nodiscard]] double rmse() const;
@@ -63,7 +63,7 @@ class Verification {
   /// Sums over all ranks. Collective.
   void reduce(Reducer& reducer);
 
-  [[nodiscard]] const Moments& at(Index slice, Index part, Index forecaster, Index horizon) const {
+  [[nodiscard]] const ScoreMoments& at(Index slice, Index part, Index forecaster, Index horizon) const {
     return sums_[place(slice, part, forecaster, horizon)];
   }
   [[nodiscard]] Index horizons() const { return horizons_; }
@@ -78,7 +78,7 @@ class Verification {
   const Slices* slices_;
   Climatology climatology_;
   Index times_, slice_count_;
-  std::vector<Moments> sums_, of_row_;
+  std::vector<ScoreMoments> sums_, of_row_;
 };
 
 /// Moments of one forecaster for each node of this rank: maps.
@@ -87,14 +87,14 @@ class NodeMoments {
   NodeMoments(Index rows, Index horizons, Index features, Climatology climatology);
 
   void add(const ScoredValues& values);
-  [[nodiscard]] const Moments& at(Index horizon, Index row, Index feature) const {
+  [[nodiscard]] const ScoreMoments& at(Index horizon, Index row, Index feature) const {
     return sums_[static_cast<std::size_t>(((horizon - 1) * rows_ + row) * features_ + feature)];
   }
 
  private:
   Index rows_, features_;
   Climatology climatology_;
-  std::vector<Moments> sums_;
+  std::vector<ScoreMoments> sums_;
 };
 
 /// 1 − RMSE / RMSE of the reference.

@@ -120,7 +120,7 @@ void add_moments(HorizonScores& scores, const Verification& verification, Index 
                  Index parts) {
   for (Index k = 0; k < std::ssize(scores.names); ++k)
     for (Index h = 1; h <= scores.horizons; ++h) {
-      Moments sum;
+      ScoreMoments sum;
       for (Index p = 0; p < std::max<Index>(1, parts); ++p)
         if (part < 0 || p == part) sum += verification.at(slice, p, k, h);
       scores.bias.push_back(sum.bias());
@@ -156,7 +156,7 @@ HorizonScores EvaluationReport::of_slice(Index slice, Index part) const {
   const Index count = std::max<Index>(1, std::ssize(parts));
   for (Index k = 0; k < std::ssize(of.names); ++k)
     for (Index h = 1; h <= of.horizons; ++h) {
-      Moments sum;
+      ScoreMoments sum;
       for (Index p = 0; p < count; ++p)
         if (part < 0 || p == part) sum += verification.at(slice, p, k, h);
       of.rmse.push_back(sum.rmse());

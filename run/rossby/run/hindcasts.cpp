@@ -164,23 +164,26 @@ void Hindcasts::finish(const Series& series, const Series& climatology, const st
 void write_score_maps(const Communicator& comm, const Domain& domain, const ResultFile& file,
                       const ScoredForecasts& scored, const NodeMoments& model, const NodeMoments* baseline,
                       const std::string& baseline_name, const std::string& climatology_name) {
-  using Score = std::function<double(const Moments& own, const Moments* other)>;
+  using Score = std::function<double(const ScoreMoments& own, const ScoreMoments* other)>;
   struct Map {
     const char *suffix, *what;
     bool in_units, of_baseline;
     Score score;
   };
   const std::vector<Map> maps{
-      {"_rmse", "root mean squared error", true, false, [](const Moments& m, auto) { return m.rmse(); }},
-      {"_mae", "mean absolute error", true, false, [](const Moments& m, auto) { return m.mae(); }},
+      {"_rmse", "root mean squared error", true, false, [](const ScoreMoments& m, auto) { return m.rmse(); }},
+      {"_mae", "mean absolute error", true, false, [](const ScoreMoments& m, auto) { return m.mae(); }},
       {"_bias", "mean of forecast less observation", true, false,
-       [](const Moments& m, auto) { return m.bias(); }},
-      {"_acc", "anomaly correlation over time", false, false, [](const Moments& m, auto) { return m.acc(); }},
+       [](const ScoreMoments& m, auto) { return m.bias(); }},
+      {"_acc", "anomaly correlation over time", false, false,
+       [](const ScoreMoments& m, auto) { return m.acc(); }},
       {"_baseline_rmse", "root mean squared error of the baseline", true, true,
-       [](const Moments&, const Moments* other) { return other->rmse(); }},
+       [](const ScoreMoments&, const ScoreMoments* other) { return other->rmse(); }},
       {"_skill", "1 - RMSE / RMSE of the baseline", false, true,
-       [](const Moments& m, const Moments* other) { return skill_against(m.rmse(), other->rmse()); }},
-      {"_count", "observations", false, false, [](const Moments& m, auto) { return m.number; }}};
+       [](const ScoreMoments& m, const ScoreMoments* other) {
+         return skill_against(m.rmse(), other->rmse());
+       }},
+      {"_count", "observations", false, false, [](const ScoreMoments& m, auto) { return m.number; }}};
   FieldLayout layout = result_layout(domain, file, {lead_axis(domain.info.time, scored)});
   layout.space.title = fmt::format("Scores of forecasts from {} origins", scored.origins.size());
   std::vector<std::pair<Index, const Map*>> fields;  // first feature of the variable

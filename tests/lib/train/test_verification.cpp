@@ -12,8 +12,8 @@ namespace {
 
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
-TEST(Moments, AreScores) {
-  Moments m;
+TEST(ScoreMoments, AreScores) {
+  ScoreMoments m;
   m.add(1, 3, 1, 2);   // anomalies 1, −1
   m.add(3, 5, 6, 4);   // 1, 2
   m.add(1, 0, 0, -1);  // 1, 1
@@ -24,7 +24,7 @@ TEST(Moments, AreScores) {
   m.add(1, 9, 7, 4);  // 5, 3
   const double f = 10.0 / 6, o = 9.0 / 6, ff = 30.0 / 6 - f * f, oo = 23.0 / 6 - o * o, fo = 21.0 / 6 - f * o;
   EXPECT_NEAR(m.acc(), fo / std::sqrt(ff * oo), 1e-12);
-  EXPECT_TRUE(std::isnan(Moments{}.rmse()));
+  EXPECT_TRUE(std::isnan(ScoreMoments{}.rmse()));
   m.add(1, none, 1, 0);
   EXPECT_TRUE(std::isnan(m.rmse())) << "a diverged forecast does not hide";
 }
