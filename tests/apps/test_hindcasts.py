@@ -281,8 +281,8 @@ class Grid(Files):
                 ("--region", "box=5,2,0,10"): "lat_min is above lat_max",
                 ("--region", "far=80,85,0,10"): "--region far: no node",
                 ("--region", "sea=nothing"): "--region sea=nothing: .*nothing",
-                ("--hindcasts", "nowhere/h.nc"): "nowhere/h.nc: cannot write this file: No such file",
-                ("--scores", "nowhere/h.nc"): "nowhere/h.nc: cannot write this file: No such file",
+                ("--hindcasts", "nowhere/h.nc"): "nowhere/h.nc: cannot be written: nowhere: No such file",
+                ("--scores", "nowhere/h.nc"): "nowhere/h.nc: cannot be written: nowhere: No such file",
                 ("--hindcasts", "x.nc", "--scores", "x.nc"): "name the same file"}.items():
             with self.subTest(options):
                 self.refuse(3, [*evaluate, *options], pattern)
