@@ -28,7 +28,7 @@ namespace rossby {
 namespace {
 
 /// What a state says of its training.
-struct Trained {
+struct TrainedWith {
   /// Settings of its parts, counted: of a file that has become longer a share is another number of steps.
   std::vector<std::string> parts;
   Index steps = 0;      // of the file; 0: it does not say
@@ -38,7 +38,7 @@ struct Trained {
   std::string cycle;    // that data.cycle = "auto" came to; empty: it does not say
   std::string training_hash;
 
-  explicit Trained(const std::string& metadata) {
+  explicit TrainedWith(const std::string& metadata) {
     const auto json = nlohmann::json::parse(metadata, nullptr, false);
     if (!json.is_object()) return;
     const auto is_count = [&](const char* name) {
@@ -144,7 +144,7 @@ OpenRun open_run(const Communicator& comm, const std::string& path, std::span<co
     }
     return read_state_metadata(run.state);
   });
-  const Trained state(broadcast(comm, metadata));
+  const TrainedWith state(broadcast(comm, metadata));
   run.epochs = state.epochs;
   run.remark = state.cut_off;
   std::vector<std::string> all = sets;
