@@ -28,19 +28,19 @@ namespace rossby {
 namespace {
 
 /// How many steps a forecaster can be asked for; what puts it so.
-struct Reach {
+struct ScoredReach {
   Index steps = 0;  // 0: any number
   std::string why = {};
 };
 
-Reach reach_of(const Config& config) {
+ScoredReach reach_of(const Config& config) {
   if (!config.windows()) return {};
   return {config.window.outputs,
           fmt::format("the model puts out window.outputs = {}", config.window.outputs)};
 }
 
 /// One rollout over the test part. Throws UserError where the model does not reach its end.
-Rollout rollout_of(const Reach& reach, const Split& split) {
+Rollout rollout_of(const ScoredReach& reach, const Split& split) {
   Rollout rollout = rollout_over(split.test);
   if (reach.steps > 0 && rollout.horizons > reach.steps)
     user_error(
@@ -51,12 +51,12 @@ Rollout rollout_of(const Reach& reach, const Split& split) {
 }
 
 /// evaluate.horizons, or as many as the model puts out.
-Index horizons_of(const Config& config, const Reach& reach) {
+Index horizons_of(const Config& config, const ScoredReach& reach) {
   const Index horizons = config.evaluate.horizons;
   return reach.steps > 0 ? std::min(horizons, reach.steps) : horizons;
 }
 
-TestForecasts test_of(const Config& config, const Reach& reach, const Split& split) {
+TestForecasts test_of(const Config& config, const ScoredReach& reach, const Split& split) {
   if (config.evaluate.kind == "rollout") {
     if (split.test.size() < 1) user_error("evaluate: there is no test part; set split.test");
     Rollout rollout = rollout_of(reach, split);
@@ -93,7 +93,7 @@ void add_beside(const Communicator& comm, Run& run, const TestForecasts& test, c
 }
 
 /// Remarks that come before the tables.
-void print_remarks(const Config& config, const Reach& reach, const TestForecasts& test,
+void print_remarks(const Config& config, const ScoredReach& reach, const TestForecasts& test,
                    const ScoredBeside& beside) {
   for (const auto& baseline : beside.baselines)
     if (const std::string remark = baseline->remark(); !remark.empty()) fmt::print("{}\n", remark);
@@ -158,7 +158,7 @@ struct Destination {
 template <class Run>
 class Scoring {
  public:
-  Scoring(const Communicator& comm, const Config& config, Run& run, const Reach& reach,
+  Scoring(const Communicator& comm, const Config& config, Run& run, const ScoredReach& reach,
           const EvaluateOptions& options)
       : comm_(comm),
         config_(config),
@@ -302,7 +302,7 @@ class Scoring {
   const Communicator& comm_;
   const Config& config_;
   Run& run_;
-  const Reach& reach_;
+  const ScoredReach& reach_;
   const EvaluateOptions& options_;
   const Domain& domain_;
   KspSolver solver_;
@@ -369,7 +369,7 @@ Evaluation evaluate_run(const Communicator& comm, const std::string& run, const 
   }
   if (options.prints && comm.rank() == 0 && !made->device_remark().empty())
     fmt::print("{}\n", made->device_remark());
-  const Reach reach = reach_of(open.config);
+  const ScoredReach reach = reach_of(open.config);
   return Scoring(comm, open.config, *made, reach, options)
       .evaluate(to, std::move(earlier), open.epochs, changes);
 }
@@ -385,7 +385,7 @@ Evaluation evaluate_average(const Communicator& comm, const std::string& directo
     return run.output("evaluation.json");
   });
   if (options.prints && comm.rank() == 0) fmt::print("{}", run.remarks());
-  const Reach reach{run.horizons(), fmt::format("the average has weights for {}", run.horizons())};
+  const ScoredReach reach{run.horizons(), fmt::format("the average has weights for {}", run.horizons())};
   return Scoring(comm, run.config(), run, reach, options).evaluate(to, std::nullopt, -1, {});
 }
 
@@ -403,7 +403,7 @@ std::string baselines_line(const Config& config, const Domain& domain, Index hor
 
 std::string check_evaluation(const Config& config, const Domain& domain) {
   const bool rollout = config.evaluate.kind == "rollout";
-  const Reach reach = reach_of(config);
+  const ScoredReach reach = reach_of(config);
   const Index horizons = rollout ? domain.split.test.size() : horizons_of(config, reach);
   if (horizons > 0) (void)reported_horizons(config.evaluate.report, domain.info.time, horizons);
   const Index first = config.evaluate.first_origin, last = config.evaluate.last_origin;
