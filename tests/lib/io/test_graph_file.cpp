@@ -138,7 +138,8 @@ TEST(EdgeTable, Refusals) {
   refuse("0,1,1,1\n", "4 columns");
   refuse("a,b,c\nd,e,f\n", "t.csv:2: \"d\"");
   refuse("0,b,1\n", "t.csv:1: \"b\"");
-  refuse("To,From,weight\n0,1,1\n", "t.csv:1: its columns are To,From; source,destination is right: swap them");
+  refuse("To,From,weight\n0,1,1\n",
+         "t.csv:1: its columns are To,From; source,destination is right: swap them");
   EXPECT_HAS(user_message([&] { (void)read_edge_table(folder / "none.csv", numbers, {}); }), "none.csv");
 }
 
