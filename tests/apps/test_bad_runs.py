@@ -259,7 +259,7 @@ class FullDisk(BadInput):
                                 f"{train} >>out.txt 2>>again.txt && wc -l small/run/metrics.jsonl && "
                                 "ls small/run/checkpoints")
         self.assertIn("\\n", left, "whole lines only")
-        self.assertRegex(left, "(?m)^2 small/run/metrics.jsonl\nstate.h5\nstep-",
+        self.assertRegex(left, "(?m)^2 small/run/metrics.jsonl\ndata.h5\nstate.h5\nstep-",
                          "the directory serves again, when there is room")
 
     def test_no_room_for_checkpoints_is_found_before_the_first_step(self):
@@ -268,7 +268,7 @@ class FullDisk(BadInput):
         self.assertNotRegex(left, r"\.h5\n|epoch")
 
     def test_state(self):
-        left = self.check(40, '"$2" -n 2 "$1" train sensors.toml --run small/run --set checkpoint.keep=0', r"state\.h5' is not written")
+        left = self.check(40, '"$2" -n 2 "$1" train sensors.toml --run small/run --set checkpoint.keep=0', r"(data|state)\.h5' is not written")
         self.assertNotIn("state.h5", left)
 
     def test_evaluation_and_forecast(self):

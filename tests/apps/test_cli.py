@@ -28,7 +28,7 @@ class CommandLine(support.ProgramTest):
 
     def test_wrong_command_line(self):
         for arguments, pattern in [
-            ([], "subcommand is missing; there are train, evaluate, forecast, average, checkpoint, data, graph, calibrate, plan, report, config"),
+            ([], "subcommand is missing; there are train, evaluate, forecast, average, profile, relations, checkpoint, data, graph, calibrate, plan, report, config"),
             (["trian"], r"unknown subcommand trian \(did you mean train\?\)"),
             (["data"], "subcommand is missing; there are inspect, synth"),
             (["data", "sinth"], "did you mean synth"),

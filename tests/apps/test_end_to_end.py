@@ -97,7 +97,7 @@ class Pacific(support.ProgramTest):
             self.assertEqual(sorted(os.listdir(self.path(run))),
                              [".lock", "checkpoints", "config.toml", "evaluation.json", "forecast.nc", "intervals.h5",
                               "metrics.jsonl"])
-            self.assertEqual(sorted(os.listdir(self.path(run + "/checkpoints"))), ["state.h5", "step-000000000048.h5"])
+            self.assertEqual(sorted(os.listdir(self.path(run + "/checkpoints"))), ["data.h5", "state.h5", "step-000000000048.h5"])
 
     def test_evaluation_has_its_shape(self):
         for ranks in self.ranks:

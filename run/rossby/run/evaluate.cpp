@@ -76,7 +76,7 @@ void add_beside(const Communicator& comm, Run& run, const TestForecasts& test, c
     const Index number = k + 1;
     if (k < std::ssize(beside.baselines)) {
       Baseline& baseline = *beside.baselines[static_cast<std::size_t>(k)];
-      if (baseline.name() != beside.fitted) baseline.fit(series, run.domain().split, run.reducer());
+      if (&baseline != beside.fitted) baseline.fit(series, run.domain().split, run.reducer());
       if (!validation.empty())
         baseline.forecast(series, validation, test.horizons, run.reducer(),
                           [&](Index horizon, NodeView<const float> x) {
@@ -260,7 +260,7 @@ class Scoring {
   /// What else is known of the scores.
   void describe(EvaluationReport& found) {
     found.weights = options_.weights;
-    found.climatology = beside_.fitted;
+    found.climatology = beside_.climatology_name;
     add_moments(found.scores, found.verification, 0, -1, std::ssize(parts_));
     for (std::size_t p = 0; p < found.of_parts.size(); ++p)
       add_moments(found.of_parts[p], found.verification, 0, static_cast<Index>(p), std::ssize(parts_));

@@ -62,7 +62,8 @@ Series ScoredBeside::climatology(const Domain& domain, Reducer& reducer, const T
   const std::unique_ptr<Baseline> own = cycle == all.end() ? make_climatology() : nullptr;
   Baseline& baseline = own ? *own : **cycle;
   baseline.fit(series, domain.split, reducer);
-  fitted = baseline.name();
+  climatology_name = baseline.name();
+  fitted = own ? nullptr : &baseline;
   const Index first = test.origins.front() + 1, last = test.origins.back() + test.horizons;
   Series values(last + 1 - first, series.rows, series.features);
   values.first = first;

@@ -20,7 +20,8 @@ namespace rossby {
 struct ScoredBeside {
   std::vector<std::unique_ptr<Baseline>> baselines;
   std::vector<ForecastFile> files;
-  std::string_view fitted = {};  // baseline that is fitted already
+  std::string climatology_name = {};  // the baseline that `climatology` was from
+  const Baseline* fitted = nullptr;   // one of `baselines` that is fitted already
 
   /// Those of the configuration, and these files. Throws UserError naming a file that does not fit.
   ScoredBeside(const Config& config, const KspSolver& solver, const Domain& domain, int threads,
@@ -34,8 +35,8 @@ struct ScoredBeside {
                 const Series& series, std::span<const Index> origins, Index horizons,
                 const ForecastVisit& visit) const;
   /// What anomalies are from: forecasts of the baseline `cycle`, or without it of the nodes' means of the
-  /// training part, at all steps from the first target to the last one. That baseline is `fitted` afterwards.
-  /// Collective.
+  /// training part, at all steps from the first target to the last one. If it is one of `baselines`, it is
+  /// `fitted` afterwards. Collective.
   [[nodiscard]] Series climatology(const Domain& domain, Reducer& reducer, const TestForecasts& test,
                                    const Series& series);
 };

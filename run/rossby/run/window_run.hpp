@@ -12,6 +12,9 @@
 
 namespace rossby {
 
+/// What train.recompute asks for.
+[[nodiscard]] Recompute recompute_of(const Config& config);
+
 /// A forecaster of windows and all it stands on. A rank holds its rows at its time group's steps, in original
 /// units; windows are scaled as they are read.
 template <class T>
