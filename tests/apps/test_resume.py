@@ -408,6 +408,7 @@ class Older(Resumed):
 
     def was_trained_with(self, run, *pairs):
         folder = self.path(run + "/checkpoints")
+        os.remove(os.path.join(folder, "data.h5"))  # runs of that time had none
         for name in os.listdir(folder):
             rewrite_metadata(os.path.join(folder, name), *pairs)
         with open(self.path(run + "/config.toml"), encoding="utf-8") as file:
