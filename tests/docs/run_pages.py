@@ -22,7 +22,7 @@ import tempfile
 import pages
 
 MARK = re.compile(r"^<!-- test: run( with levels)? -->$", re.MULTILINE)
-NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?:[kMG]\b)?")
 
 
 def shape(line: str) -> str:
