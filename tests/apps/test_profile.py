@@ -147,7 +147,7 @@ class Profiles(Runs, LoadsJson):
         ended = left = 0
         for start in range(40):
             process = self.start(2, self.arguments("often", costs="first"))
-            time.sleep(0.35 * 1.2 ** start)
+            time.sleep(0.2 * 1.15 ** start)
             if process.poll() is None:
                 left += 1
                 if start % 3 == 2:
