@@ -131,7 +131,7 @@ def exit_codes() -> str:
             ["1", "an error that you can correct: one line on stderr with what is wrong, where, and what to do; all ranks end with it. Also if what was "
              "printed could not be written"],
             ["2", "a command line that cannot be read: one line that names the nearest subcommand or option"],
-            [constant("apps/commands/train.cpp", "exit_resume"), "`train` was asked to leave: its checkpoint is written; started again it goes on"],
+            [constant("apps/command_line.hpp", "exit_resume"), "`train` or `profile` was asked to leave: its checkpoint is written; started again it goes on"],
             [constant("mpi/rossby/mpi/watchdog.hpp", "exit_hung"),
              "a rank hung: it waited for the others for longer than `parallel.watchdog_seconds`"]]
     return "\n".join(["# Exit codes\n", table(["code", "meaning"], rows),
