@@ -1,2 +1,2 @@
 class Problem(Exception):
-    """What the caller can mend, in one line."""
+    """An error that the user can mend, as one line."""

@@ -169,7 +169,7 @@ def dates(variable):
 
 
 def date_text(when, among=()):
-    """`among`: stamps of the same axis. Where all are first days of months, months are told apart."""
+    """The stamp as text. If all stamps in `among` (the axis) are first days of months, the day is left out."""
     if not isinstance(when, datetime.datetime):
         return f"step {when:g}"
     if len(among) and all((other.day, other.hour, other.minute, other.second) == (1, 0, 0, 0) for other in among):

@@ -58,7 +58,7 @@ bool UpdateRound<T>::sums_have_ended() {
   return open_.empty();
 }
 
-/// In the order of the ranks where that is asked for: every rank receives what each contributes.
+/// If updates are recorded, every rank receives what each one contributes, and adds it in rank order.
 template <class T>
 void UpdateRound<T>::begin(Reducer& over, OrderedSum& sum) {
   std::vector<double>* values = sum.values;
