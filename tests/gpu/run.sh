@@ -15,6 +15,8 @@ toml++, NetCDF, BLAS, LAPACK, GoogleTest), from the system or below --prefix.
   --log DIR         where the logs go (default: the build folder); summary.txt has the lines that are shown
   --arch LIST       GPU architectures, e.g. 90 (default: native)
   --tools LIST      tools of compute-sanitizer, commas between; none: no such run (default: memcheck,racecheck,initcheck)
+  --only LIST       the programs of tests that are run, commas between (default: all)
+  --seconds N       stop a program, a tool's run or a training that takes longer, as failed (default: no limit)
   --programs DIR    run programs that were built elsewhere (test_kernels_device, test_kernels_device_relate, test_data_device,
                     test_device_training, test_diffusion_device, test_tensor; with --mpi also rossby) instead of building
   --mpi PREFIX      also build rossby with PREFIX/bin/mpicxx (it needs PETSc, parallel HDF5, PT-Scotch and CLI11, too, from PREFIX,
@@ -33,6 +35,8 @@ build=$root/build/gpu
 log=
 arch=native
 tools=memcheck,racecheck,initcheck
+only=
+seconds=
 programs=
 mpi=
 prefixes=()
@@ -43,7 +47,7 @@ refuse() {
 while (($# > 0)); do
   case $1 in
     -h | --help) usage && exit 0 ;;
-    --prefix | --build | --log | --arch | --tools | --programs | --mpi)
+    --prefix | --build | --log | --arch | --tools | --only | --seconds | --programs | --mpi)
       if (($# < 2)) || [[ -z $2 || $2 == --* ]]; then refuse "$1 needs a value"; fi
       ;;&
     --prefix) prefixes+=("$2") ;;
@@ -51,12 +55,22 @@ while (($# > 0)); do
     --log) log=$2 ;;
     --arch) arch=$2 ;;
     --tools) tools=$2 ;;
+    --only) only=$2 ;;
+    --seconds) seconds=$2 ;;
     --programs) programs=$2 ;;
     --mpi) mpi=$2 ;;
     *) refuse "unknown option $1" ;;
   esac
   shift 2
 done
+if [[ -n $seconds && ! $seconds =~ ^[1-9][0-9]*$ ]]; then refuse "--seconds $seconds: a whole number of seconds above 0"; fi
+names=(test_tensor test_kernels_device test_kernels_device_relate test_diffusion_device test_data_device test_device_training)
+if [[ -n $only ]]; then
+  for name in ${only//,/ }; do
+    if [[ " ${names[*]} " != *" $name "* ]]; then refuse "--only $name: there are ${names[*]}"; fi
+  done
+  read -ra names <<<"${only//,/ }"
+fi
 if [[ -d $mpi ]]; then mpi=$(cd "$mpi" && pwd); fi
 log=${log:-$build}
 mkdir -p "$log"
@@ -74,10 +88,16 @@ fail() { # fail NAME WHY: in one line
   failed+=("$1")
 }
 run() { # run NAME COMMAND...: keeps the output, shows its end
-  local name=$1 start=$SECONDS
+  local name=$1 start=$SECONDS code=0 limit=()
   shift
-  if "$@" >"$log/$name.txt" 2>&1; then
+  # In the foreground, so that what ends this script ends the program as well.
+  if [[ -n $seconds ]]; then limit=(timeout --foreground -k 5 "$seconds"); fi
+  ${limit[@]+"${limit[@]}"} "$@" >"$log/$name.txt" 2>&1 || code=$?
+  if ((code == 0)); then
     say "passed  $name ($((SECONDS - start)) s)"
+  elif [[ -n $seconds ]] && ((code == 124 || code == 137)); then
+    fail "$name" "stopped after $seconds s, the end of $log/$name.txt:"
+    tail -15 "$log/$name.txt"
   else
     fail "$name" "after $((SECONDS - start)) s, the end of $log/$name.txt:"
     tail -15 "$log/$name.txt"
@@ -121,7 +141,6 @@ if [[ $tools != none ]] && ! command -v compute-sanitizer >/dev/null; then
 fi
 sanitized=(--error-exitcode 9 --print-limit 5)
 
-names=(test_tensor test_kernels_device test_kernels_device_relate test_diffusion_device test_data_device test_device_training)
 built=$programs
 if [[ -z $programs ]]; then
   built=$log/programs

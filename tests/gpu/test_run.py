@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -210,10 +211,45 @@ class Run(unittest.TestCase):
             self.assertEqual(done.returncode, 77)
             self.assertIn("skipped: there is no GPU here (no", done.stdout)
 
+    def test_some_programs_and_a_limit_of_time(self):
+        self.program("fake/test_tensor", STUB + "sleep 60\n")
+        told, last, code = self.run_it("--programs", "fake", "--tools", "memcheck", "--seconds", "1", "--only", "test_data_device,test_tensor")
+        self.assertEqual((code, last), (1, "failed: test_tensor test_tensor.memcheck"), told)
+        self.assertEqual(self.passed(told), ["test_data_device", "test_data_device.memcheck"])
+        self.assertRegex("\n".join(told), "FAILED  test_tensor: stopped after 1 s")
+
+    def six_minutes(self, *arguments):
+        environment = dict(os.environ, PATH=f"{self.folder}/bin:/usr/bin:/bin", FAKE=str(self.folder / "fake"), FAKE_FINDS="")
+        return subprocess.run([ROOT / "tests/gpu/six_minutes.sh", *arguments], cwd=self.folder, env=environment, capture_output=True,
+                              text=True, check=False, timeout=120)
+
+    def test_a_part_that_hangs_is_lost_alone(self):
+        for name, text in [("bench_kernels", "echo begun\nsleep 60\n"), ("bench_step", "exit 3\n"), ("test_tensor", "sleep 60\n")]:
+            self.program(f"fake/{name}", STUB + text)
+        begin = time.monotonic()
+        done = self.six_minutes("--programs", "fake", "--log", "log", "--seconds", "30")
+        self.assertLess(time.monotonic() - begin, 30)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        told = (self.folder / "log/summary.txt").read_text(encoding="utf-8")
+        self.assertEqual(told, done.stdout)
+        for pattern in ("^GPU 0", "FAILED  tests: exit code 1 ", "passed  memcheck ", "FAILED  kernels: (stopped after 3 s|exit code 1)",
+                        "FAILED  steps: exit code 1", "left out  windows", "failed: tests kernels steps .*streamed\n$"):
+            self.assertRegex(told, "(?m)" + pattern if pattern[0] == "^" else pattern)
+        self.assertIn("passed  test_data_device", (self.folder / "log/tests/summary.txt").read_text(encoding="utf-8"))
+        self.assertIn("begun", (self.folder / "log/measured/kernels.txt").read_text(encoding="utf-8"))
+        self.program("bin/nvidia-smi", "#!/bin/sh\nexit 9\n")
+        done = self.six_minutes("--programs", "fake", "--log", "log")
+        self.assertEqual(done.returncode, 77, done.stdout)
+        for words in (["--log", "log"], ["--programs", "nowhere", "--log", "log"], ["--programs", "fake"],
+                      ["--programs", "fake", "--log", "log", "--seconds", "x"], ["--programs", "fake", "--log", "log", "--device", "tpu"]):
+            done = self.six_minutes(*words)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), words)
+            self.assertRegex(done.stderr, "^error: [^\n]*\n$")
+
     def test_bad_options(self):
-        options = ["--prefix", "--build", "--log", "--arch", "--tools", "--programs", "--mpi"]
+        options = ["--prefix", "--build", "--log", "--arch", "--tools", "--only", "--seconds", "--programs", "--mpi"]
         for words in ([[option] for option in options] + [[option, "--arch", "90"] for option in options] +
-                      [["--mpi", ""], ["--frob", "1"], ["nowhere"]]):
+                      [["--mpi", ""], ["--frob", "1"], ["--only", "test_none"], ["--seconds", "0"], ["nowhere"]]):
             done = subprocess.run([ROOT / "tests/gpu/run.sh", *words], cwd=self.folder, capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stdout), (2, ""), words)
             self.assertRegex(done.stderr, f"^error: .*{words[0]}[^\n]*\n$")
