@@ -1,7 +1,7 @@
 # rossby_lib_test(<name> SOURCES ... LINK targets... [LABELS ...])
 #     one process, main of tests/support/main.cpp
-# rossby_mpi_test(<name> SOURCES ... LINK targets... RANKS 1 2 3 [LABELS ...])
-#     one CTest entry per rank count, main of tests/mpi/main.cpp
+# rossby_mpi_test(<name> SOURCES ... LINK targets... RANKS 1 2 3 [NIGHTLY_RANKS 4] [LABELS ...])
+#     one CTest entry per rank count, main of tests/mpi/main.cpp; only the nightly steps run those of NIGHTLY_RANKS
 # rossby_command_test(<name> COMMAND ... [LABELS ...])
 #     any command; exit code 77 means skipped
 # rossby_nightly_test(<name> COMMAND ... TIMEOUT seconds [LABELS ...])
@@ -68,14 +68,18 @@ function(rossby_lib_test NAME)
 endfunction()
 
 function(rossby_mpi_test NAME)
-  cmake_parse_arguments(TEST "" "" "SOURCES;LINK;LABELS;RANKS" ${ARGN})
+  cmake_parse_arguments(TEST "" "" "SOURCES;LINK;LABELS;RANKS;NIGHTLY_RANKS" ${ARGN})
   add_executable(test_${NAME} ${TEST_SOURCES} ${PROJECT_SOURCE_DIR}/tests/mpi/main.cpp)
   target_include_directories(test_${NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(test_${NAME} PRIVATE ${TEST_LINK} rossby_options GTest::gtest)
   target_compile_options(test_${NAME} PRIVATE ${ROSSBY_COLD_OPTIONS})
   add_dependencies(library_tests test_${NAME})
-  foreach(RANKS IN LISTS TEST_RANKS)
-    add_test(NAME ${NAME}.np${RANKS}
+  foreach(RANKS IN LISTS TEST_RANKS TEST_NIGHTLY_RANKS)
+    set(CONFIGURATIONS)
+    if(RANKS IN_LIST TEST_NIGHTLY_RANKS)
+      set(CONFIGURATIONS CONFIGURATIONS Nightly)
+    endif()
+    add_test(NAME ${NAME}.np${RANKS} ${CONFIGURATIONS}
              COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${RANKS} $<TARGET_FILE:test_${NAME}>)
     # Beside another test each exchange would wait for a turn on the processor: 2 ranks of nccl_training took minutes.
     rossby_set_test_properties(${NAME}.np${RANKS} PROCESSORS ${RANKS} LABELS mpi np${RANKS} ${TEST_LABELS}

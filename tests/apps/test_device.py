@@ -94,6 +94,7 @@ class Device(Runs):
     def test_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("left", "relation.discover=dense", DEVICE, LONG_SLABS)
 
+    @support.long_test
     def test_pairs_and_groups_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("pairs_left", *PAIRS, DEVICE, "train.pairs=100")
         self.resumed_at_every_step("groups_left", *GROUPS, "relation.discover=dense", DEVICE, LONG_SLABS)
@@ -117,6 +118,7 @@ class Device(Runs):
             for there, here in zip(figures[1], figures[0], strict=True):
                 self.assertAlmostEqual(there, here, delta=max(tolerance, 2e-7 * (words[0] == "forecast")) * (1 + abs(here)), msg=name)
 
+    @support.long_test
     def test_forecasts_on_a_device(self):
         streamed = [*STREAMED, f"relation.chunk_mib={(2 * 9 * 8 + 1) / 2**20}"]
         for name, ranks, *settings in (
@@ -142,6 +144,7 @@ class Device(Runs):
             self.refuse(2, ["evaluate", "scored", *asked], 'parallel.device = "cuda": there is no GPU')
             self.refuse(2, ["forecast", "scored", "--steps", "2", *asked], 'parallel.device = "cuda": there is no GPU')
 
+    @support.long_test
     def test_streamed(self):
         """W comes to the device by chunks of two rows: the bits of a W that lies there, from host memory or from files."""
         dense = ["relation.discover=dense", f"relation.chunk_mib={(2 * 9 * 8 + 1) / 2**20}",
@@ -176,6 +179,7 @@ class Device(Runs):
         for wrong in ("0", "-1GiB", "4Gib", "1e999GiB"):
             self.refuse_settings([f"parallel.device_memory={wrong}"], "parallel.device_memory = .* is no amount of memory")
 
+    @support.long_test
     def test_streamed_and_updated_on_the_host(self):
         """Gradients travel, not moments: the losses of a device that updates, the same bits by every way."""
         dense = ["relation.discover=dense", f"relation.chunk_mib={(2 * 9 * 8 + 1) / 2**20}"]
@@ -203,14 +207,17 @@ class Device(Runs):
         self.assertTrue(found, first.out)
         self.assertIn(f"streamed  updated on: {found[1]}\n", self.succeed(2, *arguments).out)
 
+    @support.long_test
     def test_updated_on_the_host_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("host_updates", "relation.discover=dense", DEVICE, *ON_HOST, LONG_SLABS,
                                    f"relation.chunk_mib={(2 * 9 * 8 + 1) / 2**20}")
 
+    @support.long_test
     def test_streamed_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("streamed", "relation.discover=dense", DEVICE, *STREAMED, LONG_SLABS,
                                    f"relation.chunk_mib={(2 * 9 * 8 + 1) / 2**20}")
 
+    @support.long_test
     def test_bf16(self):
         dense = ["relation.discover=dense", "model.precision=float", "relation.precision=bf16"]
         self.same_losses("bf16", 2, *dense, tolerance=2e-3)
@@ -285,6 +292,7 @@ class Windowed(Device):
             with self.subTest(name):
                 self.same_forecasts(name, ranks, *settings)
 
+    @support.long_test
     def test_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("left", DEVICE)
 

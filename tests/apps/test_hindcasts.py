@@ -349,6 +349,7 @@ lim_modes = 1
 
 
 @unittest.skipIf(not os.path.isdir(DATA), "ROSSBY_DATA names no folder with measured series")
+@support.long_test
 class Measured(Files):
     """Series that were measured, with short trainings."""
 

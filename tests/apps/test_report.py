@@ -42,6 +42,7 @@ class Reports(Studies):
         again = self.succeed(1, "report", "scaling", self.path("hand")).out
         self.assertEqual(again, out, "named by its whole path")
 
+    @support.long_test
     def test_studies_are_told_apart(self):
         folder = self.copy("two")
         for ranks in (1, 2):
@@ -128,6 +129,7 @@ class Reports(Studies):
         self.assertRegex(out, rf"\n- {run}: .*{reason}")
         self.assertEqual([len(row["runs"]) for row in report["studies"][0]["rows"]], [1])
 
+    @support.long_test
     def test_several_machines_and_versions(self):
         folder = self.copy("mixed")
         self.assertEqual(self.report("mixed", "rest")[1]["studies"][0]["notes"], [])
@@ -152,6 +154,7 @@ class Reports(Studies):
         (folder / "run2/metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         self.left_out("mixed", "run2", "its epochs were trained on different ranks or machines")
 
+    @support.long_test
     def test_damaged_files(self):
         folder = self.copy("bad")
         metrics = folder / "run2" / "metrics.jsonl"

@@ -60,6 +60,7 @@ class Scaling(Studies):
         self.assertAlmostEqual(found["prediction_error_percent"], 100 * statistics.mean(errors), delta=1e-6)
         self.check_table(out, rows)
 
+    @support.long_test
     def test_stages(self):
         self.write("windows.toml", WINDOWS)
         self.write("deep.toml", 'config = "windows.toml"\nranks = [1, 2]\nstages = [1, 2]\n[set.window]\nmicro_batches = 2\n')
@@ -146,6 +147,7 @@ class Scaling(Studies):
         self.assertIn("4 runs: 0 ended, 4 failed", out)
         self.assertEqual(self.stamps("again"), before)
 
+    @support.long_test
     def test_weak(self):
         self.write("weak.json", json.dumps({"config": "grid.toml", "kind": "weak", "ranks": [1, 2], "repeats": 2,
                                             "synth": {"lat": "{3*ranks}", "lon": 5, "steps": 40}}))

@@ -57,6 +57,7 @@ class Streamed(Runs):
     def streamed(self):
         return ["relation.memory=streamed", f"relation.stream_folder={self.path('scratch')}"]
 
+    @support.long_test
     def test_the_bits_of_memory(self):
         for name, ranks, rows, chunks, *settings in (
                 ("one", 1, 2, 2), ("all", 1, 2, 9), ("odd", 2, 4, 2), ("three", 3, 1, 3), ("whole", 2, 100, 1),

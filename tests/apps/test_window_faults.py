@@ -70,12 +70,14 @@ class Left(Windowed, support.LiveTest):
         self.assertIn("resumed   " + last, out)
         self.assertEqual(self.ends(run), self.whole(sampling))
 
+    @support.long_test
     def test_left_at_every_step_of_local_windows(self):
         self.resumed_at_every_step("local", "window.sampling=local", ranks=4)
 
     def test_left_at_every_step_of_global_windows(self):
         self.resumed_at_every_step("global", "window.sampling=global", ranks=4)
 
+    @support.long_test
     def test_every_model_left_in_an_epoch(self):
         for model, of_model in MODELS.items():
             if model == "dcrnn":
@@ -120,6 +122,7 @@ class Left(Windowed, support.LiveTest):
                 self.assertRegex(out, "checkpoint written: .*; resume with: (mpirun|srun) -n [0-9]+ rossby train windows.toml")
                 self.goes_on(name, sampling)
 
+    @support.long_test
     def test_damaged_newest(self):
         whole = self.whole("local")
         for harm in ("flipped", "truncated"):

@@ -159,6 +159,7 @@ class Slurm(unittest.TestCase):
         self.assertIn("resumed", self.log(job))
         self.assertEqual(self.ends("limit"), self.uninterrupted("long.toml", 2))
 
+    @support.long_test
     def test_time_limit(self):
         """Slurm's own limit, a minute at least: its signal comes 10 to 40 s after the start."""
         self.write("endless.toml", CONFIG.format(folder=self.folder, epochs=10**8))
@@ -174,6 +175,7 @@ class Slurm(unittest.TestCase):
         self.assertIn("ROSSBY_MAX_RESTARTS", log)
         self.local("checkpoint", "verify", self.newest("endless"))
 
+    @support.long_test
     def test_cancelled_and_resumed_on_other_nodes(self):
         job = self.submit("--nodes=2", "--ntasks-per-node=1", config="long.toml", run="cancelled")
         self.wait_for_epochs(job, "cancelled", 2)
@@ -209,6 +211,7 @@ class Slurm(unittest.TestCase):
         os.kill(int(ranks[-1]), signal.SIGSTOP)
         return begin
 
+    @support.long_test
     def test_rank_that_hangs(self):
         text = CONFIG.format(folder=self.folder, epochs=self.epochs_of_long)
         text = text.replace("[parallel]", "[parallel]\nwatchdog_seconds = 3")
@@ -227,6 +230,7 @@ class Slurm(unittest.TestCase):
                 self.assertFalse((self.folder / run / ".hangs").exists())
                 self.assertEqual(self.ends(run), self.uninterrupted("long.toml", 2))
 
+    @support.long_test
     def test_array_of_seeds(self):
         job = self.submit("--array=1-2", "--nodes=1", "--ntasks-per-node=2", config="short.toml", run="seeds",
                           script="train_array.sbatch")
@@ -268,6 +272,7 @@ class Slurm(unittest.TestCase):
         self.local("report", "scaling", folder, "-o", folder + "/report")
         return json.loads((self.folder / folder / "report/scaling.json").read_text())["studies"]
 
+    @support.long_test
     def test_scaling_study(self):
         arguments = ["--config", "short.toml", "--ranks", "1,2,4", "--out", "study", "--label", "s"]
         names = [f"s/ranks-{ranks}_groups-1_seed-1" for ranks in (1, 2, 4)]
@@ -293,6 +298,7 @@ class Slurm(unittest.TestCase):
         out = self.scaling(*arguments, "--wait", "--set", "model.latent=0", "--ranks", "1", "--label", "bad", code=1)
         self.assertRegex(out, r"bad/ranks-1_groups-1_seed-1: failed: job \d+, FAILED, exit code 1 \(study/.*\.log\)\n1 runs: 0 ended, 1 failed")
 
+    @support.long_test
     def test_path_with_spaces(self):
         """The scripts find the rest of their tree; Slurm fills nothing into the names of logs."""
         tree = self.folder / "a tree %j"
@@ -313,6 +319,7 @@ class Slurm(unittest.TestCase):
         self.assertIn(f"== tree {tree}, commit", log)
         self.assertIn(f"== program {tree}/rossby\n", log)
 
+    @support.long_test
     def test_scaling_scripts(self):
         """The job scripts by themselves."""
         for nodes in (1, 2):
