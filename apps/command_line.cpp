@@ -69,15 +69,27 @@ CLI::Validator whole_number(Index least) {
           "", "whole number"};
 }
 
-CLI::Validator non_negative_number() {
-  return {[](std::string& text) -> std::string {
+namespace {
+
+CLI::Validator number_that(bool (*fits)(double), const char* is) {
+  return {[fits, is](std::string& text) -> std::string {
             double value = 0;
             const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-            if (code == std::errc() && end == text.data() + text.size() && std::isfinite(value) && value >= 0)
+            if (code == std::errc() && end == text.data() + text.size() && std::isfinite(value) && fits(value))
               return "";
-            return fmt::format("{} is not a number of at least 0", text);
+            return fmt::format("{} is not a number {}", text, is);
           },
           "", "number"};
+}
+
+}  // namespace
+
+CLI::Validator non_negative_number() {
+  return number_that([](double value) { return value >= 0; }, "of at least 0");
+}
+
+CLI::Validator positive_number() {
+  return number_that([](double value) { return value > 0; }, "above 0");
 }
 
 std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {

@@ -33,9 +33,10 @@ void choose(CLI::App& sub, commands::Chosen& chosen, const std::shared_ptr<Argum
   });
 }
 
-/// Checks a whole number of at least `least`, a number of at least 0.
+/// Checks a whole number of at least `least`, a finite number of at least 0, and one above 0.
 [[nodiscard]] CLI::Validator whole_number(Index least);
 [[nodiscard]] CLI::Validator non_negative_number();
+[[nodiscard]] CLI::Validator positive_number();
 
 /// What is wrong with a command line and what would be right, in one line: unknown subcommands and options
 /// come with the nearest known name.

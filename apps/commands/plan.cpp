@@ -88,8 +88,7 @@ void add_plan(CLI::App& app, Chosen& chosen) {
   auto* target =
       p->add_option("--target-batch", a.target_batch,
                     "refuse candidates whose batch is far from this (windows, pairs or slab steps)")
-          ->check(CLI::PositiveNumber)
-          ->check(non_negative_number());  // nan passes for positive
+          ->check(positive_number());
   p->add_option("--tolerance", a.tolerance, "how far, as a share of the target")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str()
@@ -100,8 +99,7 @@ void add_plan(CLI::App& app, Chosen& chosen) {
       ->check(CLI::IsMember({"synchronous", "asynchronous"}));
   p->add_option("--max-staleness", a.max_staleness,
                 "refuse asynchronous candidates whose staleness is above this on average")
-      ->check(CLI::PositiveNumber)
-      ->check(non_negative_number());
+      ->check(positive_number());
   auto* what_if = p->add_option(
       "--what-if", a.what_if,
       "beside it, the plan for a machine with network, latency, memory, compute or transfer (to "

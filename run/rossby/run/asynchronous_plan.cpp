@@ -49,9 +49,26 @@ AsynchronousCandidate asynchronous(const Candidate& candidate, const MachineProf
   if (!candidate.plan || !found.refused.empty()) return found;
   found.refused = why_not_asynchronous(config, candidate.stages);
   if (!found.refused.empty()) return found;
-  const Prediction& p = candidate.plan->interpolated;
-  const Place& place = candidate.plan->place;
-  found.windows = static_cast<double>(candidate.batch) / candidate.time_groups;
+  static_cast<AsynchronousPlan&>(found) = plan_asynchronous(*candidate.plan, profile, config);
+  const double batch = found.mini_batch();
+  if (limits.target_batch > 0 &&
+      std::abs(batch - limits.target_batch) > limits.tolerance * limits.target_batch)
+    found.refused = fmt::format("its mini-batch is {:.3g} windows, far from the target of {:g}", batch,
+                                limits.target_batch);
+  if (limits.max_staleness > 0 && found.staleness() > limits.max_staleness)
+    found.refused = fmt::format("its staleness is {:.3g} on average, above {:g}", found.staleness(),
+                                limits.max_staleness);
+  return found;
+}
+
+}  // namespace
+
+AsynchronousPlan plan_asynchronous(const TrainingPlan& plan, const MachineProfile& profile,
+                                   const Config& config) {
+  AsynchronousPlan found;
+  const Prediction& p = plan.interpolated;
+  const Place& place = plan.place;
+  found.windows = static_cast<double>(plan.batch) / plan.time_groups;
   found.update_seconds = p.reduction + p.optimiser + seconds_of_looks +
                          message_seconds(profile, "allreduce", place, 1, header_bytes);
   found.worker_seconds = p.forward + p.backward + p.messages;
@@ -60,24 +77,14 @@ AsynchronousCandidate asynchronous(const Candidate& candidate, const MachineProf
     found.worker_seconds += p.optimiser * std::min(1.0, found.worker_seconds / found.update_seconds);
   const double varies = variation(profile, place, found.worker_seconds);
   AsyncQuestion question;
-  question.workers = {{candidate.time_groups, spread(found.worker_seconds, varies), p.epoch_steps}};
+  question.repeats = config.train.uneven == "repeat";
+  question.workers = {{plan.time_groups, spread(found.worker_seconds, varies), p.epoch_steps}};
   question.update_seconds = spread(found.update_seconds, varies);
   constexpr Index most = 200'000;
-  found.statistics = candidate.time_groups * p.epoch_steps <= most ? simulate_asynchronous(question)
-                                                                   : asynchronous_law(question);
-  const double batch = found.windows * mean_of(found.statistics.mini_batch);
-  if (limits.target_batch > 0 &&
-      std::abs(batch - limits.target_batch) > limits.tolerance * limits.target_batch)
-    found.refused = fmt::format("its mini-batch is {:.3g} windows, far from the target of {:g}", batch,
-                                limits.target_batch);
-  const double staleness = mean_of(found.statistics.staleness);
-  if (limits.max_staleness > 0 && staleness > limits.max_staleness)
-    found.refused =
-        fmt::format("its staleness is {:.3g} on average, above {:g}", staleness, limits.max_staleness);
+  found.statistics =
+      plan.time_groups * p.epoch_steps <= most ? simulate_asynchronous(question) : asynchronous_law(question);
   return found;
 }
-
-}  // namespace
 
 std::vector<AsynchronousCandidate> asynchronous_candidates(const std::vector<Candidate>& candidates,
                                                            const MachineProfile& profile,
@@ -116,8 +123,7 @@ std::string text_of(const std::vector<Candidate>& candidates,
                         c.row_blocks, c.time_groups, c.varied, width);
     if (a.worker_seconds > 0)
       text += fmt::format("{:>11.4g}{:>11.3f}{:>11.3f}{:>12.4g}{:>11.3f}{:>12}", a.windows,
-                          1e3 * a.worker_seconds, 1e3 * a.update_seconds,
-                          a.windows * mean_of(a.statistics.mini_batch), mean_of(a.statistics.staleness),
+                          1e3 * a.worker_seconds, 1e3 * a.update_seconds, a.mini_batch(), a.staleness(),
                           fmt::format("{:.3g} s", a.statistics.epoch_seconds));
     text += (a.refused.empty() ? "" : "  " + a.refused) + "\n";
   }
@@ -125,6 +131,18 @@ std::string text_of(const std::vector<Candidate>& candidates,
   const Candidate& c = candidates[static_cast<std::size_t>(best)];
   return text + fmt::format("fastest: {} rank{} --set {} --set train.updates=asynchronous\n", c.ranks,
                             c.ranks == 1 ? "" : "s", fmt::join(c.settings, " --set "));
+}
+
+nlohmann::ordered_json json_of(const AsynchronousPlan& plan) {
+  return {{"sub_batch", plan.windows},
+          {"worker_seconds", plan.worker_seconds},
+          {"update_seconds", plan.update_seconds},
+          {"epoch_seconds", plan.statistics.epoch_seconds},
+          {"updates", plan.statistics.updates},
+          {"mini_batch", plan.mini_batch()},
+          {"mini_batch_shares", plan.statistics.mini_batch},
+          {"staleness", plan.staleness()},
+          {"staleness_shares", plan.statistics.staleness}};
 }
 
 nlohmann::ordered_json json_of(const std::vector<Candidate>& candidates,
@@ -136,15 +154,7 @@ nlohmann::ordered_json json_of(const std::vector<Candidate>& candidates,
     list[k]["refused"] = a.refused;
     list[k]["fastest"] = static_cast<int>(k) == best;
     if (a.worker_seconds <= 0) continue;
-    list[k]["asynchronous"] = {{"sub_batch", a.windows},
-                               {"worker_seconds", a.worker_seconds},
-                               {"update_seconds", a.update_seconds},
-                               {"epoch_seconds", a.statistics.epoch_seconds},
-                               {"updates", a.statistics.updates},
-                               {"mini_batch", a.windows * mean_of(a.statistics.mini_batch)},
-                               {"mini_batch_shares", a.statistics.mini_batch},
-                               {"staleness", mean_of(a.statistics.staleness)},
-                               {"staleness_shares", a.statistics.staleness}};
+    list[k]["asynchronous"] = json_of(static_cast<const AsynchronousPlan&>(a));
   }
   return list;
 }

@@ -18,17 +18,16 @@ struct AsynchronousLimits {
 };
 
 /// A candidate whose time groups train asynchronously.
-struct AsynchronousCandidate {
-  double worker_seconds = 0;  // of a sub-batch
-  double update_seconds = 0;
-  double windows = 0;  // of a sub-batch
-  AsyncStatistics statistics;
-  std::string refused;  // why; empty: it is none
+struct AsynchronousCandidate : AsynchronousPlan {
+  std::string refused;  // why; empty: it is not
 };
 
-/// Predicts them from the same measured calls: a worker takes forward, backward and halos of a step with as
-/// many windows, an update takes its sum and the optimiser. Small numbers of sub-batches are simulated, of
-/// more the law is taken.
+/// From the calls of a synchronous plan: a worker takes forward, backward and halos of a step with as many
+/// windows, an update takes its sum and the optimiser. Small numbers of sub-batches are simulated, of more
+/// the law is taken. Staleness has no limit here (train.max_staleness).
+[[nodiscard]] AsynchronousPlan plan_asynchronous(const TrainingPlan& plan, const MachineProfile& profile,
+                                                 const Config& config);
+
 [[nodiscard]] std::vector<AsynchronousCandidate> asynchronous_candidates(
     const std::vector<Candidate>& candidates, const MachineProfile& profile, const LoadConfig& load,
     const AsynchronousLimits& limits);
@@ -40,5 +39,6 @@ struct AsynchronousCandidate {
                                   const std::vector<AsynchronousCandidate>& asynchronous);
 [[nodiscard]] nlohmann::ordered_json json_of(const std::vector<Candidate>& candidates,
                                              const std::vector<AsynchronousCandidate>& asynchronous);
+[[nodiscard]] nlohmann::ordered_json json_of(const AsynchronousPlan& plan);
 
 }  // namespace rossby

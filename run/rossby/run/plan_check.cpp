@@ -9,6 +9,7 @@
 
 #include "rossby/base/user_error.hpp"
 #include "rossby/io/files.hpp"
+#include "rossby/run/asynchronous_check.hpp"
 
 namespace rossby {
 namespace {
@@ -69,6 +70,17 @@ std::string sent_text(const TrainingPlan& plan) {
   return off(p.sent_messages, p.sent_bytes, m.sent_messages, m.sent_bytes);
 }
 
+/// The runs whose steps are those of all time groups.
+CheckedRuns synchronous_of(const CheckedRuns& all) {
+  CheckedRuns some;
+  for (std::size_t i = 0; i < all.runs.size(); ++i) {
+    if (all.plans[i].asynchronous) continue;
+    some.runs.push_back(all.runs[i]);
+    some.plans.push_back(all.plans[i]);
+  }
+  return some;
+}
+
 }  // namespace
 
 CheckedRuns read_checked_runs(const std::vector<std::string>& runs) {
@@ -82,9 +94,11 @@ CheckedRuns read_checked_runs(const std::vector<std::string>& runs) {
   return all;
 }
 
-std::string check_table(const CheckedRuns& all) {
-  std::string table;
+std::string check_table(const CheckedRuns& of_all) {
+  const CheckedRuns all = synchronous_of(of_all);
+  std::string table = asynchronous_table(of_all);
   const auto& [runs, plans, faults] = all;
+  if (runs.empty()) return table;
   table += fmt::format("{:<28}{:>6}{:>8}{:>12}{:>12}{:>9}{:>13}{:>11}{:>11}{:>9}  {}\n", "run", "ranks",
                        "threads", "measured ms", "predicted", "error %", "polynomials %", "waiting ms",
                        "predicted", "memory %", "sent");
@@ -125,7 +139,8 @@ std::string check_table(const CheckedRuns& all) {
   return table;
 }
 
-std::string region_table(const CheckedRuns& checked) {
+std::string region_table(const CheckedRuns& of_all) {
+  const CheckedRuns checked = synchronous_of(of_all);
   std::string table;
   const auto& [runs, plans, faults] = checked;
   struct Region {

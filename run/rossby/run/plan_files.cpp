@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "rossby/base/user_error.hpp"
+#include "rossby/run/asynchronous_check.hpp"
+#include "rossby/run/asynchronous_plan.hpp"
 #include "rossby/run/console.hpp"
 #include "rossby/run/planning.hpp"
 
@@ -95,6 +97,8 @@ Json json_of(const TrainingPlan& plan) {
     for (const auto& [epoch, sent] : m.sent_epochs)
       json["measured"]["sent_epochs"].push_back({epoch, sent.messages, sent.bytes});
   }
+  if (plan.asynchronous) json["asynchronous"]["predicted"] = json_of(*plan.asynchronous);
+  if (plan.asynchronous_measured) json["asynchronous"]["measured"] = json_of(*plan.asynchronous_measured);
   return json;
 }
 
@@ -114,6 +118,12 @@ TrainingPlan plan_of(const Json& json, const std::string& origin) {
     plan.place = {json.at("ranks"), json.at("hosts"), json.at("threads"), plan.time_groups, plan.stages};
     plan.interpolated = prediction_of(json.at("predicted"));
     plan.modelled = prediction_of(json.at("predicted_by_polynomials"));
+    if (json.contains("asynchronous")) {
+      const Json& asynchronous = json.at("asynchronous");
+      plan.asynchronous = asynchronous_plan_of(asynchronous.at("predicted"));
+      if (asynchronous.contains("measured"))
+        plan.asynchronous_measured = asynchronous_plan_of(asynchronous.at("measured"));
+    }
     if (json.contains("measured")) {
       const Json& m = json.at("measured");
       TrainingPlan::Measured& of = plan.measured.emplace_back();

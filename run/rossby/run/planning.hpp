@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,10 +9,21 @@
 
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/whole_graph.hpp"
+#include "rossby/plan/asynchronous.hpp"
 #include "rossby/plan/prediction.hpp"
 #include "rossby/train/config.hpp"
 
 namespace rossby {
+
+/// What time groups do that do not wait for each other (train.updates = "asynchronous"); seconds are means.
+struct AsynchronousPlan {
+  double worker_seconds = 0;   // of a sub-batch
+  double update_seconds = 0;   // from summing gradients to publishing weights
+  double windows = 0;          // of a sub-batch
+  AsyncStatistics statistics;  // the mini-batch by sub-batches
+  [[nodiscard]] double mini_batch() const { return windows * mean_of(statistics.mini_batch); }
+  [[nodiscard]] double staleness() const { return mean_of(statistics.staleness); }
+};
 
 /// What a training is predicted to take on the ranks that ask, or was.
 struct TrainingPlan {
@@ -44,6 +56,8 @@ struct TrainingPlan {
     double validation = 0;     // seconds of one, the median; 0: there was none
   };
   std::vector<Measured> measured;  // one or none
+  /// Of asynchronous updates, whose workers take the passes of `interpolated`; none: they are synchronous.
+  std::optional<AsynchronousPlan> asynchronous, asynchronous_measured;
 
   /// Predicted seconds of all epochs with their validations, beside the start and checkpoints.
   [[nodiscard]] double training_seconds() const {

@@ -10,6 +10,8 @@
 #include "rossby/mpi/agree.hpp"
 #include "rossby/mpi/host.hpp"
 #include "rossby/mpi/watchdog.hpp"
+#include "rossby/run/asynchronous_check.hpp"
+#include "rossby/run/asynchronous_plan.hpp"
 #include "rossby/run/console.hpp"
 #include "rossby/run/device_choice.hpp"
 
@@ -18,9 +20,6 @@ namespace rossby {
 std::optional<TrainingPlan> predict_run(const Communicator& comm, const Config& config,
                                         const TrainOptions& options, bool resumes) {
   if (options.machine.empty()) return std::nullopt;
-  if (config.train.updates != "synchronous")
-    user_error("--machine predicts synchronous updates; leave it out with train.updates = \"{}\"",
-               config.train.updates);
   std::optional<TrainingPlan> plan;
   {
     MeasuredMachine machine{agree(comm, [&] { return read_profile(options.machine); })};
@@ -28,6 +27,8 @@ std::optional<TrainingPlan> predict_run(const Communicator& comm, const Config& 
     if (config.parallel.device == "auto" && lacks_gpus(comm)) machine.profile.device = {};
     try {
       plan = plan_training(comm, config, machine, planned_epochs);
+      if (config.train.updates == "asynchronous")
+        plan->asynchronous = plan_asynchronous(*plan, machine.profile, config);
     } catch (const UserError& error) {  // of all ranks alike
       if (!resumes) throw;
       if (comm.rank() == 0 && options.prints) fmt::print("warning   not predicted: {}\n", error.what());
@@ -39,8 +40,11 @@ std::optional<TrainingPlan> predict_run(const Communicator& comm, const Config& 
 
 void print_prediction(const TrainingPlan& plan) {
   const Prediction& p = plan.interpolated;
-  fmt::print("plan      {:.4g} ms a step, {}, {} a rank\n", 1e3 * p.step(), duration_text(plan),
-             bytes_text(std::max(p.memory_bytes, p.device_bytes)));
+  if (plan.asynchronous)
+    fmt::print("plan      {}, {} a rank\n", text_of(*plan.asynchronous), bytes_text(p.memory_bytes));
+  else
+    fmt::print("plan      {:.4g} ms a step, {}, {} a rank\n", 1e3 * p.step(), duration_text(plan),
+               bytes_text(std::max(p.memory_bytes, p.device_bytes)));
   if (!plan.refused.empty()) fmt::print("warning   does not fit: {}\n", plan.refused);
 }
 
@@ -54,8 +58,17 @@ void compare_prediction(const Communicator& comm, const TrainOptions& options, c
   agree(comm, [&] {
     if (comm.rank() != 0 || !trained_here()) return;
     plan.measured = measured_in(metrics);
+    if (plan.asynchronous)
+      plan.asynchronous_measured = measured_asynchronous(metrics, plan.asynchronous->windows);
     write_prediction(options.run, plan);
     if (plan.measured.empty() || !options.prints) return;
+    if (plan.asynchronous) {
+      if (plan.asynchronous_measured)
+        fmt::print("plan      predicted {}\nplan      measured  {}\n", text_of(*plan.asynchronous),
+                   text_of(*plan.asynchronous_measured));
+      fmt::print("{}", caveats(plan.interpolated));
+      return;
+    }
     const double predicted = plan.interpolated.step(), measured = plan.measured.front().step;
     fmt::print("plan      {:.4g} ms a step predicted, {:.4g} measured ({:+.1f} %)\n", 1e3 * predicted,
                1e3 * measured, 100 * (predicted / measured - 1));

@@ -1,0 +1,145 @@
+#include "rossby/run/asynchronous_check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "rossby/run/console.hpp"
+
+namespace rossby {
+namespace {
+
+/// Counts [[value, times], …] of an epoch, added to shares that are not divided yet; values in units of
+/// `unit`.
+void add_times(const nlohmann::ordered_json& times, double unit, Shares& shares) {
+  for (const auto& entry : times) {
+    const auto at = static_cast<std::size_t>(std::max(0L, std::lround(entry.at(0).get<double>() / unit)));
+    if (shares.size() <= at) shares.resize(at + 1, 0);
+    shares[at] += entry.at(1).get<double>();
+  }
+}
+
+double divide(Shares& shares) {
+  double sum = 0;
+  for (const double share : shares) sum += share;
+  if (sum > 0)
+    for (double& share : shares) share /= sum;
+  return sum;
+}
+
+double percent_off(double predicted, double measured) {
+  return measured > 0 ? 100 * (predicted / measured - 1) : 0;
+}
+
+}  // namespace
+
+AsynchronousPlan asynchronous_plan_of(const nlohmann::ordered_json& json) {
+  AsynchronousPlan plan;
+  plan.windows = json.at("sub_batch");
+  plan.worker_seconds = json.at("worker_seconds");
+  plan.update_seconds = json.at("update_seconds");
+  plan.statistics.epoch_seconds = json.at("epoch_seconds");
+  plan.statistics.updates = json.at("updates");
+  plan.statistics.mini_batch = json.at("mini_batch_shares").get<Shares>();
+  plan.statistics.staleness = json.at("staleness_shares").get<Shares>();
+  return plan;
+}
+
+std::optional<AsynchronousPlan> measured_asynchronous(const std::string& metrics_file, double windows) {
+  std::ifstream in(metrics_file);
+  nlohmann::ordered_json place;
+  std::vector<nlohmann::ordered_json> epochs;
+  for (std::string line; std::getline(in, line);) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::parse(line, nullptr, false);
+    if (!json.is_object() || !json.contains("updates") || !json.contains("sent")) continue;
+    if (auto here = json.value("place", nlohmann::ordered_json()); here != place) {
+      place = std::move(here);
+      epochs.clear();
+    }
+    // An epoch of several starts has the time of the last of them.
+    if (json.at("sent").value("whole", false)) epochs.push_back(std::move(json));
+  }
+  if (epochs.empty() || !(windows > 0)) return std::nullopt;
+  if (epochs.size() > 1) epochs.erase(epochs.begin());
+  AsynchronousPlan plan;
+  std::vector<double> seconds;
+  double weight = 0, trained = 0;
+  for (const auto& epoch : epochs) {
+    const auto& updates = epoch.at("updates");
+    const double count = updates.at("count");
+    seconds.push_back(epoch.at("epoch_seconds"));
+    plan.worker_seconds += count * updates.at("worker_seconds").at("mean").get<double>();
+    plan.update_seconds += count * updates.at("update_seconds").at("mean").get<double>();
+    weight += count;
+    for (const auto& entry : updates.at("windows").at("times"))
+      trained += entry.at(0).get<double>() * entry.at(1).get<double>();
+    add_times(updates.at("windows").at("times"), windows, plan.statistics.mini_batch);
+    add_times(updates.at("staleness").at("times"), 1, plan.statistics.staleness);
+  }
+  if (weight == 0 || trained == 0) return std::nullopt;
+  plan.worker_seconds /= weight;
+  plan.update_seconds /= weight;
+  plan.statistics.updates = divide(plan.statistics.mini_batch) / static_cast<double>(epochs.size());
+  divide(plan.statistics.staleness);
+  // The last sub-batch of an epoch may have fewer.
+  plan.windows = trained / weight / mean_of(plan.statistics.mini_batch);
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>((seconds.size() - 1) / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  plan.statistics.epoch_seconds = *middle;
+  return plan;
+}
+
+std::string text_of(const AsynchronousPlan& plan) {
+  return fmt::format(
+      "{:.4g} ms a sub-batch, {:.4g} ms an update of {:.4g} windows, staleness {:.3g}; {} an epoch",
+      1e3 * plan.worker_seconds, 1e3 * plan.update_seconds, plan.mini_batch(), plan.staleness(),
+      short_seconds_text(plan.statistics.epoch_seconds));
+}
+
+std::string asynchronous_table(const CheckedRuns& all) {
+  struct Column {
+    const char* name;
+    double sum = 0, worst = 0;
+    void add(double error) {
+      sum += std::abs(error);
+      worst = std::max(worst, std::abs(error));
+    }
+  };
+  Column epochs{"epoch"}, batches{"mini-batch"}, staleness{"staleness"};
+  std::string table;
+  int count = 0;
+  for (std::size_t i = 0; i < all.runs.size(); ++i) {
+    const auto& p = all.plans[i].asynchronous;
+    const auto& m = all.plans[i].asynchronous_measured;
+    if (!p || !m) continue;
+    if (count++ == 0)
+      table = fmt::format("{:<28}{:>6}{:>11}{:>11}{:>9}{:>12}{:>11}{:>9}{:>7}{:>11}{:>11}{:>9}{:>7}\n",
+                          "asynchronous run", "ranks", "epoch s", "predicted", "error %", "mini-batch",
+                          "predicted", "error %", "TV", "staleness", "predicted", "error %", "TV");
+    const AsyncStatistics &ps = p->statistics, &ms = m->statistics;
+    const double epoch = percent_off(ps.epoch_seconds, ms.epoch_seconds);
+    const double batch = percent_off(p->mini_batch(), m->mini_batch());
+    const double stale = percent_off(p->staleness(), m->staleness());
+    epochs.add(epoch);
+    batches.add(batch);
+    staleness.add(stale);
+    table += fmt::format(
+        "{:<28}{:>6}{:>11.4f}{:>11.4f}{:>9.1f}{:>12.3f}{:>11.3f}{:>9.1f}{:>7.2f}{:>11.3f}{:>11.3f}{:>9.1f}{:>"
+        "7.2f}\n",
+        all.runs[i], all.plans[i].place.ranks, ms.epoch_seconds, ps.epoch_seconds, epoch, m->mini_batch(),
+        p->mini_batch(), batch, total_variation(ps.mini_batch, ms.mini_batch), m->staleness(), p->staleness(),
+        stale, total_variation(ps.staleness, ms.staleness));
+  }
+  if (count == 0) return table;
+  table += fmt::format("{} asynchronous run{}: mean error (worst)", count, count == 1 ? "" : "s");
+  for (const Column& column : {epochs, batches, staleness})
+    table += fmt::format("{} {} {:.1f} % ({:.1f} %)", column.name == epochs.name ? " of the" : ",",
+                         column.name, column.sum / count, column.worst);
+  return table + "\n";
+}
+
+}  // namespace rossby
