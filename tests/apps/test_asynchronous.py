@@ -7,6 +7,7 @@ import time
 
 import support
 from sensors import Runs, sensors
+from test_resume import FullCheckpoint
 from test_schemas import faults, schema_of
 from test_windows import GRAPH_WAVENET, WINDOWS
 
@@ -157,6 +158,43 @@ class Ends(Asynchronous, support.LiveTest):
         self.assertEqual(process.returncode, 76, err)
         self.assertRegex(err, r"rank 0.* has waited for \d+ s in ")
 
+    def test_signals(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            run = f"signal_{number}"
+            settings = ["parallel.time_groups=3", "window.batch=3", "train.epochs=1000000"]
+            process = self.launch([support.mpiexec, "-n", "3", support.rossby, *self.arguments(run, *settings)])
+            begin = time.monotonic()
+            while not os.path.exists(self.path(run + "/metrics.jsonl")):
+                self.assertIsNone(process.poll(), "it ended")
+                self.assertLess(time.monotonic() - begin, 100)
+                time.sleep(0.02)
+            os.kill(self.ranks(process)[2], number)  # one rank is enough
+            out, err = process.communicate(timeout=100)
+            self.assertEqual(process.returncode, 75, out + err)
+            self.assertRegex(out, "checkpoint written: ")
+            done = len(self.lines(run)) + 2
+            settings[2] = f"train.epochs={done}"
+            self.assertIn("resumed   " + run, self.succeed(3, *self.arguments(run, *settings)).out)
+            self.assertEqual([line["epoch"] for line in self.lines(run)], list(range(done)))
+
+    def test_rollback(self):
+        """A decay that makes weights a thousand times as large at each update, and does not with a lower rate."""
+        settings = ["optimiser.name=sgd", "optimiser.clip=0", "optimiser.lr=1000", "optimiser.decay=1", "train.epochs=20",
+                    "checkpoint.every_steps=1", "checkpoint.keep=50", "train.on_nan=rollback"]
+        for ranks, groups in ((2, 2), (4, 2)):
+            run = f"rolled_{ranks}"
+            grid = [f"parallel.time_groups={groups}", *settings]
+            failed = self.run_ranks(ranks, *self.arguments(run, *grid, "train.rollbacks=1"))
+            self.assertEqual(failed.codes, [1] * ranks, failed.err)
+            self.assertRegex(failed.err, f"rolled back to {run}/checkpoints/step-.* with learning rate x 0.5 .rollback 1 of 1")
+            self.assertRegex(failed.err, f"the last good checkpoint is {run}/checkpoints/step-")
+            result = self.run_ranks(ranks, *self.arguments(run, *grid, "train.rollbacks=40", "train.rollback_lr=0.1"))
+            self.assertEqual(result.codes, [0] * ranks, result.err)
+            lines = self.lines(run)
+            self.assertEqual([line["epoch"] for line in lines], list(range(20)))
+            self.assertGreater(lines[-1]["rollbacks"], 0)
+            self.assertIsNotNone(lines[-1]["loss"])
+
     def test_values_that_are_not_finite(self):
         for ranks, groups in ((2, 2), (4, 2)):
             self.refuse(ranks, self.arguments("wild", f"parallel.time_groups={groups}", "optimiser.name=sgd",
@@ -174,6 +212,25 @@ class Ends(Asynchronous, support.LiveTest):
                 (["train.updates=sometimes"], "train.updates"),
                 (["train.max_staleness=-1"], "train.max_staleness")):
             self.refuse_settings(settings, pattern)
+
+
+class FullDisk(FullCheckpoint, Asynchronous):
+    """Only the test below; those of FullCheckpoint run elsewhere."""
+
+    def test_checkpoint(self):
+        settings = " ".join("--set " + s for s in ("train.updates=asynchronous", "parallel.time_groups=2", "window.batch=4"))
+        train = f'"$2" -n 2 "$1" train windows.toml --run small/run {settings}'
+        script = (f"{train} --stop-after 0.000001s >out.txt 2>err.txt; echo $?; "
+                  "dd if=/dev/zero of=small/fill bs=1k 2>/dev/null; truncate -s -1100000 small/fill; "
+                  f"{train} --set checkpoint.every_steps=2 --set checkpoint.keep=50 --set train.epochs=99999 >>out.txt 2>>err.txt; echo $?; "
+                  f"rm small/fill; {train} >>out.txt 2>again.txt; echo $?; ls small/run/checkpoints")
+        result = self.in_small_disk(4096, script)
+        with open(self.path("err.txt"), encoding="utf-8") as file:
+            err = file.read()
+        words = result.stdout.split()
+        self.assertEqual(words[:3], ["75", "1", "0"], result.stdout + err)
+        self.assertNotIn(".tmp", result.stdout)
+        self.assertRegex(err, "(?m)^rossby: .*No space left on device")
 
 
 if __name__ == "__main__":
