@@ -72,14 +72,15 @@ CLI::Validator whole_number(Index least) {
 namespace {
 
 CLI::Validator number_that(bool (*fits)(double), const char* is) {
-  return {[fits, is](std::string& text) -> std::string {
-            double value = 0;
-            const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-            if (code == std::errc() && end == text.data() + text.size() && std::isfinite(value) && fits(value))
-              return "";
-            return fmt::format("{} is not a number {}", text, is);
-          },
-          "", "number"};
+  return {
+      [fits, is](std::string& text) -> std::string {
+        double value = 0;
+        const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (code == std::errc() && end == text.data() + text.size() && std::isfinite(value) && fits(value))
+          return "";
+        return fmt::format("{} is not a number {}", text, is);
+      },
+      "", "number"};
 }
 
 }  // namespace

@@ -94,11 +94,26 @@ class Grids(Asynchronous):
                 self.assertEqual(self.state(run), self.state(f"first_{ranks}"))
         self.refuse(1, [*self.arguments("refused", *settings, "train.seed=2"), "--replay", "log_3"],
                     "log_3: this recording is of other settings")
-        self.refuse(2, [*self.arguments("refused", *settings), "--replay", "log_3"],
-                    "log_3: this recording is of other row blocks")
+        # The recording of two row blocks on one.
+        out = self.succeed(1, *self.arguments("one_block", *settings, "parallel.time_groups=1"), "--replay", "log_4").out
+        self.assertIn("recorded on other row blocks: sums have another order", out)
+        for mine, recorded in zip(self.lines("one_block"), self.lines("first_4")):
+            self.assertEqual(mine["updates"]["windows"], recorded["updates"]["windows"])
+            self.assertAlmostEqual(mine["loss"], recorded["loss"], delta=1e-4 * recorded["loss"])
+            self.assertAlmostEqual(mine["validation_mae"], recorded["validation_mae"], delta=1e-4)
         self.write("no_log", "nothing")
         self.refuse(1, [*self.arguments("refused"), "--replay", "no_log"], "no_log: this is no recording of a training")
         self.refuse(1, [*self.arguments("refused", "train.updates=synchronous"), "--record", "new"], "--record and --replay are for asynchronous")
+
+    @support.long_test
+    def test_five_hundred_updates_repeat(self):
+        for ranks, groups, on in ((3, 3, 1), (2, 2, 1), (4, 2, 2)):
+            settings = ["window.batch=6", "parallel.threads=1", "train.epochs=510", "validation.every=1000"]  # an update or more each
+            run = f"long_{ranks}"
+            self.succeed(ranks, *self.arguments(run, *settings, f"parallel.time_groups={groups}"), "--record", run + ".log")
+            self.assertGreaterEqual(self.lines(run)[-1]["steps"], 500)
+            self.succeed(on, *self.arguments(run + "_again", *settings, "parallel.time_groups=1"), "--replay", run + ".log")
+            self.assertEqual(self.state(run + "_again"), self.state(run))
 
     def state(self, run):
         """Checksums of the final parameters."""

@@ -13,7 +13,7 @@ namespace rossby {
 /// Repeats recorded asynchronous updates, one after the other: the sub-batches that each took, with the
 /// versions of the weights that they read, summed in the same order. The weights are equal to the bit to
 /// those of the recorded training at the same row blocks, on any number of time groups: each of them trains
-/// for some of the recorded ones.
+/// for some of the recorded ones. At other row blocks they differ by the order of sums.
 template <class T>
 class ReplayedUpdates final : public EpochUpdates<T> {
  public:

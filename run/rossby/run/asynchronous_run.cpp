@@ -59,8 +59,8 @@ nlohmann::ordered_json head_of(const UpdateLog& log, const std::string& path) {
   return head;
 }
 
-/// Throws UserError where a recording is of another training.
-void check_replay(const UpdateLog& log, const std::string& head_here, const std::string& path) {
+/// Throws UserError if a recording is of another training. False: its row blocks alone are others.
+bool check_replay(const UpdateLog& log, const std::string& head_here, const std::string& path) {
   const auto there = head_of(log, path), here = nlohmann::ordered_json::parse(head_here);
   const auto groups = there["time_groups"].template get<std::size_t>();
   for (const UpdateLeg& leg : log.legs)
@@ -72,12 +72,12 @@ void check_replay(const UpdateLog& log, const std::string& head_here, const std:
       {"config_hash", "settings; use the configuration of the recorded run"},
       {"data_hash", "data; use those of the recorded run"},
       {"isa", "vector instructions; set parallel.isa"},
-      {"threads", "threads a rank; set parallel.threads"},
-      {"row_blocks", "row blocks; set ranks and parallel.time_groups"}};
+      {"threads", "threads a rank; set parallel.threads"}};
   for (const auto& [name, advice] : alike)
     if (!there.contains(name) || there[name] != here[name])
       user_error("{}: this recording is of other {} ({} = {} there, {} here)", path, advice, name,
                  there.value(name, nlohmann::ordered_json(nullptr)).dump(), here[name].dump());
+  return there.value("row_blocks", nlohmann::ordered_json()) == here["row_blocks"];
 }
 
 nlohmann::ordered_json times_json(const Counts& counts) {
@@ -152,7 +152,7 @@ AsynchronousRun<T>::AsynchronousRun(const Communicator& comm, const Config& conf
   if (replays_)
     agree(comm, [&] {
       UpdateLog log = UpdateLog::read(options.replay);
-      check_replay(log, head_, options.replay);
+      other_blocks_ = !check_replay(log, head_, options.replay);
       replayed_ = std::move(log.legs);
     });
 }
@@ -205,7 +205,12 @@ void AsynchronousRun<T>::write(UpdateLeg leg, const std::vector<UpdateEvent>& ev
   agree(comm_, [&] {
     if (comm_.rank() != 0) return;
     const bool begins = leg.first == 0;
-    if (!begins) check_replay(UpdateLog::read(record_), head_, record_);
+    if (!begins && !check_replay(UpdateLog::read(record_), head_, record_))
+      user_error(
+          "{}: this recording is of other row blocks; set ranks and parallel.time_groups as they were, or "
+          "record "
+          "to another file",
+          record_);
     const std::string text = (begins ? first_line_of_log(head_) : "") + pack_leg(leg, packed);
     std::ofstream file(record_,
                        begins ? std::ios::binary | std::ios::trunc : std::ios::binary | std::ios::app);
@@ -225,7 +230,9 @@ Traffic AsynchronousRun<T>::sent() const {
 template <class T>
 std::string AsynchronousRun<T>::remark() const {
   return fmt::format("updates   asynchronous, {}\n",
-                     replays_ ? "as they were recorded"
+                     replays_ && other_blocks_ ? "as they were recorded on other row blocks: sums have "
+                                                 "another order, and weights differ by rounding"
+                     : replays_                ? "as they were recorded"
                      : options_.thread
                          ? "by a thread of each rank"
                          : "between sub-batches: MPI does not allow calls from several threads");

@@ -46,6 +46,7 @@ class AsynchronousRun final : public EpochUpdates<T> {
   std::string record_, head_;
   std::vector<UpdateLeg> replayed_;
   bool replays_;
+  bool other_blocks_ = false;  // than those of the recording
   MasterParameters<T> masters_;
   ModelRun<T>* run_;
   MpiReducer all_, groups_, blocks_, workers_;
