@@ -18,7 +18,8 @@ import unittest
 rossby = ""
 mpiexec = ""
 # Preset nightly sets it. What a long test tries beyond the daily ones is rare, or tried by a like of it.
-long_test = unittest.skipUnless(os.environ.get("ROSSBY_LONG_TESTS") == "1", "a long test: ROSSBY_LONG_TESTS=1, or ctest --preset nightly, runs it")
+long_tests = os.environ.get("ROSSBY_LONG_TESTS") == "1"
+long_test = unittest.skipUnless(long_tests, "a long test: ROSSBY_LONG_TESTS=1, or ctest --preset nightly, runs it")
 BASELINES = ["model", "persistence", "climatology", "ar1", "lim", "ridge_var", "cycle", "direct_ar", "direct_ridge"]
 # One forecast over the whole test part has no regression for each of its horizons.
 ROLLOUT_BASELINES = BASELINES[:6]

@@ -87,6 +87,7 @@ class ReportFaults(Studies):
         self.assertAlmostEqual(self.row("epochs")["step_seconds"], 9, msg="of one start at least")
         shutil.rmtree(folder)
 
+    @support.long_test
     def test_names_of_folders(self):
         """The same, whatever the folder is called."""
         folder = self.copy("sc/deep")

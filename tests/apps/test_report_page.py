@@ -153,6 +153,7 @@ class Pages(LoadsJson, support.ProgramTest):
         with unittest.mock.patch.dict(os.environ, ROSSBY_PYTHON="/nowhere/python"):
             self.refuse(2, ["report", "run", self.run_name], "no Python with matplotlib and netCDF4 is found: apt-get install python3-matplotlib python3-netcdf4")
 
+    @support.long_test
     def test_ranks_make_the_same_page(self):
         shutil.copytree(self.path(self.run_name), self.path("ranks"))
         one = self.page("ranks")[0]

@@ -119,6 +119,7 @@ class StnnGrid(Runs):
     def test_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("whole", "parallel.time_groups=2")
 
+    @support.long_test
     def test_left_and_resumed_where_updates_are_owed_in_closed_form(self):
         self.resumed_at_every_step("closed", "parallel.time_groups=2", "optimiser.beta1=0", "optimiser.decay_z=0")
 

@@ -221,6 +221,7 @@ class Windows(Runs):
         self.succeed(2, *self.arguments("stid_recomputed", *STID, "train.recompute=cell"))
         self.assertEqual(self.ends("stid_recomputed"), self.ends("stid"))
 
+    @support.long_test
     def test_stid_left_and_resumed_at_every_step(self):
         self.resumed_at_every_step("stid_whole", *STID, "parallel.time_groups=2", "window.sampling=blocked",
                                    "window.lanes=2", "window.blocks=8", "window.batch=2", ranks=4)
