@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -42,6 +43,13 @@ double variation(const MachineProfile& profile, const Place& place, double secon
   return std::clamp(longer / largest, least, 1.0);
 }
 
+/// What each time group sleeps before a sub-batch.
+std::vector<double> sleeps_of(int groups) {
+  std::vector<double> sleeps;
+  for (int group = 0; group < groups; ++group) sleeps.push_back(slow_group_seconds(group));
+  return sleeps;
+}
+
 AsynchronousCandidate asynchronous(const Candidate& candidate, const MachineProfile& profile,
                                    const Config& config, const AsynchronousLimits& limits) {
   AsynchronousCandidate found;
@@ -72,13 +80,24 @@ AsynchronousPlan plan_asynchronous(const TrainingPlan& plan, const MachineProfil
   found.update_seconds = p.reduction + p.optimiser + seconds_of_looks +
                          message_seconds(profile, "allreduce", place, 1, header_bytes);
   found.worker_seconds = p.forward + p.backward + p.messages;
-  // Without a core of its own an update takes its arithmetic from the worker.
+  const std::vector<double> sleeps = sleeps_of(plan.time_groups);
+  const double sleep = std::accumulate(sleeps.begin(), sleeps.end(), 0.0) / plan.time_groups;
+  // Without a core of its own an update takes its arithmetic from the worker, if that does not sleep.
   if (place.ranks_on_host() * place.threads >= profile.cores)
-    found.worker_seconds += p.optimiser * std::min(1.0, found.worker_seconds / found.update_seconds);
+    found.worker_seconds += p.optimiser * std::min(1.0, found.worker_seconds / found.update_seconds) *
+                            found.worker_seconds / (found.worker_seconds + sleep);
   const double varies = variation(profile, place, found.worker_seconds);
   AsyncQuestion question;
   question.repeats = config.train.uneven == "repeat";
-  question.workers = {{plan.time_groups, spread(found.worker_seconds, varies), p.epoch_steps}};
+  for (const double of_group : sleeps) {
+    std::vector<double> seconds = spread(found.worker_seconds, varies);
+    for (double& one : seconds) one += of_group;
+    if (!question.workers.empty() && question.workers.back().seconds == seconds)
+      ++question.workers.back().count;
+    else
+      question.workers.push_back({1, std::move(seconds), p.epoch_steps});
+  }
+  found.worker_seconds += sleep;
   question.update_seconds = spread(found.update_seconds, varies);
   constexpr Index most = 200'000;
   found.statistics =
