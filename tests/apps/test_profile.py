@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import time
 import xml.etree.ElementTree
 
@@ -178,6 +179,20 @@ class Profiles(Runs, LoadsJson):
         self.assertEqual(codes[-1], 0, codes)
         self.assertGreaterEqual(left, 10, codes)
         self.assertEqual(self.errors("often"), self.errors("whole"))
+
+    def test_signals_leave_what_was_found(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            output = f"left{number}"
+            with subprocess.Popen([support.rossby, *self.arguments(output, costs="first")], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+                while process.poll() is None and not os.path.isdir(self.path(output + "/candidates")):
+                    time.sleep(0.005)
+                process.send_signal(number)
+                out, err = process.communicate(timeout=100)
+            self.assertEqual(process.returncode, 75, out + err)
+            self.assertIn(f"paused    {signal.Signals(number).name} was received: start it again to go on", out)
+            self.assertIn("direct_ridge", out)
+            self.assertFalse(self.found(output)["ended"])
 
     def test_test_values_do_not_leak(self):
         """Neither a candidate nor a baseline reads the last fifth."""
