@@ -128,6 +128,11 @@ UnitResult ProfileUnits::train_one(const Communicator& comm, const ProfileUnit& 
                                    const ProfiledCandidate& candidate, bool anew) const {
   const std::string run = run_of(question_, directory_, candidate, unit.fold);
   UnitResult result;
+  if (comm.size() == 1 && StopSignals::received() != 0) {  // it may take long to start
+    result.fold = candidate.folds[static_cast<std::size_t>(unit.fold)];
+    result.paused = true;
+    return result;
+  }
   TrainOptions options;
   options.run = run;
   options.pause_at = unit.target;
@@ -182,12 +187,10 @@ void ProfileUnits::report(const ProfiledCandidate& candidate, const ProfileUnit&
   const std::string name =
       question_.folds > 0 ? fmt::format("{} fold {}", candidate.name, unit.fold) : candidate.name;
   if (!result.error.empty()) return tell_(fmt::format("{}: failed: {}", name, result.error));
+  if (result.paused) return tell_(fmt::format("{}: left at step {}", name, result.fold.steps));
   const double error = result.reached.error > 0 ? result.reached.error : result.fold.best;
   tell_(fmt::format("{}: step {} of {}, validation rmse {:.5g}{}", name, result.fold.steps,
-                    result.complete_steps, error,
-                    result.fold.ended ? " (ended)"
-                    : result.paused   ? " (left)"
-                                      : ""));
+                    result.complete_steps, error, result.fold.ended ? " (ended)" : ""));
 }
 
 std::vector<UnitResult> ProfileUnits::train(const std::vector<ProfileUnit>& units, const ProfileState& state,
