@@ -13,6 +13,7 @@
 #include "rossby/mpi/environment.hpp"
 #include "rossby/mpi/watchdog.hpp"
 #include "rossby/run/candidates.hpp"
+#include "rossby/run/default_average.hpp"
 #include "rossby/run/default_settings.hpp"
 #include "rossby/run/external_program.hpp"
 #include "rossby/run/profile.hpp"
@@ -131,7 +132,10 @@ int train_run(const Communicator& comm, const TrainArguments& given) {
   options.write_state = arguments.write_state;
   options.signals = options.prints = true;
   const Trained trained = train(comm, config, options);
-  if (trained.result.reason != StopReason::paused || trained.had_ended) return 0;
+  if (trained.result.reason != StopReason::paused || trained.had_ended) {
+    if (names_series(arguments.config) && !arguments.write_state) average_with_baseline(comm, arguments.run);
+    return 0;
+  }
   if (comm.rank() == 0)
     fmt::print("paused    {}\npaused    checkpoint written: {}; resume with: {}\n", trained.why_paused,
                trained.checkpoint, arguments.command_to_resume(comm.size()));

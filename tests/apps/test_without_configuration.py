@@ -1,6 +1,8 @@
 """A series that is trained without a configuration: settings that suit it, its run directory, and bad input."""
 
 import os
+import re
+import shutil
 
 import support
 from sensors import Runs, sensors
@@ -28,6 +30,39 @@ class WithoutConfiguration(Runs):
         self.assertRegex(self.succeed(2, "evaluate", "hourly.run").out, "12 h")
         self.succeed(1, "forecast", "hourly.run", "--steps", "12")
         self.assertIn("nothing is left to do", self.succeed(1, "train", "hourly.nc", *self.quick).out)
+
+    def test_ends_with_an_average_beside_a_baseline(self):
+        train = ["train", "hourly.nc", "--run", "both"]
+        out = self.succeed(2, *train, *self.quick).out
+        found = re.search(r"average   of the run and direct_ridge: validation rmse ([\d.]+) m s-1; ([\d.]+) the run, ([\d.]+) direct_ridge\n"
+                          r"average   score it with: rossby evaluate both/average\n$", out)
+        self.assertIsNotNone(found, out)
+        mean, run, ridge = map(float, found.groups())
+        self.assertLessEqual(mean, min(run, ridge) * 1.001)
+        self.assertIn("direct_ridge", self.succeed(2, "evaluate", "both/average").out)
+        self.succeed(1, "forecast", "both/average", "--steps", "3")
+        # It is made once; a longer training has another, and the old one is kept.
+        before = self.text("both/average/average.json")
+        self.assertIn(found.group(0), self.succeed(1, *train, *self.quick).out)
+        self.assertEqual(self.text("both/average/average.json"), before)
+        self.succeed(1, *train, "--set", "train.epochs=3")
+        self.assertNotEqual(self.text("both/average/average.json"), before)
+        self.assertEqual(self.text("both/earlier_state/average/average.json"), before)
+        self.assertIn("evaluation.json", os.listdir(self.path("both/earlier_state/average")))
+
+    def test_averages_that_are_not_made(self):
+        out = self.succeed(1, "train", "hourly.nc", "--run", "unvalidated", "--set", "split.validation=0", "--set", "schedule.metric=train", *self.quick).out
+        self.assertRegex(out, "average   of the run and direct_ridge: not made: --weights stacking needs errors in the validation part")
+        self.succeed(1, "train", "hourly.nc", "--run", "own", *self.quick)
+        shutil.rmtree(self.path("own/average"))
+        self.succeed(1, "average", "own", "cycle", "-o", "own/average")
+        before = self.text("own/average/average.json")
+        self.assertNotIn("average   ", self.succeed(1, "train", "hourly.nc", "--run", "own", "--set", "train.epochs=3").out)
+        self.assertEqual(self.text("own/average/average.json"), before)
+
+    def text(self, name):
+        with open(self.path(name), encoding="utf-8") as file:
+            return file.read()
 
     def test_settings_and_names(self):
         self.succeed(1, "train", "hourly.nc", "--run", "mine", "--set", "model.name=gru", "--set", "model.units=3", *self.quick)
