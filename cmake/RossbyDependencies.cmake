@@ -84,7 +84,8 @@ if(ROSSBY_WITH_MPI)
   find_package(MPI REQUIRED COMPONENTS C CXX)
   find_package(CLI11 REQUIRED)
   pkg_check_modules(PETSC REQUIRED IMPORTED_TARGET PETSc)
-  pkg_check_modules(HDF5_PARALLEL REQUIRED IMPORTED_TARGET hdf5-openmpi)
+  # Debian calls it hdf5-openmpi; Spack and EasyBuild have one HDF5. A serial one stops the compiler (hdf5_handle.hpp).
+  pkg_search_module(HDF5_PARALLEL REQUIRED IMPORTED_TARGET hdf5-openmpi hdf5-mpi hdf5)
 endif()
 
 if(ROSSBY_BUILD_TESTS)

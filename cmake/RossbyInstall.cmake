@@ -1,5 +1,5 @@
-# Installs static libraries, configurations and schemas, and a CMake package with three components: lib (every room of
-# lib/), mpi and run. Headers are installed by rossby_room, the program by apps/.
+# Installs static libraries, configurations, schemas and scripts, and a CMake package with three components: lib (every
+# room of lib/), mpi and run. Headers are installed by rossby_room, the program by apps/.
 include(CMakePackageConfigHelpers)
 
 set(ROSSBY_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/rossby)
@@ -26,12 +26,23 @@ endif()
 
 foreach(FOLDER configs schemas)
   if(EXISTS ${PROJECT_SOURCE_DIR}/apps/${FOLDER})
-    install(DIRECTORY ${PROJECT_SOURCE_DIR}/apps/${FOLDER} DESTINATION ${CMAKE_INSTALL_DATADIR}/rossby)
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/apps/${FOLDER} DESTINATION ${CMAKE_INSTALL_DATADIR}/rossby COMPONENT program
+            PATTERN README.md EXCLUDE)
   endif()
 endforeach()
 # The scripts that draw: the program finds them beside itself.
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/jobscripts/report DESTINATION ${CMAKE_INSTALL_DATADIR}/rossby FILES_MATCHING PATTERN "*.py")
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/jobscripts/report DESTINATION ${CMAKE_INSTALL_DATADIR}/rossby COMPONENT program
+        FILES_MATCHING PATTERN "*.py")
+# Scripts find each other by their places below jobscripts.
+set(ROSSBY_SCRIPT_DIR ${CMAKE_INSTALL_DATADIR}/rossby/jobscripts)
+install(PROGRAMS ${PROJECT_SOURCE_DIR}/jobscripts/demo.sh ${PROJECT_SOURCE_DIR}/jobscripts/scaling
+        DESTINATION ${ROSSBY_SCRIPT_DIR} COMPONENT program)
+install(FILES ${PROJECT_SOURCE_DIR}/jobscripts/mpi.sh DESTINATION ${ROSSBY_SCRIPT_DIR} COMPONENT program)
+foreach(FOLDER machines slurm scaling_driver)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/jobscripts/${FOLDER} DESTINATION ${ROSSBY_SCRIPT_DIR} USE_SOURCE_PERMISSIONS
+          COMPONENT program PATTERN __pycache__ EXCLUDE)
+endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT licence)
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/rossbyConfig.cmake.in
                               ${PROJECT_BINARY_DIR}/rossbyConfig.cmake INSTALL_DESTINATION ${ROSSBY_PACKAGE_DIR})

@@ -10,6 +10,9 @@ set -euo pipefail
 rossby_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 rossby_jobs=${ROSSBY_JOBS:-$(nproc)}
 
+# shellcheck source=../mpi.sh
+. "$rossby_root/jobscripts/mpi.sh"
+
 # Names of Debian 12; Ubuntu has the same. GoogleTest and Google Benchmark are among them so that one configured tree serves both scripts.
 # shellcheck disable=SC2034  # used by the scripts that source this
 rossby_build_packages=(
@@ -29,13 +32,6 @@ rossby_fuzz_packages=(clang-19 libclang-rt-19-dev llvm-19)
 # A Slurm of virtual nodes, for the tests of jobscripts/slurm.
 # shellcheck disable=SC2034  # used by the scripts that source this
 rossby_slurm_packages=(munge slurm-client slurm-wlm-basic-plugins slurmctld slurmd)
-
-say() { printf '== %s\n' "$*"; }
-
-die() {
-  printf 'error: %s\n' "$*" >&2
-  exit 1
-}
 
 # quietly LOG COMMAND...: output goes to LOG and is shown only where the command fails.
 quietly() {
@@ -126,23 +122,4 @@ build_preset() {
   # A cache that finds nothing need not run the preprocessor: the compiler lists the headers anyway.
   export CCACHE_DEPEND=${CCACHE_DEPEND:-1}
   with_steps '^\[[ 0-9/%]+\] ' "$folder/logs/build.log" cmake --build --preset "$preset" --target "$target" --parallel "$rossby_jobs"
-}
-
-# mpi_settings RANKS: makes Open MPI behave on one machine, as root in a container and with fewer cores than ranks.
-mpi_settings() {
-  local ranks=$1 cores
-  cores=$(nproc)
-  if ((EUID == 0)); then
-    # Open MPI wants to be told twice that root is meant.
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  fi
-  export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rmaps_base_oversubscribe=1
-  # Containers often forbid a process to read another's memory; copying through shared memory always works.
-  export OMPI_MCA_btl_vader_single_copy_mechanism=none
-  if ((ranks >= cores)); then
-    # A rank that waits must give its core away.
-    export OMPI_MCA_mpi_yield_when_idle=1
-  fi
-  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores > ranks ? cores / ranks : 1))}
-  export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
 }

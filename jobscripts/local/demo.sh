@@ -26,35 +26,33 @@ TEXT
 # shellcheck source=common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-data='' variable='' out='' ranks=2 settings=()
+out='' arguments=()
 while (($# > 0)); do
   case $1 in
     -h | --help)
       usage
       exit 0
       ;;
-    --data) data=${2:?--data needs a file} ;;
-    --variable) variable=${2:?--variable needs a name} ;;
     --out) out=${2:?--out needs a folder} ;;
-    --ranks) ranks=${2:?--ranks needs a number} ;;
-    --set) settings+=(--set "${2:?--set needs key=value}") ;;
+    --data)
+      if [[ ! -r ${2:?--data needs a file} ]]; then die "--data $2: no such file, or not readable"; fi
+      arguments+=(--data "$(realpath "$2")")
+      ;;
+    --ranks)
+      if [[ ! ${2:?--ranks needs a number} =~ ^[1-9][0-9]*$ ]]; then die "--ranks $2: not a positive number"; fi
+      arguments+=(--ranks "$2")
+      ;;
+    --variable | --set) arguments+=("$1" "${2:?$1 needs a value}") ;;
     *) die "unknown option $1 (see --help)" ;;
   esac
   shift 2
 done
-if [[ ! $ranks =~ ^[1-9][0-9]*$ ]]; then die "--ranks $ranks: not a positive number"; fi
-if [[ -n $data ]]; then
-  if [[ ! -r $data ]]; then die "--data $data: no such file, or not readable"; fi
-  data=$(realpath "$data")
-fi
 if [[ -z $out ]]; then
   out=$rossby_root/build/demo
   rm -rf "$out"
 elif [[ -e $out && -n $(ls -A "$out") ]]; then
   die "--out $out: exists and is not empty, choose another"
 fi
-mkdir -p "$out"
-out=$(realpath "$out")
 
 ensure_packages "${rossby_build_packages[@]}"
 # The demo trains on the CPU. GPU kernels take a fifth of the build: a new tree on a machine without a GPU does without.
@@ -67,42 +65,4 @@ if [[ ! -f $rossby_root/build/release/CMakeCache.txt ]] && ! nvidia-smi -L >/dev
 fi
 build_preset release rossby ${options[@]+"${options[@]}"}
 rossby=$(find "$rossby_root/build/release/apps" -type f -name rossby -perm -u+x | head -n 1)
-mpi_settings "$ranks"
-run_ranks() { mpirun -n "$ranks" "$rossby" "$@"; }
-
-written=("$out/run/config.toml" "$out/run/metrics.jsonl" "$out/run/checkpoints" "$out/run/evaluation.json"
-  "$out/run/forecast.nc")
-if [[ -z $data ]]; then
-  data=$out/pacific.nc
-  written=("$data" "${written[@]}")
-  say "making a synthetic Pacific"
-  "$rossby" data synth --kind pacific --lat 30 --lon 84 --steps 240 --seed 1 -o "$data"
-  settings=(--set data.cycle=auto "${settings[@]}") # it has an annual cycle, and dates
-fi
-
-# The program takes a variable for granted only where no other fits.
-if [[ -z $variable ]]; then
-  "$rossby" data inspect "$data" >"$out/inspect.txt"
-  readarray -t fitting < <(sed -nE 's/^variable +([^ :]+).*/\1/p' "$out/inspect.txt")
-  if ((${#fitting[@]} > 1)); then
-    variable=${fitting[0]}
-    say "several variables fit (${fitting[*]}): takes $variable, --variable chooses another"
-  fi
-fi
-if [[ -n $variable ]]; then settings=(--set "data.variables=$variable" "${settings[@]}"); fi
-
-run=$out/run
-say "training on $ranks ranks"
-run_ranks train "$rossby_root/apps/configs/demo.toml" --run "$run" --set "data.file=$data" "${settings[@]}"
-say "forecasting 5 steps beyond the data"
-run_ranks forecast "$run" --steps 5
-say "scoring it on the test part beside its baselines"
-run_ranks evaluate "$run"
-say "drawing a page of it"
-if "$rossby" report run "$run"; then written+=("$run/report/index.html"); fi # not without matplotlib, which it names
-
-say "written"
-for file in "${written[@]}"; do
-  if [[ ! -e $file ]]; then die "$file: should have been written"; fi
-  printf '%s\n' "$file"
-done
+exec "$rossby_root/jobscripts/demo.sh" --rossby "$rossby" --out "$out" ${arguments[@]+"${arguments[@]}"}
