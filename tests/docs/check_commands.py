@@ -5,7 +5,8 @@ usage: check_commands.py ROSSBY [PAGE...]      default: all pages of the tree
 
 Blocks of sh: options of rossby are those of --help, keys of --set those of `rossby config`, and scripts that are named
 are there. Blocks of toml with sections of a configuration are read by `rossby config`, blocks of python are compiled.
-Nothing is trained: what a page says step by step is run by run_pages.py.
+Nothing is trained: what a page says step by step is run by run_pages.py. Pages that it does not run are listed in
+not_run.toml with the reason.
 """
 
 import functools
@@ -15,6 +16,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import tomllib
 
 import pages
 
@@ -122,6 +124,23 @@ def faults_of_python(text: str):
         yield (error.lineno or 1) - 1, error.msg
 
 
+def faults_of_lists():
+    """Pages with commands that are neither run nor listed with a reason, and entries of not_run.toml that are not needed."""
+    here = pathlib.Path(__file__).resolve().parent
+    reasons = tomllib.loads((here / "not_run.toml").read_text(encoding="utf-8"))
+    run = {f"docs/{name}" for name in re.findall(r"\$\{PAGES\}/(\S+\.md)", (here / "CMakeLists.txt").read_text(encoding="utf-8"))}
+    for path in pages.markdown():
+        name = str(path.relative_to(pages.ROOT))
+        languages = {block.language for block in pages.blocks(path.read_text(encoding="utf-8"))} & {"sh", "bash"}
+        if name == "CHANGELOG.md" or not languages - ({"sh"} if name in run else set()):
+            if name in reasons:
+                yield f"tests/docs/not_run.toml: {name} has no commands that are not run"
+        elif not reasons.get(name):
+            yield f"{name}: its commands are not run. Name the page in tests/docs/CMakeLists.txt, or give the reason in tests/docs/not_run.toml"
+        reasons.pop(name, None)
+    yield from (f"tests/docs/not_run.toml: there is no page {name}" for name in reasons)
+
+
 def main() -> int:
     global rossby
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
@@ -141,6 +160,9 @@ def main() -> int:
             for number, fault in check(block.text):
                 faults += 1
                 print(f"{path.relative_to(pages.ROOT)}:{block.line + number}: {fault}")
+    for fault in faults_of_lists() if len(sys.argv) == 2 else ():
+        faults += 1
+        print(fault)
     print(f"{count} blocks, {faults} faults")
     return 1 if faults or count == 0 else 0
 
