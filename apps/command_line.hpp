@@ -23,7 +23,7 @@ constexpr const char* set_help =
 
 /// What --device says of itself where a trained run is opened.
 constexpr const char* device_help =
-    "what forecasts: auto, cpu, cuda; default: what the run was trained on, without a GPU the cores";
+    "device that forecasts: auto, cpu, cuda; default: the device of the training, or cpu if there is no GPU";
 
 /// Runs `act(comm, arguments)` if the subcommand is named; the arguments live as long as the command line.
 template <class Arguments, class Act>

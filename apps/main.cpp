@@ -31,7 +31,7 @@ void add_commands(CLI::App& app, commands::Chosen& chosen) {
   commands::add_profile(app, chosen);
   commands::add_relations(app, chosen);
   commands::add_checkpoint(app, chosen);
-  CLI::App* data = app.add_subcommand("data", "look at data, make data")->require_subcommand(1);
+  CLI::App* data = app.add_subcommand("data", "inspect and make data")->require_subcommand(1);
   commands::add_data_inspect(*data, chosen);
   commands::add_data_synth(*data, chosen);
   commands::add_data_graph(*data, chosen);
@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
     if (comm.rank() == 0) std::fprintf(stderr, "rossby: %s\n", error.what());
     return 1;
   } catch (const std::bad_alloc&) {
-    abort_all("out of memory; use more ranks or a smaller problem");
+    abort_all("out of memory. Use more ranks or a smaller problem");
   } catch (const std::exception& error) {
     abort_all(error.what());
   }

@@ -20,10 +20,9 @@ int measure(const Communicator& comm, const CalibrateOptions& options) {
              made.seconds, profile.ops.size(), profile.messages.size(), profile.rates.size());
   if (options.wants("ops"))
     fmt::print("rounds    of a training differ by {:.0f} % (median){}\n", 100 * made.apart,
-               made.apart < busy
-                   ? ""
-                   : ": the machine does something else besides, and predictions can be no better; "
-                     "measure again with --replace when it is quiet");
+               made.apart < busy ? ""
+                                 : ". The machine is busy with something else, and predictions cannot be "
+                                   "better than that. Measure again with --replace when it is idle");
   fmt::print("written   {}\n", options.output);
   return 0;
 }
@@ -33,27 +32,25 @@ int measure(const Communicator& comm, const CalibrateOptions& options) {
 void add_calibrate(CLI::App& app, Chosen& chosen) {
   const auto arguments = std::make_shared<CalibrateOptions>();
   CalibrateOptions& a = *arguments;
-  auto* c = app.add_subcommand("calibrate", "measure this machine, under all ranks, for 'rossby plan'");
-  c->add_option("-o,--output", a.output, "file (JSON) to write, or to add to")->required();
+  auto* c = app.add_subcommand("calibrate", "measure this machine, on all ranks, for 'rossby plan'");
+  c->add_option("-o,--output", a.output, "JSON file to write; existing measurements of this machine are kept")
+      ->required();
   c->add_option("--config", a.configs,
-                "a training of yours (TOML) to measure beside the built-in ones; may be repeated");
-  c->add_option(
-       "--precision", a.precision,
-       "of the built-in trainings: float or double; tf32, bf16: float on GPUs whose products are of operands "
-       "rounded to that")
+                "configuration (TOML) to measure in addition to the built-in trainings; may be repeated");
+  c->add_option("--precision", a.precision,
+                "precision of the built-in trainings: float or double; on GPUs also tf32 and bf16 (operands "
+                "of products are rounded)")
       ->check(CLI::IsMember({"float", "double", "tf32", "bf16"}));
-  c->add_option(
-       "--device", a.device,
-       "measured beside the host: cuda, simulated (for tests), none; auto: GPUs, where there are some")
+  c->add_option("--device", a.device,
+                "devices to measure in addition to the host: cuda, simulated (for tests), none; auto: GPUs "
+                "if there are any")
       ->check(CLI::IsMember({"auto", "none", "cuda", "simulated"}))
       ->capture_default_str();
   c->add_option("--only", a.only,
-                "measure ops, messages or rates of the host alone, or all of its devices, for example "
-                "messages over the "
-                "hosts of a network; may be repeated")
+                "measure only one part: ops, messages or rates of the host, or devices; may be repeated")
       ->check(CLI::IsMember({"ops", "messages", "rates", "device"}));
-  c->add_flag("--replace", a.replace, "forget what the file holds, instead of adding to it");
-  c->add_flag("--quick", a.quick, "a few small cases for a moment each: to try it out");
+  c->add_flag("--replace", a.replace, "replace the measurements in the file instead of adding to them");
+  c->add_flag("--quick", a.quick, "measure few small cases: a trial run, too rough for predictions");
   choose(*c, chosen, arguments, measure);
 }
 

@@ -41,12 +41,13 @@ int verify(const Communicator& comm, const CheckpointArguments& arguments) {
 void add_checkpoint(CLI::App& app, Chosen& chosen) {
   const auto arguments = std::make_shared<CheckpointArguments>();
   CheckpointArguments& a = *arguments;
-  auto* k = app.add_subcommand("checkpoint", "look at checkpoints and state files")->require_subcommand(1);
-  auto* i = k->add_subcommand("inspect", "say what a file holds");
+  auto* k = app.add_subcommand("checkpoint", "inspect and verify checkpoints and state files")
+                ->require_subcommand(1);
+  auto* i = k->add_subcommand("inspect", "print the contents of a file");
   i->add_option("file", a.file, "checkpoint or state file")->required();
   i->add_flag("--json", a.json, "as JSON");
   choose(*i, chosen, arguments, inspect_state);
-  auto* v = k->add_subcommand("verify", "hold every checksum of a file against its values");
+  auto* v = k->add_subcommand("verify", "verify all checksums of a file");
   v->add_option("file", a.file, "checkpoint or state file")->required();
   choose(*v, chosen, arguments, verify);
 }

@@ -29,7 +29,7 @@ void add_config(CLI::App& app, Chosen& chosen) {
   const auto arguments = std::make_shared<ConfigArguments>();
   ConfigArguments& a = *arguments;
   auto* c = app.add_subcommand("config", "print every configuration key with default, unit and meaning");
-  c->add_option("config", a.config, "print this file's resolved configuration instead");
+  c->add_option("config", a.config, "print this file with all defaults instead");
   add_settings(*c, a.sets, set_help);
   choose(*c, chosen, arguments, print);
 }

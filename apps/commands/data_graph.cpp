@@ -71,13 +71,13 @@ void check_options(const GraphArguments& a) {
   };
   for (const auto& [option, wrong] : misplaced)
     if (wrong)
-      user_error("{} does not go with --from {}{}", option, from,
+      user_error("{} does not work with --from {}{}", option, from,
                  near && !gaussian ? " without --kernel gaussian"
                  : names || !table ? ""
                                    : " without --table");
   if (a.table.empty() && (from == "edges" || from == "matrix"))
-    user_error("--from {} needs --table, a file of comma-separated values", from);
-  if (a.sigma == 0) user_error("--sigma 0: a width above 0 is needed");
+    user_error("--from {} needs a table. Name a file of comma-separated values with --table", from);
+  if (a.sigma == 0) user_error("--sigma 0 is too small. Give a width above 0");
 }
 
 std::vector<Edge> relation_edges(const std::vector<FileEdge>& edges) {
@@ -94,7 +94,7 @@ void check_nodes(const std::vector<Edge>& edges, const std::string& path, Index 
   for (std::size_t e = 0; e < edges.size(); ++e)
     for (const Index node : {edges[e].source, edges[e].destination})
       if (node < 0 || node >= nodes)
-        user_error("{}: edge {} ({} -> {}) names node {}, but nodes are 0…{}", path, e, edges[e].source,
+        user_error("{}: edge {} ({} -> {}) names node {}, but nodes are 0 to {}", path, e, edges[e].source,
                    edges[e].destination, node, nodes - 1);
 }
 
@@ -121,8 +121,7 @@ Made from_distances(const GraphArguments& a, const SeriesInfo& info) {
     const EdgeTable table = read_edge_table(a.table, names_of(a, info), {true, a.skip_unknown});
     for (std::size_t e = 0; e < table.edges.size(); ++e)
       if (table.edges[e].weight < 0)
-        user_error("{}:{}: the distance is {}; it cannot be negative", a.table, table.lines[e],
-                   table.edges[e].weight);
+        user_error("{}:{}: the distance {} is negative", a.table, table.lines[e], table.edges[e].weight);
     if (table.skipped > 0) fmt::print("{}: {} lines with unknown nodes left out\n", a.table, table.skipped);
     distances = relation_edges(table.edges);
   }
@@ -155,11 +154,11 @@ Made from_coordinates(const GraphArguments& a, const SeriesFile& file) {
 Made from_correlation(const GraphArguments& a, const SeriesFile& file) {
   const SeriesInfo& info = file.info();
   if (info.features != 1)
-    user_error("{}: correlation takes one feature, variable {} has {}", info.path,
+    user_error("{}: --from correlation needs one feature, but variable {} has {}", info.path,
                info.variables.front().name, info.features);
   if (info.file_nodes > most_correlated_nodes)
     user_error(
-        "{}: correlation of {} nodes; at most {} are correlated with each other: use --from coordinates",
+        "{}: {} nodes are too many for --from correlation, which takes at most {}. Use --from coordinates",
         info.path, info.file_nodes, most_correlated_nodes);
   SplitSettings spec;
   if (!a.train.empty()) spec.train = a.train;
@@ -247,12 +246,12 @@ void write(const GraphArguments& a) {
   std::error_code code;
   for (const std::string& input : {a.file, a.table})
     if (!input.empty() && std::filesystem::equivalent(a.output, input, code))
-      user_error("{}: the graph would replace what it is made from; name another file with -o", a.output);
+      user_error("{}: the graph would replace what it is made from. Name another file with -o", a.output);
   const SeriesFile file = open_series(a);
   Made made = make(a, file);
   if (a.symmetric) made.edges = both_directions(std::move(made.edges));
   if (made.edges.empty())
-    user_error("{}: no edge is left ({}); the graph is not written", a.file, made.meaning);
+    user_error("{}: no edge is left ({}), so that the graph is not written", a.file, made.meaning);
   for (const std::string& remark : file.info().remarks) fmt::print("remark: {}\n", remark);
   const GraphLayout layout = layout_of(a, file.info(), made);
   write_graph(a.output, layout);
@@ -271,40 +270,45 @@ int graph(const Communicator& comm, const GraphArguments& arguments) {
 void add_data_graph(CLI::App& data, Chosen& chosen) {
   const auto arguments = std::make_shared<GraphArguments>();
   GraphArguments& a = *arguments;
-  auto* g = data.add_subcommand("graph", "make a graph for the nodes of a series, which relation.file reads");
+  auto* g = data.add_subcommand("graph", "make a graph of the nodes of a series, for relation.file");
   g->add_option("file", a.file, "NetCDF-4/CF file with the series")->required();
-  g->add_option(
-       "--from", a.from,
-       "distances: a table of source,destination,distance, or edge_distance of the file, through a Gaussian "
-       "kernel; coordinates: k nearest nodes; correlation: of the training part; edges: a table of "
-       "source,destination[,weight]; matrix: a table of n x n weights")
+  g->add_option("--from", a.from,
+                "distances: table of source,destination,distance (or edge_distance of the file), weighted by "
+                "a Gaussian kernel; coordinates: k nearest nodes; correlation: in the training part; edges: "
+                "table of source,destination[,weight]; matrix: table of n x n weights")
       ->required()
       ->check(CLI::IsMember({"distances", "coordinates", "correlation", "edges", "matrix"}));
   g->add_option("-o,--output", a.output, "file to write")->required();
   g->add_option("--table", a.table, "file of comma-separated values");
-  g->add_option("--ids", a.ids, "variable with the names that the table uses; default: node numbers from 0");
-  g->add_flag("--skip-unknown", a.skip_unknown, "leave out lines of the table with unknown nodes");
+  g->add_option("--ids", a.ids,
+                "variable with the node names that the table uses; default: node numbers from 0");
+  g->add_flag("--skip-unknown", a.skip_unknown, "skip lines of the table that name unknown nodes");
   g->add_option("--threshold", a.threshold,
-                "smallest weight; default: 0.1, for correlations 0.5, or 0 with --neighbours")
+                "drop edges with smaller weights; default: 0.1; for correlations 0.5, or 0 with --neighbours")
       ->check(non_negative_number());
   g->add_option(
        "--sigma", a.sigma,
        "width of the Gaussian kernel, in the unit of the distances; default: their standard deviation")
       ->check(non_negative_number());
-  g->add_option("--neighbours", a.neighbours, "nearest (default: 8) or most correlated nodes of each node")
+  g->add_option("--neighbours", a.neighbours,
+                "number of neighbours of each node: nearest (default: 8) or most correlated")
       ->check(whole_number(1));
   g->add_option("--kernel", a.kernel,
-                "weights of coordinates: none: 1; gaussian: of kilometres; default: none")
+                "with --from coordinates: none: all weights are 1; gaussian: Gaussian kernel of the distance "
+                "in km; default: none")
       ->check(CLI::IsMember({"none", "gaussian"}));
-  g->add_option("--variable", a.variable, "variable to correlate; default: the only one that fits");
+  g->add_option("--variable", a.variable,
+                "variable whose correlation is computed; default: the only one that fits");
   g->add_option("--null-value", a.null_value, "a number that stands for a missing value");
-  g->add_option("--train", a.train, "training part, as split.train; default: 0.7");
-  g->add_option("--first-step", a.first_step, "first step used, as data.first_step")->check(whole_number(0));
-  g->add_option("--last-step", a.last_step, "one past the last step used, as data.last_step")
+  g->add_option("--train", a.train, "training part, like split.train; default: 0.7");
+  g->add_option("--first-step", a.first_step, "first step that is used, like data.first_step")
       ->check(whole_number(0));
-  g->add_option("--overlap", a.overlap, "fewest steps that two correlated nodes have in common; default: 30")
+  g->add_option("--last-step", a.last_step, "first step that is no longer used, like data.last_step")
+      ->check(whole_number(0));
+  g->add_option("--overlap", a.overlap,
+                "smallest number of common steps of two correlated nodes; default: 30")
       ->check(whole_number(2));
-  g->add_flag("--symmetric", a.symmetric, "both directions of every edge, with the larger weight");
+  g->add_flag("--symmetric", a.symmetric, "make the graph symmetric, with the larger of the two weights");
   choose(*g, chosen, arguments, graph);
 }
 

@@ -30,9 +30,9 @@ void add_data_inspect(CLI::App& data, Chosen& chosen) {
   const auto arguments = std::make_shared<InspectArguments>();
   InspectArguments& a = *arguments;
   auto* i = data.add_subcommand("inspect", "describe a NetCDF series");
-  i->add_option(
-       "file", a.files,
-       "NetCDF-4/CF file or Zarr store; several, a pattern, or a text file (*.txt) with a path a line")
+  i->add_option("file", a.files,
+                "NetCDF-4/CF file or Zarr store; several files, a pattern, or a text file (*.txt) with one "
+                "path per line")
       ->required();
   i->add_option("--variable", a.variables, "variable to describe; may be repeated; default: all that fit")
       ->take_all()

@@ -16,29 +16,25 @@ void add_forecast(CLI::App& app, Chosen& chosen) {
   f->add_option("run", a.run, "directory of a run or an average")->required();
   f->add_option("--steps", a.steps, "steps to forecast")->required()->check(whole_number(1));
   f->add_option("--origin", a.origin,
-                "date of the last known values (where the data have no dates, their value of the time axis); "
-                "default: the last "
-                "of the data");
+                "date of the last known values, or their value of the time axis if it has no dates; default: "
+                "the last step of the data");
   f->add_option("--inputs", a.inputs,
-                "NetCDF file with data.known_inputs at the steps that are forecast; default: the data");
+                "NetCDF file with data.known_inputs at the forecast steps; default: the data");
   f->add_option("-o,--output", a.output, "file to write; default: forecast.nc in the run directory");
-  f->add_option(
-       "--intervals", a.intervals,
-       "central intervals in percent, such as 50,90, whose ends are written as quantiles; evaluate finds "
-       "them in the validation part")
+  f->add_option("--intervals", a.intervals,
+                "central intervals in percent, such as 50,90, written as quantiles. evaluate has to be run "
+                "before: it finds them in the validation part")
       ->delimiter(',')
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  f->add_flag("--members", a.members, "of an average: write its members' forecasts beside it");
-  f->add_flag(
-      "--accept-changed-data", a.accept_changed_data,
-      "go on if values of the training part were corrected, or its first steps are gone, and report what "
-      "has changed; scaling and cycles stay those of the training");
+  f->add_flag("--members", a.members, "also write the forecasts of the members of an average");
+  f->add_flag("--accept-changed-data", a.accept_changed_data,
+              "accept data whose training part was corrected or has lost its first steps, and report the "
+              "changes. Scaling and cycles stay those of the training");
   f->add_option("--device", a.device, device_help);
-  add_settings(
-      *f, a.sets,
-      "set a key that does not change the model, such as relation.stream_folder, or data.file, for data "
-      "that have gone on");
+  add_settings(*f, a.sets,
+               "set a key that does not change the model, such as relation.stream_folder, or data.file for "
+               "newer data");
   choose(*f, chosen, arguments, [](const Communicator& comm, const Arguments& given) {
     forecast(comm, given.run, given);
     return 0;

@@ -37,7 +37,7 @@ void draw(const std::string& dot, const std::string& file) {
   std::filesystem::remove(source);
   std::filesystem::remove(drawn);
   if (error) user_error("{}: {}", file, error.message());
-  if (!done) user_error("{}: Graphviz could not draw it; install graphviz, or write a .dot file", file);
+  if (!done) user_error("{}: Graphviz could not draw it. Install graphviz, or write a .dot file", file);
 }
 
 int step_graph(const Communicator& comm, const StepGraphArguments& arguments) {
@@ -49,7 +49,8 @@ int step_graph(const Communicator& comm, const StepGraphArguments& arguments) {
     if (arguments.output.empty()) return;
     for (const char* known : {".txt", ".json", ".dot", ".svg"})
       if (ending == known) return;
-    user_error("-o {}: its ending must be .txt, .json, .dot or .svg", arguments.output);
+    user_error("-o {}: unknown kind of file. Use a name that ends with .txt, .json, .dot or .svg",
+               arguments.output);
   });
   const auto stages = trace_step_graph(comm, config, arguments.measure);
   agree(comm, [&] {
@@ -71,12 +72,12 @@ int step_graph(const Communicator& comm, const StepGraphArguments& arguments) {
 void add_graph(CLI::App& app, Chosen& chosen) {
   const auto arguments = std::make_shared<StepGraphArguments>();
   StepGraphArguments& a = *arguments;
-  auto* g =
-      app.add_subcommand("graph", "what a training step computes: blocks of the model, shapes, flops, bytes");
+  auto* g = app.add_subcommand(
+      "graph", "show what a training step computes: blocks of the model, shapes, flops, bytes");
   g->add_option("config", a.config, "configuration (TOML)")->required();
   g->add_option("-o,--output", a.output,
                 "file to write: .txt, .json, .dot, or .svg (by Graphviz); default: text to the console");
-  g->add_flag("--measure", a.measure, "compute the steps on the host, and time their blocks");
+  g->add_flag("--measure", a.measure, "also run the steps on the host, and measure the time of each block");
   add_settings(*g, a.sets, "set a configuration key, for example --set window.batch=16; may be repeated");
   choose(*g, chosen, arguments, step_graph);
 }

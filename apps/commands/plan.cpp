@@ -69,22 +69,23 @@ int make_plan(const Communicator& comm, const PlanArguments& arguments) {
 void add_plan(CLI::App& app, Chosen& chosen) {
   const auto arguments = std::make_shared<PlanArguments>();
   PlanArguments& a = *arguments;
-  auto* p = app.add_subcommand("plan", "predict what a training will take on a measured machine");
+  auto* p = app.add_subcommand("plan", "predict time and memory of a training on a measured machine");
   auto* config = p->add_option("config", a.config, "configuration (TOML)");
-  auto* machine = p->add_option("--machine", a.machine, "measurements of 'rossby calibrate'");
+  auto* machine = p->add_option("--machine", a.machine, "machine file of 'rossby calibrate'");
   auto* output = p->add_option("-o,--output", a.output, "file (JSON) to write");
   auto* candidates = p->add_flag("--candidates", a.candidates,
-                                 "every process grid of these ranks, cut of the rows, place of dense "
-                                 "relations and, for windows, train.recompute "
-                                 "and stages with their micro-batches: which is fastest");
-  auto* ranks = p->add_option(
-      "--ranks", a.ranks,
-      "candidates for jobs of so many ranks, which need not be there: 1,2,6 or 1..1024 (powers of two)");
-  p->add_option("--ranks-per-host", a.ranks_per_host, "of those ranks; default: the most that were measured")
+                                 "compare all process grids, partitions and places of dense relations; for "
+                                 "window models also train.recompute and pipeline stages");
+  auto* ranks = p->add_option("--ranks", a.ranks,
+                              "candidates for jobs with these numbers of ranks, which need not run now: "
+                              "1,2,6 or 1..1024 (powers of two)");
+  p->add_option("--ranks-per-host", a.ranks_per_host,
+                "ranks on each host; default: the most that were measured")
       ->check(CLI::Range(1, 1 << 16))
       ->needs(ranks);
-  p->add_option("--vary", a.vary,
-                "candidates with each of these values, for example window.batch=32,64,128; may be repeated");
+  p->add_option(
+      "--vary", a.vary,
+      "candidates with each of these values of a key, for example window.batch=32,64,128; may be repeated");
   auto* target =
       p->add_option("--target-batch", a.target_batch,
                     "refuse candidates whose batch is far from this (windows, pairs or slab steps)")
@@ -94,8 +95,8 @@ void add_plan(CLI::App& app, Chosen& chosen) {
       ->capture_default_str()
       ->needs(target);
   p->add_option("--updates", a.updates,
-                "how time groups train: synchronous, asynchronous (then --target-batch is of an update); as "
-                "configured by default")
+                "updates of the candidates: synchronous or asynchronous (--target-batch is then that of an "
+                "update); default: as configured")
       ->check(CLI::IsMember({"synchronous", "asynchronous"}));
   p->add_option("--max-staleness", a.max_staleness,
                 "refuse asynchronous candidates whose staleness is above this on average")
@@ -124,7 +125,7 @@ void add_plan(CLI::App& app, Chosen& chosen) {
     const PlanArguments& given = *arguments;
     if (!*check && !*config && !given.residuals) throw CLI::RequiredError("config, --check or --residuals");
     if (*ranks && given.ranks.empty())
-      throw CLI::ValidationError("--ranks", "give whole numbers, as 1,2,6 or 1..1024");
+      throw CLI::ValidationError("--ranks", "write whole numbers like 1,2,6 or 1..1024");
     if (!*check && !*machine) throw CLI::RequiredError("--machine");
     chosen = [arguments](const Communicator& comm) { return make_plan(comm, *arguments); };
   });

@@ -28,34 +28,31 @@ void add_profile(CLI::App& app, Chosen& chosen) {
   ProfileOptions& a = *arguments;
   a.prints = true;
   auto* p = app.add_subcommand(
-      "profile", "find the model for a series by light trainings, compared in the validation part");
+      "profile", "find the model for a series by short trainings, compared on the validation part");
   p->add_option("config", a.config,
                 "configuration (TOML) or series (NetCDF, Zarr, a pattern, or a .txt list of files)")
       ->required();
   p->add_option("-o,--output", a.directory,
-                "directory for profile.json, profile.md, curves.svg, best.toml and the candidates' runs; a "
-                "profile that was left goes on there")
+                "directory for profile.json, profile.md, curves.svg, best.toml and the runs of the "
+                "candidates; an interrupted profile goes on there")
       ->required();
   p->add_option("--budget", a.budget,
-                "share of what the complete trainings of all candidates take (3%), or a time (10m)")
+                "compute budget: share of the complete trainings of all candidates (3%), or a time (10m)")
       ->capture_default_str();
-  p->add_option(
-       "--candidates", a.candidates,
-       "all; models or candidates (gru,stid-small); or a TOML file with tables [[candidate]], each a "
-       "name and settings")
+  p->add_option("--candidates", a.candidates,
+                "candidates: all; models or candidates (gru,stid-small); or a TOML file with tables "
+                "[[candidate]], each with a name and settings")
       ->capture_default_str();
   p->add_option("--folds", a.folds,
-                "compare on so many blocked folds of the training part; default: the validation part, folds "
-                "if a series without a configuration is short")
+                "compare on this many folds of the training part; default: the validation part, or folds if "
+                "a series without a configuration is short")
       ->check(CLI::Range(2, 100));
   p->add_option("--seed", a.seed, "of trainings")->check(whole_number(0))->capture_default_str();
-  auto* machine = p->add_option(
-      "--machine", a.machine,
-      "measurements of 'rossby calibrate': costs, which decide how far candidates are trained, are planned "
-      "instead of measured, and what does not fit the memory is left out");
+  auto* machine = p->add_option("--machine", a.machine,
+                                "machine file of 'rossby calibrate': predict the costs of candidates instead "
+                                "of measuring them, and leave out those that do not fit the memory");
   p->add_option("--costs", a.costs,
-                "directory of another profile: take the costs that it has measured, which decide how far "
-                "candidates are trained")
+                "directory of another profile: use the costs of candidates that it has measured")
       ->excludes(machine);
   add_settings(*p, a.sets, "set a configuration key for all candidates; may be repeated");
   choose(*p, chosen, arguments, make_profile);

@@ -105,7 +105,7 @@ int report_run(const Communicator& comm, const RunArguments& arguments) {
   agree(comm, [&] {
     if (comm.rank() != 0) return;
     if (!std::filesystem::is_directory(arguments.run))
-      user_error("{}: no such directory; give that of a run or an average", arguments.run);
+      user_error("{}: the directory does not exist. Name that of a run or an average", arguments.run);
     drawing = find_drawing(modules);
     if (!drawing.missing.empty()) user_error("report run: {}", drawing.missing);
     make_folder(folder);
@@ -143,7 +143,7 @@ void add_compare(CLI::App& report, Chosen& chosen) {
   const auto arguments = std::make_shared<CompareArguments>();
   CompareArguments& a = *arguments;
   auto* c =
-      report.add_subcommand("compare", "errors of several forecasters on common origins, beside the first");
+      report.add_subcommand("compare", "compare several forecasters with the first one, on common origins");
   c->add_option("forecasters", a.forecasters,
                 "directories of runs or averages, names of baselines, or NetCDF files of forecasts")
       ->required();
@@ -158,12 +158,12 @@ void add_compare(CLI::App& report, Chosen& chosen) {
 void add_run(CLI::App& report, Chosen& chosen) {
   const auto arguments = std::make_shared<RunArguments>();
   RunArguments& a = *arguments;
-  auto* r = report.add_subcommand("run", "a page with pictures of a run or an average");
+  auto* r = report.add_subcommand("run", "make a page with pictures of a run or an average");
   r->add_option("run", a.run, "its directory")->required();
   r->add_option("-o,--output", a.output,
                 "folder for index.html and its pictures; default: report in the run directory");
   r->add_option("--node", a.nodes,
-                "a node whose forecast is drawn: its id, number or latitude,longitude; may be repeated")
+                "draw the forecast of this node: id, number or latitude,longitude; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   choose(*r, chosen, arguments, report_run);
@@ -172,14 +172,16 @@ void add_run(CLI::App& report, Chosen& chosen) {
 void add_scaling(CLI::App& report, Chosen& chosen) {
   const auto arguments = std::make_shared<ScalingArguments>();
   ScalingArguments& a = *arguments;
-  auto* s = report.add_subcommand("scaling", "speed-up and efficiency of trainings on different ranks");
-  s->add_option("folder", a.folder, "folder with run directories, one or two levels below it")->required();
+  auto* s = report.add_subcommand(
+      "scaling", "tabulate speed-up and efficiency of trainings on different numbers of ranks");
+  s->add_option("folder", a.folder, "folder that holds the run directories, one or two levels down")
+      ->required();
   s->add_option("-o,--output", a.output, "folder for table.md, scaling.json and plots");
-  s->add_option("--kind", a.kind, "of runs beside which there is no study.json: strong or weak")
+  s->add_option("--kind", a.kind, "kind of scaling for runs without a study.json: strong or weak")
       ->check(CLI::IsMember({"strong", "weak"}))
       ->capture_default_str();
   s->add_option("--band", a.band,
-                "half width of the band around predictions, per cent of them; default: their mean error")
+                "half width of the error band of predictions, in per cent; default: their mean error")
       ->check(non_negative_number());
   choose(*s, chosen, arguments, report_scaling);
 }
@@ -188,7 +190,7 @@ void add_scaling(CLI::App& report, Chosen& chosen) {
 
 void add_report(CLI::App& app, Chosen& chosen) {
   auto* report =
-      app.add_subcommand("report", "pictures of a run, tables and plots of several")->require_subcommand(1);
+      app.add_subcommand("report", "make pictures of a run, and compare runs")->require_subcommand(1);
   add_run(*report, chosen);
   add_compare(*report, chosen);
   add_scaling(*report, chosen);

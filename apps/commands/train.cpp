@@ -99,11 +99,12 @@ Load loader(const Communicator& comm, const TrainArguments& arguments) {
 /// The settings of the fastest candidate. Throws UserError if none fits.
 Config choose_plan(const Communicator& comm, const TrainArguments& arguments, const Load& load) {
   if (arguments.machine.empty())
-    user_error("--plan auto needs --machine: what 'rossby calibrate' has measured of this machine");
+    user_error("--plan auto needs a machine file. Name that of 'rossby calibrate' with --machine");
   const MeasuredMachine machine{agree(comm, [&] { return read_profile(arguments.machine); })};
   const std::vector<Candidate> candidates = plan_candidates(comm, machine, load, {});
   const Candidate* best = fastest(candidates);
-  if (!best) user_error("--plan auto: no candidate fits; the first: {}", candidates.front().refused);
+  if (!best)
+    user_error("--plan auto: no candidate fits into memory. The first: {}", candidates.front().refused);
   if (comm.rank() == 0)
     fmt::print("plan      fastest of {} candidates: {}\n", candidates.size(),
                fmt::join(best->settings, ", "));
@@ -153,46 +154,41 @@ void add_train(CLI::App& app, Chosen& chosen) {
       "configuration (TOML; 'rossby config' lists the keys), or a series (NetCDF, Zarr, a pattern, or "
       "a .txt list of files), which is trained with settings that suit its time step");
   t->add_option("--profile", a.profile,
-                "directory of 'rossby profile': train the candidate that it has chosen, by default in "
+                "directory of 'rossby profile': train the candidate that it has chosen; default of --run: "
                 "its folder \"best\"")
       ->excludes("config");
-  t->add_option("--run", a.run,
-                "run directory, made if it is not there; without a configuration by default "
-                "the name of the series with .run");
+  t->add_option(
+      "--run", a.run,
+      "run directory, made if it is missing; default without a configuration: name of the series with .run");
   t->parse_complete_callback([&a] {
     if (a.config.empty() && a.profile.empty()) throw CLI::RequiredError("config");
     if (a.run.empty() && a.profile.empty() && !names_series(a.config)) throw CLI::RequiredError("--run");
   });
-  t->add_option(
-       "--resume", a.resume,
-       "auto: go on from the newest good checkpoint in the run directory, if there is one; never; or a "
-       "checkpoint's file")
+  t->add_option("--resume", a.resume,
+                "auto: go on from the newest good checkpoint of the run directory, if there is one; never: "
+                "start a new run; FILE: go on from this checkpoint")
       ->capture_default_str();
   t->add_flag(
       "--write-state", a.write_state,
-      "write the state of the newest checkpoint for evaluate and forecast, and train no step; a later start "
-      "without it goes on");
+      "do not train: write the state of the newest checkpoint, so that evaluate and forecast can use it");
   t->add_option("--from", a.from, "start from the weights of another run (train.from)");
   t->add_option("--stop-after", a.stop_after,
-                "write a checkpoint and leave with exit code 75 after so much time, for example 1h50m");
-  t->add_option("--device", a.device, "what trains: auto, cpu, cuda (parallel.device)");
-  t->add_option(
-      "--machine", a.machine,
-      "measurements of 'rossby calibrate': predicts the training, and holds it against what it takes");
+                "write a checkpoint and exit with code 75 after this time, for example 1h50m");
+  t->add_option("--device", a.device, "device that trains: auto, cpu, cuda (parallel.device)");
+  t->add_option("--machine", a.machine,
+                "machine file of 'rossby calibrate': predict the time of the training, and compare it with "
+                "the measured time");
   t->add_option("--record", a.record,
-                "write down what asynchronous updates took (train.updates), some bytes for each sub-batch");
-  t->add_option(
-      "--replay", a.replay,
-      "repeat a recorded training bit by bit, on as many row blocks and any divisor of its time groups");
-  t->add_option(
-       "--plan", a.plan,
-       "given: as configured; auto: as the candidate that is predicted to be fastest (needs --machine): "
-       "process grid, "
-       "parallel.entry_cost, relation.memory and, for windows, train.recompute and stages with their "
-       "window.micro_batches, of those that are not set")
+                "asynchronous updates: record the order of events in this file, for --replay");
+  t->add_option("--replay", a.replay,
+                "repeat a recorded training bit by bit, with the same number of row blocks; the number of "
+                "time groups may be any divisor of the recorded one");
+  t->add_option("--plan", a.plan,
+                "given: train as configured; auto: choose process grid, partition and memory settings that "
+                "are not set so that the predicted time is smallest (needs --machine)")
       ->check(CLI::IsMember({"given", "auto"}));
   t->add_option("--device-memory", a.device_memory,
-                "most memory of a GPU that a rank takes, for example 4GiB (parallel.device_memory)");
+                "largest GPU memory that a rank uses, for example 4GiB (parallel.device_memory)");
   add_settings(*t, a.sets, set_help);
   choose(*t, chosen, arguments, train_run);
 }

@@ -6,31 +6,30 @@ std::span<const Key<DataSettings>> data_keys() {
   static constexpr Key<DataSettings> table[] = {
       key<&DataSettings::file>(
           "data.file", "\"\"", "",
-          "NetCDF-4/CF file or Zarr store with the series; in several files: a list of them, a "
-          "pattern (\"sst_*.nc\"), or a "
-          "text file (*.txt) with a path a line"),
+          "NetCDF-4/CF file or Zarr store with the series. Several files: a list of them, a pattern "
+          "(\"sst_*.nc\"), or a text file (*.txt) with one path per line"),
       key<&DataSettings::variables>("data.variables", "[]", "",
-                                    "variables to read, one a feature; empty: the only one that fits"),
+                                    "variables to read, each one a feature; empty: the only one that fits"),
       key<&DataSettings::inputs>(
           "data.inputs", "[]", "",
-          "further variables that models of windows read at their input steps and do not forecast")
+          "further variables that the model reads at its input steps and does not forecast")
           .read_by("windows")
           .added(),
       key<&DataSettings::known_inputs>(
           "data.known_inputs", "[]", "",
-          "further variables that are known ahead, such as tides, planned works or a weather forecast: dcrnn "
-          "and gru read them at the steps that they forecast, too")
+          "further variables that are known in advance, such as tides or a weather forecast. dcrnn and gru "
+          "also read them at the steps that they forecast")
           .read_by("windows")
           .added(),
       key<&DataSettings::fixed>(
           "data.static", "[]", "",
-          "what models of windows read of a node at every step: variables of the nodes alone, latitude, "
-          "longitude; brought to mean 0 and standard deviation 1 over all nodes")
+          "properties of a node that the model reads at every step: variables without a time axis, latitude, "
+          "longitude. They are scaled to mean 0 and standard deviation 1 over all nodes")
           .read_by("windows")
           .added(),
-      key<&DataSettings::fixed_file>(
-          "data.static_file", "\"\"", "",
-          "file with data.static: comma-separated values by node id, or NetCDF; empty: data.file")
+      key<&DataSettings::fixed_file>("data.static_file", "\"\"", "",
+                                     "file that holds the variables of data.static: comma-separated values "
+                                     "by node id, or NetCDF; empty: data.file")
           .read_by("windows")
           .added(),
       key<&DataSettings::nodes>("data.nodes", "\"observed\"", "",
@@ -39,58 +38,60 @@ std::span<const Key<DataSettings>> data_keys() {
       key<&DataSettings::first_step>("data.first_step", "0", "steps", "first time step that is used")
           .at_least(0),
       key<&DataSettings::last_step>("data.last_step", "-1", "steps",
-                                    "one past the last time step that is used; -1: to the end")
+                                    "first time step that is no longer used; -1: all steps are used")
           .at_least(-1),
       key<&DataSettings::null_value>("data.null_value", "\"\"", "",
-                                     "a number that stands for a missing value, such as \"0\", beside "
-                                     "_FillValue and missing_value, of what is forecast; empty: none"),
-      key<&DataSettings::fill_steps>(
-          "data.fill_steps", "false", "",
-          "put steps that a regular time axis lacks in as steps of missing values, so that "
-          "windows may reach over its gaps")
+                                     "number that marks a missing value of the forecast variables, such as "
+                                     "\"0\", in addition to _FillValue and missing_value; empty: none"),
+      key<&DataSettings::fill_steps>("data.fill_steps", "false", "",
+                                     "insert the missing steps of a regular time axis as steps of missing "
+                                     "values, so that windows can cross gaps")
           .added(),
-      key<&DataSettings::center>("data.center", "\"none\"", "",
-                                 "subtract the mean of the training part: per node, over all nodes, or not")
+      key<&DataSettings::center>(
+          "data.center", "\"none\"", "",
+          "subtract the mean of the training part: of each node, of all nodes, or not at all")
           .one_of("none|node|global"),
       key<&DataSettings::spread>(
           "data.spread", "\"none\"", "",
-          "divide by the standard deviation of the training part: per node, over all nodes, or not")
+          "divide by the standard deviation of the training part: of each node, of all nodes, or not at all")
           .one_of("none|node|global"),
-      key<&DataSettings::factor>("data.factor", "1", "", "factor on the scaled series, as the model sees it")
+      key<&DataSettings::factor>("data.factor", "1", "",
+                                 "factor by which the scaled series is multiplied before the model reads it")
           .range(1e-30, 1e+30),
-      key<&DataSettings::transform>(
-          "data.transform", "\"none\"", "",
-          "models see sqrt, log or asinh of (value + data.transform_offset), before all that follows")
+      key<&DataSettings::transform>("data.transform", "\"none\"", "",
+                                    "transform values by sqrt, log or asinh of (value + "
+                                    "data.transform_offset), before they are centred and scaled")
           .one_of("none|sqrt|log|asinh")
           .added(),
-      key<&DataSettings::transform_offset>("data.transform_offset", "0", "",
-                                           "added to values before data.transform, in their units")
+      key<&DataSettings::transform_offset>(
+          "data.transform_offset", "0", "",
+          "number that is added to values before data.transform, in their units")
           .range(-1e30, 1e30)
           .added(),
       key<&DataSettings::point>("data.point", "\"mean\"", "",
-                                "with data.transform, what a forecast is in original units: the mean (for "
-                                "RMSE) or the median (for MAE)")
+                                "with data.transform: forecasts in original units are means (best for RMSE) "
+                                "or medians (best for MAE)")
           .one_of("mean|median")
           .may_change()
           .added(),
-      key<&DataSettings::trend>("data.trend", "\"none\"", "",
-                                "subtract the linear trend of each node's training part, which goes on "
-                                "behind it")
+      key<&DataSettings::trend>(
+          "data.trend", "\"none\"", "",
+          "subtract the linear trend of each node in the training part; the trend is extrapolated after it")
           .one_of("none|linear")
           .added(),
       key<&DataSettings::cycle>(
           "data.cycle", "\"none\"", "",
-          "subtract what the training part has at the same time of the day, day type, week or year, so that "
-          "models see anomalies; auto: what helps an AR model on the validation part")
+          "subtract the mean cycle of the training part, so that models see anomalies; auto: the cycle with "
+          "which an AR model forecasts best, in the validation part or at the end of the training part")
           .one_of("none|auto|time_of_day|day_type|time_of_week|month|day_of_year")
           .added(),
       key<&DataSettings::cycle_harmonics>("data.cycle_harmonics", "3", "",
-                                          "annual harmonics of data.cycle = \"day_of_year\"")
+                                          "number of annual harmonics of data.cycle = \"day_of_year\"")
           .range(1, 12)
           .added(),
-      key<&DataSettings::cycle_shrink>(
-          "data.cycle_shrink", "1", "periods",
-          "values of as many days (or years) that the coarser cycle counts as against a node's own")
+      key<&DataSettings::cycle_shrink>("data.cycle_shrink", "1", "periods",
+                                       "shrinks the cycle of a node towards a coarser one: the weight of the "
+                                       "coarser cycle, as a number of days (or years) of observations")
           .range(0, 1e6)
           .added(),
       key<&DataSettings::cycle_smooth>(
@@ -105,27 +106,30 @@ std::span<const Key<DataSettings>> data_keys() {
 std::span<const Key<SplitSettings>> split_keys() {
   static constexpr Key<SplitSettings> table[] = {
       key<&SplitSettings::train>("split.train", "\"0.7\"", "",
-                                 "training part: a count of steps, a share of all steps (below 1), the date "
-                                 "it ends before, or rest: all that the others leave"),
+                                 "training part: number of steps, share of all steps (below 1), date before "
+                                 "which it ends, or rest: all steps that the other parts leave"),
       key<&SplitSettings::validation>(
           "split.validation", "\"0\"", "",
-          "validation part behind it: a count, a share or the date it ends before"),
-      key<&SplitSettings::test>("split.test", "\"rest\"", "",
-                                "test part behind that: a count, a share, a date or the rest"),
+          "validation part, after the training part: number of steps, share, or date before which it ends"),
+      key<&SplitSettings::test>(
+          "split.test", "\"rest\"", "",
+          "test part, after the validation part: number of steps, share, date, or rest"),
       key<&SplitSettings::folds>(
           "split.folds", "0", "",
-          "blocked cross-validation: folds inside the training part, 2 or more; 0: none")
+          "number of folds of a cross-validation inside the training part, 2 or more; 0: no cross-validation")
           .range(0, 1000),
-      key<&SplitSettings::fold>("split.fold", "0", "", "the fold that is held out as validation part")
+      key<&SplitSettings::fold>("split.fold", "0", "",
+                                "fold that is held out as validation part, counted from 0")
           .range(0, 999),
       key<&SplitSettings::fold_order>(
           "split.fold_order", "\"blocked\"", "",
-          "blocked: trains on both sides of the fold; forward: only on the steps before it, and the first of "
-          "folds + 1 blocks is no fold. Choose a trend by forward folds, since blocked ones interpolate it")
+          "blocked: train on both sides of the fold; forward: train only on the steps before it; the first "
+          "of folds + 1 blocks is never held out. Compare data.trend by forward folds, because blocked folds "
+          "interpolate the trend")
           .one_of("blocked|forward")
           .added(),
       key<&SplitSettings::gap>("split.gap", "0", "steps",
-                               "steps beside the fold that are neither trained on nor validated on")
+                               "steps next to the fold that are used neither for training nor for validation")
           .range(0, 1000000000)
           .added(),
   };
@@ -134,63 +138,64 @@ std::span<const Key<SplitSettings>> split_keys() {
 
 std::span<const Key<WindowSettings>> window_keys() {
   static constexpr Key<WindowSettings> table[] = {
-      key<&WindowSettings::inputs>("window.inputs", "12", "steps",
-                                   "steps that a window's forecast is made from")
+      key<&WindowSettings::inputs>("window.inputs", "12", "steps", "input steps of a window")
           .range(1, 1000000)
           .read_by("windows"),
-      key<&WindowSettings::outputs>("window.outputs", "12", "steps", "steps that are forecast")
+      key<&WindowSettings::outputs>("window.outputs", "12", "steps", "steps that a window forecasts")
           .range(1, 1000000)
           .read_by("windows"),
-      key<&WindowSettings::stride>("window.stride", "1", "steps", "distance of training windows")
+      key<&WindowSettings::stride>("window.stride", "1", "steps",
+                                   "steps between the starts of two training windows")
           .range(1, 1000000)
           .read_by("windows"),
-      key<&WindowSettings::batch>("window.batch", "64", "", "windows a batch")
+      key<&WindowSettings::batch>("window.batch", "64", "", "windows in a batch")
           .range(1, 1000000)
           .read_by("windows"),
       key<&WindowSettings::micro_batches>(
           "window.micro_batches", "1", "",
-          "parts of a batch that are computed one after the other and whose gradients add up: they take less "
-          "memory, and keep the stages of a pipeline busy; batch normalisation is of one of them, any other "
-          "model may go on with another number")
+          "parts of a batch that are computed one after the other; their gradients are added. More parts "
+          "take less memory and keep pipeline stages busy. Batch normalisation uses the statistics of one "
+          "part")
           .range(1, 1000000)
           .read_by("windows"),
-      key<&WindowSettings::sampling>("window.sampling", "\"local\"", "",
-                                     "windows of a time group: of its own share; any, their steps fetched "
-                                     "from other groups; blocks dealt out anew each epoch")
+      key<&WindowSettings::sampling>(
+          "window.sampling", "\"local\"", "",
+          "windows that a time group trains on. local: of its own share of the time axis; global: any, with "
+          "steps fetched from other groups; blocked: blocks of windows that are dealt out in each epoch")
           .one_of("local|global|blocked")
           .read_by("windows"),
-      key<&WindowSettings::lanes>(
-          "window.lanes", "0", "",
-          "blocked: queues that make up a batch in equal parts, a multiple of the time groups; 0: as many")
+      key<&WindowSettings::lanes>("window.lanes", "0", "",
+                                  "blocked: number of queues of blocks that fill a batch in equal parts, a "
+                                  "multiple of parallel.time_groups; 0: one per time group")
           .range(0, 65536)
           .read_by("windows"),
-      key<&WindowSettings::blocks>("window.blocks", "8", "", "blocked: blocks a lane")
+      key<&WindowSettings::blocks>("window.blocks", "8", "", "blocked: blocks in each lane")
           .range(1, 65536)
           .read_by("windows"),
       key<&WindowSettings::time_of_day>("window.time_of_day", "false", "",
-                                        "the fraction of the day as a further input channel")
+                                        "add an input channel: the time of day, from 0 to 1")
           .read_by("windows"),
-      key<&WindowSettings::day_of_week>("window.day_of_week", "false", "",
-                                        "the day of the week, Monday 0, over 7 as a further input channel")
+      key<&WindowSettings::day_of_week>(
+          "window.day_of_week", "false", "",
+          "add an input channel: the day of the week divided by 7, where Monday is 0")
           .read_by("windows"),
-      key<&WindowSettings::day_of_year>(
-          "window.day_of_year", "false", "",
-          "sine and cosine of the time of the year as two further input channels")
+      key<&WindowSettings::day_of_year>("window.day_of_year", "false", "",
+                                        "add two input channels: sine and cosine of the time of the year")
           .read_by("windows")
           .added(),
-      key<&WindowSettings::holidays>(
-          "window.holidays", "[]", "",
-          "days such as \"2019-02-05\" on which a further input channel is 1, else 0; empty: no such channel")
+      key<&WindowSettings::holidays>("window.holidays", "[]", "",
+                                     "days such as \"2019-02-05\": adds an input channel that is 1 on these "
+                                     "days and 0 otherwise; empty: no such channel")
           .read_by("windows")
           .added(),
       key<&WindowSettings::known_times>(
           "window.known_times", "false", "",
-          "dcrnn and gru read these further channels of the steps that they forecast, too")
+          "dcrnn and gru also read the channels of time and holidays at the steps that they forecast")
           .read_by("windows")
           .added(),
-      key<&WindowSettings::fill>(
-          "window.fill", "\"mean\"", "",
-          "what a missing input is read as: data.center's mean (with center none, 0), or 0 in original units")
+      key<&WindowSettings::fill>("window.fill", "\"mean\"", "",
+                                 "value of a missing input: mean: the mean that data.center subtracts (0 "
+                                 "with center none); zero: 0 in original units")
           .one_of("mean|zero")
           .read_by("windows"),
   };

@@ -9,14 +9,15 @@ namespace rossby::shared {
 
 inline constexpr SharedKey layers =
     shared_key<Index>("model.layers", "1", "",
-                      "layers: of the dynamics, ReLU between them; of recurrent cells in encoder and decoder")
+                      "number of layers: stnn: of the dynamics, with ReLU between them; recurrent models: "
+                      "cells of encoder and decoder")
         .range(1, 64);
 inline constexpr SharedKey units =
     shared_key<Index>("model.units", "64", "", "width of a recurrent cell's state").range(1, 65536);
 inline constexpr SharedKey diffusion =
     shared_key<std::string>("model.diffusion", "\"paper\"", "",
-                            "how a second support's recursion starts: from the signal (paper), or where the "
-                            "first one was (legacy)")
+                            "how the recursion of the second support starts: paper: from the signal; legacy: "
+                            "from the last result of the first support, as in the published code")
         .one_of("paper|legacy");
 inline constexpr SharedKey diffusion_steps =
     shared_key<Index>("model.diffusion_steps", "2", "",
@@ -25,7 +26,7 @@ inline constexpr SharedKey diffusion_steps =
 inline constexpr SharedKey supports =
     shared_key<std::string>(
         "model.supports", "\"dual_random_walk\"", "",
-        "what it sums over: random walks along the edges (random_walk), and against them too")
+        "diffusion along the edges (random_walk), or along and against them (dual_random_walk)")
         .one_of("random_walk|dual_random_walk");
 inline constexpr SharedKey sampling_decay =
     shared_key<double>(
@@ -44,22 +45,25 @@ struct EmbeddingWidths {
 inline constexpr Key<EmbeddingWidths> embeddings[] = {
     key<&EmbeddingWidths::node>(
         "model.node_embedding", "-1", "",
-        "width of a learned vector of every node; 0: none; -1: the model's own, 32 in stid")
+        "length of the learned vector of each node; 0: none; -1: the default of the model (stid: 32)")
         .range(-1, 65536)
         .added(),
-    key<&EmbeddingWidths::time_of_day>("model.time_of_day_embedding", "-1", "",
-                                       "the same of every time of day, of series whose step divides a day "
-                                       "and is shorter; -1: if they have it")
+    key<&EmbeddingWidths::time_of_day>(
+        "model.time_of_day_embedding", "-1", "",
+        "length of the learned vector of each time of day, for series with several steps a day; 0: none; -1: "
+        "the default of the model, if the series allows it")
         .range(-1, 65536)
         .added(),
     key<&EmbeddingWidths::day_of_week>(
         "model.day_of_week_embedding", "-1", "",
-        "the same of every day of the week, of series with steps of a day at most; -1: if they have it")
+        "length of the learned vector of each day of the week, for series with steps of at most a day; 0: "
+        "none; -1: the default of the model, if the series allows it")
         .range(-1, 65536)
         .added(),
-    key<&EmbeddingWidths::month>("model.month_embedding", "-1", "",
-                                 "the same of every month of the year, of series with steps of a day to half "
-                                 "a year; -1: if they have it")
+    key<&EmbeddingWidths::month>(
+        "model.month_embedding", "-1", "",
+        "length of the learned vector of each month, for series with steps of a day to half a year; 0: none; "
+        "-1: the default of the model, if the series allows it")
         .range(-1, 65536)
         .added(),
 };
