@@ -44,7 +44,7 @@ if [[ -n $data ]]; then
   if [[ ! -r $data ]]; then die "--data $data: no such file, or not readable"; fi
   data=$(realpath "$data")
 fi
-if [[ -e $out && -n $(ls -A "$out") ]]; then die "--out $out: exists and is not empty, choose another"; fi
+if [[ -e $out && -n $(ls -A "$out") ]]; then die "--out $out: the folder is not empty. Choose another one"; fi
 rossby=$(type -P "$program") || die "there is no program $program. Put rossby on the PATH, or name it with --rossby"
 if [[ -z $(type -P mpirun) ]]; then die "there is no mpirun on the PATH. Install openmpi-bin, or load the module of your MPI"; fi
 config=$here/../configs/demo.toml # where it is installed

@@ -94,13 +94,13 @@ ensure_packages() {
 
   local command="apt-get install -y --no-install-recommends ${missing[*]}"
   if [[ ${ROSSBY_NO_INSTALL:-0} == 1 ]]; then
-    die "missing packages, and ROSSBY_NO_INSTALL=1 forbids to install them; would run: $command"
+    die "missing packages, and ROSSBY_NO_INSTALL=1 forbids to install them. Needed: $command"
   fi
   if ((EUID != 0)); then
     if command -v sudo >/dev/null && { [[ -t 0 ]] || sudo -n true 2>/dev/null; }; then
       become=(sudo)
     else
-      die "missing packages, and neither root nor sudo is at hand; have an administrator run: $command"
+      die "missing packages, and this user is not root and has no sudo. Ask an administrator to run: $command"
     fi
   fi
   say "installing ${#missing[@]} packages: ${missing[*]}"

@@ -51,7 +51,7 @@ if [[ -z $out ]]; then
   out=$rossby_root/build/demo
   rm -rf "$out"
 elif [[ -e $out && -n $(ls -A "$out") ]]; then
-  die "--out $out: exists and is not empty, choose another"
+  die "--out $out: the folder is not empty. Choose another one"
 fi
 
 ensure_packages "${rossby_build_packages[@]}"

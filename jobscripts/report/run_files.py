@@ -22,7 +22,7 @@ class Run:
         self.evaluation = self.read("evaluation.json", read_object)
         self.average = self.read("average.json", read_object)
         if self.config is None and self.average is None and not self.metrics:
-            raise Problem(f"{path}: neither config.toml nor average.json is there; give the directory of a run or of an average")
+            raise Problem(f"{path}: there is neither config.toml nor average.json. Name the directory of a run or an average")
         self.forecast = self.open("forecast.nc")
         self.scores = self.open("scores.nc")
         self.relations = self.open_file(relations) if relations else None
@@ -141,7 +141,7 @@ class Places:
             return int(numpy.nanargmin(distance(lat, lon, self.lat, self.lon)))
         if text.isdigit() and int(text) < self.size:
             return int(text)
-        raise Problem(f"--node {text}: no such node; give an id, a number below {self.size}" + (" or latitude,longitude" if self.mapped else ""))
+        raise Problem(f"--node {text}: there is no such node. Give an id, a number below {self.size}" + (" or latitude,longitude" if self.mapped else ""))
 
 
 def distance(lat, lon, lats, lons):

@@ -74,7 +74,7 @@ def make_data(runner, options, study, run):
         sweep(data)
         if runner.stopped:
             raise Stopped
-        raise Problem(f"{study.label}: {run.data}: no such series could be made: exit code {code}: {last}")
+        raise Problem(f"{study.label}: {run.data}: the series could not be made: exit code {code}: {last}")
 
 
 def sweep(data):
@@ -128,7 +128,7 @@ def train(runner, options, study, run):
         study.settle(run)
         say(f"{study.label}/{run.name}: ended after {time.monotonic() - begin:.1f} s")
     elif code == EXIT_RESUME or runner.stopped:
-        say(f"{study.label}/{run.name}: left with exit code {code}: the same command goes on with it")
+        say(f"{study.label}/{run.name}: left with exit code {code}. The same command goes on with it")
         code = EXIT_RESUME
     else:
         say(f"{study.label}/{run.name}: failed with exit code {code}: {last} ({run.log})")

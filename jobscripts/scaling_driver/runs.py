@@ -98,7 +98,7 @@ class Study:
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
             if content["kind"] != self.kind:
-                raise Problem(f"{file}: the runs there are of a {content['kind']} study; choose another --label or --out")
+                raise Problem(f"{file}: it has runs of a {content['kind']} study. Choose another --label or --out")
             for entry in content.get("runs", []):
                 if missing := {"run", "arguments", "config_sha256", "job", "state_before", "ended"} - set(entry):
                     raise KeyError(*missing)
@@ -112,7 +112,7 @@ class Study:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.locked = lock(self.folder / ".scaling.lock", wait=False)
             if self.locked is None:
-                raise Problem(f"{self.folder}: another jobscripts/scaling starts runs of this study: wait for its end, or choose "
+                raise Problem(f"{self.folder}: another jobscripts/scaling starts runs of this study. Wait for its end, or choose "
                               "another --label")
             self.known = self.read()  # what others have done since
 
@@ -191,7 +191,7 @@ class Study:
         others = [f"{key} = {json.dumps(before, ensure_ascii=False)}, not {asked}" for key, before, asked in found
                   if key not in LIMITS and not (run.synth and key == "data.file") and not (key.endswith(".file") and moved(before))]
         if others:
-            return f"was trained with {'; '.join(others)}; choose another --label"
+            return f"was trained with {'; '.join(others)}. Choose another --label"
         return "goes on" if found else "ended"
 
     def of_config(self):

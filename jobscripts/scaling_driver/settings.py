@@ -41,18 +41,18 @@ def read_study(path):
     except (OSError, UnicodeDecodeError) as error:
         raise Problem(f"{path}: cannot be read: {error}") from None
     if path.suffix not in (".toml", ".json"):
-        raise Problem(f"{path}: a study file ends in .toml or .json")
+        raise Problem(f"{path}: the name of a study file ends with .toml or .json")
     if path.suffix == ".toml" and tomllib is None:
-        raise Problem(f"{path}: Python {sys.version.split()[0]} reads no TOML (3.11 does); write the study as JSON")
+        raise Problem(f"{path}: Python {sys.version.split()[0]} cannot read TOML (3.11 can). Write the study as JSON")
     try:
         study = (tomllib if path.suffix == ".toml" else json).loads(text)
     except ValueError as error:
         raise Problem(f"{path}: {error}") from None
     if not isinstance(study, dict):
-        raise Problem(f"{path}: a study is a table of keys; known: {', '.join(DEFAULTS)}")
+        raise Problem(f"{path}: a study is a table of keys. Known are {', '.join(DEFAULTS)}")
     for key in study:
         if key not in DEFAULTS:
-            raise Problem(f"{path}: unknown key {key}; known: {', '.join(DEFAULTS)}")
+            raise Problem(f"{path}: unknown key {key}. Known are {', '.join(DEFAULTS)}")
     study.setdefault("label", path.stem)
     return study
 
@@ -77,7 +77,7 @@ def check(study):
     if study["kind"] not in ("strong", "weak"):
         raise Problem(f"kind is {study['kind']!r}, it must be strong or weak")
     if not study["config"]:
-        raise Problem("no configuration: the study's key config, or --config")
+        raise Problem("the configuration is missing. Set the key config of the study, or give --config")
     study["label"] = study["label"] or pathlib.Path(study["config"]).stem
     if not re.fullmatch(r"[\w.-]+", study["label"]) or study["label"].startswith("."):
         raise Problem(f"label is {study['label']!r}, it must be letters, digits, '-', '_' and '.'")
@@ -95,14 +95,14 @@ def check(study):
     for key, own in {"train.seed": "seeds", "parallel.time_groups": "time_groups", "parallel.stages": "stages",
                      "parallel.threads": "threads"}.items():
         if any(key in table for table in [study["set"], study["scaled"], *study["sizes"].values()]):
-            raise Problem(f"{key} is the study's own to set: use its key {own}, or --{own.replace('_', '-')}")
+            raise Problem(f"{key} is set by the study. Use its key {own}, or --{own.replace('_', '-')}")
     study["synth"] = {key: literal(value) for key, value in study["synth"].items()}
     for key in study["synth"]:
         if key not in SYNTH:
-            raise Problem(f"synth: unknown key {key}; known: {', '.join(SYNTH)}")
+            raise Problem(f"synth: unknown key {key}. Known are {', '.join(SYNTH)}")
     grows = [*study["scaled"].values(), *study["synth"].values()]
     if study["kind"] == "weak" and not any("ranks}" in value for value in grows):
-        raise Problem("a weak study needs what grows with the ranks: {ranks} in a value of [scaled] or [synth]")
+        raise Problem("a weak study needs something that grows with the ranks. Write {ranks} in a value of [scaled] or [synth]")
     if study["kind"] == "strong" and (study["scaled"] or any("{" in value for value in grows)):
-        raise Problem("a strong study is the same training on all ranks: [scaled] and {ranks} are of weak ones")
+        raise Problem("a strong study trains the same on all numbers of ranks. [scaled] and {ranks} are for weak studies")
     return study

@@ -30,7 +30,7 @@ load_machine() {
   rossby_modules=() rossby_launcher=srun rossby_srun_options=() rossby_mpirun_options=() rossby_program=''
   if [[ $machine != */* ]]; then machine=$root/jobscripts/machines/$machine.sh; fi
   if [[ ! -r $machine ]]; then
-    die "no settings of the machine in $machine: set ROSSBY_MACHINE to a name of $root/jobscripts/machines or to a file"
+    die "no settings of the machine in $machine. Set ROSSBY_MACHINE to a name of $root/jobscripts/machines or to a file"
   fi
   # shellcheck source=../machines/generic.sh
   . "$machine"
@@ -43,7 +43,7 @@ load_machine() {
     if type module >/dev/null 2>&1; then
       module load "${rossby_modules[@]}"
     elif [[ ${ROSSBY_DRY_RUN:-0} != 1 ]]; then
-      die "$machine wants modules (${rossby_modules[*]}), and there is no module command on $(hostname)"
+      die "$machine needs modules (${rossby_modules[*]}), but there is no module command on $(hostname)"
     fi
   fi
   find_program "$root"
@@ -110,7 +110,7 @@ export_end_time() {
 come_back() {
   local restarts=${SLURM_RESTART_COUNT:-0}
   if ((restarts >= ${ROSSBY_MAX_RESTARTS:-1000})); then
-    die "restarted $restarts times (ROSSBY_MAX_RESTARTS): not once more; the checkpoint is kept"
+    die "restarted $restarts times (ROSSBY_MAX_RESTARTS), so that the job ends. The checkpoint is kept"
   fi
   say "$1: requeue"
   scontrol requeue "$SLURM_JOB_ID"
@@ -155,7 +155,7 @@ train() {
     return 0
   fi
   if [[ $rossby_program != */* ]]; then
-    die "no program $rossby_program in PATH: name its file with ROSSBY_PROGRAM, or its module in the settings of the machine"
+    die "no program $rossby_program on the PATH. Name its file with ROSSBY_PROGRAM, or its module in the settings of the machine"
   fi
   if [[ ! -x $rossby_program || -d $rossby_program ]]; then
     die "no program $rossby_program: build it (jobscripts/local/demo.sh does), or set ROSSBY_PROGRAM"

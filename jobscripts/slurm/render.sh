@@ -88,7 +88,7 @@ while (($# > 0)); do
 done
 if (($# == 0)); then die "no CONFIG (see --help)"; fi
 if [[ $1 == -* ]]; then die "unknown option $1 before CONFIG (see --help)"; fi
-if ! run_among "${@:2}"; then die "no --run DIR behind CONFIG (see --help)"; fi
+if ! run_among "${@:2}"; then die "no --run DIR after CONFIG (see --help)"; fi
 word --job-name "$name"
 positive --nodes "$nodes"
 positive --cpus-per-rank "$cpus"
@@ -98,10 +98,10 @@ if [[ -z $ranks ]]; then ranks=$((gpus > 0 ? gpus : 2)); fi
 positive --ranks-per-node "$ranks"
 if [[ ! $time =~ ^([0-9]+-)?[0-9]+(:[0-9]{1,2}){0,2}$ ]]; then die "--time $time: not a time as Slurm writes it, e.g. 30, 01:00:00 or 1-12:00:00"; fi
 limit=$(seconds "$time")
-if ((limit > 0 && before >= limit)); then die "--before $before: the checkpoint would be written before the start, --time $time is $limit s"; fi
+if ((limit > 0 && before >= limit)); then die "--before $before: the checkpoint would be written before the start, because --time $time is $limit s"; fi
 if [[ -n $seeds ]]; then
   if [[ ! $seeds =~ ^[0-9]+(-[0-9]+)?$ ]]; then die "--seeds $seeds: not FIRST-LAST"; fi
-  if ((10#${seeds%-*} > 10#${seeds#*-})); then die "--seeds $seeds: FIRST is behind LAST"; fi
+  if ((10#${seeds%-*} > 10#${seeds#*-})); then die "--seeds $seeds: FIRST is larger than LAST"; fi
 fi
 if ((gpus > 0 && ranks % gpus != 0)); then die "--ranks-per-node $ranks: not a multiple of the $gpus GPUs of a node"; fi
 settings=$machine

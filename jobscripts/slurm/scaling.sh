@@ -29,7 +29,7 @@ write_study() {
     rm -f "$part"
     if [[ ! -e $file ]]; then die "$file: cannot be written"; fi
   fi
-  if ! grep -q "\"kind\": *\"$kind\"" "$file"; then die "$file: the runs there are of another kind of study, not $kind"; fi
+  if ! grep -q "\"kind\": *\"$kind\"" "$file"; then die "$file: it has runs of another kind of study, not $kind"; fi
 }
 
 # scaling_arguments KIND ARGS...: sets `arguments` to those of `rossby train` for the ranks of this job. A run directory below
@@ -59,10 +59,10 @@ scaling_arguments() {
       arguments[i]=$(filled "${arguments[i]}" "$ranks")
     fi
   done
-  if [[ -n $run && -n $study ]]; then die "--run and --study: one of them"; fi
+  if [[ -n $run && -n $study ]]; then die "--run and --study exclude each other. Leave one out"; fi
   if [[ -n $run ]]; then return; fi
   if [[ -z $study ]]; then return 1; fi
-  if [[ $kind == weak && ${#keys[@]} == 0 ]]; then die "a weak study needs what grows with the ranks: --set 'KEY=…{ranks}…'"; fi
+  if [[ $kind == weak && ${#keys[@]} == 0 ]]; then die "a weak study needs something that grows with the ranks. Give --set 'KEY=…{ranks}…'"; fi
   if [[ -z $seed ]]; then
     seed=${SLURM_ARRAY_TASK_ID:-1}
     arguments+=(--set "train.seed=$seed")
